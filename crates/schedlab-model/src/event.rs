@@ -1,0 +1,378 @@
+//! Scheduler events: small plain values, the same whether a kernel, a file or a simulator made them.
+//!
+//! Names carry the traps of the kernel's events. [`What::Waking`] fires *before* a CPU is chosen, so
+//! it carries the CPU on which the task last ran; [`What::Wakeup`] carries the placement. Both keep
+//! the context in which the waker ran, else tasks are blamed that were only interrupted.
+
+use crate::{Cpu, Nanos};
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
+
+/// A task (a thread), by the kernel's pid; 0 is a CPU's idle task. Pids can be used again.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Pid(pub i32);
+
+impl Pid {
+    /// The idle task, which every CPU has one of.
+    pub const IDLE: Self = Self(0);
+
+    /// Whether this is an idle task.
+    #[must_use]
+    pub const fn is_idle(self) -> bool {
+        self.0 == 0
+    }
+}
+
+impl std::fmt::Display for Pid {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A kernel priority: -1 deadline, 0..=99 real-time (0 highest), 100..=139 nice -20..=19.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+#[serde(transparent)]
+pub struct Prio(pub i16);
+
+impl Prio {
+    /// Nice 0.
+    pub const NORMAL: Self = Self(120);
+}
+
+/// How the previous task left its CPU at a switch (the state letter of `sched_switch`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Left {
+    /// Still runnable, displaced (`R+`): it waits on this CPU until it runs or migrates.
+    Preempted,
+    /// Still runnable, by its own call (`R`), as after a yield: it waits as well.
+    Yielded,
+    /// Interruptible sleep (`S`).
+    Slept,
+    /// Uninterruptible sleep (`D`).
+    Blocked,
+    /// Stopped by a signal (`T`).
+    Stopped,
+    /// Stopped by a tracer (`t`).
+    Traced,
+    /// Dead or a zombie (`X`, `Z`): it never runs again.
+    Dead,
+    /// Parked kernel thread (`P`).
+    Parked,
+    /// Idle kernel thread, uninterruptible and not counted as load (`I`).
+    IdleSleep,
+    /// A state that this file's kernel knows and we do not: it is not runnable.
+    Other,
+}
+
+impl Left {
+    /// Whether the task went on waiting for a CPU.
+    #[must_use]
+    pub const fn is_runnable(self) -> bool {
+        matches!(self, Self::Preempted | Self::Yielded)
+    }
+
+    /// Whether the kernel counts this switch as voluntary (`nvcsw`): the task gave up running
+    /// because it had nothing to run. A yield is involuntary to the kernel's counters, and so here.
+    #[must_use]
+    pub const fn is_voluntary(self) -> bool {
+        !self.is_runnable()
+    }
+
+    /// The kernel's letter, with `R+` for preempted.
+    #[must_use]
+    pub const fn letters(self) -> &'static str {
+        match self {
+            Self::Preempted => "R+",
+            Self::Yielded => "R",
+            Self::Slept => "S",
+            Self::Blocked => "D",
+            Self::Stopped => "T",
+            Self::Traced => "t",
+            Self::Dead => "X",
+            Self::Parked => "P",
+            Self::IdleSleep => "I",
+            Self::Other => "?",
+        }
+    }
+}
+
+/// What the CPU was doing when an event fired (`common_flags`).
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub enum Context {
+    /// The current task itself, as in a system call.
+    #[default]
+    Task,
+    /// A softirq that interrupted [`Event::by`].
+    SoftIrq,
+    /// A hardware interrupt that interrupted [`Event::by`].
+    HardIrq,
+    /// A non-maskable interrupt.
+    Nmi,
+}
+
+/// Which part of a user's mark an event is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Phase {
+    /// Something begins.
+    Begin,
+    /// Something ends.
+    End,
+    /// Something happened at this instant.
+    Point,
+}
+
+/// A task's name: up to 15 bytes, padded with NUL; bytes, since the kernel promises no encoding.
+pub type Comm = [u8; 16];
+
+/// One scheduler event. 40 bytes, `Copy`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// When, on the trace's clock.
+    pub time: Nanos,
+    /// The task that was current on `cpu`.
+    pub by: Pid,
+    /// The CPU that logged the event.
+    pub cpu: Cpu,
+    /// What that CPU was doing.
+    pub context: Context,
+    /// What happened.
+    pub what: What,
+}
+
+/// What an event says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// `cpu` stopped running `prev` and runs `next` from now on.
+    Switch {
+        /// The task that ran.
+        prev: Pid,
+        /// Its priority.
+        prev_prio: Prio,
+        /// How it left.
+        left: Left,
+        /// The task that runs now.
+        next: Pid,
+        /// Its priority.
+        next_prio: Prio,
+    },
+    /// `pid` is about to be woken; no CPU has been chosen yet.
+    Waking {
+        /// The task being woken.
+        pid: Pid,
+        /// Its priority.
+        prio: Prio,
+        /// Where it *last ran*: not the placement, which a [`What::Migrate`] or [`What::Wakeup`] tells.
+        last_cpu: Cpu,
+    },
+    /// `pid` became runnable on `cpu` (which need not be the CPU that logged it).
+    Wakeup {
+        /// The task that became runnable.
+        pid: Pid,
+        /// Its priority.
+        prio: Prio,
+        /// Where it was put.
+        cpu: Cpu,
+        /// Whether this is its first wakeup after fork (`sched_wakeup_new`).
+        new: bool,
+    },
+    /// `pid` was moved between runqueues.
+    Migrate {
+        /// The task that moved.
+        pid: Pid,
+        /// Its runqueue before.
+        from: Cpu,
+        /// Its runqueue after.
+        to: Cpu,
+    },
+    /// `by` created `child`.
+    Fork {
+        /// The new task.
+        child: Pid,
+    },
+    /// `by` executed a new program; its pid was `old` (another thread's when a non-leader executes).
+    Exec {
+        /// The pid that called.
+        old: Pid,
+    },
+    /// `pid` ended.
+    Exit {
+        /// The task that ended.
+        pid: Pid,
+    },
+    /// From now on `pid` is called `comm`.
+    Comm {
+        /// The task.
+        pid: Pid,
+        /// Its name from now on.
+        comm: Comm,
+    },
+    /// A user's mark: a phase of a workload, a job.
+    Mark {
+        /// The task that it concerns.
+        pid: Pid,
+        /// Index into [`crate::TraceInfo::marks`].
+        id: u32,
+        /// Begin, end or point.
+        phase: Phase,
+    },
+    /// Events of this CPU are missing before this point: its state is unknown until its next switch.
+    Lost {
+        /// How many, where the source knows.
+        count: Option<NonZeroU32>,
+    },
+    /// Another tracepoint; its raw bytes stay in the record layer.
+    Other {
+        /// Index into [`crate::TraceInfo::others`].
+        format: u16,
+    },
+}
+
+const _: () = assert!(size_of::<Event>() == 40, "events flow by the million: keep them small");
+
+/// The kinds of events, one per kernel event that carries them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Kind {
+    /// `sched_switch`
+    Switch,
+    /// `sched_waking`
+    Waking,
+    /// `sched_wakeup`
+    Wakeup,
+    /// `sched_wakeup_new`
+    WakeupNew,
+    /// `sched_migrate_task`
+    Migrate,
+    /// `sched_process_fork`
+    Fork,
+    /// `sched_process_exec`
+    Exec,
+    /// `sched_process_exit`
+    Exit,
+    /// A change of name.
+    Comm,
+    /// A user's mark.
+    Mark,
+    /// A loss.
+    Lost,
+    /// Any other tracepoint.
+    Other,
+}
+
+impl Kind {
+    /// All kinds, in a fixed order.
+    pub const ALL: [Self; 12] = [
+        Self::Switch,
+        Self::Waking,
+        Self::Wakeup,
+        Self::WakeupNew,
+        Self::Migrate,
+        Self::Fork,
+        Self::Exec,
+        Self::Exit,
+        Self::Comm,
+        Self::Mark,
+        Self::Lost,
+        Self::Other,
+    ];
+
+    /// The kernel's name for the event, or ours for what the kernel has none for.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Switch => "sched_switch",
+            Self::Waking => "sched_waking",
+            Self::Wakeup => "sched_wakeup",
+            Self::WakeupNew => "sched_wakeup_new",
+            Self::Migrate => "sched_migrate_task",
+            Self::Fork => "sched_process_fork",
+            Self::Exec => "sched_process_exec",
+            Self::Exit => "sched_process_exit",
+            Self::Comm => "comm",
+            Self::Mark => "mark",
+            Self::Lost => "lost",
+            Self::Other => "other",
+        }
+    }
+}
+
+impl What {
+    /// Which kind of event this is.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Switch { .. } => Kind::Switch,
+            Self::Waking { .. } => Kind::Waking,
+            Self::Wakeup { new: false, .. } => Kind::Wakeup,
+            Self::Wakeup { new: true, .. } => Kind::WakeupNew,
+            Self::Migrate { .. } => Kind::Migrate,
+            Self::Fork { .. } => Kind::Fork,
+            Self::Exec { .. } => Kind::Exec,
+            Self::Exit { .. } => Kind::Exit,
+            Self::Comm { .. } => Kind::Comm,
+            Self::Mark { .. } => Kind::Mark,
+            Self::Lost { .. } => Kind::Lost,
+            Self::Other { .. } => Kind::Other,
+        }
+    }
+}
+
+/// A set of kinds: which of them a source can hold at all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct KindSet(u16);
+
+impl KindSet {
+    /// No kind.
+    pub const EMPTY: Self = Self(0);
+    /// Every kind.
+    pub const ALL: Self = Self((1 << Kind::ALL.len()) - 1);
+
+    /// This set and `kind`.
+    #[must_use]
+    pub const fn with(self, kind: Kind) -> Self {
+        Self(self.0 | 1 << kind as u16)
+    }
+
+    /// Whether `kind` is in it.
+    #[must_use]
+    pub const fn contains(self, kind: Kind) -> bool {
+        self.0 >> (kind as u16) & 1 == 1
+    }
+
+    /// In the order of [`Kind::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Kind> {
+        Kind::ALL.into_iter().filter(move |kind| self.contains(*kind))
+    }
+}
+
+impl FromIterator<Kind> for KindSet {
+    fn from_iter<I: IntoIterator<Item = Kind>>(kinds: I) -> Self {
+        kinds.into_iter().fold(Self::EMPTY, Self::with)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_of_kinds_holds_what_was_put_in() {
+        let set: KindSet = [Kind::Switch, Kind::Other].into_iter().collect();
+        assert_eq!(set.iter().collect::<Vec<_>>(), [Kind::Switch, Kind::Other]);
+        assert_eq!(KindSet::ALL.iter().count(), Kind::ALL.len());
+        assert!(!KindSet::EMPTY.contains(Kind::Switch));
+    }
+
+    #[test]
+    fn a_yield_waits_and_is_involuntary_as_in_the_kernels_counters() {
+        assert!(Left::Yielded.is_runnable() && !Left::Yielded.is_voluntary());
+        assert!(!Left::Slept.is_runnable() && Left::Slept.is_voluntary());
+    }
+}

@@ -1,0 +1,118 @@
+//! What a result must say about the machine on which it was measured.
+
+use crate::{CpuSet, Knob, Topology, Warning};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+/// A fact that could be read, or the reason why not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact<T> {
+    /// What was read.
+    Known(T),
+    /// Why it could not be read, in a few words.
+    Unknown(String),
+}
+
+impl<T> Fact<T> {
+    /// The value, if it could be read.
+    pub const fn known(&self) -> Option<&T> {
+        match self {
+            Self::Known(value) => Some(value),
+            Self::Unknown(_) => None,
+        }
+    }
+}
+
+/// The kernel and what of its configuration matters to scheduling.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KernelFacts {
+    /// `uname -r`.
+    pub release: String,
+    /// `uname -v`, which names preemption and build.
+    pub version: String,
+    /// `uname -m`.
+    pub architecture: String,
+    /// Boot command line.
+    pub command_line: Fact<String>,
+    /// Preemption model in force (`none`, `voluntary`, `full`, `lazy`).
+    pub preemption: Fact<String>,
+    /// Configuration symbols that matter (`CONFIG_HZ` and such), by name.
+    pub config: Fact<BTreeMap<String, String>>,
+    /// The active sched_ext scheduler, empty when none.
+    pub sched_ext: Fact<String>,
+}
+
+/// How CPU frequencies are governed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Frequency {
+    /// Governors in force over all CPUs.
+    pub governors: Fact<Vec<String>>,
+    /// Driver.
+    pub driver: Fact<String>,
+    /// Whether turbo (boost) is on.
+    pub turbo: Fact<bool>,
+}
+
+/// The control group that we run in.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CgroupFacts {
+    /// 1, 2, or both mounted ("hybrid" is 1 with 2 beside it).
+    pub version: Fact<String>,
+    /// Our path in the CPU controller's hierarchy.
+    pub path: Fact<String>,
+    /// Bandwidth limit in force, as a number of CPUs; `None` when unlimited.
+    pub cpu_limit: Fact<Option<String>>,
+}
+
+/// How busy the machine was.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LoadFacts {
+    /// The three load averages.
+    pub average: [f64; 3],
+    /// Runnable tasks at that instant, our own included.
+    pub runnable: u64,
+    /// CPU time stolen by the hypervisor since boot, all CPUs, in nanoseconds.
+    pub steal_ns: u64,
+    /// CPU time used since boot, all CPUs (user, nice, system, irq, softirq), in nanoseconds.
+    pub busy_ns: u64,
+}
+
+/// The machine that a result was measured on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MachineFacts {
+    /// Version of schedlab that looked.
+    pub schedlab: String,
+    /// When, in UTC (RFC 3339).
+    pub taken_at: String,
+    /// Host name.
+    pub host: String,
+    /// CPU model.
+    pub model: Fact<String>,
+    /// Memory in bytes.
+    pub memory_bytes: Fact<u64>,
+    /// Hypervisor, empty on bare metal.
+    pub hypervisor: Fact<String>,
+    /// The kernel.
+    pub kernel: KernelFacts,
+    /// Online CPUs.
+    pub online: CpuSet,
+    /// CPUs that we are allowed to run on.
+    pub allowed: CpuSet,
+    /// How they share hardware.
+    pub topology: Topology,
+    /// Whether SMT is active.
+    pub smt: Fact<bool>,
+    /// Frequency control.
+    pub frequency: Frequency,
+    /// Our control group.
+    pub cgroup: CgroupFacts,
+    /// Load at that time.
+    pub load: LoadFacts,
+    /// Clock source of the kernel.
+    pub clocksource: Fact<String>,
+    /// Knobs that could be read.
+    pub knobs: Vec<Knob>,
+    /// Doubts about measuring here.
+    pub warnings: Vec<Warning>,
+}

@@ -1,0 +1,35 @@
+//! Scheduler tunables.
+
+use serde::{Deserialize, Serialize};
+
+/// A tunable of the scheduler, as it is on this machine now.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Knob {
+    /// Our name for it, the same on every kernel that has it: `base_slice`.
+    pub name: String,
+    /// Its value in the kernel's own spelling; `None` when it can't be read.
+    pub value: Option<String>,
+    /// The unit of the value (`ns`, `us`, `%`, `` for a flag or a plain number).
+    pub unit: String,
+    /// Smallest value that the kernel takes, where there is one.
+    pub min: Option<f64>,
+    /// Largest value that the kernel takes, where there is one.
+    pub max: Option<f64>,
+    /// What it does, in a sentence.
+    pub meaning: String,
+    /// Where it lives: a path, or a system call.
+    pub r#where: String,
+    /// Whether we may change it.
+    pub writable: bool,
+    /// Why not, and how to get the right; empty when writable.
+    pub why_not: String,
+}
+
+/// A wanted value for a knob.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Setting {
+    /// The knob's name.
+    pub knob: String,
+    /// The value, as the user wrote it (with a unit where it has one).
+    pub value: String,
+}

@@ -1,0 +1,27 @@
+//! The nouns of schedlab: what every other crate talks about and none of them owns.
+//!
+//! Nothing here does I/O, reads a clock or knows a file format. Values are plain, small and cheap to
+//! copy where events flow by the million ([`Event`] is 40 bytes), and serialisable where they end up
+//! in a manifest or a report ([`MachineFacts`], [`Knob`], [`Metric`], [`Warning`]).
+
+mod cpu;
+mod event;
+mod facts;
+mod knob;
+mod metric;
+mod size;
+mod source;
+mod time;
+mod topology;
+mod warning;
+
+pub use cpu::{Cpu, CpuListError, CpuSet};
+pub use event::{Comm, Context, Event, Kind, KindSet, Left, Phase, Pid, Prio, What};
+pub use facts::{CgroupFacts, Fact, Frequency, KernelFacts, LoadFacts, MachineFacts};
+pub use knob::{Knob, Setting};
+pub use metric::{Better, Metric, Unit};
+pub use size::{Bytes, BytesError};
+pub use source::{Affinity, Clock, EventSource, OtherFormat, TraceInfo};
+pub use time::{Nanos, NanosError, Span};
+pub use topology::{Distance, Place, Topology};
+pub use warning::Warning;

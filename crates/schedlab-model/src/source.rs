@@ -1,0 +1,103 @@
+//! Where events come from, and what a source knows besides them.
+
+use crate::{Comm, CpuSet, Event, KindSet, Nanos, Pid, Span, Topology, Warning};
+use std::collections::BTreeMap;
+use std::io;
+
+/// The clock of a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Clock {
+    /// `CLOCK_MONOTONIC`: what our own recorder writes.
+    Monotonic,
+    /// Another clock that counts nanoseconds, by its kernel name (`local`, `global`, `perf`, `boot`, ...).
+    Nanoseconds(String),
+    /// A counter whose rate the source does not tell (`x86-tsc`, `counter`): differences are ticks.
+    Ticks(String),
+}
+
+/// The CPUs on which a task was allowed to run, from `at` on (until its next entry).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Affinity {
+    /// The task.
+    pub pid: Pid,
+    /// When this was read.
+    pub at: Nanos,
+    /// Where it may run.
+    pub allowed: CpuSet,
+}
+
+/// A tracepoint that is not of the scheduler kinds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherFormat {
+    /// Its system (`irq`).
+    pub system: String,
+    /// Its name (`irq_handler_entry`).
+    pub name: String,
+}
+
+/// What a source knows about its trace. Complete when the source is opened, except for names and
+/// tracepoints that a stream learns on the way.
+#[derive(Clone, Debug)]
+pub struct TraceInfo {
+    /// The format as people name it: `trace.dat v6`, `perf.data`, `sim`.
+    pub format: String,
+    /// Its clock.
+    pub clock: Clock,
+    /// The CPUs that were observed: an event of another CPU can't be expected. Empty if unknown.
+    pub cpus: CpuSet,
+    /// The kinds that the trace can hold: answers that need others are lower bounds.
+    pub kinds: KindSet,
+    /// How the CPUs share hardware, where the trace tells.
+    pub topology: Option<Topology>,
+    /// Where tasks were allowed to run, ascending by pid then time; `None` when the trace does not tell.
+    pub affinity: Option<Vec<Affinity>>,
+    /// First and last instant observed, where known before reading.
+    pub span: Option<Span>,
+    /// Names known from outside the events (saved command lines).
+    pub comms: BTreeMap<Pid, Comm>,
+    /// Tracepoints beyond the scheduler's, by the index that [`crate::What::Other`] carries.
+    pub others: Vec<OtherFormat>,
+    /// Names of user marks, by the id that [`crate::What::Mark`] carries.
+    pub marks: Vec<String>,
+    /// The kernel that was traced (`uname -a` or release), where known.
+    pub kernel: Option<String>,
+}
+
+impl TraceInfo {
+    /// An info that knows nothing but its format, its clock and that any kind may come.
+    #[must_use]
+    pub fn new(format: impl Into<String>, clock: Clock) -> Self {
+        Self {
+            format: format.into(),
+            clock,
+            cpus: CpuSet::new(),
+            kinds: KindSet::ALL,
+            topology: None,
+            affinity: None,
+            span: None,
+            comms: BTreeMap::new(),
+            others: Vec::new(),
+            marks: Vec::new(),
+            kernel: None,
+        }
+    }
+}
+
+/// A stream of events in ascending order of time; equal times keep the source's order.
+///
+/// Memory is bounded by the source's own buffers (windows per CPU, tasks seen), never by the length
+/// of the trace. What is wrong inside a trace is a warning or a [`crate::What::Lost`], not an error.
+pub trait EventSource {
+    /// What is known besides the events.
+    fn info(&self) -> &TraceInfo;
+
+    /// Replaces the content of `batch` by the next events; `false` when there are no more (and
+    /// `batch` is empty then).
+    ///
+    /// # Errors
+    /// Only I/O: the file could not be read.
+    fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool>;
+
+    /// What was found wrong so far.
+    fn warnings(&self) -> &[Warning];
+}

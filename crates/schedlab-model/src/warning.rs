@@ -1,0 +1,35 @@
+//! Doubts as values: what may be wrong with a result, and what to do about it.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A doubt about a result. Shown beside the figure that it concerns; never only logged.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Warning {
+    /// A stable name for scripts, in kebab case: `events-lost`, `machine-busy`.
+    pub code: String,
+    /// What was seen, where, in a sentence without a full stop.
+    pub what: String,
+    /// What to do about it; empty when nothing can be done.
+    pub remedy: String,
+}
+
+impl Warning {
+    /// A doubt with its remedy.
+    pub fn new(
+        code: impl Into<String>,
+        what: impl Into<String>,
+        remedy: impl Into<String>,
+    ) -> Self {
+        Self { code: code.into(), what: what.into(), remedy: remedy.into() }
+    }
+}
+
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.remedy.as_str() {
+            "" => write!(f, "{}", self.what),
+            remedy => write!(f, "{}: {remedy}", self.what),
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! The traits of machine and output. They lie below their implementers, so that a host, a simulator,
+//! a virtual machine and a fake in the tests are the same to everything above.
+
+use crate::RunSpec;
+use schedlab_model::{Fact, Knob, MachineFacts, Metric, Topology, Warning};
+use std::io;
+
+/// What a machine can do, asked before anything is planned on it. What it can't is a reason, with
+/// the way to get it where there is one.
+#[derive(Clone, Debug)]
+pub struct Offers {
+    /// The machine's name: `host`, `sim`, `vm`.
+    pub machine: String,
+    /// Its CPUs.
+    pub topology: Topology,
+    /// Its knobs, with why not where they can't be changed.
+    pub knobs: Vec<Knob>,
+    /// Whether scheduler events can be recorded, and how.
+    pub recording: Fact<Recording>,
+    /// Whether CPUs can be made slower, and by which methods.
+    pub speeds: Fact<Vec<String>>,
+    /// Whether the same spec gives the same result, bit for bit.
+    pub repeatable: bool,
+}
+
+/// How scheduler events are recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Recording {
+    /// `perf`, `ftrace`, `exact`.
+    pub via: String,
+    /// What falls short, if anything.
+    pub warnings: Vec<Warning>,
+}
+
+/// A machine on which workloads run.
+pub trait Machine {
+    /// What it can do.
+    fn offers(&self) -> &Offers;
+
+    /// The facts that every result on it carries, as they are now.
+    fn facts(&self) -> MachineFacts;
+
+    /// Performs `spec` and hands all that it learns to `out`. Whatever was changed on the machine has
+    /// been put back when this returns.
+    ///
+    /// # Errors
+    /// When the spec asks for what the machine does not offer, or the machine failed. A workload that
+    /// exits with a code of its own is no error: see [`Outcome::exit_code`].
+    fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError>;
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Exit code of the load (128 + signal where it was killed).
+    pub exit_code: i32,
+    /// Whether it was stopped before its end: what was measured is partial.
+    pub interrupted: bool,
+}
+
+/// A stream of a run directory that a machine may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stream {
+    /// The trace, as a `trace.dat`.
+    Trace,
+    /// What the load printed on its standard output.
+    Stdout,
+    /// What the load printed on its standard error.
+    Stderr,
+}
+
+/// A number that a run measured, once.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What it measures.
+    pub metric: Metric,
+    /// Whose it is, empty for the whole run (`worker`, `group 3`).
+    pub of: String,
+    /// The value in the metric's unit.
+    pub value: f64,
+}
+
+/// Where a machine puts what it learns in a run.
+pub trait Output {
+    /// A path of the run directory to which the machine writes the stream itself. Asking for it
+    /// creates nothing.
+    fn path(&mut self, stream: Stream) -> std::path::PathBuf;
+
+    /// A number for the whole run.
+    ///
+    /// # Errors
+    /// When it can't be stored.
+    fn figure(&mut self, figure: Figure) -> io::Result<()>;
+
+    /// A doubt about this run.
+    fn warning(&mut self, warning: Warning);
+
+    /// Whether the user asked to stop; a machine looks often and ends cleanly with what it has.
+    fn stopped(&self) -> bool;
+}
+
+/// Why a machine did not perform a run.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// The spec asks for something that this machine has not.
+    #[error("{machine} can't {what}: {why}")]
+    NotOffered {
+        /// Which machine.
+        machine: String,
+        /// What was asked.
+        what: String,
+        /// Why not, and what to do.
+        why: String,
+    },
+    /// An option of the workload is wrong.
+    #[error("workload {workload}, option {option}: {why}")]
+    Option {
+        /// Which workload.
+        workload: String,
+        /// Which option.
+        option: String,
+        /// What is wrong, and what is right.
+        why: String,
+    },
+    /// The operating system refused.
+    #[error("{doing}: {error}")]
+    Io {
+        /// What was being done, with the path where there is one.
+        doing: String,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// The load died or did not keep to its contract.
+    #[error("the load failed: {0}")]
+    Load(String),
+}
+
+impl MachineError {
+    /// An I/O error with what was being done.
+    pub fn io(doing: impl Into<String>, error: io::Error) -> Self {
+        Self::Io { doing: doing.into(), error }
+    }
+}
