@@ -1,1 +1,56 @@
-fn main() {}
+//! The command `schedlab`: options, help, exit codes, and the wiring of machines.
+//!
+//! Nothing is measured, read or drawn here: each subcommand (one file under `commands/`) turns what
+//! was typed into a call of a library, and prints what came back. Before the options are looked at,
+//! two things are decided by name: the hidden entries by which the program re-executes itself (the
+//! load child and the guardian), and the names of other tools under which it may be called.
+
+mod cli;
+mod commands;
+
+use clap::Parser;
+use std::ffi::OsString;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// The user's command line or input was wrong in a way that clap could not see.
+const EXIT_USAGE: u8 = 2;
+
+fn main() -> ExitCode {
+    let arguments: Vec<OsString> = std::env::args_os().collect();
+    if let Some(code) = commands::hidden(&arguments).or_else(|| commands::drop_in(&arguments)) {
+        return code;
+    }
+    // Arguments may be any bytes; clap takes them as they are.
+    let cli = match cli::Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        Err(error) => {
+            // Help and version are results and go to stdout with 0; the rest is wrong usage.
+            let code = if error.use_stderr() { EXIT_USAGE } else { 0 };
+            return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::FAILURE };
+        }
+    };
+    finish(commands::run(cli.command))
+}
+
+/// Turns what a subcommand returned into an exit code; an error becomes a sentence on stderr.
+fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
+    match result {
+        Ok(code) => code,
+        // Whoever read our output has seen enough: that is success, as for any filter.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "schedlab: {error:#}");
+            let usage = error.downcast_ref::<commands::UsageError>().is_some();
+            ExitCode::from(if usage { EXIT_USAGE } else { 1 })
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| {
+        cause
+            .downcast_ref::<std::io::Error>()
+            .is_some_and(|e| e.kind() == std::io::ErrorKind::BrokenPipe)
+    })
+}

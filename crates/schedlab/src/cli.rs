@@ -1,0 +1,60 @@
+//! What can be typed. Help, completions and the man page all come from here.
+
+use crate::commands;
+use clap::{Parser, Subcommand};
+
+const ABOUT: &str = "A workbench for CPU schedulers: load, slow, record, draw, explain, tune";
+
+const LEARN: &str = "\
+First steps:
+  schedlab tour                                a guided first minute; writes one HTML report
+  schedlab doctor                              what this machine allows, and how to get the rest
+  schedlab record -o x.dat -- make -j8         scheduler events of every CPU while a command runs
+  schedlab trace latency x.dat                 who waited for a CPU, and how long
+  schedlab draw cores x.dat -o x.svg           each CPU's row over time (svg, pdf or png)
+
+Durations and sizes take units (1.5ms, 64KiB); CPUs are lists as in Linux (0-3,8).
+Results go to stdout, notes to stderr; --json prints for machines.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (what was measured is kept).";
+
+/// The command line.
+#[derive(Parser)]
+#[command(name = "schedlab", version, about = ABOUT, after_help = LEARN, max_term_width = 100)]
+#[command(arg_required_else_help = true, disable_help_subcommand = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The subcommands, in the order in which a new user needs them.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// A guided first minute: load, trace, pictures, one HTML report
+    Tour(commands::tour::Args),
+    /// What this machine allows, what each missing right costs, how to get it
+    Doctor(commands::doctor::Args),
+    /// One workload, now: schbench, hackbench and more
+    Load(commands::load::Args),
+    /// Record scheduler events of this machine into a trace.dat
+    Record(commands::record::Args),
+    /// Questions to a trace: info, latency, tasks, cpus, waiting, conservation, ...
+    Trace(commands::trace::Args),
+    /// Pictures of a trace as SVG, PDF or PNG
+    Draw(commands::draw::Args),
+    /// The interactive page of a trace, as one HTML file
+    View(commands::view::Args),
+    /// Cores at chosen speeds, and virtual nodes
+    Slow(commands::slow::Args),
+    /// Scheduler tunables of this kernel, put back afterwards
+    Knobs(commands::knobs::Args),
+    /// Graphs of jobs: load a job executor and find its breaking point
+    Jobs(commands::jobs::Args),
+    /// An experiment: plan, run, store, report; picks up where it stopped
+    Run(commands::run::Args),
+    /// A report from stored results
+    Report(commands::report::Args),
+    /// Two sets of stored results, with a verdict
+    Compare(commands::compare::Args),
+    /// Shell completions, or the man page
+    Shell(commands::shell::Args),
+}

@@ -1,0 +1,67 @@
+//! The subcommands: one file each, an `Args` and a `run`.
+
+pub(crate) mod compare;
+pub(crate) mod doctor;
+pub(crate) mod draw;
+pub(crate) mod jobs;
+pub(crate) mod knobs;
+pub(crate) mod load;
+pub(crate) mod record;
+pub(crate) mod report;
+pub(crate) mod run;
+pub(crate) mod shell;
+pub(crate) mod slow;
+pub(crate) mod tour;
+pub(crate) mod trace;
+pub(crate) mod view;
+
+use crate::cli::Command;
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// What was typed is wrong in a way that only the subcommand could see: exit code 2.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
+/// Entries by which the program re-executes itself; never shown in help.
+pub(crate) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
+    match arguments.get(1)?.to_str()? {
+        _ => None,
+    }
+}
+
+/// Names of other tools under which the program may be called, through a link.
+pub(crate) fn drop_in(arguments: &[OsString]) -> Option<ExitCode> {
+    let name = std::path::Path::new(arguments.first()?).file_name()?.to_str()?;
+    match name {
+        _ => None,
+    }
+}
+
+/// Runs what was typed.
+pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Tour(args) => tour::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Load(args) => load::run(args),
+        Command::Record(args) => record::run(args),
+        Command::Trace(args) => trace::run(args),
+        Command::Draw(args) => draw::run(args),
+        Command::View(args) => view::run(args),
+        Command::Slow(args) => slow::run(args),
+        Command::Knobs(args) => knobs::run(args),
+        Command::Jobs(args) => jobs::run(args),
+        Command::Run(args) => run::run(args),
+        Command::Report(args) => report::run(args),
+        Command::Compare(args) => compare::run(args),
+        Command::Shell(args) => shell::run(args),
+    }
+}
