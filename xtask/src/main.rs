@@ -1,1 +1,84 @@
-fn main() {}
+//! The chores of the workspace: what CI runs, and what people run by hand.
+
+mod bench;
+mod floors;
+mod fuzz;
+mod packages;
+mod release;
+mod steps;
+mod tidy;
+
+use anyhow::{Result, bail};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+cargo xtask CHORE
+
+  ci        what CI runs: format, lints, tidy, tests, documentation, fuzzing for a minute or two
+  test      the tests; installs the Debian packages that they need when it may, says what is
+            missing when it may not
+  tidy      floors, sizes, headers, forbidden words: what no compiler checks
+  fuzz [S]  every fuzz target for S seconds each (20 by default); needs the nightly toolchain
+  model     loom and miri on the parts of the job executor that threads share
+  bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
+  corpus    writes the small traces of corpus/ anew
+  release   the binary, its man page and completions in dist/
+";
+
+fn main() -> ExitCode {
+    match chore() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            steps::say(&format!("xtask: {error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn chore() -> Result<()> {
+    std::env::set_current_dir(steps::root())?;
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["ci"] => ci(),
+        ["test"] => test(),
+        ["tidy"] => tidy::run(),
+        ["fuzz"] => fuzz::run(20),
+        ["fuzz", seconds] => fuzz::run(seconds.parse()?),
+        ["model"] => model(),
+        ["bench", names @ ..] => bench::run(names),
+        ["corpus"] => {
+            steps::cargo(&["test", "-p", "schedlab-trace", "--test", "corpus", "--", "--ignored"])
+        }
+        ["release"] => release::run(),
+        [] | ["help" | "--help" | "-h"] => {
+            steps::say(HELP);
+            Ok(())
+        }
+        _ => bail!("no such chore: {}\n\n{HELP}", words.join(" ")),
+    }
+}
+
+fn ci() -> Result<()> {
+    steps::cargo(&["fmt", "--all", "--check"])?;
+    tidy::run()?;
+    steps::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
+    test()?;
+    steps::cargo_with(
+        &["doc", "--workspace", "--no-deps", "--locked"],
+        &[("RUSTDOCFLAGS", "-D warnings")],
+    )?;
+    fuzz::run(15)
+}
+
+fn test() -> Result<()> {
+    packages::ensure()?;
+    steps::cargo(&["test", "--workspace", "--locked"])
+}
+
+fn model() -> Result<()> {
+    let loom = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")];
+    steps::cargo_with(&["test", "-p", "schedlab-jobs", "--release", "--test", "loom"], loom)?;
+    let miri = &[("MIRIFLAGS", "-Zmiri-disable-isolation"), ("CARGO_TARGET_DIR", "target/miri")];
+    steps::cargo_with(&["+nightly", "miri", "test", "-p", "schedlab-jobs", "--lib"], miri)
+}

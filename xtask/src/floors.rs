@@ -1,0 +1,66 @@
+//! The floors of the house: a crate imports only crates on lower floors, and only those of its list.
+
+use anyhow::{Context, Result};
+use std::path::Path;
+
+/// Crate, and what it may import. Adding a crate or an import is a decision about the house: make it
+/// here, and in ARCHITECTURE.md.
+const MAY_IMPORT: [(&str, &[&str]); 11] = [
+    ("schedlab-model", &[]),
+    ("schedlab-stats", &[]),
+    ("schedlab-jobs", &[]),
+    ("schedlab-workload", &["model", "stats", "jobs"]),
+    ("schedlab-sys", &["model"]),
+    ("schedlab-trace", &["model"]),
+    ("schedlab-timeline", &["model", "stats"]),
+    ("schedlab-host", &["model", "stats", "sys", "trace", "timeline", "workload", "jobs"]),
+    ("schedlab-draw", &["model", "stats", "timeline"]),
+    ("schedlab-experiment", &["model", "stats", "trace", "timeline", "workload", "jobs", "draw"]),
+    (
+        "schedlab",
+        &[
+            "model",
+            "stats",
+            "jobs",
+            "workload",
+            "sys",
+            "trace",
+            "timeline",
+            "host",
+            "draw",
+            "experiment",
+        ],
+    ),
+];
+
+/// Every import that the floors don't allow, and every crate that has no floor.
+pub(crate) fn check() -> Result<Vec<String>> {
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir("crates").context("crates/")? {
+        let folder = entry?.path();
+        let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        match MAY_IMPORT.iter().find(|(crate_name, _)| *crate_name == name) {
+            Some((_, allowed)) => check_crate(&folder, &name, allowed, &mut found)?,
+            None => found.push(format!("crates/{name}: has no floor in xtask/src/floors.rs")),
+        }
+    }
+    Ok(found)
+}
+
+fn check_crate(folder: &Path, name: &str, allowed: &[&str], found: &mut Vec<String>) -> Result<()> {
+    let manifest = folder.join("Cargo.toml");
+    let text = std::fs::read_to_string(&manifest).context(format!("{}", manifest.display()))?;
+    let mut section = "";
+    for line in text.lines() {
+        if line.starts_with('[') {
+            section = line.trim();
+        }
+        let imported = line.split(['.', ' ', '=']).next().unwrap_or_default();
+        let Some(noun) = imported.strip_prefix("schedlab-") else { continue };
+        // What tests import does not bind the house.
+        if section == "[dependencies]" && !allowed.contains(&noun) {
+            found.push(format!("{}: {name} may not import {imported}", manifest.display()));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,44 @@
+//! Coverage-guided fuzzing of every reader, from the kept corpus.
+
+use crate::steps;
+use anyhow::{Context, Result};
+use std::process::Command;
+
+/// Runs every target of fuzz/ for `seconds`. Needs the nightly toolchain and cargo-fuzz, which it
+/// installs by name; where there is no nightly it says so and leaves it at the seeded smoke tests.
+pub(crate) fn run(seconds: u32) -> Result<()> {
+    let nightly = Command::new("rustup").args(["run", "nightly", "rustc", "--version"]).output();
+    if !nightly.is_ok_and(|out| out.status.success()) {
+        steps::say(
+            "MISSING: the nightly toolchain: not fuzzed; the seeded smoke tests ran instead",
+        );
+        return Ok(());
+    }
+    let installed = Command::new("cargo").args(["fuzz", "--version"]).output();
+    if !installed.is_ok_and(|out| out.status.success()) {
+        steps::cargo(&["install", "--locked", "cargo-fuzz"])?;
+    }
+    for target in targets()? {
+        let limit = format!("-max_total_time={seconds}");
+        let seeds = format!("corpus/{target}");
+        let mut arguments = vec!["+nightly", "fuzz", "run", target.as_str()];
+        if std::path::Path::new("fuzz").join(&seeds).is_dir() {
+            arguments.push(&seeds);
+        }
+        arguments.extend(["--", limit.as_str(), "-rss_limit_mb=2048", "-timeout=10"]);
+        let mut command = Command::new("cargo");
+        command.current_dir("fuzz").env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO");
+        steps::run(command.args(arguments))?;
+    }
+    Ok(())
+}
+
+fn targets() -> Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir("fuzz/fuzz_targets").context("fuzz/fuzz_targets")? {
+        let path = entry?.path();
+        names.extend(path.file_stem().map(|stem| stem.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    Ok(names)
+}

@@ -1,0 +1,66 @@
+//! What the tests need from Debian, and getting it.
+
+use crate::steps;
+use anyhow::{Result, bail};
+use std::path::Path;
+use std::process::Command;
+
+/// A program that some test runs, and the package that holds it.
+const NEEDED: [(&str, &str); 6] = [
+    ("trace-cmd", "trace-cmd"),
+    ("perf", "linux-perf"),
+    ("hackbench", "rt-tests"),
+    ("pdftotext", "poppler-utils"),
+    ("chromium", "chromium"),
+    ("protoc", "protobuf-compiler"),
+];
+
+/// Installs what is missing when we may; where we may not, says so: in CI that is a failure, elsewhere
+/// the tests that need it say aloud what they did not check.
+pub(crate) fn ensure() -> Result<()> {
+    let missing = missing();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let list = missing.join(" ");
+    if may_install() {
+        steps::say(&format!("the tests need packages that are missing; installing: {list}"));
+        // A package list that can't be refreshed may still be good enough.
+        let _ = steps::run(apt().arg("update"));
+        let _ = steps::run(apt().args(["install", "-y", "--no-install-recommends"]).args(&missing));
+    }
+    let missing = self::missing();
+    match (missing.is_empty(), std::env::var_os("CI").is_some()) {
+        (true, _) => Ok(()),
+        (false, true) => bail!("packages that the tests need are missing: {}", missing.join(" ")),
+        (false, false) => {
+            steps::say(&format!(
+                "MISSING: {}: tests that need them will say what they did not check.\n\
+                 To get them: apt-get install {}",
+                missing.join(" "),
+                missing.join(" "),
+            ));
+            Ok(())
+        }
+    }
+}
+
+fn missing() -> Vec<&'static str> {
+    NEEDED.iter().filter(|(program, _)| !on_path(program)).map(|(_, package)| *package).collect()
+}
+
+fn on_path(program: &str) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+}
+
+fn may_install() -> bool {
+    let uid = Command::new("id").arg("-u").output();
+    uid.is_ok_and(|out| out.stdout.trim_ascii() == b"0") && Path::new("/usr/bin/apt-get").exists()
+}
+
+fn apt() -> Command {
+    let mut command = Command::new("apt-get");
+    command.arg("-q").env("DEBIAN_FRONTEND", "noninteractive");
+    command
+}

@@ -1,0 +1,94 @@
+//! What no compiler checks: floors, sizes, headers, words that must not stay.
+
+use crate::{floors, steps};
+use anyhow::{Context, Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Lines of a source file above which it must be split.
+const LINES_MAX: usize = 1_000;
+/// Columns of a source line that rustfmt could not break.
+const COLUMNS_MAX: usize = 140;
+/// Bytes of a file in git; only the corpus, fonts and pictures are large, and they stay under this.
+const BYTES_MAX: u64 = 1_000_000;
+
+/// Checks the tree and lists all that it found.
+pub(crate) fn run() -> Result<()> {
+    let files = tracked()?;
+    let mut found = floors::check()?;
+    for path in &files {
+        // Files that a change deleted are still known to git until it is committed.
+        let Ok(facts) = std::fs::metadata(path) else { continue };
+        if facts.len() > BYTES_MAX {
+            found.push(format!(
+                "{}: {} bytes; the limit is {BYTES_MAX}",
+                path.display(),
+                facts.len()
+            ));
+        }
+        if path.extension().is_some_and(|extension| extension == "rs") {
+            check_source(path, &mut found)?;
+        }
+    }
+    check_dependencies(&mut found)?;
+    match found.as_slice() {
+        [] => {
+            steps::say(&format!("tidy: {} files, nothing found", files.len()));
+            Ok(())
+        }
+        _ => bail!("tidy found:\n  {}", found.join("\n  ")),
+    }
+}
+
+fn tracked() -> Result<Vec<PathBuf>> {
+    let listing = Command::new("git")
+        .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+        .output()
+        .context("git ls-files")?;
+    let names = String::from_utf8(listing.stdout).context("a file name is not UTF-8")?;
+    Ok(names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect())
+}
+
+fn check_source(path: &Path, found: &mut Vec<String>) -> Result<()> {
+    let text = std::fs::read_to_string(path).context(format!("{}", path.display()))?;
+    let mut note = |line: usize, what: &str| {
+        found.push(format!("{}:{line}: {what}", path.display()));
+    };
+    let lines = text.lines().count();
+    if lines > LINES_MAX {
+        note(lines, &format!("{lines} lines; split it (the limit is {LINES_MAX})"));
+    }
+    if !text.starts_with("//!") && !text.starts_with("#!") {
+        note(1, "opens without saying what it is for (//!)");
+    }
+    // Spelled in two parts, so that this file does not find itself.
+    let words = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("XX", "X")];
+    let is_sys = path.starts_with("crates/schedlab-sys");
+    for (index, line) in text.lines().enumerate() {
+        if line.chars().count() > COLUMNS_MAX {
+            note(index + 1, &format!("longer than {COLUMNS_MAX} columns"));
+        }
+        if words.iter().any(|word| line.contains(word)) {
+            note(index + 1, "a note to oneself: do it, or write an issue");
+        }
+        if line.contains(concat!("un", "safe {")) && !is_sys {
+            note(index + 1, "unsafe code lives in schedlab-sys alone");
+        }
+    }
+    Ok(())
+}
+
+/// Each dependency of the workspace has its reason in docs/dependencies.md.
+fn check_dependencies(found: &mut Vec<String>) -> Result<()> {
+    let manifest = std::fs::read_to_string("Cargo.toml").context("Cargo.toml")?;
+    let reasons = std::fs::read_to_string("docs/dependencies.md").unwrap_or_default();
+    let section = manifest.split("[workspace.dependencies]").nth(1).unwrap_or_default();
+    let section = section.split("\n[").next().unwrap_or_default();
+    for line in section.lines() {
+        let Some((name, _)) = line.split_once(" = ") else { continue };
+        if !name.starts_with("schedlab-") && !reasons.contains(&format!("`{name}`")) {
+            found.push(format!("docs/dependencies.md: no reason given for `{name}`"));
+        }
+    }
+    Ok(())
+}
