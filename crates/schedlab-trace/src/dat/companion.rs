@@ -1,0 +1,108 @@
+//! What events don't say, kept in the trace: topology, affinity, names of marks.
+//!
+//! It is stored as JSON in an option of our own, which `trace-cmd report` passes over.
+
+use schedlab_model::{Affinity, CpuSet, Nanos, Pid, Place, Topology};
+use serde_json::{Value, json};
+
+/// What a recorder knows besides the events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Companion {
+    /// How the CPUs share hardware.
+    pub topology: Option<Topology>,
+    /// Where tasks were allowed to run, ascending by pid then time; `None` when nobody looked.
+    pub affinity: Option<Vec<Affinity>>,
+    /// Names of user marks, by the id that their records carry.
+    pub marks: Vec<String>,
+}
+
+impl Companion {
+    /// The JSON that goes into the option.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        let affinity = self.affinity.as_ref().map(|all| {
+            let entry = |a: &Affinity| json!([a.pid.0, a.at.0, a.allowed.to_string()]);
+            all.iter().map(entry).collect::<Vec<_>>()
+        });
+        let topology = self.topology.as_ref().map(|topology| {
+            let place = |p: &Place| json!([p.cpu.0, p.core, p.llc, p.node, p.socket]);
+            topology.places().iter().map(place).collect::<Vec<_>>()
+        });
+        json!({ "schema": 1, "topology": topology, "affinity": affinity, "marks": self.marks })
+            .to_string()
+            .into_bytes()
+    }
+
+    /// Reads what [`Self::to_json`] wrote; `None` when it is something else. Single entries that
+    /// make no sense are passed over.
+    pub(crate) fn from_json(bytes: &[u8]) -> Option<Self> {
+        let root: Value = serde_json::from_slice(without_nul(bytes)).ok()?;
+        let topology = root["topology"]
+            .as_array()
+            .map(|places| Topology::new(places.iter().filter_map(place).collect()));
+        let affinity = root["affinity"].as_array().map(|entries| {
+            let mut entries: Vec<_> = entries.iter().filter_map(affinity).collect();
+            entries.sort_by_key(|entry| (entry.pid, entry.at));
+            entries
+        });
+        let names = root["marks"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let marks = names.iter().map(|name| name.as_str().unwrap_or_default().to_owned());
+        Some(Self { topology, affinity, marks: marks.collect() })
+    }
+}
+
+fn place(value: &Value) -> Option<Place> {
+    let number = |index: usize| u32::try_from(value.get(index)?.as_u64()?).ok();
+    Some(Place {
+        cpu: schedlab_model::Cpu(u16::try_from(number(0)?).ok()?),
+        core: number(1)?,
+        llc: number(2)?,
+        node: number(3)?,
+        socket: number(4)?,
+    })
+}
+
+fn affinity(value: &Value) -> Option<Affinity> {
+    Some(Affinity {
+        pid: Pid(i32::try_from(value.get(0)?.as_i64()?).ok()?),
+        at: Nanos(value.get(1)?.as_u64()?),
+        allowed: value.get(2)?.as_str()?.parse::<CpuSet>().ok()?,
+    })
+}
+
+/// Options are often ended by a NUL that is no part of their text.
+fn without_nul(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    bytes.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_comes_back() {
+        let companion = Companion {
+            topology: Some(Topology::flat(3)),
+            affinity: Some(vec![Affinity {
+                pid: Pid(7),
+                at: Nanos(u64::MAX),
+                allowed: "0-1".parse().unwrap(),
+            }]),
+            marks: vec!["warm-up".into(), "ü\"".into()],
+        };
+        assert_eq!(Companion::from_json(&companion.to_json()), Some(companion));
+        assert_eq!(
+            Companion::from_json(&Companion::default().to_json()),
+            Some(Companion::default())
+        );
+    }
+
+    #[test]
+    fn nonsense_is_passed_over() {
+        assert_eq!(Companion::from_json(b"{"), None);
+        let text = br#"{"affinity":[[1],["a",2,"0"],[1,2,"x"],[1,2,"0"]],"marks":3}"#;
+        let read = Companion::from_json(text).unwrap();
+        assert_eq!(read.affinity.unwrap().len(), 1);
+        assert_eq!((read.topology, read.marks.len()), (None, 0));
+    }
+}

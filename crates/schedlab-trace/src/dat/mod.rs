@@ -1,0 +1,18 @@
+//! `trace.dat`, versions 6 and 7: what trace-cmd writes and KernelShark opens.
+//!
+//! A head (formats of the pages and of each event, saved command lines, options) and, for each CPU,
+//! the pages of its ring buffer as the kernel filled them. Version 6 is read straight through;
+//! version 7 is a chain of option sections that say where everything else lies, and may be compressed.
+//!
+//! Source of truth: the manual pages `trace-cmd.dat.v6.5` and `trace-cmd.dat.v7.5`, the format texts
+//! inside the files, and what `trace-cmd` does with the files that the tests make.
+
+mod companion;
+mod header;
+mod options;
+mod page_writer;
+mod writer;
+
+pub use companion::Companion;
+pub use header::{Compression, Header, Instance, Version};
+pub use writer::{CpuWriter, Writer};

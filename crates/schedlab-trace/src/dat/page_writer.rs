@@ -1,0 +1,163 @@
+//! Packs records into ring-buffer pages, as the kernel does.
+
+use crate::encoding::Encoding;
+
+/// The time delta of a record has 27 bits.
+const DELTA_LIMIT: u64 = 1 << 27;
+/// A time extend has 32 more; beyond that a new page carries the full time.
+const EXTEND_LIMIT: u64 = 1 << 59;
+/// Type of a record that moves the time on.
+const TIME_EXTEND: u32 = 30;
+/// Largest body, in words, whose length fits the type field.
+const INLINE_WORDS: usize = 28;
+/// Bit of `commit`: events were lost before this page.
+const LOST: u64 = 1 << 31;
+/// Bit of `commit`: their number stands behind the records.
+const LOST_STORED: u64 = 1 << 30;
+
+/// One page being filled.
+pub(super) struct PageWriter {
+    encoding: Encoding,
+    page: Vec<u8>,
+    /// Bytes up to which records may reach.
+    limit: usize,
+    page_size: usize,
+    time: u64,
+    lost: Option<u32>,
+    used: bool,
+}
+
+impl PageWriter {
+    pub(super) fn new(encoding: Encoding, page_size: usize) -> Self {
+        let mut page = Self {
+            encoding,
+            page: Vec::with_capacity(page_size),
+            limit: page_size,
+            page_size,
+            time: 0,
+            lost: None,
+            used: false,
+        };
+        page.clear();
+        page
+    }
+
+    /// Bytes before the first record: time and `commit`.
+    fn head(&self) -> usize {
+        8 + usize::from(self.encoding.long)
+    }
+
+    /// The longest body that fits a page of its own.
+    pub(super) fn longest_body(&self) -> usize {
+        // Head of a long record, and room for a lost count behind it.
+        self.page_size - self.head() - 8 - usize::from(self.encoding.long)
+    }
+
+    fn clear(&mut self) {
+        let head = self.head();
+        self.page.clear();
+        self.page.resize(head, 0);
+        self.limit = self.page_size;
+        self.lost = None;
+        self.used = false;
+    }
+
+    /// Whether the page has neither a record nor a loss.
+    pub(super) fn is_empty(&self) -> bool {
+        !self.used
+    }
+
+    /// Marks the still empty page: `count` events were lost before it (0: unknown how many).
+    pub(super) fn lost(&mut self, count: u32) {
+        debug_assert!(self.page.len() == self.head(), "a loss belongs before a page's records");
+        self.lost = Some(self.lost.unwrap_or(0).saturating_add(count));
+        self.used = true;
+        if count > 0 {
+            self.limit = self.page_size - usize::from(self.encoding.long);
+        }
+    }
+
+    /// Adds a record; `false` when it needs a new page (then nothing was written).
+    pub(super) fn push(&mut self, time: u64, body: &[u8]) -> bool {
+        let first = self.page.len() == self.head();
+        let delta = if first { 0 } else { time.wrapping_sub(self.time) };
+        // Time that goes back wraps to a large delta, and so begins a page as well.
+        if delta >= EXTEND_LIMIT {
+            return false;
+        }
+        let words = body.len().div_ceil(4).max(1);
+        let inline = words <= INLINE_WORDS;
+        let extend = if delta >= DELTA_LIMIT { 8 } else { 0 };
+        let need = extend + if inline { 4 } else { 8 } + words * 4;
+        if self.page.len() + need > self.limit {
+            return false;
+        }
+        if first {
+            let stamp = self.encoding.put_u64(time);
+            self.page[..8].copy_from_slice(&stamp);
+        }
+        let mut delta = u32::try_from(delta & (DELTA_LIMIT - 1)).expect("27 bits were kept");
+        if extend > 0 {
+            let high = (time - self.time) >> 27;
+            self.put(TIME_EXTEND, delta);
+            self.put_u32(u32::try_from(high).expect("below the limit of 59 bits"));
+            delta = 0;
+        }
+        if inline {
+            self.put(u32::try_from(words).expect("at most 28"), delta);
+        } else {
+            self.put(0, delta);
+            self.put_u32(u32::try_from(words * 4 + 4).expect("fits a page"));
+        }
+        self.page.extend_from_slice(body);
+        self.page.resize(self.page.len() + words * 4 - body.len(), 0);
+        self.time = time;
+        self.used = true;
+        true
+    }
+
+    /// The finished page, padded to its size; the writer begins a new one.
+    pub(super) fn take(&mut self, out: &mut Vec<u8>) {
+        let head = self.head();
+        let mut commit = (self.page.len() - head) as u64;
+        if let Some(count) = self.lost {
+            commit |= LOST;
+            if count > 0 {
+                commit |= LOST_STORED;
+                self.put_long(u64::from(count));
+            }
+        }
+        let long = self.encoding.long;
+        if long == 8 {
+            self.page[8..16].copy_from_slice(&self.encoding.put_u64(commit));
+        } else {
+            let commit = u32::try_from(commit).expect("only 32 bits are used");
+            self.page[8..12].copy_from_slice(&self.encoding.put_u32(commit));
+        }
+        if self.page.len() == head {
+            // A page with nothing but a loss before it still needs a time.
+            let stamp = self.encoding.put_u64(self.time);
+            self.page[..8].copy_from_slice(&stamp);
+        }
+        self.page.resize(self.page_size, 0);
+        out.extend_from_slice(&self.page);
+        self.clear();
+    }
+
+    fn put(&mut self, kind: u32, delta: u32) {
+        let word = if self.encoding.big_endian { kind << 27 | delta } else { kind | delta << 5 };
+        self.put_u32(word);
+    }
+
+    fn put_u32(&mut self, value: u32) {
+        self.page.extend_from_slice(&self.encoding.put_u32(value));
+    }
+
+    fn put_long(&mut self, value: u64) {
+        if self.encoding.long == 8 {
+            self.page.extend_from_slice(&self.encoding.put_u64(value));
+        } else {
+            self.put_u32(u32::try_from(value).unwrap_or(u32::MAX));
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! Writes a trace.dat: the head first, then each CPU's records in turn.
+//!
+//! One pass and one page of memory (one chunk of ten pages when compressing). The tables that say
+//! where each CPU's data lies are filled in at the end; a file whose writer died before
+//! [`Writer::finish`] is not readable, so write under another name and rename.
+
+use super::header::{Compression, HEADER_EVENT, Header, Version};
+use super::options as id;
+use super::page_writer::PageWriter;
+use schedlab_model::{Cpu, Nanos};
+use std::fs::File;
+use std::io::{self, BufWriter, Seek, SeekFrom, Write};
+use std::num::NonZeroU32;
+use std::path::Path;
+
+/// Pages in a compressed chunk, as trace-cmd has it.
+const CHUNK_PAGES: usize = 10;
+
+/// A trace.dat being written. See [`Header`] for what it needs to know first.
+pub struct Writer<W: Write + Seek> {
+    out: W,
+    at: u64,
+    header: Header,
+    /// Offsets of the head's sections, by option number (version 7).
+    sections: Vec<(u16, u64)>,
+    /// Where the offset of the first options section is to be written (version 7).
+    options_at: u64,
+    /// Where the offset of each instance's block is to be written (version 6).
+    instance_offsets: Vec<u64>,
+    buffers: Vec<Buffer>,
+}
+
+/// One buffer: the top one or an instance.
+#[derive(Default)]
+struct Buffer {
+    name: String,
+    /// Where its section (version 7) or its block (version 6) begins.
+    at: u64,
+    /// Version 6: where its table of CPUs is to be written.
+    table_at: u64,
+    cpus: Vec<(Cpu, u64, u64)>,
+}
+
+impl Writer<BufWriter<File>> {
+    /// Creates the file at `path` (an old one is replaced) and writes the head.
+    ///
+    /// # Errors
+    /// I/O; or `InvalidInput` when the header contradicts itself.
+    pub fn create(path: &Path, header: &Header) -> io::Result<Self> {
+        Self::new(BufWriter::with_capacity(1 << 16, File::create(path)?), header)
+    }
+}
+
+impl<W: Write + Seek> Writer<W> {
+    /// Writes the head to `out`, which must be at its start.
+    ///
+    /// # Errors
+    /// I/O; or `InvalidInput` when the header contradicts itself.
+    pub fn new(out: W, header: &Header) -> io::Result<Self> {
+        let invalid = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        if header.version == Version::V6 && header.compression != Compression::None {
+            return invalid("version 6 of trace.dat has no compression");
+        }
+        if !matches!(header.encoding.long, 4 | 8) {
+            return invalid("a long has 4 or 8 bytes");
+        }
+        if header.page_size < 4096 || header.page_size % 4096 != 0 || header.page_size > 1 << 26 {
+            return invalid("pages are multiples of 4096 bytes up to 64 MiB");
+        }
+        let mut writer = Self {
+            out,
+            at: 0,
+            header: header.clone(),
+            sections: Vec::new(),
+            options_at: 0,
+            instance_offsets: Vec::new(),
+            buffers: Vec::new(),
+        };
+        writer.head()?;
+        Ok(writer)
+    }
+
+    /// Goes on to the records of `cpu` in the current buffer. Each CPU once; CPUs without records
+    /// can be left out.
+    ///
+    /// # Errors
+    /// I/O; or `InvalidInput` when `cpu` had its turn or exceeds [`Header::cpus`].
+    pub fn cpu(&mut self, cpu: Cpu) -> io::Result<CpuWriter<'_, W>> {
+        let invalid = |what: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        if u32::from(cpu.0) >= self.header.cpus {
+            return invalid("a CPU beyond the header's count");
+        }
+        if self.buffer().cpus.iter().any(|entry| entry.0 == cpu) {
+            return invalid("a CPU's records come in one piece");
+        }
+        self.align()?;
+        let start = self.at;
+        let compressed = self.header.compression != Compression::None;
+        if compressed {
+            self.put_u32(0)?;
+        }
+        let page_size = self.header.page_size as usize;
+        let page = PageWriter::new(self.header.encoding, page_size);
+        Ok(CpuWriter { writer: self, cpu, start, page, pages: Vec::new(), chunks: 0 })
+    }
+
+    /// Goes on to the next of [`Header::instances`].
+    ///
+    /// # Errors
+    /// I/O; or `InvalidInput` when there are no more.
+    pub fn instance(&mut self) -> io::Result<()> {
+        self.end_buffer()?;
+        self.begin_buffer()
+    }
+
+    /// Fills in the tables and flushes; gives back what was written to.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn finish(mut self) -> io::Result<W> {
+        while self.buffers.len() <= self.header.instances.len() {
+            self.instance()?;
+        }
+        self.end_buffer()?;
+        match self.header.version {
+            Version::V6 => self.tables()?,
+            Version::V7 => self.options_section()?,
+        }
+        self.out.flush()?;
+        Ok(self.out)
+    }
+
+    fn buffer(&mut self) -> &mut Buffer {
+        self.buffers.last_mut().expect("the head begins the first buffer")
+    }
+
+    fn head(&mut self) -> io::Result<()> {
+        let encoding = self.header.encoding;
+        self.put(&[0x17, 0x08, 0x44])?;
+        self.put(b"tracing")?;
+        self.put(if self.header.version == Version::V6 { b"6\0" } else { b"7\0" })?;
+        self.put(&[u8::from(encoding.big_endian), encoding.long])?;
+        self.put_u32(self.header.page_size)?;
+        match self.header.version {
+            Version::V6 => self.head_v6()?,
+            Version::V7 => self.head_v7()?,
+        }
+        self.begin_buffer()
+    }
+
+    fn head_v6(&mut self) -> io::Result<()> {
+        for (_, part) in self.parts() {
+            self.put(&part)?;
+        }
+        self.put_u32(self.header.cpus)?;
+        self.put(b"options  \0")?;
+        for (number, data) in self.plain_options() {
+            self.option(number, &data)?;
+        }
+        for instance in self.header.instances.clone() {
+            let mut data = vec![0; 8];
+            data.extend_from_slice(instance.name.as_bytes());
+            data.push(0);
+            self.instance_offsets.push(self.at + 6);
+            self.option(id::BUFFER, &data)?;
+        }
+        self.put_u16(id::DONE)
+    }
+
+    fn head_v7(&mut self) -> io::Result<()> {
+        let compression = self.header.compression;
+        self.put(compression.name().as_bytes())?;
+        // The version of the compressor is a comment; no reader looks at it.
+        self.put(b"\0\0")?;
+        self.options_at = self.at;
+        self.put_u64(0)?;
+        for (number, part) in self.parts() {
+            self.sections.push((number, self.at));
+            self.section(number, &part)?;
+        }
+        Ok(())
+    }
+
+    /// The head's tables in file order, with the numbers that version 7 gives them.
+    fn parts(&self) -> Vec<(u16, Vec<u8>)> {
+        let (header, encoding) = (&self.header, self.header.encoding);
+        let long = |text: &[u8]| {
+            let mut bytes = encoding.put_u64(text.len() as u64).to_vec();
+            bytes.extend_from_slice(text);
+            bytes
+        };
+        let count = |number: usize| encoding.put_u32(u32::try_from(number).unwrap_or(u32::MAX));
+        let page = match header.header_page.as_str() {
+            "" => header.header_page_text(),
+            text => text.to_owned(),
+        };
+        let event =
+            if header.header_event.is_empty() { HEADER_EVENT } else { &header.header_event };
+        let info = [b"header_page\0".as_slice(), &long(page.as_bytes()), b"header_event\0"];
+        let info = [info.concat(), long(event.as_bytes())].concat();
+
+        let mut ftrace = count(header.ftrace_formats.len()).to_vec();
+        for text in &header.ftrace_formats {
+            ftrace.extend(long(text.as_bytes()));
+        }
+        let mut systems: Vec<&str> = header.formats.iter().map(|(name, _)| name.as_str()).collect();
+        systems.sort_unstable();
+        systems.dedup();
+        let mut formats = count(systems.len()).to_vec();
+        for system in systems {
+            let texts = header.formats.iter().filter(|(name, _)| name == system);
+            formats.extend_from_slice(system.as_bytes());
+            formats.push(0);
+            formats.extend(count(texts.clone().count()));
+            for (_, text) in texts {
+                formats.extend(long(text.as_bytes()));
+            }
+        }
+        let short = |text: &[u8]| [&count(text.len()), text].concat();
+        let mut names = Vec::new();
+        for (pid, comm) in &header.cmdlines {
+            names.extend(format!("{pid} ").bytes());
+            names.extend(comm.iter().take_while(|&&byte| byte != 0));
+            names.push(b'\n');
+        }
+        vec![
+            (id::HEADER_INFO, info),
+            (id::FTRACE_EVENTS, ftrace),
+            (id::EVENT_FORMATS, formats),
+            (id::KALLSYMS, short(&header.kallsyms)),
+            (id::PRINTK, short(&header.printk)),
+            (id::CMDLINES, long(&names)),
+        ]
+    }
+
+    /// Options that need no offsets.
+    fn plain_options(&self) -> Vec<(u16, Vec<u8>)> {
+        let header = &self.header;
+        let text = |text: &str| [text.as_bytes(), b"\0"].concat();
+        let mut options: Vec<_> =
+            header.cpustat.iter().map(|stat| (id::CPUSTAT, text(stat))).collect();
+        options.push((id::TRACECLOCK, text(&format!("[{}]", header.clock))));
+        options.extend(header.uname.iter().map(|uname| (id::UNAME, text(uname))));
+        // Without the count KernelShark shows nothing of a version 7 file.
+        options.push((id::CPUCOUNT, header.encoding.put_u32(header.cpus).to_vec()));
+        options.push((id::VERSION, text(concat!("schedlab ", env!("CARGO_PKG_VERSION")))));
+        options.extend(header.companion.iter().map(|c| (id::COMPANION, c.to_json())));
+        options.extend(header.options.iter().cloned());
+        options
+    }
+
+    fn option(&mut self, number: u16, data: &[u8]) -> io::Result<()> {
+        self.put_u16(number)?;
+        self.put_u32(u32::try_from(data.len()).map_err(|_| too_long())?)?;
+        self.put(data)
+    }
+
+    /// A version 7 section, compressed when the file is.
+    fn section(&mut self, number: u16, data: &[u8]) -> io::Result<()> {
+        let packed = pack(self.header.compression, data)?;
+        self.put_u16(number)?;
+        self.put_u16(if packed.is_some() { id::FLAG_COMPRESSED } else { 0 })?;
+        self.put_u32(0)?;
+        match packed {
+            None => {
+                self.put_u64(data.len() as u64)?;
+                self.put(data)
+            }
+            Some(packed) => {
+                self.put_u64(packed.len() as u64 + 8)?;
+                self.put_u32(u32::try_from(packed.len()).map_err(|_| too_long())?)?;
+                self.put_u32(u32::try_from(data.len()).map_err(|_| too_long())?)?;
+                self.put(&packed)
+            }
+        }
+    }
+
+    fn begin_buffer(&mut self) -> io::Result<()> {
+        let name = match self.buffers.len().checked_sub(1) {
+            None => String::new(),
+            Some(index) => {
+                let instance = self.header.instances.get(index).ok_or_else(|| {
+                    io::Error::new(io::ErrorKind::InvalidInput, "no more instances in the header")
+                })?;
+                instance.name.clone()
+            }
+        };
+        let mut buffer = Buffer { name, at: self.at, ..Buffer::default() };
+        match self.header.version {
+            Version::V6 => {
+                if !self.buffers.is_empty() {
+                    self.put(b"options  \0")?;
+                    self.put_u16(id::DONE)?;
+                }
+                self.put(b"flyrecord\0")?;
+                buffer.table_at = self.at;
+                for _ in 0..u64::from(self.header.cpus) * 2 {
+                    self.put_u64(0)?;
+                }
+            }
+            Version::V7 => {
+                let packed = self.header.compression != Compression::None;
+                self.put_u16(id::BUFFER)?;
+                self.put_u16(if packed { id::FLAG_COMPRESSED } else { 0 })?;
+                self.put_u32(0)?;
+                self.put_u64(0)?;
+            }
+        }
+        self.buffers.push(buffer);
+        Ok(())
+    }
+
+    fn end_buffer(&mut self) -> io::Result<()> {
+        let end = self.at;
+        let version = self.header.version;
+        let buffer = self.buffer();
+        let at = buffer.at;
+        if version == Version::V7 {
+            self.put_at(at + 8, end - at - 16)?;
+        }
+        Ok(())
+    }
+
+    /// Version 6: fills in where everything lies.
+    fn tables(&mut self) -> io::Result<()> {
+        for (index, buffer) in std::mem::take(&mut self.buffers).into_iter().enumerate() {
+            if let Some(option) = index.checked_sub(1) {
+                self.put_at(self.instance_offsets[option], buffer.at)?;
+            }
+            for (cpu, offset, size) in buffer.cpus {
+                let entry = buffer.table_at + u64::from(cpu.0) * 16;
+                self.put_at(entry, offset)?;
+                self.put_at(entry + 8, size)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Version 7: the options, which name all sections, at the end.
+    fn options_section(&mut self) -> io::Result<()> {
+        let encoding = self.header.encoding;
+        let mut data = Vec::new();
+        let mut put = |number: u16, content: &[u8]| {
+            let length = u32::try_from(content.len()).map_err(|_| too_long())?;
+            data.extend(encoding.put_u16(number));
+            data.extend(encoding.put_u32(length));
+            data.extend_from_slice(content);
+            io::Result::Ok(())
+        };
+        for (number, offset) in &self.sections {
+            put(*number, &encoding.put_u64(*offset))?;
+        }
+        for (number, content) in self.plain_options() {
+            put(number, &content)?;
+        }
+        for buffer in &self.buffers {
+            let mut content = encoding.put_u64(buffer.at).to_vec();
+            content.extend(format!("{}\0{}\0", buffer.name, self.header.clock).bytes());
+            content.extend(encoding.put_u32(self.header.page_size));
+            content.extend(encoding.put_u32(buffer.cpus.len() as u32));
+            for &(cpu, offset, size) in &buffer.cpus {
+                content.extend(encoding.put_u32(cpu.0.into()));
+                content.extend(encoding.put_u64(offset));
+                content.extend(encoding.put_u64(size));
+            }
+            put(id::BUFFER, &content)?;
+        }
+        put(id::DONE, &[0; 8])?;
+        let strings = self.at;
+        self.section(id::SECTION_STRINGS, b"\0")?;
+        debug_assert!(strings < self.at);
+        let at = self.at;
+        self.section(0, &data)?;
+        self.put_at(self.options_at, at)
+    }
+
+    fn align(&mut self) -> io::Result<()> {
+        let page = u64::from(self.header.page_size);
+        let short = (page - self.at % page) % page;
+        let zeros = [0; 4096];
+        let mut left = short;
+        while left > 0 {
+            let step = left.min(4096);
+            self.put(&zeros[..usize::try_from(step).expect("at most a page")])?;
+            left -= step;
+        }
+        Ok(())
+    }
+
+    fn put(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.out.write_all(bytes)?;
+        self.at += bytes.len() as u64;
+        Ok(())
+    }
+
+    fn put_u16(&mut self, value: u16) -> io::Result<()> {
+        self.put(&self.header.encoding.put_u16(value))
+    }
+
+    fn put_u32(&mut self, value: u32) -> io::Result<()> {
+        self.put(&self.header.encoding.put_u32(value))
+    }
+
+    fn put_u64(&mut self, value: u64) -> io::Result<()> {
+        self.put(&self.header.encoding.put_u64(value))
+    }
+
+    /// Writes a number at an earlier place and comes back.
+    fn put_at(&mut self, at: u64, value: u64) -> io::Result<()> {
+        self.out.seek(SeekFrom::Start(at))?;
+        self.out.write_all(&self.header.encoding.put_u64(value))?;
+        self.out.seek(SeekFrom::Start(self.at))?;
+        Ok(())
+    }
+}
+
+/// The records of one CPU being written, in ascending order of time.
+pub struct CpuWriter<'a, W: Write + Seek> {
+    writer: &'a mut Writer<W>,
+    cpu: Cpu,
+    start: u64,
+    page: PageWriter,
+    /// Whole pages that wait to be compressed together.
+    pages: Vec<u8>,
+    chunks: u32,
+}
+
+impl<W: Write + Seek> CpuWriter<'_, W> {
+    /// Adds a record. A time before the last one is kept as it is (a new page begins).
+    ///
+    /// # Errors
+    /// I/O; or `InvalidInput` when the body does not fit a page.
+    pub fn record(&mut self, time: Nanos, body: &[u8]) -> io::Result<()> {
+        if body.len() > self.page.longest_body() {
+            let what = format!("a record of {} bytes does not fit a page", body.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        if !self.page.push(time.0, body) {
+            self.flush_page()?;
+            let fits = self.page.push(time.0, body);
+            debug_assert!(fits, "an empty page takes every body that passed the check");
+        }
+        Ok(())
+    }
+
+    /// Notes that events of this CPU are missing here; `None`: unknown how many.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn lost(&mut self, count: Option<NonZeroU32>) -> io::Result<()> {
+        if !self.page.is_empty() {
+            self.flush_page()?;
+        }
+        self.page.lost(count.map_or(0, NonZeroU32::get));
+        Ok(())
+    }
+
+    /// Ends this CPU's records.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn finish(mut self) -> io::Result<()> {
+        if !self.page.is_empty() {
+            self.flush_page()?;
+        }
+        if !self.pages.is_empty() {
+            self.flush_chunk()?;
+        }
+        let (start, end) = (self.start, self.writer.at);
+        if self.writer.header.compression != Compression::None {
+            let count = self.writer.header.encoding.put_u32(self.chunks);
+            self.writer.out.seek(SeekFrom::Start(start))?;
+            self.writer.out.write_all(&count)?;
+            self.writer.out.seek(SeekFrom::Start(end))?;
+        }
+        let cpu = self.cpu;
+        self.writer.buffer().cpus.push((cpu, start, end - start));
+        Ok(())
+    }
+
+    fn flush_page(&mut self) -> io::Result<()> {
+        self.page.take(&mut self.pages);
+        let wait = match self.writer.header.compression {
+            Compression::None => 1,
+            Compression::Zlib | Compression::Zstd => CHUNK_PAGES,
+        };
+        if self.pages.len() >= wait * self.writer.header.page_size as usize {
+            self.flush_chunk()?;
+        }
+        Ok(())
+    }
+
+    fn flush_chunk(&mut self) -> io::Result<()> {
+        if let Some(packed) = pack(self.writer.header.compression, &self.pages)? {
+            self.writer.put_u32(u32::try_from(packed.len()).map_err(|_| too_long())?)?;
+            self.writer.put_u32(u32::try_from(self.pages.len()).map_err(|_| too_long())?)?;
+            self.writer.put(&packed)?;
+        } else {
+            self.writer.put(&self.pages)?;
+        }
+        self.chunks += 1;
+        self.pages.clear();
+        Ok(())
+    }
+}
+
+/// `data` compressed; `None` when the file is not.
+fn pack(compression: Compression, data: &[u8]) -> io::Result<Option<Vec<u8>>> {
+    match compression {
+        Compression::None => Ok(None),
+        Compression::Zstd => zstd::bulk::compress(data, 3).map(Some),
+        Compression::Zlib => {
+            let mut zlib = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::new(6));
+            zlib.write_all(data)?;
+            zlib.finish().map(Some)
+        }
+    }
+}
+
+fn too_long() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, "a part of the head exceeds 4 GiB")
+}

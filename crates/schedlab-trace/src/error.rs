@@ -1,0 +1,75 @@
+//! Why a trace could not be opened: the file, the place in it, and what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a file could not be opened as a trace, or a trace could not be written.
+///
+/// Only what leaves nothing to read is an error; what is wrong inside a trace is a
+/// [`schedlab_model::Warning`] of its source.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The operating system refused.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// Its reason.
+        source: io::Error,
+    },
+    /// The file has no bytes.
+    #[error("{}: the file is empty (0 bytes): nothing was recorded into it", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No format that is known here.
+    #[error(
+        "{}: not a trace that schedlab knows ({seen} at offset 0); \
+         it reads trace.dat, perf.data, Perfetto and ftrace text",
+        path.display()
+    )]
+    Unknown {
+        /// The file.
+        path: PathBuf,
+        /// What the file begins with, in words.
+        seen: String,
+    },
+    /// The right format, but its start can't be read, so nothing can.
+    #[error("{}: {format}: {what} (at offset {offset})", path.display())]
+    Broken {
+        /// The file.
+        path: PathBuf,
+        /// The format that it was taken for.
+        format: &'static str,
+        /// Where reading stopped, in bytes from the start.
+        offset: u64,
+        /// What is wrong there.
+        what: String,
+    },
+    /// A sound file that holds no scheduler trace.
+    #[error("{}: {format}: {what}", path.display())]
+    NoEvents {
+        /// The file.
+        path: PathBuf,
+        /// The format.
+        format: &'static str,
+        /// What it holds instead, and how to record what is needed.
+        what: String,
+    },
+    /// Nothing can be written under that name.
+    #[error("{}: {what}", path.display())]
+    Target {
+        /// The file that was asked for.
+        path: PathBuf,
+        /// Why not, and what can be.
+        what: String,
+    },
+}
+
+impl TraceError {
+    /// Wraps an I/O error with the file that it concerns.
+    pub fn io(path: &Path, source: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), source }
+    }
+}
