@@ -1,1 +1,22 @@
-//! sys
+//! Linux's contract: what the rest of schedlab asks of the kernel, as safe functions.
+//!
+//! The only crate with unsafe code. Each module is one subject: [`perf`] (events and their rings),
+//! [`sched`] (policies and affinity), [`futex`], [`clock`], [`topology`], [`cgroup`], [`tracefs`],
+//! [`process`] and [`signal`], and the [`guard`] that undoes what was changed, whoever dies.
+//! Nothing here knows what a trace or a workload is. Functions that read `/sys` or `/proc` take the
+//! root as a parameter, so that tests can give them a tree of their own.
+#![expect(
+    unsafe_code,
+    reason = "system calls and shared memory; every other crate stands on this one"
+)]
+
+pub mod cgroup;
+pub mod clock;
+pub mod futex;
+pub mod guard;
+pub mod perf;
+pub mod process;
+pub mod sched;
+pub mod signal;
+pub mod topology;
+pub mod tracefs;

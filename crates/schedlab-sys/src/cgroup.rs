@@ -1,0 +1,118 @@
+//! Control groups: where the hierarchies are and where we are in them.
+
+use std::path::{Path, PathBuf};
+
+/// Which interface a controller is driven by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Version {
+    /// A hierarchy for each controller (`cpu.shares`, `cpu.cfs_quota_us`).
+    V1,
+    /// The unified hierarchy (`cpu.weight`, `cpu.max`).
+    V2,
+}
+
+/// A controller's hierarchy, and our place in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Its interface.
+    pub version: Version,
+    /// Where it is mounted.
+    pub mount: PathBuf,
+    /// Our group, relative to the mount; empty for its root.
+    pub path: PathBuf,
+}
+
+impl Hierarchy {
+    /// The directory of our group.
+    #[must_use]
+    pub fn group(&self) -> PathBuf {
+        self.mount.join(&self.path)
+    }
+}
+
+/// Finds `controller` (`cpu`, `cpuset`, `freezer`) from the text of `/proc/self/mountinfo` and of
+/// `/proc/self/cgroup`. A controller in a hierarchy of its own wins over the unified one, where it
+/// is only when [`Version::V2`]'s `cgroup.controllers` names it (the caller checks).
+#[must_use]
+pub fn find(controller: &str, mountinfo: &str, membership: &str) -> Option<Hierarchy> {
+    let v1 = locate(mountinfo, |kind, options| {
+        kind == "cgroup" && options.split(',').any(|option| option == controller)
+    });
+    let path_of = |wanted: &dyn Fn(&str, &str) -> bool| {
+        membership.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let (id, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+            wanted(id, names).then(|| path.trim_start_matches('/').into())
+        })
+    };
+    if let Some((mount, root)) = v1 {
+        let path: PathBuf = path_of(&|_, names| names.split(',').any(|name| name == controller))?;
+        return Some(Hierarchy { version: Version::V1, mount, path: below(&root, path) });
+    }
+    let (mount, root) = locate(mountinfo, |kind, _| kind == "cgroup2")?;
+    let path: PathBuf = path_of(&|id, names| id == "0" && names.is_empty())?;
+    Some(Hierarchy { version: Version::V2, mount, path: below(&root, path) })
+}
+
+/// In a container the mount shows only a part of the tree, `root`; paths are told from its top.
+fn below(root: &Path, path: PathBuf) -> PathBuf {
+    let root = root.strip_prefix("/").unwrap_or(root);
+    path.strip_prefix(root).map(Path::to_path_buf).unwrap_or(path)
+}
+
+/// Mount point and root of the first mount for which `wanted` (type, super options) holds.
+fn locate(mountinfo: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<(PathBuf, PathBuf)> {
+    mountinfo.lines().find_map(|line| {
+        let (head, tail) = line.split_once(" - ")?;
+        let mut tail = tail.split(' ');
+        let (kind, _source, options) = (tail.next()?, tail.next()?, tail.next()?);
+        let mut head = head.split(' ').skip(3);
+        let (root, mount) = (head.next()?, head.next()?);
+        wanted(kind, options).then(|| (mount.into(), root.into()))
+    })
+}
+
+/// Finds a controller of this machine.
+#[must_use]
+pub fn here(controller: &str) -> Option<Hierarchy> {
+    let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let membership = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    let found = find(controller, &mountinfo, &membership)?;
+    let enabled = match found.version {
+        Version::V1 => true,
+        Version::V2 => {
+            let list = std::fs::read_to_string(found.group().join("cgroup.controllers"));
+            list.unwrap_or_default().split_whitespace().any(|name| name == controller)
+        }
+    };
+    enabled.then_some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HYBRID: &str = "\
+30 20 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755
+31 30 0:27 / /sys/fs/cgroup/cpu,cpuacct rw,relatime - cgroup cgroup rw,cpu,cpuacct
+32 30 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw
+";
+
+    #[test]
+    fn a_controller_is_found_in_its_own_hierarchy() {
+        let found = find("cpu", HYBRID, "3:cpu,cpuacct:/a/b\n0::/u\n").unwrap();
+        assert_eq!(found.version, Version::V1);
+        assert_eq!(found.group(), Path::new("/sys/fs/cgroup/cpu,cpuacct/a/b"));
+    }
+
+    #[test]
+    fn else_in_the_unified_one_seen_from_our_root() {
+        let mounts = "40 1 0:9 /ctr/x /sys/fs/cgroup rw - cgroup2 none rw,nsdelegate\n";
+        let found = find("cpu", mounts, "0::/ctr/x/job\n").unwrap();
+        assert_eq!(
+            (found.version, found.group().as_path()),
+            (Version::V2, Path::new("/sys/fs/cgroup/job"))
+        );
+        assert_eq!(find("cpu", "", "0::/\n"), None);
+    }
+}

@@ -1,0 +1,66 @@
+//! Clocks: one reading each, in nanoseconds.
+
+use rustix::time::{ClockId, clock_gettime};
+use schedlab_model::Nanos;
+
+/// `CLOCK_MONOTONIC`: the clock of every trace, mark and sample of ours.
+#[must_use]
+pub fn monotonic() -> Nanos {
+    read(ClockId::Monotonic)
+}
+
+/// CPU time of the calling thread.
+#[must_use]
+pub fn thread_cpu() -> Nanos {
+    read(ClockId::ThreadCPUTime)
+}
+
+/// CPU time of the calling process, all its threads.
+#[must_use]
+pub fn process_cpu() -> Nanos {
+    read(ClockId::ProcessCPUTime)
+}
+
+fn read(clock: ClockId) -> Nanos {
+    let time = clock_gettime(clock);
+    let secs = u64::try_from(time.tv_sec).expect("these clocks start at zero");
+    let nanos = u64::try_from(time.tv_nsec).expect("nanoseconds of a second are not negative");
+    Nanos(secs * 1_000_000_000 + nanos)
+}
+
+/// Sleeps until `CLOCK_MONOTONIC` shows `until`; returns at once when that has passed. A signal does
+/// not cut the sleep short.
+pub fn sleep_until(until: Nanos) {
+    let request = libc::timespec {
+        tv_sec: i64::try_from(until.0 / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(until.0 % 1_000_000_000).expect("below a second"),
+    };
+    loop {
+        // SAFETY: `request` is a valid timespec that outlives the call; a null remainder is allowed
+        // with an absolute time.
+        let error = unsafe {
+            libc::clock_nanosleep(
+                libc::CLOCK_MONOTONIC,
+                libc::TIMER_ABSTIME,
+                &raw const request,
+                std::ptr::null_mut(),
+            )
+        };
+        if error != libc::EINTR {
+            return;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleep_ends_after_its_time_and_a_past_one_at_once() {
+        let until = monotonic() + Nanos::from_millis(2);
+        sleep_until(until);
+        assert!(monotonic() >= until);
+        sleep_until(Nanos::ZERO);
+    }
+}

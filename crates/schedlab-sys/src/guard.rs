@@ -1,0 +1,479 @@
+//! Whatever touches the machine is undone, whoever dies.
+//!
+//! Before each change, how to undo it is written to a journal file. When the work is done the steps
+//! are undone in reverse order and the journal goes. When the process dies instead, `kill -9`
+//! included, a guardian notices: the same program, re-executed in a session of its own with the
+//! hidden first argument [`ARGUMENT`], that does nothing but wait for the end of a pipe that only
+//! the guarded process holds open; it then undoes what the journal still lists. Should both die,
+//! [`restore`] finds journals whose owner is gone.
+//!
+//! A step must be harmless when its change was never made, and when it is undone twice.
+
+use schedlab_model::Pid;
+use serde::{Deserialize, Serialize};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// First argument of the re-executed program; the second is the journal's path.
+pub const ARGUMENT: &str = "__guard";
+
+/// How to undo a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Undo {
+    /// Write this into a file (a knob, a limit, a frequency).
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Its content before the change.
+        content: String,
+    },
+    /// Let a stopped process go on (SIGCONT).
+    Continue {
+        /// The process.
+        pid: Pid,
+        /// See [`crate::process::start_ticks`].
+        started: u64,
+    },
+    /// Kill a process.
+    Kill {
+        /// The process.
+        pid: Pid,
+        /// See [`crate::process::start_ticks`].
+        started: u64,
+    },
+    /// Kill all processes of a control group.
+    KillGroup {
+        /// The group's directory.
+        path: PathBuf,
+    },
+    /// Remove an empty directory (a control group); a group whose last task lingers is retried.
+    RemoveDir {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Move the processes of one control group to another.
+    MoveTasks {
+        /// The group to empty.
+        from: PathBuf,
+        /// Where they go.
+        to: PathBuf,
+    },
+    /// Give a thread its scheduling attributes back.
+    Attributes {
+        /// The thread.
+        pid: Pid,
+        /// See [`crate::process::start_ticks`].
+        started: u64,
+        /// What it had.
+        attributes: crate::sched::Attributes,
+    },
+    /// Give a thread its allowed CPUs back.
+    Affinity {
+        /// The thread.
+        pid: Pid,
+        /// See [`crate::process::start_ticks`].
+        started: u64,
+        /// Where it could run.
+        cpus: schedlab_model::CpuSet,
+    },
+}
+
+/// A line of the journal.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Line {
+    Owner { pid: Pid, started: u64 },
+    Step { id: u32, undo: Undo },
+    Undone { id: u32 },
+}
+
+/// A step that can be undone before the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StepId(u32);
+
+/// The list of what must be undone, with its guardian. Dropping it undoes everything.
+#[derive(Debug)]
+pub struct Guard {
+    journal: File,
+    path: PathBuf,
+    steps: Vec<(u32, Undo)>,
+    next: u32,
+    guardian: Option<Child>,
+}
+
+impl Guard {
+    /// Opens a journal and starts the guardian.
+    ///
+    /// # Errors
+    /// When the journal can't be written or the program not be re-executed.
+    pub fn arm() -> io::Result<Self> {
+        Self::arm_with(&directory()?, &std::env::current_exe()?)
+    }
+
+    /// As [`Guard::arm`], with the journal's directory and the program that answers to [`ARGUMENT`].
+    ///
+    /// # Errors
+    /// As [`Guard::arm`].
+    pub fn arm_with(directory: &Path, program: &Path) -> io::Result<Self> {
+        use std::sync::atomic::{AtomicU32, Ordering};
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let pid = Pid(std::process::id().cast_signed());
+        let started = crate::process::start_ticks(pid).unwrap_or(0);
+        let count = COUNT.fetch_add(1, Ordering::Relaxed);
+        let path = directory.join(format!("{pid}-{started}-{count}.journal"));
+        let journal = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
+        let mut guard = Self { journal, path, steps: Vec::new(), next: 0, guardian: None };
+        guard.append(&Line::Owner { pid, started })?;
+        let mut command = Command::new(program);
+        command.arg(ARGUMENT).arg(&guard.path);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+        crate::process::own_session(&mut command);
+        guard.guardian = Some(command.spawn()?);
+        Ok(guard)
+    }
+
+    /// Notes how to undo a change that is about to be made.
+    ///
+    /// # Errors
+    /// When the journal can't be written: then do not make the change.
+    pub fn before(&mut self, undo: Undo) -> io::Result<StepId> {
+        let id = self.next;
+        self.append(&Line::Step { id, undo: undo.clone() })?;
+        self.next += 1;
+        self.steps.push((id, undo));
+        Ok(StepId(id))
+    }
+
+    /// Writes `content` into a file after noting what it held.
+    ///
+    /// # Errors
+    /// When the file can't be read or written.
+    pub fn write(&mut self, path: &Path, content: &str) -> io::Result<StepId> {
+        let old = std::fs::read_to_string(path)?.trim_end().to_owned();
+        let step = self.before(Undo::Write { path: path.to_owned(), content: old })?;
+        std::fs::write(path, content)?;
+        Ok(step)
+    }
+
+    /// Undoes one step now.
+    ///
+    /// # Errors
+    /// When it could not be undone; it then stays on the list.
+    pub fn undo(&mut self, step: StepId) -> io::Result<()> {
+        let Some(at) = self.steps.iter().position(|(id, _)| *id == step.0) else { return Ok(()) };
+        self.steps[at].1.perform()?;
+        self.steps.remove(at);
+        self.append(&Line::Undone { id: step.0 })
+    }
+
+    /// Undoes everything, last change first, and ends the guardian. Returns what could not be
+    /// undone; it then stays in the journal for [`restore`].
+    pub fn finish(mut self) -> Vec<(Undo, io::Error)> {
+        self.undo_all()
+    }
+
+    fn undo_all(&mut self) -> Vec<(Undo, io::Error)> {
+        let mut failed = Vec::new();
+        for (id, undo) in std::mem::take(&mut self.steps).into_iter().rev() {
+            match undo.perform() {
+                Ok(()) => {
+                    let _ = self.append(&Line::Undone { id });
+                }
+                Err(error) => failed.push((undo, error)),
+            }
+        }
+        if failed.is_empty() {
+            let _ = std::fs::remove_file(&self.path);
+        }
+        if let Some(mut guardian) = self.guardian.take() {
+            // The end of its pipe wakes it; it finds no journal and goes.
+            drop(guardian.stdin.take());
+            let _ = guardian.wait();
+        }
+        failed
+    }
+
+    fn append(&mut self, line: &Line) -> io::Result<()> {
+        let mut text = serde_json::to_string(line).map_err(io::Error::other)?;
+        text.push('\n');
+        // One write: a process that dies leaves whole lines.
+        self.journal.write_all(text.as_bytes())
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.undo_all();
+    }
+}
+
+impl Undo {
+    /// Puts things back. What is already gone needs no undoing.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn perform(&self) -> io::Result<()> {
+        let result = match self {
+            Self::Write { path, content } => std::fs::write(path, content),
+            Self::Continue { pid, started } => signal(*pid, *started, libc::SIGCONT),
+            Self::Kill { pid, started } => signal(*pid, *started, libc::SIGKILL),
+            Self::KillGroup { path } => kill_group(path),
+            Self::RemoveDir { path } => remove_dir(path),
+            Self::MoveTasks { from, to } => move_tasks(from, to),
+            Self::Attributes { pid, started, attributes } => {
+                same(*pid, *started).and_then(|()| crate::sched::set(*pid, attributes))
+            }
+            Self::Affinity { pid, started, cpus } => {
+                same(*pid, *started).and_then(|()| crate::sched::set_affinity(*pid, cpus))
+            }
+        };
+        match result {
+            Err(error) if is_gone(&error) => Ok(()),
+            other => other,
+        }
+    }
+}
+
+fn is_gone(error: &io::Error) -> bool {
+    let code = error.raw_os_error();
+    error.kind() == io::ErrorKind::NotFound
+        || matches!(code, Some(libc::ESRCH | libc::ENODEV | libc::ENOENT))
+}
+
+/// `ESRCH` unless `pid` is still the process that started then: pids are used again.
+fn same(pid: Pid, started: u64) -> io::Result<()> {
+    match crate::process::start_ticks(pid) {
+        Some(ticks) if ticks == started => Ok(()),
+        _ => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+    }
+}
+
+fn signal(pid: Pid, started: u64, signal: i32) -> io::Result<()> {
+    same(pid, started)?;
+    crate::process::kill(pid, signal)
+}
+
+fn members(group: &Path) -> io::Result<Vec<i32>> {
+    let text = std::fs::read_to_string(group.join("cgroup.procs"))?;
+    Ok(text.lines().filter_map(|line| line.parse().ok()).collect())
+}
+
+/// Kills until the group is empty: a process may fork while it is being looked at.
+fn kill_group(group: &Path) -> io::Result<()> {
+    if std::fs::write(group.join("cgroup.kill"), "1").is_ok() {
+        return Ok(());
+    }
+    for _ in 0..50 {
+        let pids = members(group)?;
+        if pids.is_empty() {
+            return Ok(());
+        }
+        for pid in pids {
+            let _ = crate::process::kill(Pid(pid), libc::SIGKILL);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Err(io::Error::other("its processes can't be killed"))
+}
+
+fn move_tasks(from: &Path, to: &Path) -> io::Result<()> {
+    for _ in 0..50 {
+        let pids = members(from)?;
+        if pids.is_empty() {
+            break;
+        }
+        for pid in pids {
+            // One that ended meanwhile needs no moving.
+            let _ = std::fs::write(to.join("cgroup.procs"), pid.to_string());
+        }
+    }
+    Ok(())
+}
+
+fn remove_dir(path: &Path) -> io::Result<()> {
+    let mut result = std::fs::remove_dir(path);
+    for _ in 0..100 {
+        match &result {
+            // A killed task lingers for a moment.
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                std::thread::sleep(Duration::from_millis(5));
+                result = std::fs::remove_dir(path);
+            }
+            _ => break,
+        }
+    }
+    result
+}
+
+/// Where journals live: `/run/schedlab` for root, else the user's runtime directory, else a
+/// directory of the user's own under `/tmp`.
+///
+/// # Errors
+/// When it can't be made, or belongs to somebody else.
+pub fn directory() -> io::Result<PathBuf> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    let user = rustix::process::geteuid().as_raw();
+    let path = match std::env::var_os("XDG_RUNTIME_DIR") {
+        _ if user == 0 && Path::new("/run").is_dir() => PathBuf::from("/run/schedlab"),
+        Some(dir) if user != 0 => Path::new(&dir).join("schedlab"),
+        _ => std::env::temp_dir().join(format!("schedlab-{user}")),
+    };
+    match std::fs::DirBuilder::new().mode(0o700).create(&path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ if std::fs::symlink_metadata(&path)?.uid() != user => Err(io::Error::new(
+            io::ErrorKind::PermissionDenied,
+            format!("{} belongs to another user", path.display()),
+        )),
+        _ => Ok(path),
+    }
+}
+
+/// The guardian's life: waits for the end of standard input, then undoes what the journal lists.
+/// Call it when the first argument is [`ARGUMENT`]; `journal` is the second.
+pub fn guardian(journal: &Path) {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
+        let _ = crate::signal::ignore(signal);
+    }
+    let mut byte = [0];
+    // Nothing is ever written: a read returns at the end of the pipe, when its owner is gone.
+    while io::stdin().read(&mut byte).is_ok_and(|count| count > 0) {}
+    let _ = undo_journal(journal);
+}
+
+/// What [`restore`] did with one journal.
+#[derive(Debug)]
+pub struct Restored {
+    /// The journal.
+    pub journal: PathBuf,
+    /// How many steps were undone.
+    pub undone: usize,
+    /// What could not be undone.
+    pub failed: Vec<(Undo, io::Error)>,
+}
+
+/// Undoes what dead owners left in the journals of `directory`. Journals of living owners are left.
+///
+/// # Errors
+/// When the directory can't be listed.
+pub fn restore(directory: &Path) -> io::Result<Vec<Restored>> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(directory)? {
+        let path = entry?.path();
+        let is_journal = path.extension().is_some_and(|extension| extension == "journal");
+        if is_journal && !owner_lives(&path) {
+            all.push(undo_journal(&path)?);
+        }
+    }
+    Ok(all)
+}
+
+fn owner_lives(journal: &Path) -> bool {
+    let lines = read_journal(journal).unwrap_or_default();
+    lines.iter().any(|line| match line {
+        Line::Owner { pid, started } => same(*pid, *started).is_ok(),
+        _ => false,
+    })
+}
+
+fn read_journal(path: &Path) -> io::Result<Vec<Line>> {
+    let lines = BufReader::new(File::open(path)?).lines();
+    // A last line that was cut by a crash belongs to a change that was never made.
+    Ok(lines.map_while(Result::ok).filter_map(|line| serde_json::from_str(&line).ok()).collect())
+}
+
+fn undo_journal(path: &Path) -> io::Result<Restored> {
+    let mut steps = Vec::new();
+    for line in read_journal(path)? {
+        match line {
+            Line::Owner { .. } => {}
+            Line::Step { id, undo } => steps.push((id, undo)),
+            Line::Undone { id } => steps.retain(|(step, _)| *step != id),
+        }
+    }
+    let mut restored = Restored { journal: path.to_owned(), undone: 0, failed: Vec::new() };
+    for (_, undo) in steps.into_iter().rev() {
+        match undo.perform() {
+            Ok(()) => restored.undone += 1,
+            Err(error) => restored.failed.push((undo, error)),
+        }
+    }
+    if restored.failed.is_empty() {
+        std::fs::remove_file(path)?;
+    }
+    Ok(restored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `cat` reads to the end of its input and goes, as the guardian does when all is well.
+    fn guard(dir: &Path) -> Guard {
+        Guard::arm_with(dir, Path::new("/bin/true")).unwrap()
+    }
+
+    fn journals(dir: &Path) -> usize {
+        std::fs::read_dir(dir).unwrap().count()
+    }
+
+    #[test]
+    fn changes_are_undone_in_reverse_order_and_the_journal_goes() {
+        let (dir, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let knob = work.path().join("knob");
+        std::fs::write(&knob, "old\n").unwrap();
+        let mut guard = guard(dir.path());
+        guard.write(&knob, "new").unwrap();
+        guard.write(&knob, "newer").unwrap();
+        assert_eq!(std::fs::read_to_string(&knob).unwrap(), "newer");
+        assert!(guard.finish().is_empty());
+        assert_eq!(std::fs::read_to_string(&knob).unwrap(), "old");
+        assert_eq!(journals(dir.path()), 0);
+    }
+
+    #[test]
+    fn a_journal_is_undone_once_its_owner_is_dead_even_if_its_last_line_is_cut() {
+        let (dir, work) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (a, b) = (work.path().join("a"), work.path().join("b"));
+        let step = |id, path: &Path| Line::Step {
+            id,
+            undo: Undo::Write { path: path.to_owned(), content: "old".into() },
+        };
+        let dead = Line::Owner { pid: Pid(1), started: u64::MAX };
+        let lines = [dead, step(0, &a), step(1, &b), Line::Undone { id: 1 }];
+        let mut text: String =
+            lines.iter().map(|line| serde_json::to_string(line).unwrap() + "\n").collect();
+        text.push_str("{\"step\":{\"id\":2,\"un");
+        std::fs::write(dir.path().join("1-2-0.journal"), text).unwrap();
+        let restored = restore(dir.path()).unwrap();
+        assert_eq!((restored.len(), restored[0].undone), (1, 1));
+        assert_eq!(std::fs::read_to_string(&a).unwrap(), "old");
+        assert!(!b.exists());
+        assert_eq!(journals(dir.path()), 0);
+    }
+
+    #[test]
+    fn the_journal_of_a_living_owner_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let guard = guard(dir.path());
+        assert!(restore(dir.path()).unwrap().is_empty());
+        assert_eq!(journals(dir.path()), 1);
+        drop(guard);
+    }
+
+    #[test]
+    fn a_process_is_only_touched_if_it_is_still_the_same() {
+        let mut child = Command::new("sleep").arg("30").spawn().unwrap();
+        let pid = Pid(child.id().cast_signed());
+        let started = crate::process::start_ticks(pid).unwrap();
+        Undo::Kill { pid, started: started + 1 }.perform().unwrap();
+        assert!(child.try_wait().unwrap().is_none());
+        Undo::Kill { pid, started }.perform().unwrap();
+        assert_eq!(crate::process::exit_code(child.wait().unwrap()), 137);
+        Undo::Kill { pid, started }.perform().unwrap();
+    }
+}

@@ -1,0 +1,396 @@
+//! Perf events: opening them, and reading their rings.
+//!
+//! The kernel writes records into a ring that both sides map. It publishes how far it has written
+//! (`data_head`, to be read with acquire) and overwrites only what the reader has released
+//! (`data_tail`, to be written with release). The bytes between the two are ours to copy.
+//!
+//! Cost: a sched event is 40 to 96 bytes in the ring; a drain is at most two `write` calls and copies
+//! once, from the ring into the page cache.
+
+use schedlab_model::{Cpu, Pid};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// What to observe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A tracepoint by the number in its `id` file.
+    Tracepoint(u64),
+    /// No samples, only the records of renamed tasks.
+    Comm,
+}
+
+/// Record types that a ring of ours can hold.
+pub mod record {
+    /// `PERF_RECORD_LOST`: id, count.
+    pub const LOST: u32 = 2;
+    /// `PERF_RECORD_COMM`: pid, tid, name.
+    pub const COMM: u32 = 3;
+    /// `PERF_RECORD_SAMPLE`: time, raw size, raw bytes.
+    pub const SAMPLE: u32 = 9;
+    /// Length of the header that every record starts with: type u32, misc u16, size u16.
+    pub const HEADER: usize = 8;
+}
+
+/// The kernel's `struct perf_event_attr` up to Linux 5.13 (128 bytes); what older kernels do not
+/// know is zero, which they accept.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Attr {
+    kind: u32,
+    size: u32,
+    config: u64,
+    sample_period: u64,
+    sample_type: u64,
+    read_format: u64,
+    flags: u64,
+    wakeup: u32,
+    bp_type: u32,
+    config1: u64,
+    config2: u64,
+    branch_sample_type: u64,
+    sample_regs_user: u64,
+    sample_stack_user: u32,
+    clockid: i32,
+    sample_regs_intr: u64,
+    aux_watermark: u32,
+    sample_max_stack: u16,
+    reserved: u16,
+    aux_sample_size: u32,
+    reserved2: u32,
+    sig_data: u64,
+}
+const _: () = assert!(size_of::<Attr>() == 128);
+
+const TYPE_SOFTWARE: u32 = 1;
+const TYPE_TRACEPOINT: u32 = 2;
+const SOFTWARE_DUMMY: u64 = 9;
+const SAMPLE_TIME: u64 = 1 << 2;
+const SAMPLE_RAW: u64 = 1 << 10;
+const FORMAT_LOST: u64 = 1 << 4;
+const FLAG_DISABLED: u64 = 1 << 0;
+const FLAG_COMM: u64 = 1 << 9;
+const FLAG_WATERMARK: u64 = 1 << 14;
+const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
+const FLAG_USE_CLOCKID: u64 = 1 << 25;
+const FLAG_WRITE_BACKWARD: u64 = 1 << 27;
+const OPEN_CLOEXEC: libc::c_ulong = 8;
+const IOC_ENABLE: libc::c_ulong = 0x2400;
+const IOC_DISABLE: libc::c_ulong = 0x2401;
+const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
+const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
+
+/// An open event of one CPU, disabled until [`Event::enable`].
+#[derive(Debug)]
+pub struct Event {
+    fd: OwnedFd,
+    counts_lost: bool,
+}
+
+impl Event {
+    /// Opens `source` for all tasks on `cpu`, sampling every occurrence with its `CLOCK_MONOTONIC`
+    /// time and raw bytes. `wakeup_bytes`: how full the ring gets before a poll wakes.
+    /// `backward`: the ring is written backwards and overwritten (see [`Ring::snapshot`]).
+    ///
+    /// # Errors
+    /// `EACCES` or `EPERM` without the right to observe (see `perf_event_paranoid` and
+    /// `CAP_PERFMON`), `ENODEV` when the CPU is offline, `EMFILE` with too few descriptors.
+    pub fn open(source: Source, cpu: Cpu, wakeup_bytes: u32, backward: bool) -> io::Result<Self> {
+        let (kind, config, extra) = match source {
+            Source::Tracepoint(id) => (TYPE_TRACEPOINT, id, 0),
+            Source::Comm => (TYPE_SOFTWARE, SOFTWARE_DUMMY, FLAG_COMM),
+        };
+        let backward = if backward { FLAG_WRITE_BACKWARD } else { 0 };
+        let attr = Attr {
+            kind,
+            size: 128,
+            config,
+            sample_period: 1,
+            // The ring tells the CPU, the raw bytes the event and the task: time is all that is missing.
+            sample_type: SAMPLE_TIME | SAMPLE_RAW,
+            read_format: FORMAT_LOST,
+            flags: FLAG_DISABLED
+                | FLAG_WATERMARK
+                | FLAG_SAMPLE_ID_ALL
+                | FLAG_USE_CLOCKID
+                | extra
+                | backward,
+            wakeup: wakeup_bytes,
+            clockid: libc::CLOCK_MONOTONIC,
+            ..Attr::default()
+        };
+        match open(&attr, cpu) {
+            Ok(fd) => Ok(Self { fd, counts_lost: true }),
+            // Before Linux 6.0 an event can't be asked for its losses; the ring still tells them.
+            Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+                let fd = open(&Attr { read_format: 0, ..attr }, cpu)?;
+                Ok(Self { fd, counts_lost: false })
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends this event's records to the ring of `other` (same CPU and clock).
+    ///
+    /// # Errors
+    /// `EINVAL` when the two can't share a ring.
+    pub fn redirect(&self, other: &Self) -> io::Result<()> {
+        ioctl(&self.fd, IOC_SET_OUTPUT, other.fd.as_raw_fd() as libc::c_ulong)
+    }
+
+    /// Passes only occurrences for which the kernel's filter expression holds (`prev_pid == 7`).
+    ///
+    /// # Errors
+    /// `EINVAL` when the kernel can't parse it for this tracepoint.
+    pub fn filter(&self, expression: &std::ffi::CStr) -> io::Result<()> {
+        ioctl(&self.fd, IOC_SET_FILTER, expression.as_ptr() as libc::c_ulong)
+    }
+
+    /// Starts it.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn enable(&self) -> io::Result<()> {
+        ioctl(&self.fd, IOC_ENABLE, 0)
+    }
+
+    /// Stops it; what is in the ring stays.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
+    pub fn disable(&self) -> io::Result<()> {
+        ioctl(&self.fd, IOC_DISABLE, 0)
+    }
+
+    /// How many records did not fit into the ring so far; `None` where the kernel can't tell.
+    #[must_use]
+    pub fn lost(&self) -> Option<u64> {
+        let mut words = [0u8; 16];
+        let complete = rustix::io::read(&self.fd, &mut words).ok()? == 16;
+        let lost = u64::from_ne_bytes(words[8..].try_into().expect("eight bytes"));
+        (self.counts_lost && complete).then_some(lost)
+    }
+}
+
+fn open(attr: &Attr, cpu: Cpu) -> io::Result<OwnedFd> {
+    let every_task: libc::pid_t = Pid(-1).0;
+    // SAFETY: the kernel reads `size` bytes of `attr`, which is that long; the other arguments are
+    // plain numbers.
+    let fd = unsafe {
+        libc::syscall(
+            libc::SYS_perf_event_open,
+            std::ptr::from_ref(attr),
+            every_task,
+            libc::c_int::from(cpu.0),
+            -1 as libc::c_int,
+            OPEN_CLOEXEC,
+        )
+    };
+    let fd = libc::c_int::try_from(fd).expect("a descriptor is an int");
+    if fd < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel just gave us this descriptor; nobody else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+fn ioctl(fd: &OwnedFd, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
+    // SAFETY: the requests used here take a plain number, a descriptor, or a NUL-terminated string
+    // that outlives the call.
+    let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Offsets in the first page of the mapping (`struct perf_event_mmap_page`).
+const DATA_HEAD: usize = 1024;
+const DATA_TAIL: usize = 1032;
+
+/// The mapped ring of an event, and of those redirected to it.
+#[derive(Debug)]
+pub struct Ring {
+    base: NonNull<u8>,
+    header: usize,
+    size: usize,
+    /// Keeps the event alive as long as its ring.
+    event: Option<OwnedFd>,
+}
+
+// SAFETY: the mapping belongs to this value alone on our side; the kernel's side is reached only
+// through the atomic head and tail.
+unsafe impl Send for Ring {}
+
+impl Ring {
+    /// Maps a ring of `bytes` (rounded up to a power of two pages) for `event`.
+    ///
+    /// # Errors
+    /// `EPERM` when more memory would be locked than `perf_event_mlock_kb` and `RLIMIT_MEMLOCK`
+    /// allow; `ENOMEM`.
+    pub fn map(event: &Event, bytes: usize) -> io::Result<Self> {
+        let page = rustix::param::page_size();
+        let size = bytes.div_ceil(page).max(1).next_power_of_two() * page;
+        let fd = event.fd.try_clone()?;
+        let base = map(Some(event.fd.as_fd()), page + size)?;
+        Ok(Self { base, header: page, size, event: Some(fd) })
+    }
+
+    /// Bytes of data that the ring holds at most.
+    #[must_use]
+    pub const fn size(&self) -> usize {
+        self.size
+    }
+
+    fn counter(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the offset lies within the first page of the mapping.
+        let at = unsafe { self.base.as_ptr().add(offset) };
+        // SAFETY: both counters are aligned u64s that the kernel and we only touch atomically, and
+        // the mapping lives as long as `self`.
+        unsafe { AtomicU64::from_ptr(at.cast()) }
+    }
+
+    fn bytes(&self, position: u64, len: usize) -> &[u8] {
+        let start = usize::try_from(position % self.size as u64).expect("below the ring's size");
+        debug_assert!(start + len <= self.size, "a slice does not wrap");
+        // SAFETY: `header + start` lies within the mapping.
+        let at = unsafe { self.base.as_ptr().add(self.header + start) };
+        // SAFETY: the range lies within the mapping, and the kernel does not write between tail and
+        // head while the tail is ours.
+        unsafe { std::slice::from_raw_parts(at, len) }
+    }
+
+    /// How many bytes wait to be read.
+    #[must_use]
+    pub fn waiting(&self) -> usize {
+        let head = self.counter(DATA_HEAD).load(Ordering::Acquire);
+        let tail = self.counter(DATA_TAIL).load(Ordering::Relaxed);
+        usize::try_from(head.wrapping_sub(tail)).unwrap_or(self.size).min(self.size)
+    }
+
+    /// Hands all waiting bytes to `sink`, in one or (at the wrap) two pieces, then releases them.
+    /// Pieces do not respect record borders; the whole does. Returns how many bytes there were.
+    ///
+    /// # Errors
+    /// What `sink` returns; the bytes then stay in the ring.
+    pub fn drain(&mut self, sink: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<usize> {
+        let waiting = self.waiting();
+        if waiting == 0 {
+            return Ok(0);
+        }
+        let tail = self.counter(DATA_TAIL).load(Ordering::Relaxed);
+        let start = usize::try_from(tail % self.size as u64).expect("below the ring's size");
+        let first = waiting.min(self.size - start);
+        sink(self.bytes(tail, first))?;
+        if first < waiting {
+            sink(self.bytes(tail + first as u64, waiting - first))?;
+        }
+        self.counter(DATA_TAIL).store(tail + waiting as u64, Ordering::Release);
+        Ok(waiting)
+    }
+
+    /// Copies a ring that is written backwards: newest record first, as far as records are whole.
+    /// The events should be disabled, else the oldest may be overwritten meanwhile.
+    #[must_use]
+    pub fn snapshot(&self) -> Vec<u8> {
+        let head = self.counter(DATA_HEAD).load(Ordering::Acquire);
+        let start = usize::try_from(head % self.size as u64).expect("below the ring's size");
+        let mut all = self.bytes(head, self.size - start).to_vec();
+        all.extend_from_slice(self.bytes(0, start));
+        // The head counts down from zero, so its negation is what was ever written.
+        let written = usize::try_from(head.wrapping_neg()).unwrap_or(usize::MAX);
+        all.truncate(written.min(self.size));
+        all
+    }
+}
+
+impl AsFd for Ring {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.event.as_ref().expect("only tests map a ring without an event").as_fd()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        let len = self.header + self.size;
+        // SAFETY: base and length are those of our own mapping, which nothing points into any more.
+        let _ = unsafe { rustix::mm::munmap(self.base.as_ptr().cast(), len) };
+    }
+}
+
+fn map(fd: Option<BorrowedFd<'_>>, len: usize) -> io::Result<NonNull<u8>> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+    let access = ProtFlags::READ | ProtFlags::WRITE;
+    let at = match fd {
+        // SAFETY: a new mapping at an address of the kernel's choice touches nothing of ours.
+        Some(fd) => unsafe { mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, fd, 0) },
+        // SAFETY: as above.
+        None => unsafe { mmap_anonymous(std::ptr::null_mut(), len, access, MapFlags::PRIVATE) },
+    }?;
+    Ok(NonNull::new(at.cast()).expect("a successful mapping is not at null"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ring without an event: the test plays the kernel.
+    fn fake(size: usize) -> Ring {
+        let header = rustix::param::page_size();
+        Ring { base: map(None, header + size).unwrap(), header, size, event: None }
+    }
+
+    fn write(ring: &Ring, position: u64, bytes: &[u8]) {
+        for (at, byte) in (position..).zip(bytes) {
+            let index = ring.header + usize::try_from(at).unwrap() % ring.size;
+            // SAFETY: the index lies within the mapping.
+            let at = unsafe { ring.base.as_ptr().add(index) };
+            // SAFETY: the test's mapping is writable and nobody else's.
+            unsafe { at.write(*byte) };
+        }
+    }
+
+    fn drained(ring: &mut Ring) -> Vec<Vec<u8>> {
+        let mut pieces = Vec::new();
+        ring.drain(&mut |piece| {
+            pieces.push(piece.to_vec());
+            Ok(())
+        })
+        .unwrap();
+        pieces
+    }
+
+    #[test]
+    fn what_wraps_comes_in_two_pieces_and_is_released() {
+        let mut ring = fake(4096);
+        ring.counter(DATA_HEAD).store(4094, Ordering::Release);
+        assert_eq!(drained(&mut ring).concat().len(), 4094);
+        write(&ring, 4094, b"abcdef");
+        ring.counter(DATA_HEAD).store(4100, Ordering::Release);
+        assert_eq!(drained(&mut ring), [b"ab".to_vec(), b"cdef".to_vec()]);
+        assert_eq!(ring.counter(DATA_TAIL).load(Ordering::Acquire), 4100);
+        assert!(drained(&mut ring).is_empty());
+    }
+
+    #[test]
+    fn a_sink_that_fails_leaves_the_bytes() {
+        let mut ring = fake(4096);
+        ring.counter(DATA_HEAD).store(16, Ordering::Release);
+        assert!(ring.drain(&mut |_| Err(io::Error::other("disk full"))).is_err());
+        assert_eq!(ring.waiting(), 16);
+    }
+
+    #[test]
+    fn a_backward_ring_is_read_from_its_head() {
+        let ring = fake(4096);
+        let head = 0u64.wrapping_sub(4100);
+        write(&ring, head % 4096, b"newest");
+        ring.counter(DATA_HEAD).store(head, Ordering::Release);
+        let bytes = ring.snapshot();
+        assert_eq!((&bytes[..6], bytes.len()), (b"newest".as_slice(), 4096));
+    }
+
+    #[test]
+    fn a_cpu_that_is_not_there_is_an_error() {
+        assert!(Event::open(Source::Comm, Cpu(9_999), 1, false).is_err());
+    }
+}

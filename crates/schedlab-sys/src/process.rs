@@ -1,0 +1,195 @@
+//! Processes: how children end, end with us, and what limits us.
+
+use schedlab_model::{Comm, Nanos, Pid};
+use std::io;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::process::{Child, Command, ExitStatus};
+
+/// Makes the command's process die (SIGKILL) when the thread that spawns it dies.
+///
+/// It follows the *thread*: spawn from one that lives as long as the child shall.
+pub fn die_with_parent(command: &mut Command) {
+    let parent = std::process::id();
+    let before_exec = move || {
+        use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+        set_parent_process_death_signal(Some(Signal::KILL))?;
+        // The parent may have died between fork and here; then nobody would send the signal.
+        let orphan =
+            getppid().is_none_or(|pid| pid.as_raw_nonzero().get().cast_unsigned() != parent);
+        if orphan { Err(io::Error::from_raw_os_error(libc::ESRCH)) } else { Ok(()) }
+    };
+    // SAFETY: between fork and exec only two system calls are made and nothing is allocated.
+    unsafe { command.pre_exec(before_exec) };
+}
+
+/// Puts the command into a session of its own, so that terminal signals pass it by.
+pub fn own_session(command: &mut Command) {
+    // SAFETY: between fork and exec only one system call is made and nothing is allocated.
+    unsafe { command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(Into::into)) };
+}
+
+/// The exit code that a shell would show: the child's own, or 128 + the signal that killed it.
+#[must_use]
+pub fn exit_code(status: ExitStatus) -> i32 {
+    status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1)
+}
+
+/// A descriptor that becomes readable when the child ends.
+///
+/// # Errors
+/// Kernels before 5.3 have none.
+pub fn ended(child: &Child) -> io::Result<OwnedFd> {
+    use rustix::process::{PidfdFlags, pidfd_open};
+    let pid = rustix::process::Pid::from_child(child);
+    Ok(pidfd_open(pid, PidfdFlags::empty())?)
+}
+
+/// Waits until one of `fds` is readable or `timeout` passed; returns which are.
+///
+/// # Errors
+/// What poll refuses. An interrupting signal is no error: nothing is readable then.
+pub fn poll(fds: &[BorrowedFd<'_>], timeout: Option<Nanos>) -> io::Result<Vec<bool>> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    let mut polled: Vec<_> = fds.iter().map(|fd| PollFd::new(fd, PollFlags::IN)).collect();
+    let timeout = timeout.map(|t| Timespec {
+        tv_sec: i64::try_from(t.0 / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(t.0 % 1_000_000_000).expect("below a second"),
+    });
+    match rustix::event::poll(&mut polled, timeout.as_ref()) {
+        Ok(_) => Ok(polled.iter().map(|fd| !fd.revents().is_empty()).collect()),
+        Err(rustix::io::Errno::INTR) => Ok(vec![false; fds.len()]),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Sends a signal (0: only asks whether it could be sent).
+///
+/// # Errors
+/// `ESRCH` when there is no such process, `EPERM` when it is not ours.
+pub fn kill(pid: Pid, signal: i32) -> io::Result<()> {
+    // SAFETY: kill takes plain numbers.
+    let result = unsafe { libc::kill(pid.0, signal) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// When a process started, in clock ticks since boot: with the pid it names a process for good.
+#[must_use]
+pub fn start_ticks(pid: Pid) -> Option<u64> {
+    stat_field(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?, 22)
+}
+
+/// CPU time that a process (all its threads) has used, to the clock tick (10 ms as a rule).
+#[must_use]
+pub fn cpu_time(pid: Pid) -> Option<Nanos> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let ticks = stat_field(&stat, 14)? + stat_field(&stat, 15)?;
+    Some(Nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
+}
+
+/// Field `number` (from 1, as in proc(5)) of a `stat` line. The name in it may hold anything, so
+/// fields are counted from its closing parenthesis.
+fn stat_field(stat: &str, number: usize) -> Option<u64> {
+    let (_, rest) = stat.rsplit_once(')')?;
+    rest.split_whitespace().nth(number.checked_sub(3)?)?.parse().ok()
+}
+
+/// The name of a task.
+#[must_use]
+pub fn comm(pid: Pid) -> Option<Comm> {
+    let bytes = std::fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(comm_of(bytes.strip_suffix(b"\n").unwrap_or(&bytes)))
+}
+
+/// At most 15 bytes of `name`, padded with NUL.
+#[must_use]
+pub fn comm_of(name: &[u8]) -> Comm {
+    let mut comm = Comm::default();
+    let length = name.iter().position(|&byte| byte == 0).unwrap_or(name.len()).min(15);
+    comm[..length].copy_from_slice(&name[..length]);
+    comm
+}
+
+/// All tasks (threads) there are, kernel threads included, in ascending order.
+#[must_use]
+pub fn tasks() -> Vec<Pid> {
+    let number = |entry: &std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
+    let list = |path: &str| std::fs::read_dir(path).into_iter().flatten().flatten();
+    let mut tasks: Vec<Pid> = list("/proc")
+        .filter_map(|entry| number(&entry))
+        .flat_map(|process| list(&format!("/proc/{process}/task")).filter_map(|t| number(&t)))
+        .map(Pid)
+        .collect();
+    tasks.sort_unstable();
+    tasks
+}
+
+/// Raises the soft limit of open files to the hard one; returns the limit in force (`None`: none).
+pub fn raise_open_files() -> Option<u64> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    let limit = getrlimit(Resource::Nofile);
+    let wanted = Rlimit { current: limit.maximum, maximum: limit.maximum };
+    if setrlimit(Resource::Nofile, wanted).is_ok() { limit.maximum } else { limit.current }
+}
+
+/// Limits how long a real-time thread of this process may run without blocking: at `soft` it gets
+/// SIGXCPU, at `hard` SIGKILL.
+///
+/// # Errors
+/// When the limit would have to be raised without the right to.
+pub fn limit_realtime(soft: Nanos, hard: Nanos) -> io::Result<()> {
+    use rustix::process::{Resource, Rlimit, setrlimit};
+    let micros = |time: Nanos| Some(time.0 / 1_000);
+    Ok(setrlimit(Resource::Rttime, Rlimit { current: micros(soft), maximum: micros(hard) })?)
+}
+
+/// Whether the process has a capability in force, by its number (`CAP_SYS_NICE` is 23).
+#[must_use]
+pub fn has_capability(number: u32) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    mask >> number & 1 == 1
+}
+
+/// The calling thread's number.
+#[must_use]
+pub fn thread_id() -> Pid {
+    Pid(rustix::thread::gettid().as_raw_nonzero().get())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let stat = "7 (a) b (c) S 1 7 7 0 -1 4194560 1 2 3 4 50 60 0 0 20 0 1 0 777 0";
+        assert_eq!(stat_field(stat, 14), Some(50));
+        assert_eq!(stat_field(stat, 22), Some(777));
+        assert_eq!(stat_field(stat, 99), None);
+    }
+
+    #[test]
+    fn exit_codes_are_those_of_a_shell() {
+        let run = |script: &str| Command::new("sh").arg("-c").arg(script).status().unwrap();
+        assert_eq!(exit_code(run("exit 7")), 7);
+        assert_eq!(exit_code(run("kill -9 $$")), 137);
+    }
+
+    #[test]
+    fn a_child_that_ended_is_readable() {
+        let mut child = Command::new("true").spawn().unwrap();
+        let fd = ended(&child).unwrap();
+        use std::os::fd::AsFd;
+        assert_eq!(poll(&[fd.as_fd()], None).unwrap(), [true]);
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn we_are_among_the_tasks() {
+        let me = thread_id();
+        assert!(tasks().contains(&me));
+        assert!(start_ticks(me).is_some() && comm(me).is_some());
+    }
+}

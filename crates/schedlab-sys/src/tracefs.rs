@@ -1,0 +1,117 @@
+//! Reading tracefs: where it is mounted, or by a mount of our own that nobody else sees.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+/// An open tracefs.
+#[derive(Debug)]
+pub struct Tracefs {
+    root: PathBuf,
+    /// Holds a mount of our own; it is gone when this is dropped.
+    _mount: Option<OwnedFd>,
+}
+
+/// Where systems mount it.
+const PLACES: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+impl Tracefs {
+    /// The tracefs of this machine. Where none is mounted (or not for us), one is mounted detached
+    /// from the file tree: it has no path, and goes when this value does.
+    ///
+    /// # Errors
+    /// Without a readable mount and without `CAP_SYS_ADMIN`; or a kernel without tracing.
+    pub fn open() -> io::Result<Self> {
+        let mounted = PLACES.map(Path::new).into_iter().find(|place| is_tracefs(place));
+        if let Some(place) = mounted {
+            return Ok(Self::at(place));
+        }
+        use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+        let context = rustix::mount::fsopen("tracefs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+        rustix::mount::fsconfig_create(&context)?;
+        let flags = FsMountFlags::FSMOUNT_CLOEXEC;
+        let mount = rustix::mount::fsmount(&context, flags, MountAttrFlags::empty())?;
+        // The mount has no path; the link of its descriptor serves as one, in every thread of ours.
+        let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+        if !is_tracefs(&root) {
+            return Err(io::Error::other("tracefs was mounted but shows no events"));
+        }
+        Ok(Self { root, _mount: Some(mount) })
+    }
+
+    /// A tracefs (or a tree that looks like one) at a path.
+    #[must_use]
+    pub fn at(root: &Path) -> Self {
+        Self { root: root.to_owned(), _mount: None }
+    }
+
+    /// The path of its root, valid in this process.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The text of a file below the root.
+    ///
+    /// # Errors
+    /// I/O, naming the file.
+    pub fn read(&self, file: &str) -> io::Result<String> {
+        // Format texts are ASCII; what is not is replaced rather than refused.
+        let bytes = std::fs::read(self.root.join(file))
+            .map_err(|error| io::Error::new(error.kind(), format!("tracefs {file}: {error}")))?;
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// The number and format text of an event.
+    ///
+    /// # Errors
+    /// `NotFound` when this kernel has no such event.
+    pub fn event(&self, system: &str, name: &str) -> io::Result<(u64, String)> {
+        let id = self.read(&format!("events/{system}/{name}/id"))?;
+        let id = id.trim().parse().map_err(|_| {
+            io::Error::other(format!("tracefs events/{system}/{name}/id is no number: {id}"))
+        })?;
+        Ok((id, self.read(&format!("events/{system}/{name}/format"))?))
+    }
+
+    /// The names of a system's events, sorted; empty when there is no such system.
+    #[must_use]
+    pub fn events(&self, system: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.root.join("events").join(system));
+        let mut names: Vec<String> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| entry.path().join("id").exists())
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        names.sort_unstable();
+        names
+    }
+}
+
+fn is_tracefs(place: &Path) -> bool {
+    place.join("events/header_page").exists()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_found_by_their_files() {
+        let root = tempfile::tempdir().unwrap();
+        let event = root.path().join("events/sched/sched_switch");
+        std::fs::create_dir_all(&event).unwrap();
+        std::fs::create_dir_all(root.path().join("events/sched/no_event")).unwrap();
+        std::fs::write(event.join("id"), "372\n").unwrap();
+        std::fs::write(event.join("format"), "name: sched_switch\n").unwrap();
+        let tracefs = Tracefs::at(root.path());
+        assert_eq!(tracefs.events("sched"), ["sched_switch"]);
+        let found = tracefs.event("sched", "sched_switch").unwrap();
+        assert_eq!(found, (372, "name: sched_switch\n".to_owned()));
+        let missing = tracefs.event("sched", "nothing").unwrap_err();
+        assert_eq!(missing.kind(), io::ErrorKind::NotFound);
+        assert!(tracefs.events("irq").is_empty());
+    }
+}
