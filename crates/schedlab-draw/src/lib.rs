@@ -1,1 +1,34 @@
-//! draw
+//! Pictures of what a scheduler did, on paper and on screen.
+//!
+//! Data passes one way: a builder ([`cores`], [`waiting`], the charts) turns answers about a trace, or plain
+//! numbers, into a [`Scene`], which decides everything in integer units; [`svg`], [`pdf`] and [`png`]
+//! spell it. Fonts travel in the library, so the same input gives the same bytes on every machine.
+//!
+//! ```
+//! use schedlab_draw::{Anchor, PX, Scene, Style, Theme, at};
+//! let theme = Theme::light();
+//! let mut scene = Scene::new(200 * PX, 40 * PX, "hello", theme.ground);
+//! scene.text(at(10 * PX, 25 * PX), Anchor::Start, Style::bold(14, theme.text), "hello");
+//! assert!(schedlab_draw::svg(&scene).contains(">hello</text>"));
+//! assert!(schedlab_draw::pdf(&scene).starts_with(b"%PDF"));
+//! ```
+
+mod axis;
+mod colour;
+pub mod cores;
+mod font;
+mod pdf;
+mod png;
+mod scene;
+mod svg;
+pub mod waiting;
+
+pub use axis::{TimeAxis, duration};
+pub use colour::{Colour, PALETTE, Theme, of_name, of_number};
+pub use font::{FAMILY, Weight, lay, printable, shorten};
+pub use pdf::pdf;
+pub use png::{PngError, png};
+pub use scene::{
+    Anchor, Glyph, Item, PX, Point, Rect, Scene, Step, Stroke, Style, Text, at, circle,
+};
+pub use svg::{SvgOptions, font_css, svg, svg_with};

@@ -1,0 +1,242 @@
+//! Axes: where ticks stand, what they say, and the frame around the data.
+
+use crate::colour::Theme;
+use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
+use schedlab_model::{Nanos, Span};
+
+/// Distances between ticks, in nanoseconds, are 1, 2 or 5 times a power of ten.
+fn step_of(span: u64, ticks_max: u64) -> u64 {
+    let least = span.div_ceil(ticks_max.max(1)).max(1);
+    let mut power = 1_u64;
+    loop {
+        for factor in [1, 2, 5] {
+            let step = power.saturating_mul(factor);
+            if step >= least {
+                return step;
+            }
+        }
+        power = power.saturating_mul(10);
+    }
+}
+
+/// Time to the right: a window of a trace on a stretch of the picture.
+#[derive(Clone, Copy, Debug)]
+pub struct TimeAxis {
+    /// What is shown, on the trace's clock.
+    pub window: Span,
+    /// The instant that is called zero.
+    pub origin: Nanos,
+    /// Where the window begins, in units.
+    pub x: i32,
+    /// How wide it is, in units.
+    pub width: i32,
+}
+
+impl TimeAxis {
+    /// Where an instant stands; what lies outside of the window stands at its edge.
+    #[must_use]
+    pub fn place(&self, time: Nanos) -> i32 {
+        let Span { start, end } = self.window;
+        let inside = u128::from((time.min(end) - start).0);
+        let whole = u128::from(self.window.duration().0.max(1));
+        let units = inside * u128::from(self.width.unsigned_abs()) / whole;
+        self.x + i32::try_from(units).expect("inside of the window is inside of the width")
+    }
+
+    /// The unit in which this axis counts: its length in nanoseconds and its name.
+    #[must_use]
+    pub fn unit(&self) -> (u64, &'static str) {
+        match self.window.duration().0 {
+            0..10_000 => (1, "ns"),
+            10_000..10_000_000 => (1_000, "µs"),
+            10_000_000..10_000_000_000 => (1_000_000, "ms"),
+            _ => (1_000_000_000, "s"),
+        }
+    }
+
+    /// Ticks at round distances from the origin, each with its label, at least `apart` units apart.
+    #[must_use]
+    pub fn ticks(&self, apart: i32) -> Vec<(i32, String)> {
+        let Span { start, end } = self.window;
+        let count = u64::try_from(self.width / apart.max(1)).unwrap_or(1);
+        let step = step_of(self.window.duration().0, count);
+        let unit = self.unit().0;
+        let decimals = (0..9)
+            .find(|&digits| (u128::from(step) * 10_u128.pow(digits)).is_multiple_of(unit.into()))
+            .unwrap_or(9);
+        // The origin can lie after the start (a window before it): count from below.
+        let before = self.origin.0.saturating_sub(start.0).div_ceil(step);
+        let first = match start.0.checked_sub(self.origin.0) {
+            Some(after) => i128::from(after.div_ceil(step)),
+            None => -i128::from(before) + i128::from(before * step != self.origin.0 - start.0),
+        };
+        (first..)
+            .map(|index| index * i128::from(step))
+            .map(|offset| (i128::from(self.origin.0) + offset, offset))
+            .take_while(|(time, _)| *time <= i128::from(end.0))
+            .map(|(time, offset)| {
+                let time = Nanos(u64::try_from(time).expect("not before the window"));
+                (self.place(time), decimal(offset, unit, decimals))
+            })
+            .collect()
+    }
+
+    /// Draws ticks, grid lines over `plot`, and the name of the axis under it.
+    pub fn draw(&self, scene: &mut Scene, plot: Rect, theme: &Theme) {
+        let style = Style::regular(11, theme.muted);
+        let mut grid = Vec::new();
+        let mut marks = Vec::new();
+        for (x, label) in self.ticks(110 * PX) {
+            grid.push((at(x, plot.y), at(x, plot.bottom())));
+            marks.push((at(x, plot.bottom()), at(x, plot.bottom() + 4 * PX)));
+            scene.text(at(x, plot.bottom() + 16 * PX), Anchor::Middle, style, &label);
+        }
+        scene.lines(Stroke::solid(theme.axis, PX), marks);
+        scene.lines(Stroke::solid(theme.axis.fade(70), PX / 2), grid);
+        let name = format!("time since the trace began [{}]", self.unit().1);
+        let middle = at(self.x + self.width / 2, plot.bottom() + 32 * PX);
+        scene.text(middle, Anchor::Middle, style, &name);
+    }
+}
+
+/// `value / unit` with that many digits after the point.
+fn decimal(value: i128, unit: u64, decimals: u32) -> String {
+    let scaled = value.unsigned_abs() * 10_u128.pow(decimals) / u128::from(unit);
+    let sign = if value < 0 { "−" } else { "" };
+    let (whole, rest) = (scaled / 10_u128.pow(decimals), scaled % 10_u128.pow(decimals));
+    match decimals {
+        0 => format!("{sign}{whole}"),
+        _ => format!("{sign}{whole}.{rest:0width$}", width = decimals as usize),
+    }
+}
+
+/// A duration as pictures write it: three significant digits and a unit.
+#[must_use]
+pub fn duration(time: Nanos) -> String {
+    let (unit, name) = match time.0 {
+        0..1_000 => (1, "ns"),
+        1_000..1_000_000 => (1_000, "µs"),
+        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        _ => (1_000_000_000, "s"),
+    };
+    let decimals = match time.0 / unit {
+        _ if unit == 1 => 0,
+        0..10 => 2,
+        10..100 => 1,
+        _ => 0,
+    };
+    format!("{} {name}", decimal(i128::from(time.0), unit, decimals))
+}
+
+/// Whole numbers for an axis from 0 to `max`: at most `ticks_max` steps.
+#[must_use]
+pub(crate) fn counts(max: u64, ticks_max: u64) -> Vec<u64> {
+    let step = step_of(max, ticks_max);
+    (0..=max / step).map(|index| index * step).collect()
+}
+
+/// What stands above the data, from `top` down: the title, and what was looked at.
+/// Returns where the data can begin, in units.
+pub(crate) fn heading(
+    scene: &mut Scene,
+    theme: &Theme,
+    top: i32,
+    title: &str,
+    notes: &[String],
+) -> i32 {
+    let left = 16 * PX;
+    let room = scene.width - 2 * left;
+    let style = Style::bold(15, theme.text);
+    let title = crate::font::shorten(title, style.size, style.weight, room);
+    let mut y = top + 26 * PX;
+    scene.text(at(left, y), Anchor::Start, style, &title);
+    let style = Style::regular(12, theme.muted);
+    for note in notes.iter().filter(|note| !note.is_empty()) {
+        y += 17 * PX;
+        let note = crate::font::shorten(note, style.size, style.weight, room);
+        scene.text(at(left, y), Anchor::Start, style, &note);
+    }
+    y + 14 * PX
+}
+
+/// The frame around data.
+pub(crate) fn frame(scene: &mut Scene, theme: &Theme, plot: Rect) {
+    let corners = [
+        at(plot.x, plot.y),
+        at(plot.right(), plot.y),
+        at(plot.right(), plot.bottom()),
+        at(plot.x, plot.bottom()),
+        at(plot.x, plot.y),
+    ];
+    scene.polyline(Stroke::solid(theme.axis, PX), &corners);
+}
+
+/// Swatches with labels, as many in a line as fit. Returns the next free line below, in units.
+pub(crate) fn legend(
+    scene: &mut Scene,
+    theme: &Theme,
+    corner: Point,
+    room: i32,
+    entries: &[(crate::Colour, String)],
+) -> i32 {
+    let style = Style::regular(11, theme.text);
+    let (mut x, mut y) = (corner.x, corner.y);
+    for (colour, label) in entries {
+        let label = crate::font::shorten(label, style.size, style.weight, 300 * PX);
+        let width = style.width(&label) + 32 * PX;
+        if x + width > corner.x + room && x > corner.x {
+            (x, y) = (corner.x, y + 18 * PX);
+        }
+        scene.rect(*colour, Rect::new(x, y, 11 * PX, 11 * PX));
+        scene.text(at(x + 16 * PX, y + 9 * PX + PX / 2), Anchor::Start, style, &label);
+        x += width;
+    }
+    if entries.is_empty() { y } else { y + 18 * PX }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn axis(start: u64, end: u64, origin: u64) -> TimeAxis {
+        let window = Span::new(Nanos(start), Nanos(end));
+        TimeAxis { window, origin: Nanos(origin), x: 0, width: 1000 * PX }
+    }
+
+    fn labels(start: u64, end: u64, origin: u64) -> Vec<String> {
+        axis(start, end, origin).ticks(200 * PX).into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn ticks_stand_at_round_times_in_the_unit_of_the_window() {
+        assert_eq!(labels(1_000, 1_005, 1_000), ["0", "1", "2", "3", "4", "5"]);
+        assert_eq!(labels(0, 2_500_000, 0), ["0", "500", "1000", "1500", "2000", "2500"]);
+        let seconds = ["3.000", "3.050", "3.100", "3.150", "3.200"];
+        assert_eq!(labels(3_000_000_000, 3_200_000_000, 0).len(), seconds.len());
+        assert_eq!(labels(0, 7_200_000_000_000, 0), ["0", "2000", "4000", "6000"]);
+        assert_eq!(labels(500, 2_500, 1_000), ["−500", "0", "500", "1000", "1500"]);
+    }
+
+    #[test]
+    fn a_window_without_length_or_at_the_end_of_time_has_an_axis() {
+        assert_eq!(labels(7, 7, 7), ["0"]);
+        assert!(!labels(0, u64::MAX, 0).is_empty());
+        assert!(!labels(u64::MAX - 5, u64::MAX, 0).is_empty());
+        assert_eq!(axis(10, 20, 0).place(Nanos(15)), 500 * PX);
+        assert_eq!(axis(10, 20, 0).place(Nanos(5)), 0);
+        assert_eq!(axis(10, 20, 0).place(Nanos::MAX), 1000 * PX);
+    }
+
+    #[test]
+    fn durations_have_three_digits() {
+        for (ns, text) in [
+            (0, "0 ns"),
+            (999, "999 ns"),
+            (1_234, "1.23 µs"),
+            (45_678_900, "45.6 ms"),
+            (123_000_000_000, "123 s"),
+        ] {
+            assert_eq!(duration(Nanos(ns)), text);
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! The picture `cores`: a row for each CPU, time to the right, each task in its colour.
+//!
+//! White is idle, grey is unknown. A row holds either boxes, exact to a hundredth of a pixel, or,
+//! where there are more slices than pixels, a shade for each column: the mean of the colours of
+//! what ran there, as opaque as the column was busy. So the picture's size depends on its pixels.
+
+use crate::axis::{TimeAxis, frame, heading, legend};
+use crate::colour::{Colour, Theme};
+use crate::font::shorten;
+use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, Text, at};
+use schedlab_model::{Cpu, Nanos, Place, Span};
+use std::collections::BTreeMap;
+
+/// A stretch of a CPU's time in one colour.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// When.
+    pub span: Span,
+    /// The colour of what ran.
+    pub colour: Colour,
+    /// What it is called, as an index into [`Cores::names`]; written into the box where it fits.
+    pub name: Option<u32>,
+}
+
+/// What fills a CPU's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fill {
+    /// Boxes that don't overlap, in ascending order.
+    Pieces(Vec<Piece>),
+    /// A colour (with opacity) for each of equally wide columns.
+    Shades(Vec<Colour>),
+}
+
+/// A CPU's row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// Where it sits, where known.
+    pub place: Option<Place>,
+    /// What ran.
+    pub fill: Fill,
+}
+
+/// A mark on the rows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// Something happened on a CPU: a tick at the upper edge of the row.
+    Tick {
+        /// When.
+        time: Nanos,
+        /// Where.
+        cpu: Cpu,
+    },
+    /// Something went from a CPU to another: a line from row to row.
+    Link {
+        /// When.
+        time: Nanos,
+        /// From where.
+        from: Cpu,
+        /// To where.
+        to: Cpu,
+    },
+    /// Something lasted: a bar at the lower edge of the row.
+    Bar {
+        /// When.
+        span: Span,
+        /// Where.
+        cpu: Cpu,
+    },
+}
+
+/// Marks of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marks {
+    /// What they are, for the legend.
+    pub name: String,
+    /// Their colour.
+    pub colour: Colour,
+    /// The marks, in any order.
+    pub marks: Vec<Mark>,
+}
+
+/// Rows of one trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cores {
+    /// What the picture is called.
+    pub title: String,
+    /// What was looked at, a line each.
+    pub notes: Vec<String>,
+    /// What is shown, on the trace's clock.
+    pub window: Span,
+    /// The instant that is called zero.
+    pub origin: Nanos,
+    /// The rows, from top to bottom.
+    pub rows: Vec<Row>,
+    /// Names of pieces.
+    pub names: Vec<String>,
+    /// What the colours mean.
+    pub legend: Vec<(Colour, String)>,
+    /// Marks, kind by kind.
+    pub marks: Vec<Marks>,
+}
+
+/// How large a picture is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    /// Width of the whole picture, in pixels.
+    pub width_px: i32,
+    /// Height of a row, in pixels; `None` chooses from the number of rows.
+    pub row_px: Option<i32>,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Self { width_px: 1200, row_px: None }
+    }
+}
+
+/// Room left of the rows for the CPUs' numbers, in pixels; brackets of the topology stand left of it.
+const LABELS_PX: i32 = 50;
+/// Room for one level of brackets.
+const BRACKET_PX: i32 = 22;
+const RIGHT_PX: i32 = 18;
+
+impl Size {
+    /// How many columns of one pixel the data has: shades are best computed for as many.
+    #[must_use]
+    pub fn columns(&self, with_topology: bool) -> u32 {
+        let brackets = if with_topology { 2 * BRACKET_PX } else { 0 };
+        u32::try_from(self.width_px - LABELS_PX - brackets - RIGHT_PX).unwrap_or(1).max(1)
+    }
+
+    /// Height of a row in units: rows of a small machine are high enough for names, 1,024 CPUs still
+    /// fit on a page.
+    fn row(&self, rows: usize) -> i32 {
+        let rows = i32::try_from(rows.max(1)).unwrap_or(i32::MAX);
+        self.row_px.unwrap_or_else(|| (720 / rows).clamp(2, 26)) * PX
+    }
+}
+
+/// Draws the rows of one trace.
+#[must_use]
+pub fn cores(cores: &Cores, size: Size, theme: &Theme) -> Scene {
+    stacked(std::slice::from_ref(cores), size, theme)
+}
+
+/// Draws several traces under each other on one time axis: each begins at the left edge, and the
+/// longest window decides the scale.
+#[must_use]
+pub fn stacked(traces: &[Cores], size: Size, theme: &Theme) -> Scene {
+    let title = traces.first().map_or("", |cores| &cores.title);
+    let mut scene = Scene::new(size.width_px * PX, 0, title, theme.ground);
+    let brackets = traces.iter().any(Cores::has_brackets);
+    let columns = i32::try_from(size.columns(brackets)).unwrap_or(i32::MAX);
+    let left = (size.width_px - RIGHT_PX - columns) * PX;
+    let longest = traces.iter().map(|cores| cores.window.duration()).max().unwrap_or_default();
+    let mut y = 0;
+    for cores in traces {
+        y = heading(&mut scene, theme, y, &cores.title, &cores.notes);
+        let row = size.row(cores.rows.len());
+        let height = row * i32::try_from(cores.rows.len().max(1)).unwrap_or(i32::MAX);
+        let plot = Rect::new(left, y, columns * PX, height);
+        let window = Span::new(cores.window.start, cores.window.start + longest);
+        let axis = TimeAxis { window, origin: cores.origin, x: left, width: plot.w };
+        Picture { cores, axis, plot, row, theme }.draw(&mut scene);
+        let mut entries = cores.legend.clone();
+        let marks = cores.marks.iter().filter(|marks| !marks.marks.is_empty());
+        entries.extend(marks.map(|marks| (marks.colour, marks.name.clone())));
+        let corner = at(left, plot.bottom() + 46 * PX);
+        y = legend(&mut scene, theme, corner, plot.w, &entries) + 8 * PX;
+    }
+    scene.height = y.max(PX);
+    scene
+}
+
+impl Cores {
+    /// Whether sockets or caches are worth marking: more than one of them is known.
+    #[must_use]
+    pub fn has_brackets(&self) -> bool {
+        let places: Vec<&Place> = self.rows.iter().filter_map(|row| row.place.as_ref()).collect();
+        places.windows(2).any(|pair| pair[0].socket != pair[1].socket || pair[0].llc != pair[1].llc)
+    }
+}
+
+/// A picture while it is being drawn.
+struct Picture<'a> {
+    cores: &'a Cores,
+    axis: TimeAxis,
+    plot: Rect,
+    row: i32,
+    theme: &'a Theme,
+}
+
+impl Picture<'_> {
+    fn draw(&self, scene: &mut Scene) {
+        scene.rect(self.theme.panel, self.plot);
+        self.fill(scene);
+        self.axis.draw(scene, self.plot, self.theme);
+        self.separators(scene);
+        self.names(scene);
+        self.marks(scene);
+        frame(scene, self.theme, self.plot);
+        self.labels(scene);
+        self.brackets(scene);
+    }
+
+    fn top(&self, index: usize) -> i32 {
+        self.plot.y + self.row * i32::try_from(index).expect("rows fit into the picture")
+    }
+
+    /// Boxes leave a gap between rows where rows are high enough for one.
+    fn gap(&self) -> i32 {
+        match self.row / PX {
+            12.. => 2 * PX,
+            6.. => PX,
+            _ => 0,
+        }
+    }
+
+    fn fill(&self, scene: &mut Scene) {
+        let mut boxes: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
+        let height = self.row - self.gap();
+        for (index, row) in self.cores.rows.iter().enumerate() {
+            let y = self.top(index) + self.gap() / 2;
+            match &row.fill {
+                Fill::Pieces(pieces) => {
+                    for piece in pieces {
+                        let x = self.axis.place(piece.span.start);
+                        // What ran is seen, however short: a tenth of a pixel at least.
+                        let w = (self.axis.place(piece.span.end) - x).max(PX / 10);
+                        boxes.entry(piece.colour).or_default().push(Rect::new(x, y, w, height));
+                    }
+                }
+                Fill::Shades(shades) => self.shades(shades, y, height, &mut boxes),
+            }
+        }
+        for (colour, rects) in boxes {
+            scene.rects(colour, rects);
+        }
+    }
+
+    /// Columns of the same shade become one box.
+    fn shades(&self, shades: &[Colour], y: i32, h: i32, boxes: &mut BTreeMap<Colour, Vec<Rect>>) {
+        let columns = i64::try_from(shades.len().max(1)).unwrap_or(i64::MAX);
+        let end = self.axis.place(self.cores.window.end);
+        let width = i64::from(end - self.plot.x);
+        let edge = |column: usize| {
+            let units = width * i64::try_from(column).unwrap_or(i64::MAX) / columns;
+            self.plot.x + i32::try_from(units).expect("inside of the plot")
+        };
+        let mut column = 0;
+        for run in shades.chunk_by(|a, b| a == b) {
+            let (x, right) = (edge(column), edge(column + run.len()));
+            column += run.len();
+            if run[0].a > 0 {
+                boxes.entry(run[0]).or_default().push(Rect::new(x, y, right - x, h));
+            }
+        }
+    }
+
+    fn separators(&self, scene: &mut Scene) {
+        if self.row < 4 * PX {
+            return;
+        }
+        let line = |index| {
+            let y = self.top(index);
+            (at(self.plot.x, y), at(self.plot.right(), y))
+        };
+        let lines = (1..self.cores.rows.len()).map(line).collect();
+        scene.lines(Stroke::solid(self.theme.axis.fade(60), PX / 2), lines);
+    }
+
+    /// Names in the boxes that have room for at least four characters of them.
+    fn names(&self, scene: &mut Scene) {
+        if self.row < 15 * PX {
+            return;
+        }
+        for (index, row) in self.cores.rows.iter().enumerate() {
+            let Fill::Pieces(pieces) = &row.fill else { continue };
+            let baseline = self.top(index) + self.row / 2 + 4 * PX;
+            for piece in pieces {
+                let x = self.axis.place(piece.span.start);
+                let room = self.axis.place(piece.span.end) - x - 6 * PX;
+                let name = piece.name.and_then(|name| self.cores.names.get(name as usize));
+                let Some(name) = name.filter(|_| room > 26 * PX) else { continue };
+                let style = Style::regular(11, piece.colour.ink());
+                let name = shorten(name, style.size, style.weight, room);
+                let point = at(x + 3 * PX, baseline);
+                scene.items.push(crate::Item::Text(Text::new(point, Anchor::Start, style, &name)));
+            }
+        }
+    }
+
+    /// CPU numbers: every row where there is room, else every 2nd, 4th, 8th, ...
+    fn labels(&self, scene: &mut Scene) {
+        let style = Style::regular(if self.row >= 14 * PX { 11 } else { 9 }, self.theme.muted);
+        let mut every = 1;
+        while self.row * every < 10 * PX {
+            every *= 2;
+        }
+        let every = usize::try_from(every).expect("positive");
+        for (index, row) in self.cores.rows.iter().enumerate().step_by(every) {
+            let middle = self.top(index) + self.row / 2;
+            let point = at(self.plot.x - 6 * PX, middle + style.size * 36 / 100);
+            let label =
+                if self.row >= 14 * PX { format!("CPU {}", row.cpu) } else { row.cpu.to_string() };
+            scene.text(point, Anchor::End, style, &label);
+        }
+        if self.cores.rows.is_empty() {
+            let middle = at(self.plot.x + self.plot.w / 2, self.plot.y + self.plot.h / 2 + 4 * PX);
+            let style = Style::regular(12, self.theme.muted);
+            scene.text(middle, Anchor::Middle, style, "no CPU was seen in this window");
+        }
+    }
+
+    /// Brackets left of the numbers: sockets outside, last-level caches inside; SMT siblings are
+    /// tied by a short line beside their numbers.
+    fn brackets(&self, scene: &mut Scene) {
+        if self.cores.has_brackets() {
+            let (socket, llc) = (LABELS_PX + 2 * BRACKET_PX - 14, LABELS_PX + BRACKET_PX - 10);
+            self.level(scene, socket, "socket", |place| place.socket);
+            self.level(scene, llc, "LLC", |place| place.llc);
+        }
+        let x = self.plot.x - 3 * PX;
+        let mut lines = Vec::new();
+        for (first, count, _) in self.runs(|place| place.core) {
+            if count > 1 && self.row >= 4 * PX {
+                let (y, end) = (self.top(first) + PX, self.top(first + count) - PX);
+                lines.push((at(x, y), at(x, end)));
+            }
+        }
+        scene.lines(Stroke::solid(self.theme.muted, PX + PX / 2), lines);
+    }
+
+    /// Rows that stand together and share what `key` names: first row, number of rows, key.
+    fn runs(&self, key: impl Fn(&Place) -> u32) -> Vec<(usize, usize, u32)> {
+        let mut runs = Vec::new();
+        let keys: Vec<Option<u32>> =
+            self.cores.rows.iter().map(|row| row.place.as_ref().map(&key)).collect();
+        let mut first = 0;
+        for run in keys.chunk_by(|a, b| a == b) {
+            if let Some(key) = run[0] {
+                runs.push((first, run.len(), key));
+            }
+            first += run.len();
+        }
+        runs
+    }
+
+    fn level(&self, scene: &mut Scene, left: i32, name: &str, key: impl Fn(&Place) -> u32) {
+        let style = Style::regular(9, self.theme.muted);
+        let x = self.plot.x - left * PX;
+        let mut lines = Vec::new();
+        for (first, count, key) in self.runs(key) {
+            let (y, end) = (self.top(first) + PX, self.top(first + count) - PX);
+            lines.push((at(x, y), at(x, end)));
+            lines.push((at(x, y), at(x + 3 * PX, y)));
+            lines.push((at(x, end), at(x + 3 * PX, end)));
+            let middle = at(x - 3 * PX, i32::midpoint(y, end));
+            let long = format!("{name} {key}");
+            let label = if style.width(&long) <= end - y { long } else { key.to_string() };
+            if style.width(&label) <= end - y {
+                let text = Text::upwards(middle, Anchor::Middle, style, &label);
+                scene.items.push(crate::Item::Text(text));
+            }
+        }
+        scene.lines(Stroke::solid(self.theme.muted, PX), lines);
+    }
+
+    fn marks(&self, scene: &mut Scene) {
+        let rows: BTreeMap<Cpu, usize> =
+            self.cores.rows.iter().enumerate().map(|(index, row)| (row.cpu, index)).collect();
+        for marks in &self.cores.marks {
+            let (mut ticks, mut bars, mut links) = (Vec::new(), Vec::new(), Vec::new());
+            for mark in &marks.marks {
+                match mark {
+                    Mark::Tick { time, cpu } => ticks.extend(rows.get(cpu).map(|&row| {
+                        let (x, y) = (self.axis.place(*time), self.top(row));
+                        (at(x, y), at(x, y + self.row * 2 / 5))
+                    })),
+                    Mark::Bar { span, cpu } => bars.extend(rows.get(cpu).map(|&row| {
+                        let (x, end) = (self.axis.place(span.start), self.axis.place(span.end));
+                        let height = (self.row / 5).max(PX);
+                        let y = self.top(row) + self.row - height;
+                        Rect::new(x, y, (end - x).max(PX / 2), height)
+                    })),
+                    Mark::Link { time, from, to } => {
+                        if let (Some(&from), Some(&to)) = (rows.get(from), rows.get(to)) {
+                            links.push(self.link(*time, from, to));
+                        }
+                    }
+                }
+            }
+            scene.labelled(&marks.name, |scene| {
+                scene.rects(marks.colour, merged(bars));
+                scene.lines(Stroke::solid(marks.colour, PX), ticks);
+                self.links(scene, marks.colour, &links);
+            });
+        }
+    }
+
+    /// From the middle of a row to the middle of another.
+    fn link(&self, time: Nanos, from: usize, to: usize) -> (Point, Point) {
+        let x = self.axis.place(time);
+        let middle = |row| self.top(row) + self.row / 2;
+        (at(x, middle(from)), at(x, middle(to)))
+    }
+
+    fn links(&self, scene: &mut Scene, colour: Colour, links: &[(Point, Point)]) {
+        scene.lines(Stroke::solid(colour, PX * 8 / 10), links.to_vec());
+        // A small head at the end, where rows are high enough to see one.
+        if self.row >= 6 * PX {
+            for (from, to) in links {
+                let back = if to.y > from.y { -4 * PX } else { 4 * PX };
+                let corners = [*to, at(to.x - 2 * PX, to.y + back), at(to.x + 2 * PX, to.y + back)];
+                scene.area(colour, &corners);
+            }
+        }
+    }
+}
+
+/// Bars that touch or overlap in one row become one, so that dense marks stay as small as a row.
+fn merged(mut bars: Vec<Rect>) -> Vec<Rect> {
+    bars.sort_by_key(|bar| (bar.y, bar.x));
+    let mut merged: Vec<Rect> = Vec::new();
+    for bar in bars {
+        match merged.last_mut() {
+            Some(last) if last.y == bar.y && bar.x <= last.right() => {
+                last.w = last.w.max(bar.right() - last.x);
+            }
+            _ => merged.push(bar),
+        }
+    }
+    merged
+}

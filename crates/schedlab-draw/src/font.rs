@@ -1,0 +1,144 @@
+//! The bundled fonts: which characters they have, where glyphs stand, what their outlines are.
+//!
+//! Two weights of Inter (SIL Open Font License, `fonts/OFL.txt`), cut to Latin, Greek, punctuation,
+//! arrows and a few signs by `fonts/subset.py`. Figures have equal widths. Nothing of the system's
+//! fonts is ever looked at. What the fonts can't show (control characters, bidirectional marks, other
+//! scripts) is spelled out as `\u{..}`, so that a name from a trace can't disturb what stands around it.
+
+use crate::scene::Glyph;
+use std::fmt::Write;
+use std::sync::OnceLock;
+use ttf_parser::{Face, GlyphId};
+
+/// A weight of the bundled font.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Weight {
+    /// For nearly everything.
+    #[default]
+    Regular,
+    /// For titles and what must be seen first.
+    Bold,
+}
+
+impl Weight {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Regular, Self::Bold];
+
+    /// The font file: OpenType with CFF outlines.
+    #[must_use]
+    pub const fn data(self) -> &'static [u8] {
+        match self {
+            Self::Regular => include_bytes!("../fonts/Inter-Regular.otf"),
+            Self::Bold => include_bytes!("../fonts/Inter-SemiBold.otf"),
+        }
+    }
+
+    /// The weight as CSS counts it.
+    #[must_use]
+    pub const fn css(self) -> u16 {
+        match self {
+            Self::Regular => 400,
+            Self::Bold => 600,
+        }
+    }
+
+    pub(crate) fn face(self) -> &'static Face<'static> {
+        static FACES: [OnceLock<Face<'static>>; 2] = [OnceLock::new(), OnceLock::new()];
+        FACES[self as usize].get_or_init(|| {
+            Face::parse(self.data(), 0).expect("the bundled fonts are read by a test")
+        })
+    }
+}
+
+/// The family that SVG names first, and what may stand in for it.
+pub const FAMILY: &str = "Inter, 'Helvetica Neue', Arial, 'DejaVu Sans', sans-serif";
+
+/// The text with every character that the fonts can't show spelled as `\u{..}`.
+#[must_use]
+pub fn printable(text: &str) -> String {
+    let face = Weight::Regular.face();
+    let mut printable = String::with_capacity(text.len());
+    for character in text.chars() {
+        // A soft hyphen has a glyph, and yet nobody sees it.
+        let shows = |c| c != '\u{ad}' && face.glyph_index(c).is_some();
+        if character.is_ascii_graphic() || character == ' ' || shows(character) {
+            printable.push(character);
+        } else {
+            write!(printable, "\\u{{{:x}}}", u32::from(character)).expect("a String takes all");
+        }
+    }
+    printable
+}
+
+/// The glyphs of a text, each at its place, and the text's length; all in units.
+#[must_use]
+pub fn lay(text: &str, size: i32, weight: Weight) -> (Vec<Glyph>, i32) {
+    let face = weight.face();
+    let em = i64::from(face.units_per_em());
+    let mut pen = 0_i64; // in font units, so that roundings don't add up
+    let to_units = |pen: i64| i32::try_from(pen * i64::from(size) / em).unwrap_or(i32::MAX);
+    let glyphs = text
+        .chars()
+        .map(|character| {
+            let id = face.glyph_index(character).unwrap_or(GlyphId(0));
+            let glyph = Glyph { id: id.0, x: to_units(pen) };
+            pen += i64::from(face.glyph_hor_advance(id).unwrap_or(0));
+            glyph
+        })
+        .collect();
+    (glyphs, to_units(pen))
+}
+
+/// The longest beginning of `text` that fits into `room` units, with an ellipsis where it was cut;
+/// empty when not even one character fits.
+#[must_use]
+pub fn shorten(text: &str, size: i32, weight: Weight, room: i32) -> String {
+    let text = printable(text);
+    if lay(&text, size, weight).1 <= room {
+        return text;
+    }
+    // One unit less, since the sum of two rounded lengths can be one short.
+    let room = room - lay("…", size, weight).1 - 1;
+    let (glyphs, _) = lay(&text, size, weight);
+    // A character fits when the next one starts inside of the room.
+    let fits = glyphs.iter().skip(1).take_while(|glyph| glyph.x <= room).count();
+    match fits {
+        0 => String::new(),
+        _ => text.chars().take(fits).chain(['…']).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bundled_fonts_have_what_pictures_say() {
+        for weight in Weight::ALL {
+            let face = weight.face();
+            for character in "azAZ09 .,:;()[]<>&\"'µ×–—…→←↑↓≤≥±σΣ²éßø".chars()
+            {
+                assert!(face.glyph_index(character).is_some(), "{character} in {weight:?}");
+            }
+            let width = |figure: char| lay(&figure.to_string(), 1000, weight).1;
+            let apart = |figure: char| width(figure).abs_diff(width('0'));
+            assert!(('0'..='9').all(|figure| apart(figure) <= 1), "{weight:?}");
+        }
+    }
+
+    #[test]
+    fn what_the_fonts_cannot_show_is_spelled_out() {
+        assert_eq!(printable("a\u{202e}b\u{7}\u{5d0}"), "a\\u{202e}b\\u{7}\\u{5d0}");
+        assert_eq!(printable("<b>&\"é"), "<b>&\"é");
+    }
+
+    #[test]
+    fn a_shortened_text_fits() {
+        let full = lay("CompilerThread", 1200, Weight::Regular).1;
+        for room in 0..full {
+            let short = shorten("CompilerThread", 1200, Weight::Regular, room);
+            assert!(short.is_empty() || lay(&short, 1200, Weight::Regular).1 <= room);
+        }
+        assert_eq!(shorten("CompilerThread", 1200, Weight::Regular, full), "CompilerThread");
+    }
+}

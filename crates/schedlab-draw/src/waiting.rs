@@ -1,0 +1,259 @@
+//! The picture `waiting`: how many tasks ran and how many waited for a CPU, over time.
+//!
+//! Waiting is stacked on running, as in a pile: where the pile is higher than the dotted line at the
+//! number of CPUs, somebody must wait; where something waits and running is below that line, work
+//! conservation is violated. The shaded area is the time lost to waiting.
+
+use crate::axis::{TimeAxis, counts, duration, frame, heading, legend};
+use crate::colour::{Colour, Theme};
+use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, Text, at};
+use schedlab_model::{Nanos, Span};
+
+/// A column of the picture: what happened in an equal part of the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Level {
+    /// Time that tasks ran, summed over them.
+    pub running: Nanos,
+    /// Time that tasks waited for a CPU, summed over them.
+    pub waiting: Nanos,
+    /// The most tasks that ever waited at once in this part.
+    pub waiting_max: u32,
+}
+
+/// A curve for a part of the machine, or for all of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Curve {
+    /// What it is called: empty for the machine, `socket 1`.
+    pub name: String,
+    /// How many CPUs it has.
+    pub cpus: u32,
+    /// Equal parts of the window, in order.
+    pub levels: Vec<Level>,
+}
+
+/// What the picture shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Running {
+    /// What the picture is called.
+    pub title: String,
+    /// What was looked at, a line each.
+    pub notes: Vec<String>,
+    /// What is shown, on the trace's clock.
+    pub window: Span,
+    /// The instant that is called zero.
+    pub origin: Nanos,
+    /// The machine, then (if wanted) its parts; drawn under each other.
+    pub curves: Vec<Curve>,
+}
+
+/// The two colours, which the drop-in for another tool chooses by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tints {
+    /// Of running tasks.
+    pub running: Colour,
+    /// Of waiting tasks.
+    pub waiting: Colour,
+}
+
+impl Tints {
+    /// Colours that everybody can tell apart.
+    #[must_use]
+    pub const fn of(theme: &Theme) -> Self {
+        Self { running: theme.running, waiting: theme.waiting }
+    }
+
+    /// Green runs, red waits: as people know it from `running_waiting`.
+    #[must_use]
+    pub const fn green_and_red() -> Self {
+        Self { running: Colour::hex(0x00_a0_20), waiting: Colour::hex(0xe0_10_10) }
+    }
+}
+
+const LEFT_PX: i32 = 58;
+const RIGHT_PX: i32 = 18;
+
+/// How many columns of a pixel the data has in a picture that is `width_px` pixels wide.
+#[must_use]
+pub fn columns(width_px: i32) -> u32 {
+    u32::try_from(width_px - LEFT_PX - RIGHT_PX).unwrap_or(1).max(1)
+}
+
+/// Draws it, `width_px` pixels wide.
+#[must_use]
+pub fn waiting(running: &Running, width_px: i32, tints: Tints, theme: &Theme) -> Scene {
+    let mut scene = Scene::new(width_px * PX, 0, &running.title, theme.ground);
+    let mut y = heading(&mut scene, theme, 0, &running.title, &running.notes) + 6 * PX;
+    let width = i32::try_from(columns(width_px)).unwrap_or(1) * PX;
+    let axis = TimeAxis { window: running.window, origin: running.origin, x: LEFT_PX * PX, width };
+    let parts = running.curves.len().saturating_sub(1);
+    for (index, curve) in running.curves.iter().enumerate() {
+        let height = if index == 0 { 260 } else { (520 / parts.max(1)).clamp(50, 130) };
+        let plot = Rect::new(axis.x, y, width, i32::try_from(height).unwrap_or(50) * PX);
+        let last = index + 1 == running.curves.len();
+        Part { curve, axis, plot, tints, theme, scale: Scale::new(curve) }.draw(&mut scene, last);
+        y = plot.bottom() + 14 * PX;
+    }
+    y += 32 * PX;
+    let lost: u64 = running.curves.first().map_or(0, |curve| curve.lost().0);
+    let entries = [
+        (tints.running, "running".to_owned()),
+        (tints.waiting, format!("waiting for a CPU ({} in all)", duration(Nanos(lost)))),
+    ];
+    y = legend(&mut scene, theme, at(axis.x, y), width, &entries);
+    scene.height = y + 8 * PX;
+    scene
+}
+
+impl Curve {
+    /// Time that tasks lost to waiting, summed over them.
+    #[must_use]
+    pub fn lost(&self) -> Nanos {
+        self.levels.iter().fold(Nanos::ZERO, |sum, level| sum + level.waiting)
+    }
+}
+
+/// From tasks to units of height.
+#[derive(Clone, Copy)]
+struct Scale {
+    /// The number of tasks at the upper edge.
+    top: u64,
+}
+
+impl Scale {
+    fn new(curve: &Curve) -> Self {
+        Self { top: u64::from(curve.cpus).max(1) }
+    }
+
+    fn grown(self, tasks: u64) -> Self {
+        Self { top: self.top.max(tasks) }
+    }
+}
+
+struct Part<'a> {
+    curve: &'a Curve,
+    axis: TimeAxis,
+    plot: Rect,
+    tints: Tints,
+    theme: &'a Theme,
+    scale: Scale,
+}
+
+impl Part<'_> {
+    fn draw(mut self, scene: &mut Scene, last: bool) {
+        let column = self.column();
+        let highest =
+            self.curve.levels.iter().map(|l| (l.running + l.waiting).0 / column + 1).max();
+        self.scale = self.scale.grown(highest.unwrap_or(1));
+        // Room above, so that the line at the number of CPUs is not the frame.
+        self.scale.top += self.scale.top.div_ceil(12);
+        scene.rect(self.theme.panel, self.plot);
+        self.grid(scene);
+        let running = self.steps(|level| level.running);
+        let both = self.steps(|level| level.running + level.waiting);
+        if running.len() > 1 {
+            let base = self.plot.bottom();
+            let mut area = running.clone();
+            area.extend([at(self.right(), base), at(self.plot.x, base)]);
+            scene.area(self.tints.running.fade(60), &area);
+            let mut lost = both.clone();
+            lost.extend(running.iter().rev());
+            scene.area(self.tints.waiting.fade(90), &lost);
+            // The line of waiting lies on top, and only where somebody waits.
+            scene.polyline(Stroke::solid(self.tints.running, PX + PX / 2), &running);
+            for part in self.apart(&running, &both) {
+                scene.polyline(Stroke::solid(self.tints.waiting, PX + PX / 2), &part);
+            }
+        }
+        self.cpus(scene);
+        match last {
+            true => self.axis.draw(scene, self.plot, self.theme),
+            false => {
+                let lines = self.axis.ticks(110 * PX).into_iter();
+                let lines = lines.map(|(x, _)| (at(x, self.plot.y), at(x, self.plot.bottom())));
+                scene.lines(Stroke::solid(self.theme.axis.fade(70), PX / 2), lines.collect());
+            }
+        }
+        frame(scene, self.theme, self.plot);
+    }
+
+    /// Length of a column, in nanoseconds.
+    fn column(&self) -> u64 {
+        let count = u64::try_from(self.curve.levels.len().max(1)).unwrap_or(1);
+        (self.axis.window.duration().0 / count).max(1)
+    }
+
+    fn right(&self) -> i32 {
+        self.axis.place(self.axis.window.end)
+    }
+
+    /// The height of so much task time in one column.
+    fn height(&self, time: Nanos) -> i32 {
+        let whole = u128::from(self.column()) * u128::from(self.scale.top);
+        let units = u128::from(time.0) * u128::from(self.plot.h.unsigned_abs()) / whole;
+        self.plot.bottom() - i32::try_from(units).unwrap_or(self.plot.h).min(self.plot.h)
+    }
+
+    /// A staircase through the columns; equal steps are joined.
+    fn steps(&self, value: impl Fn(&Level) -> Nanos) -> Vec<Point> {
+        let count = i64::try_from(self.curve.levels.len().max(1)).unwrap_or(i64::MAX);
+        let width = i64::from(self.right() - self.plot.x);
+        let mut points: Vec<Point> = Vec::with_capacity(self.curve.levels.len() * 2);
+        for (index, level) in (0_i64..).zip(&self.curve.levels) {
+            let edge = |index: i64| {
+                self.plot.x + i32::try_from(width * index / count).expect("inside of the plot")
+            };
+            let y = self.height(value(level));
+            points.extend([at(edge(index), y), at(edge(index + 1), y)]);
+        }
+        points
+    }
+
+    /// The stretches of `above` that are not on `below`, each with its feet on `below`.
+    fn apart(&self, below: &[Point], above: &[Point]) -> Vec<Vec<Point>> {
+        let mut parts: Vec<Vec<Point>> = Vec::new();
+        let mut open = false;
+        for (low, high) in below.chunks(2).zip(above.chunks(2)) {
+            let differs = low[0].y != high[0].y;
+            match (differs, open) {
+                (true, true) => parts.last_mut().expect("one is open").extend(high),
+                (true, false) => parts.push(vec![low[0], high[0], high[1]]),
+                (false, true) => parts.last_mut().expect("one is open").push(low[0]),
+                (false, false) => {}
+            }
+            open = differs;
+        }
+        parts
+    }
+
+    fn grid(&self, scene: &mut Scene) {
+        let style = Style::regular(11, self.theme.muted);
+        let ticks = u64::try_from(self.plot.h / (34 * PX)).unwrap_or(1).max(1);
+        let mut lines = Vec::new();
+        for tasks in counts(self.scale.top, ticks) {
+            let units = u64::try_from(self.plot.h).unwrap_or(0) * tasks / self.scale.top;
+            let y = self.plot.bottom() - i32::try_from(units).unwrap_or(0);
+            lines.push((at(self.plot.x, y), at(self.plot.right(), y)));
+            let point = at(self.plot.x - 6 * PX, y + 4 * PX);
+            scene.text(point, Anchor::End, style, &tasks.to_string());
+        }
+        scene.lines(Stroke::solid(self.theme.grid, PX / 2), lines);
+        let middle = at(18 * PX, self.plot.y + self.plot.h / 2);
+        let name = if self.curve.name.is_empty() { "tasks" } else { self.curve.name.as_str() };
+        let text = Text::upwards(middle, Anchor::Middle, style, name);
+        scene.items.push(crate::Item::Text(text));
+    }
+
+    /// The dotted line at the number of CPUs.
+    fn cpus(&self, scene: &mut Scene) {
+        let units = u64::try_from(self.plot.h).unwrap_or(0) * u64::from(self.curve.cpus);
+        let y = self.plot.bottom() - i32::try_from(units / self.scale.top).unwrap_or(0);
+        let line = vec![(at(self.plot.x, y), at(self.plot.right(), y))];
+        scene.lines(Stroke::dashed(self.theme.text, PX, 2 * PX, 3 * PX), line);
+        let label = match self.curve.cpus {
+            1 => "1 CPU".to_owned(),
+            cpus => format!("{cpus} CPUs"),
+        };
+        let point = at(self.plot.right() - 4 * PX, y - 4 * PX);
+        scene.text(point, Anchor::End, Style::regular(10, self.theme.text), &label);
+    }
+}

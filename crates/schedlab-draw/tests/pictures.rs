@@ -1,0 +1,184 @@
+//! Golden pictures of small inputs, as text.
+//!
+//! `SCHEDLAB_GOLDEN=write` writes what is drawn now, as SVG to compare and as PNG to look at (into
+//! the directory of temporary files); the diff that changes a picture then contains the picture.
+#![expect(clippy::disallowed_methods, reason = "a test reads files and its own environment")]
+
+use schedlab_draw::cores::{Cores, Fill, Mark, Marks, Piece, Row, Size, cores, stacked};
+use schedlab_draw::waiting::{Curve, Level, Running, Tints, waiting};
+use schedlab_draw::{Colour, PALETTE, Scene, Theme, of_number, pdf, png, svg};
+use schedlab_model::{Cpu, Nanos, Place, Span};
+use std::path::PathBuf;
+
+fn check(name: &str, scene: &Scene) {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.svg"));
+    let drawn = svg(scene);
+    assert!(pdf(scene).starts_with(b"%PDF"), "{name} has no PDF");
+    let picture = png(scene, 1).unwrap();
+    if std::env::var("SCHEDLAB_GOLDEN").is_ok_and(|value| value == "write") {
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, &drawn).unwrap();
+        let look = std::env::temp_dir().join("schedlab-golden");
+        std::fs::create_dir_all(&look).unwrap();
+        std::fs::write(look.join(format!("{name}.png")), picture).unwrap();
+        std::fs::write(look.join(format!("{name}.pdf")), pdf(scene)).unwrap();
+        return;
+    }
+    let golden = std::fs::read_to_string(&path).unwrap_or_default();
+    let line = golden.lines().zip(drawn.lines()).position(|(a, b)| a != b);
+    assert!(
+        golden == drawn,
+        "{name} differs from {} at line {:?}; look at it with SCHEDLAB_GOLDEN=write",
+        path.display(),
+        line.map(|line| line + 1)
+    );
+}
+
+fn span(start: u64, end: u64) -> Span {
+    Span::new(Nanos(start), Nanos(end))
+}
+
+fn pieces(list: &[(u64, u64, u32)]) -> Fill {
+    let piece = |&(start, end, name): &(u64, u64, u32)| Piece {
+        span: span(start * 1_000, end * 1_000),
+        colour: of_number(name.into()),
+        name: Some(name),
+    };
+    Fill::Pieces(list.iter().map(piece).collect())
+}
+
+fn small() -> Cores {
+    let place = |cpu: u16| Place {
+        cpu: Cpu(cpu),
+        core: u32::from(cpu / 2),
+        llc: u32::from(cpu / 4),
+        node: u32::from(cpu / 4),
+        socket: u32::from(cpu / 4),
+    };
+    let row = |cpu: u16, list: &[(u64, u64, u32)]| Row {
+        cpu: Cpu(cpu),
+        place: Some(place(cpu)),
+        fill: pieces(list),
+    };
+    Cores {
+        title: "cores of small.dat".into(),
+        notes: vec!["8 CPUs, 400 µs; white is idle".into()],
+        window: span(0, 400_000),
+        origin: Nanos::ZERO,
+        rows: vec![
+            row(0, &[(0, 120, 0), (130, 250, 1), (260, 400, 0)]),
+            row(1, &[(10, 110, 1), (140, 390, 2)]),
+            row(2, &[(0, 400, 3)]),
+            row(3, &[(200, 201, 4), (202, 203, 5), (203, 204, 4)]),
+            row(4, &[]),
+            row(5, &[(50, 350, 5)]),
+            row(6, &[(100, 130, 6), (300, 400, 6)]),
+            row(7, &[(0, 400, 7)]),
+        ],
+        names: ["ua", "kworker/1:2", "<b>&\"", "שלום", "a\u{7}b", "sh", "make", "cc1plus"]
+            .map(String::from)
+            .to_vec(),
+        legend: (0..8).map(|task| (of_number(task), format!("task {task}"))).collect(),
+        marks: vec![
+            Marks {
+                name: "wakeups".into(),
+                colour: Colour::BLACK,
+                marks: vec![Mark::Tick { time: Nanos(140_000), cpu: Cpu(1) }],
+            },
+            Marks {
+                name: "migrations".into(),
+                colour: Colour::hex(0xc0_00_50),
+                marks: vec![
+                    Mark::Link { time: Nanos(130_000), from: Cpu(1), to: Cpu(0) },
+                    Mark::Link { time: Nanos(300_000), from: Cpu(0), to: Cpu(6) },
+                ],
+            },
+            Marks {
+                name: "overloaded".into(),
+                colour: Colour::hex(0xc0_00_50),
+                marks: vec![Mark::Bar { span: span(130_000, 200_000), cpu: Cpu(2) }],
+            },
+        ],
+    }
+}
+
+#[test]
+fn a_few_cpus_are_rows_of_named_boxes() {
+    check("cores-small", &cores(&small(), Size::default(), &Theme::light()));
+    check("cores-dark", &cores(&small(), Size { width_px: 700, row_px: None }, &Theme::dark()));
+}
+
+#[test]
+fn dense_rows_are_shades() {
+    let row = |cpu: u16| {
+        let shade = |column: u32| {
+            let busy = u8::try_from((column * 7 + u32::from(cpu) * 31) % 256).unwrap();
+            PALETTE[usize::from(cpu) % 5].fade(busy & 0xe0)
+        };
+        Row { cpu: Cpu(cpu * 3), place: None, fill: Fill::Shades((0..200).map(shade).collect()) }
+    };
+    let dense = Cores {
+        title: "dense".into(),
+        notes: vec![],
+        window: span(0, 3_600_000_000_000),
+        origin: Nanos::ZERO,
+        rows: (0..40).map(row).collect(),
+        names: vec![],
+        legend: vec![],
+        marks: vec![],
+    };
+    check("cores-dense", &cores(&dense, Size { width_px: 500, row_px: None }, &Theme::light()));
+}
+
+#[test]
+fn traces_stand_under_each_other_on_one_axis() {
+    let mut short = small();
+    short.window.end = Nanos(200_000);
+    short.rows.truncate(2);
+    let size = Size { width_px: 700, row_px: Some(16) };
+    check("cores-stacked", &stacked(&[small(), short], size, &Theme::light()));
+}
+
+#[test]
+fn nothing_is_a_picture_too() {
+    let empty =
+        Cores { rows: vec![], legend: vec![], marks: vec![], window: span(5, 5), ..small() };
+    check("cores-empty", &cores(&empty, Size::default(), &Theme::light()));
+    let empty = Running {
+        title: "waiting".into(),
+        notes: vec![],
+        window: span(0, 0),
+        origin: Nanos::ZERO,
+        curves: vec![Curve { name: String::new(), cpus: 0, levels: vec![] }],
+    };
+    let theme = Theme::light();
+    check("waiting-empty", &waiting(&empty, 600, Tints::of(&theme), &theme));
+}
+
+fn curve(name: &str, cpus: u32) -> Curve {
+    let level = |column: u64| {
+        let running = u64::from(cpus).min(column / 10);
+        let waiting = (column / 10).saturating_sub(u64::from(cpus)) + column % 30 / 20;
+        Level {
+            running: Nanos(running * 10_000),
+            waiting: Nanos(waiting * 10_000),
+            waiting_max: u32::try_from(waiting).unwrap(),
+        }
+    };
+    Curve { name: name.into(), cpus, levels: (0..100).map(level).collect() }
+}
+
+#[test]
+fn waiting_is_piled_on_running() {
+    let theme = Theme::light();
+    let running = Running {
+        title: "running and waiting".into(),
+        notes: vec!["8 CPUs".into()],
+        window: span(0, 1_000_000),
+        origin: Nanos::ZERO,
+        curves: vec![curve("", 8), curve("socket 0", 4), curve("socket 1", 4)],
+    };
+    check("waiting", &waiting(&running, 900, Tints::of(&theme), &theme));
+    let one = Running { curves: vec![curve("", 8)], ..running };
+    check("waiting-green", &waiting(&one, 600, Tints::green_and_red(), &theme));
+}
