@@ -1,0 +1,232 @@
+//! What an event altered, as questions see it.
+
+use crate::CommId;
+use crate::state::{Occupant, State};
+use crate::task::{Activity, TaskId, Why};
+use schedlab_model::{Context, Cpu, Left, Nanos, Phase};
+use std::num::NonZeroU32;
+
+/// One alteration of [`crate::State`]; the state that comes with it is the one after.
+///
+/// Changes come in order of [`crate::State::now`]. Only a loss takes effect earlier: the CPU is
+/// unknown since its last event.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// A CPU has another occupant.
+    Switch(Switch),
+    /// A task began to wait because it was woken.
+    Runnable(Runnable),
+    /// The CPU of a woken task has been chosen (`sched_wakeup`).
+    Placed {
+        /// When.
+        at: Nanos,
+        /// The task.
+        task: TaskId,
+        /// Where it waits.
+        cpu: Cpu,
+        /// The queue on which it was taken to wait, when that was another.
+        from: Option<Cpu>,
+    },
+    /// A task was moved to another CPU's queue.
+    Moved(Moved),
+    /// What a task did is not known any longer: a loss, or a CPU that was not observed.
+    Forgotten {
+        /// Since when.
+        at: Nanos,
+        /// The task.
+        task: TaskId,
+        /// What it did before.
+        was: Activity,
+        /// Since when it had done that.
+        since: Nanos,
+    },
+    /// A task was created.
+    Born {
+        /// When.
+        at: Nanos,
+        /// The new task.
+        task: TaskId,
+        /// Its creator.
+        parent: TaskId,
+    },
+    /// A task has another name.
+    Renamed {
+        /// When.
+        at: Nanos,
+        /// The task.
+        task: TaskId,
+        /// Its name before.
+        was: CommId,
+    },
+    /// A task said that it ends (it still runs until its last switch).
+    Exiting {
+        /// When.
+        at: Nanos,
+        /// The task.
+        task: TaskId,
+    },
+    /// A user's mark.
+    Mark {
+        /// When.
+        at: Nanos,
+        /// The CPU that logged it.
+        cpu: Cpu,
+        /// The task that it concerns; none when its pid was never seen.
+        task: TaskId,
+        /// Index into [`schedlab_model::TraceInfo::marks`].
+        id: u32,
+        /// Begin, end or point.
+        phase: Phase,
+    },
+    /// Events of a CPU are missing.
+    Lost {
+        /// When this was noticed.
+        at: Nanos,
+        /// The CPU, unknown until its next switch.
+        cpu: Cpu,
+        /// How many, where the source knows.
+        count: Option<NonZeroU32>,
+    },
+    /// Another tracepoint fired.
+    Other {
+        /// When.
+        at: Nanos,
+        /// Where.
+        cpu: Cpu,
+        /// Index into [`schedlab_model::TraceInfo::others`].
+        format: u16,
+    },
+}
+
+impl Change {
+    /// When it took effect.
+    #[must_use]
+    pub const fn at(&self) -> Nanos {
+        match *self {
+            Self::Switch(Switch { at, .. })
+            | Self::Runnable(Runnable { at, .. })
+            | Self::Moved(Moved { at, .. })
+            | Self::Placed { at, .. }
+            | Self::Forgotten { at, .. }
+            | Self::Born { at, .. }
+            | Self::Renamed { at, .. }
+            | Self::Exiting { at, .. }
+            | Self::Mark { at, .. }
+            | Self::Lost { at, .. }
+            | Self::Other { at, .. } => at,
+        }
+    }
+
+    /// The CPUs whose occupant or queue it altered, at most two.
+    #[inline]
+    #[must_use]
+    pub fn touched(&self, state: &State) -> [Option<Cpu>; 2] {
+        match *self {
+            Self::Switch(Switch { cpu, wait, .. }) => {
+                [Some(cpu), wait.map(|wait| wait.cpu).filter(|queue| *queue != cpu)]
+            }
+            Self::Runnable(Runnable { task, .. }) => match state.task(task).activity {
+                Activity::Waiting { cpu, placed: true, .. } => [Some(cpu), None],
+                _ => [None, None],
+            },
+            Self::Placed { cpu, from, .. } => [Some(cpu), from],
+            Self::Moved(Moved { from, to, .. }) => [Some(from), Some(to)],
+            Self::Forgotten { was: Activity::Waiting { cpu, .. }, .. } => [Some(cpu), None],
+            _ => [None, None],
+        }
+    }
+}
+
+/// A CPU's occupant changed: an interval of the CPU ended, and perhaps a task's wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Switch {
+    /// When; not before `since`.
+    pub at: Nanos,
+    /// Where.
+    pub cpu: Cpu,
+    /// Who was there.
+    pub was: Occupant,
+    /// Since when.
+    pub since: Nanos,
+    /// How the task in `was` left; `None` when no task left by a switch that was seen.
+    pub left: Option<Left>,
+    /// Who is there now.
+    pub is: Occupant,
+    /// The wait of the task in `is` that ended; `None` when it was not seen to wait.
+    pub wait: Option<Wait>,
+    /// Where the task in `is` ran before, where known.
+    pub last_cpu: Option<Cpu>,
+}
+
+/// A wait for a CPU that ended with running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Since when it waited.
+    pub since: Nanos,
+    /// Why.
+    pub why: Why,
+    /// On whose queue it stood last.
+    pub cpu: Cpu,
+}
+
+/// A wakeup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runnable {
+    /// When.
+    pub at: Nanos,
+    /// Who was woken.
+    pub task: TaskId,
+    /// [`Why::Woken`] or [`Why::New`].
+    pub why: Why,
+    /// Who woke it.
+    pub waker: Waker,
+    /// Where it last ran, where known.
+    pub last_cpu: Option<Cpu>,
+    /// Since when it had slept; `None` when not known.
+    pub slept_since: Option<Nanos>,
+}
+
+/// Who woke a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Waker {
+    /// The task that was current; [`TaskId::NONE`] on an idle CPU.
+    pub task: TaskId,
+    /// The CPU on which the waker ran.
+    pub cpu: Cpu,
+    /// Unless [`Context::Task`], an interrupt woke it and `task` was only interrupted.
+    pub context: Context,
+}
+
+/// When in a task's life it was moved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum When {
+    /// While it was being woken: the wakeup chose another CPU.
+    Waking,
+    /// While it was being created.
+    Fork,
+    /// While it waited on a queue: it was balanced.
+    Waiting,
+    /// While it was not runnable, or not known.
+    Asleep,
+    /// While it ran: clocks disagree, or a switch is missing.
+    Running,
+}
+
+/// A migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moved {
+    /// When.
+    pub at: Nanos,
+    /// Who was moved.
+    pub task: TaskId,
+    /// From whose queue.
+    pub from: Cpu,
+    /// To whose queue.
+    pub to: Cpu,
+    /// What the task did.
+    pub when: When,
+    /// The CPU that moved it.
+    pub by_cpu: Cpu,
+    /// The task that was current there.
+    pub by: TaskId,
+}

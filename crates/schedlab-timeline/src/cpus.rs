@@ -1,0 +1,180 @@
+//! What each CPU did with its time.
+
+use crate::change::{Change, Switch};
+use crate::question::Question;
+use crate::state::{CpuState, Occupant, State};
+use schedlab_model::{Cpu, Nanos};
+
+/// Asks for utilisation, idle and overloaded time, and switches of every CPU.
+#[derive(Clone, Debug, Default)]
+pub struct Cpus {
+    rows: Vec<Sums>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    busy: Nanos,
+    idle: Nanos,
+    unknown: Nanos,
+    switches: u64,
+    placed: u64,
+    arrived: u64,
+    overloaded: Nanos,
+    overloaded_since: Option<Nanos>,
+    waiting_max: u32,
+    waited: u128,
+    waited_at: Nanos,
+    waiting: u32,
+}
+
+/// What one CPU did within the window. `busy + idle + unknown` is the window.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CpuRow {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// Time a task ran on it.
+    pub busy: Nanos,
+    /// Time its idle task ran.
+    pub idle: Nanos,
+    /// Time about which nothing is known.
+    pub unknown: Nanos,
+    /// `sched_switch` events.
+    pub switches: u64,
+    /// Wakeups that put a task here.
+    pub wakeups: u64,
+    /// Migrations that put a task here.
+    pub arrivals: u64,
+    /// Time at least one task ran and at least one more waited.
+    pub overloaded: Nanos,
+    /// The most tasks that waited at once.
+    pub waiting_max: u32,
+    /// The sum over its waiting tasks of the time they waited here.
+    pub waited: Nanos,
+}
+
+impl CpuRow {
+    /// The part of the known time in which a task ran (0 ..= 1); `None` when nothing is known.
+    #[must_use]
+    pub fn utilisation(&self) -> Option<f64> {
+        let known = (self.busy + self.idle).0;
+        (known > 0).then(|| self.busy.0 as f64 / known as f64)
+    }
+}
+
+/// What all CPUs did.
+#[derive(Clone, Debug, Default)]
+pub struct CpusAnswer {
+    /// By number; only CPUs that belong to the trace.
+    pub rows: Vec<CpuRow>,
+}
+
+impl Cpus {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[inline]
+    fn of(&mut self, cpu: Cpu, state: &State) -> &mut Sums {
+        if cpu.index() >= self.rows.len() {
+            let start = Sums { waited_at: state.window().start, ..Sums::default() };
+            self.rows.resize(cpu.index() + 1, start);
+        }
+        &mut self.rows[cpu.index()]
+    }
+
+    /// A CPU's occupant or queue may be another from `at` on.
+    #[inline]
+    fn note(&mut self, cpu: Cpu, at: Nanos, state: &State) {
+        let Some(here) = state.cpu(cpu) else { return };
+        let overloaded = is_overloaded(here);
+        let at = at.max(state.window().start);
+        let row = self.of(cpu, state);
+        row.waited += u128::from(row.waiting) * u128::from((at - row.waited_at).0);
+        row.waited_at = row.waited_at.max(at);
+        row.waiting = here.waiting;
+        row.waiting_max = row.waiting_max.max(here.waiting);
+        match row.overloaded_since {
+            None if overloaded => row.overloaded_since = Some(at),
+            Some(since) if !overloaded => {
+                row.overloaded += at - since;
+                row.overloaded_since = None;
+            }
+            _ => {}
+        }
+    }
+
+    #[inline]
+    fn spent(&mut self, cpu: Cpu, was: Occupant, since: Nanos, at: Nanos, state: &State) {
+        let time = at - since.max(state.window().start);
+        let row = self.of(cpu, state);
+        match was {
+            Occupant::Unknown => row.unknown += time,
+            Occupant::Idle => row.idle += time,
+            Occupant::Task(_) => row.busy += time,
+        }
+    }
+}
+
+/// Whether at least two tasks want this CPU.
+fn is_overloaded(cpu: &CpuState) -> bool {
+    cpu.waiting > 0 && matches!(cpu.occupant, Occupant::Task(_))
+}
+
+impl Question for Cpus {
+    type Answer = CpusAnswer;
+
+    fn begin(&mut self, state: &State) {
+        for (cpu, _) in state.observed_cpus() {
+            self.note(cpu, state.window().start, state);
+        }
+    }
+
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        match *change {
+            Change::Switch(Switch { at, cpu, was, since, left, is, .. }) => {
+                self.spent(cpu, was, since, at, state);
+                // A discovered or forgotten occupant is no switch of the kernel's.
+                let real = left.is_some() || (was != Occupant::Unknown && is != Occupant::Unknown);
+                self.of(cpu, state).switches += u64::from(real);
+            }
+            Change::Placed { cpu, .. } => self.of(cpu, state).placed += 1,
+            Change::Runnable(_) => {
+                if let [Some(cpu), _] = change.touched(state) {
+                    self.of(cpu, state).placed += u64::from(state.wakes_are_placed);
+                }
+            }
+            Change::Moved(moved) => self.of(moved.to, state).arrived += 1,
+            _ => {}
+        }
+        for cpu in change.touched(state).into_iter().flatten() {
+            self.note(cpu, change.at(), state);
+        }
+    }
+
+    fn answer(mut self, state: &State) -> CpusAnswer {
+        let window = state.window();
+        let mut rows = Vec::new();
+        for (cpu, here) in state.observed_cpus() {
+            self.spent(cpu, here.occupant, here.since, window.end, state);
+            self.note(cpu, window.end, state);
+            let sums = self.of(cpu, state);
+            let still = sums.overloaded_since.map_or(Nanos::ZERO, |since| window.end - since);
+            rows.push(CpuRow {
+                cpu,
+                busy: sums.busy,
+                idle: sums.idle,
+                unknown: sums.unknown,
+                switches: sums.switches,
+                wakeups: sums.placed,
+                arrivals: sums.arrived,
+                overloaded: sums.overloaded + still,
+                waiting_max: sums.waiting_max,
+                waited: Nanos(u64::try_from(sums.waited).unwrap_or(u64::MAX)),
+            });
+        }
+        CpusAnswer { rows }
+    }
+}

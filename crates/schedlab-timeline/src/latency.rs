@@ -1,0 +1,142 @@
+//! How long tasks waited for a CPU.
+//!
+//! *Wakeup latency*: from `sched_waking` (or `sched_wakeup`, where there is no waking) until the task
+//! runs; a first wakeup after fork is one. *Run delay*: every time a task was runnable and did not
+//! run, after a wakeup or after being displaced, one sample a wait. A wait counts in the window in
+//! which it ends, in its full length; one that never ends in it is counted, not extrapolated.
+
+use crate::change::{Change, Switch};
+use crate::question::Question;
+use crate::state::State;
+use crate::task::{Activity, TaskId};
+use schedlab_model::Pid;
+use schedlab_stats::Histogram;
+
+/// Asks for wakeup latency and run delay of every task.
+#[derive(Clone, Debug, Default)]
+pub struct Latency {
+    tasks: Vec<Waits>,
+}
+
+/// The waits of one task, apart by how they began: run delay is both together.
+#[derive(Clone, Debug, Default)]
+struct Waits {
+    woken: Histogram,
+    displaced: Histogram,
+    unfinished: u64,
+}
+
+/// Waits as figures.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delays {
+    /// Nanoseconds from wakeup to running, one sample a wakeup.
+    pub wakeup: Histogram,
+    /// Nanoseconds runnable without running, one sample a wait, wakeups included.
+    pub run_delay: Histogram,
+    /// Waits that were not seen to end: still waiting at the end, or lost from sight.
+    pub unfinished: u64,
+}
+
+impl Delays {
+    /// Adds the waits of `other`.
+    pub fn merge(&mut self, other: &Self) {
+        self.wakeup.merge(&other.wakeup);
+        self.run_delay.merge(&other.run_delay);
+        self.unfinished += other.unfinished;
+    }
+}
+
+/// The waits of one task.
+#[derive(Clone, Debug)]
+pub struct LatencyRow {
+    /// The task.
+    pub task: TaskId,
+    /// Its pid.
+    pub pid: Pid,
+    /// Its name at the end.
+    pub comm: String,
+    /// Its waits.
+    pub delays: Delays,
+}
+
+/// The waits of all tasks that waited.
+#[derive(Clone, Debug, Default)]
+pub struct LatencyAnswer {
+    /// Longest single wait first; ties by pid.
+    pub tasks: Vec<LatencyRow>,
+    /// All together.
+    pub total: Delays,
+}
+
+impl LatencyAnswer {
+    /// The same with only the tasks that `keep` chooses, and the total of those.
+    #[must_use]
+    pub fn only(mut self, keep: impl Fn(Pid, &str) -> bool) -> Self {
+        self.tasks.retain(|row| keep(row.pid, &row.comm));
+        self.total = Delays::default();
+        for row in &self.tasks {
+            self.total.merge(&row.delays);
+        }
+        self
+    }
+}
+
+impl Latency {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    #[inline]
+    fn of(&mut self, task: TaskId) -> &mut Waits {
+        if task.index() >= self.tasks.len() {
+            self.tasks.resize_with(task.index() + 1, Waits::default);
+        }
+        &mut self.tasks[task.index()]
+    }
+}
+
+impl Question for Latency {
+    type Answer = LatencyAnswer;
+
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        match *change {
+            Change::Switch(Switch { at, is, wait: Some(wait), .. }) => {
+                let Some(task) = is.task() else { return };
+                let waits = self.of(task);
+                let which =
+                    if wait.why.is_wakeup() { &mut waits.woken } else { &mut waits.displaced };
+                which.record((at - wait.since).0);
+            }
+            Change::Forgotten { task, was: Activity::Waiting { .. }, .. } => {
+                self.of(task).unfinished += 1;
+            }
+            _ => {}
+        }
+        let _ = state;
+    }
+
+    fn answer(mut self, state: &State) -> LatencyAnswer {
+        for (id, task) in state.tasks() {
+            if matches!(task.activity, Activity::Waiting { .. }) {
+                self.of(id).unfinished += 1;
+            }
+        }
+        let mut answer = LatencyAnswer::default();
+        for (id, waits) in (0..).map(TaskId).zip(self.tasks) {
+            let mut run_delay = waits.displaced;
+            run_delay.merge(&waits.woken);
+            if run_delay.is_empty() && waits.unfinished == 0 {
+                continue;
+            }
+            let delays = Delays { wakeup: waits.woken, run_delay, unfinished: waits.unfinished };
+            answer.total.merge(&delays);
+            let pid = state.task(id).pid;
+            answer.tasks.push(LatencyRow { task: id, pid, comm: state.name(id), delays });
+        }
+        answer.tasks.sort_by_key(|row| (std::cmp::Reverse(row.delays.run_delay.max()), row.pid));
+        answer
+    }
+}

@@ -1,0 +1,276 @@
+//! Questions, and the one pass that answers them.
+
+use crate::change::Change;
+use crate::state::State;
+use schedlab_model::{Event, EventSource, Kind, Nanos, Span, Warning};
+use std::io;
+
+/// What a pass over a trace can be asked. A tuple of questions is a question.
+pub trait Question {
+    /// What comes back.
+    type Answer;
+
+    /// The window opens: what is true at its first instant. Intervals that are open now began
+    /// before [`State::window`] does.
+    fn begin(&mut self, state: &State) {
+        let _ = state;
+    }
+
+    /// Something changed; `state` is the state after it.
+    fn see(&mut self, change: &Change, state: &State);
+
+    /// The window closes at the end of [`State::window`]: intervals that are open now end there.
+    fn answer(self, state: &State) -> Self::Answer;
+}
+
+macro_rules! tuple {
+    ($($name:ident $index:tt),+) => {
+        impl<$($name: Question),+> Question for ($($name,)+) {
+            type Answer = ($($name::Answer,)+);
+            fn begin(&mut self, state: &State) {
+                $(self.$index.begin(state);)+
+            }
+            #[inline]
+            fn see(&mut self, change: &Change, state: &State) {
+                $(self.$index.see(change, state);)+
+            }
+            fn answer(self, state: &State) -> Self::Answer {
+                ($(self.$index.answer(state),)+)
+            }
+        }
+    };
+}
+tuple!(A 0);
+tuple!(A 0, B 1);
+tuple!(A 0, B 1, C 2);
+tuple!(A 0, B 1, C 2, D 3);
+tuple!(A 0, B 1, C 2, D 3, E 4);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6);
+tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
+
+/// A question that may be left out.
+impl<Q: Question> Question for Option<Q> {
+    type Answer = Option<Q::Answer>;
+    fn begin(&mut self, state: &State) {
+        if let Some(question) = self {
+            question.begin(state);
+        }
+    }
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        if let Some(question) = self {
+            question.see(change, state);
+        }
+    }
+    fn answer(self, state: &State) -> Self::Answer {
+        self.map(|question| question.answer(state))
+    }
+}
+
+/// Which part of a trace is asked about, relative to its first instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cut {
+    /// From here; `None` is the beginning.
+    pub from: Option<Nanos>,
+    /// Up to, but not including, here; `None` is the end.
+    pub to: Option<Nanos>,
+}
+
+/// What a pass gives back.
+#[derive(Clone, Debug)]
+pub struct Reply<A> {
+    /// The answer.
+    pub answer: A,
+    /// The first instant of the trace, which times are shown relative to.
+    pub origin: Nanos,
+    /// What was observed: the answers' window.
+    pub observed: Span,
+    /// The state at the end: tasks, names, CPUs, and what did not fit.
+    pub state: State,
+    /// Why figures may be lower bounds, and what the source warned of.
+    pub warnings: Vec<Warning>,
+}
+
+/// Asks about a whole trace.
+///
+/// # Errors
+/// When the source can't be read.
+pub fn ask<Q: Question>(source: &mut dyn EventSource, question: Q) -> io::Result<Reply<Q::Answer>> {
+    ask_within(source, Cut::default(), question)
+}
+
+/// Asks about a part of a trace. What came before it is read all the same, since it tells who runs
+/// and waits when the window opens; what comes after is not read.
+///
+/// # Errors
+/// When the source can't be read.
+pub fn ask_within<Q: Question>(
+    source: &mut dyn EventSource,
+    cut: Cut,
+    question: Q,
+) -> io::Result<Reply<Q::Answer>> {
+    let span = source.info().span;
+    let mut pass = Pass { state: State::new(source.info()), question, open: false, started: false };
+    let mut batch = Vec::new();
+    let mut more = source.next(&mut batch)?;
+    let start = span.map(|span| span.start).or_else(|| batch.first().map(|event| event.time));
+    pass.start(start.unwrap_or(Nanos::ZERO), cut);
+    let end = cut.to.map_or(Nanos::MAX, |to| pass.state.origin + to);
+    while more && pass.feed(&batch, end) {
+        more = source.next(&mut batch)?;
+    }
+    // A source that knows its span has observed it to the end, whether or not anything happened.
+    let last = if more { end } else { span.map_or(pass.state.now, |span| span.end).min(end) };
+    let (answer, state) = pass.finish(last);
+    let mut warnings = state.warnings();
+    warnings.extend_from_slice(source.warnings());
+    Ok(Reply { answer, origin: state.origin, observed: state.window, state, warnings })
+}
+
+/// First and last instant of a trace: what its source says, or else where its events begin and end.
+/// Reads all of it in the latter case.
+///
+/// # Errors
+/// When the source can't be read.
+pub fn span_of(source: &mut dyn EventSource) -> io::Result<Span> {
+    if let Some(span) = source.info().span {
+        return Ok(span);
+    }
+    let (mut first, mut last) = (None, Nanos::ZERO);
+    let mut batch = Vec::new();
+    while source.next(&mut batch)? {
+        first = first.or_else(|| batch.first().map(|event| event.time));
+        last = batch.last().map_or(last, |event| event.time);
+    }
+    Ok(Span::new(first.unwrap_or(Nanos::ZERO), last))
+}
+
+struct Pass<Q> {
+    state: State,
+    question: Q,
+    open: bool,
+    started: bool,
+}
+
+impl<Q: Question> Pass<Q> {
+    fn start(&mut self, origin: Nanos, cut: Cut) {
+        let state = &mut self.state;
+        state.origin = origin;
+        state.now = origin;
+        state.cpus.iter_mut().for_each(|cpu| cpu.since = origin);
+        let from = origin + cut.from.unwrap_or(Nanos::ZERO);
+        state.window = Span::new(from, from);
+        self.started = true;
+        if from == origin {
+            self.open();
+        }
+    }
+
+    fn open(&mut self) {
+        self.open = true;
+        self.question.begin(&self.state);
+    }
+
+    /// Takes in a batch; false when the window's end has come.
+    fn feed(&mut self, batch: &[Event], end: Nanos) -> bool {
+        debug_assert!(self.started);
+        let mut rest = batch;
+        if !self.open {
+            let from = self.state.window.start;
+            let before = batch.iter().position(|event| event.time >= from).unwrap_or(batch.len());
+            for event in &batch[..before] {
+                self.state.step(event, &mut |_, _| {});
+            }
+            rest = &batch[before..];
+            if rest.is_empty() {
+                return true;
+            }
+            self.open();
+        }
+        let (state, question) = (&mut self.state, &mut self.question);
+        for event in rest {
+            if event.time >= end {
+                return false;
+            }
+            state.step(event, &mut |change, state| question.see(change, state));
+        }
+        true
+    }
+
+    fn finish(mut self, end: Nanos) -> (Q::Answer, State) {
+        let end = end.max(self.state.window.start).max(if self.open {
+            self.state.now
+        } else {
+            Nanos::ZERO
+        });
+        if !self.open {
+            self.open();
+        }
+        self.state.now = self.state.now.max(end);
+        self.state.window.end = end;
+        (self.question.answer(&self.state), self.state)
+    }
+}
+
+/// Doubts that concern every answer from `state`.
+pub(crate) fn warnings(state: &State) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    let mut doubt = |code: &str, what: String, remedy: &str| {
+        warnings.push(Warning::new(code, what, remedy));
+    };
+    let kinds = state.kinds;
+    let tally = &state.tally;
+    if !kinds.contains(Kind::Switch) {
+        let what = "the trace holds no sched_switch: who ran is not known";
+        doubt("no-switches", what.into(), "record sched_switch");
+    }
+    if !state.sees_wakes {
+        let what = "the trace holds no wakeups: only preempted tasks are seen to wait, so waits \
+                    are lower bounds";
+        doubt("no-wakeups", what.into(), "record sched_waking and sched_wakeup as well");
+    } else if !kinds.contains(Kind::Wakeup) && !kinds.contains(Kind::Migrate) {
+        let what = "the trace holds neither sched_wakeup nor sched_migrate_task: a woken task is \
+                    taken to wait where it last ran";
+        doubt("no-placements", what.into(), "record sched_wakeup or sched_migrate_task as well");
+    }
+    if tally.losses > 0 {
+        let what = match tally.lost_events {
+            0 => format!("events were lost {} times", tally.losses),
+            events => format!("{events} events were lost, {} times", tally.losses),
+        };
+        let what =
+            what + ": the CPUs are unknown until their next switch, and figures are lower bounds";
+        doubt("events-lost", what, "record with larger buffers");
+    }
+    if tally.out_of_sight > 0 {
+        let what = format!(
+            "{} times a task went to a CPU that the trace does not cover: figures are lower bounds",
+            tally.out_of_sight
+        );
+        doubt("cpus-unobserved", what, "record all CPUs");
+    }
+    if tally.overlaps > 0 {
+        let what = format!(
+            "{} times a task began to run while it still ran on another CPU: the clocks of the CPUs \
+             disagree",
+            tally.overlaps
+        );
+        doubt("clocks-disagree", what, "record with a clock that is global (mono, perf)");
+    }
+    if tally.contradictions > 0 {
+        let what = format!(
+            "{} switches named another task than the one seen to run: events are missing",
+            tally.contradictions
+        );
+        doubt("events-contradict", what, "record with larger buffers");
+    }
+    if tally.unwoken > 0 {
+        let what = format!(
+            "{} times a task ran that was not seen to be woken: those waits are not counted",
+            tally.unwoken
+        );
+        doubt("wakeups-missing", what, "");
+    }
+    warnings
+}

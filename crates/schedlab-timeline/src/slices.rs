@@ -1,0 +1,167 @@
+//! The intervals themselves, for pictures of a window: who ran where, who waited where, who woke whom.
+
+use crate::change::{Change, Runnable, Switch, Waker};
+use crate::names::CommId;
+use crate::question::Question;
+use crate::state::{Occupant, State};
+use crate::task::{Activity, TaskId, Why};
+use schedlab_model::{Cpu, Left, Nanos, Phase, Span};
+
+/// Asks for all intervals of the window, up to a limit: memory grows with what is asked for here.
+#[derive(Clone, Debug)]
+pub struct Slices {
+    answer: SlicesAnswer,
+    limit: usize,
+}
+
+/// An interval in which a task ran, or nothing was known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slice {
+    /// Where.
+    pub cpu: Cpu,
+    /// From when.
+    pub from: Nanos,
+    /// Until when.
+    pub to: Nanos,
+    /// The task; [`TaskId::NONE`] when the CPU was unknown.
+    pub task: TaskId,
+    /// Its name at the end of the slice.
+    pub comm: CommId,
+    /// How it left; `None` when it was not seen to.
+    pub left: Option<Left>,
+}
+
+/// An interval in which a task waited on a CPU's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WaitSlice {
+    /// On whose queue it stood last.
+    pub cpu: Cpu,
+    /// From when.
+    pub from: Nanos,
+    /// Until when.
+    pub to: Nanos,
+    /// The task.
+    pub task: TaskId,
+    /// Why it waited.
+    pub why: Why,
+}
+
+/// A wakeup, for an arrow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WakeMark {
+    /// When.
+    pub at: Nanos,
+    /// Who was woken.
+    pub task: TaskId,
+    /// Where it last ran, where known.
+    pub last_cpu: Option<Cpu>,
+    /// Where it was put, as far as it was known when the wakeup was logged.
+    pub cpu: Option<Cpu>,
+    /// Who woke it.
+    pub waker: Waker,
+}
+
+/// The intervals of a window.
+#[derive(Clone, Debug, Default)]
+pub struct SlicesAnswer {
+    /// In order of their ends. Idle CPUs have none.
+    pub slices: Vec<Slice>,
+    /// In order of their ends.
+    pub waits: Vec<WaitSlice>,
+    /// In order of time.
+    pub wakes: Vec<WakeMark>,
+    /// User marks: when, where, the task, the mark's id and phase.
+    pub marks: Vec<(Nanos, Cpu, TaskId, u32, Phase)>,
+    /// Other tracepoints: when, where, which.
+    pub others: Vec<(Nanos, Cpu, u16)>,
+    /// How many of all these were left out, since there were more than the limit.
+    pub left_out: u64,
+    /// The window.
+    pub window: Span,
+}
+
+impl Slices {
+    /// At most `limit` items of each kind.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self { answer: SlicesAnswer::default(), limit }
+    }
+
+    fn slice(&mut self, cpu: Cpu, was: Occupant, span: Span, left: Option<Left>, state: &State) {
+        let from = span.start.max(state.window().start);
+        let to = span.end;
+        let (task, comm) = match was {
+            Occupant::Idle => return,
+            Occupant::Unknown => (TaskId::NONE, CommId::UNKNOWN),
+            Occupant::Task(task) => (task, state.task(task).comm),
+        };
+        if from < to {
+            let slice = Slice { cpu, from, to, task, comm, left };
+            push(&mut self.answer.slices, slice, self.limit, &mut self.answer.left_out);
+        }
+    }
+
+    fn wait(&mut self, cpu: Cpu, span: Span, task: TaskId, why: Why, state: &State) {
+        let from = span.start.max(state.window().start);
+        if from < span.end {
+            let wait = WaitSlice { cpu, from, to: span.end, task, why };
+            push(&mut self.answer.waits, wait, self.limit, &mut self.answer.left_out);
+        }
+    }
+}
+
+fn push<T>(items: &mut Vec<T>, item: T, limit: usize, left_out: &mut u64) {
+    if items.len() < limit {
+        items.push(item);
+    } else {
+        *left_out += 1;
+    }
+}
+
+impl Question for Slices {
+    type Answer = SlicesAnswer;
+
+    fn see(&mut self, change: &Change, state: &State) {
+        let (limit, answer) = (self.limit, &mut self.answer);
+        match *change {
+            Change::Switch(Switch { at, cpu, was, since, left, is, wait, .. }) => {
+                self.slice(cpu, was, Span::new(since, at), left, state);
+                if let (Some(wait), Occupant::Task(task)) = (wait, is) {
+                    self.wait(wait.cpu, Span::new(wait.since, at), task, wait.why, state);
+                }
+            }
+            Change::Forgotten { at, task, was: Activity::Waiting { cpu, why, .. }, since } => {
+                self.wait(cpu, Span::new(since, at), task, why, state);
+            }
+            Change::Runnable(Runnable { at, task, waker, last_cpu, .. }) => {
+                let cpu = match state.task(task).activity {
+                    Activity::Waiting { cpu, placed: true, .. } => Some(cpu),
+                    _ => None,
+                };
+                let mark = WakeMark { at, task, last_cpu, cpu, waker };
+                push(&mut answer.wakes, mark, limit, &mut answer.left_out);
+            }
+            Change::Mark { at, cpu, task, id, phase } => {
+                push(&mut answer.marks, (at, cpu, task, id, phase), limit, &mut answer.left_out);
+            }
+            Change::Other { at, cpu, format } => {
+                push(&mut answer.others, (at, cpu, format), limit, &mut answer.left_out);
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(mut self, state: &State) -> SlicesAnswer {
+        let window = state.window();
+        for (cpu, here) in state.observed_cpus() {
+            self.slice(cpu, here.occupant, Span::new(here.since, window.end), None, state);
+        }
+        for (id, task) in state.tasks() {
+            if let Activity::Waiting { cpu, why, .. } = task.activity {
+                self.wait(cpu, Span::new(task.since, window.end), id, why, state);
+            }
+        }
+        self.answer.window = window;
+        self.answer
+    }
+}

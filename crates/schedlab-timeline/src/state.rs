@@ -1,0 +1,296 @@
+//! What is true now: every CPU's occupant, every task's activity, every queue.
+
+use crate::names::{CommId, Names};
+use crate::pids::Pids;
+use crate::task::{Activity, Task, TaskId};
+use schedlab_model::{Comm, Cpu, CpuSet, Kind, KindSet, Nanos, Pid, Span, TraceInfo, Warning};
+use std::collections::BTreeMap;
+
+/// Who is on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Occupant {
+    /// Not known: before its first event, after a loss, or because the events contradict themselves.
+    Unknown,
+    /// The idle task.
+    Idle,
+    /// A task.
+    Task(TaskId),
+}
+
+impl Occupant {
+    /// The task, if it is one.
+    #[must_use]
+    pub const fn task(self) -> Option<TaskId> {
+        match self {
+            Self::Task(task) => Some(task),
+            Self::Unknown | Self::Idle => None,
+        }
+    }
+}
+
+/// What is known about one CPU.
+#[derive(Clone, Debug)]
+pub struct CpuState {
+    /// Who is there.
+    pub occupant: Occupant,
+    /// Since when.
+    pub since: Nanos,
+    /// The last event that it logged; zero when none.
+    pub last_event: Nanos,
+    /// The last task that left it; [`TaskId::NONE`] when none was seen.
+    pub last_task: TaskId,
+    /// How many tasks wait on its queue.
+    pub waiting: u32,
+    /// Whether it belongs to the trace: an unobserved CPU stays unknown for ever.
+    pub observed: bool,
+    /// Whether only a switch can tell who is there: events were lost.
+    pub(crate) blind: bool,
+    /// The first of its waiters.
+    pub(crate) head: TaskId,
+}
+
+impl CpuState {
+    const fn new(observed: bool, now: Nanos) -> Self {
+        Self {
+            occupant: Occupant::Unknown,
+            since: now,
+            last_event: Nanos::ZERO,
+            last_task: TaskId::NONE,
+            waiting: 0,
+            observed,
+            blind: false,
+            head: TaskId::NONE,
+        }
+    }
+}
+
+/// What did not fit together so far. Counted, never fatal.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Losses told by the source, and the events in them where it knows.
+    pub losses: u64,
+    /// Events lost, as far as the source knows how many.
+    pub lost_events: u64,
+    /// A task began to run while it still ran on another CPU: the clocks of CPUs disagree.
+    pub overlaps: u64,
+    /// A task ran without having been seen to be woken, although the trace holds wakeups.
+    pub unwoken: u64,
+    /// A switch named another task than the one that was seen to run there.
+    pub contradictions: u64,
+    /// Wakeups whose CPU was not the one that waking and migrations had led to.
+    pub replaced: u64,
+    /// Tasks that went to a CPU which the trace does not cover.
+    pub out_of_sight: u64,
+    /// Pids that were used by a second task.
+    pub reused_pids: u64,
+}
+
+/// The timeline at one instant.
+#[derive(Clone, Debug)]
+pub struct State {
+    pub(crate) now: Nanos,
+    pub(crate) window: Span,
+    pub(crate) origin: Nanos,
+    pub(crate) cpus: Vec<CpuState>,
+    pub(crate) tasks: Vec<Task>,
+    pub(crate) pids: Pids,
+    pub(crate) names: Names,
+    pub(crate) known_comms: BTreeMap<Pid, Comm>,
+    pub(crate) observed: CpuSet,
+    pub(crate) kinds: KindSet,
+    pub(crate) wakes_are_placed: bool,
+    pub(crate) sees_wakes: bool,
+    pub(crate) running: u32,
+    pub(crate) waiting: u32,
+    pub(crate) tally: Tally,
+}
+
+impl State {
+    /// Nothing is known yet but what the source tells besides its events.
+    #[must_use]
+    pub fn new(info: &TraceInfo) -> Self {
+        let start = info.span.map_or(Nanos::ZERO, |span| span.start);
+        let wakeups = info.kinds.contains(Kind::Wakeup);
+        let mut state = Self {
+            now: start,
+            window: Span::new(start, start),
+            origin: start,
+            cpus: Vec::new(),
+            tasks: vec![Task::new(Pid::IDLE, CommId::UNKNOWN, start)],
+            pids: Pids::default(),
+            names: Names::default(),
+            known_comms: info.comms.clone(),
+            observed: info.cpus.clone(),
+            kinds: info.kinds,
+            wakes_are_placed: !wakeups,
+            sees_wakes: wakeups || info.kinds.contains(Kind::Waking),
+            running: 0,
+            waiting: 0,
+            tally: Tally::default(),
+        };
+        if let Some(last) = info.cpus.iter().last() {
+            state.grow(last);
+        }
+        state
+    }
+
+    /// The time of the last event.
+    #[must_use]
+    pub const fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// What questions see: from the first instant of the window to now. An interval that began
+    /// earlier is clipped to it by whoever adds up times.
+    #[must_use]
+    pub const fn window(&self) -> Span {
+        self.window
+    }
+
+    /// The zero point for people: the first instant of the trace.
+    #[must_use]
+    pub const fn origin(&self) -> Nanos {
+        self.origin
+    }
+
+    /// All CPUs by number, holes and unobserved ones included.
+    #[must_use]
+    pub fn cpus(&self) -> &[CpuState] {
+        &self.cpus
+    }
+
+    /// One CPU; `None` when nothing ever named it.
+    #[must_use]
+    pub fn cpu(&self, cpu: Cpu) -> Option<&CpuState> {
+        self.cpus.get(cpu.index())
+    }
+
+    /// The CPUs that belong to the trace: those that it says it observed, or, where it does not say,
+    /// those that logged an event.
+    pub fn observed_cpus(&self) -> impl Iterator<Item = (Cpu, &CpuState)> {
+        let numbered = (0..=u16::MAX).map(Cpu).zip(&self.cpus);
+        numbered.filter(|(_, cpu)| cpu.observed)
+    }
+
+    /// A task.
+    ///
+    /// # Panics
+    /// On an id of another state.
+    #[must_use]
+    #[inline]
+    pub fn task(&self, id: TaskId) -> &Task {
+        &self.tasks[id.index()]
+    }
+
+    /// All tasks seen so far, in order of appearance.
+    pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &Task)> {
+        (0..).map(TaskId).zip(&self.tasks).skip(1)
+    }
+
+    /// How many tasks have been seen; ids are 1 ..= this.
+    #[must_use]
+    pub fn task_count(&self) -> usize {
+        self.tasks.len() - 1
+    }
+
+    /// The task that has `pid` now.
+    #[must_use]
+    pub fn task_of(&self, pid: Pid) -> Option<TaskId> {
+        Some(self.pids.get(pid)).filter(|id| id.is_some())
+    }
+
+    /// All names.
+    #[must_use]
+    pub const fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// The name of a task now, as text.
+    #[must_use]
+    pub fn name(&self, task: TaskId) -> String {
+        self.names.text(self.task(task).comm)
+    }
+
+    /// The tasks that wait on a CPU's queue, in no particular order.
+    pub fn waiters(&self, cpu: Cpu) -> impl Iterator<Item = TaskId> + '_ {
+        let first = self.cpu(cpu).map_or(TaskId::NONE, |cpu| cpu.head);
+        std::iter::successors(Some(first).filter(|id| id.is_some()), |id| {
+            Some(self.task(*id).next).filter(|id| id.is_some())
+        })
+    }
+
+    /// How many tasks run.
+    #[must_use]
+    pub const fn running(&self) -> u32 {
+        self.running
+    }
+
+    /// How many tasks wait, those between waking and wakeup included.
+    #[must_use]
+    pub const fn waiting(&self) -> u32 {
+        self.waiting
+    }
+
+    /// What did not fit together so far.
+    #[must_use]
+    pub const fn tally(&self) -> &Tally {
+        &self.tally
+    }
+
+    /// The kinds of events that the trace can hold.
+    #[must_use]
+    pub const fn kinds(&self) -> KindSet {
+        self.kinds
+    }
+
+    /// Makes room for CPUs up to `cpu`.
+    pub(crate) fn grow(&mut self, cpu: Cpu) {
+        let known = !self.observed.is_empty();
+        while self.cpus.len() <= cpu.index() {
+            let number = Cpu(u16::try_from(self.cpus.len()).expect("a CPU's number has 16 bits"));
+            let observed = known && self.observed.contains(number);
+            self.cpus.push(CpuState::new(observed, self.origin));
+        }
+    }
+
+    /// Doubts that concern every answer drawn from this trace; figures are lower bounds then.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        crate::question::warnings(self)
+    }
+
+    /// Checks what must hold after every event; for tests, which call it after each.
+    ///
+    /// # Panics
+    /// When a task is in two places, or a count is wrong.
+    #[doc(hidden)]
+    pub fn assert_consistent(&self) {
+        let mut running = 0;
+        for (number, cpu) in self.cpus.iter().enumerate() {
+            let number = Cpu(u16::try_from(number).expect("a CPU's number has 16 bits"));
+            if let Occupant::Task(task) = cpu.occupant {
+                running += 1;
+                assert_eq!(self.task(task).activity, Activity::Running { cpu: number });
+            }
+            let waiters: Vec<TaskId> = self.waiters(number).collect();
+            assert_eq!(waiters.len(), cpu.waiting as usize, "waiters of CPU {number}");
+            for task in waiters {
+                assert!(
+                    matches!(self.task(task).activity, Activity::Waiting { cpu, placed: true, .. } if cpu == number)
+                );
+            }
+        }
+        assert_eq!(running, self.running, "running");
+        let mut waiting = 0;
+        for (id, task) in self.tasks() {
+            match task.activity {
+                Activity::Running { cpu } => {
+                    assert_eq!(self.cpus[cpu.index()].occupant, Occupant::Task(id));
+                }
+                Activity::Waiting { .. } => waiting += 1,
+                _ => {}
+            }
+        }
+        assert_eq!(waiting, self.waiting, "waiting");
+    }
+}

@@ -1,0 +1,131 @@
+//! One task as the state machine knows it.
+
+use crate::names::CommId;
+use schedlab_model::{Context, Cpu, Left, Nanos, Pid, Prio};
+
+/// A task by its number in [`crate::State`], dense from 1 in order of appearance. Unlike a pid it
+/// is never used again: a second task with the same pid has another number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+impl TaskId {
+    /// No task.
+    pub const NONE: Self = Self(0);
+
+    /// The number as an index.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+
+    /// Whether this is a task at all.
+    #[must_use]
+    pub const fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
+
+/// Why a task waits for a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Why {
+    /// It was woken.
+    Woken,
+    /// It was created and woken for the first time.
+    New,
+    /// It was displaced while it ran.
+    Preempted,
+    /// It gave up its CPU and stayed runnable.
+    Yielded,
+}
+
+impl Why {
+    /// Whether the wait began with a wakeup (a first one included).
+    #[must_use]
+    pub const fn is_wakeup(self) -> bool {
+        matches!(self, Self::Woken | Self::New)
+    }
+}
+
+/// What a task does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Activity {
+    /// Not known: nothing was seen yet, events were lost, or it is on a CPU that was not observed.
+    Unknown,
+    /// Created, and not woken for the first time yet.
+    New,
+    /// It runs.
+    Running {
+        /// Where.
+        cpu: Cpu,
+    },
+    /// It is runnable and does not run.
+    Waiting {
+        /// On whose queue; while not `placed`, where it last ran.
+        cpu: Cpu,
+        /// Whether the CPU has been chosen: false between waking and wakeup.
+        placed: bool,
+        /// Why it waits.
+        why: Why,
+    },
+    /// It sleeps, stopped, or is parked.
+    Sleeping {
+        /// How it left its CPU.
+        left: Left,
+    },
+    /// It never runs again.
+    Dead,
+}
+
+/// What is known about one task.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Since when [`Self::activity`] holds.
+    pub since: Nanos,
+    /// What it does.
+    pub activity: Activity,
+    /// Its pid (changes only when a thread executes a program in its leader's place).
+    pub pid: Pid,
+    /// Its name now.
+    pub comm: CommId,
+    /// The next waiter on the same CPU.
+    pub(crate) next: TaskId,
+    /// The waiter before it on the same CPU.
+    pub(crate) prev: TaskId,
+    /// Who woke it last; [`TaskId::NONE`] for an idle CPU's interrupt, or when not known.
+    pub waker: TaskId,
+    /// The CPU that woke it last.
+    pub waker_cpu: Cpu,
+    /// In which context: anything but [`Context::Task`] means that the waker was only interrupted.
+    pub waker_context: Context,
+    /// Its priority when last seen.
+    pub prio: Prio,
+    /// Where it last ran, or where the kernel said so; `None` when not known.
+    pub last_cpu: Option<Cpu>,
+    /// Whether the CPU of the present wait was changed by a migration since it was placed.
+    pub(crate) moved: bool,
+    /// The CPU on which it last ran when the present wait began.
+    pub woken_from: Option<Cpu>,
+    /// When it last stopped running; zero when it was not seen to run.
+    pub ran_until: Nanos,
+}
+
+impl Task {
+    pub(crate) const fn new(pid: Pid, comm: CommId, now: Nanos) -> Self {
+        Self {
+            since: now,
+            activity: Activity::Unknown,
+            pid,
+            comm,
+            next: TaskId::NONE,
+            prev: TaskId::NONE,
+            waker: TaskId::NONE,
+            waker_cpu: Cpu(0),
+            waker_context: Context::Task,
+            prio: Prio::NORMAL,
+            last_cpu: None,
+            moved: false,
+            woken_from: None,
+            ran_until: Nanos::ZERO,
+        }
+    }
+}

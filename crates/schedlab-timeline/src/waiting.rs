@@ -1,0 +1,238 @@
+//! How many tasks ran and how many waited, over time. Exact: integrals over the intervals between
+//! changes, not samples.
+
+use crate::change::Change;
+use crate::question::Question;
+use crate::state::State;
+use schedlab_model::{Nanos, Span};
+
+/// Asks for the curve of running and waiting tasks, in bins of equal width, and for how long each
+/// number of tasks ran or waited.
+#[derive(Clone, Debug)]
+pub struct Waiting {
+    bins: Vec<Bin>,
+    /// The most bins; bins are paired and their width doubled rather than having more.
+    limit: usize,
+    /// A fixed window has bins of a given width and does not double.
+    fixed: Option<Span>,
+    width: u64,
+    start: Nanos,
+    since: Nanos,
+    running: u32,
+    waiting: u32,
+    running_time: Vec<u64>,
+    waiting_time: Vec<u64>,
+}
+
+/// One stretch of the curve.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bin {
+    /// The sum over tasks of the nanoseconds that they ran in it.
+    pub running_ns: u128,
+    /// The sum over tasks of the nanoseconds that they waited in it.
+    pub waiting_ns: u128,
+    /// Nanoseconds of it that were seen; the last bin may be cut short.
+    pub seen_ns: u64,
+    /// The fewest tasks that ran at one time.
+    pub running_min: u32,
+    /// The most tasks that ran at one time.
+    pub running_max: u32,
+    /// The fewest tasks that waited at one time.
+    pub waiting_min: u32,
+    /// The most tasks that waited at one time.
+    pub waiting_max: u32,
+}
+
+impl Bin {
+    /// The mean number of running tasks.
+    #[must_use]
+    pub fn running_mean(&self) -> f64 {
+        if self.seen_ns == 0 { 0.0 } else { self.running_ns as f64 / self.seen_ns as f64 }
+    }
+
+    /// The mean number of waiting tasks.
+    #[must_use]
+    pub fn waiting_mean(&self) -> f64 {
+        if self.seen_ns == 0 { 0.0 } else { self.waiting_ns as f64 / self.seen_ns as f64 }
+    }
+
+    fn add(&mut self, ns: u64, running: u32, waiting: u32) {
+        if self.seen_ns == 0 {
+            (self.running_min, self.waiting_min) = (running, waiting);
+        }
+        self.seen_ns += ns;
+        self.running_ns += u128::from(running) * u128::from(ns);
+        self.waiting_ns += u128::from(waiting) * u128::from(ns);
+        self.running_min = self.running_min.min(running);
+        self.running_max = self.running_max.max(running);
+        self.waiting_min = self.waiting_min.min(waiting);
+        self.waiting_max = self.waiting_max.max(waiting);
+    }
+
+    fn merge(&mut self, next: &Self) {
+        if next.seen_ns == 0 {
+            return;
+        }
+        if self.seen_ns == 0 {
+            *self = *next;
+            return;
+        }
+        self.seen_ns += next.seen_ns;
+        self.running_ns += next.running_ns;
+        self.waiting_ns += next.waiting_ns;
+        self.running_min = self.running_min.min(next.running_min);
+        self.running_max = self.running_max.max(next.running_max);
+        self.waiting_min = self.waiting_min.min(next.waiting_min);
+        self.waiting_max = self.waiting_max.max(next.waiting_max);
+    }
+}
+
+/// The curve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WaitingAnswer {
+    /// The first instant of the first bin.
+    pub start: Nanos,
+    /// The width of a bin.
+    pub width: Nanos,
+    /// The bins, in order of time.
+    pub bins: Vec<Bin>,
+    /// Nanoseconds during which exactly *index* tasks ran.
+    pub running_time_ns: Vec<u64>,
+    /// Nanoseconds during which exactly *index* tasks waited.
+    pub waiting_time_ns: Vec<u64>,
+    /// CPUs that belong to the trace: the line that running can't exceed.
+    pub cpus: usize,
+}
+
+impl WaitingAnswer {
+    /// All bins together: the means and extremes of the window.
+    #[must_use]
+    pub fn total(&self) -> Bin {
+        self.bins.iter().fold(Bin::default(), |mut total, bin| {
+            total.merge(bin);
+            total
+        })
+    }
+}
+
+/// The width with which bins begin when the window's length is not known.
+const FIRST_WIDTH: u64 = 1024;
+
+impl Waiting {
+    /// Between `limit / 2` and `limit` bins over whatever window comes; `limit` is at least 2.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self {
+            bins: Vec::new(),
+            limit: limit.max(2),
+            fixed: None,
+            width: FIRST_WIDTH,
+            start: Nanos::ZERO,
+            since: Nanos::ZERO,
+            running: 0,
+            waiting: 0,
+            running_time: Vec::new(),
+            waiting_time: Vec::new(),
+        }
+    }
+
+    /// Bins that cut `window` (in the trace's own time) into `count` equal parts, as the columns of
+    /// a picture do; the width is rounded up to whole nanoseconds. What lies outside is left out.
+    #[must_use]
+    pub fn within(window: Span, count: usize) -> Self {
+        let count = count.max(1);
+        let mut question = Self::new(count);
+        question.width = window.duration().0.div_ceil(count as u64).max(1);
+        question.fixed = Some(window);
+        question
+    }
+
+    /// Puts the counts that held from `since` until `at` into their bins.
+    #[inline]
+    fn advance(&mut self, at: Nanos) {
+        if at <= self.since {
+            return;
+        }
+        let (mut from, mut to) = (self.since, at);
+        self.since = at;
+        if let Some(window) = self.fixed {
+            (from, to) = (from.max(window.start), to.min(window.end));
+        }
+        if to <= from {
+            return;
+        }
+        let ns = (to - from).0;
+        add_at(&mut self.running_time, self.running, ns);
+        add_at(&mut self.waiting_time, self.waiting, ns);
+        let mut offset = (from - self.start).0;
+        let end = (to - self.start).0;
+        while self.fixed.is_none() && (end - 1) / self.width >= self.limit as u64 {
+            self.double();
+        }
+        while offset < end {
+            let index = (offset / self.width) as usize;
+            let stop = ((index as u64 + 1) * self.width).min(end);
+            if index >= self.bins.len() {
+                self.bins.resize(index + 1, Bin::default());
+            }
+            self.bins[index].add(stop - offset, self.running, self.waiting);
+            offset = stop;
+        }
+    }
+
+    fn double(&mut self) {
+        self.width *= 2;
+        let half = self.bins.len().div_ceil(2);
+        for i in 0..half {
+            let mut bin = self.bins[2 * i];
+            if let Some(next) = self.bins.get(2 * i + 1) {
+                bin.merge(next);
+            }
+            self.bins[i] = bin;
+        }
+        self.bins.truncate(half);
+    }
+
+    #[inline]
+    fn take(&mut self, state: &State) {
+        (self.running, self.waiting) = (state.running(), state.waiting());
+    }
+}
+
+fn add_at(times: &mut Vec<u64>, index: u32, ns: u64) {
+    let index = index as usize;
+    if index >= times.len() {
+        times.resize(index + 1, 0);
+    }
+    times[index] += ns;
+}
+
+impl Question for Waiting {
+    type Answer = WaitingAnswer;
+
+    fn begin(&mut self, state: &State) {
+        self.since = state.window().start;
+        self.start = self.fixed.map_or(self.since, |window| window.start);
+        self.take(state);
+    }
+
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        if state.running() != self.running || state.waiting() != self.waiting {
+            self.advance(change.at());
+            self.take(state);
+        }
+    }
+
+    fn answer(mut self, state: &State) -> WaitingAnswer {
+        self.advance(state.window().end);
+        WaitingAnswer {
+            start: self.start,
+            width: Nanos(self.width),
+            bins: self.bins,
+            running_time_ns: self.running_time,
+            waiting_time_ns: self.waiting_time,
+            cpus: state.observed_cpus().count(),
+        }
+    }
+}
