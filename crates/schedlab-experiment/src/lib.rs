@@ -1,1 +1,36 @@
-//! experiment
+//! Experiments: from a question to stored results to a report.
+//!
+//! An [`Experiment`] is read from a file, a [`Plan`] made of it, and [`run_plan`] does the plan's runs
+//! on any [`Machine`](schedlab_workload::Machine), each into a directory of its own that is written
+//! once and then only read ([`StoredRun`]). A [`report`] is made from stored runs alone.
+//!
+//! ```no_run
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let machine: &mut dyn schedlab_workload::Machine = todo!();
+//! use schedlab_experiment::{Experiment, Plan, report, run_plan, runs_of};
+//! use std::path::Path;
+//! let experiment = Experiment::read(Path::new("examples/tour.toml"))?;
+//! let results = Path::new("results/tour");
+//! let stop = std::sync::atomic::AtomicBool::new(false);
+//! run_plan(machine, &Plan::new(&experiment), results, &stop, &mut |_| ())?;
+//! let html = report::of_runs(&experiment.title, &runs_of(results)?.runs).html();
+//! std::fs::write("report.html", html)?;
+//! # Ok(()) }
+//! ```
+
+#[cfg(test)]
+mod fake;
+mod file;
+mod id;
+mod plan;
+pub mod report;
+mod run_loop;
+mod store;
+
+pub use file::{
+    Axis, Drawing, Experiment, FileError, Hooks, Mistake, Order, StopRule, Varies, Workload, keys,
+};
+pub use id::RunId;
+pub use plan::{Plan, Planned, Point};
+pub use run_loop::{LoopError, Progress, Tally, keep_experiment, run_plan};
+pub use store::{Manifest, RunWriter, SCHEMA, StoreError, StoredRun, StoredRuns, runs_of};

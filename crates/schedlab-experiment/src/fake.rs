@@ -1,0 +1,116 @@
+//! A machine that is none: figures are a function of the spec, and it can be told to fail, stop or die.
+
+use schedlab_model::*;
+use schedlab_workload::*;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+pub(crate) struct Fake<'s> {
+    offers: Offers,
+    pub(crate) ran: Vec<RunSpec>,
+    /// Raises the user's wish to stop during the run of this index.
+    pub(crate) stops_at: Option<(usize, &'s AtomicBool)>,
+    /// The run of this index fails.
+    pub(crate) fails_at: Option<usize>,
+    /// `time_s` of a run, from its spec and how many ran before.
+    pub(crate) time: fn(&RunSpec, usize) -> f64,
+    /// Steal time that the next look at the machine tells.
+    pub(crate) steal_ns: u64,
+}
+
+impl Fake<'_> {
+    pub(crate) fn new() -> Self {
+        let knob = |name: &str, writable| Knob {
+            name: name.into(),
+            value: Some("3000000".into()),
+            unit: "ns".into(),
+            min: None,
+            max: None,
+            meaning: String::new(),
+            r#where: String::new(),
+            writable,
+            why_not: if writable { String::new() } else { "debugfs is locked".into() },
+        };
+        Self {
+            offers: Offers {
+                machine: "fake".into(),
+                topology: Topology::flat(2),
+                knobs: vec![knob("slice", true), knob("base_slice", false)],
+                recording: Fact::Unknown("it is no machine".into()),
+                speeds: Fact::Unknown("it is no machine".into()),
+                repeatable: true,
+            },
+            ran: Vec::new(),
+            stops_at: None,
+            fails_at: None,
+            time: |_, n| 1.0 + n as f64 / 1000.0,
+            steal_ns: 0,
+        }
+    }
+}
+
+impl Machine for Fake<'_> {
+    fn offers(&self) -> &Offers {
+        &self.offers
+    }
+
+    fn facts(&self) -> MachineFacts {
+        facts(self.steal_ns)
+    }
+
+    fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
+        let index = self.ran.len();
+        self.ran.push(spec.clone());
+        if self.fails_at == Some(index) {
+            return Err(MachineError::Load("it was told to".into()));
+        }
+        if let Some((_, stop)) = self.stops_at.filter(|(at, _)| *at == index) {
+            stop.store(true, Ordering::Relaxed);
+        }
+        let time = Metric::new("time_s", Unit::Seconds, Better::Lower);
+        let figure = Figure { metric: time, of: String::new(), value: (self.time)(spec, index) };
+        out.figure(figure).map_err(|e| MachineError::io("figure", e))?;
+        for (name, value) in [("switches_voluntary", 100.0), ("switches_involuntary", 10.0)] {
+            let metric = Metric::new(name, Unit::Count, Better::Neither);
+            let figure = Figure { metric, of: String::new(), value };
+            out.figure(figure).map_err(|e| MachineError::io("figure", e))?;
+        }
+        std::fs::write(out.path(Stream::Stdout), "Time: 1.0\n")
+            .map_err(|e| MachineError::io("stdout", e))?;
+        Ok(Outcome { exit_code: 0, interrupted: out.stopped() })
+    }
+}
+
+pub(crate) fn facts(steal_ns: u64) -> MachineFacts {
+    let unknown = || Fact::Unknown("it is no machine".into());
+    MachineFacts {
+        schedlab: "0".into(),
+        taken_at: "2026-01-01T00:00:00Z".into(),
+        host: "fake <host>".into(),
+        model: unknown(),
+        memory_bytes: Fact::Known(1 << 30),
+        hypervisor: Fact::Known(String::new()),
+        kernel: KernelFacts {
+            release: "6.1".into(),
+            version: "#1".into(),
+            architecture: "x86_64".into(),
+            command_line: unknown(),
+            preemption: unknown(),
+            config: Fact::Unknown("none".into()),
+            sched_ext: unknown(),
+        },
+        online: CpuSet::first(2),
+        allowed: CpuSet::first(2),
+        topology: Topology::flat(2),
+        smt: Fact::Known(false),
+        frequency: Frequency {
+            governors: Fact::Known(vec!["performance".into()]),
+            driver: unknown(),
+            turbo: Fact::Known(false),
+        },
+        cgroup: CgroupFacts { version: unknown(), path: unknown(), cpu_limit: Fact::Known(None) },
+        load: LoadFacts { steal_ns, ..LoadFacts::default() },
+        clocksource: unknown(),
+        knobs: Vec::new(),
+        warnings: Vec::new(),
+    }
+}

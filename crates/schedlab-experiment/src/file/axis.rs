@@ -1,0 +1,221 @@
+//! Axes of an experiment: what is varied, and over which values.
+
+use super::decode::{Decoder, Entry, Keys};
+use schedlab_model::Nanos;
+use std::str::FromStr;
+
+/// What an axis varies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Varies {
+    /// An option of the workload, by its long name.
+    Option(String),
+    /// A scheduler knob.
+    Knob(String),
+    /// The speed of a set of CPUs, as a fraction of full speed: `speed = "0-1"`.
+    Speed(String),
+}
+
+impl Varies {
+    /// The bare name, as in titles and columns.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Option(name) | Self::Knob(name) => name,
+            Self::Speed(_) => "speed",
+        }
+    }
+}
+
+/// One axis: at each point of the experiment it has one of its values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Axis {
+    /// What it varies.
+    pub varies: Varies,
+    /// The label of the only workload that it concerns, or empty for all.
+    pub workload: String,
+    /// Its values in the file's order, as text with their units. Never empty, no value twice.
+    pub values: Vec<String>,
+}
+
+const KEYS: [&str; 6] = ["option", "knob", "speed", "workload", "values", "range"];
+const RANGE_KEYS: [&str; 5] = ["from", "to", "step", "count", "log"];
+/// More points on one axis than anyone waits for are a slip of the pen.
+const VALUES_MAX: u64 = 10_000;
+
+pub(crate) fn axis(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Axis> {
+    let place = keys.place.clone();
+    let path = keys.path().to_owned();
+    let varies: Vec<Varies> = [
+        ("option", Varies::Option as fn(String) -> Varies),
+        ("knob", Varies::Knob),
+        ("speed", Varies::Speed),
+    ]
+    .into_iter()
+    .filter_map(|(name, make)| {
+        let entry = keys.take(name)?;
+        decoder.text(&entry, "a name").map(make)
+    })
+    .collect();
+    let workload = keys.take("workload").and_then(|e| decoder.text(&e, "a workload's label"));
+    let values = keys.take("values").map(|entry| listed(decoder, entry));
+    let range = keys.take("range").map(|entry| ranged(decoder, entry));
+    decoder.finish(keys, &KEYS);
+
+    let [varies] = <[Varies; 1]>::try_from(varies)
+        .map_err(|_| {
+            decoder.mistake(&place, &path, "name one thing to vary: option, knob or speed");
+        })
+        .ok()?;
+    let values = match (values, range) {
+        (Some(values), None) | (None, Some(values)) => values,
+        _ => {
+            decoder.mistake(&place, &path, "give either values = [..] or range = { from, to, .. }");
+            return None;
+        }
+    };
+    if values.is_empty() {
+        return None;
+    }
+    let mut seen = std::collections::BTreeSet::new();
+    if let Some(twice) = values.iter().find(|value| !seen.insert(value.as_str())) {
+        decoder.mistake(&place, &path, format!("the value {twice} is there twice"));
+        return None;
+    }
+    Some(Axis { varies, workload: workload.unwrap_or_default(), values })
+}
+
+fn listed(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<String> {
+    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let items = decoder.items(entry, "an array of values");
+    let values: Vec<String> = items.iter().filter_map(|item| decoder.scalar(item)).collect();
+    if values.is_empty() {
+        decoder.mistake(&place, &key, "an axis needs at least one value");
+    }
+    values
+}
+
+/// A number, or a duration that keeps its unit.
+#[derive(Clone, Copy)]
+enum Bound {
+    Number(f64),
+    Time(Nanos),
+}
+
+impl Bound {
+    fn plain(self) -> f64 {
+        match self {
+            Self::Number(number) => number,
+            Self::Time(time) => time.0 as f64,
+        }
+    }
+}
+
+fn bound(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, name: &str) -> Option<Bound> {
+    let entry = keys.take(name)?;
+    if let Some(text) = entry.value.as_str() {
+        return match Nanos::from_str(text) {
+            Ok(time) => Some(Bound::Time(time)),
+            Err(error) => {
+                decoder.mistake(&entry.place, &entry.key, error.to_string());
+                None
+            }
+        };
+    }
+    decoder.number(&entry, "a number, or a duration such as \"0.1ms\"").map(Bound::Number)
+}
+
+/// `{ from, to, step }`, `{ from, to, count }`, or `{ from, to, count, log = true }`.
+fn ranged(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<String> {
+    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let Some(mut keys) = decoder.table(entry) else { return Vec::new() };
+    let mistakes = decoder.mistakes.len();
+    let from = bound(decoder, &mut keys, "from");
+    let to = bound(decoder, &mut keys, "to");
+    let step = bound(decoder, &mut keys, "step");
+    let count = keys.take("count").and_then(|e| decoder.whole(&e, 2..VALUES_MAX + 1));
+    let log = keys.take("log").is_some_and(|e| {
+        let flag = e.value.as_bool();
+        if flag.is_none() {
+            decoder.mistake(&e.place, &e.key, "expected true or false");
+        }
+        flag.unwrap_or(false)
+    });
+    decoder.finish(keys, &RANGE_KEYS);
+    if decoder.mistakes.len() > mistakes {
+        return Vec::new();
+    }
+    match spread(from, to, step, count, log) {
+        Ok(values) => values,
+        Err(what) => {
+            decoder.mistake(&place, &key, what);
+            Vec::new()
+        }
+    }
+}
+
+fn spread(
+    from: Option<Bound>,
+    to: Option<Bound>,
+    step: Option<Bound>,
+    count: Option<u64>,
+    log: bool,
+) -> Result<Vec<String>, String> {
+    let (Some(from), Some(to)) = (from, to) else {
+        return Err("a range needs from and to".into());
+    };
+    let timed = matches!(from, Bound::Time(_));
+    if timed != matches!(to, Bound::Time(_))
+        || step.is_some_and(|s| timed != matches!(s, Bound::Time(_)))
+    {
+        return Err("from, to and step must all be numbers or all be durations".into());
+    }
+    let (low, high) = (from.plain(), to.plain());
+    let whole = !timed
+        && [Some(from), Some(to), step].into_iter().flatten().all(|b| b.plain().fract() == 0.0);
+    if low >= high {
+        return Err("from must be less than to".into());
+    }
+    let values: Vec<f64> = match (step.map(Bound::plain), count, log) {
+        (Some(step), None, false) if step > 0.0 => {
+            let steps = ((high - low) / step + 1e-9).floor();
+            if steps >= VALUES_MAX as f64 {
+                return Err(format!("more than {VALUES_MAX} values"));
+            }
+            (0..).map(f64::from).take_while(|i: &f64| *i <= steps).map(|i| low + i * step).collect()
+        }
+        (None, Some(count), false) => {
+            let last = (count - 1) as f64;
+            (0..count).map(|i| low + (high - low) * i as f64 / last).collect()
+        }
+        (None, Some(count), true) if low > 0.0 => {
+            let last = (count - 1) as f64;
+            (0..count).map(|i| low * (high / low).powf(i as f64 / last)).collect()
+        }
+        (_, _, true) if low <= 0.0 => return Err("a log range starts above 0".into()),
+        _ => return Err("give step (above 0), or count, or count with log = true".into()),
+    };
+    let mut texts: Vec<String> =
+        values.into_iter().map(|value| spelled(value, timed, whole)).collect();
+    // Rounding to what a person can read may make neighbours equal.
+    texts.dedup();
+    Ok(texts)
+}
+
+/// To three significant digits, so that a log range reads `100us`, `215us`, `464us`, `1ms`. A range
+/// between whole numbers keeps to whole numbers: there is no 1.8th group.
+fn spelled(value: f64, timed: bool, whole: bool) -> String {
+    if whole {
+        return format!("{}", value.round());
+    }
+    let digits = value.abs().max(1e-300).log10().floor();
+    if timed {
+        let grain = 10f64.powf(digits - 2.0);
+        return Nanos(((value / grain).round() * grain).round() as u64).to_string();
+    }
+    let decimals = (2.0 - digits).clamp(0.0, 300.0) as usize;
+    let text = format!("{value:.decimals$}");
+    match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_owned(),
+        false => text,
+    }
+}

@@ -1,0 +1,315 @@
+//! The tables of an experiment file, one function each.
+
+use super::axis::axis;
+use super::decode::{Decoder, Entry, Keys};
+use super::{Drawing, Experiment, Hooks, Order, StopRule, Varies, Workload};
+use schedlab_model::Setting;
+use schedlab_workload::{RecordSpec, WorkloadSpec};
+use std::collections::{BTreeMap, BTreeSet};
+
+const ROOT: &[&str] = &[
+    "name",
+    "title",
+    "question",
+    "machine",
+    "repeats",
+    "order",
+    "warm_up",
+    "seed",
+    "time_limit",
+    "measure",
+    "draw",
+    "retries",
+    "workload",
+    "axis",
+    "knobs",
+    "record",
+    "stop",
+    "hooks",
+];
+const WORKLOAD: &[&str] = &["name", "command", "label", "options"];
+const RECORD: &[&str] = &["events", "ring"];
+const STOP: &[&str] = &["width", "budget", "repeats_max"];
+const HOOKS: &[&str] = &["before", "after", "during", "metric"];
+
+/// All tables with their keys; the JSON schema is tested against it.
+pub(super) const KEYS: &[(&str, &[&str])] = &[
+    ("", ROOT),
+    ("workload", WORKLOAD),
+    ("axis", &["option", "knob", "speed", "workload", "values", "range"]),
+    ("record", RECORD),
+    ("stop", STOP),
+    ("hooks", HOOKS),
+];
+
+pub(super) fn experiment(
+    decoder: &mut Decoder<'_>,
+    mut keys: Keys<'_>,
+    stem: &str,
+    text: &str,
+) -> Option<Experiment> {
+    let name = keys.take("name").and_then(|e| name(decoder, &e)).unwrap_or_else(|| stem.to_owned());
+    let title = keys.take("title").and_then(|e| decoder.text(&e, "a text"));
+    let question = keys.take("question").and_then(|e| decoder.text(&e, "a text"));
+    let machine =
+        keys.take("machine").and_then(|e| decoder.text(&e, "a machine, such as \"host\""));
+    let repeats = whole(decoder, &mut keys, "repeats", 1, 100_000).unwrap_or(1);
+    let warm_up = whole(decoder, &mut keys, "warm_up", 0, 1_000).unwrap_or(0);
+    let retries = whole(decoder, &mut keys, "retries", 0, 100).unwrap_or(0);
+    let seed = keys.take("seed").and_then(|e| decoder.whole(&e, 0..1 << 63)).unwrap_or(1);
+    let order = keys.take("order").and_then(|e| {
+        let words = [
+            ("interleaved", Order::Interleaved),
+            ("shuffled", Order::Shuffled),
+            ("listed", Order::Listed),
+        ];
+        decoder.word(&e, &words)
+    });
+    let time_limit = keys.take("time_limit").and_then(|e| decoder.duration(&e));
+    let measure = keys
+        .take("measure")
+        .map(|e| decoder.texts(e, "an array of metric names"))
+        .unwrap_or_default();
+    let draw = keys.take("draw").map(|e| drawings(decoder, e)).unwrap_or_default();
+    let settings = keys.take("knobs").map(|e| knobs(decoder, e)).unwrap_or_default();
+    let record = keys.take("record").and_then(|e| record(decoder, e));
+    let stop = keys.take("stop").map(|e| stop(decoder, e, repeats)).unwrap_or_default();
+    let hooks = keys.take("hooks").map(|e| hooks(decoder, e)).unwrap_or_default();
+    let workloads = workloads(decoder, &mut keys)?;
+    let axes = axes(decoder, &mut keys, &workloads);
+    decoder.finish(keys, ROOT);
+    Some(Experiment {
+        title: title.unwrap_or_else(|| name.clone()),
+        name,
+        question: question.unwrap_or_default(),
+        machine: machine.unwrap_or_else(|| "host".into()),
+        workloads,
+        axes,
+        settings,
+        repeats,
+        order: order.unwrap_or_default(),
+        warm_up,
+        seed,
+        time_limit,
+        record,
+        measure,
+        stop,
+        hooks,
+        draw,
+        retries,
+        text: text.to_owned(),
+    })
+}
+
+fn whole(
+    decoder: &mut Decoder<'_>,
+    keys: &mut Keys<'_>,
+    key: &str,
+    min: u64,
+    max: u64,
+) -> Option<u32> {
+    let entry = keys.take(key)?;
+    decoder.whole(&entry, min..max + 1).and_then(|n| u32::try_from(n).ok())
+}
+
+fn name(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<String> {
+    let name = decoder.text(entry, "a name")?;
+    let fine = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    if name.is_empty() || name.starts_with('.') || !name.chars().all(fine) {
+        let what = format!("'{name}' can't name a folder: letters, digits, - and _ only");
+        decoder.mistake(&entry.place, &entry.key, what);
+        return None;
+    }
+    Some(name)
+}
+
+fn workloads(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>) -> Option<Vec<Workload>> {
+    let Some(entry) = keys.take("workload") else {
+        decoder.mistake(
+            &(0..0),
+            "workload",
+            "an experiment needs a [workload] with a name or a command",
+        );
+        return None;
+    };
+    let tables = match &entry.value {
+        toml::de::DeValue::Array(_) => decoder.items(entry, "tables [[workload]]"),
+        _ => vec![entry],
+    };
+    let mut labels = BTreeSet::new();
+    let mut workloads = Vec::new();
+    for table in tables {
+        let place = table.place.clone();
+        let Some(keys) = decoder.table(table) else { continue };
+        let Some(workload) = workload(decoder, keys) else { continue };
+        if !labels.insert(workload.label.clone()) {
+            let what =
+                format!("there is already a workload '{}'; give this one a label", workload.label);
+            decoder.mistake(&place, "workload.label", what);
+        }
+        workloads.push(workload);
+    }
+    (!workloads.is_empty()).then_some(workloads)
+}
+
+fn workload(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Workload> {
+    let place = keys.place.clone();
+    let name = keys.take("name").and_then(|e| decoder.text(&e, "a workload's name"));
+    let command = keys.take("command").map(|e| decoder.texts(e, "an array: program and arguments"));
+    let label = keys.take("label").and_then(|e| decoder.text(&e, "a label"));
+    let given = keys.take("options");
+    let has_options = given.is_some();
+    let options = given.map(|e| options(decoder, e)).unwrap_or_default();
+    decoder.finish(keys, WORKLOAD);
+    let spec = match (name, command) {
+        (Some(name), None) => WorkloadSpec::Builtin { name, options },
+        (None, Some(argv)) if !argv.is_empty() && !has_options => WorkloadSpec::Command { argv },
+        (None, Some(argv)) if !argv.is_empty() => {
+            decoder.mistake(
+                &place,
+                "workload.options",
+                "a command has its options in the array itself",
+            );
+            return None;
+        }
+        _ => {
+            decoder.mistake(
+                &place,
+                "workload",
+                "needs a name or a command (an array), and not both",
+            );
+            return None;
+        }
+    };
+    let label = label.unwrap_or_else(|| match &spec {
+        WorkloadSpec::Builtin { name, .. } => name.clone(),
+        WorkloadSpec::Command { argv } => argv[0].rsplit('/').next().unwrap_or_default().to_owned(),
+    });
+    Some(Workload { label, spec })
+}
+
+fn options(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> BTreeMap<String, String> {
+    let Some(mut keys) = decoder.table(entry) else { return BTreeMap::new() };
+    let rest = keys.rest();
+    rest.into_iter().filter_map(|(name, e)| decoder.scalar(&e).map(|value| (name, value))).collect()
+}
+
+fn axes(
+    decoder: &mut Decoder<'_>,
+    keys: &mut Keys<'_>,
+    workloads: &[Workload],
+) -> Vec<super::Axis> {
+    let Some(entry) = keys.take("axis") else { return Vec::new() };
+    let items = decoder.items(entry, "tables [[axis]]");
+    let mut axes: Vec<super::Axis> = Vec::new();
+    for item in items {
+        let place = item.place.clone();
+        let Some(keys) = decoder.table(item) else { continue };
+        let Some(axis) = axis(decoder, keys) else { continue };
+        if axes.iter().any(|a| a.varies == axis.varies && a.workload == axis.workload) {
+            decoder.mistake(&place, "axis", format!("'{}' is varied twice", axis.varies.name()));
+        }
+        let labels: Vec<&str> = workloads.iter().map(|w| w.label.as_str()).collect();
+        if !axis.workload.is_empty() && !labels.contains(&axis.workload.as_str()) {
+            let what = format!("no workload '{}'; there are {}", axis.workload, labels.join(", "));
+            decoder.mistake(&place, "axis.workload", what);
+        }
+        let command = |w: &Workload| matches!(w.spec, WorkloadSpec::Command { .. });
+        let named = |w: &Workload, name: &str| match &w.spec {
+            WorkloadSpec::Command { argv } => {
+                argv.iter().any(|a| a.contains(&format!("{{{name}}}")))
+            }
+            WorkloadSpec::Builtin { .. } => true,
+        };
+        if let Varies::Option(name) = &axis.varies
+            && let Some(w) = workloads.iter().find(|w| {
+                (axis.workload.is_empty() || axis.workload == w.label)
+                    && command(w)
+                    && !named(w, name)
+            })
+        {
+            let what = format!("the command '{}' has no {{{name}}} to put the value in", w.label);
+            decoder.mistake(&place, "axis.option", what);
+        }
+        axes.push(axis);
+    }
+    axes
+}
+
+fn knobs(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Setting> {
+    let Some(mut keys) = decoder.table(entry) else { return Vec::new() };
+    let rest = keys.rest();
+    rest.into_iter()
+        .filter_map(|(knob, e)| decoder.scalar(&e).map(|value| Setting { knob, value }))
+        .collect()
+}
+
+/// `record = true`, or a table.
+fn record(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<RecordSpec> {
+    if let Some(flag) = entry.value.as_bool() {
+        return flag.then(RecordSpec::default);
+    }
+    let mut keys = decoder.table(entry)?;
+    let events = keys.take("events").map(|e| decoder.texts(e, "an array of tracepoints"));
+    let ring = keys.take("ring").and_then(|e| {
+        let text = decoder.text(&e, "a size as text, such as \"8MiB\"")?;
+        match text.parse::<schedlab_model::Bytes>() {
+            Ok(bytes) => Some(bytes.0),
+            Err(error) => {
+                decoder.mistake(&e.place, &e.key, error.to_string());
+                None
+            }
+        }
+    });
+    decoder.finish(keys, RECORD);
+    Some(RecordSpec { events: events.unwrap_or_default(), ring_bytes: ring.unwrap_or(0) })
+}
+
+fn stop(decoder: &mut Decoder<'_>, entry: Entry<'_>, repeats: u32) -> StopRule {
+    let Some(mut keys) = decoder.table(entry) else { return StopRule::default() };
+    let place = keys.place.clone();
+    let width = keys.take("width").and_then(|e| {
+        let expected = "a fraction between 0 and 1, such as 0.02 for 2 %";
+        let width = decoder.number(&e, expected)?;
+        if width <= 0.0 || width >= 1.0 {
+            decoder.mistake(&e.place, &e.key, format!("expected {expected}, found {width}"));
+            return None;
+        }
+        Some(width)
+    });
+    let budget = keys.take("budget").and_then(|e| decoder.duration(&e));
+    let repeats_max = whole(decoder, &mut keys, "repeats_max", u64::from(repeats), 100_000);
+    decoder.finish(keys, STOP);
+    if repeats_max.is_some() && width.is_none() {
+        decoder.mistake(&place, "stop.repeats_max", "only means something beside a width");
+    }
+    StopRule { width, budget, repeats_max }
+}
+
+fn hooks(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Hooks {
+    let Some(mut keys) = decoder.table(entry) else { return Hooks::default() };
+    let mut take = |name: &str| {
+        let entry = keys.take(name)?;
+        Some(decoder.texts(entry, "an array: program and arguments"))
+    };
+    let hooks = Hooks {
+        before: take("before").unwrap_or_default(),
+        after: take("after").unwrap_or_default(),
+        during: take("during").unwrap_or_default(),
+        metric: take("metric").unwrap_or_default(),
+    };
+    decoder.finish(keys, HOOKS);
+    hooks
+}
+
+fn drawings(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Drawing> {
+    let words = [
+        ("map", Drawing::Map),
+        ("curves", Drawing::Curves),
+        ("switches", Drawing::Switches),
+        ("cores", Drawing::Cores),
+        ("waiting", Drawing::Waiting),
+    ];
+    let items = decoder.items(entry, "an array of pictures");
+    items.iter().filter_map(|item| decoder.word(item, &words)).collect()
+}

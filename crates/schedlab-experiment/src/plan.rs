@@ -1,0 +1,248 @@
+//! From an experiment to the runs that answer it, in their order.
+
+use crate::{Axis, Experiment, Order, RunId, Varies, Workload};
+use schedlab_model::{Setting, Warning};
+use schedlab_stats::Random;
+use schedlab_workload::{Offers, RunSpec, WorkloadSpec};
+use std::collections::BTreeMap;
+
+/// A choice on every axis, by the axis's name; the values as the file writes them.
+pub type Point = BTreeMap<String, String>;
+
+/// One run to do.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// Its name.
+    pub id: RunId,
+    /// The label of its workload.
+    pub workload: String,
+    /// Where in the experiment it lies.
+    pub point: Point,
+    /// The block of runs that were done close to each other: the repeat.
+    pub block: u32,
+    /// What the machine is asked.
+    pub spec: RunSpec,
+}
+
+/// The runs of an experiment in the order in which they are done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The machine that they are for.
+    pub machine: String,
+    /// The runs. Names are unlike each other.
+    pub runs: Vec<Planned>,
+}
+
+impl Plan {
+    /// All runs of an experiment.
+    #[must_use]
+    pub fn new(experiment: &Experiment) -> Self {
+        Self::rounds(experiment, 0, experiment.repeats)
+    }
+
+    /// The runs of some rounds (blocks), as many as a stop rule asks for; the order within a round
+    /// does not depend on how many rounds there are.
+    #[must_use]
+    pub fn rounds(experiment: &Experiment, first: u32, end: u32) -> Self {
+        let cells = cells(experiment);
+        let mut runs: Vec<Planned> = Vec::with_capacity(cells.len() * (end - first) as usize);
+        match experiment.order {
+            Order::Listed => {
+                for cell in &cells {
+                    runs.extend((first..end).map(|block| planned(experiment, cell, block)));
+                }
+            }
+            Order::Interleaved => {
+                for block in first..end {
+                    let mut round: Vec<Planned> =
+                        cells.iter().map(|cell| planned(experiment, cell, block)).collect();
+                    generator(experiment.seed, block).shuffle(&mut round);
+                    runs.extend(round);
+                }
+            }
+            Order::Shuffled => {
+                for block in first..end {
+                    runs.extend(cells.iter().map(|cell| planned(experiment, cell, block)));
+                }
+                generator(experiment.seed, u32::MAX - first).shuffle(&mut runs);
+            }
+        }
+        Self { machine: experiment.machine.clone(), runs }
+    }
+
+    /// What the plan asks for that the machine does not offer, asked before anything runs.
+    ///
+    /// Recording that is not offered is a warning, since the figures come all the same; a knob that
+    /// is not there or locked is an error, since the experiment would measure something else.
+    ///
+    /// # Errors
+    /// With all that is missing, in sentences.
+    pub fn check(&self, offers: &Offers) -> Result<Vec<Warning>, Vec<String>> {
+        let mut wrong = Vec::new();
+        let mut warnings = Vec::new();
+        let wanted: std::collections::BTreeSet<&str> = self
+            .runs
+            .iter()
+            .flat_map(|r| r.spec.settings.iter().map(|s| s.knob.as_str()))
+            .collect();
+        let names: Vec<&str> = offers.knobs.iter().map(|k| k.name.as_str()).collect();
+        for name in wanted {
+            match offers.knobs.iter().find(|k| k.name == name) {
+                Some(knob) if knob.writable => {}
+                Some(knob) => {
+                    wrong.push(format!("knob {name} can't be set here: {}", knob.why_not));
+                }
+                None => {
+                    let near = crate::file::nearest(name, &names)
+                        .map_or(String::new(), |n| format!("; did you mean {n}?"));
+                    wrong.push(format!("{} has no knob {name}{near}", offers.machine));
+                }
+            }
+        }
+        if self.runs.iter().any(|r| r.spec.record.is_some())
+            && let schedlab_model::Fact::Unknown(why) = &offers.recording
+        {
+            let what = "no scheduler events are recorded here";
+            warnings.push(Warning::new(
+                "no-recording",
+                format!("{what}: {why}"),
+                "see `schedlab doctor`",
+            ));
+        }
+        if wrong.is_empty() { Ok(warnings) } else { Err(wrong) }
+    }
+}
+
+/// A seed for each round: rounds are shuffled unlike each other, and alike in every execution.
+fn generator(seed: u64, block: u32) -> Random {
+    Random::new(seed ^ (u64::from(block) << 32))
+}
+
+struct Cell<'e> {
+    workload: &'e Workload,
+    choices: Vec<(&'e Axis, &'e str)>,
+}
+
+/// Every workload at every point; an axis that concerns one workload does not multiply the others.
+fn cells(experiment: &Experiment) -> Vec<Cell<'_>> {
+    let mut cells = Vec::new();
+    for workload in &experiment.workloads {
+        let mut partial: Vec<Vec<(&Axis, &str)>> = vec![Vec::new()];
+        let concerned = |axis: &&Axis| axis.workload.is_empty() || axis.workload == workload.label;
+        for axis in experiment.axes.iter().filter(concerned) {
+            partial = partial
+                .into_iter()
+                .flat_map(|chosen| {
+                    axis.values.iter().map(move |value| {
+                        let mut more = chosen.clone();
+                        more.push((axis, value.as_str()));
+                        more
+                    })
+                })
+                .collect();
+        }
+        cells.extend(partial.into_iter().map(|choices| Cell { workload, choices }));
+    }
+    cells
+}
+
+fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
+    let mut workload = cell.workload.spec.clone();
+    let mut settings = experiment.settings.clone();
+    let mut point = Point::new();
+    for (axis, value) in &cell.choices {
+        point.insert(axis.varies.name().to_owned(), (*value).to_owned());
+        match &axis.varies {
+            Varies::Option(name) => set_option(&mut workload, name, value),
+            Varies::Knob(name) => set_knob(&mut settings, name, value),
+            Varies::Speed(cpus) => set_knob(&mut settings, &format!("speed:{cpus}"), value),
+        }
+    }
+    let spec = RunSpec {
+        workload,
+        settings,
+        record: experiment.record.clone(),
+        seed: experiment.seed.wrapping_add(u64::from(block)),
+        repeat: block,
+        time_limit: experiment.time_limit,
+    };
+    let id = RunId::new(&experiment.machine, &spec);
+    Planned { id, workload: cell.workload.label.clone(), point, block, spec }
+}
+
+fn set_option(workload: &mut WorkloadSpec, name: &str, value: &str) {
+    match workload {
+        WorkloadSpec::Builtin { options, .. } => {
+            options.insert(name.to_owned(), value.to_owned());
+        }
+        WorkloadSpec::Command { argv } => {
+            let place = format!("{{{name}}}");
+            for argument in argv {
+                *argument = argument.replace(&place, value);
+            }
+        }
+    }
+}
+
+fn set_knob(settings: &mut Vec<Setting>, knob: &str, value: &str) {
+    settings.retain(|s| s.knob != knob);
+    settings.push(Setting { knob: knob.to_owned(), value: value.to_owned() });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    fn experiment(order: &str) -> Experiment {
+        let text = format!(
+            "order = \"{order}\"\nrepeats = 3\n[[workload]]\nname = \"hackbench\"\n[[workload]]\nname = \"schbench\"\n\
+             [[axis]]\nknob = \"slice\"\nvalues = [\"1ms\", \"3ms\"]\n\
+             [[axis]]\noption = \"groups\"\nworkload = \"hackbench\"\nvalues = [1, 2, 4]\n"
+        );
+        Experiment::parse(&text, Path::new("x.toml")).unwrap()
+    }
+
+    #[test]
+    fn points_are_all_combinations_and_an_axis_of_one_workload_does_not_multiply_the_other() {
+        let plan = Plan::new(&experiment("interleaved"));
+        assert_eq!(plan.runs.len(), 3 * (2 * 3 + 2));
+        let ids: std::collections::BTreeSet<_> = plan.runs.iter().map(|r| &r.id).collect();
+        assert_eq!(ids.len(), plan.runs.len(), "names are unlike each other");
+    }
+
+    #[test]
+    fn interleaved_rounds_hold_every_point_once_in_orders_of_their_own() {
+        let plan = Plan::new(&experiment("interleaved"));
+        let rounds: Vec<&[Planned]> = plan.runs.chunks(8).collect();
+        let order = |round: &[Planned]| -> Vec<String> {
+            round.iter().map(|r| format!("{}{:?}", r.workload, r.point)).collect()
+        };
+        for (block, round) in rounds.iter().enumerate() {
+            assert!(round.iter().all(|r| r.block as usize == block));
+            let mut all = order(round);
+            all.sort();
+            all.dedup();
+            assert_eq!(all.len(), 8);
+        }
+        assert_ne!(order(rounds[0]), order(rounds[1]), "rounds are shuffled unlike each other");
+        assert_eq!(plan, Plan::new(&experiment("interleaved")), "and alike in every execution");
+    }
+
+    #[test]
+    fn more_rounds_do_not_change_those_before() {
+        let few = Plan::new(&experiment("interleaved"));
+        let more = Plan::rounds(&experiment("interleaved"), 0, 5);
+        assert_eq!(few.runs, more.runs[..few.runs.len()]);
+    }
+
+    #[test]
+    fn a_commands_value_goes_into_its_arguments() {
+        let text = "[workload]\ncommand = [\"make\", \"-j{jobs}\"]\n[[axis]]\noption = \"jobs\"\nvalues = [1, 8]\n";
+        let plan = Plan::new(&Experiment::parse(text, Path::new("x.toml")).unwrap());
+        let argvs: Vec<_> = plan.runs.iter().map(|r| &r.spec.workload).collect();
+        assert!(
+            argvs.contains(&&WorkloadSpec::Command { argv: vec!["make".into(), "-j8".into()] })
+        );
+    }
+}

@@ -1,0 +1,84 @@
+//! The machine of a report.
+
+use super::{Section, Table, readable};
+use schedlab_model::{Fact, MachineFacts, Unit};
+use std::fmt::Display;
+
+/// What a reader must know about the machine before believing a figure.
+pub(super) fn section(facts: &MachineFacts) -> Section {
+    let mut section = Section::new("The machine");
+    let mut table = Table::new(["", ""]);
+    for (name, value) in rows(facts) {
+        table.row([name.to_owned(), value]);
+    }
+    section.table(table).warnings(&facts.warnings);
+    if let Fact::Known(config) = &facts.kernel.config {
+        let lines: Vec<String> = config.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        section.folded("Kernel configuration that matters", lines.join("\n"));
+    }
+    if !facts.knobs.is_empty() {
+        let mut knobs = Table::new(["knob", "value", "unit", "where"]);
+        for knob in &facts.knobs {
+            let value = knob.value.clone().unwrap_or_else(|| unknown(&knob.why_not));
+            knobs.row([knob.name.clone(), value, knob.unit.clone(), knob.r#where.clone()]);
+        }
+        section.folded_table("Scheduler knobs", knobs);
+    }
+    section
+}
+
+fn rows(facts: &MachineFacts) -> Vec<(&'static str, String)> {
+    let (kernel, load) = (&facts.kernel, &facts.load);
+    let [one, five, fifteen] = load.average;
+    let cpus =
+        format!("{} online ({}), allowed {}", facts.online.len(), facts.online, facts.allowed);
+    let bytes = |bytes: &u64| readable(*bytes as f64, Unit::Bytes);
+    let limit = |limit: &Option<String>| limit.clone().unwrap_or_else(|| "none".into());
+    let cgroup =
+        format!("{}, CPU limit {}", told(&facts.cgroup.path), said(&facts.cgroup.cpu_limit, limit));
+    vec![
+        ("measured at", facts.taken_at.clone()),
+        ("host", facts.host.clone()),
+        ("processor", told(&facts.model)),
+        ("CPUs", cpus),
+        ("memory", said(&facts.memory_bytes, bytes)),
+        ("hypervisor", said(&facts.hypervisor, |name| or_none(name))),
+        ("kernel", format!("{} {}", kernel.release, kernel.architecture)),
+        ("build", kernel.version.clone()),
+        ("preemption", told(&kernel.preemption)),
+        ("sched_ext", said(&kernel.sched_ext, |name| or_none(name))),
+        ("SMT", said(&facts.smt, on_off)),
+        ("governor", said(&facts.frequency.governors, |all| or_none(&all.join(", ")))),
+        ("turbo", said(&facts.frequency.turbo, on_off)),
+        ("clock source", told(&facts.clocksource)),
+        ("control group", cgroup),
+        ("load before", format!("{one:.2} {five:.2} {fifteen:.2}, {} runnable", load.runnable)),
+        ("schedlab", facts.schedlab.clone()),
+    ]
+}
+
+fn or_none(text: &str) -> String {
+    if text.is_empty() { "none".into() } else { text.to_owned() }
+}
+
+fn on_off(on: &bool) -> String {
+    if *on { "on".into() } else { "off".into() }
+}
+
+fn said<T>(fact: &Fact<T>, say: impl Fn(&T) -> String) -> String {
+    match fact {
+        Fact::Known(value) => say(value),
+        Fact::Unknown(why) => unknown(why),
+    }
+}
+
+fn told<T: Display>(fact: &Fact<T>) -> String {
+    match fact {
+        Fact::Known(value) => value.to_string(),
+        Fact::Unknown(why) => unknown(why),
+    }
+}
+
+fn unknown(why: &str) -> String {
+    format!("unknown ({why})")
+}

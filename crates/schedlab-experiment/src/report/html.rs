@@ -1,0 +1,61 @@
+//! HTML text in which nothing that came from outside can become markup.
+
+use std::fmt::Write as _;
+
+/// HTML being written. Text goes in escaped; only this crate writes tags.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Html(String);
+
+impl Html {
+    /// Appends text, escaped for content and for quoted attributes alike.
+    pub fn text(&mut self, text: &str) -> &mut Self {
+        for c in text.chars() {
+            match c {
+                '&' => self.0.push_str("&amp;"),
+                '<' => self.0.push_str("&lt;"),
+                '>' => self.0.push_str("&gt;"),
+                '"' => self.0.push_str("&quot;"),
+                '\'' => self.0.push_str("&#39;"),
+                // Control characters are not allowed in HTML: names of tasks may hold any byte.
+                c if c.is_control() && c != '\n' && c != '\t' => self.0.push('\u{fffd}'),
+                c => self.0.push(c),
+            }
+        }
+        self
+    }
+
+    /// An element with text inside.
+    pub fn element(&mut self, tag: &'static str, text: &str) -> &mut Self {
+        let _ = write!(self.0, "<{tag}>");
+        self.text(text);
+        let _ = writeln!(self.0, "</{tag}>");
+        self
+    }
+
+    /// Markup as it stands: our own tags, and pictures that our own writer made.
+    pub(super) fn markup(&mut self, markup: &str) -> &mut Self {
+        self.0.push_str(markup);
+        self
+    }
+
+    /// What was written.
+    #[must_use]
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_text_becomes_markup() {
+        let mut html = Html::default();
+        html.element("td", "<script>alert(\"1\")</script> & 'x'\u{1b}[31m");
+        assert_eq!(
+            html.into_string(),
+            "<td>&lt;script&gt;alert(&quot;1&quot;)&lt;/script&gt; &amp; &#39;x&#39;\u{fffd}[31m</td>\n"
+        );
+    }
+}

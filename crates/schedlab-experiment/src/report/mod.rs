@@ -1,0 +1,224 @@
+//! Reports: one HTML file without outside references, that opens from a mail, prints, and is read in
+//! light and dark.
+//!
+//! [`Report`] is a document of sections, paragraphs, tables, pictures and doubts; [`of_runs`] writes
+//! the usual one from stored runs. Everything is a function of its input: the same runs give the same
+//! bytes. A report never holds the only copy of a number.
+//!
+//! ```
+//! use schedlab_experiment::report::{Report, Table};
+//! let mut report = Report::new("Two runs");
+//! let mut table = Table::new(["run", "time"]);
+//! table.row(["a".into(), "1.2 s".into()]);
+//! report.section("Times").paragraph("Less is better.").table(table);
+//! assert!(report.html().contains("1.2 s"));
+//! ```
+
+mod facts;
+mod html;
+mod number;
+mod runs;
+mod table;
+
+pub use html::Html;
+pub use number::{readable, significant};
+pub use runs::of_runs;
+pub use table::Table;
+
+use schedlab_model::{MachineFacts, Warning};
+
+const STYLE: &str = include_str!("style.css");
+
+/// A document.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    title: String,
+    lead: String,
+    sections: Vec<Section>,
+}
+
+/// A part of a document, with a heading.
+#[derive(Clone, Debug, Default)]
+pub struct Section {
+    title: String,
+    parts: Vec<Part>,
+}
+
+#[derive(Clone, Debug)]
+enum Part {
+    Paragraph(String),
+    Table(Table),
+    Picture { svg: String, caption: String },
+    Warnings(Vec<Warning>),
+    Folded { summary: String, text: String },
+    FoldedTable { summary: String, table: Table },
+}
+
+impl Report {
+    /// An empty document.
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), ..Self::default() }
+    }
+
+    /// The sentence under the title.
+    pub fn lead(&mut self, lead: impl Into<String>) -> &mut Self {
+        self.lead = lead.into();
+        self
+    }
+
+    /// Begins a section; what it returns takes the content.
+    pub fn section(&mut self, title: impl Into<String>) -> &mut Section {
+        self.sections.push(Section { title: title.into(), parts: Vec::new() });
+        self.sections.last_mut().expect("it was just put there")
+    }
+
+    /// Appends a section that was made elsewhere.
+    pub fn add(&mut self, section: Section) -> &mut Self {
+        self.sections.push(section);
+        self
+    }
+
+    /// The section with the machine on which all this was measured.
+    pub fn machine(&mut self, facts: &MachineFacts) -> &mut Self {
+        self.sections.push(facts::section(facts));
+        self
+    }
+
+    /// The document as one HTML file.
+    #[must_use]
+    pub fn html(&self) -> String {
+        let mut html = Html::default();
+        html.markup("<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n");
+        html.markup("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n");
+        html.markup("<meta name=\"color-scheme\" content=\"light dark\">\n");
+        // Nothing may be loaded from anywhere, whatever a name of a task looks like.
+        html.markup("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ");
+        html.markup("style-src 'unsafe-inline'; img-src data:; font-src data:\">\n");
+        html.element("title", &self.title);
+        html.markup("<style>\n").markup(STYLE).markup("</style>\n</head>\n<body>\n<header>\n");
+        html.element("h1", &self.title);
+        if !self.lead.is_empty() {
+            html.element("p", &self.lead);
+        }
+        html.markup("</header>\n<main>\n");
+        for section in &self.sections {
+            section.write(&mut html);
+        }
+        html.markup("</main>\n</body>\n</html>\n");
+        html.into_string()
+    }
+}
+
+impl Section {
+    /// A section of its own, for [`Report::add`].
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Self {
+        Self { title: title.into(), parts: Vec::new() }
+    }
+
+    /// Whether nothing is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.parts.is_empty()
+    }
+
+    /// A paragraph of plain text.
+    pub fn paragraph(&mut self, text: impl Into<String>) -> &mut Self {
+        self.parts.push(Part::Paragraph(text.into()));
+        self
+    }
+
+    /// A table.
+    pub fn table(&mut self, table: Table) -> &mut Self {
+        self.parts.push(Part::Table(table));
+        self
+    }
+
+    /// A picture as SVG of our own writer, with what it shows.
+    pub fn picture(&mut self, svg: impl Into<String>, caption: impl Into<String>) -> &mut Self {
+        self.parts.push(Part::Picture { svg: svg.into(), caption: caption.into() });
+        self
+    }
+
+    /// Doubts about the figures before it. None: nothing is shown.
+    pub fn warnings(&mut self, warnings: &[Warning]) -> &mut Self {
+        if !warnings.is_empty() {
+            self.parts.push(Part::Warnings(warnings.to_vec()));
+        }
+        self
+    }
+
+    /// Text behind a click: a file, raw numbers.
+    pub fn folded(&mut self, summary: impl Into<String>, text: impl Into<String>) -> &mut Self {
+        self.parts.push(Part::Folded { summary: summary.into(), text: text.into() });
+        self
+    }
+
+    /// A table behind a click.
+    pub fn folded_table(&mut self, summary: impl Into<String>, table: Table) -> &mut Self {
+        self.parts.push(Part::FoldedTable { summary: summary.into(), table });
+        self
+    }
+
+    fn write(&self, html: &mut Html) {
+        html.markup("<section>\n").element("h2", &self.title);
+        for part in &self.parts {
+            part.write(html);
+        }
+        html.markup("</section>\n");
+    }
+}
+
+impl Part {
+    fn write(&self, html: &mut Html) {
+        match self {
+            Self::Paragraph(text) => {
+                html.element("p", text);
+            }
+            Self::Table(table) => table.write(html),
+            Self::Picture { svg, caption } => {
+                html.markup("<figure>\n").markup(without_prolog(svg)).markup("\n");
+                html.element("figcaption", caption).markup("</figure>\n");
+            }
+            Self::Warnings(warnings) => {
+                html.markup("<ul class=\"warnings\">\n");
+                for warning in warnings {
+                    html.element("li", &warning.to_string());
+                }
+                html.markup("</ul>\n");
+            }
+            Self::Folded { summary, text } => {
+                html.markup("<details>").element("summary", summary);
+                html.element("pre", text).markup("</details>\n");
+            }
+            Self::FoldedTable { summary, table } => {
+                html.markup("<details>").element("summary", summary);
+                table.write(html);
+                html.markup("</details>\n");
+            }
+        }
+    }
+}
+
+/// A picture inside HTML begins with its element: an XML declaration is an error there.
+fn without_prolog(svg: &str) -> &str {
+    svg.find("<svg").and_then(|at| svg.get(at..)).unwrap_or("")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_refers_to_nothing_outside() {
+        let mut report = Report::new("<b>title</b>");
+        report
+            .section("s")
+            .picture("<?xml version=\"1.0\"?><svg xmlns=\"http://www.w3.org/2000/svg\"/>", "c");
+        let html = report.html();
+        assert!(!html.contains("src=") && !html.contains("href=") && !html.contains("@import"));
+        assert!(!html.contains("<?xml") && !html.contains("<b>"));
+        assert!(html.contains("<figure>\n<svg "));
+    }
+}

@@ -1,0 +1,103 @@
+//! Tables: plain text cells, numbers to the right.
+
+use super::Html;
+
+/// A table. The first column names the row; columns that hold numbers are set to the right.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Table {
+    head: Vec<String>,
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// A table with its column heads.
+    #[must_use]
+    pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Self {
+        Self { head: head.into_iter().map(Into::into).collect(), rows: Vec::new() }
+    }
+
+    /// Appends a row; missing cells stay empty.
+    pub fn row(&mut self, cells: impl IntoIterator<Item = String>) -> &mut Self {
+        let mut cells: Vec<String> = cells.into_iter().collect();
+        cells.resize(self.head.len(), String::new());
+        self.rows.push(cells);
+        self
+    }
+
+    /// Whether it has no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The table as text for a terminal, columns aligned.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let width = |column: usize| {
+            let cells = self.rows.iter().map(|row| &row[column]).chain([&self.head[column]]);
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..self.head.len()).map(width).collect();
+        let mut out = String::new();
+        for row in std::iter::once(&self.head).chain(&self.rows) {
+            let mut line = String::new();
+            for (column, cell) in row.iter().enumerate() {
+                let pad = " ".repeat(widths[column].saturating_sub(cell.chars().count()));
+                let (left, right) = if self.is_number(column) { (&*pad, "") } else { ("", &*pad) };
+                line.push_str(if column > 0 { "  " } else { "" });
+                line.push_str(left);
+                line.push_str(cell);
+                line.push_str(right);
+            }
+            out.push_str(line.trim_end());
+            out.push('\n');
+        }
+        out
+    }
+
+    fn is_number(&self, column: usize) -> bool {
+        let numeric = |cell: &str| {
+            cell.is_empty()
+                || cell.starts_with(|c: char| {
+                    c.is_ascii_digit() || matches!(c, '-' | '+' | '±' | '[' | '≥' | '<')
+                })
+        };
+        column > 0 && self.rows.iter().all(|row| numeric(&row[column]))
+    }
+
+    pub(super) fn write(&self, html: &mut Html) {
+        let numbers: Vec<bool> =
+            (0..self.head.len()).map(|column| self.is_number(column)).collect();
+        let open = |tag: &str, column: usize| match numbers[column] {
+            true => format!("<{tag} class=\"number\">"),
+            false => format!("<{tag}>"),
+        };
+        // A wide table scrolls by itself; the page does not.
+        html.markup("<div class=\"wide\"><table>\n<thead><tr>");
+        for (column, cell) in self.head.iter().enumerate() {
+            html.markup(&open("th", column)).text(cell).markup("</th>");
+        }
+        html.markup("</tr></thead>\n<tbody>\n");
+        for row in &self.rows {
+            html.markup("<tr>");
+            for (column, cell) in row.iter().enumerate() {
+                html.markup(&open("td", column)).text(cell).markup("</td>");
+            }
+            html.markup("</tr>\n");
+        }
+        html.markup("</tbody></table></div>\n");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_stand_to_the_right() {
+        let mut table = Table::new(["what", "time", "note"]);
+        table.row(["a".into(), "1.2 s".into(), "fine".into()]);
+        table.row(["longer".into(), "12.3 s".into()]);
+        assert_eq!(table.text(), "what      time  note\na        1.2 s  fine\nlonger  12.3 s\n");
+    }
+}

@@ -1,0 +1,188 @@
+//! The one run loop: everything that repeats or sweeps goes through here.
+//!
+//! Runs are done one after another in the plan's order. A run whose directory is there already is
+//! skipped, which is all that resuming needs. Progress is told between runs, never during one: the
+//! callback may draw, and drawing is load.
+
+use crate::store::{Manifest, RunWriter, StoreError, StoredRun, write_synced};
+use crate::{Plan, Planned};
+use schedlab_model::{MachineFacts, Warning};
+use schedlab_workload::{Machine, MachineError};
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// What the loop tells between runs.
+#[derive(Debug)]
+pub enum Progress<'p> {
+    /// A run begins; nothing may be drawn until it ends.
+    Begins {
+        /// Which one, from 0, of all runs of the plan.
+        index: usize,
+        /// Of how many.
+        total: usize,
+        /// What it is.
+        run: &'p Planned,
+        /// How long the rest will take, judged by the runs that this call has done.
+        left: Option<Duration>,
+    },
+    /// A run ended and is stored.
+    Ended {
+        /// What it is.
+        run: &'p Planned,
+        /// What it measured.
+        stored: &'p StoredRun,
+    },
+    /// A run was there already.
+    Skipped {
+        /// What it is.
+        run: &'p Planned,
+    },
+    /// A run could not be done; the loop goes on with the next.
+    Failed {
+        /// What it is.
+        run: &'p Planned,
+        /// Why.
+        error: &'p MachineError,
+    },
+}
+
+/// How the loop ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Runs done and stored.
+    pub done: usize,
+    /// Runs that were there already.
+    pub skipped: usize,
+    /// Runs that failed, each with why.
+    pub failed: Vec<String>,
+    /// Whether the user stopped it.
+    pub stopped: bool,
+}
+
+/// Why the loop gave up. What was stored until then stays.
+#[derive(Debug, thiserror::Error)]
+pub enum LoopError {
+    /// Results can't be stored.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The machine can't do any run of this plan.
+    #[error("{0}")]
+    Machine(#[from] MachineError),
+}
+
+/// Does the runs of a plan on a machine and stores each under `results/runs/ID`.
+///
+/// `stop` is looked at between runs and, by the machine, during them; a run that is under way then is
+/// stored as interrupted only where it is the first of its name, and is done again at the next call.
+/// Runs that fail are told and left out: the same call again tries them again.
+///
+/// # Errors
+/// When results can't be stored, or the first run of all fails before anything was measured: then the
+/// rest would fail alike.
+pub fn run_plan(
+    machine: &mut dyn Machine,
+    plan: &Plan,
+    results: &Path,
+    stop: &AtomicBool,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<Tally, LoopError> {
+    remove_cut_off(results)?;
+    let mut tally = Tally::default();
+    let mut spent = Duration::ZERO;
+    for (index, run) in plan.runs.iter().enumerate() {
+        if stop.load(Ordering::Relaxed) {
+            tally.stopped = true;
+            break;
+        }
+        if is_done(results, run)? {
+            tally.skipped += 1;
+            progress(&Progress::Skipped { run });
+            continue;
+        }
+        let left = (tally.done > 0).then(|| {
+            let rest = u32::try_from(plan.runs.len() - index).unwrap_or(u32::MAX);
+            spent / u32::try_from(tally.done).unwrap_or(u32::MAX) * rest
+        });
+        progress(&Progress::Begins { index, total: plan.runs.len(), run, left });
+        let began = Instant::now();
+        match one(machine, run, results, stop) {
+            Ok(stored) => {
+                spent += began.elapsed();
+                tally.done += 1;
+                tally.stopped |= stored.manifest.interrupted && stop.load(Ordering::Relaxed);
+                progress(&Progress::Ended { run, stored: &stored });
+            }
+            Err(LoopError::Machine(error)) if index > 0 => {
+                progress(&Progress::Failed { run, error: &error });
+                tally.failed.push(format!("{} {}: {error}", run.workload, run.id));
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(tally)
+}
+
+/// Performs one run and stores it.
+fn one(
+    machine: &mut dyn Machine,
+    run: &Planned,
+    results: &Path,
+    stop: &AtomicBool,
+) -> Result<StoredRun, LoopError> {
+    let facts: MachineFacts = machine.facts();
+    let mut manifest = Manifest::new(&machine.offers().machine, run, facts);
+    let mut writer = RunWriter::create(results, &run.id, stop)?;
+    let began = Instant::now();
+    let outcome = machine.run(&run.spec, &mut writer)?;
+    let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    if outcome.exit_code != 0 && !outcome.interrupted {
+        let what = format!("the load ended with exit code {}", outcome.exit_code);
+        let warning = Warning::new("load-failed", what, "see stderr in the run's folder");
+        schedlab_workload::Output::warning(&mut writer, warning);
+    }
+    manifest.ended(&outcome, took, machine.facts().load);
+    let folder = writer.finish(&manifest)?;
+    Ok(StoredRun::read(&folder)?)
+}
+
+/// A run counts as done when its directory is there and it was not interrupted.
+fn is_done(results: &Path, run: &Planned) -> Result<bool, StoreError> {
+    let folder = results.join("runs").join(run.id.as_str());
+    Ok(folder.is_dir() && !StoredRun::read(&folder)?.manifest.interrupted)
+}
+
+/// Removes what runs left behind that were cut off by a crash.
+fn remove_cut_off(results: &Path) -> Result<(), StoreError> {
+    let runs = results.join("runs");
+    fs::create_dir_all(&runs).map_err(|e| StoreError::io(&runs, e))?;
+    for entry in fs::read_dir(&runs).map_err(|e| StoreError::io(&runs, e))? {
+        let path = entry.map_err(|e| StoreError::io(&runs, e))?.path();
+        let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+        if name.starts_with(".tmp-") && !is_written_by_another(&name) {
+            fs::remove_dir_all(&path).map_err(|e| StoreError::io(&path, e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Whether the process whose number ends the name is alive, and so still writing.
+fn is_written_by_another(name: &str) -> bool {
+    let Some(pid) = name.rsplit('-').next().and_then(|p| p.parse::<u32>().ok()) else {
+        return false;
+    };
+    pid != std::process::id() && Path::new("/proc").join(pid.to_string()).exists()
+}
+
+/// Keeps the experiment file beside its results.
+///
+/// # Errors
+/// When it can't be written.
+pub fn keep_experiment(results: &Path, text: &str) -> Result<(), StoreError> {
+    fs::create_dir_all(results).map_err(|e| StoreError::io(results, e))?;
+    write_synced(&results.join("experiment.toml"), text.as_bytes())
+}
+
+#[cfg(test)]
+mod tests;

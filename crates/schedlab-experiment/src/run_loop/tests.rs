@@ -1,0 +1,111 @@
+use super::*;
+use crate::fake::Fake;
+use crate::{Experiment, runs_of};
+
+const SIX: &str = "repeats = 3\n[workload]\nname = \"hackbench\"\n[[axis]]\nknob = \"slice\"\nvalues = [\"1ms\", \"2ms\"]\n";
+
+fn plan(text: &str) -> Plan {
+    Plan::new(&Experiment::parse(text, Path::new("x.toml")).unwrap())
+}
+
+fn go(
+    fake: &mut Fake<'_>,
+    plan: &Plan,
+    results: &Path,
+    stop: &AtomicBool,
+) -> Result<Tally, LoopError> {
+    run_plan(fake, plan, results, stop, &mut |_| ())
+}
+
+#[test]
+fn every_run_is_done_once_in_the_plans_order_and_stored() {
+    let results = tempfile::tempdir().unwrap();
+    let (mut fake, plan) = (Fake::new(), plan(SIX));
+    let mut told = Vec::new();
+    let tally = run_plan(&mut fake, &plan, results.path(), &AtomicBool::new(false), &mut |p| {
+        told.push(format!("{p:?}").split([' ', '{']).next().unwrap().to_owned());
+    })
+    .unwrap();
+    assert_eq!(tally, Tally { done: 6, ..Tally::default() });
+    assert_eq!(fake.ran, plan.runs.iter().map(|r| r.spec.clone()).collect::<Vec<_>>());
+    assert_eq!(told, ["Begins", "Ended"].repeat(6));
+    let stored = runs_of(results.path()).unwrap();
+    assert_eq!(stored.runs.len(), 6);
+    let first = stored.runs.iter().find(|r| r.manifest.id == plan.runs[0].id).unwrap();
+    assert_eq!(first.manifest.spec, plan.runs[0].spec);
+    assert_eq!(first.value("time_s"), Some(1.0));
+    assert_eq!(first.stream(schedlab_workload::Stream::Trace), None);
+    assert!(first.stream(schedlab_workload::Stream::Stdout).is_some());
+}
+
+#[test]
+fn finished_runs_are_skipped() {
+    let results = tempfile::tempdir().unwrap();
+    let plan = plan(SIX);
+    let (never, mut fake) = (AtomicBool::new(false), Fake::new());
+    go(&mut fake, &plan, results.path(), &never).unwrap();
+    let tally = go(&mut fake, &plan, results.path(), &never).unwrap();
+    assert_eq!(tally, Tally { skipped: 6, ..Tally::default() });
+    assert_eq!(fake.ran.len(), 6, "nothing ran twice");
+}
+
+#[test]
+fn a_stopped_run_is_kept_as_partial_and_done_again() {
+    let results = tempfile::tempdir().unwrap();
+    let (plan, stop) = (plan(SIX), AtomicBool::new(false));
+    let mut fake = Fake::new();
+    fake.stops_at = Some((2, &stop));
+    let tally = go(&mut fake, &plan, results.path(), &stop).unwrap();
+    assert_eq!((tally.done, tally.stopped), (3, true));
+    let partial =
+        runs_of(results.path()).unwrap().runs.into_iter().filter(|r| !r.is_whole()).count();
+    assert_eq!(partial, 1);
+    let tally = go(&mut Fake::new(), &plan, results.path(), &AtomicBool::new(false)).unwrap();
+    assert_eq!((tally.done, tally.skipped), (4, 2));
+    assert!(runs_of(results.path()).unwrap().runs.iter().all(StoredRun::is_whole));
+}
+
+#[test]
+fn a_run_that_fails_leaves_nothing_and_the_others_go_on() {
+    let results = tempfile::tempdir().unwrap();
+    let plan = plan(SIX);
+    let mut fake = Fake::new();
+    fake.fails_at = Some(3);
+    let tally = go(&mut fake, &plan, results.path(), &AtomicBool::new(false)).unwrap();
+    assert_eq!((tally.done, tally.failed.len()), (5, 1));
+    assert_eq!(std::fs::read_dir(results.path().join("runs")).unwrap().count(), 5);
+}
+
+#[test]
+fn a_first_run_that_fails_ends_the_loop() {
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    fake.fails_at = Some(0);
+    let error = go(&mut fake, &plan(SIX), results.path(), &AtomicBool::new(false)).unwrap_err();
+    assert!(error.to_string().contains("it was told to"), "{error}");
+}
+
+#[test]
+fn what_a_crash_left_behind_is_removed_and_not_read() {
+    let results = tempfile::tempdir().unwrap();
+    let runs = results.path().join("runs");
+    // No process has this number: it is above the kernel's limit.
+    let dead = runs.join(".tmp-0123456789abcdef-4194305");
+    std::fs::create_dir_all(&dead).unwrap();
+    std::fs::write(dead.join("figures.jsonl"), "{\"cut").unwrap();
+    assert_eq!(runs_of(results.path()).unwrap().cut_off, 1);
+    go(&mut Fake::new(), &plan(SIX), results.path(), &AtomicBool::new(false)).unwrap();
+    assert!(!dead.exists());
+    assert_eq!(runs_of(results.path()).unwrap().runs.len(), 6);
+}
+
+#[test]
+fn a_report_of_stored_runs_shows_their_figures_and_escapes_what_it_is_told() {
+    let results = tempfile::tempdir().unwrap();
+    go(&mut Fake::new(), &plan(SIX), results.path(), &AtomicBool::new(false)).unwrap();
+    let runs = runs_of(results.path()).unwrap().runs;
+    let html = crate::report::of_runs("six", &runs).html();
+    assert!(html.contains("switches_involuntary") && html.contains("1.00 s"));
+    assert!(html.contains("fake &lt;host&gt;") && !html.contains("fake <host>"));
+    assert_eq!(html, crate::report::of_runs("six", &runs).html());
+}

@@ -1,0 +1,71 @@
+//! What a run directory says about its run.
+
+use crate::{Planned, Point, RunId};
+use schedlab_model::{LoadFacts, MachineFacts};
+use schedlab_workload::{Outcome, RunSpec};
+use serde::{Deserialize, Serialize};
+
+/// The version of the run directory that this program writes.
+pub const SCHEMA: &str = "schedlab-run/1";
+
+/// `manifest.json`: what was run, where, and how it ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The run's name: the hash of machine and spec.
+    pub id: RunId,
+    /// The machine's name.
+    pub machine: String,
+    /// The label of the workload within its experiment.
+    pub workload: String,
+    /// The choice on every axis.
+    pub point: Point,
+    /// The block: runs of one block were done close to each other.
+    pub block: u32,
+    /// What the machine was asked.
+    pub spec: RunSpec,
+    /// Exit code of the load.
+    pub exit_code: i32,
+    /// Whether it was stopped before its end: its figures are partial.
+    pub interrupted: bool,
+    /// When it began, in UTC (RFC 3339).
+    pub started_at: String,
+    /// How long it took, starting and recording included, in nanoseconds.
+    pub took_ns: u64,
+    /// The machine before the run.
+    pub facts: MachineFacts,
+    /// Load right after the run.
+    pub load_after: LoadFacts,
+    /// Which attempt this is, from 0: a doubtful run is done again.
+    #[serde(default)]
+    pub attempt: u32,
+}
+
+impl Manifest {
+    pub(crate) fn new(machine: &str, planned: &Planned, facts: MachineFacts) -> Self {
+        Self {
+            schema: SCHEMA.into(),
+            id: planned.id.clone(),
+            machine: machine.to_owned(),
+            workload: planned.workload.clone(),
+            point: planned.point.clone(),
+            block: planned.block,
+            spec: planned.spec.clone(),
+            exit_code: 0,
+            interrupted: false,
+            started_at: facts.taken_at.clone(),
+            took_ns: 0,
+            load_after: facts.load.clone(),
+            facts,
+            attempt: 0,
+        }
+    }
+
+    pub(crate) fn ended(&mut self, outcome: &Outcome, took_ns: u64, load_after: LoadFacts) {
+        self.exit_code = outcome.exit_code;
+        self.interrupted = outcome.interrupted;
+        self.took_ns = took_ns;
+        self.load_after = load_after;
+    }
+}

@@ -1,0 +1,143 @@
+//! Writing a run directory: the [`Output`] that a machine sees.
+
+use super::{Manifest, StoreError};
+use crate::RunId;
+use schedlab_model::{Metric, Warning};
+use schedlab_workload::{Figure, Output, Stream};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// A figure as it is stored, one a line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct FigureLine {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) of: String,
+    pub(super) metric: Metric,
+    /// Absent where the value is not finite: JSON has no word for it.
+    pub(super) value: Option<f64>,
+}
+
+/// A run directory being written. Dropped without [`RunWriter::finish`] it is removed.
+#[derive(Debug)]
+pub struct RunWriter<'s> {
+    temporary: PathBuf,
+    wanted: PathBuf,
+    figures: io::BufWriter<File>,
+    warnings: Vec<Warning>,
+    stop: &'s AtomicBool,
+    finished: bool,
+}
+
+impl<'s> RunWriter<'s> {
+    /// Begins the directory of run `id` under `results`; `stop` is the user's wish to stop.
+    ///
+    /// # Errors
+    /// When the folder can't be made.
+    pub fn create(results: &Path, id: &RunId, stop: &'s AtomicBool) -> Result<Self, StoreError> {
+        let runs = results.join("runs");
+        let temporary = runs.join(format!(".tmp-{id}-{}", std::process::id()));
+        fs::create_dir_all(&temporary).map_err(|e| StoreError::io(&temporary, e))?;
+        let path = temporary.join("figures.jsonl");
+        let file = File::create(&path).map_err(|e| StoreError::io(&path, e))?;
+        Ok(Self {
+            wanted: runs.join(id.as_str()),
+            temporary,
+            figures: io::BufWriter::new(file),
+            warnings: Vec::new(),
+            stop,
+            finished: false,
+        })
+    }
+
+    /// The doubts so far.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// The folder while it is being written.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Completes the directory and gives it its name. All is on disk before the name is, so that a
+    /// directory with a proper name is complete even after a power cut.
+    ///
+    /// # Errors
+    /// When something can't be written; the run then counts as not done.
+    pub fn finish(mut self, manifest: &Manifest) -> Result<PathBuf, StoreError> {
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error| StoreError::Io { path, error }
+        };
+        let here = self.temporary.clone();
+        self.figures.flush().map_err(failed(&here))?;
+        self.figures.get_ref().sync_all().map_err(failed(&here))?;
+        let mut lines = String::new();
+        for warning in &self.warnings {
+            lines.push_str(&serde_json::to_string(warning).expect("warnings are plain values"));
+            lines.push('\n');
+        }
+        if !lines.is_empty() {
+            write_synced(&here.join("warnings.jsonl"), lines.as_bytes())?;
+        }
+        let mut text = serde_json::to_string_pretty(manifest).expect("manifests are plain values");
+        text.push('\n');
+        write_synced(&here.join("manifest.json"), text.as_bytes())?;
+        // The same run may be there from an earlier attempt that was doubtful: it gives way.
+        if self.wanted.exists() {
+            fs::remove_dir_all(&self.wanted).map_err(failed(&self.wanted))?;
+        }
+        fs::rename(&here, &self.wanted).map_err(failed(&self.wanted))?;
+        if let Some(runs) = self.wanted.parent() {
+            File::open(runs).and_then(|folder| folder.sync_all()).map_err(failed(runs))?;
+        }
+        self.finished = true;
+        Ok(self.wanted.clone())
+    }
+}
+
+pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    let mut file = File::create(path).map_err(|e| StoreError::io(path, e))?;
+    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| StoreError::io(path, e))
+}
+
+impl Drop for RunWriter<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            // Nothing can be done about a folder that won't go; nobody reads its name.
+            let _ = fs::remove_dir_all(&self.temporary);
+        }
+    }
+}
+
+impl Output for RunWriter<'_> {
+    fn path(&mut self, stream: Stream) -> PathBuf {
+        self.temporary.join(match stream {
+            Stream::Trace => "trace.dat",
+            Stream::Stdout => "stdout",
+            Stream::Stderr => "stderr",
+        })
+    }
+
+    fn figure(&mut self, figure: Figure) -> io::Result<()> {
+        let value = figure.value.is_finite().then_some(figure.value);
+        let line = FigureLine { of: figure.of, metric: figure.metric, value };
+        serde_json::to_writer(&mut self.figures, &line)?;
+        self.figures.write_all(b"\n")
+    }
+
+    fn warning(&mut self, warning: Warning) {
+        if !self.warnings.contains(&warning) {
+            self.warnings.push(warning);
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+}
