@@ -1,0 +1,112 @@
+//! What the command says and how it ends when it is typed rightly, wrongly, or into a closed pipe.
+
+use std::process::{Command, Output, Stdio};
+
+fn schedlab(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the built command starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+#[test]
+fn help_is_a_result_and_teaches() {
+    for arguments in [["--help"].as_slice(), &["trace", "--help"], &["record", "--help"]] {
+        let output = schedlab(arguments);
+        assert_eq!(output.status.code(), Some(0), "{arguments:?}");
+        assert!(output.stderr.is_empty(), "{}", stderr(&output));
+    }
+    let help = stdout(&schedlab(&["--help"]));
+    for taught in ["schedlab tour", "schedlab doctor", "Exit codes", "0-3,8"] {
+        assert!(help.contains(taught), "help does not mention {taught}:\n{help}");
+    }
+}
+
+#[test]
+fn wrong_usage_exits_2_and_names_what_was_typed() {
+    for (arguments, named) in [
+        (["recrod"].as_slice(), "recrod"),
+        (&["trace", "latncy", "x.dat"], "latncy"),
+        (&["record", "--no-such-option"], "--no-such-option"),
+        (&["draw", "cores"], "cores"),
+    ] {
+        let output = schedlab(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(named), "{arguments:?}: {}", stderr(&output));
+        assert!(output.stdout.is_empty());
+    }
+    let output = schedlab(&["recrod"]);
+    assert!(stderr(&output).contains("record"), "no suggestion: {}", stderr(&output));
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    for question in ["info", "latency", "tasks", "cpus", "waiting"] {
+        let output = schedlab(&["trace", question, "no/such/file.dat"]);
+        assert_eq!(output.status.code(), Some(1), "{question}");
+        let said = stderr(&output);
+        assert!(said.starts_with("schedlab: ") && said.contains("no/such/file.dat"), "{said}");
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_the_reason() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (name, content) in [
+        ("empty.dat", b"".as_slice()),
+        ("text.dat", b"hello, this is no trace\n".as_slice()),
+        ("zeros.dat", &[0; 4096]),
+        ("elf.dat", b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0\x3e\0"),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, content).expect("it is written");
+        let output = schedlab(&["trace", "info", &path.to_string_lossy()]);
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(1), "{name}: {said}");
+        assert!(said.contains(name) && !said.contains("panicked"), "{name}: {said}");
+    }
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .args(["shell", "man"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the built command starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+}
+
+#[test]
+fn completions_and_man_page_know_every_subcommand() {
+    let help = stdout(&schedlab(&["--help"]));
+    let listed = help.split("Commands:").nth(1).and_then(|rest| rest.split("Options:").next());
+    let names: Vec<&str> = listed
+        .expect("help lists the commands")
+        .lines()
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(names.len() > 10, "{names:?}");
+    let man = stdout(&schedlab(&["shell", "man"]));
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = stdout(&schedlab(&["shell", shell]));
+        for name in &names {
+            assert!(script.contains(name), "{shell} does not complete {name}");
+        }
+    }
+    for name in names {
+        assert!(man.contains(&format!("SCHEDLAB {}", name.to_uppercase())), "man lacks {name}");
+    }
+}
