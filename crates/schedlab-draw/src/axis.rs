@@ -86,7 +86,7 @@ impl TimeAxis {
         let style = Style::regular(11, theme.muted);
         let mut grid = Vec::new();
         let mut marks = Vec::new();
-        for (x, label) in self.ticks(110 * PX) {
+        for (x, label) in self.ticks(80 * PX) {
             grid.push((at(x, plot.y), at(x, plot.bottom())));
             marks.push((at(x, plot.bottom()), at(x, plot.bottom() + 4 * PX)));
             scene.text(at(x, plot.bottom() + 16 * PX), Anchor::Middle, style, &label);

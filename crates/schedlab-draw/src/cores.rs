@@ -118,7 +118,7 @@ impl Default for Size {
 }
 
 /// Room left of the rows for the CPUs' numbers, in pixels; brackets of the topology stand left of it.
-const LABELS_PX: i32 = 50;
+const LABELS_PX: i32 = 58;
 /// Room for one level of brackets.
 const BRACKET_PX: i32 = 22;
 const RIGHT_PX: i32 = 18;

@@ -168,7 +168,7 @@ impl Part<'_> {
         match last {
             true => self.axis.draw(scene, self.plot, self.theme),
             false => {
-                let lines = self.axis.ticks(110 * PX).into_iter();
+                let lines = self.axis.ticks(80 * PX).into_iter();
                 let lines = lines.map(|(x, _)| (at(x, self.plot.y), at(x, self.plot.bottom())));
                 scene.lines(Stroke::solid(self.theme.axis.fade(70), PX / 2), lines.collect());
             }

@@ -14,14 +14,14 @@ fn check(name: &str, scene: &Scene) {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.svg"));
     let drawn = svg(scene);
     assert!(pdf(scene).starts_with(b"%PDF"), "{name} has no PDF");
-    let picture = png(scene, 1).unwrap();
+    let picture = png(scene, 1).expect("small enough");
     if std::env::var("SCHEDLAB_GOLDEN").is_ok_and(|value| value == "write") {
-        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-        std::fs::write(&path, &drawn).unwrap();
+        std::fs::create_dir_all(path.parent().expect("in a directory")).expect("writable");
+        std::fs::write(&path, &drawn).expect("writable");
         let look = std::env::temp_dir().join("schedlab-golden");
-        std::fs::create_dir_all(&look).unwrap();
-        std::fs::write(look.join(format!("{name}.png")), picture).unwrap();
-        std::fs::write(look.join(format!("{name}.pdf")), pdf(scene)).unwrap();
+        std::fs::create_dir_all(&look).expect("writable");
+        std::fs::write(look.join(format!("{name}.png")), picture).expect("writable");
+        std::fs::write(look.join(format!("{name}.pdf")), pdf(scene)).expect("writable");
         return;
     }
     let golden = std::fs::read_to_string(&path).unwrap_or_default();
@@ -112,7 +112,7 @@ fn a_few_cpus_are_rows_of_named_boxes() {
 fn dense_rows_are_shades() {
     let row = |cpu: u16| {
         let shade = |column: u32| {
-            let busy = u8::try_from((column * 7 + u32::from(cpu) * 31) % 256).unwrap();
+            let busy = u8::try_from((column * 7 + u32::from(cpu) * 31) % 256).expect("a byte");
             PALETTE[usize::from(cpu) % 5].fade(busy & 0xe0)
         };
         Row { cpu: Cpu(cpu * 3), place: None, fill: Fill::Shades((0..200).map(shade).collect()) }
@@ -162,7 +162,7 @@ fn curve(name: &str, cpus: u32) -> Curve {
         Level {
             running: Nanos(running * 10_000),
             waiting: Nanos(waiting * 10_000),
-            waiting_max: u32::try_from(waiting).unwrap(),
+            waiting_max: u32::try_from(waiting).expect("few"),
         }
     };
     Curve { name: name.into(), cpus, levels: (0..100).map(level).collect() }

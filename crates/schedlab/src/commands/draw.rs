@@ -1,12 +1,205 @@
-//! `schedlab draw`.
+//! `schedlab draw`: pictures of a trace.
 
+mod cores;
+mod waiting;
+
+use anyhow::{Context, bail};
+use clap::Subcommand;
+use schedlab_draw::{Scene, SvgOptions, Theme};
+use schedlab_model::{EventSource, Nanos, Span, Topology};
+use schedlab_timeline::Cut;
+use serde::Serialize;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options of `schedlab draw`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(subcommand)]
+    picture: Picture,
+}
+
+#[derive(Subcommand)]
+enum Picture {
+    /// Each CPU's row over time, each task in its colour
+    Cores(cores::Args),
+    /// How many tasks ran and how many waited, over time
+    Waiting(waiting::Args),
+}
 
 /// Runs it.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`schedlab draw` is not there yet")
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.picture {
+        Picture::Cores(args) => cores::run(args),
+        Picture::Waiting(args) => waiting::run(args),
+    }
+}
+
+/// What every picture of a trace takes.
+#[derive(clap::Args)]
+pub(crate) struct Common {
+    /// Where the picture goes; the name's end says which format: .svg, .pdf or .png
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Show from here, counted from the trace's begin (seconds, or with a unit: 3.0755s, 20ms)
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    min: Option<Nanos>,
+    /// Show up to here
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    max: Option<Nanos>,
+    /// Width of the picture in pixels
+    #[arg(long, value_name = "PX", default_value_t = 1200, value_parser = clap::value_parser!(i32).range(200..=20_000))]
+    width: i32,
+    /// The title, instead of the file's name
+    #[arg(long)]
+    title: Option<String>,
+    /// Light on dark
+    #[arg(long)]
+    dark: bool,
+    /// Put the fonts into the SVG (PDF always has them)
+    #[arg(long)]
+    embed_fonts: bool,
+    /// Pixels of a PNG for each pixel of the picture
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
+    scale: u32,
+    /// What was drawn, as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// A time with a unit, or a plain number of seconds as dat2graph2 takes it.
+fn instant(text: &str) -> Result<Nanos, String> {
+    let seconds = format!("{text}s");
+    let plain = text.chars().all(|c| c.is_ascii_digit() || c == '.') && !text.is_empty();
+    if plain { seconds.as_str() } else { text }.parse().map_err(|error| format!("{error}"))
+}
+
+/// A trace that is about to be drawn: its window is known.
+pub(crate) struct Window {
+    /// The events, from the first on.
+    pub(crate) source: Box<dyn EventSource>,
+    /// The window, on the trace's clock.
+    pub(crate) span: Span,
+    /// The first instant of the trace.
+    pub(crate) origin: Nanos,
+    /// The same window, relative to it.
+    pub(crate) cut: Cut,
+    /// Sockets, caches and cores, where the trace tells.
+    pub(crate) topology: Option<Topology>,
+}
+
+impl Common {
+    pub(crate) fn theme(&self) -> Theme {
+        if self.dark { Theme::dark() } else { Theme::light() }
+    }
+
+    /// The title asked for, or `what` of the file's name.
+    pub(crate) fn title(&self, what: &str, file: &Path) -> String {
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+        self.title.clone().unwrap_or_else(|| format!("{what} of {name}"))
+    }
+
+    /// Opens a trace; one that does not know its span is read once more.
+    pub(crate) fn open(&self, file: &Path) -> anyhow::Result<Window> {
+        let source = schedlab_trace::open(file)?;
+        let (source, whole) = match source.info().span {
+            Some(span) => (source, span),
+            None => {
+                let mut first = source;
+                let span = schedlab_timeline::span_of(first.as_mut())
+                    .with_context(|| format!("{}", file.display()))?;
+                (schedlab_trace::open(file)?, span)
+            }
+        };
+        let start = whole.start + self.min.unwrap_or(Nanos::ZERO);
+        let end = self.max.map_or(whole.end, |max| (whole.start + max).min(whole.end));
+        if self.min.is_some() && start >= whole.end || self.max.is_some() && start >= end {
+            bail!(
+                "{}: nothing lies between --min {} and --max {}: the trace lasts {}",
+                file.display(),
+                self.min.unwrap_or(Nanos::ZERO),
+                self.max.unwrap_or(whole.duration()),
+                whole.duration()
+            );
+        }
+        let topology = source.info().topology.clone();
+        Ok(Window {
+            source,
+            span: Span::new(start, end),
+            origin: whole.start,
+            cut: Cut { from: self.min, to: self.max },
+            topology,
+        })
+    }
+
+    /// Writes the picture in the format that the name asks for, and says what it is.
+    pub(crate) fn write(&self, scene: &Scene, drawn: &Drawn) -> anyhow::Result<()> {
+        let extension = self.output.extension().map(|end| end.to_string_lossy().to_lowercase());
+        let bytes = match extension.as_deref() {
+            Some("svg") => {
+                let options = SvgOptions { embed_fonts: self.embed_fonts, ..SvgOptions::default() };
+                schedlab_draw::svg_with(scene, options).into_bytes()
+            }
+            Some("pdf") => schedlab_draw::pdf(scene),
+            Some("png") => schedlab_draw::png(scene, self.scale)?,
+            _ => {
+                let name = self.output.display();
+                return Err(super::UsageError(format!(
+                    "{name}: the name must end in .svg, .pdf or .png to say what to draw"
+                ))
+                .into());
+            }
+        };
+        std::fs::write(&self.output, &bytes)
+            .with_context(|| format!("{} could not be written", self.output.display()))?;
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let summary = Summary {
+                schema: "schedlab/draw/1",
+                path: self.output.display().to_string(),
+                bytes: bytes.len(),
+                width_px: scene.width / schedlab_draw::PX,
+                height_px: scene.height / schedlab_draw::PX,
+                origin_ns: drawn.origin.0.to_string(),
+                start_ns: (drawn.window.start - drawn.origin).0,
+                end_ns: (drawn.window.end - drawn.origin).0,
+                cpus: drawn.cpus,
+                tasks: drawn.tasks,
+                warnings: &drawn.warnings,
+            };
+            writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;
+        } else {
+            writeln!(out, "{}", self.output.display())?;
+            for warning in &drawn.warnings {
+                writeln!(std::io::stderr(), "schedlab: {warning}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a picture shows, for the summary.
+pub(crate) struct Drawn {
+    pub(crate) origin: Nanos,
+    pub(crate) window: Span,
+    pub(crate) cpus: usize,
+    pub(crate) tasks: usize,
+    pub(crate) warnings: Vec<schedlab_model::Warning>,
+}
+
+/// Times are relative to `origin_ns`.
+#[derive(Serialize)]
+struct Summary<'a> {
+    schema: &'static str,
+    path: String,
+    bytes: usize,
+    width_px: i32,
+    height_px: i32,
+    origin_ns: String,
+    start_ns: u64,
+    end_ns: u64,
+    cpus: usize,
+    tasks: usize,
+    warnings: &'a [schedlab_model::Warning],
 }
