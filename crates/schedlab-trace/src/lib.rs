@@ -10,14 +10,23 @@
 //! wrong inside a file is a warning or a loss, and what can be read is read. Files are read by
 //! windows (`pread`), so memory does not grow with them and a file that shrinks is no signal.
 
+mod census;
 pub mod dat;
 mod encoding;
 mod error;
+pub mod format;
+mod input;
 pub mod mark;
+mod merge;
+mod names;
+mod plan;
+mod states;
 
+pub use census::Census;
 pub use encoding::Encoding;
 pub use error::TraceError;
 
+use input::Input;
 use schedlab_model::EventSource;
 use std::path::Path;
 
@@ -27,5 +36,48 @@ use std::path::Path;
 /// The file can't be read, is empty, or is no trace. A file that is cut or damaged further in is not
 /// an error: what can be read is read, and [`EventSource::warnings`] says what is missing.
 pub fn open(path: &Path) -> Result<Box<dyn EventSource>, TraceError> {
-    Err(TraceError::Unknown { path: path.to_owned(), seen: "no reader yet".into() })
+    open_input(Input::open(path)?)
+}
+
+/// Opens a trace that lies in memory; `name` stands for the file's in messages.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_bytes(name: &Path, bytes: Vec<u8>) -> Result<Box<dyn EventSource>, TraceError> {
+    open_input(Input::memory(name, bytes))
+}
+
+/// Bytes that are looked at to tell formats apart.
+const SNIFFED: usize = 4096;
+
+fn open_input(input: Input) -> Result<Box<dyn EventSource>, TraceError> {
+    let path = input.path().to_owned();
+    let mut start = vec![0; SNIFFED];
+    let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, error))?;
+    start.truncate(count);
+    if start.is_empty() {
+        return Err(TraceError::Empty { path });
+    }
+    if start.starts_with(dat::MAGIC) {
+        return Ok(Box::new(dat::DatReader::open(input)?));
+    }
+    Err(TraceError::Unknown { path, seen: seen(&start) })
+}
+
+/// What a file begins with, in words.
+fn seen(start: &[u8]) -> String {
+    let known: [(&[u8], &str); 7] = [
+        (b"\x7fELF", "an ELF program"),
+        (b"\x1f\x8b", "gzip data: unpack it first"),
+        (b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
+        (b"\xfd7zXZ", "xz data: unpack it first"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"PAR1", "a Parquet file"),
+        (b"\x89PNG", "a picture"),
+    ];
+    if let Some((_, name)) = known.iter().find(|(magic, _)| start.starts_with(magic)) {
+        return (*name).to_owned();
+    }
+    let text: String = start.iter().take(16).map(|byte| format!("{byte:02x} ")).collect();
+    format!("it begins with {}", text.trim_end())
 }

@@ -7,12 +7,18 @@
 //! Source of truth: the manual pages `trace-cmd.dat.v6.5` and `trace-cmd.dat.v7.5`, the format texts
 //! inside the files, and what `trace-cmd` does with the files that the tests make.
 
+mod clock;
 mod companion;
+mod head;
 mod header;
 mod options;
 mod page_writer;
+mod pages;
+mod reader;
 mod writer;
 
 pub use companion::Companion;
+pub(crate) use head::MAGIC;
 pub use header::{Compression, Header, Instance, Version};
+pub(crate) use reader::DatReader;
 pub use writer::{CpuWriter, Writer};

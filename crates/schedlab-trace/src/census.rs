@@ -1,0 +1,107 @@
+//! How many events of each kind each CPU logged, and how many were lost.
+
+use schedlab_model::{Cpu, Event, EventSource, Kind, Nanos, Span, What};
+use std::collections::BTreeMap;
+use std::io;
+
+/// Counts over a whole trace, by the names under which the kernel logged the events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Census {
+    /// Events by CPU, then by name (`sched_switch`, `irq_handler_entry`, `mark`).
+    pub per_cpu: BTreeMap<Cpu, BTreeMap<String, u64>>,
+    /// Events that are known to be lost.
+    pub lost: u64,
+    /// Losses whose size nobody knows.
+    pub losses_unknown: u64,
+    /// Time of the first and of the last event; `None` when there are none.
+    pub span: Option<Span>,
+}
+
+impl Census {
+    /// Reads `source` to its end.
+    ///
+    /// # Errors
+    /// The source could not be read.
+    pub fn of(source: &mut dyn EventSource) -> io::Result<Self> {
+        let mut counts = Counts::default();
+        let mut batch = Vec::new();
+        while source.next(&mut batch)? {
+            for event in &batch {
+                counts.add(event);
+            }
+        }
+        Ok(counts.named(source))
+    }
+
+    /// Events of each name over all CPUs.
+    #[must_use]
+    pub fn events(&self) -> BTreeMap<&str, u64> {
+        let mut events = BTreeMap::new();
+        for (name, count) in self.per_cpu.values().flatten() {
+            *events.entry(name.as_str()).or_insert(0) += count;
+        }
+        events
+    }
+
+    /// All events.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.per_cpu.values().flatten().map(|(_, count)| count).sum()
+    }
+}
+
+/// Counts by number, named at the end.
+#[derive(Default)]
+struct Counts {
+    kinds: Vec<[u64; Kind::ALL.len()]>,
+    others: BTreeMap<(Cpu, u16), u64>,
+    lost: u64,
+    losses_unknown: u64,
+    span: Option<Span>,
+}
+
+impl Counts {
+    fn add(&mut self, event: &Event) {
+        let span = self.span.get_or_insert(Span::new(event.time, event.time));
+        span.end = event.time;
+        match event.what {
+            // A change of name is told by the events around it; it was not logged.
+            What::Comm { .. } => {}
+            What::Lost { count: Some(count) } => self.lost += u64::from(count.get()),
+            What::Lost { count: None } => self.losses_unknown += 1,
+            What::Other { format } => *self.others.entry((event.cpu, format)).or_insert(0) += 1,
+            what => {
+                let cpu = event.cpu.index();
+                if cpu >= self.kinds.len() {
+                    self.kinds.resize(cpu + 1, [0; Kind::ALL.len()]);
+                }
+                self.kinds[cpu][what.kind() as usize] += 1;
+            }
+        }
+    }
+
+    fn named(self, source: &dyn EventSource) -> Census {
+        let mut per_cpu = BTreeMap::<Cpu, BTreeMap<String, u64>>::new();
+        for (cpu, counts) in self.kinds.iter().enumerate() {
+            for kind in Kind::ALL.into_iter().filter(|&kind| counts[kind as usize] > 0) {
+                let cpu = Cpu(u16::try_from(cpu).expect("it came in as a Cpu"));
+                let names = per_cpu.entry(cpu).or_default();
+                *names.entry(kind.name().to_owned()).or_insert(0) += counts[kind as usize];
+            }
+        }
+        for ((cpu, format), count) in self.others {
+            let known = source.info().others.get(usize::from(format));
+            let name = known.map_or("unknown", |other| other.name.as_str());
+            *per_cpu.entry(cpu).or_default().entry(name.to_owned()).or_insert(0) += count;
+        }
+        Census { per_cpu, lost: self.lost, losses_unknown: self.losses_unknown, span: self.span }
+    }
+}
+
+impl Census {
+    /// From the first to the last event; zero without events.
+    #[must_use]
+    pub fn duration(&self) -> Nanos {
+        self.span.map_or(Nanos::ZERO, Span::duration)
+    }
+}

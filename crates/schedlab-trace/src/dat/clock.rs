@@ -1,0 +1,110 @@
+//! From the numbers in the pages to nanoseconds of the trace's clock.
+
+use super::head::{ShiftSample, TimeOptions};
+use schedlab_model::{Clock, Cpu, Event, Nanos};
+
+/// Corrections of one CPU's time stamps; most files need none.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Correction {
+    shift: Vec<ShiftSample>,
+    tsc: Option<(u32, u32)>,
+    offset: i64,
+}
+
+impl Correction {
+    /// What the options ask for on `cpu`.
+    pub(crate) fn new(options: &TimeOptions, cpu: Cpu, clock: &str) -> Self {
+        let shift = options.shift.as_ref().and_then(|all| {
+            // A guest that gives one list means all of its CPUs.
+            all.get(cpu.index()).or_else(|| all.first().filter(|_| all.len() == 1))
+        });
+        let tsc = options.tsc.filter(|_| matches!(clock, "x86-tsc" | "tsc2nsec"));
+        Self { shift: shift.cloned().unwrap_or_default(), tsc, offset: options.offset }
+    }
+
+    fn is_identity(&self) -> bool {
+        self.shift.is_empty() && self.tsc.is_none() && self.offset == 0
+    }
+
+    /// Corrects the times of `events` in place: the guest's shift, then ticks, then the offset.
+    pub(crate) fn apply(&self, events: &mut [Event]) {
+        if self.is_identity() {
+            return;
+        }
+        for event in events {
+            event.time = Nanos(self.time(event.time.0));
+        }
+    }
+
+    /// One time, corrected.
+    pub(crate) fn time(&self, raw: u64) -> u64 {
+        let mut time = raw;
+        if let Some(sample) = self.sample(time) {
+            time = shifted(time, sample);
+        }
+        if let Some((mult, shift)) = self.tsc {
+            let product = u128::from(time) * u128::from(mult);
+            time = u64::try_from(product >> shift.min(127)).unwrap_or(u64::MAX);
+        }
+        time.saturating_add_signed(self.offset)
+    }
+
+    /// The last sample that is not after `time`, or the first.
+    fn sample(&self, time: u64) -> Option<&ShiftSample> {
+        let time = i64::try_from(time).unwrap_or(i64::MAX);
+        let after = self.shift.partition_point(|sample| sample.time <= time);
+        self.shift.get(after.saturating_sub(1))
+    }
+}
+
+/// Scaled by the sample's ratio (with as many fraction bits as it says), then moved by its offset.
+fn shifted(time: u64, sample: &ShiftSample) -> u64 {
+    let scaled = match (sample.scaling, sample.fraction) {
+        (0 | 1, 0) => i128::from(time),
+        (scaling, fraction) => i128::from(time) * i128::from(scaling) >> fraction.clamp(0, 63),
+    };
+    let moved = scaled.saturating_add(sample.offset.into()).max(0);
+    u64::try_from(moved).unwrap_or(u64::MAX)
+}
+
+/// What the kernel's name of a clock means. `scaled`: the file tells how long a tick is.
+pub(crate) fn clock(name: &str, scaled: bool) -> Clock {
+    match name {
+        "mono" => Clock::Monotonic,
+        "x86-tsc" | "counter" if !scaled => Clock::Ticks(name.to_owned()),
+        other => Clock::Nanoseconds(other.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_become_nanoseconds_before_the_offset() {
+        let options = TimeOptions { offset: -5, tsc: Some((1 << 20, 21)), shift: None };
+        let correction = Correction::new(&options, Cpu(0), "x86-tsc");
+        assert_eq!(correction.time(100), 45);
+        assert_eq!(correction.time(u64::MAX), (u64::MAX >> 1) - 5);
+        assert_eq!(Correction::new(&options, Cpu(0), "local").time(100), 95);
+    }
+
+    #[test]
+    fn a_guests_time_follows_the_last_sample_before_it() {
+        let sample = |time, offset| ShiftSample { time, offset, scaling: 3 << 4, fraction: 5 };
+        let options = TimeOptions {
+            shift: Some(vec![vec![sample(10, 100), sample(20, 200)]]),
+            ..TimeOptions::default()
+        };
+        let correction = Correction::new(&options, Cpu(3), "local");
+        assert_eq!([4, 10, 19, 20].map(|t| correction.time(t)), [106, 115, 128, 230]);
+    }
+
+    #[test]
+    fn counters_without_a_rate_are_ticks() {
+        assert_eq!(clock("mono", false), Clock::Monotonic);
+        assert_eq!(clock("boot", false), Clock::Nanoseconds("boot".into()));
+        assert_eq!(clock("x86-tsc", false), Clock::Ticks("x86-tsc".into()));
+        assert_eq!(clock("x86-tsc", true), Clock::Nanoseconds("x86-tsc".into()));
+    }
+}

@@ -1,0 +1,217 @@
+//! A file read by windows, and numbers read from it in order.
+//!
+//! No mapping: a mapped file that shrinks kills the process, a short read is only a short read.
+
+use crate::encoding::Encoding;
+use crate::error::TraceError;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Bytes that a [`Cursor`] reads at once.
+const WINDOW: usize = 1 << 16;
+
+/// Something to read a trace from.
+#[derive(Debug)]
+pub(crate) struct Input {
+    path: PathBuf,
+    bytes: Bytes,
+    len: u64,
+}
+
+#[derive(Debug)]
+enum Bytes {
+    File(File),
+    Memory(Vec<u8>),
+}
+
+impl Input {
+    pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
+        let file = File::open(path).map_err(|error| TraceError::io(path, error))?;
+        let meta = file.metadata().map_err(|error| TraceError::io(path, error))?;
+        if meta.is_dir() {
+            let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory, not a trace");
+            return Err(TraceError::io(path, error));
+        }
+        if !meta.is_file() {
+            return Self::drain(path, file);
+        }
+        Ok(Self { path: path.to_owned(), bytes: Bytes::File(file), len: meta.len() })
+    }
+
+    /// A pipe can't be read by windows: it is taken in whole.
+    fn drain(path: &Path, mut file: File) -> Result<Self, TraceError> {
+        let mut bytes = Vec::new();
+        io::Read::read_to_end(&mut file, &mut bytes).map_err(|e| TraceError::io(path, e))?;
+        Ok(Self::memory(path, bytes))
+    }
+
+    /// Bytes in memory, under a name for messages.
+    pub(crate) fn memory(path: &Path, bytes: Vec<u8>) -> Self {
+        let len = bytes.len() as u64;
+        Self { path: path.to_owned(), bytes: Bytes::Memory(bytes), len }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The length when it was opened.
+    pub(crate) fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Fills `buffer` from `offset` on; fewer bytes than asked for when the file ends.
+    pub(crate) fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        match &self.bytes {
+            Bytes::Memory(bytes) => {
+                let rest = usize::try_from(offset).ok().and_then(|at| bytes.get(at..));
+                let rest = rest.unwrap_or_default();
+                let count = rest.len().min(buffer.len());
+                buffer[..count].copy_from_slice(&rest[..count]);
+                Ok(count)
+            }
+            Bytes::File(file) => {
+                let mut done = 0;
+                while done < buffer.len() {
+                    match file.read_at(&mut buffer[done..], offset.saturating_add(done as u64)) {
+                        Ok(0) => break,
+                        Ok(count) => done += count,
+                        Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                        // Offsets beyond what the kernel can express lie beyond the end.
+                        Err(error) if error.kind() == io::ErrorKind::InvalidInput => break,
+                        Err(error) => return Err(error),
+                    }
+                }
+                Ok(done)
+            }
+        }
+    }
+}
+
+/// Where reading had to stop, and why.
+#[derive(Debug)]
+pub(crate) struct Stop {
+    pub(crate) offset: u64,
+    pub(crate) what: String,
+}
+
+/// Reads numbers and texts one after the other.
+pub(crate) struct Cursor<'a> {
+    input: &'a Input,
+    pub(crate) encoding: Encoding,
+    offset: u64,
+    window: Vec<u8>,
+    window_at: u64,
+}
+
+impl<'a> Cursor<'a> {
+    pub(crate) fn new(input: &'a Input, encoding: Encoding, offset: u64) -> Self {
+        Self { input, encoding, offset, window: Vec::new(), window_at: 0 }
+    }
+
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    pub(crate) fn seek(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
+    /// A complaint about the current place.
+    pub(crate) fn stop(&self, what: impl Into<String>) -> Stop {
+        Stop { offset: self.offset, what: what.into() }
+    }
+
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], Stop> {
+        let have = self.offset.checked_sub(self.window_at).and_then(|at| usize::try_from(at).ok());
+        let bytes = have.and_then(|at| self.window.get(at..)).and_then(|w| w.first_chunk::<N>());
+        let bytes = match bytes {
+            Some(bytes) => *bytes,
+            None => {
+                self.fill()?;
+                *self.window.first_chunk::<N>().ok_or_else(|| self.stop("the file ends here"))?
+            }
+        };
+        self.offset += N as u64;
+        Ok(bytes)
+    }
+
+    fn fill(&mut self) -> Result<(), Stop> {
+        self.window.resize(WINDOW, 0);
+        let count = self.input.read_at(self.offset, &mut self.window);
+        let count = count.map_err(|error| self.stop(error.to_string()))?;
+        self.window.truncate(count);
+        self.window_at = self.offset;
+        Ok(())
+    }
+
+    pub(crate) fn u8(&mut self) -> Result<u8, Stop> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    pub(crate) fn u16(&mut self) -> Result<u16, Stop> {
+        Ok(self.encoding.u16(self.array()?))
+    }
+
+    pub(crate) fn u32(&mut self) -> Result<u32, Stop> {
+        Ok(self.encoding.u32(self.array()?))
+    }
+
+    pub(crate) fn u64(&mut self) -> Result<u64, Stop> {
+        Ok(self.encoding.u64(self.array()?))
+    }
+
+    /// `length` bytes. A length beyond the end of the file is refused before memory is taken.
+    pub(crate) fn bytes(&mut self, length: u64) -> Result<Vec<u8>, Stop> {
+        let left = self.input.len().saturating_sub(self.offset);
+        if length > left {
+            return Err(self.stop(format!("{length} bytes announced where {left} are left")));
+        }
+        let length = usize::try_from(length).map_err(|_| self.stop("too long for memory"))?;
+        let mut bytes = vec![0; length];
+        let count = self.input.read_at(self.offset, &mut bytes);
+        let count = count.map_err(|error| self.stop(error.to_string()))?;
+        if count < length {
+            return Err(self.stop("the file became shorter while it was read"));
+        }
+        self.offset += length as u64;
+        Ok(bytes)
+    }
+
+    /// Passes over `length` bytes.
+    pub(crate) fn skip(&mut self, length: u64) -> Result<(), Stop> {
+        let left = self.input.len().saturating_sub(self.offset);
+        if length > left {
+            return Err(self.stop(format!("{length} bytes announced where {left} are left")));
+        }
+        self.offset += length;
+        Ok(())
+    }
+
+    /// A text up to its NUL, at most `limit` bytes.
+    pub(crate) fn text(&mut self, limit: usize) -> Result<String, Stop> {
+        let mut text = Vec::new();
+        loop {
+            match self.u8()? {
+                0 => return Ok(String::from_utf8_lossy(&text).into_owned()),
+                _ if text.len() == limit => return Err(self.stop("a name without an end")),
+                byte => text.push(byte),
+            }
+        }
+    }
+
+    /// Refuses anything but `expected`.
+    pub(crate) fn expect(&mut self, expected: &[u8]) -> Result<(), Stop> {
+        let start = self.offset;
+        for &byte in expected {
+            if self.u8()? != byte {
+                let name = String::from_utf8_lossy(expected);
+                let what = format!("'{}' should stand here", name.trim_end_matches('\0'));
+                return Err(Stop { offset: start, what });
+            }
+        }
+        Ok(())
+    }
+}
