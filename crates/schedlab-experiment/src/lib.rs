@@ -11,8 +11,7 @@
 //! use std::path::Path;
 //! let experiment = Experiment::read(Path::new("examples/tour.toml"))?;
 //! let results = Path::new("results/tour");
-//! let stop = std::sync::atomic::AtomicBool::new(false);
-//! run_plan(machine, &Plan::new(&experiment), results, &stop, &mut |_| ())?;
+//! run_plan(machine, &Plan::new(&experiment), results, &|| false, &mut |_| ())?;
 //! let html = report::of_runs(&experiment.title, &runs_of(results)?.runs).html();
 //! std::fs::write("report.html", html)?;
 //! # Ok(()) }

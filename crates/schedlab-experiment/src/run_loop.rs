@@ -10,7 +10,6 @@ use schedlab_model::{MachineFacts, Warning};
 use schedlab_workload::{Machine, MachineError};
 use std::fs;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What the loop tells between runs.
@@ -74,8 +73,8 @@ pub enum LoopError {
 
 /// Does the runs of a plan on a machine and stores each under `results/runs/ID`.
 ///
-/// `stop` is looked at between runs and, by the machine, during them; a run that is under way then is
-/// stored as interrupted only where it is the first of its name, and is done again at the next call.
+/// `stop` tells whether the user wants to stop; it is asked between runs and, by the machine, during them; the run
+/// under way is then stored as interrupted, and done again at the next call.
 /// Runs that fail are told and left out: the same call again tries them again.
 ///
 /// # Errors
@@ -85,14 +84,14 @@ pub fn run_plan(
     machine: &mut dyn Machine,
     plan: &Plan,
     results: &Path,
-    stop: &AtomicBool,
+    stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Tally, LoopError> {
     remove_cut_off(results)?;
     let mut tally = Tally::default();
     let mut spent = Duration::ZERO;
     for (index, run) in plan.runs.iter().enumerate() {
-        if stop.load(Ordering::Relaxed) {
+        if stop() {
             tally.stopped = true;
             break;
         }
@@ -111,7 +110,7 @@ pub fn run_plan(
             Ok(stored) => {
                 spent += began.elapsed();
                 tally.done += 1;
-                tally.stopped |= stored.manifest.interrupted && stop.load(Ordering::Relaxed);
+                tally.stopped |= stored.manifest.interrupted && stop();
                 progress(&Progress::Ended { run, stored: &stored });
             }
             Err(LoopError::Machine(error)) if index > 0 => {
@@ -129,7 +128,7 @@ fn one(
     machine: &mut dyn Machine,
     run: &Planned,
     results: &Path,
-    stop: &AtomicBool,
+    stop: &dyn Fn() -> bool,
 ) -> Result<StoredRun, LoopError> {
     let facts: MachineFacts = machine.facts();
     let mut manifest = Manifest::new(&machine.offers().machine, run, facts);

@@ -19,11 +19,13 @@ mod html;
 mod number;
 mod runs;
 mod table;
+mod trace;
 
 pub use html::Html;
 pub use number::{readable, significant};
 pub use runs::of_runs;
 pub use table::Table;
+pub use trace::trace_section;
 
 use schedlab_model::{MachineFacts, Warning};
 

@@ -1,6 +1,9 @@
 use super::*;
 use crate::fake::Fake;
 use crate::{Experiment, runs_of};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+const NEVER: fn() -> bool = || false;
 
 const SIX: &str = "repeats = 3\n[workload]\nname = \"hackbench\"\n[[axis]]\nknob = \"slice\"\nvalues = [\"1ms\", \"2ms\"]\n";
 
@@ -12,7 +15,7 @@ fn go(
     fake: &mut Fake<'_>,
     plan: &Plan,
     results: &Path,
-    stop: &AtomicBool,
+    stop: &dyn Fn() -> bool,
 ) -> Result<Tally, LoopError> {
     run_plan(fake, plan, results, stop, &mut |_| ())
 }
@@ -22,7 +25,7 @@ fn every_run_is_done_once_in_the_plans_order_and_stored() {
     let results = tempfile::tempdir().unwrap();
     let (mut fake, plan) = (Fake::new(), plan(SIX));
     let mut told = Vec::new();
-    let tally = run_plan(&mut fake, &plan, results.path(), &AtomicBool::new(false), &mut |p| {
+    let tally = run_plan(&mut fake, &plan, results.path(), &NEVER, &mut |p| {
         told.push(format!("{p:?}").split([' ', '{']).next().unwrap().to_owned());
     })
     .unwrap();
@@ -42,9 +45,9 @@ fn every_run_is_done_once_in_the_plans_order_and_stored() {
 fn finished_runs_are_skipped() {
     let results = tempfile::tempdir().unwrap();
     let plan = plan(SIX);
-    let (never, mut fake) = (AtomicBool::new(false), Fake::new());
-    go(&mut fake, &plan, results.path(), &never).unwrap();
-    let tally = go(&mut fake, &plan, results.path(), &never).unwrap();
+    let mut fake = Fake::new();
+    go(&mut fake, &plan, results.path(), &NEVER).unwrap();
+    let tally = go(&mut fake, &plan, results.path(), &NEVER).unwrap();
     assert_eq!(tally, Tally { skipped: 6, ..Tally::default() });
     assert_eq!(fake.ran.len(), 6, "nothing ran twice");
 }
@@ -55,12 +58,12 @@ fn a_stopped_run_is_kept_as_partial_and_done_again() {
     let (plan, stop) = (plan(SIX), AtomicBool::new(false));
     let mut fake = Fake::new();
     fake.stops_at = Some((2, &stop));
-    let tally = go(&mut fake, &plan, results.path(), &stop).unwrap();
+    let tally = go(&mut fake, &plan, results.path(), &|| stop.load(Ordering::Relaxed)).unwrap();
     assert_eq!((tally.done, tally.stopped), (3, true));
     let partial =
         runs_of(results.path()).unwrap().runs.into_iter().filter(|r| !r.is_whole()).count();
     assert_eq!(partial, 1);
-    let tally = go(&mut Fake::new(), &plan, results.path(), &AtomicBool::new(false)).unwrap();
+    let tally = go(&mut Fake::new(), &plan, results.path(), &NEVER).unwrap();
     assert_eq!((tally.done, tally.skipped), (4, 2));
     assert!(runs_of(results.path()).unwrap().runs.iter().all(StoredRun::is_whole));
 }
@@ -71,7 +74,7 @@ fn a_run_that_fails_leaves_nothing_and_the_others_go_on() {
     let plan = plan(SIX);
     let mut fake = Fake::new();
     fake.fails_at = Some(3);
-    let tally = go(&mut fake, &plan, results.path(), &AtomicBool::new(false)).unwrap();
+    let tally = go(&mut fake, &plan, results.path(), &NEVER).unwrap();
     assert_eq!((tally.done, tally.failed.len()), (5, 1));
     assert_eq!(std::fs::read_dir(results.path().join("runs")).unwrap().count(), 5);
 }
@@ -81,7 +84,7 @@ fn a_first_run_that_fails_ends_the_loop() {
     let results = tempfile::tempdir().unwrap();
     let mut fake = Fake::new();
     fake.fails_at = Some(0);
-    let error = go(&mut fake, &plan(SIX), results.path(), &AtomicBool::new(false)).unwrap_err();
+    let error = go(&mut fake, &plan(SIX), results.path(), &NEVER).unwrap_err();
     assert!(error.to_string().contains("it was told to"), "{error}");
 }
 
@@ -94,7 +97,7 @@ fn what_a_crash_left_behind_is_removed_and_not_read() {
     std::fs::create_dir_all(&dead).unwrap();
     std::fs::write(dead.join("figures.jsonl"), "{\"cut").unwrap();
     assert_eq!(runs_of(results.path()).unwrap().cut_off, 1);
-    go(&mut Fake::new(), &plan(SIX), results.path(), &AtomicBool::new(false)).unwrap();
+    go(&mut Fake::new(), &plan(SIX), results.path(), &NEVER).unwrap();
     assert!(!dead.exists());
     assert_eq!(runs_of(results.path()).unwrap().runs.len(), 6);
 }
@@ -102,7 +105,7 @@ fn what_a_crash_left_behind_is_removed_and_not_read() {
 #[test]
 fn a_report_of_stored_runs_shows_their_figures_and_escapes_what_it_is_told() {
     let results = tempfile::tempdir().unwrap();
-    go(&mut Fake::new(), &plan(SIX), results.path(), &AtomicBool::new(false)).unwrap();
+    go(&mut Fake::new(), &plan(SIX), results.path(), &NEVER).unwrap();
     let runs = runs_of(results.path()).unwrap().runs;
     let html = crate::report::of_runs("six", &runs).html();
     assert!(html.contains("switches_involuntary") && html.contains("1.00 s"));

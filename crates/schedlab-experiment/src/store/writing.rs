@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A figure as it is stored, one a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -21,22 +20,25 @@ pub(super) struct FigureLine {
 }
 
 /// A run directory being written. Dropped without [`RunWriter::finish`] it is removed.
-#[derive(Debug)]
 pub struct RunWriter<'s> {
     temporary: PathBuf,
     wanted: PathBuf,
     figures: io::BufWriter<File>,
     warnings: Vec<Warning>,
-    stop: &'s AtomicBool,
+    stop: &'s dyn Fn() -> bool,
     finished: bool,
 }
 
 impl<'s> RunWriter<'s> {
-    /// Begins the directory of run `id` under `results`; `stop` is the user's wish to stop.
+    /// Begins the directory of run `id` under `results`; `stop` tells whether the user wants to stop.
     ///
     /// # Errors
     /// When the folder can't be made.
-    pub fn create(results: &Path, id: &RunId, stop: &'s AtomicBool) -> Result<Self, StoreError> {
+    pub fn create(
+        results: &Path,
+        id: &RunId,
+        stop: &'s dyn Fn() -> bool,
+    ) -> Result<Self, StoreError> {
         let runs = results.join("runs");
         let temporary = runs.join(format!(".tmp-{id}-{}", std::process::id()));
         fs::create_dir_all(&temporary).map_err(|e| StoreError::io(&temporary, e))?;
@@ -138,6 +140,6 @@ impl Output for RunWriter<'_> {
     }
 
     fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
+        (self.stop)()
     }
 }

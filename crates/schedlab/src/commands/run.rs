@@ -1,12 +1,155 @@
-//! `schedlab run`.
+//! `schedlab run`: an experiment file, planned, run, stored and reported.
 
+use anyhow::Context as _;
+use schedlab_experiment::{
+    Experiment, FileError, Plan, Progress, Tally, keep_experiment, run_plan, runs_of,
+};
+use schedlab_workload::{Machine, WorkloadSpec};
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// What was measured is stored, but the user stopped before the end.
+const EXIT_INTERRUPTED: u8 = 130;
 
 /// Options of `schedlab run`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// The experiment file (docs/experiments.md says what it may hold)
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    /// Where results go; finished runs that are there already are not done again
+    #[arg(short, long, value_name = "DIR", default_value = "results")]
+    output: PathBuf,
+    /// Print the plan and how long it will take, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+}
 
 /// Runs it.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`schedlab run` is not there yet")
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let experiment = read(&args.file)?;
+    let plan = Plan::new(&experiment);
+    if args.dry_run {
+        print_plan(&plan)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut machine = machine(&experiment.machine)?;
+    let results = args.output.join(&experiment.name);
+    let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
+    let runs = runs_of(&results)?.runs;
+    let report = super::report::full_report(&experiment.title, &runs)?;
+    let path = results.join("report.html");
+    std::fs::write(&path, report.html()).with_context(|| path.display().to_string())?;
+    writeln!(std::io::stdout(), "{}", path.display())?;
+    Ok(exit_code(&tally))
+}
+
+/// Reads an experiment file; its mistakes are wrong usage, not failure.
+pub(crate) fn read(path: &Path) -> anyhow::Result<Experiment> {
+    Experiment::read(path).map_err(|error| match error {
+        FileError::Wrong { .. } => super::UsageError(error.to_string()).into(),
+        FileError::Read { .. } => error.into(),
+    })
+}
+
+/// The machine of a name.
+pub(crate) fn machine(name: &str) -> anyhow::Result<Box<dyn Machine>> {
+    anyhow::bail!("no machine '{name}': there is only host")
+}
+
+/// Checks the plan against the machine, does its runs with progress on stderr, and keeps the file.
+pub(crate) fn perform(
+    machine: &mut dyn Machine,
+    experiment: &Experiment,
+    plan: &Plan,
+    results: &Path,
+) -> anyhow::Result<Tally> {
+    match plan.check(machine.offers()) {
+        Ok(warnings) => {
+            for warning in warnings {
+                writeln!(std::io::stderr(), "schedlab: {warning}")?;
+            }
+        }
+        Err(wrong) => anyhow::bail!("{}", wrong.join("; ")),
+    }
+    keep_experiment(results, &experiment.text)?;
+    let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
+    let stop = || signals.caught().is_some();
+    let tally = run_plan(machine, plan, results, &stop, &mut tell)?;
+    let mut stderr = std::io::stderr();
+    for failure in &tally.failed {
+        writeln!(stderr, "schedlab: failed: {failure}")?;
+    }
+    if tally.stopped {
+        writeln!(
+            stderr,
+            "schedlab: stopped; results are partial, and the same command goes on from here"
+        )?;
+    }
+    Ok(tally)
+}
+
+/// A line for each run, between runs only: what is drawn during a measurement disturbs it.
+fn tell(progress: &Progress<'_>) {
+    let mut stderr = std::io::stderr();
+    let line = match progress {
+        Progress::Begins { index, total, run, left } => {
+            let left = left.map_or(String::new(), |left| {
+                format!(", about {} left", schedlab_model::Nanos::from(round(left)))
+            });
+            format!("run {} of {total}: {}{}{left}", index + 1, run.workload, place(&run.point))
+        }
+        Progress::Failed { run, error } => {
+            format!("{}{}: {error}", run.workload, place(&run.point))
+        }
+        Progress::Ended { stored, .. } if stored.warnings.is_empty() => return,
+        Progress::Ended { stored, .. } => {
+            let warnings: Vec<String> = stored.warnings.iter().map(ToString::to_string).collect();
+            format!("  doubt: {}", warnings.join("; "))
+        }
+        Progress::Skipped { .. } => return,
+    };
+    let _ = writeln!(stderr, "{line}");
+    if stderr.is_terminal() {
+        let _ = stderr.flush();
+    }
+}
+
+fn round(left: std::time::Duration) -> std::time::Duration {
+    std::time::Duration::from_secs(left.as_secs() + 1)
+}
+
+fn place(point: &schedlab_experiment::Point) -> String {
+    let parts: Vec<String> = point.iter().map(|(axis, value)| format!(" {axis}={value}")).collect();
+    parts.concat()
+}
+
+fn print_plan(plan: &Plan) -> anyhow::Result<()> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{} runs on {}:", plan.runs.len(), plan.machine)?;
+    for run in &plan.runs {
+        let what = match &run.spec.workload {
+            WorkloadSpec::Builtin { name, options } => {
+                let options: Vec<String> =
+                    options.iter().map(|(k, v)| format!(" --{k} {v}")).collect();
+                format!("{name}{}", options.concat())
+            }
+            WorkloadSpec::Command { argv } => argv.join(" "),
+        };
+        let settings = &run.spec.settings;
+        let settings: Vec<String> =
+            settings.iter().map(|s| format!(" {}={}", s.knob, s.value)).collect();
+        writeln!(out, "{}  block {}  {what}{}", run.id, run.block + 1, settings.concat())?;
+    }
+    Ok(())
+}
+
+/// Done, failed in part, or stopped.
+pub(crate) fn exit_code(tally: &Tally) -> ExitCode {
+    match tally {
+        Tally { stopped: true, .. } => ExitCode::from(EXIT_INTERRUPTED),
+        Tally { failed, .. } if !failed.is_empty() => ExitCode::FAILURE,
+        _ => ExitCode::SUCCESS,
+    }
 }
