@@ -1,7 +1,13 @@
 //! `schedlab trace`: questions to a trace, a file each.
 
 mod convert;
+mod cpus;
 mod info;
+pub(crate) mod input;
+mod latency;
+pub(crate) mod table;
+mod tasks;
+mod waiting;
 
 use clap::Subcommand;
 use std::process::ExitCode;
@@ -17,6 +23,14 @@ pub(crate) struct Args {
 enum Question {
     /// What the file is and what it holds: events per kind and CPU, losses, clock
     Info(info::Args),
+    /// Wakeup latency and run delay, with percentiles
+    Latency(latency::Args),
+    /// Run time, slices, switches and migrations of every task
+    Tasks(tasks::Args),
+    /// Utilisation, idle, unknown and overloaded time of every CPU
+    Cpus(cpus::Args),
+    /// How many tasks ran and how many waited, over time
+    Waiting(waiting::Args),
     /// From any format to any other; says what the target can't hold
     Convert(convert::Args),
 }
@@ -25,6 +39,10 @@ enum Question {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.question {
         Question::Info(args) => info::run(args),
+        Question::Latency(args) => latency::run(&args),
+        Question::Tasks(args) => tasks::run(&args),
+        Question::Cpus(args) => cpus::run(&args),
+        Question::Waiting(args) => waiting::run(&args),
         Question::Convert(args) => convert::run(args),
     }
 }

@@ -1,0 +1,162 @@
+//! What every question to a trace takes: the file, the part of it, and the tasks.
+
+use crate::commands::UsageError;
+use anyhow::Context as _;
+use schedlab_model::{Cpu, Nanos, Pid, Span, Warning};
+use schedlab_timeline::{Cut, Question, Reply, ask_within};
+use serde_json::{Value, json};
+use std::path::{Path, PathBuf};
+
+/// The file and the part of it that is asked about.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Input {
+    /// The trace, in any format that schedlab reads
+    pub(crate) file: PathBuf,
+    #[command(flatten)]
+    pub(crate) part: Part,
+}
+
+/// A part of a trace, and how to print.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Part {
+    /// Begin here, as time since the trace began (1.5s, 20ms)
+    #[arg(long, value_name = "TIME")]
+    pub(crate) from: Option<Nanos>,
+    /// End here, as time since the trace began
+    #[arg(long, value_name = "TIME")]
+    pub(crate) to: Option<Nanos>,
+    /// Print JSON, for machines
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl Part {
+    pub(crate) fn cut(&self) -> anyhow::Result<Cut> {
+        if let (Some(from), Some(to)) = (self.from, self.to)
+            && from >= to
+        {
+            let what = format!("--from {from} is not before --to {to}");
+            return Err(UsageError(what).into());
+        }
+        Ok(Cut { from: self.from, to: self.to })
+    }
+
+    /// One pass over `path`.
+    pub(crate) fn ask<Q: Question>(
+        &self,
+        path: &Path,
+        question: impl FnOnce(&schedlab_model::TraceInfo) -> Q,
+    ) -> anyhow::Result<Reply<Q::Answer>> {
+        let cut = self.cut()?;
+        let mut source = schedlab_trace::open(path)?;
+        let question = question(source.info());
+        ask_within(&mut *source, cut, question).with_context(|| path.display().to_string())
+    }
+}
+
+impl Input {
+    /// One pass over the file.
+    pub(crate) fn ask<Q: Question>(
+        &self,
+        question: impl FnOnce(&schedlab_model::TraceInfo) -> Q,
+    ) -> anyhow::Result<Reply<Q::Answer>> {
+        self.part.ask(&self.file, question)
+    }
+}
+
+/// Which tasks are asked about. Several options choose what any of them chooses.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Selection {
+    /// Only these pids (threads), separated by commas
+    #[arg(long, value_name = "PID,...", value_delimiter = ',')]
+    pid: Vec<i32>,
+    /// Only tasks of exactly this name; can be given several times
+    #[arg(long, value_name = "NAME")]
+    comm: Vec<String>,
+    /// Only tasks whose name matches this regular expression
+    #[arg(long, value_name = "REGEX")]
+    regex: Option<regex::Regex>,
+}
+
+impl Selection {
+    /// Whether any choice was made.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.pid.is_empty() || !self.comm.is_empty() || self.regex.is_some()
+    }
+
+    /// Whether a task is chosen; all are when no choice was made.
+    pub(crate) fn keeps(&self, pid: Pid, comm: &str) -> bool {
+        !self.is_any()
+            || self.pid.contains(&pid.0)
+            || self.comm.iter().any(|name| name == comm)
+            || self.regex.as_ref().is_some_and(|regex| regex.is_match(comm))
+    }
+}
+
+/// The head that every JSON answer has: `schema`, the zero point, the window, and doubts.
+pub(crate) fn head<A>(question: &str, reply: &Reply<A>) -> serde_json::Map<String, Value> {
+    let relative = |at: Nanos| (at - reply.origin).0;
+    let mut head = serde_json::Map::new();
+    head.insert("schema".into(), json!(format!("schedlab.trace.{question}/1")));
+    // A string: JSON numbers are doubles to many readers, and lose nanoseconds.
+    head.insert("origin_ns".into(), json!(reply.origin.0.to_string()));
+    head.insert("start_ns".into(), json!(relative(reply.observed.start)));
+    head.insert("end_ns".into(), json!(relative(reply.observed.end)));
+    head.insert("lower_bound".into(), json!(is_lower_bound(&reply.warnings)));
+    head.insert("warnings".into(), json!(reply.warnings));
+    head
+}
+
+/// Doubts that make figures lower bounds.
+pub(crate) fn is_lower_bound(warnings: &[Warning]) -> bool {
+    const CODES: [&str; 6] = [
+        "no-switches",
+        "no-wakeups",
+        "events-lost",
+        "cpus-unobserved",
+        "events-contradict",
+        "wakeups-missing",
+    ];
+    warnings.iter().any(|warning| CODES.contains(&warning.code.as_str()))
+}
+
+/// Prints JSON, one object.
+pub(crate) fn print_json(value: impl Into<Value>) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    serde_json::to_writer(&mut out, &value.into()).map_err(std::io::Error::from)?;
+    writeln!(out)?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Prints a finished text.
+pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
+    use std::io::Write as _;
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(())
+}
+
+/// Doubts go to stderr, beside the figures.
+pub(crate) fn print_notes(warnings: &[Warning]) {
+    use std::io::Write as _;
+    let mut err = std::io::stderr().lock();
+    for warning in warnings {
+        let _ = writeln!(err, "note: {warning}");
+    }
+}
+
+/// What was looked at: `12.3s of 8 CPUs`.
+pub(crate) fn looked_at<A>(reply: &Reply<A>) -> String {
+    let cpus: Vec<Cpu> = reply.state.observed_cpus().map(|(cpu, _)| cpu).collect();
+    let Span { start, end } = reply.observed;
+    let from = if start > reply.origin {
+        format!(" from {}", start - reply.origin)
+    } else {
+        String::new()
+    };
+    let plural = if cpus.len() == 1 { "" } else { "s" };
+    format!("{}{from} of {} CPU{plural}", end - start, cpus.len())
+}

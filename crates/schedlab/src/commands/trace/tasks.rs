@@ -1,0 +1,110 @@
+//! `schedlab trace tasks`: what each task did with its time.
+
+use super::input::{self, Input, Selection};
+use super::table::{Table, percent, time};
+use schedlab_model::{Distance, Nanos};
+use schedlab_timeline::{Reply, TaskRow, Tasks, TasksAnswer};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Options of `schedlab trace tasks`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A slice is an interval in which a task runs. A switch is voluntary when the task left its CPU to
+sleep, stop or die, and involuntary when it stayed runnable (a yield included), as the kernel counts.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    #[command(flatten)]
+    selection: Selection,
+    /// Rows to print, longest run time first; 0 prints all
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    top: usize,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut reply = args.input.ask(|info| Tasks::by_distance(info.topology.clone()))?;
+    if args.selection.is_any() {
+        reply.answer = reply.answer.only(|pid, comm| args.selection.keeps(pid, comm));
+    }
+    if args.input.part.json {
+        let mut object = input::head("tasks", &reply);
+        object.insert("tasks".into(), reply.answer.rows.iter().map(row_json).collect());
+        input::print_json(object)?;
+    } else {
+        input::print_text(&to_text(&reply, args.top))?;
+        input::print_notes(&reply.warnings);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn row_json(row: &TaskRow) -> Value {
+    let by: serde_json::Map<String, Value> = Distance::ALL
+        .into_iter()
+        .zip(row.migrations_by)
+        .map(|(distance, count)| (distance.name().replace(' ', "_"), json!(count)))
+        .collect();
+    json!({
+        "pid": row.pid,
+        "comm": row.comm,
+        "run_ns": row.ran,
+        "wait_ns": row.waited,
+        "slices": row.slices.count(),
+        "slice_ns_p50": row.slices.quantile(0.5),
+        "slice_ns_p99": row.slices.quantile(0.99),
+        "slice_ns_max": row.slices.max(),
+        "switches_voluntary": row.voluntary,
+        "switches_involuntary": row.involuntary,
+        "wakeups": row.wakeups,
+        "migrations": row.migrations,
+        "migrations_by_distance": by,
+    })
+}
+
+fn to_text(reply: &Reply<TasksAnswer>, top: usize) -> String {
+    let mut table = Table::new(&[
+        "pid",
+        "<comm",
+        "run",
+        "of a CPU",
+        "wait",
+        "slices",
+        "p50",
+        "p99",
+        "max",
+        "voluntary",
+        "involuntary",
+        "wakeups",
+        "migrations",
+    ]);
+    let window = reply.observed.duration();
+    for row in &reply.answer.rows {
+        let share = (window > Nanos::ZERO).then(|| row.ran.0 as f64 / window.0 as f64);
+        table.row(vec![
+            row.pid.to_string(),
+            row.comm.clone(),
+            row.ran.to_string(),
+            percent(share),
+            row.waited.to_string(),
+            row.slices.count().to_string(),
+            time(row.slices.quantile(0.5)),
+            time(row.slices.quantile(0.99)),
+            time(row.slices.max()),
+            row.voluntary.to_string(),
+            row.involuntary.to_string(),
+            row.wakeups.to_string(),
+            row.migrations.to_string(),
+        ]);
+    }
+    let sum = |of: fn(&TaskRow) -> u64| reply.answer.rows.iter().map(of).sum::<u64>();
+    format!(
+        "{} tasks in {}: {} switches voluntary, {} involuntary, {} migrations\n\n{}",
+        reply.answer.rows.len(),
+        input::looked_at(reply),
+        sum(|row| row.voluntary),
+        sum(|row| row.involuntary),
+        sum(|row| row.migrations),
+        table.text(top)
+    )
+}
