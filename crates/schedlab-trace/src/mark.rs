@@ -4,6 +4,7 @@
 //! common head of a kernel record, so that it lies among the kernel's on the same CPU's rows.
 
 use schedlab_model::{Phase, Pid};
+use std::fmt::Write as _;
 
 /// The system of the format, as the file lists it.
 pub const SYSTEM: &str = "schedlab";
@@ -20,7 +21,7 @@ pub fn format_text(id: u16, names: &[String]) -> String {
     let mut symbols = String::new();
     for (index, name) in names.iter().enumerate() {
         let name: String = name.chars().map(clean).collect();
-        symbols.push_str(&format!(", {{ {index}, \"{name}\" }}"));
+        let _ = write!(symbols, ", {{ {index}, \"{name}\" }}");
     }
     if symbols.is_empty() {
         symbols.push_str(", { 0, \"mark\" }");

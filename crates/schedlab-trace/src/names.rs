@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn names_end_at_their_nul() {
         let raw = |text: &[u8; 16]| u128::from_le_bytes(*text);
-        assert_eq!(clean(raw(b"sh\0old bytes...")), u128::from_le_bytes(comm(b"sh")));
+        assert_eq!(clean(raw(b"sh\0old bytes....")), u128::from_le_bytes(comm(b"sh")));
         assert_eq!(clean(raw(b"0123456789abcdef")).to_le_bytes(), *b"0123456789abcde\0");
         assert_eq!(clean(raw(b"\0bcdefghijklmnop")), 0);
         assert_eq!(clean(raw(b"a\x01\0\x01\x80\xffghijklmnop")).to_le_bytes()[..3], *b"a\x01\0");
@@ -83,7 +83,7 @@ mod tests {
         let a = u128::from_le_bytes(comm(b"a"));
         assert!(names.changed(Pid(7), a));
         assert!(!names.changed(Pid(7), a));
-        assert!(!names.changed(Pid(7), u128::from_le_bytes(*b"a\0old............")));
+        assert!(!names.changed(Pid(7), u128::from_le_bytes(*b"a\0old...........")));
         assert!(names.changed(Pid(7), u128::from_le_bytes(comm(b"b"))));
         assert!(!names.changed(Pid(0), a), "the idle task's name is no news");
         assert!(!names.changed(Pid(-1), a) && !names.changed(Pid(i32::MAX), a));

@@ -61,7 +61,7 @@ impl Correction {
 fn shifted(time: u64, sample: &ShiftSample) -> u64 {
     let scaled = match (sample.scaling, sample.fraction) {
         (0 | 1, 0) => i128::from(time),
-        (scaling, fraction) => i128::from(time) * i128::from(scaling) >> fraction.clamp(0, 63),
+        (scaling, fraction) => (i128::from(time) * i128::from(scaling)) >> fraction.clamp(0, 63),
     };
     let moved = scaled.saturating_add(sample.offset.into()).max(0);
     u64::try_from(moved).unwrap_or(u64::MAX)

@@ -23,21 +23,19 @@ pub struct Writer<W: Write + Seek> {
     header: Header,
     /// Offsets of the head's sections, by option number (version 7).
     sections: Vec<(u16, u64)>,
-    /// Where the offset of the first options section is to be written (version 7).
+    /// Where the offset of the options section is to be written (version 7).
     options_at: u64,
-    /// Where the offset of each instance's block is to be written (version 6).
-    instance_offsets: Vec<u64>,
+    /// For each buffer, where its offset and its table of CPUs are to be written; 0: nowhere.
+    places: Vec<(u64, u64)>,
     buffers: Vec<Buffer>,
 }
 
 /// One buffer: the top one or an instance.
-#[derive(Default)]
 struct Buffer {
-    name: String,
     /// Where its section (version 7) or its block (version 6) begins.
     at: u64,
     /// Version 6: where its table of CPUs is to be written.
-    table_at: u64,
+    table_at: Option<u64>,
     cpus: Vec<(Cpu, u64, u64)>,
 }
 
@@ -64,7 +62,10 @@ impl<W: Write + Seek> Writer<W> {
         if !matches!(header.encoding.long, 4 | 8) {
             return invalid("a long has 4 or 8 bytes");
         }
-        if header.page_size < 4096 || header.page_size % 4096 != 0 || header.page_size > 1 << 26 {
+        if header.page_size < 4096
+            || !header.page_size.is_multiple_of(4096)
+            || header.page_size > 1 << 26
+        {
             return invalid("pages are multiples of 4096 bytes up to 64 MiB");
         }
         let mut writer = Self {
@@ -73,7 +74,7 @@ impl<W: Write + Seek> Writer<W> {
             header: header.clone(),
             sections: Vec::new(),
             options_at: 0,
-            instance_offsets: Vec::new(),
+            places: Vec::new(),
             buffers: Vec::new(),
         };
         writer.head()?;
@@ -122,10 +123,7 @@ impl<W: Write + Seek> Writer<W> {
             self.instance()?;
         }
         self.end_buffer()?;
-        match self.header.version {
-            Version::V6 => self.tables()?,
-            Version::V7 => self.options_section()?,
-        }
+        self.tables()?;
         self.out.flush()?;
         Ok(self.out)
     }
@@ -157,11 +155,12 @@ impl<W: Write + Seek> Writer<W> {
         for (number, data) in self.plain_options() {
             self.option(number, &data)?;
         }
+        self.places.push((0, 0));
         for instance in self.header.instances.clone() {
             let mut data = vec![0; 8];
             data.extend_from_slice(instance.name.as_bytes());
             data.push(0);
-            self.instance_offsets.push(self.at + 6);
+            self.places.push((self.at + 6, 0));
             self.option(id::BUFFER, &data)?;
         }
         self.put_u16(id::DONE)
@@ -178,7 +177,8 @@ impl<W: Write + Seek> Writer<W> {
             self.sections.push((number, self.at));
             self.section(number, &part)?;
         }
-        Ok(())
+        self.section(id::SECTION_STRINGS, b"\0")?;
+        self.options_section()
     }
 
     /// The head's tables in file order, with the numbers that version 7 gives them.
@@ -276,16 +276,11 @@ impl<W: Write + Seek> Writer<W> {
     }
 
     fn begin_buffer(&mut self) -> io::Result<()> {
-        let name = match self.buffers.len().checked_sub(1) {
-            None => String::new(),
-            Some(index) => {
-                let instance = self.header.instances.get(index).ok_or_else(|| {
-                    io::Error::new(io::ErrorKind::InvalidInput, "no more instances in the header")
-                })?;
-                instance.name.clone()
-            }
-        };
-        let mut buffer = Buffer { name, at: self.at, ..Buffer::default() };
+        if self.buffers.len() > self.header.instances.len() {
+            let what = "no more instances in the header";
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        let mut buffer = Buffer { at: self.at, table_at: None, cpus: Vec::new() };
         match self.header.version {
             Version::V6 => {
                 if !self.buffers.is_empty() {
@@ -293,7 +288,7 @@ impl<W: Write + Seek> Writer<W> {
                     self.put_u16(id::DONE)?;
                 }
                 self.put(b"flyrecord\0")?;
-                buffer.table_at = self.at;
+                buffer.table_at = Some(self.at);
                 for _ in 0..u64::from(self.header.cpus) * 2 {
                     self.put_u64(0)?;
                 }
@@ -321,14 +316,21 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Version 6: fills in where everything lies.
+    /// Fills in where everything lies.
     fn tables(&mut self) -> io::Result<()> {
+        // Entries of version 7 begin with the number of their CPU.
+        let (stride, skip) = match self.header.version {
+            Version::V6 => (16, 0),
+            Version::V7 => (20, 4),
+        };
         for (index, buffer) in std::mem::take(&mut self.buffers).into_iter().enumerate() {
-            if let Some(option) = index.checked_sub(1) {
-                self.put_at(self.instance_offsets[option], buffer.at)?;
+            let (offset_at, table_at) = self.places[index];
+            let table_at = buffer.table_at.unwrap_or(table_at);
+            if offset_at != 0 {
+                self.put_at(offset_at, buffer.at)?;
             }
             for (cpu, offset, size) in buffer.cpus {
-                let entry = buffer.table_at + u64::from(cpu.0) * 16;
+                let entry = table_at + u64::from(cpu.0) * stride + skip;
                 self.put_at(entry, offset)?;
                 self.put_at(entry + 8, size)?;
             }
@@ -336,7 +338,8 @@ impl<W: Write + Seek> Writer<W> {
         Ok(())
     }
 
-    /// Version 7: the options, which name all sections, at the end.
+    /// Version 7: the options, which name all sections. They stand before the records, with room for
+    /// every CPU, so that a file that is cut later still says what it holds.
     fn options_section(&mut self) -> io::Result<()> {
         let encoding = self.header.encoding;
         let mut data = Vec::new();
@@ -345,7 +348,7 @@ impl<W: Write + Seek> Writer<W> {
             data.extend(encoding.put_u16(number));
             data.extend(encoding.put_u32(length));
             data.extend_from_slice(content);
-            io::Result::Ok(())
+            io::Result::Ok(data.len() as u64 - u64::from(length))
         };
         for (number, offset) in &self.sections {
             put(*number, &encoding.put_u64(*offset))?;
@@ -353,25 +356,30 @@ impl<W: Write + Seek> Writer<W> {
         for (number, content) in self.plain_options() {
             put(number, &content)?;
         }
-        for buffer in &self.buffers {
-            let mut content = encoding.put_u64(buffer.at).to_vec();
-            content.extend(format!("{}\0{}\0", buffer.name, self.header.clock).bytes());
+        let start = self.at + 16;
+        let names = self.header.instances.iter().map(|instance| instance.name.as_str());
+        for name in std::iter::once("").chain(names) {
+            let mut content = vec![0; 8];
+            content.extend(format!("{name}\0{}\0", self.header.clock).bytes());
             content.extend(encoding.put_u32(self.header.page_size));
-            content.extend(encoding.put_u32(buffer.cpus.len() as u32));
-            for &(cpu, offset, size) in &buffer.cpus {
-                content.extend(encoding.put_u32(cpu.0.into()));
-                content.extend(encoding.put_u64(offset));
-                content.extend(encoding.put_u64(size));
+            content.extend(encoding.put_u32(self.header.cpus));
+            let table = content.len() as u64;
+            for cpu in 0..self.header.cpus {
+                content.extend(encoding.put_u32(cpu));
+                content.extend([0; 16]);
             }
-            put(id::BUFFER, &content)?;
+            let at = start + put(id::BUFFER, &content)?;
+            self.places.push((at, at + table));
         }
         put(id::DONE, &[0; 8])?;
-        let strings = self.at;
-        self.section(id::SECTION_STRINGS, b"\0")?;
-        debug_assert!(strings < self.at);
         let at = self.at;
-        self.section(0, &data)?;
-        self.put_at(self.options_at, at)
+        self.put_at(self.options_at, at)?;
+        // Not packed, since the tables of CPUs are filled in later.
+        self.put_u16(0)?;
+        self.put_u16(0)?;
+        self.put_u32(0)?;
+        self.put_u64(data.len() as u64)?;
+        self.put(&data)
     }
 
     fn align(&mut self) -> io::Result<()> {

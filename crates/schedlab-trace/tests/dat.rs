@@ -1,0 +1,318 @@
+//! trace.dat: what our writer writes, our reader and trace-cmd read alike; damage is never fatal.
+
+mod common;
+
+use common::{Bodies, MARK, comm, counts, data, header, instances, peer, small};
+use schedlab_model::{
+    Affinity, Context, Cpu, Event, EventSource, Left, Nanos, Phase, Pid, Topology, What,
+};
+use schedlab_trace::dat::{Companion, Compression, Version, Writer};
+use schedlab_trace::{Census, Encoding, TraceError, mark, open, open_bytes};
+use std::collections::BTreeMap;
+use std::io::Cursor;
+use std::path::Path;
+
+const KINDS: [(Version, Compression); 4] = [
+    (Version::V6, Compression::None),
+    (Version::V7, Compression::None),
+    (Version::V7, Compression::Zlib),
+    (Version::V7, Compression::Zstd),
+];
+
+fn opened(bytes: Vec<u8>) -> Box<dyn EventSource> {
+    open_bytes(Path::new("test.dat"), bytes).unwrap()
+}
+
+fn events(source: &mut dyn EventSource) -> Vec<Event> {
+    let (mut all, mut batch) = (Vec::new(), Vec::new());
+    while source.next(&mut batch).unwrap() {
+        all.extend_from_slice(&batch);
+    }
+    assert!(all.is_sorted_by_key(|event| event.time), "events come by time");
+    all
+}
+
+fn census(bytes: Vec<u8>) -> Census {
+    Census::of(opened(bytes).as_mut()).unwrap()
+}
+
+/// Our counts as trace-cmd's.
+fn per_cpu(census: &Census) -> BTreeMap<(u16, String), u64> {
+    let all = census.per_cpu.iter();
+    all.flat_map(|(cpu, names)| names.iter().map(|(name, n)| ((cpu.0, name.clone()), *n))).collect()
+}
+
+#[test]
+fn records_come_back_as_events_from_every_version() {
+    for (version, compression) in KINDS {
+        let bytes = small(&header(version, compression, 3));
+        let mut source = opened(bytes);
+        let all = events(source.as_mut());
+        let whats: Vec<What> = all.iter().map(|event| event.what).collect();
+        assert!(whats.contains(&What::Migrate { pid: Pid(100), from: Cpu(0), to: Cpu(2) }));
+        assert!(whats.contains(&What::Mark { pid: Pid(200), id: 1, phase: Phase::Begin }));
+        assert!(whats.contains(&What::Lost { count: std::num::NonZeroU32::new(77) }));
+        assert!(whats.contains(&What::Lost { count: None }));
+        assert!(whats.contains(&What::Comm { pid: Pid(200), comm: comm("task 200") }));
+        let waking = all.iter().find(|event| matches!(event.what, What::Waking { .. })).unwrap();
+        assert_eq!(
+            (waking.time, waking.context, waking.by, waking.cpu),
+            (Nanos(300_000_000_000), Context::SoftIrq, Pid(0), Cpu(0))
+        );
+        let left: Vec<Left> = all
+            .iter()
+            .filter(|event| event.cpu == Cpu(2))
+            .filter_map(|event| match event.what {
+                What::Switch { left, .. } => Some(left),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(left, [Left::Yielded, Left::Preempted]);
+        assert!(source.warnings().is_empty(), "{:?}", source.warnings());
+        assert_eq!(source.info().comms[&Pid(1)], comm("init"));
+        assert_eq!(source.info().kernel.as_deref(), Some("Linux test 6.18"));
+        assert_eq!(source.info().clock, schedlab_model::Clock::Monotonic);
+    }
+}
+
+#[test]
+fn versions_and_compressions_tell_the_same_story() {
+    let stories: Vec<Vec<Event>> = KINDS
+        .iter()
+        .map(|(version, compression)| {
+            events(opened(small(&header(*version, *compression, 3))).as_mut())
+        })
+        .collect();
+    assert!(stories.windows(2).all(|pair| pair[0] == pair[1]));
+}
+
+#[test]
+fn big_endian_and_32_bit_files_read_alike() {
+    let story = |encoding: Encoding| {
+        let mut header = header(Version::V6, Compression::None, 3);
+        header.encoding = encoding;
+        events(opened(small(&header)).as_mut())
+    };
+    let mut expected = story(Encoding::default());
+    assert_eq!(story(Encoding { big_endian: false, long: 4 }), expected);
+    // The mark's body is little-endian, so big-endian files have none.
+    expected.retain(|event| !matches!(event.what, What::Mark { .. }));
+    assert_eq!(story(Encoding { big_endian: true, long: 8 }), expected);
+    assert_eq!(story(Encoding { big_endian: true, long: 4 }), expected);
+}
+
+#[test]
+fn trace_cmd_counts_as_we_do() {
+    let dir = tempfile::tempdir().unwrap();
+    for (version, compression) in KINDS {
+        for big_endian in [false, true] {
+            let mut header = header(version, compression, 3);
+            header.encoding.big_endian = big_endian;
+            header.companion = Some(companion());
+            let bytes = small(&header);
+            let path = dir.path().join("x.dat");
+            std::fs::write(&path, &bytes).unwrap();
+            let Some((out, err)) = peer("trace-cmd", &["report", "-N", "-i"], &path) else {
+                return;
+            };
+            if compression == Compression::Zlib && err.contains("compression") {
+                eprintln!("MISSING: this trace-cmd was built without zlib: {}", err.trim());
+                continue;
+            }
+            let ours = census(bytes);
+            let (theirs, lost) = counts(&out);
+            assert_eq!(per_cpu(&ours), theirs, "{version:?} {compression:?} {big_endian}\n{err}");
+            assert_eq!((ours.lost, ours.losses_unknown), (77, 1));
+            assert_eq!(lost, 77, "{out}");
+            if !big_endian {
+                assert!(out.contains("begin load pid=200"), "marks are printed by name:\n{out}");
+            }
+        }
+    }
+}
+
+fn companion() -> Companion {
+    Companion {
+        topology: Some(Topology::flat(3)),
+        affinity: Some(vec![Affinity {
+            pid: Pid(100),
+            at: Nanos(1_000),
+            allowed: "0-1".parse().unwrap(),
+        }]),
+        marks: vec!["warm-up".into(), "load".into()],
+    }
+}
+
+#[test]
+fn topology_and_affinity_travel_with_the_trace_and_trace_cmd_passes_over_them() {
+    let dir = tempfile::tempdir().unwrap();
+    for version in [Version::V6, Version::V7] {
+        let mut header = header(version, Compression::None, 3);
+        header.companion = Some(companion());
+        let bytes = small(&header);
+        let source = opened(bytes.clone());
+        assert_eq!(source.info().topology, companion().topology);
+        assert_eq!(source.info().affinity, companion().affinity);
+        assert_eq!(source.info().marks, companion().marks);
+        let path = dir.path().join("x.dat");
+        std::fs::write(&path, &bytes).unwrap();
+        let Some((out, err)) = peer("trace-cmd", &["report", "-i"], &path) else { return };
+        assert!(out.lines().count() > 100, "{version:?}: {err}");
+        assert!(!err.to_lowercase().contains("error"), "{version:?}: {err}");
+    }
+}
+
+#[test]
+fn several_buffers_are_read_and_the_scheduler_is_told_once() {
+    for version in [Version::V6, Version::V7] {
+        let mut header = header(version, Compression::None, 3);
+        header.instances = instances();
+        let bytes = small(&header);
+        let mut source = opened(bytes.clone());
+        let switched_to_300 = events(source.as_mut())
+            .iter()
+            .any(|event| matches!(event.what, What::Switch { next: Pid(300), .. }));
+        assert!(!switched_to_300, "the top buffer has switches of its own");
+        assert_eq!(source.warnings()[0].code, "several-buffers");
+        let counted = census(bytes.clone());
+        assert_eq!(counted.per_cpu[&Cpu(1)]["sched_switch"], 2, "but nothing is lost");
+        assert_eq!(counted.per_cpu[&Cpu(1)]["irq_handler_entry"], 2);
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("x.dat");
+        std::fs::write(&path, &bytes).unwrap();
+        let Some((out, err)) = peer("trace-cmd", &["report", "-N", "-i"], &path) else { return };
+        let (theirs, _) = counts(&out);
+        assert_eq!(per_cpu(&counted), theirs, "{version:?}\n{err}\n{out}");
+    }
+}
+
+#[test]
+fn files_of_others_count_as_trace_cmd_counts_them() {
+    for name in ["lisa_example_rtapp.dat", "lisa_sched_load.dat", "trappy_trace.dat"] {
+        let Some(path) = data("traces").map(|dir| dir.join(name)) else { return };
+        let mut source = open(&path).unwrap();
+        let ours = Census::of(source.as_mut()).unwrap();
+        assert!(source.warnings().is_empty(), "{:?}", source.warnings());
+        let Some((out, _)) = peer("trace-cmd", &["report", "-N", "-i"], &path) else { return };
+        let (theirs, lost) = counts(&out);
+        assert_eq!(per_cpu(&ours), theirs, "{name}");
+        assert_eq!(ours.lost, lost, "{name}");
+        assert!(ours.total() > 500, "{name}");
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_is_read_as_far_as_it_goes() {
+    for (version, compression) in KINDS {
+        let whole = small(&header(version, compression, 3));
+        let all = events(opened(whole.clone()).as_mut()).len();
+        let mut most = 0;
+        for length in 0..whole.len() {
+            match open_bytes(Path::new("cut.dat"), whole[..length].to_vec()) {
+                Ok(mut source) => {
+                    let read = events(source.as_mut()).len();
+                    assert!(read <= all);
+                    most = most.max(read);
+                    let warned = !source.warnings().is_empty();
+                    assert!(warned || read == all, "{version:?} cut at {length}: {read} of {all}");
+                }
+                Err(TraceError::Empty { .. }) => assert_eq!(length, 0),
+                Err(TraceError::Unknown { .. }) => assert!(length < 10),
+                Err(TraceError::Broken { offset, .. }) => assert!(offset <= length as u64),
+                Err(error) => panic!("cut at {length}: {error}"),
+            }
+        }
+        assert!(most + 2 >= all, "{version:?}: almost all can be read from an almost whole file");
+    }
+}
+
+#[test]
+fn any_byte_may_be_wrong_and_nothing_panics() {
+    for (version, compression) in KINDS {
+        let whole = small(&header(version, compression, 3));
+        for at in 0..whole.len() {
+            // Pages are mostly padding; every 7th byte of them is enough.
+            if at > 12_000 && at % 7 != 0 {
+                continue;
+            }
+            for value in [0, 0xff, whole[at] ^ 0x10] {
+                let mut bytes = whole.clone();
+                bytes[at] = value;
+                if let Ok(mut source) = open_bytes(Path::new("wrong.dat"), bytes) {
+                    let mut batch = Vec::new();
+                    while source.next(&mut batch).unwrap() {}
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_no_trace_is_refused_with_its_name() {
+    let refused = |bytes: &[u8]| {
+        open_bytes(Path::new("some/file"), bytes.to_vec()).err().unwrap().to_string()
+    };
+    assert!(refused(b"").contains("some/file: the file is empty"));
+    assert!(refused(b"\x7fELF").contains("an ELF program"));
+    assert!(refused(&[1; 99]).contains("at offset 0"));
+    assert!(refused(b"\x17\x08\x44tracing9\0\0\0").contains("version '9'"));
+    let error = open(Path::new("/nowhere/x.dat")).err().unwrap();
+    assert!(matches!(error, TraceError::Io { .. }) && error.to_string().contains("/nowhere/x.dat"));
+    assert!(open(Path::new("/")).err().unwrap().to_string().contains("directory"));
+}
+
+#[test]
+fn a_thousand_cpus_and_large_pages() {
+    for (version, page_size) in [(Version::V6, 4096), (Version::V7, 65536)] {
+        let mut header = header(version, Compression::None, 1024);
+        header.page_size = page_size;
+        let bodies = Bodies(header.encoding);
+        let mut writer = Writer::new(Cursor::new(Vec::new()), &header).unwrap();
+        for cpu in 0..1024u16 {
+            let mut lane = writer.cpu(Cpu(cpu)).unwrap();
+            for i in 0..3u64 {
+                let time = Nanos(i * 10_000 + u64::from(cpu));
+                lane.record(time, &bodies.switch(0, 0, i32::from(cpu) + 1)).unwrap();
+            }
+            lane.finish().unwrap();
+        }
+        let bytes = writer.finish().unwrap().into_inner();
+        let mut source = opened(bytes);
+        let all = events(source.as_mut());
+        let switches = all.iter().filter(|event| matches!(event.what, What::Switch { .. })).count();
+        assert_eq!(switches, 3072);
+        assert_eq!(source.info().cpus.len(), 1024);
+        let span = source.info().span.unwrap();
+        assert_eq!((span.start, span.end), (Nanos(0), Nanos(21_023)));
+    }
+}
+
+#[test]
+fn the_writer_refuses_what_no_reader_could_read() {
+    let bad = |change: fn(&mut schedlab_trace::dat::Header)| {
+        let mut header = header(Version::V6, Compression::None, 1);
+        change(&mut header);
+        Writer::new(Cursor::new(Vec::new()), &header).is_err()
+    };
+    assert!(bad(|header| header.compression = Compression::Zstd));
+    assert!(bad(|header| header.page_size = 1000));
+    assert!(bad(|header| header.encoding.long = 2));
+    let header = header(Version::V6, Compression::None, 1);
+    let mut writer = Writer::new(Cursor::new(Vec::new()), &header).unwrap();
+    assert!(writer.cpu(Cpu(1)).is_err(), "beyond the count");
+    let mut cpu = writer.cpu(Cpu(0)).unwrap();
+    assert!(cpu.record(Nanos(0), &[0; 5000]).is_err(), "larger than a page");
+    cpu.finish().unwrap();
+    assert!(writer.cpu(Cpu(0)).is_err(), "a second time");
+    assert!(writer.instance().is_err(), "none were announced");
+}
+
+#[test]
+fn marks_are_little_endian_records_with_the_common_head() {
+    let body = mark::body(MARK, Pid(5), Pid(6), 1, Phase::End);
+    assert_eq!(body[..2], MARK.to_le_bytes());
+    assert_eq!((body[4], body[8], body[12], body[16]), (5, 6, 1, 1));
+    let text = mark::format_text(MARK, &["a \"b\"\n".into()]);
+    assert!(text.contains("{ 0, \"a 'b''\" }"), "{text}");
+}
