@@ -25,8 +25,9 @@ pub use html::Html;
 pub use number::{readable, significant};
 pub use runs::of_runs;
 pub use table::Table;
-pub use trace::trace_section;
+pub use trace::{ShowError, trace_section};
 
+use schedlab_draw::Weight;
 use schedlab_model::{MachineFacts, Warning};
 
 const STYLE: &str = include_str!("style.css");
@@ -37,6 +38,12 @@ pub struct Report {
     title: String,
     lead: String,
     sections: Vec<Section>,
+}
+
+/// A scene as a picture of a report: SVG whose text uses the fonts that travel in the report.
+#[must_use]
+pub fn picture(scene: &schedlab_draw::Scene) -> String {
+    schedlab_draw::svg(scene)
 }
 
 /// A part of a document, with a heading.
@@ -98,14 +105,19 @@ impl Report {
         html.markup("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ");
         html.markup("style-src 'unsafe-inline'; img-src data:; font-src data:\">\n");
         html.element("title", &self.title);
-        html.markup("<style>\n").markup(STYLE).markup("</style>\n</head>\n<body>\n<header>\n");
+        html.markup("<style>\n").markup(STYLE);
+        if self.sections.iter().flat_map(|s| &s.parts).any(|p| matches!(p, Part::Picture { .. })) {
+            html.markup(&schedlab_draw::font_css([Weight::Regular, Weight::Bold]));
+        }
+        html.markup("</style>\n</head>\n<body>\n<header>\n");
         html.element("h1", &self.title);
         if !self.lead.is_empty() {
             html.element("p", &self.lead);
         }
         html.markup("</header>\n<main>\n");
+        let mut pictures = 0;
         for section in &self.sections {
-            section.write(&mut html);
+            section.write(&mut html, &mut pictures);
         }
         html.markup("</main>\n</body>\n</html>\n");
         html.into_string()
@@ -163,24 +175,25 @@ impl Section {
         self
     }
 
-    fn write(&self, html: &mut Html) {
+    fn write(&self, html: &mut Html, pictures: &mut usize) {
         html.markup("<section>\n").element("h2", &self.title);
         for part in &self.parts {
-            part.write(html);
+            part.write(html, pictures);
         }
         html.markup("</section>\n");
     }
 }
 
 impl Part {
-    fn write(&self, html: &mut Html) {
+    fn write(&self, html: &mut Html, pictures: &mut usize) {
         match self {
             Self::Paragraph(text) => {
                 html.element("p", text);
             }
             Self::Table(table) => table.write(html),
             Self::Picture { svg, caption } => {
-                html.markup("<figure>\n").markup(without_prolog(svg)).markup("\n");
+                *pictures += 1;
+                html.markup("<figure>\n").markup(&inlined(svg, *pictures)).markup("\n");
                 html.element("figcaption", caption).markup("</figure>\n");
             }
             Self::Warnings(warnings) => {
@@ -203,9 +216,13 @@ impl Part {
     }
 }
 
-/// A picture inside HTML begins with its element: an XML declaration is an error there.
-fn without_prolog(svg: &str) -> &str {
-    svg.find("<svg").and_then(|at| svg.get(at..)).unwrap_or("")
+/// A picture inside HTML: without XML declaration, and with names of clips that no other picture of
+/// the page has. Text in a picture is escaped, so the quotes make the replaced words markup for sure.
+fn inlined(svg: &str, number: usize) -> String {
+    let element = svg.find("<svg").and_then(|at| svg.get(at..)).unwrap_or("");
+    element
+        .replace("id=\"clip", &format!("id=\"p{number}clip"))
+        .replace("\"url(#clip", &format!("\"url(#p{number}clip"))
 }
 
 #[cfg(test)]
@@ -222,5 +239,15 @@ mod tests {
         assert!(!html.contains("src=") && !html.contains("href=") && !html.contains("@import"));
         assert!(!html.contains("<?xml") && !html.contains("<b>"));
         assert!(html.contains("<figure>\n<svg "));
+    }
+
+    #[test]
+    fn pictures_of_one_page_do_not_share_names() {
+        let svg = "<svg><clipPath id=\"clip0\"/><g clip-path=\"url(#clip0)\"/></svg>";
+        let mut report = Report::new("t");
+        report.section("s").picture(svg, "a").picture(svg, "b");
+        let html = report.html();
+        assert!(html.contains("id=\"p1clip0\"") && html.contains("id=\"p2clip0\""));
+        assert!(html.contains("\"url(#p2clip0)\""));
     }
 }

@@ -1,40 +1,152 @@
 //! What a recorded run tells: who waited how long, who was displaced, where CPUs idled.
 
-use super::{Section, Table, readable};
-use schedlab_model::{EventSource, Nanos, Unit};
+use super::{Section, Table, picture, readable};
+use schedlab_draw::Theme;
+use schedlab_draw::cores::{Cores, Size, cores};
+use schedlab_draw::levels::Levels;
+use schedlab_draw::rows::{Colouring, Rows, RowsAnswer, RowsOptions};
+use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
+use schedlab_model::{Nanos, Span, Topology, Unit};
 use schedlab_stats::Histogram;
-use schedlab_timeline::{Cpus, CpusAnswer, Latency, LatencyAnswer, Reply, Tasks, TasksAnswer, ask};
+use schedlab_timeline::{
+    Cpus, CpusAnswer, Cut, Latency, LatencyAnswer, Tasks, TasksAnswer, ask, ask_within, span_of,
+};
+use schedlab_trace::TraceError;
 use std::collections::BTreeMap;
-use std::io;
+use std::path::{Path, PathBuf};
 
 /// Commands that are listed by name; the rest is in the total.
 const COMMANDS_MAX: usize = 12;
+const LEGEND_MAX: usize = 10;
+/// Width of pictures in a report, in pixels of their own.
+const WIDTH_PX: i32 = 1100;
+/// Longer traces get a second picture that shows single slices: this much of their middle.
+const CLOSE_UP: Nanos = Nanos::from_millis(20);
 
-/// The section of one trace: latencies, switches, migrations, CPUs, and what casts doubt on them.
-/// One pass over the trace, memory bounded by its tasks.
+/// Why a trace could not be shown.
+#[derive(Debug, thiserror::Error)]
+pub enum ShowError {
+    /// It can't be opened.
+    #[error(transparent)]
+    Open(#[from] TraceError),
+    /// It can't be read on.
+    #[error("{}: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+}
+
+/// The section of one trace: pictures of its CPUs and of running and waiting tasks, latencies,
+/// switches, migrations, and what casts doubt on them. Memory is bounded by its tasks and pixels.
 ///
 /// # Errors
 /// When the trace can't be read.
-pub fn trace_section(title: &str, source: &mut dyn EventSource) -> io::Result<Section> {
+pub fn trace_section(title: &str, path: &Path) -> Result<Section, ShowError> {
+    let read = |error| ShowError::Read { path: path.to_owned(), error };
+    let mut source = schedlab_trace::open(path)?;
+    let span = span_of(source.as_mut()).map_err(read)?;
+    let mut source = schedlab_trace::open(path)?;
     let topology = source.info().topology.clone();
-    let reply = ask(source, (Latency::new(), Tasks::by_distance(topology), Cpus::new()))?;
-    Ok(section(title, &reply))
+    let question = (
+        Latency::new(),
+        Tasks::by_distance(topology.clone()),
+        Cpus::new(),
+        rows(span, topology.as_ref()),
+        Levels::new(span, columns(WIDTH_PX)),
+    );
+    let reply = ask(source.as_mut(), question).map_err(read)?;
+    let (latency, tasks, cpus, rows, curve) = reply.answer;
+    let mut section = Section::new(title);
+    section.paragraph(format!(
+        "{} were observed. Wakeup latency is from the wakeup of a sleeping task to its running; run delay is \
+         all time in which a task was runnable and did not run, after wakeups and after being displaced alike.",
+        time(reply.observed.duration())
+    ));
+    let scene = draw_rows(rows, span, span.start, topology.as_ref());
+    section.picture(picture(&scene), CORES);
+    let scene = draw_curve(curve, span);
+    section.picture(picture(&scene), WAITING);
+    if let Some(window) = close_up(span) {
+        let scene = close_up_of(path, span, window)?;
+        let from = time(window.start - span.start);
+        let caption = format!("The same, close up: {} from {from} on.", time(window.duration()));
+        section.picture(picture(&scene), caption);
+    }
+    section.table(latencies(&latency)).table(switches(&tasks)).table(cpu_table(&cpus));
+    section.warnings(&reply.warnings);
+    Ok(section)
 }
 
-fn section(title: &str, reply: &Reply<(LatencyAnswer, TasksAnswer, CpusAnswer)>) -> Section {
-    let (latency, tasks, cpus) = &reply.answer;
-    let mut section = Section::new(title);
-    section
-        .paragraph(format!(
-            "{} were observed. Wakeup latency is from the wakeup of a sleeping task to its running; run delay is \
-             all time in which a task was runnable and did not run, after wakeups and after being displaced alike.",
-            time(reply.observed.duration())
-        ))
-        .table(latencies(latency))
-        .table(switches(tasks))
-        .table(cpu_table(cpus))
-        .warnings(&reply.warnings);
-    section
+const CORES: &str = "Each CPU's row over time: a colour for each task, white where the CPU idled. Where slices \
+    are finer than a pixel, a column is the mean of what ran in it.";
+const WAITING: &str = "Tasks that ran, and on top of them tasks that waited for a CPU. Above the dotted line \
+    (the number of CPUs) somebody must wait; what waits below it could have run.";
+
+fn rows(window: Span, topology: Option<&Topology>) -> Rows {
+    let size = Size { width_px: WIDTH_PX, row_px: None };
+    Rows::new(RowsOptions {
+        window,
+        columns: size.columns(topology.is_some()),
+        colouring: Colouring::Command,
+        target: None,
+        topology: topology.cloned(),
+        theme: Theme::default(),
+    })
+}
+
+fn draw_rows(
+    answer: RowsAnswer,
+    window: Span,
+    origin: Nanos,
+    topology: Option<&Topology>,
+) -> schedlab_draw::Scene {
+    let RowsAnswer { mut rows, names, legend, tasks } = answer;
+    for row in &mut rows {
+        row.place = topology.and_then(|t| t.place(row.cpu)).copied();
+    }
+    let notes = vec![format!("{} CPUs, {tasks} tasks, {}", rows.len(), time(window.duration()))];
+    let legend = legend
+        .iter()
+        .take(LEGEND_MAX)
+        .map(|entry| (entry.colour, format!("{} {}", entry.name, time(entry.time))))
+        .collect();
+    let title = "CPUs over time".to_owned();
+    let picture = Cores { title, notes, window, origin, rows, names, legend, marks: Vec::new() };
+    cores(&picture, Size { width_px: WIDTH_PX, row_px: None }, &Theme::default())
+}
+
+fn draw_curve(curve: Curve, window: Span) -> schedlab_draw::Scene {
+    let theme = Theme::default();
+    let running = Running {
+        title: "Running and waiting tasks".into(),
+        notes: vec![format!("{} CPUs, {}", curve.cpus, time(window.duration()))],
+        window,
+        origin: window.start,
+        curves: vec![curve],
+    };
+    waiting(&running, WIDTH_PX, Tints::of(&theme), &theme)
+}
+
+/// The middle of a long trace.
+fn close_up(span: Span) -> Option<Span> {
+    let length = span.duration();
+    (length.0 > 4 * CLOSE_UP.0).then(|| {
+        let start = Nanos(span.start.0 + length.0 / 2);
+        Span::new(start, start + CLOSE_UP)
+    })
+}
+
+fn close_up_of(path: &Path, span: Span, window: Span) -> Result<schedlab_draw::Scene, ShowError> {
+    let mut source = schedlab_trace::open(path)?;
+    let topology = source.info().topology.clone();
+    let cut = Cut { from: Some(window.start - span.start), to: Some(window.end - span.start) };
+    let reply = ask_within(source.as_mut(), cut, rows(window, topology.as_ref()))
+        .map_err(|error| ShowError::Read { path: path.to_owned(), error })?;
+    Ok(draw_rows(reply.answer, window, span.start, topology.as_ref()))
 }
 
 /// A row for each command, those that waited most first, and one for all.

@@ -47,10 +47,8 @@ pub(crate) fn full_report(title: &str, runs: &[StoredRun]) -> anyhow::Result<Rep
     for run in runs {
         let label = &run.manifest.workload;
         let Some(path) = run.stream(Stream::Trace).filter(|_| seen.insert(label)) else { continue };
-        let mut source = schedlab_trace::open(&path)?;
         let title = format!("{label}: what the scheduler did");
-        let section = report::trace_section(&title, source.as_mut())
-            .with_context(|| path.display().to_string())?;
+        let section = report::trace_section(&title, &path)?;
         report.add(section);
     }
     Ok(report)

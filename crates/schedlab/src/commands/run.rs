@@ -28,14 +28,15 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let experiment = read(&args.file)?;
+    let Args { file, output, dry_run } = args;
+    let experiment = read(&file)?;
     let plan = Plan::new(&experiment);
-    if args.dry_run {
+    if dry_run {
         print_plan(&plan)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut machine = machine(&experiment.machine)?;
-    let results = args.output.join(&experiment.name);
+    let results = output.join(&experiment.name);
     let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
     let runs = runs_of(&results)?.runs;
     let report = super::report::full_report(&experiment.title, &runs)?;
