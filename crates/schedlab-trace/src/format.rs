@@ -111,14 +111,19 @@ fn field(line: &str) -> Option<Field> {
         d if d.starts_with("__rel_loc ") => (Place::RelLoc, d.trim_start_matches("__rel_loc ")),
         d => (Place::Inline, d),
     };
-    let (kind, name) = declaration.rsplit_once(|c: char| c.is_whitespace() || c == '*')?;
-    let (name, array) = match name.find('[') {
-        Some(at) => name.split_at(at),
-        None => (name, ""),
+    // `char comm[16]` is an array by its name, `char[] comm` by its type.
+    let (declaration, array) = match declaration.strip_suffix(']').and_then(|d| d.rsplit_once('['))
+    {
+        Some((declaration, length)) => (declaration, format!("[{length}]")),
+        None => (declaration, String::new()),
     };
-    let pointer =
-        if declaration[..declaration.len() - name.len()].contains('*') { "*" } else { "" };
-    let kind = format!("{}{pointer}{array}", kind.trim_end_matches('*').trim_end());
+    let (kind, name) = match declaration.rsplit_once(char::is_whitespace) {
+        // `const char *name`
+        Some((kind, name)) if name.starts_with('*') => (format!("{kind} *"), &name[1..]),
+        Some((kind, name)) => (kind.to_owned(), name),
+        None => return None,
+    };
+    let kind = format!("{}{array}", kind.trim());
     Some(Field { name: name.to_owned(), kind, offset, size, signed, place })
 }
 
@@ -158,7 +163,7 @@ mod tests {
         let pid = format.field("common_pid").unwrap();
         assert!(pid.signed && pid.offset == 4 && pid.kind == "int");
         assert_eq!(format.field("args").unwrap().kind, "unsigned long[6]");
-        assert_eq!(format.field("name").unwrap().kind, "const char*");
+        assert_eq!(format.field("name").unwrap().kind, "const char *");
         assert_eq!(format.fields.len(), 5);
     }
 

@@ -52,7 +52,7 @@ impl States {
     /// How a task with this `prev_state` left its CPU.
     #[inline]
     pub(crate) fn left(&self, state: u64) -> Left {
-        let above = !(self.mask | self.mask.wrapping_sub(1));
+        let above = !u64::MAX.checked_shr(self.mask.leading_zeros()).unwrap_or(0);
         let preempted = if self.preempted != 0 { self.preempted } else { above };
         match state {
             _ if state & preempted != 0 => Left::Preempted,

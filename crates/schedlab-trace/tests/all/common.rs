@@ -1,8 +1,5 @@
 //! What several test files need: formats of a kernel, small files, and the peers' readers.
 
-#![allow(dead_code, reason = "each test file uses a part")]
-#![allow(clippy::unwrap_used, clippy::print_stderr, reason = "a test says aloud what it lacks")]
-
 use schedlab_model::{Comm, Cpu, Nanos, Phase, Pid};
 use schedlab_trace::dat::{Compression, Header, Instance, Version, Writer};
 use schedlab_trace::{Encoding, mark};
@@ -75,8 +72,9 @@ const COMMON: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\ts
 pub(crate) fn format(name: &str, id: u16, fields: &[(&str, u32, u32, u8)], print: &str) -> String {
     let mut text = format!("name: {name}\nID: {id}\nformat:\n{COMMON}");
     for (declaration, offset, size, signed) in fields {
-        text +=
-            &format!("\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:{signed};\n");
+        let line =
+            ["\tfield:", declaration, ";\toffset:", &offset.to_string(), ";\tsize:"].concat();
+        text += &[&line, &size.to_string(), ";\tsigned:", &signed.to_string(), ";\n"].concat();
     }
     text + &format!("\nprint fmt: {print}\n")
 }

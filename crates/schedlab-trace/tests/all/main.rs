@@ -1,0 +1,7 @@
+//! Claims about whole files: what the readers and writers do with them, and what the peers make of
+//! the same bytes. One program, so that it is linked once.
+
+#![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test says aloud what it lacks")]
+
+mod common;
+mod dat;
