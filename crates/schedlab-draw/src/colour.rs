@@ -86,10 +86,17 @@ pub const PALETTE: [Colour; 16] = [
     Colour::hex(0x66_11_00), // brown
 ];
 
-/// The colour of a number, the same in every picture: neighbouring numbers get unlike colours.
+/// The colour of a number, the same in every picture: neighbouring numbers get unlike colours, and
+/// each colour comes in three depths before one is used again.
 #[must_use]
 pub fn of_number(number: u64) -> Colour {
-    PALETTE[usize::try_from(number % PALETTE.len() as u64).expect("smaller than the palette")]
+    let hues = PALETTE.len() as u64;
+    let hue = PALETTE[usize::try_from(number % hues).expect("smaller than the palette")];
+    match number / hues % 3 {
+        0 => hue,
+        1 => hue.mix(Colour::WHITE, 100),
+        _ => hue.mix(Colour::BLACK, 80),
+    }
 }
 
 /// The colour of a name, the same in every picture (FNV-1a over its bytes).

@@ -14,6 +14,7 @@
 //! ```
 
 mod axis;
+pub mod chart;
 mod colour;
 pub mod cores;
 mod font;

@@ -4,35 +4,13 @@
 //! the directory of temporary files); the diff that changes a picture then contains the picture.
 #![expect(clippy::disallowed_methods, reason = "a test reads files and its own environment")]
 
+mod golden;
+
+use golden::check;
 use schedlab_draw::cores::{Cores, Fill, Mark, Marks, Piece, Row, Size, cores, stacked};
 use schedlab_draw::waiting::{Curve, Level, Running, Tints, waiting};
-use schedlab_draw::{Colour, PALETTE, Scene, Theme, of_number, pdf, png, svg};
+use schedlab_draw::{Colour, PALETTE, Theme, of_number};
 use schedlab_model::{Cpu, Nanos, Place, Span};
-use std::path::PathBuf;
-
-fn check(name: &str, scene: &Scene) {
-    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(format!("tests/golden/{name}.svg"));
-    let drawn = svg(scene);
-    assert!(pdf(scene).starts_with(b"%PDF"), "{name} has no PDF");
-    let picture = png(scene, 1).expect("small enough");
-    if std::env::var("SCHEDLAB_GOLDEN").is_ok_and(|value| value == "write") {
-        std::fs::create_dir_all(path.parent().expect("in a directory")).expect("writable");
-        std::fs::write(&path, &drawn).expect("writable");
-        let look = std::env::temp_dir().join("schedlab-golden");
-        std::fs::create_dir_all(&look).expect("writable");
-        std::fs::write(look.join(format!("{name}.png")), picture).expect("writable");
-        std::fs::write(look.join(format!("{name}.pdf")), pdf(scene)).expect("writable");
-        return;
-    }
-    let golden = std::fs::read_to_string(&path).unwrap_or_default();
-    let line = golden.lines().zip(drawn.lines()).position(|(a, b)| a != b);
-    assert!(
-        golden == drawn,
-        "{name} differs from {} at line {:?}; look at it with SCHEDLAB_GOLDEN=write",
-        path.display(),
-        line.map(|line| line + 1)
-    );
-}
 
 fn span(start: u64, end: u64) -> Span {
     Span::new(Nanos(start), Nanos(end))

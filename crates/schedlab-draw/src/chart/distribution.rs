@@ -1,0 +1,198 @@
+//! Distributions: histograms, and cumulative curves with percentiles.
+
+use super::Chart;
+use super::line::staircase;
+use super::panel::{BELOW_PX, Panel, begin, place, say_empty};
+use super::scale::{Axis, Values};
+use crate::axis::legend;
+use crate::colour::{Colour, PALETTE, Theme};
+use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
+
+/// A histogram: how many values fell between two bounds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Histogram {
+    /// What it shows.
+    pub title: String,
+    /// What was looked at, a line each.
+    pub notes: Vec<String>,
+    /// What was measured.
+    pub x: Axis,
+    /// Lower bound, upper bound, count; ascending.
+    pub bars: Vec<(f64, f64, u64)>,
+    /// Values to mark, with their names (`p99`).
+    pub marks: Vec<(f64, String)>,
+}
+
+impl Chart for Histogram {
+    fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
+        let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
+        let plot = place(&scene, top, (width_px * 2 / 5).clamp(140, 340));
+        let bounds = self.bars.iter().flat_map(|&(low, high, _)| [low, high]);
+        let x = self.x.scale(bounds.chain(self.marks.iter().map(|(value, _)| *value)));
+        let y = Axis::new("count").from_zero();
+        let panel = Panel { plot, x, y: y.scale(self.bars.iter().map(|bar| bar.2 as f64)) };
+        panel.draw(&mut scene, theme, &self.x, &y);
+        let bar = |&(low, high, count): &(f64, f64, u64)| {
+            let low = if self.x.log { low.max(panel.x.low) } else { low };
+            let (x, right) = (panel.x_at(low), panel.x_at(high));
+            let y = panel.y_at(count as f64);
+            Rect::new(x, y, (right - x).max(PX / 2), plot.bottom() - y)
+        };
+        let bars = self.bars.iter().filter(|bar| bar.2 > 0).map(bar).collect();
+        scene.clipped(plot, |scene| scene.rects(theme.running.fade(210), bars));
+        percentiles(&mut scene, &panel, theme, &self.marks);
+        if self.bars.is_empty() {
+            say_empty(&mut scene, theme, plot);
+        }
+        scene.height = plot.bottom() + BELOW_PX * PX;
+        scene
+    }
+}
+
+/// Dashed lines at values, with their names; names that would overlap go a line lower.
+fn percentiles(scene: &mut Scene, panel: &Panel, theme: &Theme, marks: &[(f64, String)]) {
+    let style = Style::regular(10, theme.text);
+    let mut free = [i32::MIN; 4];
+    for (value, name) in marks {
+        if !value.is_finite() {
+            continue;
+        }
+        let x = panel.x_at(*value);
+        let line = (at(x, panel.plot.y), at(x, panel.plot.bottom()));
+        scene.lines(Stroke::dashed(theme.muted, PX, 3 * PX, 3 * PX), vec![line]);
+        let label = format!("{name} {}", panel.x.label(*value, value.abs() / 100.0));
+        let row = free.iter().position(|&end| end < x).unwrap_or(0);
+        let y = panel.plot.y + (12 + 12 * i32::try_from(row).unwrap_or(0)) * PX;
+        scene.text(at(x + 3 * PX, y), Anchor::Start, style, &label);
+        free[row] = x + style.width(&label) + 6 * PX;
+    }
+}
+
+/// A cumulative curve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// Its name in the legend.
+    pub name: String,
+    /// A value, and the fraction of all that are at most as large; ascending in both.
+    pub points: Vec<(f64, f64)>,
+}
+
+/// Cumulative curves under each other's: who has the longer tail.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Cdf {
+    /// What it shows.
+    pub title: String,
+    /// What was looked at, a line each.
+    pub notes: Vec<String>,
+    /// What was measured.
+    pub x: Axis,
+    /// The curves.
+    pub curves: Vec<Curve>,
+    /// Whether the upward axis stretches the tail: 90 %, 99 %, 99.9 %, ... at equal distances.
+    pub tail: bool,
+}
+
+impl Chart for Cdf {
+    fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
+        let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
+        let plot = place(&scene, top, (width_px * 2 / 5).clamp(140, 360));
+        let values = self.curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.0));
+        let y = Axis { label: "of all at most".into(), values: Values::Percent, ..Axis::default() };
+        let y = y.over(0.0, 1.0);
+        let scale = y.scale(std::iter::empty());
+        let panel = Panel { plot, x: self.x.scale(values), y: scale };
+        if self.tail {
+            scene.rect(theme.panel, plot);
+            panel.draw_x(&mut scene, theme, &self.x);
+            nines(&mut scene, theme, plot);
+            crate::axis::frame(&mut scene, theme, plot);
+        } else {
+            panel.draw(&mut scene, theme, &self.x, &y);
+        }
+        let mut entries: Vec<(Colour, String)> = Vec::new();
+        scene.clipped(plot, |scene| {
+            for (index, curve) in self.curves.iter().enumerate() {
+                let colour = PALETTE[index % PALETTE.len()];
+                let height = |fraction| match self.tail {
+                    true => plot.bottom() - (stretched(fraction) * f64::from(plot.h)) as i32,
+                    false => panel.y_at(fraction),
+                };
+                let shown = curve.points.iter().filter(|p| self.x.shows(p.0));
+                let points: Vec<_> =
+                    shown.map(|&(value, part)| at(panel.x_at(value), height(part))).collect();
+                scene.polyline(Stroke::solid(colour, PX * 18 / 10), &staircase(&points));
+                entries.push((colour, curve.name.clone()));
+            }
+        });
+        if self.curves.iter().all(|curve| curve.points.is_empty()) {
+            say_empty(&mut scene, theme, plot);
+        }
+        let corner = at(plot.x, plot.bottom() + BELOW_PX * PX);
+        scene.height = legend(&mut scene, theme, corner, plot.w, &entries) + 6 * PX;
+        scene
+    }
+}
+
+/// The tail's axis: four nines are its upper end.
+const NINES: f64 = 4.0;
+
+/// A fraction's height where each further nine takes as much room: 0, 90 %, 99 %, ...
+fn stretched(fraction: f64) -> f64 {
+    (-(1.0 - fraction).max(1e-9).log10() / NINES).clamp(0.0, 1.0)
+}
+
+fn nines(scene: &mut Scene, theme: &Theme, plot: Rect) {
+    let style = Style::regular(11, theme.muted);
+    let mut grid = Vec::new();
+    for (fraction, label) in [
+        (0.0, "0 %"),
+        (0.5, "50 %"),
+        (0.9, "90 %"),
+        (0.99, "99 %"),
+        (0.999, "99.9 %"),
+        (0.9999, "99.99 %"),
+    ] {
+        let y = plot.bottom() - (stretched(fraction) * f64::from(plot.h)) as i32;
+        grid.push((at(plot.x, y), at(plot.right(), y)));
+        scene.text(at(plot.x - 7 * PX, y + 4 * PX), Anchor::End, style, label);
+    }
+    scene.lines(Stroke::solid(theme.grid, PX / 2), grid);
+}
+
+/// The bars of a histogram of durations, eight to an octave, and marks at its percentiles.
+#[must_use]
+pub fn histogram_of(title: &str, label: &str, histogram: &schedlab_stats::Histogram) -> Histogram {
+    let mut bars: Vec<(f64, f64, u64)> = Vec::new();
+    for bucket in histogram.buckets() {
+        // The start of the eighth of an octave that the bucket lies in.
+        let octave = 2_f64.powi(bucket.low.max(1).ilog2().try_into().unwrap_or(0));
+        let eighth = (bucket.low as f64 / octave - 1.0).max(0.0) * 8.0;
+        let low = octave * (1.0 + eighth.floor() / 8.0);
+        match bars.last_mut() {
+            Some(last) if last.0 == low => last.2 += bucket.count,
+            _ => bars.push((low, low + octave / 8.0, bucket.count)),
+        }
+    }
+    Histogram {
+        title: title.to_owned(),
+        notes: vec![format!("{} values", histogram.count())],
+        x: Axis::nanoseconds(label).logarithmic(),
+        bars,
+        marks: [(0.5, "p50"), (0.9, "p90"), (0.99, "p99"), (0.999, "p99.9")]
+            .into_iter()
+            .filter_map(|(q, name)| Some((histogram.quantile(q)? as f64, name.to_owned())))
+            .collect(),
+    }
+}
+
+/// The cumulative curve of a histogram.
+#[must_use]
+pub fn cdf_of(name: &str, histogram: &schedlab_stats::Histogram) -> Curve {
+    let whole = histogram.count().max(1) as f64;
+    let mut below = 0;
+    let mut point = |bucket: schedlab_stats::Bucket| {
+        below += bucket.count;
+        (bucket.middle() as f64, below as f64 / whole)
+    };
+    Curve { name: name.to_owned(), points: histogram.buckets().map(&mut point).collect() }
+}

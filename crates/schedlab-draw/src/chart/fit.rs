@@ -1,0 +1,91 @@
+//! A straight line through points, and below it what it leaves unexplained.
+
+use super::Chart;
+use super::line::dots;
+use super::panel::{BELOW_PX, Panel, begin, place, say_empty};
+use super::scale::Axis;
+use crate::axis::legend;
+use crate::colour::{PALETTE, Theme};
+use crate::scene::{PX, Rect, Scene, Stroke, at};
+
+/// A fit with its residuals.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Fit {
+    /// What it shows.
+    pub title: String,
+    /// What was looked at, and what came out, a line each.
+    pub notes: Vec<String>,
+    /// What was set.
+    pub x: Axis,
+    /// What was measured.
+    pub y: Axis,
+    /// Measured pairs.
+    pub points: Vec<(f64, f64)>,
+    /// The line's value at x = 0.
+    pub offset: f64,
+    /// The line's rise per unit of x.
+    pub gradient: f64,
+    /// Distance from the line within which most points lie, drawn as a band; 0 for none.
+    pub sigma: f64,
+}
+
+impl Chart for Fit {
+    fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
+        let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
+        let plot = place(&scene, top, (width_px * 2 / 5).clamp(140, 360));
+        let below = Rect { y: plot.bottom() + 14 * PX, h: 90 * PX, ..plot };
+        let line = |x: f64| self.offset + self.gradient * x;
+        let finite = |p: &&(f64, f64)| p.0.is_finite() && p.1.is_finite();
+        let points: Vec<(f64, f64)> = self.points.iter().filter(finite).copied().collect();
+        let x = self.x.scale(points.iter().map(|p| p.0));
+        let heights = points.iter().flat_map(|&(x, y)| [y, line(x)]);
+        let panel = Panel { plot, x, y: self.y.scale(heights) };
+        let colours = [PALETTE[0], PALETTE[5]];
+
+        scene.rect(theme.panel, plot);
+        panel.draw_y(&mut scene, theme, &self.y);
+        crate::axis::frame(&mut scene, theme, plot);
+        scene.clipped(plot, |scene| {
+            let at_end = |x: f64, shift: f64| panel.at(x, line(x) + shift);
+            let (low, high) = (x.low, x.high);
+            if self.sigma > 0.0 {
+                let sigma = self.sigma;
+                let corners = [
+                    at_end(low, sigma),
+                    at_end(high, sigma),
+                    at_end(high, -sigma),
+                    at_end(low, -sigma),
+                ];
+                scene.area(colours[1].fade(40), &corners);
+            }
+            let ends = [at_end(low, 0.0), at_end(high, 0.0)];
+            scene.polyline(Stroke::solid(colours[1], PX * 18 / 10), &ends);
+            let places: Vec<_> = points.iter().map(|&(x, y)| panel.at(x, y)).collect();
+            dots(scene, colours[0].fade(200), &places);
+        });
+
+        let axis = Axis { label: "residual".into(), range: Some((0.0, 0.0)), ..self.y.clone() };
+        let scale = axis.scale(points.iter().flat_map(|&(x, y)| [y - line(x), line(x) - y]));
+        let rest = Panel { plot: below, x, y: scale };
+        rest.draw(&mut scene, theme, &self.x, &axis);
+        scene.clipped(below, |scene| {
+            let zero = rest.y_at(0.0);
+            let ground = (at(below.x, zero), at(below.right(), zero));
+            scene.lines(Stroke::solid(theme.axis, PX), vec![ground]);
+            let stems = points.iter().map(|&(x, y)| {
+                let top = rest.at(x, y - line(x));
+                (at(top.x, zero), top)
+            });
+            scene.lines(Stroke::solid(colours[0].fade(140), PX), stems.collect());
+            let places: Vec<_> = points.iter().map(|&(x, y)| rest.at(x, y - line(x))).collect();
+            dots(scene, colours[0].fade(200), &places);
+        });
+        if points.is_empty() {
+            say_empty(&mut scene, theme, plot);
+        }
+        let entries = [(colours[0], "measured".into()), (colours[1], "fit".into())];
+        let corner = at(plot.x, below.bottom() + BELOW_PX * PX);
+        scene.height = legend(&mut scene, theme, corner, plot.w, &entries) + 6 * PX;
+        scene
+    }
+}

@@ -1,0 +1,93 @@
+//! Job timelines: who worked on which job when, with deadlines.
+
+use super::Chart;
+use super::panel::{begin, place, say_empty};
+use crate::axis::{TimeAxis, frame, legend};
+use crate::colour::{Colour, Theme};
+use crate::font::shorten;
+use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
+use schedlab_model::{Nanos, Span};
+use std::collections::BTreeMap;
+
+/// A job as it was done.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Job {
+    /// The row: index into [`Gantt::lanes`].
+    pub lane: usize,
+    /// From start to end.
+    pub span: Span,
+    /// What it is called; written where it fits.
+    pub name: String,
+    /// Its colour.
+    pub colour: Colour,
+    /// When it was to start, where that is known: drawn as a thin line to its start.
+    pub due: Option<Nanos>,
+}
+
+/// Jobs on the rows of their workers.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gantt {
+    /// What it shows.
+    pub title: String,
+    /// What was looked at, a line each.
+    pub notes: Vec<String>,
+    /// Names of the rows, from top to bottom.
+    pub lanes: Vec<String>,
+    /// The jobs, in any order.
+    pub jobs: Vec<Job>,
+    /// What the colours mean.
+    pub legend: Vec<(Colour, String)>,
+}
+
+impl Chart for Gantt {
+    fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
+        let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
+        let lanes = i32::try_from(self.lanes.len().max(1)).unwrap_or(i32::MAX);
+        let row = (520 / lanes).clamp(4, 24) * PX;
+        let plot = Rect { h: row * lanes, ..place(&scene, top, 0) };
+        let starts = self.jobs.iter().map(|job| job.span.start.min(job.due.unwrap_or(Nanos::MAX)));
+        let start = starts.min().unwrap_or_default();
+        let end = self.jobs.iter().map(|job| job.span.end).max().unwrap_or(Nanos(1));
+        let window = Span::new(start, end.max(start + Nanos(1)));
+        let axis = TimeAxis { window, origin: start, x: plot.x, width: plot.w };
+        scene.rect(theme.panel, plot);
+        axis.draw(&mut scene, plot, theme);
+        let style = Style::regular(11, theme.muted);
+        let y_of = |lane: usize| plot.y + row * i32::try_from(lane).unwrap_or(0);
+        for (lane, name) in self.lanes.iter().enumerate().filter(|_| row >= 11 * PX) {
+            let name = shorten(name, style.size, style.weight, 62 * PX);
+            let point = at(plot.x - 6 * PX, y_of(lane) + row / 2 + 4 * PX);
+            scene.text(point, Anchor::End, style, &name);
+        }
+        let mut boxes: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
+        let (mut names, mut late) = (Vec::new(), Vec::new());
+        for job in self.jobs.iter().filter(|job| job.lane < self.lanes.len()) {
+            let (x, right) = (axis.place(job.span.start), axis.place(job.span.end));
+            let y = y_of(job.lane);
+            let rect = Rect::new(x, y + PX / 2, (right - x).max(PX / 5), row - PX);
+            boxes.entry(job.colour).or_default().push(rect);
+            if let Some(due) = job.due {
+                late.push((at(axis.place(due), y + row / 2), at(x, y + row / 2)));
+            }
+            if row >= 14 * PX && rect.w > 24 * PX {
+                let style = Style::regular(10, job.colour.ink());
+                let name = shorten(&job.name, style.size, style.weight, rect.w - 5 * PX);
+                names.push((at(x + 3 * PX, y + row / 2 + 4 * PX), style, name));
+            }
+        }
+        scene.lines(Stroke::solid(theme.alarm.fade(130), PX), late);
+        for (colour, rects) in boxes {
+            scene.rects(colour, rects);
+        }
+        for (point, style, name) in names {
+            scene.text(point, Anchor::Start, style, &name);
+        }
+        if self.jobs.is_empty() {
+            say_empty(&mut scene, theme, plot);
+        }
+        frame(&mut scene, theme, plot);
+        let corner = at(plot.x, plot.bottom() + 46 * PX);
+        scene.height = legend(&mut scene, theme, corner, plot.w, &self.legend) + 6 * PX;
+        scene
+    }
+}

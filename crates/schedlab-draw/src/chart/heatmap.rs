@@ -1,0 +1,252 @@
+//! Heat maps: a value for each choice on two axes, with contours, the best point and the stable region.
+
+use super::Chart;
+use super::panel::{begin, name_y};
+use super::scale::{Values, plain};
+use crate::axis::duration;
+use crate::colour::{Colour, Theme};
+use crate::font::shorten;
+use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
+use schedlab_model::Nanos;
+use std::collections::BTreeMap;
+
+/// A value for each choice on two axes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Heatmap {
+    /// What it shows.
+    pub title: String,
+    /// What was looked at, a line each.
+    pub notes: Vec<String>,
+    /// Name of the axis to the right.
+    pub x_label: String,
+    /// Name of the axis upwards.
+    pub y_label: String,
+    /// The choices to the right.
+    pub columns: Vec<String>,
+    /// The choices upwards, the lowest row first.
+    pub rows: Vec<String>,
+    /// What the values are: name of the scale.
+    pub value_label: String,
+    /// How values are written.
+    pub values: Values,
+    /// Row by row from the lowest, a value for each column; `None` where nothing was measured.
+    pub cells: Vec<Vec<Option<f64>>>,
+    /// The best cell (row, column), ringed.
+    pub best: Option<(usize, usize)>,
+    /// Cells of the stable region, outlined together.
+    pub stable: Vec<(usize, usize)>,
+    /// Values at which the map is cut into levels, each drawn as a contour between cells.
+    pub contours: Vec<f64>,
+}
+
+/// From low to high: dark to light, ordered in grey too (after the map "viridis" of S. van der Walt
+/// and N. Smith, CC0).
+const SCALE: [Colour; 8] = [
+    Colour::hex(0x44_01_54),
+    Colour::hex(0x46_32_7e),
+    Colour::hex(0x36_5c_8d),
+    Colour::hex(0x27_7f_8e),
+    Colour::hex(0x1f_a1_87),
+    Colour::hex(0x4a_c1_6d),
+    Colour::hex(0xa0_da_39),
+    Colour::hex(0xfd_e7_25),
+];
+
+/// The colour at a fraction of the scale.
+fn on_scale(fraction: f64) -> Colour {
+    let place = fraction.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
+    let low = (place.floor() as usize).min(SCALE.len() - 2);
+    SCALE[low].mix(SCALE[low + 1], ((place - low as f64) * 255.0).round() as u8)
+}
+
+impl Chart for Heatmap {
+    fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
+        let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
+        let (rows, columns) = (self.rows.len().max(1), self.columns.len().max(1));
+        let style = Style::regular(11, theme.muted);
+        let widest = self.rows.iter().map(|row| style.width(row)).max().unwrap_or(0).min(150 * PX);
+        let left = 34 * PX + widest;
+        let room = scene.width - left - 110 * PX;
+        let width = (room / i32::try_from(columns).unwrap_or(i32::MAX)).max(2 * PX);
+        let height = (360 * PX / i32::try_from(rows).unwrap_or(i32::MAX)).clamp(6 * PX, 40 * PX);
+        let count = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+        let plot = Rect::new(left, top, width * count(columns), height * count(rows));
+        let grid = Grid { plot, width, height };
+        let (low, high) = self.range();
+        self.cells(&mut scene, theme, &grid, (low, high));
+        self.labels(&mut scene, theme, &grid);
+        self.edges(&mut scene, theme, &grid);
+        self.scale(&mut scene, theme, plot, (low, high));
+        scene.height = plot.bottom() + 46 * PX;
+        scene
+    }
+}
+
+/// Where cells stand.
+struct Grid {
+    plot: Rect,
+    width: i32,
+    height: i32,
+}
+
+impl Grid {
+    fn cell(&self, row: usize, column: usize) -> Rect {
+        let (row, column) = (i32::try_from(row).unwrap_or(0), i32::try_from(column).unwrap_or(0));
+        let y = self.plot.bottom() - (row + 1) * self.height;
+        Rect::new(self.plot.x + column * self.width, y, self.width, self.height)
+    }
+}
+
+impl Heatmap {
+    fn value(&self, row: usize, column: usize) -> Option<f64> {
+        self.cells.get(row)?.get(column).copied().flatten().filter(|value| value.is_finite())
+    }
+
+    fn all(&self) -> impl Iterator<Item = (usize, usize)> {
+        let columns = self.columns.len();
+        (0..self.rows.len()).flat_map(move |row| (0..columns).map(move |column| (row, column)))
+    }
+
+    fn range(&self) -> (f64, f64) {
+        let values = self.all().filter_map(|(row, column)| self.value(row, column));
+        let (low, high) =
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), v| (a.min(v), b.max(v)));
+        if low <= high { (low, high) } else { (0.0, 1.0) }
+    }
+
+    fn cells(&self, scene: &mut Scene, theme: &Theme, grid: &Grid, (low, high): (f64, f64)) {
+        scene.rect(theme.grid, grid.plot);
+        let mut boxes: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
+        let mut texts = Vec::new();
+        for (row, column) in self.all() {
+            let Some(value) = self.value(row, column) else { continue };
+            let colour = on_scale((value - low) / (high - low).max(f64::MIN_POSITIVE));
+            let cell = grid.cell(row, column);
+            boxes.entry(colour).or_default().push(cell);
+            let style = Style::regular(10, colour.ink());
+            let text = self.write(value, (high - low) / 100.0);
+            if style.width(&text) < cell.w - 4 * PX && cell.h >= 14 * PX {
+                let middle = at(cell.x + cell.w / 2, cell.y + cell.h / 2 + 4 * PX);
+                texts.push((middle, style, text));
+            }
+        }
+        for (colour, rects) in boxes {
+            scene.rects(colour, rects);
+        }
+        for (middle, style, text) in texts {
+            scene.text(middle, Anchor::Middle, style, &text);
+        }
+    }
+
+    fn write(&self, value: f64, step: f64) -> String {
+        match self.values {
+            Values::Nanoseconds => duration(Nanos(value.max(0.0).round() as u64)),
+            Values::Percent => format!("{} %", plain(value * 100.0, (step * 100.0).max(1e-9))),
+            Values::Plain => plain(value, step.max(1e-9)),
+        }
+    }
+
+    fn labels(&self, scene: &mut Scene, theme: &Theme, grid: &Grid) {
+        let style = Style::regular(11, theme.muted);
+        let mut free = i32::MIN;
+        for (index, column) in self.columns.iter().enumerate() {
+            let cell = grid.cell(0, index);
+            let middle = cell.x + cell.w / 2;
+            let label = shorten(column, style.size, style.weight, 90 * PX);
+            let width = style.width(&label);
+            // Labels that would touch are left out.
+            if middle - width / 2 > free {
+                scene.text(at(middle, grid.plot.bottom() + 15 * PX), Anchor::Middle, style, &label);
+                free = middle + width / 2 + 6 * PX;
+            }
+        }
+        let mut free = i32::MAX;
+        for (index, row) in self.rows.iter().enumerate() {
+            let cell = grid.cell(index, 0);
+            let y = cell.y + cell.h / 2 + 4 * PX;
+            if y < free {
+                let label = shorten(row, style.size, style.weight, 150 * PX);
+                scene.text(at(grid.plot.x - 6 * PX, y), Anchor::End, style, &label);
+                free = y - 12 * PX;
+            }
+        }
+        let middle = at(grid.plot.x + grid.plot.w / 2, grid.plot.bottom() + 33 * PX);
+        scene.text(middle, Anchor::Middle, style, &self.x_label);
+        name_y(scene, theme, grid.plot, &self.y_label);
+    }
+
+    /// Lines between cells of which one is inside: around the stable region, and at contours.
+    fn edges(&self, scene: &mut Scene, theme: &Theme, grid: &Grid) {
+        for &level in &self.contours {
+            let above = |row, column| self.value(row, column).is_some_and(|value| value >= level);
+            let known = |row, column| self.value(row, column).is_some();
+            let lines = self.border(grid, above, known);
+            scene.lines(Stroke::solid(Colour::WHITE.fade(220), PX * 3 / 2), lines.clone());
+            scene.lines(Stroke::dashed(Colour::BLACK.fade(180), PX, 3 * PX, 3 * PX), lines);
+        }
+        let inside = |row, column| self.stable.contains(&(row, column));
+        let lines = self.border(grid, inside, |_, _| true);
+        scene.lines(Stroke::solid(Colour::WHITE, PX * 4), lines.clone());
+        scene.lines(Stroke::solid(theme.alarm, PX * 2), lines);
+        if let Some((row, column)) = self.best {
+            let Rect { x, y, w, h } = grid.cell(row, column);
+            for (colour, inset, width) in
+                [(Colour::WHITE, 2 * PX, 4 * PX), (Colour::BLACK, 2 * PX, 3 * PX / 2)]
+            {
+                let (a, b) = (at(x + inset, y + inset), at(x + w - inset, y + h - inset));
+                let ring = [a, at(b.x, a.y), b, at(a.x, b.y), a];
+                scene.polyline(Stroke::solid(colour, width), &ring);
+            }
+        }
+    }
+
+    fn border(
+        &self,
+        grid: &Grid,
+        inside: impl Fn(usize, usize) -> bool,
+        counts: impl Fn(usize, usize) -> bool,
+    ) -> Vec<(Point, Point)> {
+        let (rows, columns) = (self.rows.len(), self.columns.len());
+        let mut lines = Vec::new();
+        for (row, column) in self.all().filter(|&(row, column)| inside(row, column)) {
+            let Rect { x, y, w, h } = grid.cell(row, column);
+            // Outside of the map nothing is inside; between cells only known ones make an edge.
+            let out = |r: usize, c: usize| !inside(r, c) && counts(r, c);
+            let (left, right) = (at(x, y), at(x + w, y));
+            let (low, low_right) = (at(x, y + h), at(x + w, y + h));
+            if column == 0 || out(row, column - 1) {
+                lines.push((left, low));
+            }
+            if column + 1 >= columns || out(row, column + 1) {
+                lines.push((right, low_right));
+            }
+            if row == 0 || out(row - 1, column) {
+                lines.push((low, low_right));
+            }
+            if row + 1 >= rows || out(row + 1, column) {
+                lines.push((left, right));
+            }
+        }
+        lines
+    }
+
+    fn scale(&self, scene: &mut Scene, theme: &Theme, plot: Rect, (low, high): (f64, f64)) {
+        const STEPS: i32 = 40;
+        let x = plot.right() + 16 * PX;
+        let height = plot.h.min(200 * PX);
+        for step in 0..STEPS {
+            let y = plot.y + height * (STEPS - 1 - step) / STEPS;
+            let next = plot.y + height * (STEPS - step) / STEPS;
+            let colour = on_scale(f64::from(step) / f64::from(STEPS - 1));
+            scene.rect(colour, Rect::new(x, y, 12 * PX, next - y));
+        }
+        let style = Style::regular(10, theme.muted);
+        for (part, value) in [(0, high), (1, f64::midpoint(low, high)), (2, low)] {
+            let y = plot.y + height * part / 2 + 4 * PX;
+            let text = self.write(value, (high - low) / 100.0);
+            scene.text(at(x + 17 * PX, y), Anchor::Start, style, &text);
+        }
+        let label = shorten(&self.value_label, style.size, style.weight, 90 * PX);
+        scene.text(at(x, plot.y + height + 20 * PX), Anchor::Start, style, &label);
+    }
+}

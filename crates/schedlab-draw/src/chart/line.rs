@@ -1,0 +1,191 @@
+//! Lines: sweeps with intervals, speed against accuracy with its ideal, profiles over time.
+
+use super::Chart;
+use super::panel::{BELOW_PX, Panel, begin, place, say_empty};
+use super::scale::Axis;
+use crate::axis::legend;
+use crate::colour::{Colour, PALETTE, Theme};
+use crate::scene::{Item, PX, Point, Scene, Stroke, at, circle};
+
+/// A measured point, perhaps with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// What was set.
+    pub x: f64,
+    /// What was measured.
+    pub y: f64,
+    /// The interval of the measured value, low and high.
+    pub interval: Option<(f64, f64)>,
+}
+
+impl Sample {
+    /// A point without an interval.
+    #[must_use]
+    pub const fn new(x: f64, y: f64) -> Self {
+        Self { x, y, interval: None }
+    }
+}
+
+/// How the points of a series are joined.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shape {
+    /// Points joined by lines, intervals as a band.
+    #[default]
+    Line,
+    /// Points alone, intervals as whiskers.
+    Points,
+    /// A staircase: each value holds until the next.
+    Steps,
+    /// A dashed line without points: what it should be.
+    Ideal,
+}
+
+/// Points that belong together.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Series {
+    /// Its name in the legend; empty for none.
+    pub name: String,
+    /// How its points are joined.
+    pub shape: Shape,
+    /// Its colour; `None` takes the next of the palette.
+    pub colour: Option<Colour>,
+    /// The points, in drawing order.
+    pub samples: Vec<Sample>,
+}
+
+impl Series {
+    /// A line through points.
+    #[must_use]
+    pub fn new(name: &str, samples: Vec<Sample>) -> Self {
+        Self { name: name.to_owned(), shape: Shape::Line, colour: None, samples }
+    }
+
+    /// A dashed line: what the others should be.
+    #[must_use]
+    pub fn ideal(name: &str, samples: Vec<Sample>) -> Self {
+        Self { shape: Shape::Ideal, ..Self::new(name, samples) }
+    }
+}
+
+/// A chart of lines.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Line {
+    /// What it shows.
+    pub title: String,
+    /// What was looked at, a line each.
+    pub notes: Vec<String>,
+    /// To the right.
+    pub x: Axis,
+    /// Upwards.
+    pub y: Axis,
+    /// The lines; later ones on top.
+    pub series: Vec<Series>,
+}
+
+impl Chart for Line {
+    fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
+        let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
+        let plot = place(&scene, top, (width_px * 9 / 20).clamp(160, 420));
+        let samples = || self.series.iter().flat_map(|series| &series.samples);
+        let heights = samples().flat_map(|sample| {
+            let (low, high) = sample.interval.unwrap_or((sample.y, sample.y));
+            [sample.y, low, high]
+        });
+        let x = self.x.scale(samples().map(|sample| sample.x));
+        let panel = Panel { plot, x, y: self.y.scale(heights) };
+        panel.draw(&mut scene, theme, &self.x, &self.y);
+        let mut entries = Vec::new();
+        scene.clipped(plot, |scene| {
+            for (index, series) in self.series.iter().enumerate() {
+                let own = match series.shape {
+                    Shape::Ideal => theme.muted,
+                    _ => PALETTE[index % PALETTE.len()],
+                };
+                let colour = series.colour.unwrap_or(own);
+                self.series(scene, &panel, series, colour);
+                if !series.name.is_empty() {
+                    entries.push((colour, series.name.clone()));
+                }
+            }
+        });
+        if samples().next().is_none() {
+            say_empty(&mut scene, theme, plot);
+        }
+        let corner = at(plot.x, plot.bottom() + BELOW_PX * PX);
+        scene.height = legend(&mut scene, theme, corner, plot.w, &entries) + 6 * PX;
+        scene
+    }
+}
+
+impl Line {
+    fn series(&self, scene: &mut Scene, panel: &Panel, series: &Series, colour: Colour) {
+        let shown = |s: &&Sample| self.x.shows(s.x) && self.y.shows(s.y);
+        let samples: Vec<&Sample> = series.samples.iter().filter(shown).collect();
+        let points: Vec<Point> = samples.iter().map(|s| panel.at(s.x, s.y)).collect();
+        self.intervals(scene, panel, series.shape, &samples, colour);
+        match series.shape {
+            Shape::Line => {
+                scene.polyline(Stroke::solid(colour, PX * 18 / 10), &points);
+                // Markers tell measured points from the line between them, while they are few.
+                if points.len() <= 60 {
+                    dots(scene, colour, &points);
+                }
+            }
+            Shape::Points => dots(scene, colour, &points),
+            Shape::Steps => {
+                scene.polyline(Stroke::solid(colour, PX * 15 / 10), &staircase(&points));
+            }
+            Shape::Ideal => {
+                scene.polyline(Stroke::dashed(colour, PX * 12 / 10, 5 * PX, 4 * PX), &points);
+            }
+        }
+    }
+
+    fn intervals(
+        &self,
+        scene: &mut Scene,
+        panel: &Panel,
+        shape: Shape,
+        samples: &[&Sample],
+        colour: Colour,
+    ) {
+        let ends = |sample: &&Sample| {
+            let (low, high) =
+                sample.interval.filter(|(low, high)| self.y.shows(*low) && self.y.shows(*high))?;
+            Some((panel.at(sample.x, low), panel.at(sample.x, high)))
+        };
+        let ends: Vec<(Point, Point)> = samples.iter().filter_map(ends).collect();
+        if shape == Shape::Line && ends.len() == samples.len() {
+            let mut band: Vec<Point> = ends.iter().map(|(low, _)| *low).collect();
+            band.extend(ends.iter().rev().map(|(_, high)| *high));
+            scene.area(colour.fade(45), &band);
+        }
+        let whiskers = ends.iter().flat_map(|&(low, high)| {
+            let cap = |p: Point| (at(p.x - 3 * PX, p.y), at(p.x + 3 * PX, p.y));
+            [(low, high), cap(low), cap(high)]
+        });
+        if ends.len() <= 60 {
+            scene.lines(Stroke::solid(colour, PX), whiskers.collect());
+        }
+    }
+}
+
+/// Round markers.
+pub(super) fn dots(scene: &mut Scene, colour: Colour, points: &[Point]) {
+    let steps: Vec<_> = points.iter().flat_map(|&point| circle(point, 3 * PX)).collect();
+    if !steps.is_empty() {
+        scene.items.push(Item::Path { fill: Some(colour), stroke: None, steps });
+    }
+}
+
+/// Each height holds until the next point.
+pub(super) fn staircase(points: &[Point]) -> Vec<Point> {
+    let mut stairs: Vec<Point> = Vec::with_capacity(points.len() * 2);
+    for point in points {
+        if let Some(last) = stairs.last() {
+            stairs.push(at(point.x, last.y));
+        }
+        stairs.push(*point);
+    }
+    stairs
+}

@@ -1,0 +1,225 @@
+//! Every chart: golden pictures of small inputs, and that nothing, one value and wild values are
+//! pictures too.
+#![expect(clippy::disallowed_methods, reason = "a test reads files and its own environment")]
+
+mod golden;
+
+use golden::check;
+use schedlab_draw::chart::{
+    Axis, Boxes, Cdf, Chart, Curve, Edge, Fit, Gantt, Graph, Group, Heatmap, Histogram, Job, Line,
+    Node, Sample, Series, Shape, Values, cdf_of, histogram_of,
+};
+use schedlab_draw::{PALETTE, Theme, svg};
+use schedlab_model::{Nanos, Span};
+
+fn sample(x: f64, y: f64, half: f64) -> Sample {
+    Sample { x, y, interval: Some((y - half, y + half)) }
+}
+
+#[test]
+fn a_sweep_has_intervals_and_an_ideal() {
+    let line = Line {
+        title: "speed asked for and speed measured".into(),
+        notes: vec!["95 % intervals over 5 runs".into()],
+        x: Axis { values: Values::Percent, ..Axis::new("speed asked for") },
+        y: Axis { values: Values::Percent, ..Axis::new("speed measured").from_zero() },
+        series: vec![
+            Series::ideal("ideal", vec![Sample::new(0.1, 0.1), Sample::new(1.0, 1.0)]),
+            Series::new(
+                "duty",
+                (1..=10)
+                    .map(|i| sample(f64::from(i) / 10.0, f64::from(i * i) / 100.0, 0.03))
+                    .collect(),
+            ),
+            Series {
+                shape: Shape::Points,
+                ..Series::new(
+                    "points",
+                    (1..=10)
+                        .map(|i| sample(f64::from(i) / 10.0, f64::from(i) / 11.0, 0.02))
+                        .collect(),
+                )
+            },
+            Series {
+                shape: Shape::Steps,
+                ..Series::new(
+                    "steps",
+                    (1..=10)
+                        .map(|i| Sample::new(f64::from(i) / 10.0, f64::from(i % 4) / 5.0))
+                        .collect(),
+                )
+            },
+        ],
+    };
+    check("chart-line", &line.scene(760, &Theme::light()));
+}
+
+fn latencies(scale: u64) -> schedlab_stats::Histogram {
+    let mut histogram = schedlab_stats::Histogram::new();
+    for i in 0..4_000_u64 {
+        histogram.record(
+            scale * (1_000 + i % 37 * 120 + i * i % 1_013) + if i % 250 == 0 { 900_000 } else { 0 },
+        );
+    }
+    histogram
+}
+
+#[test]
+fn latencies_are_bars_and_curves() {
+    let bars = histogram_of("wakeup latency", "latency", &latencies(1));
+    check("chart-histogram", &bars.scene(760, &Theme::light()));
+    let cdf = Cdf {
+        title: "wakeup latency of two kernels".into(),
+        notes: vec![],
+        x: Axis::nanoseconds("latency").logarithmic(),
+        curves: vec![cdf_of("before", &latencies(2)), cdf_of("after", &latencies(1))],
+        tail: false,
+    };
+    check("chart-cdf", &cdf.scene(760, &Theme::light()));
+    check("chart-tail", &Cdf { tail: true, ..cdf }.scene(760, &Theme::dark()));
+}
+
+#[test]
+fn a_heat_map_rings_its_best_cell() {
+    let cell = |row: usize, column: usize| {
+        let (r, c) = (row as f64 - 3.0, column as f64 - 6.0);
+        (row != 1 || column != 1).then_some(1e5 * (1.0 + r * r + c * c / 3.0))
+    };
+    let map = Heatmap {
+        title: "p99 wakeup latency".into(),
+        notes: vec!["sweep of two knobs".into()],
+        x_label: "base_slice".into(),
+        y_label: "migration_cost".into(),
+        columns: (0..10).map(|i| format!("{} ms", i + 1)).collect(),
+        rows: (0..6).map(|i| format!("{} µs", i * 100)).collect(),
+        value_label: "p99".into(),
+        values: Values::Nanoseconds,
+        cells: (0..6).map(|row| (0..10).map(|column| cell(row, column)).collect()).collect(),
+        best: Some((3, 6)),
+        stable: vec![(3, 6), (3, 5), (3, 7), (2, 6), (4, 6)],
+        contours: vec![6e5],
+    };
+    check("chart-heatmap", &map.scene(820, &Theme::light()));
+}
+
+#[test]
+fn groups_are_boxes_with_their_densities() {
+    let values = |seed: u32, n: u32| {
+        (0..n).map(|i| f64::from((i * 7_919 + seed) % 101) + f64::from(i % 7) * 9.0).collect()
+    };
+    let boxes = Boxes {
+        title: "run time before and after".into(),
+        notes: vec![],
+        y: Axis::new("time [ms]").from_zero(),
+        groups: vec![
+            Group { name: "before".into(), values: values(3, 30) },
+            Group { name: "after".into(), values: values(9, 200) },
+            Group { name: "one".into(), values: vec![60.0] },
+        ],
+        violins: true,
+    };
+    check("chart-boxes", &boxes.scene(640, &Theme::light()));
+}
+
+#[test]
+fn a_fit_shows_its_residuals() {
+    let fit = Fit {
+        title: "run time against jobs".into(),
+        notes: vec!["0.57 ms a job + 1.2 ms, r = 0.98".into()],
+        x: Axis::new("jobs").from_zero(),
+        y: Axis::new("run time [ms]").from_zero(),
+        points: (1..30)
+            .map(|i| {
+                (f64::from(i * 3), 1.2 + 0.57 * f64::from(i * 3) + f64::from(i * 31 % 7) - 3.0)
+            })
+            .collect(),
+        offset: 1.2,
+        gradient: 0.57,
+        sigma: 2.0,
+    };
+    check("chart-fit", &fit.scene(700, &Theme::light()));
+}
+
+#[test]
+fn jobs_are_a_graph_and_a_timeline() {
+    let job = |i: u64| Job {
+        lane: usize::try_from(i % 4).expect("few"),
+        span: Span::new(Nanos(i * 50_000), Nanos(i * 50_000 + 150_000)),
+        name: format!("job {i}"),
+        colour: PALETTE[usize::try_from(i % 3).expect("few")],
+        due: i.is_multiple_of(2).then_some(Nanos(i * 48_000)),
+    };
+    let gantt = Gantt {
+        title: "jobs of 4 workers".into(),
+        notes: vec![],
+        lanes: (0..4).map(|i| format!("worker {i}")).collect(),
+        jobs: (0..20).map(job).collect(),
+        legend: vec![(PALETTE[0], "seed 0".into())],
+    };
+    check("chart-gantt", &gantt.scene(760, &Theme::light()));
+    let node =
+        |level: usize, i: usize| Node { level, name: i.to_string(), colour: PALETTE[level % 5] };
+    let graph = Graph {
+        title: "a job graph".into(),
+        notes: vec![],
+        nodes: vec![
+            node(0, 0),
+            node(1, 1),
+            node(1, 2),
+            node(1, 3),
+            node(2, 4),
+            node(2, 5),
+            node(3, 6),
+        ],
+        edges: [(0, 1), (0, 2), (0, 3), (1, 5), (2, 4), (3, 4), (4, 6), (5, 6), (9, 1)]
+            .map(|(from, to)| Edge { from, to })
+            .to_vec(),
+        legend: vec![],
+    };
+    check("chart-graph", &graph.scene(600, &Theme::light()));
+}
+
+#[test]
+fn nothing_and_wild_values_are_pictures_too() {
+    let theme = Theme::light();
+    let wild = vec![f64::NAN, f64::INFINITY, -1e300, 1e300, 0.0];
+    let charts: Vec<Box<dyn Chart>> = vec![
+        Box::new(Line::default()),
+        Box::new(Histogram::default()),
+        Box::new(Cdf::default()),
+        Box::new(Heatmap::default()),
+        Box::new(Boxes::default()),
+        Box::new(Fit::default()),
+        Box::new(Gantt::default()),
+        Box::new(Graph::default()),
+        Box::new(Boxes {
+            groups: vec![Group { name: "<w>".into(), values: wild.clone() }],
+            violins: true,
+            ..Boxes::default()
+        }),
+        Box::new(Fit {
+            points: wild.iter().map(|&x| (x, x)).collect(),
+            gradient: f64::NAN,
+            ..Fit::default()
+        }),
+        Box::new(Cdf {
+            curves: vec![Curve { name: "</svg>".into(), points: vec![(0.0, 0.5)] }],
+            x: Axis::new("").logarithmic(),
+            ..Cdf::default()
+        }),
+        Box::new(Line {
+            series: vec![Series::new(
+                "w",
+                wild.iter().map(|&x| Sample { x, y: x, interval: Some((x, x)) }).collect(),
+            )],
+            ..Line::default()
+        }),
+    ];
+    for chart in charts {
+        for width in [0, 200, 4_000] {
+            let drawn = svg(&chart.scene(width, &theme));
+            assert_eq!(drawn.matches("<svg").count(), 1);
+            assert_eq!(drawn.matches("</svg>").count(), 1, "a name ended the picture");
+        }
+    }
+}
