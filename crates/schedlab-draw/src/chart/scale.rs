@@ -173,6 +173,7 @@ pub(super) fn plain(value: f64, step: f64) -> String {
     let sign = if value < -step / 1e6 { "−" } else { "" };
     let value = value.abs();
     let (unit, letter) = match step.abs().max(value / 100.0) {
+        _ if value == 0.0 => (1.0, ""),
         s if s >= 1e9 => (1e9, "G"),
         s if s >= 1e6 => (1e6, "M"),
         s if s >= 1e3 => (1e3, "k"),
