@@ -1,12 +1,98 @@
-//! `schedlab tour`.
+//! `schedlab tour`: a guided first minute.
+//!
+//! The tour is an experiment like any other (`examples/tour.toml`, carried in the binary): it goes
+//! through the one run loop into run directories, and its report is the usual report.
 
+use super::run::{exit_code, machine, perform};
+use super::{doctor, report};
+use anyhow::Context as _;
+use schedlab_experiment::{Experiment, Plan, StoredRun, runs_of};
+use schedlab_timeline::Latency;
+use schedlab_workload::Stream;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+const EXPERIMENT: &str = include_str!("../../../../examples/tour.toml");
 
 /// Options of `schedlab tour`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// Where results and the report go [default: schedlab-tour, or the next free schedlab-tour-N]
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
+}
 
 /// Runs it.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`schedlab tour` is not there yet")
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout();
+    writeln!(out, "1. What this machine allows (`schedlab doctor` says more)\n")?;
+    write!(out, "{}", doctor::machine(&schedlab_host::facts::facts()))?;
+    writeln!(out, "{}", doctor::text(&schedlab_host::doctor::doctor(), true))?;
+
+    let experiment = Experiment::parse(EXPERIMENT, Path::new("examples/tour.toml"))
+        .context("the tour's own experiment file")?;
+    let results = args.output.unwrap_or_else(free_folder);
+    writeln!(out, "2. Two loads, a few seconds each, recorded (examples/tour.toml)\n")?;
+    let plan = Plan::new(&experiment);
+    let mut machine = machine(&experiment.machine)?;
+    let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
+
+    let runs = runs_of(&results)?.runs;
+    writeln!(out, "\n3. What was measured\n")?;
+    for run in &runs {
+        write!(out, "{}", measured(run)?)?;
+    }
+    let path = results.join("report.html");
+    let report = report::full_report(&experiment.title, &runs)?;
+    std::fs::write(&path, report.html()).with_context(|| path.display().to_string())?;
+    writeln!(out, "\n4. The report, with pictures: {}\n", path.display())?;
+    write!(out, "{}", next_steps(&runs))?;
+    Ok(exit_code(&tally))
+}
+
+/// A folder of this tour's own: an earlier tour's runs would count as done.
+fn free_folder() -> PathBuf {
+    let names = std::iter::once("schedlab-tour".to_owned())
+        .chain((2..).map(|n| format!("schedlab-tour-{n}")));
+    names.map(PathBuf::from).find(|folder| !folder.exists()).expect("numbers do not run out")
+}
+
+/// The figures of one run, and who waited in its trace.
+fn measured(run: &StoredRun) -> anyhow::Result<String> {
+    let mut text = format!("{}:\n", run.manifest.workload);
+    for figure in run.figures.iter().filter(|figure| figure.of.is_empty()) {
+        let value = schedlab_experiment::report::readable(figure.value, figure.metric.unit);
+        text += &format!("  {:<28} {value}\n", figure.metric.name);
+    }
+    let Some(trace) = run.stream(Stream::Trace) else {
+        text += "  no trace: what is missing stands above, under recording\n";
+        return Ok(text);
+    };
+    let mut source = schedlab_trace::open(&trace)?;
+    let answer = schedlab_timeline::ask(source.as_mut(), Latency::new())?.answer;
+    for (name, histogram) in
+        [("wakeup latency", &answer.total.wakeup), ("run delay", &answer.total.run_delay)]
+    {
+        let at = |q: f64| schedlab_model::Nanos(histogram.quantile(q).unwrap_or(0)).to_string();
+        text += &format!(
+            "  {name:<28} p50 {:>9}   p90 {:>9}   p99 {:>9}   p99.9 {:>9}   ({} waits)\n",
+            at(0.5),
+            at(0.9),
+            at(0.99),
+            at(0.999),
+            histogram.count(),
+        );
+    }
+    Ok(text)
+}
+
+/// What to try next, with the tour's own files.
+fn next_steps(runs: &[StoredRun]) -> String {
+    let traced = runs.iter().find_map(|run| run.stream(Stream::Trace));
+    let trace = traced.map_or_else(|| "x.dat".to_owned(), |path| path.display().to_string());
+    format!(
+        "Next:\n  schedlab trace latency {trace}\n  schedlab draw cores {trace} -o cores.svg\n  \
+         schedlab record -o mine.dat -- your-command\n"
+    )
 }
