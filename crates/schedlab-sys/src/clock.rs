@@ -21,6 +21,12 @@ pub fn process_cpu() -> Nanos {
     read(ClockId::ProcessCPUTime)
 }
 
+/// The unit of CPU times in `/proc` (`USER_HZ`): 10 ms as a rule.
+#[must_use]
+pub fn tick() -> Nanos {
+    Nanos(1_000_000_000 / rustix::param::clock_ticks_per_second())
+}
+
 fn read(clock: ClockId) -> Nanos {
     let time = clock_gettime(clock);
     let secs = u64::try_from(time.tv_sec).expect("these clocks start at zero");

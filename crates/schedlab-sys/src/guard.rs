@@ -364,12 +364,22 @@ pub fn restore(directory: &Path) -> io::Result<Vec<Restored>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
-        let is_journal = path.extension().is_some_and(|extension| extension == "journal");
-        if is_journal && !owner_lives(&path) {
+        if is_journal(&path) && !owner_lives(&path) {
             all.push(undo_journal(&path)?);
         }
     }
     Ok(all)
+}
+
+/// How many journals of dead owners there are.
+#[must_use]
+pub fn leftovers(directory: &Path) -> usize {
+    let paths = std::fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path());
+    paths.filter(|path| is_journal(path) && !owner_lives(path)).count()
+}
+
+fn is_journal(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "journal")
 }
 
 fn owner_lives(journal: &Path) -> bool {

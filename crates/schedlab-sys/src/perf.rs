@@ -18,8 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Source {
     /// A tracepoint by the number in its `id` file.
     Tracepoint(u64),
-    /// No samples, only the records of renamed tasks.
-    Comm,
+    /// No samples, only the records of created, ended and renamed tasks.
+    Tasks,
 }
 
 /// Record types that a ring of ours can hold.
@@ -28,6 +28,8 @@ pub mod record {
     pub const LOST: u32 = 2;
     /// `PERF_RECORD_COMM`: pid, tid, name.
     pub const COMM: u32 = 3;
+    /// `PERF_RECORD_FORK`: pid, parent's pid, tid, parent's tid, time.
+    pub const FORK: u32 = 7;
     /// `PERF_RECORD_SAMPLE`: time, raw size, raw bytes.
     pub const SAMPLE: u32 = 9;
     /// Length of the header that every record starts with: type u32, misc u16, size u16.
@@ -72,6 +74,7 @@ const SAMPLE_RAW: u64 = 1 << 10;
 const FORMAT_LOST: u64 = 1 << 4;
 const FLAG_DISABLED: u64 = 1 << 0;
 const FLAG_COMM: u64 = 1 << 9;
+const FLAG_TASK: u64 = 1 << 13;
 const FLAG_WATERMARK: u64 = 1 << 14;
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 const FLAG_USE_CLOCKID: u64 = 1 << 25;
@@ -100,7 +103,7 @@ impl Event {
     pub fn open(source: Source, cpu: Cpu, wakeup_bytes: u32, backward: bool) -> io::Result<Self> {
         let (kind, config, extra) = match source {
             Source::Tracepoint(id) => (TYPE_TRACEPOINT, id, 0),
-            Source::Comm => (TYPE_SOFTWARE, SOFTWARE_DUMMY, FLAG_COMM),
+            Source::Tasks => (TYPE_SOFTWARE, SOFTWARE_DUMMY, FLAG_COMM | FLAG_TASK),
         };
         let backward = if backward { FLAG_WRITE_BACKWARD } else { 0 };
         let attr = Attr {
@@ -391,6 +394,6 @@ mod tests {
 
     #[test]
     fn a_cpu_that_is_not_there_is_an_error() {
-        assert!(Event::open(Source::Comm, Cpu(9_999), 1, false).is_err());
+        assert!(Event::open(Source::Tasks, Cpu(9_999), 1, false).is_err());
     }
 }

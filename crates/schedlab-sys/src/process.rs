@@ -152,6 +152,18 @@ pub fn has_capability(number: u32) -> bool {
     mask >> number & 1 == 1
 }
 
+/// Whether the effective user is root.
+#[must_use]
+pub fn is_root() -> bool {
+    rustix::process::geteuid().is_root()
+}
+
+/// Bytes of a memory page.
+#[must_use]
+pub fn page_size() -> usize {
+    rustix::param::page_size()
+}
+
 /// The calling thread's number.
 #[must_use]
 pub fn thread_id() -> Pid {

@@ -1,6 +1,6 @@
 //! Reading tracefs: where it is mounted, or by a mount of our own that nobody else sees.
 
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -57,7 +57,7 @@ impl Tracefs {
     /// I/O, naming the file.
     pub fn read(&self, file: &str) -> io::Result<String> {
         // Format texts are ASCII; what is not is replaced rather than refused.
-        let bytes = std::fs::read(self.root.join(file))
+        let bytes = slurp(&self.root.join(file))
             .map_err(|error| io::Error::new(error.kind(), format!("tracefs {file}: {error}")))?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -87,6 +87,19 @@ impl Tracefs {
             .collect();
         names.sort_unstable();
         names
+    }
+}
+
+/// Reads with a large buffer: some files here give their content to one read only, whatever its
+/// length (`header_page`), so a reader that begins small gets a part and an end.
+fn slurp(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = std::fs::File::open(path)?;
+    let (mut bytes, mut buffer) = (Vec::new(), vec![0; 256 << 10]);
+    loop {
+        match file.read(&mut buffer)? {
+            0 => return Ok(bytes),
+            count => bytes.extend_from_slice(&buffer[..count]),
+        }
     }
 }
 

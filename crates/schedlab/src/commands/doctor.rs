@@ -1,12 +1,110 @@
 //! `schedlab doctor`.
 
+use schedlab_host::doctor::{self, Check, Verdict};
+use schedlab_model::{Fact, MachineFacts};
+use std::io::Write;
 use std::process::ExitCode;
 
 /// Options of `schedlab doctor`.
-#[derive(clap::Args)]
-pub(crate) struct Args {}
+#[derive(Clone, Copy, clap::Args)]
+pub(crate) struct Args {
+    /// One line for each check
+    #[arg(long)]
+    short: bool,
+    /// Put back what runs that died left changed
+    #[arg(long, conflicts_with = "short")]
+    restore: bool,
+    /// For machines: the checks and the facts about this machine
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs it.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`schedlab doctor` is not there yet")
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { short, restore, json } = args;
+    if restore {
+        return put_back();
+    }
+    let checks = doctor::doctor();
+    let facts = schedlab_host::facts::facts();
+    let mut out = std::io::stdout().lock();
+    if json {
+        let all = serde_json::json!({ "schema": 1, "checks": checks, "machine": facts });
+        writeln!(out, "{all:#}")?;
+    } else {
+        if !short {
+            write!(out, "{}", machine(&facts))?;
+        }
+        write!(out, "{}", text(&checks, short))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn put_back() -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    let all = doctor::restore()?;
+    if all.is_empty() {
+        writeln!(out, "nothing to put back")?;
+    }
+    let mut code = ExitCode::SUCCESS;
+    for one in all {
+        writeln!(out, "{}: {} changes put back", one.journal.display(), one.undone)?;
+        for (undo, error) in one.failed {
+            code = ExitCode::FAILURE;
+            writeln!(out, "  could not: {undo:?}: {error}")?;
+        }
+    }
+    Ok(code)
+}
+
+/// The checks as text; `short` leaves out what works and how it was found.
+pub(crate) fn text(checks: &[Check], short: bool) -> String {
+    use std::fmt::Write;
+    let mut text = String::new();
+    for check in checks {
+        let mark = match check.verdict {
+            Verdict::Yes => "yes   ",
+            Verdict::Partly => "partly",
+            Verdict::No => "no    ",
+        };
+        let _ = writeln!(text, "{mark}  {}: {}", check.what, check.found);
+        if !short {
+            for (label, part) in [("costs", &check.cost), ("to get it", &check.remedy)] {
+                if !part.is_empty() {
+                    let _ = writeln!(text, "        {label}: {part}");
+                }
+            }
+        }
+    }
+    text
+}
+
+/// The machine in a few lines.
+pub(crate) fn machine(facts: &MachineFacts) -> String {
+    let say = |fact: &Fact<String>| match fact {
+        Fact::Known(value) => value.clone(),
+        Fact::Unknown(why) => format!("unknown ({why})"),
+    };
+    let groups = |key: fn(&schedlab_model::Place) -> u32| facts.topology.groups(key).len();
+    let hypervisor = match facts.hypervisor.known().map(String::as_str) {
+        None | Some("") => String::new(),
+        Some(name) => format!(", in a virtual machine ({name})"),
+    };
+    format!(
+        "machine  {}{hypervisor}\nkernel   {} {}, preemption {}\nCPUs     {} ({} cores, {} LLCs, {} \
+         nodes, {} sockets); we may use {}\nload     {:.2} {:.2} {:.2}\n\n",
+        say(&facts.model),
+        facts.kernel.release,
+        facts.kernel.architecture,
+        say(&facts.kernel.preemption),
+        facts.online,
+        groups(|place| place.core),
+        groups(|place| place.llc),
+        groups(|place| place.node),
+        groups(|place| place.socket),
+        facts.allowed,
+        facts.load.average[0],
+        facts.load.average[1],
+        facts.load.average[2],
+    )
 }

@@ -34,6 +34,10 @@ impl std::error::Error for UsageError {}
 /// Entries by which the program re-executes itself; never shown in help.
 pub(crate) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
     match arguments.get(1)?.to_str()? {
+        schedlab_sys::guard::ARGUMENT => {
+            schedlab_sys::guard::guardian(std::path::Path::new(arguments.get(2)?));
+            Some(ExitCode::SUCCESS)
+        }
         _ => None,
     }
 }

@@ -1,0 +1,279 @@
+//! What this machine allows, what each missing right costs, and how to get it.
+//!
+//! Every check tries the thing itself, in a way that leaves nothing behind: what a file says about
+//! rights is not what the kernel does.
+
+use crate::record::{RecordError, Recorder};
+use schedlab_model::{Pid, Warning};
+use schedlab_sys::cgroup::{self, Version};
+use schedlab_sys::{guard, process, sched};
+use schedlab_workload::RecordSpec;
+use serde::Serialize;
+use std::path::Path;
+
+/// How a check went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// It works.
+    Yes,
+    /// It works with a limitation.
+    Partly,
+    /// It does not work here.
+    No,
+}
+
+/// One thing that schedlab would like to do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// A stable name for scripts: `record`, `realtime`.
+    pub name: &'static str,
+    /// What it is, for people.
+    pub what: &'static str,
+    /// Whether it can be done.
+    pub verdict: Verdict,
+    /// What was seen.
+    pub found: String,
+    /// What is not possible without it; empty when it works.
+    pub cost: String,
+    /// How to get the right; empty when it works or can't be had.
+    pub remedy: String,
+}
+
+impl Check {
+    fn yes(name: &'static str, what: &'static str, found: impl Into<String>) -> Self {
+        let found = found.into();
+        let (cost, remedy) = (String::new(), String::new());
+        Self { name, what, verdict: Verdict::Yes, found, cost, remedy }
+    }
+
+    fn short(
+        name: &'static str,
+        what: &'static str,
+        verdict: Verdict,
+        [found, cost, remedy]: [String; 3],
+    ) -> Self {
+        Self { name, what, verdict, found, cost, remedy }
+    }
+}
+
+/// Tries everything. Takes a few milliseconds.
+#[must_use]
+pub fn doctor() -> Vec<Check> {
+    vec![
+        record(),
+        ftrace(),
+        realtime(),
+        slice(),
+        bandwidth(),
+        frequency(),
+        knobs(),
+        guardian(),
+        quiet(),
+    ]
+}
+
+fn strings(parts: [&str; 3]) -> [String; 3] {
+    parts.map(str::to_owned)
+}
+
+fn record() -> Check {
+    let (name, what) = ("record", "record scheduler events of all CPUs (perf events)");
+    let dir = std::env::temp_dir().join(format!("schedlab-doctor-{}", std::process::id()));
+    let spec = RecordSpec { ring_bytes: 64 << 10, ..RecordSpec::default() };
+    let result = Recorder::start(&spec, &dir).and_then(Recorder::stop);
+    let _ = std::fs::remove_dir_all(&dir);
+    let cost = "no trace, no pictures of this machine; load, jobs and the reading of traces work";
+    match result {
+        Ok(_) => Check::yes(name, what, "perf_event_open on every CPU works"),
+        Err(RecordError::Right { missing, remedy }) => {
+            Check::short(name, what, Verdict::No, [missing, cost.into(), remedy])
+        }
+        Err(error) => {
+            Check::short(name, what, Verdict::No, [error.to_string(), cost.into(), String::new()])
+        }
+    }
+}
+
+fn ftrace() -> Check {
+    let (name, what) = ("ftrace", "record through ftrace's own buffers");
+    let cost = "nothing while perf events work: they record the same events";
+    let tracefs = match schedlab_sys::tracefs::Tracefs::open() {
+        Ok(tracefs) => tracefs,
+        Err(error) => {
+            let remedy = "run as root, or mount -o remount,mode=755 /sys/kernel/tracing";
+            let parts = [format!("tracefs: {error}"), cost.into(), remedy.into()];
+            return Check::short(name, what, Verdict::No, parts);
+        }
+    };
+    let on = tracefs.root().join("tracing_on");
+    match std::fs::OpenOptions::new().write(true).open(&on) {
+        Ok(_) => Check::yes(name, what, "tracefs can be written"),
+        Err(error) => {
+            let parts = [format!("tracefs is read-only: {error}"), cost.into(), String::new()];
+            Check::short(name, what, Verdict::No, parts)
+        }
+    }
+}
+
+fn realtime() -> Check {
+    let (name, what) = ("realtime", "real-time threads (slow CPUs by hogs, undisturbed timing)");
+    let try_fifo =
+        std::thread::spawn(|| sched::set(Pid(0), &sched::Policy::Fifo { priority: 1 }.into()));
+    let cost = "`slow` has no hogs, its truest method; it falls back to weights and quotas";
+    match try_fifo.join().expect("the attempt does not panic") {
+        Ok(()) => {
+            let root = Path::new("/proc/sys/kernel");
+            let read = |file| std::fs::read_to_string(root.join(file)).unwrap_or_default();
+            let (runtime, period) = (read("sched_rt_runtime_us"), read("sched_rt_period_us"));
+            let guard = match runtime.trim() {
+                "-1" => "no throttling".to_owned(),
+                runtime => format!("throttled at {runtime} of {} us", period.trim()),
+            };
+            Check::yes(name, what, format!("SCHED_FIFO works, {guard}"))
+        }
+        Err(error) => {
+            let grouped = cgroup::here("cpu").is_some_and(|cpu| {
+                cpu.version == Version::V1
+                    && std::fs::read_to_string(cpu.group().join("cpu.rt_runtime_us"))
+                        .is_ok_and(|runtime| runtime.trim() == "0")
+            });
+            let remedy = match grouped {
+                true => "our control group has cpu.rt_runtime_us = 0: start from the root group",
+                false => "run as root, or `setcap cap_sys_nice+ep`, or raise `ulimit -r`",
+            };
+            let parts = [format!("SCHED_FIFO: {error}"), cost.into(), remedy.into()];
+            Check::short(name, what, Verdict::No, parts)
+        }
+    }
+}
+
+fn slice() -> Check {
+    let (name, what) = ("slice", "a slice for each task (sched_setattr, Linux 6.12)");
+    let asked = schedlab_model::Nanos::from_millis(5);
+    let attempt = std::thread::spawn(move || {
+        let mut attributes = sched::get(Pid(0))?;
+        attributes.slice = asked;
+        sched::set(Pid(0), &attributes)?;
+        Ok::<_, std::io::Error>(sched::get(Pid(0))?.slice == asked)
+    });
+    match attempt.join().expect("the attempt does not panic") {
+        Ok(true) => Check::yes(name, what, "the kernel keeps it"),
+        Ok(false) => {
+            let cost = "only the slice of the whole machine can be tuned";
+            let parts =
+                strings(["the kernel takes it and forgets it", cost, "Linux 6.12 or later"]);
+            Check::short(name, what, Verdict::No, parts)
+        }
+        Err(error) => {
+            let parts = [error.to_string(), "slices can't be tuned".into(), String::new()];
+            Check::short(name, what, Verdict::No, parts)
+        }
+    }
+}
+
+fn bandwidth() -> Check {
+    let (name, what) = ("cgroup", "control groups of our own (weights, quotas, virtual nodes)");
+    let cost = "`slow` has neither quota nor weight, and virtual nodes are bound by affinity only";
+    let Some(cpu) = cgroup::here("cpu") else {
+        let parts = strings(["no CPU controller for us", cost, "mount one, or ask for delegation"]);
+        return Check::short(name, what, Verdict::No, parts);
+    };
+    let probe = cpu.group().join(format!("schedlab-doctor-{}", std::process::id()));
+    let made = std::fs::create_dir(&probe);
+    let _ = std::fs::remove_dir(&probe);
+    let version = if cpu.version == Version::V1 { "1" } else { "2" };
+    match made {
+        Ok(()) => {
+            let found = format!("version {version}, below {}", cpu.group().display());
+            Check::yes(name, what, found)
+        }
+        Err(error) => {
+            let remedy =
+                "run as root, or `systemd-run --user --scope -p Delegate=yes schedlab ...`";
+            let parts = [format!("{}: {error}", cpu.group().display()), cost.into(), remedy.into()];
+            Check::short(name, what, Verdict::No, parts)
+        }
+    }
+}
+
+fn frequency() -> Check {
+    let (name, what) = ("frequency", "CPU frequencies of our choice");
+    let policy = Path::new("/sys/devices/system/cpu/cpufreq/policy0/scaling_max_freq");
+    let cost = "`slow` has no freq and gov";
+    if !policy.exists() {
+        let parts = strings(["no cpufreq driver (usual in virtual machines)", cost, ""]);
+        return Check::short(name, what, Verdict::No, parts);
+    }
+    match std::fs::OpenOptions::new().write(true).open(policy) {
+        Ok(_) => Check::yes(name, what, "scaling_max_freq can be written"),
+        Err(error) => {
+            let parts = [error.to_string(), cost.into(), "run as root".into()];
+            Check::short(name, what, Verdict::No, parts)
+        }
+    }
+}
+
+fn knobs() -> Check {
+    let (name, what) = ("knobs", "scheduler tunables of the whole machine (debugfs)");
+    let debug = Path::new("/sys/kernel/debug/sched/base_slice_ns");
+    let cost = "slice and migration cost can't be set machine-wide; a slice per task may do";
+    match std::fs::read_to_string(debug) {
+        Ok(_) => Check::yes(name, what, "debugfs can be read"),
+        Err(error) => {
+            let remedy =
+                "run as root with debugfs mounted; a locked-down kernel refuses it for good";
+            let parts = [format!("{}: {error}", debug.display()), cost.into(), remedy.into()];
+            Check::short(name, what, Verdict::No, parts)
+        }
+    }
+}
+
+fn guardian() -> Check {
+    let (name, what) = ("guard", "changes are put back, whoever dies");
+    match guard::directory() {
+        Ok(dir) => {
+            let left = guard::leftovers(&dir);
+            match left {
+                0 => Check::yes(name, what, format!("journals in {}", dir.display())),
+                count => {
+                    let found = format!("{count} journals of dead runs in {}", dir.display());
+                    let cost = "something of an earlier run may still be changed";
+                    let parts = [found, cost.into(), "schedlab doctor --restore".into()];
+                    Check::short(name, what, Verdict::Partly, parts)
+                }
+            }
+        }
+        Err(error) => {
+            let parts = [error.to_string(), "nothing can be changed safely".into(), String::new()];
+            Check::short(name, what, Verdict::No, parts)
+        }
+    }
+}
+
+fn quiet() -> Check {
+    let (name, what) = ("quiet", "a machine that measures well");
+    let warnings = crate::facts::facts().warnings;
+    if warnings.is_empty() {
+        return Check::yes(name, what, "no other load, no limits on us");
+    }
+    let join = |part: fn(&Warning) -> &str| {
+        warnings.iter().map(part).filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
+    };
+    let cost = "figures vary more than they need to".to_owned();
+    Check::short(name, what, Verdict::Partly, [join(|w| &w.what), cost, join(|w| &w.remedy)])
+}
+
+/// Puts back what dead runs left changed; one line for each journal.
+///
+/// # Errors
+/// When the journals can't be listed.
+pub fn restore() -> std::io::Result<Vec<guard::Restored>> {
+    guard::restore(&guard::directory()?)
+}
+
+/// Whether we run with every right (for messages; checks try the thing itself).
+#[must_use]
+pub fn is_root() -> bool {
+    process::is_root()
+}

@@ -1,0 +1,95 @@
+//! Why a recording could not be made, and which right would help.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why a recording could not be made.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordError {
+    /// A right is missing.
+    #[error("no right to record scheduler events: {missing}; {remedy}")]
+    Right {
+        /// Which.
+        missing: String,
+        /// How to get it.
+        remedy: String,
+    },
+    /// An event was asked for that this kernel has not.
+    #[error("no event '{name}' on this kernel: {why}")]
+    NoEvent {
+        /// As it was asked for.
+        name: String,
+        /// What is there instead.
+        why: String,
+    },
+    /// The spool directory is not what it should be.
+    #[error("{}: {what}", path.display())]
+    Spool {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
+    /// The system refused.
+    #[error("{doing}: {error}")]
+    Io {
+        /// What was being done.
+        doing: String,
+        /// What the system said.
+        error: io::Error,
+    },
+}
+
+impl RecordError {
+    pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let doing = doing.into();
+        move |error| Self::Io { doing, error }
+    }
+
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        Self::io(path.display().to_string())
+    }
+}
+
+/// `CAP_PERFMON`.
+const CAP_PERFMON: u32 = 38;
+/// `CAP_SYS_ADMIN`.
+const CAP_SYS_ADMIN: u32 = 21;
+
+/// What is known about the right to observe all tasks of a CPU.
+pub(crate) fn perf_right(error: &io::Error) -> RecordError {
+    let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
+    let paranoid = paranoid.map_or_else(|_| "unknown".into(), |text| text.trim().to_owned());
+    let capable =
+        [CAP_PERFMON, CAP_SYS_ADMIN].into_iter().any(schedlab_sys::process::has_capability);
+    let missing = match error.raw_os_error() {
+        Some(libc_errno::ENOSYS) => "this kernel has no perf events".to_owned(),
+        _ if capable => format!("perf_event_open says: {error} (a container's filter, perhaps)"),
+        _ => format!("kernel.perf_event_paranoid is {paranoid} and CAP_PERFMON is missing"),
+    };
+    RecordError::Right {
+        missing,
+        remedy: "run as root, or `setcap cap_perfmon,cap_sys_admin+ep` this program, or `sysctl \
+                 kernel.perf_event_paranoid=-1`"
+            .into(),
+    }
+}
+
+/// What is known about the right to read tracefs.
+pub(crate) fn tracefs_right(error: &io::Error) -> RecordError {
+    RecordError::Right {
+        missing: format!(
+            "tracefs (numbers and formats of events) is not readable and can't be mounted: {error}"
+        ),
+        remedy: "run as root, or let root `mount -o remount,mode=755 /sys/kernel/tracing`".into(),
+    }
+}
+
+/// Error numbers that matter here; the same on all architectures that Linux gives perf events.
+pub(crate) mod libc_errno {
+    pub(crate) const EPERM: i32 = 1;
+    pub(crate) const EACCES: i32 = 13;
+    pub(crate) const ENODEV: i32 = 19;
+    pub(crate) const EMFILE: i32 = 24;
+    pub(crate) const ENOSYS: i32 = 38;
+}

@@ -1,0 +1,40 @@
+//! Recording: scheduler events of every CPU into a `trace.dat`.
+//!
+//! A [`Recorder`] opens one ring for each CPU, and its threads copy what the kernel writes there into
+//! one spool file for each CPU: nothing is decoded while the workload runs. [`stitch`] turns a spool
+//! directory into a trace.dat; since all that it needs lies in that directory, a recording whose
+//! process was killed can be salvaged in the same way.
+//!
+//! Beside the events, a watcher keeps what they don't say: names and allowed CPUs of tasks.
+
+mod error;
+mod rings;
+mod spool;
+mod stitch;
+mod tracepoints;
+mod watch;
+
+pub use error::RecordError;
+pub use rings::Recorder;
+pub use stitch::{Marks, Summary, stitch};
+
+use schedlab_model::{Cpu, Nanos, Phase, Pid};
+
+/// A user's mark, taken by the workload on the clock of the trace (`CLOCK_MONOTONIC`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// When.
+    pub time: Nanos,
+    /// On which CPU the task ran then.
+    pub cpu: Cpu,
+    /// The task.
+    pub pid: Pid,
+    /// Index into [`Marks::names`].
+    pub id: u32,
+    /// Begin, end or point.
+    pub phase: Phase,
+}
+
+/// Bytes of each CPU's ring when nothing else is asked: about 60,000 events, or a fifth of a second
+/// of a CPU that does nothing but switch.
+pub const RING_BYTES: u64 = 4 << 20;

@@ -1,0 +1,82 @@
+//! The spool directory: all that a recording is made of, written as it comes.
+//!
+//! `head.json` before the first event; `cpuN.perf` with the ring's bytes as the kernel wrote them;
+//! `tasks` with names and allowed CPUs; `tail.json` at a clean end. Without the last one the
+//! recording was cut, and is salvaged as far as it goes.
+
+use super::RecordError;
+use super::tracepoints::Tracepoint;
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Topology};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// What is known before the first event.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Head {
+    pub(crate) schema: u32,
+    pub(crate) header_page: String,
+    pub(crate) header_event: String,
+    pub(crate) tracepoints: Vec<Tracepoint>,
+    pub(crate) cpus: CpuSet,
+    pub(crate) topology: Option<Topology>,
+    pub(crate) uname: String,
+    pub(crate) page_size: u32,
+    pub(crate) started: Nanos,
+}
+
+/// What is known after the last event.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Tail {
+    pub(crate) stopped: Nanos,
+    /// Records that did not fit into the rings, by CPU, by the kernel's own count; a CPU is missing
+    /// where the kernel can't tell.
+    pub(crate) lost: BTreeMap<Cpu, u64>,
+}
+
+/// What the watcher saw of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Seen {
+    /// It may run there.
+    Allowed { pid: Pid, at: Nanos, cpus: CpuSet },
+    /// It is called so.
+    Named { pid: Pid, comm: schedlab_model::Comm },
+}
+
+pub(crate) const SCHEMA: u32 = 1;
+
+pub(crate) fn head(dir: &Path) -> PathBuf {
+    dir.join("head.json")
+}
+
+pub(crate) fn tail(dir: &Path) -> PathBuf {
+    dir.join("tail.json")
+}
+
+pub(crate) fn tasks(dir: &Path) -> PathBuf {
+    dir.join("tasks.jsonl")
+}
+
+pub(crate) fn records(dir: &Path, cpu: Cpu) -> PathBuf {
+    dir.join(format!("cpu{cpu}.perf"))
+}
+
+pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {
+    let text = serde_json::to_vec(value).expect("plain values can be written as JSON");
+    std::fs::write(path, text).map_err(RecordError::file(path))
+}
+
+pub(crate) fn read<T: for<'a> Deserialize<'a>>(path: &Path) -> Result<T, RecordError> {
+    let bytes = std::fs::read(path).map_err(RecordError::file(path))?;
+    serde_json::from_slice(&bytes).map_err(|error| RecordError::Spool {
+        path: path.to_owned(),
+        what: format!("not a spool file of schedlab: {error}"),
+    })
+}
+
+/// Names and allowed CPUs; a line that was cut ends them.
+pub(crate) fn read_tasks(dir: &Path) -> Vec<Seen> {
+    let text = std::fs::read(tasks(dir)).unwrap_or_default();
+    text.split(|&byte| byte == b'\n').map_while(|line| serde_json::from_slice(line).ok()).collect()
+}

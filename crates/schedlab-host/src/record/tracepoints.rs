@@ -1,0 +1,158 @@
+//! Which tracepoints are recorded, and what tracefs says about them.
+
+use super::RecordError;
+use super::error::tracefs_right;
+use schedlab_sys::tracefs::Tracefs;
+use serde::{Deserialize, Serialize};
+
+/// The scheduler's events that every recording holds, where the kernel has them.
+const SCHED: [&str; 8] = [
+    "sched_switch",
+    "sched_waking",
+    "sched_wakeup",
+    "sched_wakeup_new",
+    "sched_migrate_task",
+    "sched_process_fork",
+    "sched_process_exec",
+    "sched_process_exit",
+];
+
+/// A tracepoint to record.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Tracepoint {
+    pub(crate) system: String,
+    pub(crate) name: String,
+    /// The number in its `id` file, which its records carry.
+    pub(crate) id: u16,
+    /// The text of its `format` file.
+    pub(crate) format: String,
+}
+
+/// The scheduler's events and those that `extra` names (`system:name`, or `system` for all of it).
+pub(crate) fn choose(tracefs: &Tracefs, extra: &[String]) -> Result<Vec<Tracepoint>, RecordError> {
+    let mut chosen: Vec<Tracepoint> = Vec::new();
+    let mut add = |system: &str, name: &str| -> std::io::Result<()> {
+        if chosen.iter().any(|known| known.system == system && known.name == name) {
+            return Ok(());
+        }
+        let (id, format) = tracefs.event(system, name)?;
+        let id = u16::try_from(id).map_err(std::io::Error::other)?;
+        chosen.push(Tracepoint { system: system.into(), name: name.into(), id, format });
+        Ok(())
+    };
+    for name in SCHED {
+        match add("sched", name) {
+            // Only the switch is indispensable: sched_waking came with Linux 4.3.
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && name != SCHED[0] => {}
+            Err(error) => return Err(tracefs_right(&error)),
+            Ok(()) => {}
+        }
+    }
+    for asked in extra {
+        let no_event = |why: String| RecordError::NoEvent { name: asked.clone(), why };
+        let (system, name) = asked.split_once(':').unwrap_or((asked, "*"));
+        let sane = |part: &str| !part.is_empty() && !part.contains(['/', '.']);
+        if !sane(system) || !sane(name) {
+            return Err(no_event(
+                "write system or system:name, as in irq:irq_handler_entry".into(),
+            ));
+        }
+        let there = tracefs.events(system);
+        match name {
+            "*" if there.is_empty() => return Err(no_event("there is no such system".into())),
+            "*" => there.iter().try_for_each(|name| add(system, name)),
+            name => add(system, name),
+        }
+        .map_err(|error| match there.len() {
+            0 => no_event(format!("there is no system '{system}' ({error})")),
+            _ => no_event(format!("{system} has {}", there.join(", "))),
+        })?;
+    }
+    Ok(chosen)
+}
+
+impl Tracepoint {
+    /// Offset and size of a field in the raw bytes.
+    pub(crate) fn field(&self, name: &str) -> Option<(usize, usize)> {
+        self.fields().find(|(field, _, _)| *field == name).map(|(_, offset, size)| (offset, size))
+    }
+
+    /// Length of its raw bytes; `None` when that differs from record to record.
+    pub(crate) fn fixed_len(&self) -> Option<usize> {
+        let dynamic = ["__data_loc", "__rel_loc"];
+        if self.format.lines().any(|line| dynamic.iter().any(|word| line.contains(word))) {
+            return None;
+        }
+        // An array without a size ends some formats.
+        if self.fields().any(|(_, _, size)| size == 0) {
+            return None;
+        }
+        self.fields().map(|(_, offset, size)| offset + size).max()
+    }
+
+    /// Name, offset and size of each field.
+    fn fields(&self) -> impl Iterator<Item = (&str, usize, usize)> {
+        self.format.lines().filter_map(|line| {
+            let mut parts = line.trim().strip_prefix("field:")?.split(';');
+            let declaration = parts.next()?.split('[').next()?;
+            let name = declaration.rsplit([' ', '*']).next()?;
+            let mut numbers = parts.filter_map(|part| part.trim().split_once(':')?.1.parse().ok());
+            Some((name, numbers.next()?, numbers.next()?))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(format: &str) -> Tracepoint {
+        Tracepoint { system: "s".into(), name: "n".into(), id: 1, format: format.into() }
+    }
+
+    #[test]
+    fn fields_are_found_by_the_format_text() {
+        let point = point(
+            "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+             \tfield:char next_comm[16];\toffset:40;\tsize:16;\tsigned:0;\n\
+             \tfield:pid_t next_pid;\toffset:56;\tsize:4;\tsigned:1;\n",
+        );
+        assert_eq!(point.field("next_comm"), Some((40, 16)));
+        assert_eq!(point.field("next_pid"), Some((56, 4)));
+        assert_eq!((point.field("comm"), point.fixed_len()), (None, Some(60)));
+    }
+
+    #[test]
+    fn a_dynamic_string_has_no_fixed_length() {
+        let text = "\tfield:__data_loc char[] comm;\toffset:8;\tsize:4;\tsigned:0;\n";
+        assert_eq!(point(text).fixed_len(), None);
+    }
+
+    #[test]
+    fn an_event_that_is_not_there_is_named_with_those_that_are() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |system: &str, name: &str| {
+            let dir = root.path().join("events").join(system).join(name);
+            std::fs::create_dir_all(&dir).unwrap();
+            std::fs::write(dir.join("id"), "9").unwrap();
+            std::fs::write(dir.join("format"), "").unwrap();
+        };
+        write("sched", "sched_switch");
+        write("irq", "irq_handler_entry");
+        write("irq", "irq_handler_exit");
+        let tracefs = Tracefs::at(root.path());
+        let names = |extra: &str| {
+            choose(&tracefs, &[extra.to_owned()])
+                .map(|all| all.into_iter().map(|t| t.name).collect::<Vec<_>>())
+                .map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            names("irq").unwrap(),
+            ["sched_switch", "irq_handler_entry", "irq_handler_exit"]
+        );
+        assert_eq!(names("irq:irq_handler_exit").unwrap().len(), 2);
+        assert!(names("irq:nothing").unwrap_err().contains("irq_handler_entry"));
+        assert!(names("nothing").unwrap_err().contains("no such system"));
+        assert!(names("../x").unwrap_err().contains("write system"));
+    }
+}

@@ -1,0 +1,128 @@
+//! The watcher: names and allowed CPUs of tasks, at the start, when they appear, at the end.
+//!
+//! New tasks are learnt from the kernel's own records of them, which a second, small ring for each
+//! CPU collects; it is looked at a few times a second. A task that came and went in between had its
+//! parent's allowed CPUs, unless it changed them itself.
+
+use super::spool::Seen;
+use schedlab_model::{Comm, CpuSet, Nanos, Pid};
+use schedlab_sys::perf::{Ring, record};
+use schedlab_sys::{clock, process, sched};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+
+pub(crate) struct Watcher {
+    out: BufWriter<File>,
+    rings: Vec<Ring>,
+    allowed: BTreeMap<Pid, CpuSet>,
+}
+
+impl Watcher {
+    /// Looks at every task there is.
+    pub(crate) fn start(out: File, rings: Vec<Ring>) -> io::Result<Self> {
+        let mut watcher = Self { out: BufWriter::new(out), rings, allowed: BTreeMap::new() };
+        for pid in process::tasks() {
+            watcher.look(pid, None)?;
+            if let Some(comm) = process::comm(pid) {
+                watcher.note(&Seen::Named { pid, comm })?;
+            }
+        }
+        watcher.out.flush()?;
+        Ok(watcher)
+    }
+
+    /// Looks at the tasks that appeared since the last time.
+    pub(crate) fn look_at_new(&mut self) -> io::Result<()> {
+        let mut bytes = Vec::new();
+        for ring in &mut self.rings {
+            ring.drain(&mut |piece| {
+                bytes.extend_from_slice(piece);
+                Ok(())
+            })?;
+        }
+        for (kind, body) in records(&bytes) {
+            let word = |at: usize| {
+                let bytes = body.get(at..at + 4).and_then(|b| b.try_into().ok());
+                bytes.map_or(Pid(0), |b| Pid(i32::from_ne_bytes(b)))
+            };
+            match kind {
+                record::FORK => self.look(word(8), Some(word(12)))?,
+                record::COMM => {
+                    let comm = process::comm_of(body.get(8..).unwrap_or_default());
+                    self.note(&Seen::Named { pid: word(4), comm })?;
+                }
+                _ => {}
+            }
+        }
+        self.out.flush()
+    }
+
+    /// Looks at every task that is still there once more.
+    pub(crate) fn finish(mut self) -> io::Result<()> {
+        self.look_at_new()?;
+        for pid in process::tasks() {
+            self.look(pid, None)?;
+        }
+        self.out.flush()
+    }
+
+    /// Notes where a task may run, when that is news. One that is gone had what its parent has.
+    fn look(&mut self, pid: Pid, parent: Option<Pid>) -> io::Result<()> {
+        let inherited = || self.allowed.get(&parent?).cloned();
+        let Some(cpus) = sched::affinity(pid).ok().or_else(inherited) else { return Ok(()) };
+        if self.allowed.get(&pid) == Some(&cpus) {
+            return Ok(());
+        }
+        // What is news at the first look held before it.
+        let first = !self.allowed.contains_key(&pid);
+        let at = if first { Nanos::ZERO } else { clock::monotonic() };
+        self.allowed.insert(pid, cpus.clone());
+        self.note(&Seen::Allowed { pid, at, cpus })
+    }
+
+    fn note(&mut self, seen: &Seen) -> io::Result<()> {
+        serde_json::to_writer(&mut self.out, seen)?;
+        self.out.write_all(b"\n")
+    }
+}
+
+/// Type and body (without the header) of each whole record.
+pub(crate) fn records(mut bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
+    std::iter::from_fn(move || {
+        let kind = u32::from_ne_bytes(bytes.get(..4)?.try_into().ok()?);
+        let size = u16::from_ne_bytes(bytes.get(6..8)?.try_into().ok()?).into();
+        let body = bytes.get(record::HEADER..size)?;
+        bytes = &bytes[size..];
+        Some((kind, body))
+    })
+}
+
+/// Names and allowed CPUs as the trace keeps them.
+pub(crate) fn gather(seen: Vec<Seen>) -> (BTreeMap<Pid, Comm>, Vec<schedlab_model::Affinity>) {
+    let mut names = BTreeMap::new();
+    let mut allowed = Vec::new();
+    for one in seen {
+        match one {
+            Seen::Named { pid, comm } => drop(names.insert(pid, comm)),
+            Seen::Allowed { pid, at, cpus } => {
+                allowed.push(schedlab_model::Affinity { pid, at, allowed: cpus });
+            }
+        }
+    }
+    allowed.sort_by_key(|entry| (entry.pid, entry.at));
+    (names, allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_that_is_cut_ends_the_walk() {
+        let one = [3u32.to_ne_bytes().as_slice(), &[0, 0], &16u16.to_ne_bytes(), &[7; 8]].concat();
+        let bytes = [one.as_slice(), &one[..12]].concat();
+        assert_eq!(records(&bytes).collect::<Vec<_>>(), [(3, [7u8; 8].as_slice())]);
+        assert_eq!(records(&[0; 64]).count(), 0, "a record of no length is no record");
+    }
+}
