@@ -104,6 +104,36 @@ impl Histogram {
         (self.min, self.max) = (min, max);
     }
 
+    /// The number of the bucket that `value` falls into: for counters that are kept elsewhere (in
+    /// memory shared between processes) and read with [`Self::from_counts`].
+    #[inline]
+    #[must_use]
+    pub fn bucket_of(value: u64) -> usize {
+        index_of(value)
+    }
+
+    /// The histogram of counts by bucket number, with the exact sum and ends where they are known;
+    /// without ends, those of the outermost buckets stand in.
+    pub fn from_counts(
+        counts: impl IntoIterator<Item = (usize, u64)>,
+        sum: u64,
+        ends: Option<(u64, u64)>,
+    ) -> Self {
+        let mut histogram = Self::new();
+        for (bucket, count) in counts {
+            let (low, high) = bounds_of(bucket);
+            histogram.record_n(low, count);
+            if count > 0 {
+                histogram.max = histogram.max.max(high);
+            }
+        }
+        histogram.sum = sum;
+        if let (Some((min, max)), false) = (ends, histogram.is_empty()) {
+            (histogram.min, histogram.max) = (min, max);
+        }
+        histogram
+    }
+
     /// How many values were recorded.
     #[must_use]
     pub const fn count(&self) -> u64 {

@@ -2,7 +2,8 @@
 //!
 //! The only crate with unsafe code. Each module is one subject: [`perf`] (events and their rings),
 //! [`sched`] (policies and affinity), [`futex`], [`clock`], [`topology`], [`cgroup`], [`tracefs`],
-//! [`process`] and [`signal`], and the [`guard`] that undoes what was changed, whoever dies.
+//! [`process`] and [`signal`]; for loads [`channel`], [`shared`] memory and [`task`]; and the
+//! [`guard`] that undoes what was changed, whoever dies.
 //! Nothing here knows what a trace or a workload is. Functions that read `/sys` or `/proc` take the
 //! root as a parameter, so that tests can give them a tree of their own.
 #![expect(
@@ -11,12 +12,15 @@
 )]
 
 pub mod cgroup;
+pub mod channel;
 pub mod clock;
 pub mod futex;
 pub mod guard;
 pub mod perf;
 pub mod process;
 pub mod sched;
+pub mod shared;
 pub mod signal;
+pub mod task;
 pub mod topology;
 pub mod tracefs;

@@ -21,6 +21,27 @@ ids! {
     BarrierId,
     /// A queue of small values that many push and one drains, without sleeping.
     QueueId,
+    /// Memory that is worked on.
+    BlockId,
+    /// A series of samples of the plan, by index.
+    SampleId,
+    /// A counter of the plan, by index.
+    CounterId,
+    /// A number that is set from outside while the workload runs (a target rate).
+    DialId,
+}
+
+/// What is done to memory in one sweep, after STREAM (J. McCalpin): the arrays are a, b and c.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sweep {
+    /// `c = a`: 16 bytes an element.
+    Copy,
+    /// `b = s * c`: 16 bytes an element.
+    Scale,
+    /// `c = a + b`: 24 bytes an element.
+    Add,
+    /// `a = b + s * c`: 24 bytes an element.
+    Triad,
 }
 
 /// An operation. Each may take time; [`Done`] tells how it went.
@@ -30,6 +51,32 @@ pub enum Op {
     Compute {
         /// Iterations of the calibrated loop.
         iterations: u64,
+    },
+    /// Multiply the block's matrices of whole numbers, naively.
+    Multiply {
+        /// A block of matrices.
+        block: BlockId,
+        /// How often.
+        times: u32,
+    },
+    /// Write a byte over the first `bytes` of a block.
+    Fill {
+        /// A page block.
+        block: BlockId,
+        /// How many.
+        bytes: u32,
+    },
+    /// One sweep over the block's arrays.
+    Stream {
+        /// A block of arrays.
+        block: BlockId,
+        /// Which sweep.
+        sweep: Sweep,
+    },
+    /// Allocate memory, write to all of it and free what was allocated last.
+    Allocate {
+        /// How much.
+        bytes: u32,
     },
     /// Sleep for a duration.
     Sleep(Nanos),
@@ -44,33 +91,40 @@ pub enum Op {
         /// Handed to the waiter in [`Done::Woken`].
         stamp: Nanos,
     },
-    /// Push a value.
+    /// Push a value: [`Done::Pushed`], or [`Done::Full`].
     Push {
         /// The queue.
         queue: QueueId,
         /// The value.
         value: u64,
     },
-    /// Take the oldest value, if there is one: [`Done::Popped`].
+    /// Take a value, if there is one: [`Done::Popped`].
     Pop(QueueId),
-    /// Write a message.
+    /// Write a message. The machine stamps it with the time that [`Behaviour::next`] was told.
     Send {
         /// The channel.
         channel: ChannelId,
         /// Its length.
         bytes: u32,
     },
-    /// Read a message of this length, whole.
+    /// Read a message of this length, whole: [`Done::Received`], or [`Done::Closed`].
     Receive {
         /// The channel.
         channel: ChannelId,
         /// Its length.
         bytes: u32,
     },
-    /// Take a lock.
+    /// This task sends no more on the channel; when none does, its reader is told.
+    Close(ChannelId),
+    /// Take a lock, asleep while another holds it.
     Lock(LockId),
     /// Give it back.
     Unlock(LockId),
+    /// Take the lock of the CPU this task is on, spinning while another holds it; a task that was
+    /// moved meanwhile tries again on its new CPU.
+    LockCpu,
+    /// Give back the lock taken last by [`Op::LockCpu`].
+    UnlockCpu,
     /// Meet the other parties.
     Meet(BarrierId),
     /// Give up the CPU, staying runnable.
@@ -98,17 +152,49 @@ pub enum Done {
         /// The waker's stamp.
         stamp: Nanos,
     },
-    /// What a pop found.
-    Popped(Option<u64>),
+    /// A pop found nothing.
+    Empty,
+    /// A pop found a value.
+    Popped {
+        /// The value.
+        value: u64,
+        /// Whether it is the first of those that lay there when the queue was looked at.
+        first: bool,
+    },
+    /// A push went in; so many values lie there now.
+    Pushed {
+        /// How many, this one included.
+        depth: u64,
+    },
+    /// A push found no room.
+    Full,
+    /// A message was read.
+    Received {
+        /// When it was sent; zero where it is too short to say so.
+        stamp: Nanos,
+    },
+    /// All senders of the channel have closed it or are gone.
+    Closed,
     /// The run is being stopped: the operation may not have been performed; exit soon.
     Stopped,
     /// The other side is gone or the system refused (errno).
     Failed(i32),
 }
 
+/// Where a behaviour puts its samples, and what it is told from outside. On the host these are words
+/// in shared memory that only this task writes: no lock is taken and nothing allocated.
+pub trait Instruments {
+    /// A sample of a series: nanoseconds, or a plain number where the series says so.
+    fn sample(&mut self, series: SampleId, value: u64);
+    /// Counts.
+    fn count(&mut self, counter: CounterId, by: u64);
+    /// The dial as it stands now.
+    fn dial(&self, dial: DialId) -> u64;
+}
+
 /// A task of a workload.
 pub trait Behaviour: Send {
     /// The next operation, given the time and how the last one went. Samples are taken here, so they
     /// mean the same on every machine.
-    fn next(&mut self, now: Nanos, last: Done) -> Op;
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op;
 }

@@ -5,11 +5,21 @@
 //! it learns to an [`Output`]: samples, trace, facts, warnings. A workload is tasks; a task is a
 //! [`Behaviour`], a small state machine that yields an [`Op`] and is told how it went, so that the
 //! same workload runs on the host (operations are system calls) and in a simulator (events).
+//! [`workloads::plan`] makes a [`plan::Plan`] of a workload's name and its options.
 
 mod behaviour;
 mod machine;
+pub mod options;
+pub mod placement;
+pub mod plan;
 mod spec;
+pub mod workloads;
 
-pub use behaviour::{BarrierId, Behaviour, ChannelId, Done, LockId, Op, QueueId, WordId};
-pub use machine::{Figure, Machine, MachineError, Offers, Outcome, Output, Recording, Stream};
+pub use behaviour::{
+    BarrierId, Behaviour, BlockId, ChannelId, CounterId, DialId, Done, Instruments, LockId, Op,
+    QueueId, SampleId, Sweep, WordId,
+};
+pub use machine::{
+    Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, Series, Stream,
+};
 pub use spec::{RecordSpec, RunSpec, WorkloadSpec};

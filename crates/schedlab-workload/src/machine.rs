@@ -2,7 +2,9 @@
 //! a virtual machine and a fake in the tests are the same to everything above.
 
 use crate::RunSpec;
-use schedlab_model::{Fact, Knob, MachineFacts, Metric, Topology, Warning};
+use schedlab_model::{Fact, Knob, MachineFacts, Metric, Nanos, Topology, Warning};
+use schedlab_stats::Histogram;
+use serde::{Deserialize, Serialize};
 use std::io;
 
 /// What a machine can do, asked before anything is planned on it. What it can't is a reason, with
@@ -70,7 +72,7 @@ pub enum Stream {
 }
 
 /// A number that a run measured, once.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// What it measures.
     pub metric: Metric,
@@ -78,6 +80,42 @@ pub struct Figure {
     pub of: String,
     /// The value in the metric's unit.
     pub value: f64,
+}
+
+/// Samples of one series of one role.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Series {
+    /// What was sampled.
+    pub metric: Metric,
+    /// The role of the tasks that sampled it.
+    pub of: String,
+    /// The samples.
+    pub histogram: Histogram,
+}
+
+/// What a workload measured up to now: told while it runs, and once more at its end.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Interval {
+    /// Time since the tasks began to work.
+    pub elapsed: Nanos,
+    /// Time that `total` covers: since the warm-up, or since the figures last started anew.
+    pub covers: Nanos,
+    /// Whether the run has ended.
+    pub last: bool,
+    /// Samples of all that is covered.
+    pub total: Vec<Series>,
+    /// Samples since the interval before.
+    pub since: Vec<Series>,
+    /// Counters over all that is covered, summed over the tasks.
+    pub counts: Vec<(String, u64)>,
+    /// How much was done in each second that is covered, a second each.
+    pub rates: Vec<f64>,
+    /// How much was done a second, lately.
+    pub rate: f64,
+    /// For each role: the mean run delay per timeslice since its tasks started.
+    pub delay: Vec<(String, Nanos)>,
+    /// Where the workload's first dial stands, if it has one.
+    pub dial: Option<u64>,
 }
 
 /// Where a machine puts what it learns in a run.
@@ -91,6 +129,12 @@ pub trait Output {
     /// # Errors
     /// When it can't be stored.
     fn figure(&mut self, figure: Figure) -> io::Result<()>;
+
+    /// What was measured so far. Also told once at the end, with all samples.
+    fn interval(&mut self, _interval: &Interval) {}
+
+    /// A sentence about what was made of the options.
+    fn note(&mut self, _sentence: &str) {}
 
     /// A doubt about this run.
     fn warning(&mut self, warning: Warning);

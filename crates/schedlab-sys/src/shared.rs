@@ -1,0 +1,48 @@
+//! Memory that forked processes share: zeroed words, never given back.
+
+use std::io;
+use std::sync::atomic::AtomicU64;
+
+/// `count` words, zero at first, that this process and all that it forks from now on share. They
+/// live as long as the process: whoever forks a load child ends soon after.
+///
+/// # Errors
+/// When the system has no memory for them.
+pub fn words(count: usize) -> io::Result<&'static [AtomicU64]> {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+    let bytes = count.max(1).checked_mul(8).ok_or(io::ErrorKind::OutOfMemory)?;
+    let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+    // SAFETY: a new anonymous mapping at an address of the kernel's choice touches nothing of ours.
+    let base = unsafe {
+        mmap_anonymous(std::ptr::null_mut(), bytes, ProtFlags::READ | ProtFlags::WRITE, flags)?
+    };
+    // SAFETY: the mapping is page-aligned, `count` words long, zeroed (a valid AtomicU64), only
+    // ever touched as atomics, and never unmapped.
+    Ok(unsafe { std::slice::from_raw_parts(base.cast::<AtomicU64>(), count) })
+}
+
+/// The low half of a word (on every byte order the half that a small value lies in), as a futex.
+#[must_use]
+pub fn low_half(word: &AtomicU64) -> &std::sync::atomic::AtomicU32 {
+    let offset = usize::from(cfg!(target_endian = "big"));
+    let base = std::ptr::from_ref(word).cast::<std::sync::atomic::AtomicU32>();
+    // SAFETY: both halves lie inside the word.
+    let half = unsafe { base.add(offset) };
+    // SAFETY: the half is aligned, lives as long as the word, and is atomic as the word is. Callers
+    // use a word either whole or by its half, so no access of mixed size races.
+    unsafe { &*half }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn words_are_zero_and_the_low_half_is_a_part_of_the_word() {
+        let words = words(3).unwrap();
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        low_half(&words[1]).store(7, Ordering::Relaxed);
+        assert_eq!(words[1].load(Ordering::Relaxed), 7);
+    }
+}

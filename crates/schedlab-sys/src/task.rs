@@ -1,0 +1,209 @@
+//! Tasks of a load: forked processes, and what a task can learn about itself as it ends.
+
+use rustix::process::{Pid as RawPid, WaitOptions};
+use schedlab_model::{Nanos, Pid};
+use std::io;
+
+/// Which side of a fork this is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Side {
+    /// The one that forked; the child's number.
+    Parent(Pid),
+    /// The new process. It has the one thread that forked, and dies with its parent.
+    Child,
+}
+
+/// Forks. The child gets SIGKILL when the forking thread ends.
+///
+/// # Errors
+/// `EBUSY` when this process has other threads: their locks would stay locked in the child. What
+/// fork refuses: `EAGAIN` at the limit of processes, `ENOMEM`.
+pub fn fork() -> io::Result<Side> {
+    if std::fs::read_dir("/proc/self/task")?.count() != 1 {
+        return Err(io::Error::from_raw_os_error(libc::EBUSY));
+    }
+    let parent = std::process::id();
+    // SAFETY: this is the only thread, so that the child's memory is whole and no lock is held.
+    match unsafe { libc::fork() } {
+        -1 => Err(io::Error::last_os_error()),
+        0 => {
+            use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+            let armed = set_parent_process_death_signal(Some(Signal::KILL)).is_ok();
+            let alive =
+                getppid().is_some_and(|pid| pid.as_raw_nonzero().get().cast_unsigned() == parent);
+            if armed && alive { Ok(Side::Child) } else { exit_now(1) }
+        }
+        pid => Ok(Side::Parent(Pid(pid))),
+    }
+}
+
+/// Ends the process at once: no destructors, no buffers, as a forked child must.
+pub fn exit_now(code: i32) -> ! {
+    // SAFETY: _exit takes a plain number and does not return.
+    unsafe { libc::_exit(code) }
+}
+
+/// How a child ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reaped {
+    /// Which.
+    pub pid: Pid,
+    /// Its exit code, or 128 + the signal that killed it.
+    pub code: i32,
+}
+
+/// Reaps a child that ended; with `block` waits until one has. `None`: none has (or there are none).
+///
+/// # Errors
+/// What wait refuses; an interrupting signal is `None`.
+pub fn reap(block: bool) -> io::Result<Option<Reaped>> {
+    let options = if block { WaitOptions::empty() } else { WaitOptions::NOHANG };
+    match rustix::process::wait(options) {
+        Ok(Some((pid, status))) => {
+            let signal = || 128 + status.terminating_signal().unwrap_or(0);
+            let code = status.exit_status().unwrap_or_else(signal);
+            Ok(Some(Reaped { pid: Pid(pid.as_raw_nonzero().get()), code }))
+        }
+        Ok(None) | Err(rustix::io::Errno::CHILD | rustix::io::Errno::INTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Names the calling thread (15 bytes are kept).
+pub fn name_self(name: &str) {
+    let mut name: Vec<u8> = name.bytes().filter(|&byte| byte != 0).take(15).collect();
+    name.push(0);
+    let name = std::ffi::CString::from_vec_with_nul(name).expect("one NUL, at the end");
+    // A task that can't be named runs as well.
+    let _ = rustix::thread::set_name(&name);
+}
+
+/// The signal that makes a blocked system call of a task return, so that it can see that it shall
+/// stop. It is sent again until the task has.
+pub const NUDGE: i32 = libc::SIGUSR1;
+
+/// Lets [`NUDGE`] interrupt system calls of this process and do nothing else.
+///
+/// # Errors
+/// When the signal can't be caught.
+pub fn catch_nudges() -> io::Result<()> {
+    extern "C" fn nothing(_: libc::c_int) {}
+    // SAFETY: an all-zero sigaction is a valid value: no flags (so system calls are interrupted).
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
+    // SAFETY: the action is valid and its handler does nothing.
+    let result = unsafe { libc::sigaction(NUDGE, &raw const action, std::ptr::null_mut()) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Nudges a thread of this process, or a child process by its only thread.
+pub fn nudge(process: Pid, thread: Pid) {
+    // SAFETY: tgkill takes plain numbers; a task that is gone is an error that nobody minds.
+    unsafe { libc::syscall(libc::SYS_tgkill, process.0, thread.0, NUDGE) };
+}
+
+/// What the kernel counted for the calling thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    /// Time in user mode.
+    pub user: Nanos,
+    /// Time in the kernel.
+    pub system: Nanos,
+    /// Switches because it slept.
+    pub voluntary: u64,
+    /// Switches because another was to run.
+    pub involuntary: u64,
+    /// Time that it was runnable and did not run; zero where the kernel does not count it.
+    pub run_delay: Nanos,
+    /// How often it was put on a CPU.
+    pub timeslices: u64,
+    /// How often it changed CPU; `None` without `CONFIG_SCHED_DEBUG`.
+    pub migrations: Option<u64>,
+}
+
+/// What the kernel counted for the calling thread so far. `migrations`: also read the longer file
+/// that has them (some 20 µs).
+#[must_use]
+pub fn usage(migrations: bool) -> Usage {
+    // SAFETY: an all-zero rusage is a valid value.
+    let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one rusage.
+    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut raw) };
+    let time = |t: libc::timeval| {
+        Nanos(u64::try_from(t.tv_sec * 1_000_000_000 + t.tv_usec * 1_000).unwrap_or(0))
+    };
+    let (run_delay, timeslices) = schedstat("/proc/thread-self/schedstat").unwrap_or_default();
+    Usage {
+        user: time(raw.ru_utime),
+        system: time(raw.ru_stime),
+        voluntary: u64::try_from(raw.ru_nvcsw).unwrap_or(0),
+        involuntary: u64::try_from(raw.ru_nivcsw).unwrap_or(0),
+        run_delay,
+        timeslices,
+        migrations: if migrations { migrations_of("/proc/thread-self/sched") } else { None },
+    }
+}
+
+/// Run delay and number of timeslices of any thread of ours.
+#[must_use]
+pub fn run_delay(process: Pid, thread: Pid) -> Option<(Nanos, u64)> {
+    schedstat(&format!("/proc/{process}/task/{thread}/schedstat"))
+}
+
+fn schedstat(path: &str) -> Option<(Nanos, u64)> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let mut fields = text.split_whitespace().skip(1).map(str::parse::<u64>);
+    Some((Nanos(fields.next()?.ok()?), fields.next()?.ok()?))
+}
+
+fn migrations_of(path: &str) -> Option<u64> {
+    let text = std::fs::read_to_string(path).ok()?;
+    let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
+    line.rsplit(':').next()?.trim().parse().ok()
+}
+
+/// Whether a process or task of that number is there (it may have ended and not been reaped).
+#[must_use]
+pub fn exists(pid: Pid) -> bool {
+    RawPid::from_raw(pid.0).is_some_and(|pid| rustix::process::test_kill_process(pid).is_ok())
+}
+
+/// How many processes and threads this user may still start, as far as the limits tell: the
+/// smallest of what `RLIMIT_NPROC`, the control group and the system leave. `None`: no limit known.
+#[must_use]
+pub fn tasks_left() -> Option<u64> {
+    let number = |path: &str| std::fs::read_to_string(path).ok()?.trim().parse::<u64>().ok();
+    let threads_max = number("/proc/sys/kernel/threads-max");
+    let pid_max = number("/proc/sys/kernel/pid_max");
+    let running = std::fs::read_to_string("/proc/loadavg")
+        .ok()
+        .and_then(|text| text.split_whitespace().nth(3)?.split('/').nth(1)?.parse::<u64>().ok())?;
+    let system = threads_max.into_iter().chain(pid_max).min()?.saturating_sub(running);
+    Some(system.min(group_left().unwrap_or(u64::MAX)))
+}
+
+fn group_left() -> Option<u64> {
+    let group = crate::cgroup::here("pids")?.group();
+    let number =
+        |name: &str| std::fs::read_to_string(group.join(name)).ok()?.trim().parse::<u64>().ok();
+    Some(number("pids.max")?.saturating_sub(number("pids.current")?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_learns_what_the_kernel_counted() {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+        let usage = usage(true);
+        assert!(usage.voluntary >= 1, "{usage:?}");
+    }
+
+    #[test]
+    fn a_process_with_threads_does_not_fork() {
+        // The test harness has several threads.
+        let error = fork().unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(libc::EBUSY));
+    }
+}

@@ -1,0 +1,256 @@
+//! From options to where and how the tasks of each role run.
+
+use crate::options::{Kind, OptionDoc, OptionError, Options};
+use crate::plan::{Placement, Policy, Task};
+use schedlab_model::{CpuSet, Topology};
+
+/// Options that every workload takes.
+pub const COMMON: &[OptionDoc] = &[
+    OptionDoc {
+        name: "cpus",
+        short: None,
+        kind: Kind::Text,
+        default: "",
+        help: "CPUs that the tasks may use: a list (0-3,8), or ROLE=LIST for one role; several with /",
+    },
+    OptionDoc {
+        name: "place",
+        short: None,
+        kind: Kind::Choice(&["anywhere", "llc", "node", "socket", "no-smt", "spread"]),
+        default: "anywhere",
+        help: "keep each group of tasks in one LLC, node or socket; or use one CPU of each core; or bind task i to CPU i",
+    },
+    OptionDoc {
+        name: "policy",
+        short: None,
+        kind: Kind::Text,
+        default: "",
+        help: "normal, batch, idle, ext, fifo:N or rr:N; ROLE=POLICY for one role; several with commas",
+    },
+    OptionDoc {
+        name: "nice",
+        short: None,
+        kind: Kind::Text,
+        default: "",
+        help: "nice value, -20 to 19; ROLE=N for one role; several with commas",
+    },
+    OptionDoc {
+        name: "slice",
+        short: None,
+        kind: Kind::Text,
+        default: "",
+        help: "slice of the tasks, 100us to 100ms (Linux 6.12); ROLE=TIME for one role",
+    },
+    OptionDoc {
+        name: "cgroup",
+        short: None,
+        kind: Kind::Text,
+        default: "",
+        help: "control group to run in (made and removed where it is not there); ROLE=PATH for one role",
+    },
+    OptionDoc {
+        name: "compat",
+        short: None,
+        kind: Kind::Choice(&["none", "upstream"]),
+        default: "none",
+        help: "upstream: keep the behaviour of the original tool also where it changes a number",
+    },
+];
+
+/// The machine as far as plans depend on it.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Its CPUs.
+    pub topology: Topology,
+    /// Those that the load may use.
+    pub allowed: CpuSet,
+    /// Iterations of the calibrated loop that a CPU does in a microsecond.
+    pub speed: u64,
+    /// Seed of everything random.
+    pub seed: u64,
+}
+
+/// Values by role: what stands under no role holds for the others.
+fn by_role<'v>(
+    option: &str,
+    value: &'v str,
+    separator: char,
+    roles: &[String],
+) -> Result<Vec<(Option<usize>, &'v str)>, OptionError> {
+    let parts = value.split(separator).filter(|part| !part.is_empty());
+    parts
+        .map(|part| match part.split_once('=') {
+            None => Ok((None, part)),
+            Some((name, rest)) => match roles.iter().position(|role| role == name) {
+                Some(role) => Ok((Some(role), rest)),
+                None => Err(OptionError::new(
+                    option,
+                    format!("there is no role '{name}'; the roles are {}", roles.join(", ")),
+                )),
+            },
+        })
+        .collect()
+}
+
+/// Sets one property of every task to which a value applies, a role's own value last.
+fn apply<T>(
+    tasks: &mut [Task],
+    values: &[(Option<usize>, T)],
+    mut set: impl FnMut(&mut Placement, &T),
+) {
+    for wanted in [false, true] {
+        for (role, value) in values.iter().filter(|(role, _)| role.is_some() == wanted) {
+            let concerned =
+                tasks.iter_mut().filter(|task| role.is_none_or(|r| usize::from(task.role) == r));
+            concerned.for_each(|task| set(&mut task.placement, value));
+        }
+    }
+}
+
+/// Places the tasks by the common options. What a workload placed by options of its own stays, where
+/// these say nothing.
+///
+/// # Errors
+/// A value that is none, an empty list of CPUs, a CPU that the load may not use.
+pub fn place(
+    tasks: &mut [Task],
+    roles: &[String],
+    options: &Options,
+    surroundings: &Surroundings,
+) -> Result<(), OptionError> {
+    let parsed =
+        |name: &'static str, separator| by_role(name, options.text(name), separator, roles);
+    let cpus = parsed("cpus", '/')?
+        .into_iter()
+        .map(|(role, text)| Ok((role, allowed("cpus", text, surroundings)?)))
+        .collect::<Result<Vec<_>, OptionError>>()?;
+    spread(tasks, options.text("place"), &cpus, surroundings);
+    apply(tasks, &cpus, |p, v: &CpuSet| {
+        let set = p.cpus.as_ref().map_or_else(|| v.clone(), |own| own.intersection(v));
+        p.cpus = Some(if set.is_empty() { v.clone() } else { set });
+    });
+    let policies = parse_all(parsed("policy", ',')?, policy)?;
+    apply(tasks, &policies, |p, v| p.policy = Some(*v));
+    let nices = parse_all(parsed("nice", ',')?, |text| match text.parse::<i32>() {
+        Ok(n) if (-20..=19).contains(&n) => Ok(n),
+        _ => Err(OptionError::new("nice", format!("'{text}' is not between -20 and 19"))),
+    })?;
+    apply(tasks, &nices, |p, v| p.nice = Some(*v));
+    let slices = parse_all(parsed("slice", ',')?, slice)?;
+    apply(tasks, &slices, |p, v| p.slice = Some(*v));
+    let groups = parsed("cgroup", ',')?;
+    for (_, group) in &groups {
+        if group.split('/').any(|part| part == "..") {
+            return Err(OptionError::new(
+                "cgroup",
+                format!("'{group}' leads out of the hierarchy"),
+            ));
+        }
+    }
+    apply(tasks, &groups, |p, v| p.cgroup = Some((*v).to_owned()));
+    Ok(())
+}
+
+fn parse_all<T>(
+    values: Vec<(Option<usize>, &str)>,
+    parse: impl Fn(&str) -> Result<T, OptionError>,
+) -> Result<Vec<(Option<usize>, T)>, OptionError> {
+    values.into_iter().map(|(role, text)| Ok((role, parse(text)?))).collect()
+}
+
+fn slice(text: &str) -> Result<schedlab_model::Nanos, OptionError> {
+    let time: schedlab_model::Nanos = text
+        .parse()
+        .map_err(|e: schedlab_model::NanosError| OptionError::new("slice", e.to_string()))?;
+    if (100_000..=100_000_000).contains(&time.0) {
+        Ok(time)
+    } else {
+        Err(OptionError::new("slice", format!("{time} is not between 100us and 100ms")))
+    }
+}
+
+/// A list of CPUs of which all may be used.
+///
+/// # Errors
+/// When it is no list, is empty, or names a CPU that may not be used.
+pub(crate) fn allowed(
+    option: &str,
+    text: &str,
+    surroundings: &Surroundings,
+) -> Result<CpuSet, OptionError> {
+    let set: CpuSet = text
+        .parse()
+        .map_err(|e: schedlab_model::CpuListError| OptionError::new(option, e.to_string()))?;
+    if set.is_empty() {
+        return Err(OptionError::new(option, "the list of CPUs is empty"));
+    }
+    let foreign = set.iter().find(|cpu| !surroundings.allowed.contains(*cpu));
+    match foreign {
+        None => Ok(set),
+        Some(cpu) => Err(OptionError::new(
+            option,
+            format!("CPU {cpu} is not among those that may be used: {}", surroundings.allowed),
+        )),
+    }
+}
+
+/// Reads a policy.
+fn policy(text: &str) -> Result<Policy, OptionError> {
+    let (name, number) = text.split_once(':').map_or((text, None), |(a, b)| (a, Some(b)));
+    let priority = || match number.unwrap_or("1").parse::<u32>() {
+        Ok(n) if (1..=99).contains(&n) => Ok(n),
+        _ => Err(OptionError::new("policy", format!("the priority of '{text}' is not 1 to 99"))),
+    };
+    match (name, number) {
+        ("normal" | "other", None) => Ok(Policy::Normal),
+        ("batch", None) => Ok(Policy::Batch),
+        ("idle", None) => Ok(Policy::Idle),
+        ("ext", None) => Ok(Policy::Ext),
+        ("fifo", _) => Ok(Policy::Fifo(priority()?)),
+        ("rr", _) => Ok(Policy::RoundRobin(priority()?)),
+        _ => {
+            let why = format!("'{text}' is none of normal, batch, idle, ext, fifo:N, rr:N");
+            Err(OptionError::new("policy", why))
+        }
+    }
+}
+
+/// Gives each task its share of the machine, by the word after `--place`.
+fn spread(
+    tasks: &mut [Task],
+    word: &str,
+    cpus: &[(Option<usize>, CpuSet)],
+    surroundings: &Surroundings,
+) {
+    let whole = match cpus.iter().find(|(role, _)| role.is_none()) {
+        Some((_, set)) => set.clone(),
+        None => surroundings.allowed.clone(),
+    };
+    let parts: Vec<CpuSet> = match word {
+        "llc" => surroundings.topology.groups(|place| place.llc),
+        "node" => surroundings.topology.groups(|place| place.node),
+        "socket" => surroundings.topology.groups(|place| place.socket),
+        "no-smt" => {
+            let cores = surroundings.topology.groups(|place| place.core);
+            let mut one = CpuSet::new();
+            cores
+                .iter()
+                .filter_map(|(_, set)| set.intersection(&whole).iter().next())
+                .for_each(|cpu| one.insert(cpu));
+            vec![(0, one)]
+        }
+        "spread" => whole.iter().map(|cpu| (0, std::iter::once(cpu).collect())).collect(),
+        _ => return,
+    }
+    .into_iter()
+    .map(|(_, set): (u32, CpuSet)| set.intersection(&whole))
+    .filter(|set| !set.is_empty())
+    .collect();
+    if parts.is_empty() {
+        return;
+    }
+    for (index, task) in tasks.iter_mut().enumerate() {
+        let which = if word == "spread" { index } else { task.group as usize };
+        task.placement.cpus = Some(parts[which % parts.len()].clone());
+    }
+}

@@ -1,0 +1,257 @@
+//! A workload made ready: its tasks with their behaviours, and what they share.
+
+use crate::Behaviour;
+use schedlab_model::{CpuSet, Metric, Nanos};
+
+/// What carries a channel's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// A pipe.
+    Pipe,
+    /// A pair of UNIX stream sockets.
+    SocketPair,
+    /// TCP over the loopback.
+    Inet,
+    /// UDP over the loopback.
+    Udp,
+    /// An eventfd; every message is 8 bytes.
+    EventFd,
+}
+
+/// A byte channel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Channel {
+    /// What carries it.
+    pub transport: Transport,
+    /// How many tasks send on it (see [`crate::Op::Close`]).
+    pub senders: u32,
+}
+
+/// A queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Queue {
+    /// The newest value first, a batch at a time. Values are below `capacity`, and each lies there at
+    /// most once.
+    Stack {
+        /// One more than the largest value.
+        capacity: u32,
+    },
+    /// The oldest value first.
+    Fifo {
+        /// How many values fit.
+        capacity: u32,
+    },
+}
+
+/// Memory that tasks work on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Block {
+    /// Three square matrices of 64-bit numbers, the third the product of the first two.
+    Matrices {
+        /// Rows and columns of each.
+        side: u32,
+        /// Whether all tasks work on the same (and write it without order) or each on its own.
+        shared: bool,
+        /// Whether they are left unwritten, so that the kernel maps all of the two factors to one page
+        /// of zeroes: a third of the footprint.
+        unwritten: bool,
+    },
+    /// Bytes that are shared between tasks.
+    Page {
+        /// How many.
+        bytes: u32,
+    },
+    /// Three arrays of 64-bit floats, each task its own.
+    Arrays {
+        /// Elements of each.
+        elements: u32,
+    },
+}
+
+/// Where and how a task runs. Everything absent is as the load was started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Placement {
+    /// The CPUs that it may use.
+    pub cpus: Option<CpuSet>,
+    /// Policy and its number: `fifo:1`, `batch`, `normal`.
+    pub policy: Option<Policy>,
+    /// Nice value, -20 ..= 19.
+    pub nice: Option<i32>,
+    /// The slice of a fair task.
+    pub slice: Option<Nanos>,
+    /// A control group (a path below the mount point); it has to exist and be ours to use.
+    pub cgroup: Option<String>,
+}
+
+/// A scheduling policy by name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// `SCHED_OTHER`.
+    Normal,
+    /// `SCHED_BATCH`.
+    Batch,
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_FIFO` with its priority, 1 ..= 99.
+    Fifo(u32),
+    /// `SCHED_RR` with its priority, 1 ..= 99.
+    RoundRobin(u32),
+    /// `SCHED_EXT`.
+    Ext,
+}
+
+/// One task.
+pub struct Task {
+    /// Its name as the kernel shows it (15 bytes).
+    pub comm: String,
+    /// Index into the plan's roles: figures are told for each.
+    pub role: u16,
+    /// The group it belongs to, for fairness between groups.
+    pub group: u32,
+    /// Where and how it runs.
+    pub placement: Placement,
+    /// Channels that it writes to: indices.
+    pub sends: Vec<u32>,
+    /// Channels that it reads from: indices.
+    pub receives: Vec<u32>,
+    /// What it does.
+    pub behaviour: Box<dyn Behaviour>,
+}
+
+/// A number that follows how busy the machine is, adjusted once a second.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Regulation {
+    /// Index of the dial.
+    pub dial: u32,
+    /// Wanted busy share in percent, 1 ..= 100.
+    pub busy: u32,
+}
+
+/// When the run ends and what is left out of its figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Timing {
+    /// The tasks are stopped after this time; `None`: they end by themselves, or by the run's limit.
+    pub duration: Option<Nanos>,
+    /// Samples before it are left out.
+    pub warm_up: Nanos,
+    /// Figures so far are told at each multiple of it; zero for never.
+    pub interval: Nanos,
+    /// Figures start anew at each multiple of it; zero for never.
+    pub zero: Nanos,
+}
+
+/// A workload made ready.
+pub struct Plan {
+    /// Its name.
+    pub workload: String,
+    /// Whether each task is a process of its own or a thread.
+    pub processes: bool,
+    /// The tasks.
+    pub tasks: Vec<Task>,
+    /// Names of the roles.
+    pub roles: Vec<String>,
+    /// Channels; those of one group are used by no other.
+    pub channels: Vec<Channel>,
+    /// How many words to wait on.
+    pub words: u32,
+    /// How many locks.
+    pub locks: u32,
+    /// Parties of each barrier.
+    pub barriers: Vec<u32>,
+    /// Queues.
+    pub queues: Vec<Queue>,
+    /// Memory.
+    pub blocks: Vec<Block>,
+    /// Dials with their first position.
+    pub dials: Vec<u64>,
+    /// Series of samples.
+    pub samples: Vec<Metric>,
+    /// Counters.
+    pub counters: Vec<Metric>,
+    /// The counter that says how much was done; it is sampled once a second where there is one.
+    pub progress: Option<u32>,
+    /// Names of marks.
+    pub marks: Vec<String>,
+    /// Beginning and end.
+    pub timing: Timing,
+    /// A dial that follows the machine.
+    pub regulation: Option<Regulation>,
+    /// Sentences about what was made of the options.
+    pub notes: Vec<String>,
+    /// Keep to the upstream tool where a fix changes a number.
+    pub upstream: bool,
+}
+
+impl Plan {
+    /// A plan with nothing in it.
+    #[must_use]
+    pub fn new(workload: &str) -> Self {
+        Self {
+            workload: workload.to_owned(),
+            processes: false,
+            tasks: Vec::new(),
+            roles: Vec::new(),
+            channels: Vec::new(),
+            words: 0,
+            locks: 0,
+            barriers: Vec::new(),
+            queues: Vec::new(),
+            blocks: Vec::new(),
+            dials: Vec::new(),
+            samples: Vec::new(),
+            counters: Vec::new(),
+            progress: None,
+            marks: Vec::new(),
+            timing: Timing::default(),
+            regulation: None,
+            notes: Vec::new(),
+            upstream: false,
+        }
+    }
+
+    /// Adds a word; its number.
+    pub fn word(&mut self) -> crate::WordId {
+        self.words += 1;
+        crate::WordId(self.words - 1)
+    }
+
+    /// Adds a channel for `senders` tasks; its number.
+    pub fn channel(&mut self, transport: Transport, senders: u32) -> crate::ChannelId {
+        self.channels.push(Channel { transport, senders });
+        crate::ChannelId(len(&self.channels) - 1)
+    }
+
+    /// Adds a queue; its number.
+    pub fn queue(&mut self, queue: Queue) -> crate::QueueId {
+        self.queues.push(queue);
+        crate::QueueId(len(&self.queues) - 1)
+    }
+
+    /// Adds memory; its number.
+    pub fn block(&mut self, block: Block) -> crate::BlockId {
+        self.blocks.push(block);
+        crate::BlockId(len(&self.blocks) - 1)
+    }
+
+    /// Adds a series of samples; its number.
+    pub fn series(&mut self, metric: Metric) -> crate::SampleId {
+        self.samples.push(metric);
+        crate::SampleId(len(&self.samples) - 1)
+    }
+
+    /// Adds a counter; its number.
+    pub fn counter(&mut self, metric: Metric) -> crate::CounterId {
+        self.counters.push(metric);
+        crate::CounterId(len(&self.counters) - 1)
+    }
+
+    /// Adds a role; its index.
+    pub fn role(&mut self, name: &str) -> u16 {
+        self.roles.push(name.to_owned());
+        u16::try_from(self.roles.len() - 1).expect("a workload has a handful of roles")
+    }
+}
+
+fn len<T>(items: &[T]) -> u32 {
+    u32::try_from(items.len()).expect("options limit tasks and what they share")
+}

@@ -1,0 +1,64 @@
+//! The workloads, by name: their options, and the plans made of them.
+
+mod hackbench;
+pub mod schbench;
+
+use crate::options::{OptionDoc, OptionError, Options};
+use crate::placement::{COMMON, Surroundings, place};
+use crate::plan::Plan;
+use std::collections::BTreeMap;
+
+/// A workload of ours.
+pub struct Workload {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// Its options, beside those that all take.
+    pub options: &'static [OptionDoc],
+    /// Makes its tasks.
+    build: fn(&Options, &Surroundings) -> Result<Plan, OptionError>,
+}
+
+/// All of them.
+pub const CATALOGUE: &[Workload] = &[hackbench::WORKLOAD, schbench::WORKLOAD];
+
+/// Why a workload can't be planned.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// There is none of this name.
+    #[error("there is no workload '{0}'; there are {1}")]
+    NoWorkload(String, String),
+    /// An option is wrong.
+    #[error(transparent)]
+    Option(#[from] OptionError),
+}
+
+/// A workload by name.
+///
+/// # Errors
+/// When there is none.
+pub fn find(name: &str) -> Result<&'static Workload, PlanError> {
+    CATALOGUE.iter().find(|workload| workload.name == name).ok_or_else(|| {
+        let names: Vec<&str> = CATALOGUE.iter().map(|workload| workload.name).collect();
+        PlanError::NoWorkload(name.to_owned(), names.join(", "))
+    })
+}
+
+/// Checks the options of a workload and makes its plan.
+///
+/// # Errors
+/// When there is no such workload, or an option is wrong: before anything was started.
+pub fn plan(
+    name: &str,
+    given: &BTreeMap<String, String>,
+    surroundings: &Surroundings,
+) -> Result<Plan, PlanError> {
+    let workload = find(name)?;
+    let options = Options::new(&[workload.options, COMMON], given)?;
+    let mut plan = (workload.build)(&options, surroundings)?;
+    plan.upstream = options.text("compat") == "upstream";
+    let roles = plan.roles.clone();
+    place(&mut plan.tasks, &roles, &options, surroundings)?;
+    Ok(plan)
+}
