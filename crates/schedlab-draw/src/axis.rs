@@ -81,8 +81,8 @@ impl TimeAxis {
             .collect()
     }
 
-    /// Draws ticks, grid lines over `plot`, and the name of the axis under it.
-    pub fn draw(&self, scene: &mut Scene, plot: Rect, theme: &Theme) {
+    /// Draws ticks, grid lines over `plot`, and under it since when time is counted.
+    pub fn draw(&self, scene: &mut Scene, plot: Rect, theme: &Theme, since: &str) {
         let style = Style::regular(11, theme.muted);
         let mut grid = Vec::new();
         let mut marks = Vec::new();
@@ -93,7 +93,7 @@ impl TimeAxis {
         }
         scene.lines(Stroke::solid(theme.axis, PX), marks);
         scene.lines(Stroke::solid(theme.axis.fade(70), PX / 2), grid);
-        let name = format!("time since the trace began [{}]", self.unit().1);
+        let name = format!("time since {since} [{}]", self.unit().1);
         let middle = at(self.x + self.width / 2, plot.bottom() + 32 * PX);
         scene.text(middle, Anchor::Middle, style, &name);
     }

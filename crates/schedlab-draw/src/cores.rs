@@ -196,7 +196,7 @@ impl Picture<'_> {
     fn draw(&self, scene: &mut Scene) {
         scene.rect(self.theme.panel, self.plot);
         self.fill(scene);
-        self.axis.draw(scene, self.plot, self.theme);
+        self.axis.draw(scene, self.plot, self.theme, "the trace began");
         self.separators(scene);
         self.names(scene);
         self.marks(scene);

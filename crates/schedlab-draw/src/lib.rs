@@ -19,6 +19,7 @@ mod colour;
 pub mod cores;
 mod font;
 pub mod levels;
+pub mod marks;
 mod pdf;
 mod png;
 pub mod rows;

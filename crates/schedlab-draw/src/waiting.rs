@@ -166,7 +166,7 @@ impl Part<'_> {
         }
         self.cpus(scene);
         match last {
-            true => self.axis.draw(scene, self.plot, self.theme),
+            true => self.axis.draw(scene, self.plot, self.theme, "the trace began"),
             false => {
                 let lines = self.axis.ticks(80 * PX).into_iter();
                 let lines = lines.map(|(x, _)| (at(x, self.plot.y), at(x, self.plot.bottom())));

@@ -63,8 +63,13 @@ fn percentiles(scene: &mut Scene, panel: &Panel, theme: &Theme, marks: &[(f64, S
         let label = format!("{name} {}", panel.x.label(*value, value.abs() / 100.0));
         let row = free.iter().position(|&end| end < x).unwrap_or(0);
         let y = panel.plot.y + (12 + 12 * i32::try_from(row).unwrap_or(0)) * PX;
-        scene.text(at(x + 3 * PX, y), Anchor::Start, style, &label);
-        free[row] = x + style.width(&label) + 6 * PX;
+        let width = style.width(&label) + 6 * PX;
+        if x + width > panel.plot.right() {
+            scene.text(at(x - 3 * PX, y), Anchor::End, style, &label);
+        } else {
+            scene.text(at(x + 3 * PX, y), Anchor::Start, style, &label);
+        }
+        free[row] = x + width;
     }
 }
 

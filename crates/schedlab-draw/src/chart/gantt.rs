@@ -51,7 +51,7 @@ impl Chart for Gantt {
         let window = Span::new(start, end.max(start + Nanos(1)));
         let axis = TimeAxis { window, origin: start, x: plot.x, width: plot.w };
         scene.rect(theme.panel, plot);
-        axis.draw(&mut scene, plot, theme);
+        axis.draw(&mut scene, plot, theme, "the first job");
         let style = Style::regular(11, theme.muted);
         let y_of = |lane: usize| plot.y + row * i32::try_from(lane).unwrap_or(0);
         for (lane, name) in self.lanes.iter().enumerate().filter(|_| row >= 11 * PX) {

@@ -96,10 +96,14 @@ impl Chart for Line {
         panel.draw(&mut scene, theme, &self.x, &self.y);
         let mut entries = Vec::new();
         scene.clipped(plot, |scene| {
-            for (index, series) in self.series.iter().enumerate() {
+            let mut measured = 0;
+            for series in &self.series {
                 let own = match series.shape {
                     Shape::Ideal => theme.muted,
-                    _ => PALETTE[index % PALETTE.len()],
+                    _ => {
+                        measured += 1;
+                        PALETTE[(measured - 1) % PALETTE.len()]
+                    }
                 };
                 let colour = series.colour.unwrap_or(own);
                 self.series(scene, &panel, series, colour);

@@ -87,7 +87,7 @@ impl Axis {
                 }
                 high += room;
             }
-            let step = step(low, high, 5);
+            let step = step(low, high, 8);
             low = (low / step + 1e-9).floor() * step;
             high = (high / step - 1e-9).ceil() * step;
         }

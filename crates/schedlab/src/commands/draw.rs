@@ -1,6 +1,7 @@
 //! `schedlab draw`: pictures of a trace.
 
 mod cores;
+mod topology;
 mod waiting;
 
 use anyhow::{Context, bail};
@@ -51,6 +52,10 @@ pub(crate) struct Common {
     /// Width of the picture in pixels
     #[arg(long, value_name = "PX", default_value_t = 1200, value_parser = clap::value_parser!(i32).range(200..=20_000))]
     width: i32,
+    /// How CPUs share sockets and caches, where the trace does not tell: a file made by 'lscpu -p',
+    /// a copy of /sys, or 'host' for this machine
+    #[arg(long, value_name = "FILE|DIR|host")]
+    topology: Option<String>,
     /// The title, instead of the file's name
     #[arg(long)]
     title: Option<String>,
@@ -123,7 +128,10 @@ impl Common {
                 whole.duration()
             );
         }
-        let topology = source.info().topology.clone();
+        let topology = match (&source.info().topology, &self.topology) {
+            (_, Some(from)) => Some(topology::read(from)?),
+            (own, None) => own.clone(),
+        };
         Ok(Window {
             source,
             span: Span::new(start, end),
@@ -145,10 +153,9 @@ impl Common {
             Some("png") => schedlab_draw::png(scene, self.scale)?,
             _ => {
                 let name = self.output.display();
-                return Err(super::UsageError(format!(
+                return Err(usage(format!(
                     "{name}: the name must end in .svg, .pdf or .png to say what to draw"
-                ))
-                .into());
+                )));
             }
         };
         std::fs::write(&self.output, &bytes)
@@ -186,6 +193,20 @@ pub(crate) struct Drawn {
     pub(crate) cpus: usize,
     pub(crate) tasks: usize,
     pub(crate) warnings: Vec<schedlab_model::Warning>,
+}
+
+impl Drawn {
+    /// Takes another trace of the same picture in.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.cpus += other.cpus;
+        self.tasks += other.tasks;
+        self.warnings.extend(other.warnings);
+    }
+}
+
+/// What was typed is wrong.
+pub(crate) fn usage(what: String) -> anyhow::Error {
+    super::UsageError(what).into()
 }
 
 /// Times are relative to `origin_ns`.

@@ -1,11 +1,13 @@
 //! `schedlab draw cores`.
 
 use super::{Common, Drawn};
-use schedlab_draw::cores::{Cores, Size, cores};
-use schedlab_draw::duration;
+use schedlab_draw::cores::{Cores, Size, stacked};
+use schedlab_draw::marks::{EventMark, Marking, Wanted};
 use schedlab_draw::rows::{Colouring, Entry, Rows, RowsAnswer, RowsOptions};
+use schedlab_draw::{Colour, Scene, Theme, duration};
+use schedlab_model::{Cpu, Topology};
 use schedlab_timeline::ask_within;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// How many meanings of colours the legend lists.
@@ -14,25 +16,68 @@ const LEGEND_MAX: usize = 14;
 /// Options of `schedlab draw cores`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The trace, in any format that schedlab reads
-    file: PathBuf,
+    /// Traces, in any format that schedlab reads; several are drawn under each other
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,
-    /// What decides a task's colour
-    #[arg(long, value_enum, default_value_t = ColourBy::Pid)]
-    colour_by: ColourBy,
-    /// Only tasks whose name begins so have colours; the rest is black
-    #[arg(long, value_name = "NAME")]
-    target: Option<String>,
+    #[command(flatten)]
+    view: View,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum ColourBy {
+/// Which rows, what colours by what, which marks: also what a recipe describes.
+#[derive(clap::Args, Clone, Default, serde::Deserialize)]
+#[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
+pub(crate) struct View {
+    /// What decides a task's colour
+    #[arg(long, value_enum, default_value_t = ColourBy::Pid)]
+    pub(crate) colour_by: ColourBy,
+    /// Only tasks whose name begins so have colours; the rest is black (white on dark)
+    #[arg(long, value_name = "NAME")]
+    pub(crate) target: Option<String>,
+    /// Rows by CPU number, or with sockets, caches and SMT siblings together
+    #[arg(long, value_enum, default_value_t = Order::Cpu)]
+    pub(crate) order: Order,
+    /// Marks on the rows: wakeups, migrations, overload
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,..")]
+    pub(crate) marks: Vec<MarkKind>,
+    /// Mark any event: NAME[:CONDITION,..], conditions comm=, pid= and cpu= (may be repeated);
+    /// mark/NAME is a user's mark
+    #[arg(long, value_name = "EVENT[:FILTER]")]
+    pub(crate) mark: Vec<String>,
+    /// Only these CPUs
+    #[arg(long, value_name = "LIST")]
+    pub(crate) cpus: Option<schedlab_model::CpuSet>,
+    /// Height of a row in pixels, instead of one that fits
+    #[arg(long, value_name = "PX", value_parser = clap::value_parser!(i32).range(1..=200))]
+    pub(crate) row_height: Option<i32>,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ColourBy {
+    #[default]
     Pid,
     Command,
     Parent,
     Priority,
     Node,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Order {
+    #[default]
+    Cpu,
+    Socket,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum MarkKind {
+    Wakeups,
+    Migrations,
+    Overload,
 }
 
 impl From<ColourBy> for Colouring {
@@ -47,25 +92,97 @@ impl From<ColourBy> for Colouring {
     }
 }
 
+impl View {
+    /// The marks asked for.
+    fn wanted(&self) -> anyhow::Result<Vec<Wanted>> {
+        let mut wanted: Vec<Wanted> = self
+            .marks
+            .iter()
+            .map(|kind| match kind {
+                MarkKind::Wakeups => Wanted::Wakeups,
+                MarkKind::Migrations => Wanted::Migrations,
+                MarkKind::Overload => Wanted::Overload,
+            })
+            .collect();
+        for text in &self.mark {
+            let mark: EventMark =
+                text.parse().map_err(|error| super::usage(format!("--mark {text}: {error}")))?;
+            wanted.push(Wanted::Events(mark));
+        }
+        Ok(wanted)
+    }
+}
+
 /// Draws each CPU's row.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let common = &args.common;
+    let (scene, drawn) = draw(&args.files, &args.common, &args.view)?;
+    args.common.write(&scene, &drawn)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The picture of one or more traces.
+pub(super) fn draw(
+    files: &[PathBuf],
+    common: &Common,
+    view: &View,
+) -> anyhow::Result<(Scene, Drawn)> {
     let theme = common.theme();
-    let mut window = common.open(&args.file)?;
-    let size = Size { width_px: common.width, row_px: None };
-    let question = Rows::new(RowsOptions {
+    let size = Size { width_px: common.width, row_px: view.row_height };
+    let mut traces = Vec::new();
+    let mut all: Option<Drawn> = None;
+    for file in files {
+        let (cores, drawn) = trace(file, common, view, size, &theme)?;
+        traces.push(cores);
+        match &mut all {
+            Some(all) => all.join(drawn),
+            None => all = Some(drawn),
+        }
+    }
+    let drawn = all.ok_or_else(|| super::usage("name a trace".to_owned()))?;
+    Ok((stacked(&traces, size, &theme), drawn))
+}
+
+/// The rows of one trace.
+pub(super) fn trace(
+    file: &Path,
+    common: &Common,
+    view: &View,
+    size: Size,
+    theme: &Theme,
+) -> anyhow::Result<(Cores, Drawn)> {
+    let mut window = common.open(file)?;
+    if view.order == Order::Socket && window.topology.is_none() {
+        return Err(super::usage(format!(
+            "{}: the trace does not tell which CPUs share a socket: name a file with \
+             --topology (the output of 'lscpu -p', or a copy of /sys), or --topology host",
+            file.display()
+        )));
+    }
+    let columns = size.columns(window.topology.is_some());
+    let rows = Rows::new(RowsOptions {
         window: window.span,
-        columns: size.columns(window.topology.is_some()),
-        colouring: args.colour_by.into(),
-        target: args.target.clone(),
+        columns,
+        colouring: view.colour_by.into(),
+        target: view.target.clone(),
         topology: window.topology.clone(),
         theme: theme.clone(),
     });
-    let reply = ask_within(window.source.as_mut(), window.cut, question)?;
-    let RowsAnswer { mut rows, names, legend, tasks } = reply.answer;
-    for row in &mut rows {
-        let topology = window.topology.as_ref();
-        row.place = topology.and_then(|topology| topology.place(row.cpu)).copied();
+    let wanted = view.wanted()?;
+    let marking = (!wanted.is_empty())
+        .then(|| Marking::new(window.span, columns, wanted, window.source.info()));
+    let reply = ask_within(window.source.as_mut(), window.cut, (rows, marking))?;
+    let (RowsAnswer { mut rows, names, legend, tasks }, marks) = reply.answer;
+    if let Some(cpus) = &view.cpus {
+        rows.retain(|row| cpus.contains(row.cpu));
+    }
+    if let Some(topology) = &window.topology {
+        for row in &mut rows {
+            row.place = topology.place(row.cpu).copied();
+        }
+        if view.order == Order::Socket {
+            let rank = ranks(topology);
+            rows.sort_by_key(|row| rank(row.cpu));
+        }
     }
     let drawn = Drawn {
         origin: window.origin,
@@ -75,22 +192,30 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         warnings: reply.warnings,
     };
     let note = format!("{} CPUs, {tasks} tasks, {}", rows.len(), duration(window.span.duration()));
-    let picture = Cores {
-        title: common.title("cores", &args.file),
+    let cores = Cores {
+        title: common.title("cores", file),
         notes: vec![note],
         window: window.span,
         origin: window.origin,
         rows,
         names,
-        legend: shown(&legend, &theme),
-        marks: Vec::new(),
+        legend: shown(&legend, theme),
+        marks: marks.unwrap_or_default(),
     };
-    common.write(&cores(&picture, size, &theme), &drawn)?;
-    Ok(ExitCode::SUCCESS)
+    Ok((cores, drawn))
+}
+
+/// Where a CPU stands in socket order; CPUs that the topology does not know come last.
+fn ranks(topology: &Topology) -> impl Fn(Cpu) -> (usize, Cpu) {
+    let order = topology.socket_order();
+    move |cpu| {
+        let place = order.iter().position(|other| *other == cpu);
+        (place.unwrap_or(usize::MAX), cpu)
+    }
 }
 
 /// The entries with the most time, and how many more there are.
-fn shown(legend: &[Entry], theme: &schedlab_draw::Theme) -> Vec<(schedlab_draw::Colour, String)> {
+fn shown(legend: &[Entry], theme: &Theme) -> Vec<(Colour, String)> {
     let entry = |entry: &Entry| (entry.colour, format!("{} {}", entry.name, duration(entry.time)));
     let mut shown: Vec<_> = legend.iter().take(LEGEND_MAX).map(entry).collect();
     if legend.len() > LEGEND_MAX {
