@@ -148,7 +148,10 @@ pub struct Switch {
     pub was: Occupant,
     /// Since when.
     pub since: Nanos,
-    /// How the task in `was` left; `None` when no task left by a switch that was seen.
+    /// The task that left, by the event's own word; [`TaskId::NONE`] for the idle task, and when
+    /// no switch was logged.
+    pub prev: TaskId,
+    /// How it left; `None` when no switch was logged: the occupant was discovered, or lost.
     pub left: Option<Left>,
     /// Who is there now.
     pub is: Occupant,

@@ -92,9 +92,12 @@ impl Cpus {
         let at = at.max(state.window().start);
         let row = self.of(cpu, state);
         row.waited += u128::from(row.waiting) * u128::from((at - row.waited_at).0);
-        row.waited_at = row.waited_at.max(at);
+        // A wait of no length, as of a task that runs at once, is no queue.
+        if at > row.waited_at {
+            row.waiting_max = row.waiting_max.max(row.waiting);
+            row.waited_at = at;
+        }
         row.waiting = here.waiting;
-        row.waiting_max = row.waiting_max.max(here.waiting);
         match row.overloaded_since {
             None if overloaded => row.overloaded_since = Some(at),
             Some(since) if !overloaded => {
@@ -134,11 +137,10 @@ impl Question for Cpus {
     #[inline]
     fn see(&mut self, change: &Change, state: &State) {
         match *change {
-            Change::Switch(Switch { at, cpu, was, since, left, is, .. }) => {
+            Change::Switch(Switch { at, cpu, was, since, left, .. }) => {
                 self.spent(cpu, was, since, at, state);
                 // A discovered or forgotten occupant is no switch of the kernel's.
-                let real = left.is_some() || (was != Occupant::Unknown && is != Occupant::Unknown);
-                self.of(cpu, state).switches += u64::from(real);
+                self.of(cpu, state).switches += u64::from(left.is_some());
             }
             Change::Placed { cpu, .. } => self.of(cpu, state).placed += 1,
             Change::Runnable(_) => {

@@ -5,7 +5,7 @@
 //! and each event that alters something is told as [`Change`]s to a [`Question`]. A tuple of
 //! questions is a question, so one pass answers many:
 //!
-//! ```text
+//! ```
 //! use schedlab_timeline::{ask, notation, Cpus, Latency};
 //!
 //! // A line per CPU, a column per microsecond; lower case waits. `B` waits 2 µs for `A`.
@@ -32,7 +32,7 @@ mod cpus;
 mod density;
 mod latency;
 mod names;
-// NOTATION
+pub mod notation;
 mod pids;
 mod question;
 mod slices;

@@ -84,7 +84,7 @@ impl State {
         see: &mut impl FnMut(&Change, &Self),
     ) {
         let at = self.now;
-        self.leave(cpu, prev, prev_prio, left, see);
+        let prev = self.leave(cpu, prev, prev_prio, left, see);
         let here = &mut self.cpus[cpu.index()];
         let (was, since) = (here.occupant, here.since);
         here.blind = false;
@@ -98,7 +98,8 @@ impl State {
             cpu,
             was,
             since,
-            left: was.task().map(|_| left),
+            prev,
+            left: Some(left),
             is: Occupant::Idle,
             wait: None,
             last_cpu: None,
@@ -140,13 +141,13 @@ impl State {
         prio: Prio,
         left: Left,
         see: &mut impl FnMut(&Change, &Self),
-    ) {
+    ) -> TaskId {
         let id = match self.cpus[cpu.index()].occupant {
             Occupant::Task(id) if self.tasks[id.index()].pid == prev => id,
-            Occupant::Idle if prev.is_idle() => return,
+            Occupant::Idle if prev.is_idle() => return TaskId::NONE,
             _ => match self.correct(cpu, prev, see) {
-                Some(id) => id,
-                None => return,
+                Ok(id) => id,
+                Err(id) => return id,
             },
         };
         let at = self.now;
@@ -167,17 +168,18 @@ impl State {
         } else {
             task.activity = Activity::Sleeping { left };
         }
+        id
     }
 
-    /// A switch says that `prev` ran on `cpu`, and the state says otherwise. Returns the task whose
-    /// departure can be believed.
+    /// A switch says that `prev` ran on `cpu`, and the state says otherwise. Gives the task, as an
+    /// error when its departure can't be believed.
     #[cold]
     fn correct(
         &mut self,
         cpu: Cpu,
         prev: Pid,
         see: &mut impl FnMut(&Change, &Self),
-    ) -> Option<TaskId> {
+    ) -> Result<TaskId, TaskId> {
         match self.cpus[cpu.index()].occupant {
             Occupant::Unknown => {}
             Occupant::Idle | Occupant::Task(_) => {
@@ -186,22 +188,22 @@ impl State {
             }
         }
         if prev.is_idle() {
-            return None;
+            return Err(TaskId::NONE);
         }
         let id = self.living(prev);
         match self.tasks[id.index()].activity {
             // It was seen to start elsewhere before it was seen to leave here: its clocks disagree,
             // and where it is now is known better.
-            Activity::Running { .. } => None,
+            Activity::Running { .. } => Err(id),
             Activity::Waiting { cpu: queue, placed, .. } => {
                 if placed {
                     self.unlink(id, queue);
                 }
                 self.waiting -= 1;
                 self.forgotten(id, self.now, see);
-                Some(id)
+                Ok(id)
             }
-            _ => Some(id),
+            _ => Ok(id),
         }
     }
 
@@ -256,8 +258,17 @@ impl State {
         here.since = at;
         self.occupy(cpu, is);
         let was = Occupant::Unknown;
-        let switch =
-            Switch { at, cpu, was, since, left: None, is, wait: None, last_cpu: Some(cpu) };
+        let switch = Switch {
+            at,
+            cpu,
+            was,
+            since,
+            prev: TaskId::NONE,
+            left: None,
+            is,
+            wait: None,
+            last_cpu: Some(cpu),
+        };
         see(&Change::Switch(switch), self);
     }
 
@@ -507,7 +518,17 @@ impl State {
         }
         let is = Occupant::Unknown;
         self.occupy(cpu, is);
-        let switch = Switch { at, cpu, was, since, left: None, is, wait: None, last_cpu: None };
+        let switch = Switch {
+            at,
+            cpu,
+            was,
+            since,
+            prev: TaskId::NONE,
+            left: None,
+            is,
+            wait: None,
+            last_cpu: None,
+        };
         see(&Change::Switch(switch), self);
     }
 

@@ -111,10 +111,11 @@ impl Tasks {
             let ran = switch.at - switch.since.max(from);
             row.ran += ran;
             row.slices.record(ran.0);
-            if let Some(left) = switch.left {
-                row.voluntary += u64::from(left.is_voluntary());
-                row.involuntary += u64::from(!left.is_voluntary());
-            }
+        }
+        if let (Some(left), true) = (switch.left, switch.prev.is_some()) {
+            let row = self.of(switch.prev);
+            row.voluntary += u64::from(left.is_voluntary());
+            row.involuntary += u64::from(!left.is_voluntary());
         }
         if let Occupant::Task(task) = switch.is {
             if let Some(wait) = switch.wait {

@@ -1,0 +1,94 @@
+//! A timeline as text: tests read it, a failing test shows two of them, a bug report is a test.
+//!
+//! A line per CPU, a column per tick (1 µs unless a line `tick 20us` says otherwise), and a capital
+//! letter for the task that runs there; `.` is idle, `?` is unknown (events were lost, or none was
+//! seen yet), `-` is a CPU that the trace does not cover. Lines without a number belong to the CPU
+//! above and show in lower case who waits on its queue:
+//!
+//! ```text
+//! 0 | AAAABB..      A runs for 4 ticks and sleeps; B, woken at 2, waits 2 ticks for it
+//!   |   bb
+//! 1 | .CC.AAA?      at 4, A goes on here: it was moved
+//! at 2: A wakes B
+//! ```
+//!
+//! What the letters alone can't say stands below, a line each:
+//!
+//! | line | meaning |
+//! |---|---|
+//! | `at 2: A wakes B` | `A`, running, wakes `B`; without such a line an interrupt does, on the CPU where `B` is put |
+//! | `at 2: interrupt on 1 wakes B` | an interrupt on CPU 1 wakes `B` |
+//! | `at 2: A forks B` | `A` creates `B`; its first wakeup comes when it is next seen |
+//! | `at 4: A dies` | its last switch says so; a later `A` is another task with the same pid |
+//! | `at 4: A yields` | it is displaced by its own call |
+//! | `at 4: lose 7 on 1` | seven events of CPU 1 are missing, where the row turns to `?` |
+//! | `at 3: A marks 0 begin` | a user's mark with its phase: `begin`, `end` or `point` |
+//! | `A is called kworker/0:1` | its name; a letter is its own name otherwise |
+//! | `; ...` | a comment |
+//!
+//! `A` has pid 1, `B` pid 2, and so on. At a column's edge things happen in this order: wakeups,
+//! moves between queues, switches, and last the wakeups by tasks that only begin to run there.
+
+mod edges;
+mod parse;
+mod print;
+
+pub use parse::{ParseError, parse};
+pub use print::print;
+
+use schedlab_model::{Event, EventSource, Kind, Nanos, TraceInfo, Warning};
+use std::io;
+
+/// A small trace in memory.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    /// What is known besides the events.
+    pub info: TraceInfo,
+    /// The events, in order of time.
+    pub events: Vec<Event>,
+    /// The length of a column.
+    pub tick: Nanos,
+}
+
+impl Trace {
+    /// The same trace, recorded without some kinds of events.
+    #[must_use]
+    pub fn without(mut self, kinds: &[Kind]) -> Self {
+        self.events.retain(|event| !kinds.contains(&event.what.kind()));
+        let kept = self.info.kinds.iter().filter(|kind| !kinds.contains(kind)).collect();
+        self.info.kinds = kept;
+        self
+    }
+
+    /// A stream of its events.
+    #[must_use]
+    pub fn source(&self) -> impl EventSource + '_ {
+        Stream { trace: self, at: 0 }
+    }
+}
+
+struct Stream<'a> {
+    trace: &'a Trace,
+    at: usize,
+}
+
+/// Events handed out at once: few, so that tests meet the seams between batches.
+const BATCH: usize = 7;
+
+impl EventSource for Stream<'_> {
+    fn info(&self) -> &TraceInfo {
+        &self.trace.info
+    }
+
+    fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
+        batch.clear();
+        let rest = &self.trace.events[self.at..];
+        batch.extend_from_slice(&rest[..rest.len().min(BATCH)]);
+        self.at += batch.len();
+        Ok(!batch.is_empty())
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &[]
+    }
+}

@@ -1,0 +1,216 @@
+//! From text to rows and statements; what happens between columns is decided in `edges`.
+
+use super::Trace;
+use super::edges::{Edges, Statement};
+use schedlab_model::{Clock, Cpu, CpuSet, Nanos, Phase, Pid, Span, TraceInfo};
+
+/// What is wrong with a text, and in which line (from 1).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParseError {
+    /// The line, or 0 when no single line is to blame.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+impl std::fmt::Display for ParseError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "line {}: {}", self.line, self.what)
+    }
+}
+
+impl std::error::Error for ParseError {}
+
+/// What a task does in one column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    Away,
+    Runs(Cpu),
+    Waits(Cpu),
+}
+
+/// Who a CPU's row shows in one column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Shown {
+    Idle,
+    Unknown,
+    Uncovered,
+    Task(usize),
+}
+
+/// The rows of a picture: `cpus[i]` is shown as `shown[i][column]`, and each of 26 tasks is
+/// somewhere in each column.
+#[derive(Debug, Default)]
+pub(super) struct Grid {
+    pub(super) cpus: Vec<Cpu>,
+    pub(super) shown: Vec<Vec<Shown>>,
+    pub(super) places: Vec<[Place; 26]>,
+}
+
+/// The pid of a letter.
+pub(super) fn pid(task: usize) -> Pid {
+    Pid(task as i32 + 1)
+}
+
+/// Reads the notation.
+///
+/// # Errors
+/// When a line can't be read, or the columns contradict each other.
+pub fn parse(text: &str) -> Result<Trace, ParseError> {
+    let mut grid = Grid::default();
+    let mut statements = Vec::new();
+    let mut tick = Nanos::from_micros(1);
+    let mut info = TraceInfo::new("notation", Clock::Nanoseconds("notation".into()));
+    for task in 0..26_u8 {
+        let mut comm = [0; 16];
+        comm[0] = b'A' + task;
+        info.comms.insert(pid(task.into()), comm);
+    }
+    let mut waits: Vec<(usize, Cpu, &str)> = Vec::new();
+    for (line, raw) in (1..).zip(text.lines()) {
+        let fail = |what: String| ParseError { line, what };
+        let trimmed = raw.trim();
+        if trimmed.is_empty() || trimmed.starts_with(';') {
+            continue;
+        }
+        if let Some((head, row)) = raw.split_once('|') {
+            // One blank after the bar belongs to the frame.
+            let row = row.strip_prefix(' ').unwrap_or(row).trim_end();
+            match head.trim() {
+                "" => {
+                    let last = grid.cpus.last().copied();
+                    let cpu = last.ok_or_else(|| fail("waiters before any CPU".into()))?;
+                    waits.push((line, cpu, row));
+                }
+                number => {
+                    let cpu = number.parse().map_err(|_| fail(format!("'{number}' is no CPU")))?;
+                    grid.cpus.push(Cpu(cpu));
+                    grid.shown.push(shown(row).map_err(fail)?);
+                }
+            }
+        } else if let Some(duration) = trimmed.strip_prefix("tick ") {
+            tick = duration.parse().map_err(|error| fail(format!("{error}")))?;
+        } else if let Some((letter, name)) = trimmed.split_once(" is called ") {
+            let mut comm = [0; 16];
+            let length = name.len().min(15);
+            comm[..length].copy_from_slice(&name.as_bytes()[..length]);
+            info.comms.insert(pid(letter_of(letter).map_err(fail)?), comm);
+        } else {
+            statements.push((line, statement(trimmed).map_err(fail)?));
+        }
+    }
+    fill(&mut grid, &waits)?;
+    info.cpus = covered(&grid);
+    let columns = grid.places.len() as u64;
+    info.span = Some(Span::new(Nanos::ZERO, Nanos(columns * tick.0)));
+    let events = Edges::new(&grid, &statements, tick).events()?;
+    Ok(Trace { info, events, tick })
+}
+
+fn shown(row: &str) -> Result<Vec<Shown>, String> {
+    let one = |letter: char| match letter {
+        '.' => Ok(Shown::Idle),
+        '?' => Ok(Shown::Unknown),
+        '-' => Ok(Shown::Uncovered),
+        'A'..='Z' => Ok(Shown::Task((letter as u8 - b'A').into())),
+        other => Err(format!("'{other}' is no state of a CPU")),
+    };
+    row.chars().map(one).collect()
+}
+
+fn letter_of(text: &str) -> Result<usize, String> {
+    match text.trim().as_bytes() {
+        [letter @ b'A'..=b'Z'] => Ok((letter - b'A').into()),
+        _ => Err(format!("'{text}' is no task")),
+    }
+}
+
+/// The CPUs whose rows are not all `-`.
+fn covered(grid: &Grid) -> CpuSet {
+    let rows = grid.cpus.iter().zip(&grid.shown);
+    let covered = rows.filter(|(_, row)| row.iter().any(|shown| *shown != Shown::Uncovered));
+    covered.map(|(cpu, _)| *cpu).collect()
+}
+
+/// Puts every task where the rows show it.
+fn fill(grid: &mut Grid, waits: &[(usize, Cpu, &str)]) -> Result<(), ParseError> {
+    let columns = grid.shown.first().map_or(0, Vec::len);
+    if let Some(at) = grid.shown.iter().position(|row| row.len() != columns) {
+        let what = format!("the row of CPU {} has another length than the first", grid.cpus[at]);
+        return Err(ParseError { line: 0, what });
+    }
+    grid.places = vec![[Place::Away; 26]; columns];
+    let mut put = |line: usize, column: usize, task: usize, place: Place| {
+        let what = |what: String| Err(ParseError { line, what });
+        let letter = char::from(b'A' + task as u8);
+        match grid.places.get_mut(column).map(|places| &mut places[task]) {
+            None => what(format!("{letter} waits beyond the last column")),
+            Some(Place::Away) => {
+                grid.places[column][task] = place;
+                Ok(())
+            }
+            Some(_) => what(format!("{letter} is in two places in column {column}")),
+        }
+    };
+    for (cpu, row) in grid.cpus.iter().zip(&grid.shown) {
+        for (column, shown) in row.iter().enumerate() {
+            if let Shown::Task(task) = shown {
+                put(0, column, *task, Place::Runs(*cpu))?;
+            }
+        }
+    }
+    for (line, cpu, row) in waits {
+        for (column, letter) in row.chars().enumerate() {
+            match letter {
+                ' ' => {}
+                'a'..='z' => {
+                    put(*line, column, (letter as u8 - b'a').into(), Place::Waits(*cpu))?;
+                }
+                other => {
+                    let what = format!("'{other}' is no waiting task");
+                    return Err(ParseError { line: *line, what });
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Reads a line `at N: ...`.
+fn statement(line: &str) -> Result<(usize, Statement), String> {
+    let usage = || format!("'{line}' is not understood; see the table in `notation`");
+    let (at, what) =
+        line.strip_prefix("at ").and_then(|rest| rest.split_once(':')).ok_or_else(usage)?;
+    let column = at.trim().parse().map_err(|_| format!("'{at}' is no column"))?;
+    let words: Vec<&str> = what.split_whitespace().collect();
+    let number = |text: &str| text.parse().map_err(|_| format!("'{text}' is no number"));
+    let statement = match words[..] {
+        [waker, "wakes", task] => {
+            Statement::Wakes { waker: letter_of(waker)?, task: letter_of(task)? }
+        }
+        ["interrupt", "on", cpu, "wakes", task] => {
+            let cpu = Cpu(cpu.parse().map_err(|_| format!("'{cpu}' is no CPU"))?);
+            Statement::Interrupt { cpu, task: letter_of(task)? }
+        }
+        [parent, "forks", child] => {
+            Statement::Forks { parent: letter_of(parent)?, child: letter_of(child)? }
+        }
+        [task, "dies"] => Statement::Dies { task: letter_of(task)? },
+        [task, "yields"] => Statement::Yields { task: letter_of(task)? },
+        ["lose", count, "on", cpu] => {
+            let cpu = Cpu(cpu.parse().map_err(|_| format!("'{cpu}' is no CPU"))?);
+            Statement::Loses { cpu, count: number(count)? }
+        }
+        [task, "marks", id, phase] => {
+            let phase = match phase {
+                "begin" => Phase::Begin,
+                "end" => Phase::End,
+                "point" => Phase::Point,
+                other => return Err(format!("'{other}' is no phase: begin, end or point")),
+            };
+            Statement::Marks { task: letter_of(task)?, id: number(id)?, phase }
+        }
+        _ => return Err(usage()),
+    };
+    Ok((column, statement))
+}
