@@ -1,0 +1,404 @@
+//! The agenda: all jobs that were posted and have not ended, with their gates.
+
+use super::edges::{Edges, NONE};
+use super::epochs::Epochs;
+use super::load::LoadControl;
+use super::ordered::Ordered;
+use super::{JobId, NEVER, Nanos, Order, Policy};
+
+/// A stream of jobs that can be switched off as a whole. Stream 0 is always on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamId(pub u16);
+
+/// How much a job matters when not all can be done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Significance {
+    /// The first to be shed.
+    Optional,
+    /// Dropped when it can't start before its deadline.
+    #[default]
+    Normal,
+    /// Missing its deadline is an emergency.
+    Compulsory,
+}
+
+/// A job to be run, and when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Posting<J> {
+    /// The job.
+    pub job: J,
+    /// Earliest start.
+    pub start: Nanos,
+    /// Latest start; [`NEVER`] for none.
+    pub deadline: Nanos,
+    /// How long it is expected to run; only [`Order::Laxity`] asks.
+    pub expected_ns: Nanos,
+    /// Its stream.
+    pub stream: StreamId,
+    /// How much it matters.
+    pub significance: Significance,
+}
+
+impl<J> Posting<J> {
+    /// A job that may start from `start` on, however late.
+    pub fn new(job: J, start: Nanos) -> Self {
+        let stream = StreamId::default();
+        let significance = Significance::default();
+        Self { job, start, deadline: NEVER, expected_ns: 0, stream, significance }
+    }
+
+    /// The same, with a latest start.
+    #[must_use]
+    pub fn deadline(mut self, deadline: Nanos) -> Self {
+        self.deadline = deadline;
+        self
+    }
+}
+
+/// Jobs that are posted together, with what depends on what.
+#[derive(Clone, Debug)]
+pub struct Plan<J> {
+    pub(super) postings: Vec<Posting<J>>,
+    /// Within the plan: from, to.
+    pub(super) edges: Vec<(u32, u32)>,
+    /// From a job posted before.
+    pub(super) after: Vec<(JobId, u32)>,
+}
+
+impl<J> Default for Plan<J> {
+    fn default() -> Self {
+        Self { postings: Vec::new(), edges: Vec::new(), after: Vec::new() }
+    }
+}
+
+impl<J> Plan<J> {
+    /// Adds a job; its number within the plan.
+    pub fn add(&mut self, posting: Posting<J>) -> u32 {
+        self.postings.push(posting);
+        self.postings.len() as u32 - 1
+    }
+
+    /// `to` starts after `from` ended; both are numbers within the plan.
+    pub fn link(&mut self, from: u32, to: u32) {
+        self.edges.push((from, to));
+    }
+
+    /// The job `to` of the plan starts after a job posted before, if that has not ended already.
+    pub fn after(&mut self, from: JobId, to: u32) {
+        self.after.push((from, to));
+    }
+
+    /// How many jobs there are.
+    pub fn len(&self) -> usize {
+        self.postings.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.postings.is_empty()
+    }
+}
+
+/// How a job went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It ended: successors may start.
+    Done,
+    /// It returned, but ends only when somebody completes it.
+    Pending,
+    /// It panicked: successors are dropped.
+    Panicked,
+}
+
+/// A job that a worker gives back.
+#[derive(Clone, Copy, Debug)]
+pub struct Finished {
+    /// Which.
+    pub id: JobId,
+    /// How it went.
+    pub outcome: Outcome,
+}
+
+/// What became of the jobs so far.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Posted, gates included.
+    pub posted: u64,
+    /// Ended well.
+    pub done: u64,
+    /// Dropped because their deadline passed.
+    pub missed: u64,
+    /// Dropped by the emergency policy.
+    pub shed: u64,
+    /// Dropped on request, alone or with their stream.
+    pub cancelled: u64,
+    /// Dropped because a predecessor was.
+    pub abandoned: u64,
+    /// Panicked.
+    pub panicked: u64,
+    /// Compulsory jobs that missed their deadline, whatever was done about it.
+    pub emergencies: u64,
+}
+
+impl Counts {
+    /// Jobs that ended, in whichever way. Nothing is lost when this is [`Counts::posted`] at the end.
+    pub fn ended(&self) -> u64 {
+        self.done + self.missed + self.shed + self.cancelled + self.abandoned + self.panicked
+    }
+}
+
+/// Something that the user of the executor should hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A compulsory job missed its deadline.
+    Emergency {
+        /// Which.
+        id: JobId,
+        /// Its stream.
+        stream: StreamId,
+        /// By how much.
+        late_ns: Nanos,
+    },
+    /// The emergency is over: nothing compulsory is late.
+    Calm,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Waiting,
+    Queued,
+    Running,
+    Ended,
+}
+
+#[derive(Debug)]
+pub(super) struct Record<J> {
+    pub(super) job: Option<J>,
+    pub(super) start: Nanos,
+    pub(super) deadline: Nanos,
+    pub(super) expected_ns: Nanos,
+    /// Predecessors that have not ended.
+    pub(super) pending: u32,
+    pub(super) successors: u32,
+    pub(super) stream: StreamId,
+    pub(super) significance: Significance,
+    pub(super) state: State,
+    /// Its emergency was told.
+    pub(super) told: bool,
+}
+
+impl<J> Record<J> {
+    pub(super) fn is_live(&self) -> bool {
+        self.state != State::Ended
+    }
+}
+
+/// The state machine. See the module for how data passes through it.
+#[derive(Debug)]
+pub struct Agenda<J> {
+    pub(super) policy: Policy,
+    pub(super) epochs: Epochs<J>,
+    pub(super) edges: Edges,
+    /// By start; under [`Order::Start`] the only queue.
+    pub(super) future: Ordered,
+    /// Due, by the rule.
+    pub(super) ready: Ordered,
+    pub(super) load: LoadControl,
+    /// Until when each worker sleeps.
+    pub(super) sleepers: Vec<Option<Nanos>>,
+    pub(super) off: Vec<StreamId>,
+    /// Paused by the emergency policy: their jobs wait here.
+    pub(super) paused: Vec<JobId>,
+    pub(super) in_emergency: bool,
+    pub(super) tick: Nanos,
+    pub(super) job_ns: Nanos,
+    /// Queue entries whose job has ended meanwhile.
+    pub(super) stale: usize,
+    pub(super) counts: Counts,
+    pub(super) notices: Vec<Notice>,
+}
+
+impl<J> Agenda<J> {
+    /// An empty agenda.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            epochs: Epochs::new(policy.epoch_ns),
+            edges: Edges::new(),
+            future: Ordered::default(),
+            ready: Ordered::default(),
+            load: LoadControl::default(),
+            sleepers: vec![None; policy.workers],
+            off: Vec::new(),
+            paused: Vec::new(),
+            in_emergency: false,
+            tick: 0,
+            job_ns: policy.batch_ns,
+            stale: 0,
+            counts: Counts::default(),
+            notices: Vec::new(),
+            policy,
+        }
+    }
+
+    /// The policy.
+    pub fn policy(&self) -> &Policy {
+        &self.policy
+    }
+
+    /// Posts a job without dependencies.
+    pub fn post(&mut self, posting: Posting<J>) -> JobId {
+        let id = self.record(posting);
+        self.enqueue(id);
+        id
+    }
+
+    /// Posts all jobs of a plan; their ids, in its order. An edge from a number that the plan does not
+    /// have, and one to itself or backwards in a circle, would never open; such jobs end by their deadline.
+    pub fn plan(&mut self, plan: Plan<J>) -> Vec<JobId> {
+        let ids: Vec<JobId> = plan.postings.into_iter().map(|p| self.record(p)).collect();
+        for (from, to) in plan.edges {
+            self.gate(ids[from as usize], ids[to as usize]);
+        }
+        for (from, to) in plan.after {
+            // An id that names nothing any more is a job that ended: there is nothing to wait for.
+            if self.epochs.get(from).is_some_and(Record::is_live) {
+                self.gate(from, ids[to as usize]);
+            }
+        }
+        for &id in &ids {
+            if self.epochs.get(id).is_some_and(|r| r.pending == 0) {
+                self.enqueue(id);
+            }
+        }
+        ids
+    }
+
+    /// Takes back jobs from a worker, with the time that they took together.
+    pub fn finish(&mut self, finished: &mut Vec<Finished>, busy_ns: Nanos) {
+        if finished.is_empty() {
+            return;
+        }
+        let mean = busy_ns / finished.len() as Nanos;
+        // Up at once, down slowly: a long job in a batch keeps others waiting.
+        self.job_ns = if mean > self.job_ns { mean } else { (7 * self.job_ns + mean) / 8 };
+        for Finished { id, outcome } in finished.drain(..) {
+            match outcome {
+                Outcome::Done => self.complete(id),
+                Outcome::Panicked => {
+                    self.counts.panicked += 1;
+                    self.drop_job(id);
+                }
+                Outcome::Pending => {}
+            }
+        }
+    }
+
+    /// A job ended: opens the gates of its successors. A second completion changes nothing.
+    pub fn complete(&mut self, id: JobId) {
+        let Some(record) = self.epochs.get_mut(id).filter(|r| r.state == State::Running) else {
+            return;
+        };
+        record.state = State::Ended;
+        let mut list = std::mem::replace(&mut record.successors, NONE);
+        self.counts.done += 1;
+        while let Some((to, rest)) = self.edges.take(list) {
+            list = rest;
+            let Some(next) = self.epochs.get_mut(to) else { continue };
+            next.pending -= 1;
+            if next.pending == 0 && next.state == State::Waiting {
+                self.enqueue(to);
+            }
+        }
+        self.epochs.end(id);
+    }
+
+    /// What became of the jobs so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Jobs that have not ended.
+    pub fn backlog(&self) -> usize {
+        self.epochs.live()
+    }
+
+    /// Whether a posting of so many jobs would exceed the backlog.
+    pub fn is_full(&self, more: usize) -> bool {
+        self.epochs.live() + more > self.policy.backlog_max
+    }
+
+    /// The load indicator: 1 is a lag of 200 µs with all workers awake.
+    pub fn load(&self) -> f64 {
+        let asleep = self.sleepers.iter().flatten().count();
+        self.load.indicator(&self.policy, self.policy.workers - asleep)
+    }
+
+    /// Blocks of memory and edges ever needed at once: flat in a soak.
+    pub fn memory(&self) -> (usize, usize) {
+        (self.epochs.blocks(), self.edges.capacity())
+    }
+
+    /// What there is to tell since the last call.
+    pub fn notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    fn record(&mut self, posting: Posting<J>) -> JobId {
+        let Posting { job, start, deadline, expected_ns, stream, significance } = posting;
+        self.counts.posted += 1;
+        let id = self.epochs.add(Record {
+            job: Some(job),
+            start,
+            deadline,
+            expected_ns,
+            pending: 0,
+            successors: NONE,
+            stream,
+            significance,
+            state: State::Waiting,
+            told: false,
+        });
+        if !self.is_on(stream) {
+            self.counts.cancelled += 1;
+            self.drop_job(id);
+        }
+        id
+    }
+
+    fn gate(&mut self, from: JobId, to: JobId) {
+        let Some(next) = self.epochs.get_mut(to).filter(|next| next.state == State::Waiting) else {
+            return;
+        };
+        next.pending += 1;
+        let first = self.epochs.get(from).map(|r| (r.successors, r.is_live()));
+        match first {
+            Some((first, true)) => {
+                let list = self.edges.add(first, to);
+                if let Some(record) = self.epochs.get_mut(from) {
+                    record.successors = list;
+                }
+            }
+            // The predecessor was dropped when it was posted (its stream is off): so is this.
+            _ => {
+                self.counts.abandoned += 1;
+                self.drop_job(to);
+            }
+        }
+    }
+
+    pub(super) fn enqueue(&mut self, id: JobId) {
+        let Some(record) = self.epochs.get_mut(id).filter(|r| r.state == State::Waiting) else {
+            return;
+        };
+        record.state = State::Queued;
+        self.future.push(record.start, id);
+    }
+
+    pub(super) fn key(policy: &Policy, record: &Record<J>) -> u64 {
+        match policy.order {
+            Order::Start => record.start,
+            Order::Deadline => record.deadline,
+            Order::Laxity => record.deadline.saturating_sub(record.expected_ns),
+        }
+    }
+}

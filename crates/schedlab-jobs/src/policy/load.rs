@@ -1,0 +1,191 @@
+//! Load control: where a worker without work goes, given how far away the next start is.
+//!
+//! One start time at a time is *tended*: the first worker that can, sleeps exactly until then.
+//! Later ones are scattered behind it, so that they don't all come at once.
+
+use super::{Nanos, Policy};
+
+/// How far away the next start is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Distance {
+    /// Nothing is planned, or farther away than the sleep horizon.
+    Idle,
+    /// Between the work horizon and the sleep horizon.
+    Work,
+    /// Between the near horizon and the work horizon.
+    Near,
+    /// Nearer than the near horizon.
+    Imminent,
+    /// Due.
+    Due,
+}
+
+/// What a worker is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Capacity {
+    /// Pull now.
+    Dispatch,
+    /// Stay awake and ask again.
+    Spin,
+    /// Sleep exactly until the next start.
+    TendNext,
+    /// Sleep until soon after the next start.
+    NearTime,
+    /// Sleep until some time behind the next start, within the sleep horizon.
+    WorkTime,
+    /// Not needed.
+    Idle,
+}
+
+/// The tended head, and the average lag.
+#[derive(Clone, Debug, Default)]
+pub struct LoadControl {
+    /// The start, and who sleeps until then.
+    tended: Option<(Nanos, usize)>,
+    lag_ns: i64,
+}
+
+impl LoadControl {
+    /// Sorts a distance.
+    pub fn distance(policy: &Policy, now: Nanos, head: Option<Nanos>) -> Distance {
+        let Some(head) = head else { return Distance::Idle };
+        match head.saturating_sub(now) {
+            0 => Distance::Due,
+            d if d <= policy.near_horizon_ns => Distance::Imminent,
+            d if d <= policy.work_horizon_ns => Distance::Near,
+            d if d <= policy.sleep_horizon_ns => Distance::Work,
+            _ => Distance::Idle,
+        }
+    }
+
+    /// What a worker is to do: one that comes from work (outgoing) is kept near the next start, one
+    /// that comes from sleep (incoming) is sent away sooner.
+    pub fn classify(
+        &self,
+        policy: &Policy,
+        now: Nanos,
+        head: Option<Nanos>,
+        from_work: bool,
+    ) -> Capacity {
+        let tended = self.tended.is_some_and(|(tended, _)| head == Some(tended));
+        match (Self::distance(policy, now, head), from_work) {
+            (Distance::Due, _) => Capacity::Dispatch,
+            (Distance::Imminent, _) => Capacity::Spin,
+            (Distance::Near, _) if tended => Capacity::NearTime,
+            (Distance::Near, _) => Capacity::TendNext,
+            (Distance::Work | Distance::Idle, true) if tended || head.is_none() => {
+                Capacity::WorkTime
+            }
+            (Distance::Work | Distance::Idle, true) => Capacity::TendNext,
+            // With notifications a sleeper can be called, so a distant head may be tended as well.
+            (Distance::Work | Distance::Idle, false) if policy.notify && head.is_some() => {
+                if tended { Capacity::Idle } else { Capacity::TendNext }
+            }
+            (Distance::Work | Distance::Idle, false) => Capacity::Idle,
+        }
+    }
+
+    /// How long to sleep; marks the head as tended where that is the answer.
+    pub fn delay(
+        &mut self,
+        policy: &Policy,
+        now: Nanos,
+        head: Option<Nanos>,
+        capacity: Capacity,
+        worker: usize,
+    ) -> Nanos {
+        let distance = head.map_or(0, |head| head.saturating_sub(now));
+        match capacity {
+            Capacity::Dispatch | Capacity::Spin => 0,
+            Capacity::TendNext => {
+                self.tended = head.map(|head| (head, worker));
+                // The last stretch is spun for: a timer is late by its slack and a wake-up.
+                distance.saturating_sub(policy.near_horizon_ns)
+            }
+            Capacity::NearTime => {
+                let range = distance.clamp(policy.near_horizon_ns, policy.work_horizon_ns);
+                distance + scatter(now, worker, range)
+            }
+            Capacity::WorkTime | Capacity::Idle => {
+                let range = policy.sleep_horizon_ns;
+                distance.min(policy.sleep_horizon_ns) + scatter(now, worker, range)
+            }
+        }
+    }
+
+    /// A worker is awake: what it tended is tended no more.
+    pub fn untend(&mut self, worker: usize) {
+        self.tended = self.tended.filter(|&(_, tender)| tender != worker);
+    }
+
+    /// Takes in how late the head was at a pull; negative where it was early. Limited to -20..5 ms and
+    /// smoothed with 2 / (1 + workers), as Lumiera does.
+    pub fn sample(&mut self, policy: &Policy, lag_ns: i64) {
+        let limited = lag_ns.clamp(-20_000_000, 5_000_000);
+        self.lag_ns += (limited - self.lag_ns) * 2 / (1 + policy.workers as i64);
+    }
+
+    /// The average lag.
+    pub fn lag_ns(&self) -> i64 {
+        self.lag_ns
+    }
+
+    /// Load, where 1 is a lag of [`Policy::lag_standard_ns`] with all of the workers awake: Lumiera's
+    /// indicator.
+    pub fn indicator(&self, policy: &Policy, awake: usize) -> f64 {
+        let x = (self.lag_ns as f64 - policy.lag_standard_ns as f64) / 5e6 * 10.0;
+        let pressure = if x >= 0.0 { 1.0 + x } else { 1.0 / (1.0 - x) };
+        pressure * awake as f64 / policy.workers as f64
+    }
+}
+
+/// A number below `range` that differs between workers and moments.
+fn scatter(now: Nanos, worker: usize, range: Nanos) -> Nanos {
+    let mixed = (now / 1000 + worker as u64 * 0x9e37).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+    mixed % range.max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const US: u64 = 1000;
+
+    #[test]
+    fn the_table_of_the_original_holds_without_notifications() {
+        use Capacity::*;
+        let policy = Policy { notify: false, ..Policy::new(4) };
+        let at = |head_us: Option<u64>, tended: bool, from_work| {
+            let head = head_us.map(|us| 1_000_000 + us * US);
+            let load = LoadControl { tended: head.filter(|_| tended).map(|h| (h, 0)), lag_ns: 0 };
+            load.classify(&policy, 1_000_000, head, from_work)
+        };
+        let row = |head| {
+            [(false, false), (true, false), (false, true), (true, true)]
+                .map(|(t, w)| at(head, t, w))
+        };
+        assert_eq!(row(None), [Idle, Idle, WorkTime, WorkTime]);
+        assert_eq!(row(Some(21_000)), [Idle, Idle, TendNext, WorkTime]);
+        assert_eq!(row(Some(10_000)), [Idle, Idle, TendNext, WorkTime]);
+        assert_eq!(row(Some(1_000)), [TendNext, NearTime, TendNext, NearTime]);
+        assert_eq!(row(Some(20)), [Spin; 4]);
+        assert_eq!(row(Some(0)), [Dispatch; 4]);
+    }
+
+    #[test]
+    fn the_indicator_agrees_with_the_published_points() {
+        let policy = Policy::new(4);
+        let load = |lag_us: i64| {
+            let load = LoadControl { tended: None, lag_ns: lag_us * 1000 };
+            load.indicator(&policy, 4)
+        };
+        assert_eq!([200, 700, 1200, -300].map(load), [1.0, 2.0, 3.0, 0.5]);
+    }
+
+    #[test]
+    fn scatter_stays_within_its_range_and_fills_it() {
+        let drawn: Vec<_> = (0..1000).map(|i| scatter(i * 7_919, i as usize % 8, 100)).collect();
+        assert!(drawn.iter().all(|&d| d < 100));
+        assert!((0..10).all(|tenth| drawn.iter().filter(|&&d| d / 10 == tenth).count() > 50));
+    }
+}

@@ -1,0 +1,289 @@
+//! A worker with the token asks for work: it gets jobs, or is told how to pass the time.
+
+use super::agenda::{Notice, Significance, State};
+use super::load::{Capacity, LoadControl};
+use super::{Agenda, Emergency, JobId, NEVER, Nanos, Order, Queues};
+
+/// A job that a worker may run now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pulled<J> {
+    /// To be given back with its outcome.
+    pub id: JobId,
+    /// The job.
+    pub job: J,
+    /// When it should have started.
+    pub start: Nanos,
+}
+
+/// Who pulls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asker {
+    /// The worker, from 0.
+    pub worker: usize,
+    /// How long ago its last job ended.
+    pub idle_ns: Nanos,
+    /// Whether it has not slept since.
+    pub from_work: bool,
+}
+
+/// What a worker is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Run what was pulled.
+    Run,
+    /// A start is imminent: yield and ask again.
+    Spin,
+    /// Sleep until then, or until notified.
+    Sleep {
+        /// When to wake.
+        until: Nanos,
+    },
+}
+
+/// The answer to a pull.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pull {
+    /// What to do.
+    pub verdict: Verdict,
+    /// Start of the earliest job that is left.
+    pub head: Option<Nanos>,
+    /// A sleeper that must be woken.
+    pub wake: Option<usize>,
+    /// Whether the pull did the tick.
+    pub ticked: bool,
+}
+
+impl<J> Agenda<J> {
+    /// Takes due jobs for a worker into `into`, which must be empty.
+    pub fn pull(&mut self, now: Nanos, asker: Asker, into: &mut Vec<Pulled<J>>) -> Pull {
+        if self.sleepers[asker.worker].take().is_some() {
+            self.load.untend(asker.worker);
+        }
+        // A clock that was set back must not put off the tick for as long.
+        self.tick = self.tick.min(now.saturating_add(self.policy.tick_ns));
+        let ticked = now >= self.tick;
+        if ticked {
+            self.maintain(now);
+        }
+        if self.policy.order != Order::Start {
+            self.ripen(now);
+        }
+        let first = self.head(now);
+        if let Some(head) = first {
+            self.load.sample(&self.policy, now as i64 - head as i64);
+        }
+        let room = self.share();
+        while into.len() < room {
+            let Some(pulled) = self.take_due(now) else { break };
+            into.push(pulled);
+        }
+        let head = self.head(now);
+        let verdict = if into.is_empty() { self.rest(now, asker, head) } else { Verdict::Run };
+        let wake = self.whom_to_wake(now, head, verdict);
+        Pull { verdict, head, wake, ticked }
+    }
+
+    /// A sleeper to wake because of what was posted since, if one is needed.
+    pub fn wake(&mut self, now: Nanos) -> Option<usize> {
+        let head = self.head(now);
+        self.whom_to_wake(now, head, Verdict::Run)
+    }
+
+    /// Start of the earliest job. A job that is due and sorted by another rule counts as due now.
+    pub fn head(&mut self, now: Nanos) -> Option<Nanos> {
+        self.discard();
+        let future = self.future.head().map(|(start, _)| start);
+        if self.ready.len() > 0 { Some(future.map_or(now, |start| start.min(now))) } else { future }
+    }
+
+    /// Drops entries at the heads whose jobs ended meanwhile.
+    fn discard(&mut self) {
+        while let Some((_, id)) = self.future.head() {
+            if !self.is_stale(id) {
+                break;
+            }
+            self.future.pop();
+        }
+        while let Some((_, id)) = self.ready.head() {
+            if !self.is_stale(id) {
+                break;
+            }
+            self.ready.pop();
+        }
+    }
+
+    fn is_stale(&mut self, id: JobId) -> bool {
+        let stale = self.epochs.get(id).is_none_or(|r| r.state != State::Queued);
+        self.stale = self.stale.saturating_sub(usize::from(stale));
+        stale
+    }
+
+    /// Moves what has become due to where the rule orders it.
+    fn ripen(&mut self, now: Nanos) {
+        while self.future.head().is_some_and(|(start, _)| start <= now) {
+            let Some((_, id)) = self.future.pop() else { break };
+            if let Some(record) = self.epochs.get(id) {
+                self.ready.push(Self::key(&self.policy, record), id);
+            }
+        }
+    }
+
+    /// How many jobs one pull may take.
+    fn share(&self) -> usize {
+        let due = if self.policy.order == Order::Start { &self.future } else { &self.ready };
+        let fair = due.len() / (2 * self.policy.workers);
+        let batch = self.policy.batch_ns / self.job_ns.max(1);
+        let limit = match self.policy.queues {
+            Queues::PerWorker => self.policy.batch_max,
+            Queues::OneToken => (batch as usize).min(self.policy.batch_max),
+        };
+        fair.min(limit).max(1)
+    }
+
+    fn take_due(&mut self, now: Nanos) -> Option<Pulled<J>> {
+        loop {
+            let queue =
+                if self.policy.order == Order::Start { &mut self.future } else { &mut self.ready };
+            let (key, id) = queue.head()?;
+            if self.policy.order == Order::Start && key > now {
+                return None;
+            }
+            queue.pop();
+            let Some(record) = self.epochs.get(id).filter(|r| r.state == State::Queued) else {
+                self.stale = self.stale.saturating_sub(1);
+                continue;
+            };
+            let (deadline, start) = (record.deadline, record.start);
+            if (now > deadline || self.in_emergency) && !self.still_wanted(now, id) {
+                continue;
+            }
+            let record = self.epochs.get_mut(id)?;
+            record.state = State::Running;
+            let job = record.job.take()?;
+            return Some(Pulled { id, job, start });
+        }
+    }
+
+    /// Whether a job that is late, or any during an emergency, shall still run. If not, it is dealt with.
+    fn still_wanted(&mut self, now: Nanos, id: JobId) -> bool {
+        let Some(record) = self.epochs.get_mut(id) else { return false };
+        let late_ns = now.saturating_sub(record.deadline);
+        let (stream, significance) = (record.stream, record.significance);
+        if late_ns == 0 {
+            return self.wanted_in_emergency(id, significance);
+        }
+        if significance < Significance::Compulsory {
+            self.counts.missed += 1;
+            // It has left the queue already, so nothing stale stays behind.
+            record.state = State::Waiting;
+            self.drop_job(id);
+            return false;
+        }
+        if !std::mem::replace(&mut record.told, true) {
+            self.counts.emergencies += 1;
+            self.notices.push(Notice::Emergency { id, stream, late_ns });
+        }
+        self.in_emergency = true;
+        if self.policy.emergency == Emergency::Drop {
+            self.counts.missed += 1;
+            if let Some(record) = self.epochs.get_mut(id) {
+                record.state = State::Waiting;
+            }
+            self.drop_job(id);
+            return false;
+        }
+        true
+    }
+
+    fn wanted_in_emergency(&mut self, id: JobId, significance: Significance) -> bool {
+        match self.policy.emergency {
+            Emergency::Shed if significance == Significance::Optional => {
+                self.counts.shed += 1;
+                if let Some(record) = self.epochs.get_mut(id) {
+                    record.state = State::Waiting;
+                }
+                self.drop_job(id);
+                false
+            }
+            Emergency::Pause if significance < Significance::Compulsory => {
+                if let Some(record) = self.epochs.get_mut(id) {
+                    record.state = State::Waiting;
+                }
+                self.paused.push(id);
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// The tick: ends what can't start any more, recycles memory, ends an emergency.
+    fn maintain(&mut self, now: Nanos) {
+        self.tick = now + self.policy.tick_ns;
+        // Gates that never opened would wait for ever.
+        for id in self.epochs.ids(Some(now)) {
+            let waits = |r: &super::agenda::Record<J>| {
+                r.state == State::Waiting && r.pending > 0 && r.deadline < now
+            };
+            if self.epochs.get(id).is_some_and(waits) {
+                self.counts.missed += 1;
+                self.drop_job(id);
+            }
+        }
+        self.compact();
+        self.epochs.close(now);
+        if self.in_emergency && self.calm(now) {
+            self.in_emergency = false;
+            self.notices.push(Notice::Calm);
+            for id in std::mem::take(&mut self.paused) {
+                self.enqueue(id);
+            }
+        }
+    }
+
+    /// Whether the earliest job is not late by more than a tick, so that the paused may join.
+    fn calm(&mut self, now: Nanos) -> bool {
+        let tick = self.policy.tick_ns;
+        self.head(now).is_none_or(|head| head.saturating_add(tick) > now)
+    }
+
+    fn rest(&mut self, now: Nanos, asker: Asker, head: Option<Nanos>) -> Verdict {
+        let worker = asker.worker;
+        match self.load.classify(&self.policy, now, head, asker.from_work) {
+            _ if asker.idle_ns < self.policy.linger_ns => Verdict::Spin,
+            Capacity::Dispatch | Capacity::Spin => Verdict::Spin,
+            capacity => {
+                let delay = self.load.delay(&self.policy, now, head, capacity, worker);
+                // Nobody may sleep past the tick while there is something to maintain.
+                let limit = if self.epochs.live() > 0 { self.tick.max(now + 1) } else { NEVER };
+                let until = now.saturating_add(delay.max(1)).min(limit);
+                self.sleepers[worker] = Some(until);
+                Verdict::Sleep { until }
+            }
+        }
+    }
+
+    /// One sleeper, if the head is due, or will be before anyone wakes.
+    fn whom_to_wake(&mut self, now: Nanos, head: Option<Nanos>, verdict: Verdict) -> Option<usize> {
+        if !self.policy.notify || verdict != Verdict::Run {
+            return None;
+        }
+        let head = head?;
+        let distance = LoadControl::distance(&self.policy, now, Some(head));
+        let due = distance == super::load::Distance::Due;
+        if !due {
+            let tended = self.sleepers.iter().flatten().any(|&until| until <= head);
+            if tended {
+                return None;
+            }
+        }
+        // The one that would sleep longest is the one that is needed least where it is.
+        let (worker, _) = self
+            .sleepers
+            .iter()
+            .enumerate()
+            .filter_map(|(worker, until)| until.map(|until| (worker, until)))
+            .max_by_key(|&(_, until)| until)?;
+        self.sleepers[worker] = None;
+        Some(worker)
+    }
+}

@@ -1,0 +1,81 @@
+//! Every interleaving of posters and workers at the token:
+//! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test loom`.
+#![cfg(loom)]
+
+use loom::sync::Arc;
+use loom::thread;
+use schedlab_jobs::token::{Feed, Full, Token};
+
+#[derive(Default)]
+struct Sum(Vec<u32>);
+
+impl Feed<u32> for Sum {
+    fn feed(&mut self, messages: &mut Vec<u32>) {
+        self.0.append(messages);
+    }
+}
+
+fn fed(token: &Token<Sum, u32>) -> Vec<u32> {
+    // Not through `attempt`, which would feed first and so hide a message that was left lying.
+    let mut all = token.insist_without_feeding(|sum| sum.0.clone());
+    all.sort_unstable();
+    all
+}
+
+#[test]
+fn no_message_is_left_lying_between_two_posters_and_a_worker() {
+    // Three threads have too many interleavings for all of them; those with three preemptions hold
+    // every known kind of lost message.
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(|| {
+        let token = Arc::new(Token::new(Sum::default(), 8));
+        let poster = |message| {
+            let token = Arc::clone(&token);
+            thread::spawn(move || token.leave(message).is_ok())
+        };
+        let (first, second) = (poster(1), poster(2));
+        let _ = token.attempt(|sum| sum.0.len());
+        assert!(first.join().unwrap() && second.join().unwrap());
+        assert_eq!(fed(&token), [1, 2]);
+    });
+}
+
+#[test]
+fn no_message_is_left_lying_between_a_poster_and_a_worker() {
+    loom::model(|| {
+        let token = Arc::new(Token::new(Sum::default(), 8));
+        let poster = Arc::clone(&token);
+        let poster = thread::spawn(move || poster.leave(1).is_ok());
+        let _ = token.attempt(|sum| sum.0.len());
+        assert!(poster.join().unwrap());
+        assert_eq!(fed(&token), [1]);
+    });
+}
+
+#[test]
+fn work_under_the_token_is_exclusive() {
+    loom::model(|| {
+        let token = Arc::new(Token::new(Sum::default(), 8));
+        let other = Arc::clone(&token);
+        let worker = thread::spawn(move || {
+            other.attempt(|sum| {
+                let before = sum.0.len();
+                thread::yield_now();
+                sum.0.push(7);
+                assert_eq!(sum.0.len(), before + 1);
+            })
+        });
+        token.insist(|sum| sum.0.push(8));
+        let had = worker.join().unwrap().is_some();
+        assert_eq!(fed(&token).len(), 1 + usize::from(had));
+    });
+}
+
+#[test]
+fn a_full_entrance_gives_the_message_back() {
+    loom::model(|| {
+        let token = Arc::new(Token::new(Sum::default(), 0));
+        assert_eq!(token.leave(3), Err(Full(3)));
+    });
+}
