@@ -1,7 +1,32 @@
 //! Plain numbers: histograms, samples, intervals, tests and fits.
+//!
+//! A [`Sample`] holds one number for each run: runs are what is compared, never the many values inside
+//! one run, which share its luck. Every method names its paper; reference values in the tests come from
+//! other implementations (see `docs/statistics.md`).
 
+mod change;
+mod distribution;
+mod fit;
 mod histogram;
+mod interval;
+mod multiple;
+mod power;
 mod random;
+mod rank;
+mod sample;
 
+pub use change::{Level, change_points};
+pub use distribution::{binomial_cdf, normal_cdf, normal_quantile, t_cdf, t_quantile};
+pub use fit::{Fit, Line, TwoLines, huber, least_squares, theil_sen, two_lines};
 pub use histogram::{Bucket, Histogram, HistogramError};
+pub use interval::{
+    Interval, Method, bootstrap, interval, median_interval, quantile_interval, t_interval,
+};
+pub use multiple::{benjamini_hochberg, holm};
+pub use power::{Aim, detectable, reach, runs_needed};
 pub use random::Random;
+pub use rank::{
+    Shift, Test, brunner_munzel, cliffs_delta, hodges_lehmann, mann_whitney, paired_shift,
+    signed_rank,
+};
+pub use sample::{Sample, SampleError};
