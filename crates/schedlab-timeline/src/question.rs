@@ -219,17 +219,19 @@ pub(crate) fn warnings(state: &State) -> Vec<Warning> {
     let mut doubt = |code: &str, what: String, remedy: &str| {
         warnings.push(Warning::new(code, what, remedy));
     };
-    let kinds = state.kinds;
+    let seen = state.seen;
     let tally = &state.tally;
-    if !kinds.contains(Kind::Switch) {
+    if !seen.contains(Kind::Switch) {
         let what = "the trace holds no sched_switch: who ran is not known";
         doubt("no-switches", what.into(), "record sched_switch");
-    }
-    if !state.sees_wakes {
+    } else if !state.sees_wakes()
+        && (tally.unwoken > 0
+            || !(state.kinds.contains(Kind::Waking) || state.kinds.contains(Kind::Wakeup)))
+    {
         let what = "the trace holds no wakeups: only preempted tasks are seen to wait, so waits \
                     are lower bounds";
         doubt("no-wakeups", what.into(), "record sched_waking and sched_wakeup as well");
-    } else if !kinds.contains(Kind::Wakeup) && !kinds.contains(Kind::Migrate) {
+    } else if !seen.contains(Kind::Wakeup) && !state.kinds.contains(Kind::Migrate) {
         let what = "the trace holds neither sched_wakeup nor sched_migrate_task: a woken task is \
                     taken to wait where it last ran";
         doubt("no-placements", what.into(), "record sched_wakeup or sched_migrate_task as well");
@@ -265,7 +267,7 @@ pub(crate) fn warnings(state: &State) -> Vec<Warning> {
         );
         doubt("events-contradict", what, "record with larger buffers");
     }
-    if tally.unwoken > 0 {
+    if tally.unwoken > 0 && state.sees_wakes() {
         let what = format!(
             "{} times a task ran that was not seen to be woken: those waits are not counted",
             tally.unwoken

@@ -73,7 +73,7 @@ pub struct Tally {
     pub lost_events: u64,
     /// A task began to run while it still ran on another CPU: the clocks of CPUs disagree.
     pub overlaps: u64,
-    /// A task ran without having been seen to be woken, although the trace holds wakeups.
+    /// A sleeping task ran without having been seen to be woken.
     pub unwoken: u64,
     /// A switch named another task than the one that was seen to run there.
     pub contradictions: u64,
@@ -98,8 +98,9 @@ pub struct State {
     pub(crate) known_comms: BTreeMap<Pid, Comm>,
     pub(crate) observed: CpuSet,
     pub(crate) kinds: KindSet,
+    pub(crate) seen: KindSet,
+    /// Whether a waking is taken to place its task, since no wakeup will: see `step`.
     pub(crate) wakes_are_placed: bool,
-    pub(crate) sees_wakes: bool,
     pub(crate) running: u32,
     pub(crate) waiting: u32,
     pub(crate) tally: Tally,
@@ -110,7 +111,6 @@ impl State {
     #[must_use]
     pub fn new(info: &TraceInfo) -> Self {
         let start = info.span.map_or(Nanos::ZERO, |span| span.start);
-        let wakeups = info.kinds.contains(Kind::Wakeup);
         let mut state = Self {
             now: start,
             window: Span::new(start, start),
@@ -122,8 +122,8 @@ impl State {
             known_comms: info.comms.clone(),
             observed: info.cpus.clone(),
             kinds: info.kinds,
-            wakes_are_placed: !wakeups,
-            sees_wakes: wakeups || info.kinds.contains(Kind::Waking),
+            seen: KindSet::EMPTY,
+            wakes_are_placed: !info.kinds.contains(Kind::Wakeup),
             running: 0,
             waiting: 0,
             tally: Tally::default(),
@@ -241,6 +241,19 @@ impl State {
     #[must_use]
     pub const fn kinds(&self) -> KindSet {
         self.kinds
+    }
+
+    /// The kinds of scheduler events that were seen so far: a file can describe kinds that nobody
+    /// recorded.
+    #[must_use]
+    pub const fn seen(&self) -> KindSet {
+        self.seen
+    }
+
+    /// Whether the trace has told of any wakeup but first ones.
+    #[must_use]
+    pub const fn sees_wakes(&self) -> bool {
+        self.seen.contains(Kind::Waking) || self.seen.contains(Kind::Wakeup)
     }
 
     /// Makes room for CPUs up to `cpu`.

@@ -10,13 +10,14 @@
 //!
 //! `Waking` comes before a CPU is chosen: the wait begins there, unplaced, and is on no queue until
 //! a `Migrate` or `Wakeup` says which. Where the trace holds no `Wakeup` at all, it is taken to be
-//! placed where it last ran, and migrations move it.
+//! placed where it last ran, and migrations move it. (Files describe kinds that were not recorded,
+//! so this is also found out: from a task that runs unplaced when no `Wakeup` was ever seen.)
 
 use crate::change::{Change, Moved, Runnable, Switch, Wait, Waker, When};
 use crate::names::CommId;
 use crate::state::{Occupant, State};
 use crate::task::{Activity, Task, TaskId, Why};
-use schedlab_model::{Cpu, Event, Left, Nanos, Pid, Prio, What};
+use schedlab_model::{Cpu, Event, Kind, Left, Nanos, Pid, Prio, What};
 
 impl State {
     /// Takes in one event and tells `see` every change that it makes, each with the state after it.
@@ -32,18 +33,27 @@ impl State {
         let cpu = event.cpu;
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
+                self.seen = self.seen.with(Kind::Switch);
                 self.switch(cpu, (prev, prev_prio, left), (next, next_prio), see);
             }
             What::Waking { pid, prio, last_cpu } => {
                 self.current(event, see);
+                self.seen = self.seen.with(Kind::Waking);
                 self.waking(event, pid, prio, last_cpu, see);
             }
             What::Wakeup { pid, prio, cpu: target, new } => {
+                if new {
+                    self.seen = self.seen.with(Kind::WakeupNew);
+                } else {
+                    self.seen = self.seen.with(Kind::Wakeup);
+                    self.wakes_are_placed = false;
+                }
                 self.current(event, see);
                 self.wakeup(event, (pid, prio), target, new, see);
             }
             What::Migrate { pid, from, to } => {
                 self.current(event, see);
+                self.seen = self.seen.with(Kind::Migrate);
                 self.migrate(event, pid, from, to, see);
             }
             What::Fork { child } => {
@@ -115,10 +125,12 @@ impl State {
                     switch.wait = Some(Wait { since: task.since, why, cpu: queue });
                     if placed {
                         self.unlink(id, queue);
+                    } else if !self.seen.contains(Kind::Wakeup) {
+                        self.wakes_are_placed = true;
                     }
                     self.waiting -= 1;
                 }
-                Activity::Sleeping { .. } => self.tally.unwoken += u64::from(self.sees_wakes),
+                Activity::Sleeping { .. } => self.tally.unwoken += 1,
                 _ => {}
             }
             let task = &mut self.tasks[id.index()];
@@ -290,6 +302,9 @@ impl State {
         }
         let placed = self.wakes_are_placed;
         self.begin_wait(event, id, (last_cpu, placed, Why::Woken), Some(last_cpu), see);
+        if placed {
+            self.sight(id, last_cpu, see);
+        }
     }
 
     #[inline]
@@ -367,9 +382,6 @@ impl State {
             self.link(id, cpu);
         }
         see(&Change::Runnable(runnable), self);
-        if placed && self.wakes_are_placed {
-            self.sight(id, cpu, see);
-        }
     }
 
     fn migrate(

@@ -4,7 +4,7 @@ use crate::change::{Change, Moved, Switch};
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Distance, Kind, Nanos, Pid, Topology};
+use schedlab_model::{Cpu, Distance, Kind, Nanos, Pid, Topology};
 use schedlab_stats::Histogram;
 
 /// Asks for run time, slices, switches and migrations of every task.
@@ -12,8 +12,6 @@ use schedlab_stats::Histogram;
 pub struct Tasks {
     rows: Vec<Sums>,
     topology: Option<Topology>,
-    /// Without `sched_migrate_task`, running elsewhere than before counts as a migration.
-    infer: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -24,8 +22,25 @@ struct Sums {
     voluntary: u64,
     involuntary: u64,
     wakeups: u64,
-    migrations: u64,
-    migrations_by: [u64; Distance::ALL.len()],
+    moved: Migrations,
+    /// Where the trace holds no `sched_migrate_task`, running elsewhere than before counts instead.
+    started_elsewhere: Migrations,
+}
+
+/// How often, and how often by each distance.
+#[derive(Clone, Copy, Debug, Default)]
+struct Migrations {
+    count: u64,
+    by: [u64; Distance::ALL.len()],
+}
+
+impl Migrations {
+    fn add(&mut self, distance: Option<Distance>) {
+        self.count += 1;
+        if let Some(distance) = distance {
+            self.by[distance as usize] += 1;
+        }
+    }
 }
 
 /// What one task did within the window.
@@ -94,13 +109,8 @@ impl Tasks {
         &mut self.rows[task.index()]
     }
 
-    fn migrated(&mut self, task: TaskId, from: schedlab_model::Cpu, to: schedlab_model::Cpu) {
-        let distance = self.topology.as_ref().and_then(|topology| topology.distance(from, to));
-        let row = self.of(task);
-        row.migrations += 1;
-        if let Some(distance) = distance {
-            row.migrations_by[distance as usize] += 1;
-        }
+    fn distance(&self, from: Cpu, to: Cpu) -> Option<Distance> {
+        self.topology.as_ref().and_then(|topology| topology.distance(from, to))
     }
 
     #[inline]
@@ -121,8 +131,9 @@ impl Tasks {
             if let Some(wait) = switch.wait {
                 self.of(task).waited += switch.at - wait.since.max(from);
             }
-            if let (true, Some(last)) = (self.infer, switch.last_cpu.filter(|c| *c != switch.cpu)) {
-                self.migrated(task, last, switch.cpu);
+            if let Some(last) = switch.last_cpu.filter(|last| *last != switch.cpu) {
+                let distance = self.distance(last, switch.cpu);
+                self.of(task).started_elsewhere.add(distance);
             }
         }
     }
@@ -131,16 +142,15 @@ impl Tasks {
 impl Question for Tasks {
     type Answer = TasksAnswer;
 
-    fn begin(&mut self, state: &State) {
-        self.infer = !state.kinds().contains(Kind::Migrate);
-    }
-
     #[inline]
     fn see(&mut self, change: &Change, state: &State) {
         match change {
             Change::Switch(switch) => self.switch(switch, state),
             Change::Runnable(runnable) => self.of(runnable.task).wakeups += 1,
-            Change::Moved(Moved { task, from, to, .. }) => self.migrated(*task, *from, *to),
+            Change::Moved(Moved { task, from, to, .. }) => {
+                let distance = self.distance(*from, *to);
+                self.of(*task).moved.add(distance);
+            }
             Change::Forgotten { at, task, was: Activity::Waiting { .. }, since } => {
                 self.of(*task).waited += *at - (*since).max(state.window().start);
             }
@@ -162,6 +172,7 @@ impl Question for Tasks {
                 _ => {}
             }
         }
+        let told = state.seen().contains(Kind::Migrate);
         let named = |(id, sums): (TaskId, Sums)| TaskRow {
             task: id,
             pid: state.task(id).pid,
@@ -172,8 +183,8 @@ impl Question for Tasks {
             voluntary: sums.voluntary,
             involuntary: sums.involuntary,
             wakeups: sums.wakeups,
-            migrations: sums.migrations,
-            migrations_by: sums.migrations_by,
+            migrations: if told { sums.moved.count } else { sums.started_elsewhere.count },
+            migrations_by: if told { sums.moved.by } else { sums.started_elsewhere.by },
         };
         let seen = |row: &TaskRow| {
             !row.slices.is_empty() || row.waited > Nanos::ZERO || row.wakeups + row.migrations > 0

@@ -1,0 +1,169 @@
+//! Whatever the events claim: a task is in one place, time is conserved, nothing panics.
+
+use schedlab_model::{
+    Clock, Context, Cpu, CpuSet, Event, EventSource, Kind, Left, Nanos, Phase, Pid, Prio,
+    TraceInfo, Warning, What,
+};
+use schedlab_timeline::{By, Cpus, Density, Latency, Occupant, Slices, State, Tasks, Waiting, ask};
+use std::io;
+
+/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (z ^ z >> 31) % sides
+    }
+
+    fn pid(&mut self) -> Pid {
+        // Now and then a pid that no kernel hands out.
+        match self.roll(50) {
+            0 => Pid(-1),
+            1 => Pid(i32::MAX),
+            _ => Pid(self.roll(12) as i32),
+        }
+    }
+
+    fn cpu(&mut self) -> Cpu {
+        Cpu(self.roll(6) as u16)
+    }
+
+    fn what(&mut self) -> What {
+        let (pid, prio) = (self.pid(), Prio::NORMAL);
+        let lefts = [Left::Preempted, Left::Yielded, Left::Slept, Left::Dead, Left::Other];
+        match self.roll(24) {
+            0..=9 => What::Switch {
+                prev: pid,
+                prev_prio: prio,
+                left: lefts[self.roll(5) as usize],
+                next: self.pid(),
+                next_prio: prio,
+            },
+            10..=13 => What::Waking { pid, prio, last_cpu: self.cpu() },
+            14..=16 => What::Wakeup { pid, prio, cpu: self.cpu(), new: self.roll(4) == 0 },
+            17..=18 => What::Migrate { pid, from: self.cpu(), to: self.cpu() },
+            19 => What::Fork { child: pid },
+            20 => What::Exec { old: pid },
+            21 => What::Exit { pid },
+            22 => match self.roll(3) {
+                0 => What::Lost { count: None },
+                1 => What::Mark { pid, id: 0, phase: Phase::Point },
+                _ => What::Comm { pid, comm: [b'a' + self.roll(9) as u8; 16] },
+            },
+            _ => What::Other { format: 0 },
+        }
+    }
+
+    fn trace(&mut self, count: usize) -> Chaos {
+        let mut info = TraceInfo::new("chaos", Clock::Monotonic);
+        // CPUs 4 and 5 do not belong to the trace, and log now and then all the same.
+        info.cpus = if self.roll(2) == 0 { CpuSet::first(4) } else { CpuSet::new() };
+        if self.roll(3) == 0 {
+            info.kinds = [Kind::Switch, Kind::Waking].into_iter().collect();
+        }
+        let mut time = 1_000;
+        let mut event = || {
+            time += self.roll(4) * self.roll(100);
+            let context = if self.roll(2) == 0 { Context::Task } else { Context::HardIrq };
+            Event { time: Nanos(time), by: self.pid(), cpu: self.cpu(), context, what: self.what() }
+        };
+        let events = (0..count).map(|_| event()).collect();
+        Chaos { info, events, at: 0 }
+    }
+}
+
+struct Chaos {
+    info: TraceInfo,
+    events: Vec<Event>,
+    at: usize,
+}
+
+impl EventSource for Chaos {
+    fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+    fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
+        batch.clear();
+        batch.extend(self.events[self.at..].iter().take(64));
+        self.at += batch.len();
+        Ok(!batch.is_empty())
+    }
+    fn warnings(&self) -> &[Warning] {
+        &[]
+    }
+}
+
+#[test]
+fn no_task_is_in_two_places_after_any_event() {
+    for seed in 0..60 {
+        let chaos = Dice(seed).trace(400);
+        let mut state = State::new(&chaos.info);
+        for (number, event) in chaos.events.iter().enumerate() {
+            state.step(event, &mut |change, state| {
+                assert!(change.at() <= state.now(), "seed {seed}, event {number}: {change:?}");
+            });
+            state.assert_consistent();
+        }
+    }
+}
+
+#[test]
+fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
+    for seed in 100..160 {
+        let mut chaos = Dice(seed).trace(500);
+        let window =
+            schedlab_model::Span::new(chaos.events[0].time, chaos.events.last().unwrap().time);
+        let questions = (
+            Cpus::new(),
+            Tasks::new(),
+            Waiting::new(50),
+            Slices::new(100_000),
+            Density::new(window, 7, By::Comm),
+            Latency::new(),
+        );
+        let reply = ask(&mut chaos, questions).unwrap();
+        let (cpus, tasks, waiting, slices, density, latency) = reply.answer;
+        let observed = reply.observed.duration();
+        for row in &cpus.rows {
+            assert_eq!(row.busy + row.idle + row.unknown, observed, "seed {seed}, CPU {}", row.cpu);
+            assert!(row.overloaded <= row.busy, "seed {seed}");
+        }
+        let sum = |times: &mut dyn Iterator<Item = Nanos>| times.fold(0, |sum, time| sum + time.0);
+        let busy = sum(&mut cpus.rows.iter().map(|row| row.busy));
+        assert_eq!(busy, sum(&mut tasks.rows.iter().map(|row| row.ran)), "seed {seed}");
+        let known = slices.slices.iter().filter(|slice| slice.task.is_some());
+        assert_eq!(busy, sum(&mut known.map(|slice| slice.to - slice.from)), "seed {seed}");
+        // A loss is told late and takes effect early, which a curve that has gone on can't undo.
+        if reply.state.tally().losses == 0 {
+            assert_eq!(u128::from(busy), waiting.total().running_ns, "seed {seed}");
+        }
+        let waited = sum(&mut tasks.rows.iter().map(|row| row.waited));
+        let listed = sum(&mut slices.waits.iter().map(|wait| wait.to - wait.from));
+        assert_eq!(waited, listed, "seed {seed}");
+        assert!(latency.total.run_delay.sum() <= waited, "seed {seed}");
+        for (row, (cpu, cells)) in cpus.rows.iter().zip(&density.rows) {
+            let parts: u64 = cells.iter().map(|cell| u64::from(cell.busy)).sum();
+            let expected = row.busy.0 as f64 / observed.0 as f64 * 7.0 * 65_535.0;
+            assert!((parts as f64 - expected).abs() <= 14.0, "seed {seed}, CPU {cpu}");
+        }
+        let Some((_, cpu)) = reply.state.observed_cpus().next() else { continue };
+        assert!(!matches!(cpu.occupant, Occupant::Task(task) if !task.is_some()));
+    }
+}
+
+#[test]
+fn the_same_events_give_the_same_answers() {
+    let answers = |seed| {
+        let mut chaos = Dice(seed).trace(300);
+        format!(
+            "{:?}",
+            ask(&mut chaos, (Tasks::new(), Cpus::new(), Latency::new())).unwrap().answer
+        )
+    };
+    assert_eq!(answers(7), answers(7));
+    assert_ne!(answers(7), answers(8));
+}
