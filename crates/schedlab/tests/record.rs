@@ -1,0 +1,201 @@
+//! `schedlab record` end to end: the peer reads what it wrote and counts the same, the workload's exit
+//! code passes through, and neither Ctrl-C nor `kill -9` loses what was recorded.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+fn schedlab() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.stdin(Stdio::null());
+    command
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn record(dir: &Path, arguments: &[&str]) -> Output {
+    let command = schedlab().arg("record").args(arguments).current_dir(dir).output();
+    command.expect("the built command starts")
+}
+
+/// Whether this machine lets us record. A right is not a package: without it there is nothing to
+/// test, and that is said aloud.
+fn may_record() -> bool {
+    let output = schedlab().args(["doctor", "--json"]).output().expect("the built command starts");
+    let doctor: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let checks = doctor["checks"].as_array().expect("checks");
+    let check = checks.iter().find(|check| check["name"] == "record").expect("a check of record");
+    if check["verdict"] == "yes" {
+        return true;
+    }
+    missing(&format!("{}: {}", check["found"], check["remedy"]));
+    false
+}
+
+fn missing(what: &str) {
+    let _ = writeln!(std::io::stderr(), "MISSING: {what}");
+}
+
+/// Whether a peer is installed; in CI it must be.
+fn has(peer: &str, package: &str) -> bool {
+    let found = Command::new("sh").args(["-c", &format!("command -v {peer}")]).output();
+    let found = found.is_ok_and(|output| output.status.success());
+    if !found {
+        missing(&format!("{peer} (Debian package {package})"));
+        assert!(std::env::var_os("CI").is_none(), "{package} must be installed in CI");
+    }
+    found
+}
+
+type Counts = BTreeMap<(String, String), u64>;
+
+/// Records by CPU and event name, as our reader counts them.
+fn ours(dir: &Path, file: &str) -> Counts {
+    let output = schedlab().args(["trace", "info", "--json", file]).current_dir(dir).output();
+    let output = output.expect("the built command starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let info: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let per_cpu = info["per_cpu"].as_object().expect("per_cpu");
+    let cpus = per_cpu.iter().flat_map(|(cpu, counts)| {
+        let counts = counts.as_object().expect("counts").iter();
+        counts.map(move |(name, count)| {
+            ((cpu.clone(), name.clone()), count.as_u64().expect("a count"))
+        })
+    });
+    cpus.filter(|(_, count)| *count > 0).collect()
+}
+
+/// The same, as trace-cmd prints them.
+fn theirs(dir: &Path, file: &str) -> Counts {
+    let output = Command::new("trace-cmd").args(["report", "-N", file]).current_dir(dir).output();
+    let output = output.expect("trace-cmd starts");
+    let mut counts = Counts::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        // `hackbench-77  [001]  3200.654642: sched_switch:  ...`; names may hold anything.
+        let Some((cpu, rest)) = line.split_once(" [").and_then(|(_, rest)| rest.split_once("] "))
+        else {
+            continue;
+        };
+        let cpu = cpu.trim_start_matches('0');
+        let cpu = if cpu.is_empty() { "0" } else { cpu };
+        let event = rest.split(':').nth(1).expect("an event follows the time").trim();
+        *counts.entry((cpu.to_owned(), event.to_owned())).or_default() += 1;
+    }
+    counts
+}
+
+#[test]
+fn counts_per_event_and_cpu_are_those_of_trace_cmd() {
+    if !may_record() || !has("hackbench", "rt-tests") || !has("trace-cmd", "trace-cmd") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let hackbench = ["-o", "x.dat", "-e", "irq", "--", "hackbench", "-g", "4", "-l", "300"];
+    let output = record(dir.path(), &hackbench);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let (ours, theirs) = (ours(dir.path(), "x.dat"), theirs(dir.path(), "x.dat"));
+    assert!(theirs.values().sum::<u64>() > 10_000, "{theirs:?}");
+    assert_eq!(ours, theirs);
+    let said = stderr(&output);
+    let lost_told = said.contains("no event was lost") || said.contains("lost: CPU");
+    assert!(lost_told, "{said}");
+    for name in ["sched_switch", "sched_process_fork", "sched_process_exit"] {
+        let total: u64 = ours.iter().filter(|((_, n), _)| n == name).map(|(_, count)| count).sum();
+        assert!(said.contains(&format!("{name} {total}")), "{name} {total} is not in: {said}");
+    }
+    assert!(!dir.path().join("x.dat.spool").exists());
+}
+
+#[test]
+fn the_exit_code_of_the_command_passes_through() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let output = record(dir.path(), &["--", "sh", "-c", "exit 7"]);
+    assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
+    let output = record(dir.path(), &["--", "sh", "-c", "kill -9 $$"]);
+    assert_eq!(output.status.code(), Some(137), "{}", stderr(&output));
+    let output = record(dir.path(), &["--", "/no/such/command"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("/no/such/command"), "{}", stderr(&output));
+}
+
+/// Starts a recording of a `sleep` and waits until its spool holds something.
+fn start(dir: &Path) -> Child {
+    let mut command = schedlab();
+    command.args(["record", "-o", "x.dat", "--", "sleep", "15"]).current_dir(dir);
+    let mut child = command.stderr(Stdio::piped()).spawn().expect("the built command starts");
+    let grown = || {
+        let files = std::fs::read_dir(dir.join("x.dat.spool")).into_iter().flatten().flatten();
+        let records = files.filter(|f| f.path().extension().is_some_and(|e| e == "perf"));
+        records.filter_map(|file| file.metadata().ok()).any(|data| data.len() > 1_000)
+    };
+    for _ in 0..400 {
+        if grown() {
+            return child;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    panic!("nothing was spooled in ten seconds");
+}
+
+fn signal(child: &Child, name: &str) {
+    let pid = child.id().to_string();
+    let status = Command::new("kill").args([name, &pid]).status();
+    assert!(status.expect("kill starts").success());
+}
+
+#[test]
+fn ctrl_c_keeps_what_was_recorded_and_says_so() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let child = start(dir.path());
+    signal(&child, "-INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("interrupted"), "{}", stderr(&output));
+    assert!(ours(dir.path(), "x.dat").values().sum::<u64>() > 0);
+}
+
+#[test]
+fn a_killed_recording_is_salvaged_and_marked_as_cut() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = start(dir.path());
+    signal(&child, "-KILL");
+    child.wait().unwrap();
+    assert!(!dir.path().join("x.dat").exists());
+    let again = record(dir.path(), &["-o", "x.dat", "--", "true"]);
+    assert_eq!(again.status.code(), Some(1));
+    assert!(stderr(&again).contains("--salvage"), "{}", stderr(&again));
+    let output = record(dir.path(), &["--salvage", "x.dat.spool", "-o", "x.dat"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("did not end cleanly"), "{}", stderr(&output));
+    assert!(ours(dir.path(), "x.dat").values().sum::<u64>() > 0);
+}
+
+#[test]
+fn what_is_no_spool_and_what_is_no_event_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::create_dir(dir.path().join("empty")).unwrap();
+    let output = record(dir.path(), &["--salvage", "empty", "-o", "x.dat"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("empty/head.json"), "{}", stderr(&output));
+    if may_record() {
+        let output = record(dir.path(), &["-e", "sched:no_such_event", "--", "true"]);
+        assert_eq!(output.status.code(), Some(1));
+        assert!(stderr(&output).contains("sched_switch"), "{}", stderr(&output));
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
+}
