@@ -12,6 +12,7 @@
 
 mod census;
 pub mod dat;
+mod encode;
 mod encoding;
 mod error;
 pub mod format;
@@ -21,8 +22,10 @@ mod merge;
 mod names;
 mod plan;
 mod states;
+pub mod synthetic;
 
 pub use census::Census;
+pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;
 

@@ -15,10 +15,12 @@ mod options;
 mod page_writer;
 mod pages;
 mod reader;
+mod spool;
 mod writer;
 
 pub use companion::Companion;
 pub(crate) use head::MAGIC;
 pub use header::{Compression, Header, Instance, Version};
 pub(crate) use reader::DatReader;
+pub use spool::Spool;
 pub use writer::{CpuWriter, Writer};

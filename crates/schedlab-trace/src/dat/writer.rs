@@ -463,6 +463,13 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
         Ok(())
     }
 
+    /// Adds a page as it is, complete and of the header's size.
+    pub(super) fn page(&mut self, page: &[u8]) -> io::Result<()> {
+        debug_assert!(self.page.is_empty(), "whole pages and records do not mix");
+        self.pages.extend_from_slice(page);
+        self.flush_pages()
+    }
+
     /// Ends this CPU's records.
     ///
     /// # Errors
@@ -488,6 +495,11 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
 
     fn flush_page(&mut self) -> io::Result<()> {
         self.page.take(&mut self.pages);
+        self.flush_pages()
+    }
+
+    /// Writes pages once there are enough for a chunk.
+    fn flush_pages(&mut self) -> io::Result<()> {
         let wait = match self.writer.header.compression {
             Compression::None => 1,
             Compression::Zlib | Compression::Zstd => CHUNK_PAGES,

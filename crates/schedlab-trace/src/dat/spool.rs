@@ -1,0 +1,145 @@
+//! Takes records of all CPUs in any order of CPUs, and writes a trace.dat, which wants them CPU by CPU.
+//!
+//! Whole pages go to an unnamed place beside the target (a file that is removed at once) and are
+//! copied in order at the end. Memory: one page for each CPU and eight bytes for each page written.
+
+use super::header::Header;
+use super::page_writer::PageWriter;
+use super::writer::Writer;
+use schedlab_model::{Cpu, Nanos};
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write};
+use std::num::NonZeroU32;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// A trace.dat whose records come in order of time rather than of CPU.
+pub struct Spool {
+    path: PathBuf,
+    header: Header,
+    pages: BufWriter<File>,
+    /// Pages in `pages` so far.
+    count: u64,
+    lanes: Vec<Option<Lane>>,
+    scratch: Vec<u8>,
+}
+
+struct Lane {
+    page: PageWriter,
+    /// Numbers of its pages, in order.
+    pages: Vec<u64>,
+}
+
+impl Spool {
+    /// Begins a trace that [`Self::finish`] will write to `path`. The header can still change.
+    ///
+    /// # Errors
+    /// The place beside `path` can't be written.
+    pub fn create(path: &Path, header: Header) -> io::Result<Self> {
+        let mut name = path.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{}.spool", std::process::id()));
+        let spool = path.with_file_name(name);
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(&spool)?;
+        // Without a name it vanishes with us, however we end.
+        std::fs::remove_file(&spool)?;
+        Ok(Self {
+            path: path.to_owned(),
+            header,
+            pages: BufWriter::with_capacity(1 << 18, file),
+            count: 0,
+            lanes: Vec::new(),
+            scratch: Vec::new(),
+        })
+    }
+
+    /// What the head will say; formats, names and the number of CPUs may be learnt on the way, byte
+    /// order and page size may not.
+    pub fn header(&mut self) -> &mut Header {
+        &mut self.header
+    }
+
+    /// Adds a record of `cpu`; each CPU's records ascend in time.
+    ///
+    /// # Errors
+    /// I/O; or `InvalidInput` when the body does not fit a page.
+    pub fn record(&mut self, cpu: Cpu, time: Nanos, body: &[u8]) -> io::Result<()> {
+        let lane = self.lane(cpu);
+        if lane.page.push(time.0, body) {
+            return Ok(());
+        }
+        if body.len() > lane.page.longest_body() {
+            let what = format!("a record of {} bytes does not fit a page", body.len());
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+        }
+        self.flush(cpu)?;
+        let fits = self.lane(cpu).page.push(time.0, body);
+        debug_assert!(fits, "an empty page takes every body that passed the check");
+        Ok(())
+    }
+
+    /// Notes that events of `cpu` are missing here; `None`: unknown how many.
+    ///
+    /// # Errors
+    /// I/O.
+    pub fn lost(&mut self, cpu: Cpu, count: Option<NonZeroU32>) -> io::Result<()> {
+        if !self.lane(cpu).page.is_empty() {
+            self.flush(cpu)?;
+        }
+        self.lane(cpu).page.lost(count.map_or(0, NonZeroU32::get));
+        Ok(())
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// I/O, or a header that contradicts itself.
+    pub fn finish(mut self) -> io::Result<()> {
+        for index in 0..self.lanes.len() {
+            let cpu = Cpu(u16::try_from(index).expect("lanes are made from CPUs"));
+            if self.lanes[index].as_ref().is_some_and(|lane| !lane.page.is_empty()) {
+                self.flush(cpu)?;
+            }
+        }
+        self.pages.flush()?;
+        self.header.cpus = self.header.cpus.max(self.lanes.len() as u32);
+        let mut writer = Writer::create(&self.path, &self.header)?;
+        let mut page = vec![0; self.header.page_size as usize];
+        for (index, lane) in self.lanes.iter().enumerate() {
+            let Some(lane) = lane else { continue };
+            let cpu = Cpu(u16::try_from(index).expect("lanes are made from CPUs"));
+            let mut out = writer.cpu(cpu)?;
+            for number in &lane.pages {
+                let at = number * u64::from(self.header.page_size);
+                self.pages.get_ref().read_exact_at(&mut page, at)?;
+                out.page(&page)?;
+            }
+            out.finish()?;
+        }
+        writer.finish()?;
+        Ok(())
+    }
+
+    fn lane(&mut self, cpu: Cpu) -> &mut Lane {
+        if cpu.index() >= self.lanes.len() {
+            self.lanes.resize_with(cpu.index() + 1, || None);
+        }
+        let (encoding, size) = (self.header.encoding, self.header.page_size as usize);
+        self.lanes[cpu.index()].get_or_insert_with(|| Lane {
+            page: PageWriter::new(encoding, size),
+            pages: Vec::new(),
+        })
+    }
+
+    fn flush(&mut self, cpu: Cpu) -> io::Result<()> {
+        let number = self.count;
+        let mut scratch = std::mem::take(&mut self.scratch);
+        scratch.clear();
+        let lane = self.lane(cpu);
+        lane.page.take(&mut scratch);
+        lane.pages.push(number);
+        self.count += 1;
+        self.pages.write_all(&scratch)?;
+        self.scratch = scratch;
+        Ok(())
+    }
+}
