@@ -20,6 +20,7 @@ mod input;
 pub mod mark;
 mod merge;
 mod names;
+mod perf;
 mod plan;
 mod states;
 pub mod synthetic;
@@ -63,6 +64,9 @@ fn open_input(input: Input) -> Result<Box<dyn EventSource>, TraceError> {
     }
     if start.starts_with(dat::MAGIC) {
         return Ok(Box::new(dat::DatReader::open(input)?));
+    }
+    if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
+        return Ok(Box::new(perf::PerfReader::open(input)?));
     }
     Err(TraceError::Unknown { path, seen: seen(&start) })
 }

@@ -43,6 +43,14 @@ impl Merge {
         }
     }
 
+    /// Begins anew with `lanes` lanes; what is known of names stays.
+    pub(crate) fn restart(&mut self, lanes: usize) {
+        self.lanes.resize_with(lanes, Lane::default);
+        self.heads.resize(lanes, u64::MAX);
+        self.tree.resize(lanes.max(1), 0);
+        self.started = false;
+    }
+
     /// Replaces `batch` by up to `limit` events; `false` when none are left.
     pub(crate) fn next(
         &mut self,

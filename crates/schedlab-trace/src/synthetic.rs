@@ -239,7 +239,7 @@ impl Synthetic {
     /// The running task has done its work or its slice is over.
     fn pause(&mut self, cpu: u16) {
         let Some(task) = self.cpus[usize::from(cpu)].running else { return };
-        let preempted = self.cpus[usize::from(cpu)].expires && self.draw() % 4 == 0;
+        let preempted = self.cpus[usize::from(cpu)].expires && self.draw().is_multiple_of(4);
         if preempted {
             self.cpus[usize::from(cpu)].queue.push_back(task);
             return self.dispatch(cpu, Some(task), Left::Preempted);

@@ -67,6 +67,13 @@ pub(crate) struct Head {
     pub(crate) warnings: Vec<Warning>,
 }
 
+impl Head {
+    fn new(header: Header) -> Self {
+        let (buffers, warnings) = (Vec::new(), Vec::new());
+        Self { header, buffers, time: TimeOptions::default(), text: None, warnings }
+    }
+}
+
 /// Reads the head. `Err` when nothing of the trace can be read without what is missing.
 pub(crate) fn read(input: &Input) -> Result<Head, Stop> {
     let mut cursor = Cursor::new(input, Encoding::default(), 0);
@@ -97,14 +104,7 @@ pub(crate) fn read(input: &Input) -> Result<Head, Stop> {
         clock: String::new(),
         ..Header::default()
     };
-    let head = Head {
-        header,
-        buffers: Vec::new(),
-        time: TimeOptions::default(),
-        text: None,
-        warnings: Vec::new(),
-    };
-    let mut reader = Reader { input, head };
+    let mut reader = Reader { input, head: Head::new(header) };
     match version {
         Version::V6 => reader.v6(cursor)?,
         Version::V7 => reader.v7(cursor)?,
@@ -114,6 +114,23 @@ pub(crate) fn read(input: &Input) -> Result<Head, Stop> {
         head.header.clock = "local".into();
     }
     Ok(head)
+}
+
+/// Reads the miniature trace.dat that perf keeps: formats only.
+pub(crate) fn read_embedded(input: &Input) -> Result<Header, Stop> {
+    let mut cursor = Cursor::new(input, Encoding::default(), 0);
+    cursor.expect(MAGIC)?;
+    let _version = cursor.text(NAME_MAX)?;
+    let big_endian = cursor.u8()? != 0;
+    let _long = cursor.u8()?;
+    cursor.encoding = Encoding { big_endian, long: 8 };
+    let page_size = cursor.u32()?;
+    let header = Header { encoding: cursor.encoding, page_size, ..Header::default() };
+    let mut reader = Reader { input, head: Head::new(header) };
+    reader.header_info(&mut cursor)?;
+    reader.ftrace_formats(&mut cursor)?;
+    reader.event_formats(&mut cursor)?;
+    Ok(reader.head.header)
 }
 
 struct Reader<'a> {

@@ -19,7 +19,7 @@ mod spool;
 mod writer;
 
 pub use companion::Companion;
-pub(crate) use head::MAGIC;
+pub(crate) use head::{MAGIC, read_embedded};
 pub use header::{Compression, Header, Instance, Version};
 pub(crate) use reader::DatReader;
 pub use spool::Spool;

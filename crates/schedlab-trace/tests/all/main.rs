@@ -5,4 +5,5 @@
 
 mod common;
 mod dat;
+mod perf;
 mod synthetic;

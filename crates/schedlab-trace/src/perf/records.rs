@@ -1,0 +1,230 @@
+//! The records of a perf.data in file order, those inside compressed ones too.
+//!
+//! A window of the file and, where it is compressed, what is unpacked and not yet read: at most one
+//! compressed record's worth and a record that straddles.
+
+use super::layout::HEAD;
+use crate::encoding::Encoding;
+use crate::input::Input;
+use std::io;
+use std::ops::Range;
+use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
+
+pub(crate) const LOST: u32 = 2;
+pub(crate) const COMM: u32 = 3;
+pub(crate) const SAMPLE: u32 = 9;
+pub(crate) const LOST_SAMPLES: u32 = 13;
+pub(crate) const HEADER_ATTR: u32 = 64;
+pub(crate) const HEADER_TRACING_DATA: u32 = 66;
+pub(crate) const FINISHED_ROUND: u32 = 68;
+const AUXTRACE: u32 = 71;
+pub(crate) const HEADER_FEATURE: u32 = 80;
+const COMPRESSED: u32 = 81;
+const COMPRESSED2: u32 = 83;
+
+/// Bytes of the file that are held.
+const WINDOW: usize = 1 << 20;
+/// A record's size has 16 bits.
+const RECORD_MAX: usize = 1 << 16;
+/// What one call unpacks at most.
+const STEP: usize = 1 << 17;
+
+/// Reads records one after the other.
+pub(crate) struct Records {
+    encoding: Encoding,
+    /// What of the file is not yet in the window.
+    left: Range<u64>,
+    window: Vec<u8>,
+    at: usize,
+    inner: Vec<u8>,
+    inner_at: usize,
+    zstd: Option<Decoder<'static>>,
+    current: Current,
+    /// Where reading stopped before its end, and why.
+    pub(crate) trouble: Option<(u64, String)>,
+}
+
+#[derive(Clone, Copy)]
+enum Current {
+    Outer { start: usize, end: usize },
+    Inner { start: usize, end: usize },
+}
+
+impl Records {
+    pub(crate) fn new(encoding: Encoding, data: Range<u64>) -> Self {
+        Self {
+            encoding,
+            left: data,
+            window: Vec::new(),
+            at: 0,
+            inner: Vec::new(),
+            inner_at: 0,
+            zstd: None,
+            current: Current::Outer { start: 0, end: 0 },
+            trouble: None,
+        }
+    }
+
+    /// The current record, head included.
+    #[inline]
+    pub(crate) fn get(&self) -> &[u8] {
+        match self.current {
+            Current::Outer { start, end } => &self.window[start..end],
+            Current::Inner { start, end } => &self.inner[start..end],
+        }
+    }
+
+    /// Goes on to the next record; `false` at the end. Its type.
+    #[inline]
+    pub(crate) fn next(&mut self, input: &Input) -> io::Result<Option<u32>> {
+        loop {
+            if self.inner_at < self.inner.len()
+                && let Some((kind, size)) = self.head(&self.inner[self.inner_at..])
+            {
+                let start = self.inner_at;
+                if size >= HEAD && start + size <= self.inner.len() {
+                    self.inner_at += size;
+                    self.current = Current::Inner { start, end: start + size };
+                    return Ok(Some(kind));
+                }
+                if size < HEAD {
+                    self.stop("a record inside compressed data is shorter than its head");
+                    return Ok(None);
+                }
+            }
+            let Some(kind) = self.outer(input)? else { return Ok(None) };
+            match kind {
+                COMPRESSED | COMPRESSED2 => {
+                    if let Err(error) = self.unpack(kind) {
+                        self.stop(&format!("compressed records can't be unpacked: {error}"));
+                        return Ok(None);
+                    }
+                }
+                _ => return Ok(Some(kind)),
+            }
+        }
+    }
+
+    #[inline]
+    fn head(&self, bytes: &[u8]) -> Option<(u32, usize)> {
+        let head = bytes.first_chunk::<HEAD>()?;
+        let kind = self.encoding.u32([head[0], head[1], head[2], head[3]]);
+        Some((kind, self.encoding.u16([head[6], head[7]]).into()))
+    }
+
+    #[inline]
+    fn outer(&mut self, input: &Input) -> io::Result<Option<u32>> {
+        if self.window.len() - self.at < RECORD_MAX && !self.left.is_empty() {
+            self.fill(input)?;
+        }
+        let rest = &self.window[self.at..];
+        if rest.is_empty() {
+            return Ok(None);
+        }
+        let Some((kind, size)) = self.head(rest) else {
+            self.stop("the file ends inside a record's head");
+            return Ok(None);
+        };
+        if size < HEAD {
+            self.stop("a record is shorter than its head");
+            return Ok(None);
+        }
+        if size > rest.len() {
+            self.stop("the file ends inside a record");
+            return Ok(None);
+        }
+        let start = self.at;
+        self.at += size;
+        self.current = Current::Outer { start, end: self.at };
+        if kind == AUXTRACE {
+            let size = self.get().get(8..).and_then(|rest| rest.first_chunk());
+            let size = size.map_or(0, |bytes| self.encoding.u64(*bytes));
+            self.skip(size);
+        }
+        Ok(Some(kind))
+    }
+
+    fn fill(&mut self, input: &Input) -> io::Result<()> {
+        self.window.drain(..self.at);
+        self.at = 0;
+        let have = self.window.len();
+        let want = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX);
+        let want = want.min(WINDOW);
+        self.window.resize(have + want, 0);
+        let count = input.read_at(self.left.start, &mut self.window[have..])?;
+        self.window.truncate(have + count);
+        self.left.start += count as u64;
+        if count < want {
+            let at = self.left.start;
+            self.trouble.get_or_insert((at, "the file ends before its records do".into()));
+            self.left.end = at;
+        }
+        Ok(())
+    }
+
+    /// Passes over bytes that follow a record without being part of it.
+    fn skip(&mut self, bytes: u64) {
+        let here = (self.window.len() - self.at) as u64;
+        if bytes <= here {
+            self.at += usize::try_from(bytes).expect("it lies in the window");
+        } else {
+            self.at = self.window.len();
+            self.left.start = self.left.start.saturating_add(bytes - here).min(self.left.end);
+        }
+    }
+
+    /// The bytes that follow the current record, `size` of them padded to eight; `None` at the end.
+    pub(crate) fn payload(&mut self, input: &Input, size: u32) -> io::Result<Option<Vec<u8>>> {
+        let start = self.left.start - (self.window.len() - self.at) as u64;
+        let padded = u64::from(size).next_multiple_of(8);
+        if start + u64::from(size) > input.len() {
+            self.stop("the file ends inside its format texts");
+            return Ok(None);
+        }
+        let mut bytes = vec![0; size as usize];
+        let count = input.read_at(start, &mut bytes)?;
+        bytes.truncate(count);
+        self.skip(padded);
+        Ok(Some(bytes))
+    }
+
+    fn stop(&mut self, what: &str) {
+        let at = self.left.start.saturating_sub((self.window.len() - self.at) as u64);
+        self.trouble.get_or_insert((at, what.to_owned()));
+        self.at = self.window.len();
+        self.left.end = self.left.start;
+        self.inner_at = self.inner.len();
+    }
+
+    /// Appends what the current compressed record holds to the inner buffer. One stream runs through
+    /// all of them.
+    fn unpack(&mut self, kind: u32) -> io::Result<()> {
+        let Current::Outer { start, end } = self.current else { return Ok(()) };
+        let mut packed = &self.window[start + HEAD..end];
+        if kind == COMPRESSED2 {
+            // The newer record says how much of it is data, the rest is padding.
+            let Some((size, rest)) = packed.split_first_chunk() else { return Ok(()) };
+            let size = usize::try_from(self.encoding.u64(*size)).unwrap_or(usize::MAX);
+            packed = &rest[..size.min(rest.len())];
+        }
+        self.inner.drain(..self.inner_at);
+        self.inner_at = 0;
+        let zstd = match &mut self.zstd {
+            Some(zstd) => zstd,
+            none => none.insert(Decoder::new()?),
+        };
+        let mut source = InBuffer::around(packed);
+        loop {
+            let have = self.inner.len();
+            self.inner.resize(have + STEP, 0);
+            let mut target = OutBuffer::around(&mut self.inner[have..]);
+            let result = zstd.run(&mut source, &mut target);
+            let written = target.pos();
+            self.inner.truncate(have + written);
+            result?;
+            if source.pos() == packed.len() && written < STEP {
+                return Ok(());
+            }
+        }
+    }
+}
