@@ -17,6 +17,7 @@ mod encoding;
 mod error;
 pub mod format;
 mod input;
+pub mod live;
 pub mod mark;
 mod merge;
 mod names;

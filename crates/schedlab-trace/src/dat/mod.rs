@@ -21,6 +21,7 @@ mod writer;
 pub use companion::Companion;
 pub(crate) use head::{MAGIC, read_embedded};
 pub use header::{Compression, Header, Instance, Version};
+pub(crate) use pages::{Layout, Visit, walk};
 pub(crate) use reader::DatReader;
 pub use spool::Spool;
 pub use writer::{CpuWriter, Writer};
