@@ -25,6 +25,7 @@ mod perf;
 mod plan;
 mod states;
 pub mod synthetic;
+mod text;
 
 pub use census::Census;
 pub use encode::Encoder;
@@ -68,6 +69,11 @@ fn open_input(input: Input) -> Result<Box<dyn EventSource>, TraceError> {
     }
     if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
         return Ok(Box::new(perf::PerfReader::open(input)?));
+    }
+    if !start.contains(&0)
+        && let Some(reader) = text::TextReader::open(input)?
+    {
+        return Ok(Box::new(reader));
     }
     Err(TraceError::Unknown { path, seen: seen(&start) })
 }

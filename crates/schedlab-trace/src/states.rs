@@ -80,7 +80,6 @@ fn meaning(letter: char) -> Left {
     }
 }
 
-#[expect(dead_code, reason = "the text readers use it")]
 /// The letters that stand in texts (`S`, `R+`, `D|W`, `x`) as a state.
 pub(crate) fn from_letters(text: &[u8]) -> Left {
     match text {

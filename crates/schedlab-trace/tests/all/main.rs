@@ -7,3 +7,4 @@ mod common;
 mod dat;
 mod perf;
 mod synthetic;
+mod text;

@@ -1,0 +1,213 @@
+//! The arguments of the scheduler's events, as `key=value` (letters or raw numbers) or in the layout
+//! of trace-cmd's plugin (`comm:pid [prio] S ==> comm:pid [prio]`).
+//!
+//! Names of tasks contain spaces, colons and arrows, so a name ends only where the next key begins.
+
+use crate::states::{self, States};
+use schedlab_model::{Cpu, Left, Phase, Pid, Prio, What};
+
+/// What a line says beside its event: names of tasks.
+pub(super) type Named<'a> = [Option<(Pid, &'a str)>; 2];
+
+/// The event that these arguments spell, and the names in them; `None` when it is another tracepoint
+/// or can't be understood.
+pub(super) fn what<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> {
+    match event {
+        "sched_switch" => switch(text).or_else(|| plugin_switch(text)),
+        "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => woken(event, text),
+        "sched_migrate_task" => {
+            let (comm, pid, _) = task(text)?;
+            let (from, to) = (number(text, "orig_cpu=")?, number(text, "dest_cpu=")?);
+            let what = What::Migrate { pid, from: cpu(from)?, to: cpu(to)? };
+            Some((what, [Some((pid, comm)), None]))
+        }
+        "sched_process_fork" => {
+            let child = Pid(number(text, "child_pid=")?);
+            let comm = between(text, "child_comm=", " child_pid=");
+            Some((What::Fork { child }, [comm.map(|comm| (child, comm)), None]))
+        }
+        "sched_process_exec" => {
+            Some((What::Exec { old: Pid(number(text, "old_pid=")?) }, [None, None]))
+        }
+        "sched_process_exit" => {
+            let (comm, pid, _) = task(text)?;
+            Some((What::Exit { pid }, [Some((pid, comm)), None]))
+        }
+        _ => None,
+    }
+}
+
+/// Whether events of this name are the scheduler's kinds, so that arguments of no known form are news.
+pub(super) fn is_ours(event: &str) -> bool {
+    matches!(event, "sched_switch" | "sched_waking" | "sched_wakeup_new" | "sched_migrate_task")
+}
+
+/// A mark of ours: `begin NAME pid=N`.
+pub(super) fn mark(text: &str) -> Option<(Phase, &str, Pid)> {
+    let (phase, rest) = text.split_once(' ')?;
+    let phase = match phase {
+        "begin" => Phase::Begin,
+        "end" => Phase::End,
+        "point" => Phase::Point,
+        _ => return None,
+    };
+    let (name, pid) = rest.rsplit_once(" pid=")?;
+    Some((phase, name, Pid(pid.trim().parse().ok()?)))
+}
+
+fn switch(text: &str) -> Option<(What, Named<'_>)> {
+    let (before, after) = text.split_once("next_comm=")?;
+    let prev = Pid(number(before, " prev_pid=")?);
+    let next = Pid(number(after, " next_pid=")?);
+    let state = before.rsplit_once("prev_state=")?.1;
+    let state = state.split_once(" ==>").map_or(state, |parts| parts.0).trim();
+    let what = What::Switch {
+        prev,
+        prev_prio: prio(number(before, " prev_prio=")?),
+        left: left(state),
+        next,
+        next_prio: prio(number(after, " next_prio=")?),
+    };
+    let prev_comm = between(before, "prev_comm=", " prev_pid=").map(|comm| (prev, comm));
+    let next_comm = after.rsplit_once(" next_pid=").map(|(comm, _)| (next, comm));
+    Some((what, [prev_comm, next_comm]))
+}
+
+/// `comm:pid [prio] S ==> comm:pid [prio]`
+fn plugin_switch(text: &str) -> Option<(What, Named<'_>)> {
+    let (before, after) = text.rsplit_once(" ==> ")?;
+    let (before, state) = before.rsplit_once(' ')?;
+    let (prev_comm, prev, prev_prio) = plugin_task(before)?;
+    let (next_comm, next, next_prio) = plugin_task(after)?;
+    let what = What::Switch { prev, prev_prio, left: left(state), next, next_prio };
+    Some((what, [Some((prev, prev_comm)), Some((next, next_comm))]))
+}
+
+fn plugin_task(text: &str) -> Option<(&str, Pid, Prio)> {
+    let (task, prio_text) = text.trim().strip_suffix(']')?.rsplit_once(" [")?;
+    let (comm, pid) = task.rsplit_once(':')?;
+    Some((comm, Pid(pid.parse().ok()?), prio(prio_text.parse().ok()?)))
+}
+
+fn woken<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> {
+    // Old kernels log wakeups of tasks that were awake already.
+    if text.contains("success=0") || text.contains("<CANT FIND FIELD") {
+        return None;
+    }
+    let (comm, pid, prio, at) = match task(text) {
+        Some((comm, pid, prio)) => (comm, pid, prio, number(text, "target_cpu=")?),
+        None => {
+            // `comm:pid [prio] success=1 CPU:005`
+            let (before, at) = text.rsplit_once(" CPU:")?;
+            let (before, after) = before.rsplit_once(']')?;
+            if !after.is_empty() && !after.contains("success") {
+                return None;
+            }
+            let end = before.len() + 1;
+            let (comm, pid, prio) = plugin_task(text.get(..end)?)?;
+            (comm, pid, prio, at.trim().parse().ok()?)
+        }
+    };
+    let cpu = cpu(at)?;
+    let what = match event {
+        "sched_waking" => What::Waking { pid, prio, last_cpu: cpu },
+        _ => What::Wakeup { pid, prio, cpu, new: event == "sched_wakeup_new" },
+    };
+    Some((what, [Some((pid, comm)), None]))
+}
+
+/// `comm=NAME pid=N prio=N`
+fn task(text: &str) -> Option<(&str, Pid, Prio)> {
+    let comm = between(text, "comm=", " pid=")?;
+    let pid = Pid(number(text, " pid=")?);
+    Some((comm, pid, prio(number(text, " prio=")?)))
+}
+
+/// The number behind the last `key`: names come before the numbers that belong to them.
+fn number(text: &str, key: &str) -> Option<i32> {
+    let (_, rest) = text.rsplit_once(key)?;
+    let end = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b'-').count();
+    rest.get(..end)?.parse().ok()
+}
+
+fn between<'a>(text: &'a str, key: &str, end: &str) -> Option<&'a str> {
+    let (_, rest) = text.split_once(key)?;
+    rest.rsplit_once(end).map(|(value, _)| value)
+}
+
+fn prio(value: i32) -> Prio {
+    Prio(i16::try_from(value).unwrap_or(i16::MAX))
+}
+
+fn cpu(value: i32) -> Option<Cpu> {
+    u16::try_from(value).ok().map(Cpu)
+}
+
+/// Letters, or a raw number whose kernel nobody knows: what all kernels agree on.
+fn left(state: &str) -> Left {
+    match state.parse::<u64>() {
+        // Parked since 4.14, dead before.
+        Ok(0x40) => Left::Other,
+        Ok(number) => States::parse("").left(number),
+        Err(_) => states::from_letters(state.as_bytes()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn switched(text: &str) -> (i32, Left, i32, Vec<&str>) {
+        match what("sched_switch", text) {
+            Some((What::Switch { prev, left, next, .. }, named)) => {
+                (prev.0, left, next.0, named.into_iter().flatten().map(|n| n.1).collect())
+            }
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_switch_is_understood_in_all_its_spellings() {
+        for (state, left) in [("S", Left::Slept), ("R+", Left::Preempted), ("D|W", Left::Blocked)] {
+            let text = format!(
+                "prev_comm=C1 Comp prev_pid=7 prev_prio=120 prev_state={state} ==> \
+                 next_comm=a ==> b next_pid=9 next_prio=0"
+            );
+            assert_eq!(switched(&text), (7, left, 9, vec!["C1 Comp", "a ==> b"]));
+        }
+        for (state, left) in [("0", Left::Yielded), ("4096", Left::Preempted), ("2", Left::Blocked)]
+        {
+            let text = format!(
+                "prev_comm=sh prev_pid=7 prev_prio=120 prev_state={state} next_comm=x next_pid=9 \
+                 next_prio=120"
+            );
+            assert_eq!(switched(&text), (7, left, 9, vec!["sh", "x"]));
+        }
+        assert_eq!(
+            switched("kworker/2:1:2923 [120] S ==> a b:9 [-1]"),
+            (2923, Left::Slept, 9, vec!["kworker/2:1", "a b"])
+        );
+    }
+
+    #[test]
+    fn wakeups_are_understood_and_those_without_effect_passed_over() {
+        let expected = What::Wakeup { pid: Pid(16), prio: Prio(120), cpu: Cpu(2), new: false };
+        for text in [
+            "comm=a b pid=16 prio=120 success=1 target_cpu=002",
+            "comm=a b pid=16 prio=120 target_cpu=2",
+            "a b:16 [120] success=1 CPU:002",
+            "a b:16 [120] CPU:002",
+        ] {
+            let (what, named) = what("sched_wakeup", text).unwrap();
+            assert_eq!((what, named[0]), (expected, Some((Pid(16), "a b"))), "{text}");
+        }
+        assert_eq!(what("sched_wakeup", "comm=a pid=1 prio=1 success=0 target_cpu=0"), None);
+        assert_eq!(what("sched_wakeup", "nonsense"), None);
+    }
+
+    #[test]
+    fn marks_are_printed_by_name() {
+        assert_eq!(mark("begin warm up pid=5"), Some((Phase::Begin, "warm up", Pid(5))));
+        assert_eq!(mark("middle x pid=5"), None);
+    }
+}

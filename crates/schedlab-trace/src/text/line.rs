@@ -1,0 +1,218 @@
+//! The columns before the arguments: task, CPU, flags, time, event.
+
+use schedlab_model::Context;
+
+/// One line, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Line<'a> {
+    pub(super) comm: &'a str,
+    pub(super) pid: i32,
+    pub(super) cpu: u16,
+    pub(super) context: Context,
+    /// Nanoseconds; a time without a point is a raw number.
+    pub(super) time: u64,
+    /// `sched` where the line says it, else empty.
+    pub(super) system: &'a str,
+    pub(super) event: &'a str,
+    pub(super) arguments: &'a str,
+}
+
+/// What a line says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said<'a> {
+    Event(Line<'a>),
+    /// Events of a CPU are missing before this line: how many, 0 when unknown.
+    Lost {
+        cpu: u16,
+        count: u32,
+    },
+    /// The number of CPUs.
+    Cpus(u16),
+}
+
+/// Takes a line apart; `None` when it is no event.
+pub(super) fn parse(line: &str) -> Option<Said<'_>> {
+    // In a web page each line is part of a script's string.
+    let line = line.trim_end_matches('\r');
+    let line = line.strip_suffix("\\n\\").unwrap_or(line);
+    if line.starts_with('#') || line.len() > 1 << 14 {
+        return None;
+    }
+    if let Some(rest) = line.strip_prefix("CPU:") {
+        return lost(rest);
+    }
+    if let Some(count) = line.strip_prefix("cpus=") {
+        return count.trim().parse().ok().map(Said::Cpus);
+    }
+    bracketed(line).or_else(|| latency(line)).map(Said::Event)
+}
+
+/// `CPU:3 [77 EVENTS DROPPED]`, `CPU:3 [EVENTS DROPPED]`, `CPU:3 [LOST 77 EVENTS]`.
+fn lost(rest: &str) -> Option<Said<'_>> {
+    let (cpu, what) = rest.split_once('[')?;
+    if !what.contains("EVENTS") {
+        return None;
+    }
+    let count = what.split([' ', ']']).find_map(|word| word.parse().ok()).unwrap_or(0);
+    Some(Said::Lost { cpu: cpu.trim().parse().ok()?, count })
+}
+
+/// `comm-pid (tgid) [cpu] flags time: event: arguments`; `comm pid [cpu] time: system:event: ...`.
+fn bracketed(line: &str) -> Option<Line<'_>> {
+    let mut from = 0;
+    loop {
+        let open = from + line.get(from..)?.find('[')?;
+        from = open + 1;
+        let inside = line.get(from..)?;
+        let Some((cpu, rest)) = inside.split_once(']') else { continue };
+        let Ok(cpu) = cpu.parse::<u16>() else { continue };
+        let Some((comm, pid)) = task(&line[..open]) else { continue };
+        if let Some(found) = tail(rest, comm, pid, cpu) {
+            return Some(found);
+        }
+    }
+}
+
+/// The task before the CPU: `comm-pid`, `comm pid`, `comm pid/tid`, a `(tgid)` behind it or not.
+fn task(text: &str) -> Option<(&str, i32)> {
+    let text = text.trim();
+    let text = match text.rsplit_once('(') {
+        Some((before, tgid)) if tgid.ends_with(')') => before.trim_end(),
+        _ => text,
+    };
+    let digits = text.len() - text.bytes().rev().take_while(u8::is_ascii_digit).count();
+    let (before, pid) = text.split_at(digits);
+    let pid = pid.parse().ok()?;
+    let before = match before.strip_suffix('/') {
+        // `pid/tid`
+        Some(rest) => rest.trim_end_matches(|c: char| c.is_ascii_digit()),
+        None => before,
+    };
+    let comm = before.strip_suffix(['-', ' ', '\t'])?.trim();
+    Some((comm, pid))
+}
+
+/// Optional flags, time, event, arguments.
+fn tail<'a>(rest: &'a str, comm: &'a str, pid: i32, cpu: u16) -> Option<Line<'a>> {
+    let rest = rest.trim_start();
+    let (first, after) = rest.split_once(char::is_whitespace)?;
+    let (flags, stamp, after) = match first.strip_suffix(':') {
+        Some(stamp) => ("", stamp, after),
+        None => {
+            let (stamp, after) = after.trim_start().split_once(':')?;
+            (first, stamp, after)
+        }
+    };
+    let time = nanoseconds(stamp.trim())?;
+    // perf prints `system:event:`, the others `event:`.
+    let after = after.trim_start();
+    let end = after.find(|c: char| c.is_whitespace()).unwrap_or(after.len());
+    let name = after[..end].strip_suffix(':')?;
+    let (system, event) = name.rsplit_once(':').unwrap_or(("", name));
+    if event.is_empty() || !event.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') {
+        return None;
+    }
+    let arguments = after[end..].trim();
+    Some(Line { comm, pid, cpu, context: context(flags), time, system, event, arguments })
+}
+
+/// `comm-pid  3d.h2. time: event: arguments`: the CPU stands before the flags.
+fn latency(line: &str) -> Option<Line<'_>> {
+    let (before, _) = line.split_once(": ")?;
+    let (before, _) = before.trim_end().rsplit_once(char::is_whitespace)?;
+    let before = before.trim_end();
+    let (tasks, flags) = before.rsplit_once(char::is_whitespace)?;
+    let digits = flags.bytes().take_while(u8::is_ascii_digit).count();
+    let cpu = flags[..digits].parse().ok()?;
+    let (comm, pid) = task(tasks)?;
+    let rest = line.get(before.len() - flags.len() + digits..)?;
+    tail(rest, comm, pid, cpu)
+}
+
+/// The third flag: `h` in an interrupt, `s` in a softirq, `H` in one inside the other, `z` in an NMI.
+fn context(flags: &str) -> Context {
+    match flags.as_bytes().get(2) {
+        Some(b'h' | b'H') => Context::HardIrq,
+        Some(b's') => Context::SoftIrq,
+        Some(b'z' | b'Z') => Context::Nmi,
+        _ => Context::Task,
+    }
+}
+
+/// `seconds.fraction`, exactly; without a point the number itself.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let Some((seconds, fraction)) = text.split_once('.') else { return text.parse().ok() };
+    let digits = fraction.len();
+    if !(1..=9).contains(&digits) || !fraction.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let fraction = fraction.parse::<u64>().ok()? * 10u64.pow(9 - u32::try_from(digits).ok()?);
+    seconds.parse::<u64>().ok()?.checked_mul(1_000_000_000)?.checked_add(fraction)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(line: &str) -> Line<'_> {
+        match parse(line) {
+            Some(Said::Event(found)) => found,
+            other => panic!("{line}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn every_spelling_of_the_columns_is_understood() {
+        for (line, comm, pid, cpu, time, context) in [
+            ("  <idle>-0     [002]  2084.021443: cpu_idle:  state=1", "<idle>", 0, 2, 443_000, 0),
+            (
+                "  C1 Comp-Thre-1659 [001]  2084.021443860: x: y",
+                "C1 Comp-Thre",
+                1659,
+                1,
+                443_860,
+                0,
+            ),
+            ("kworker/-310     3d.h2.  2084.021443: x:   a=1", "kworker/", 310, 3, 443_000, 1),
+            ("  sh-7 [000] d.s3 2084.021443: x: a", "sh", 7, 0, 443_000, 2),
+            (" a b-7  (   12) [005] .... 2084.021443: x: a\\n\\", "a b", 7, 5, 443_000, 0),
+            ("  swapper  0 [011]  2084.021443: sched:x: a", "swapper", 0, 11, 443_000, 0),
+            ("  a [1] b 12/13 [011]  2084.021443: sched:x:", "a [1] b", 13, 11, 443_000, 0),
+        ] {
+            let found = event(line);
+            let context = [Context::Task, Context::HardIrq, Context::SoftIrq][context];
+            assert_eq!(
+                (found.comm, found.pid, found.cpu, found.time - 2_084_021_000_000, found.context),
+                (comm, pid, cpu, time, context),
+                "{line}"
+            );
+        }
+        assert_eq!(event(" p 1 [0] 1.5: sched:sched_exit: a: b").system, "sched");
+        assert_eq!(event("p-1 [0] 123456: x: y").time, 123_456);
+    }
+
+    #[test]
+    fn losses_and_counts_are_lines_too() {
+        assert_eq!(parse("CPU:3 [77 EVENTS DROPPED]"), Some(Said::Lost { cpu: 3, count: 77 }));
+        assert_eq!(parse("CPU:3 [EVENTS DROPPED]"), Some(Said::Lost { cpu: 3, count: 0 }));
+        assert_eq!(parse("CPU:3 [LOST 5 EVENTS]"), Some(Said::Lost { cpu: 3, count: 5 }));
+        assert_eq!(parse("cpus=6"), Some(Said::Cpus(6)));
+    }
+
+    #[test]
+    fn other_lines_are_no_events() {
+        for line in [
+            "",
+            "# tracer: nop",
+            "version = 6",
+            "<script>var a = [1]; x: y</script>",
+            "a-1 [0]",
+            "a-1 [0] 1.0000000001: x: y",
+            "a-1 [70000] 1.0: x: y",
+            "ü-1 [é] 1.0: x: y",
+            "[0] 1.0: x: y",
+        ] {
+            assert_eq!(parse(line), None, "{line}");
+        }
+    }
+}
