@@ -20,6 +20,7 @@ pub mod cores;
 mod font;
 pub mod levels;
 pub mod marks;
+pub mod page;
 mod pdf;
 mod png;
 pub mod rows;

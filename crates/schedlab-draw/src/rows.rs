@@ -81,6 +81,8 @@ pub struct Rows {
     cpus: Vec<Track>,
     /// By task number.
     tasks: Vec<Seen>,
+    /// Time of which nothing is known, summed over CPUs.
+    unknown: Nanos,
 }
 
 /// What was seen of a task.
@@ -121,7 +123,7 @@ impl Rows {
             options.window.start.0 + u64::try_from(inside).expect("inside of the window")
         };
         let edges = (0..=columns).map(edge).collect();
-        Self { options, edges, cpus: Vec::new(), tasks: Vec::new() }
+        Self { options, edges, cpus: Vec::new(), tasks: Vec::new(), unknown: Nanos::ZERO }
     }
 
     fn add(&mut self, cpu: Cpu, since: Nanos, at: Nanos, who: Occupant, state: &State) {
@@ -132,7 +134,10 @@ impl Rows {
                 self.colour(task, cpu, state)
             }
             Occupant::Idle => return,
-            Occupant::Unknown => self.options.theme.unknown,
+            Occupant::Unknown => {
+                self.unknown += span.duration();
+                self.options.theme.unknown
+            }
         };
         if span.duration() == Nanos::ZERO {
             return;
@@ -244,6 +249,10 @@ impl Rows {
         };
         let mut entries: Vec<Entry> = sums.into_iter().map(entry).collect();
         entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
+        if self.unknown > Nanos::ZERO {
+            let (colour, name) = (self.options.theme.unknown, "not known".to_owned());
+            entries.insert(0, Entry { colour, name, time: self.unknown });
+        }
         entries
     }
 }
@@ -326,6 +335,12 @@ impl Sum {
     }
 }
 
+/// The colour of a pid, the same in all pictures and on the page.
+#[must_use]
+pub fn colour_of_pid(pid: Pid) -> Colour {
+    of_number(u64::from(pid.0.unsigned_abs()))
+}
+
 /// What decides a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
@@ -340,7 +355,7 @@ enum Key {
 impl Key {
     fn colour(self, theme: &Theme) -> Colour {
         match self {
-            Self::Pid(pid) | Self::Parent(pid) => of_number(u64::from(pid.0.unsigned_abs())),
+            Self::Pid(pid) | Self::Parent(pid) => colour_of_pid(pid),
             Self::Command(name) => {
                 let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
                 of_name(&name[..end])

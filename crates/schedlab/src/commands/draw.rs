@@ -1,7 +1,7 @@
 //! `schedlab draw`: pictures of a trace.
 
 mod cores;
-mod topology;
+pub(crate) mod topology;
 mod waiting;
 
 use anyhow::{Context, bail};

@@ -1,12 +1,71 @@
-//! `schedlab view`.
+//! `schedlab view`: the interactive page of a trace.
 
+use anyhow::Context;
+use schedlab_draw::page::{Columns, page};
+use schedlab_model::Span;
+use schedlab_timeline::{ask, span_of};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Options of `schedlab view`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    /// The trace, in any format that schedlab reads
+    file: PathBuf,
+    /// Where the page goes [default: the trace's name with .html]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// How CPUs share sockets, where the trace does not tell: a file made by 'lscpu -p', a copy of
+    /// /sys, or 'host' for this machine
+    #[arg(long, value_name = "FILE|DIR|host")]
+    topology: Option<String>,
+    /// What was written, as JSON
+    #[arg(long)]
+    json: bool,
+}
 
-/// Runs it.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`schedlab view` is not there yet")
+/// Writes one HTML file that opens from disk and asks for nothing else.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let file = &args.file;
+    let mut source = schedlab_trace::open(file)?;
+    let span = match source.info().span {
+        Some(span) => span,
+        None => {
+            let span = span_of(source.as_mut()).with_context(|| file.display().to_string())?;
+            source = schedlab_trace::open(file)?;
+            span
+        }
+    };
+    let topology = match &args.topology {
+        Some(from) => Some(super::draw::topology::read(from)?),
+        None => source.info().topology.clone(),
+    };
+    let question = Columns::new(Span::new(span.start, span.end));
+    let reply = ask(source.as_mut(), question).with_context(|| file.display().to_string())?;
+    let title = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+    let html = page(&title, &reply.answer, topology.as_ref(), &[]);
+    let output = args.output.unwrap_or_else(|| file.with_extension("html"));
+    std::fs::write(&output, &html)
+        .with_context(|| format!("{} could not be written", output.display()))?;
+    let mut out = std::io::stdout().lock();
+    if args.json {
+        let summary = serde_json::json!({
+            "schema": "schedlab/view/1",
+            "path": output.display().to_string(),
+            "bytes": html.len(),
+            "origin_ns": span.start.0.to_string(),
+            "duration_ns": span.duration().0,
+            "cpus": reply.answer.cpus(),
+            "slices": reply.answer.slices(),
+            "warnings": reply.warnings,
+        });
+        writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;
+    } else {
+        writeln!(out, "{}", output.display())?;
+        for warning in &reply.warnings {
+            writeln!(std::io::stderr(), "schedlab: {warning}")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }

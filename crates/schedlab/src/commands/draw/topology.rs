@@ -8,7 +8,7 @@ use std::path::Path;
 
 /// Reads `from`: `host` for this machine, a directory with a copy of sysfs, or a file with the output
 /// of `lscpu -p`.
-pub(super) fn read(from: &str) -> anyhow::Result<Topology> {
+pub(crate) fn read(from: &str) -> anyhow::Result<Topology> {
     let path = Path::new(from);
     if from == "host" {
         return Ok(schedlab_sys::topology::read(Path::new("/sys"))?);

@@ -1,0 +1,351 @@
+// @ts-check
+// The page: puts the trace on the canvas, and turns wheel, touch, keys and clicks into views.
+import { LEFT, decode, duration, taskName, unpack } from "./data.js";
+import { fromLink, look, nextOf, pan, search, show, sliceAt, toLink, whole, zoom } from "./view.js";
+import { Painter } from "./paint.js";
+import { toSvg } from "./export.js";
+
+/** @param {string} id */
+const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
+
+class Page {
+  /** @param {import("./data.js").Trace} trace */
+  constructor(trace) {
+    this.trace = trace;
+    this.view = whole(trace);
+    this.canvas = /** @type {HTMLCanvasElement} */ (element("rows"));
+    this.painter = new Painter(this.canvas, trace);
+    this.pending = false;
+    /** @type {number[]} */
+    this.frames = [];
+    /** @type {Map<number, {x: number, y: number}>} */
+    this.pointers = new Map();
+    this.moved = 0;
+    fromLink(trace, this.view, location.hash);
+    this.listen();
+    this.lists();
+    this.details();
+    this.now();
+  }
+
+  /** Paints at the next frame. */
+  paint() {
+    if (this.pending) return;
+    this.pending = true;
+    requestAnimationFrame(() => this.now());
+  }
+
+  now() {
+    const start = performance.now();
+    this.painter.paint(this.view);
+    this.pending = false;
+    this.frames.push(performance.now() - start);
+    if (this.frames.length > 500) this.frames.shift();
+    clearTimeout(this.linking);
+    // Browsers refuse a history that changes with every frame.
+    this.linking = setTimeout(() => history.replaceState(null, "", toLink(this.view)), 200);
+  }
+
+  /** @param {number} x in CSS pixels of the canvas */
+  timeAt(x) {
+    const box = this.painter.layout(this.view).rows;
+    return this.view.from + ((x - box.left) / box.width) * (this.view.to - this.view.from);
+  }
+
+  /** @param {number} y */
+  rowAt(y) {
+    const { rows, rowHeight } = this.painter.layout(this.view);
+    const row = Math.floor((y - rows.top) / rowHeight + this.view.top);
+    return y >= rows.top && y < rows.top + rows.height && row < this.trace.rows.length ? row : -1;
+  }
+
+  listen() {
+    const c = this.canvas;
+    c.addEventListener("wheel", (event) => this.wheel(event), { passive: false });
+    c.addEventListener("pointerdown", (event) => this.down(event));
+    c.addEventListener("pointermove", (event) => this.move(event));
+    c.addEventListener("pointerup", (event) => this.up(event));
+    c.addEventListener("pointercancel", (event) => this.pointers.delete(event.pointerId));
+    c.addEventListener("pointerleave", () => this.hover(null));
+    c.addEventListener("dblclick", (event) => { zoom(this.trace, this.view, 0.25, this.timeAt(event.offsetX)); this.paint(); });
+    addEventListener("keydown", (event) => this.key(event));
+    addEventListener("resize", () => this.paint());
+    addEventListener("hashchange", () => { fromLink(this.trace, this.view, location.hash); this.details(); this.paint(); });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
+      this.painter.dark = event.matches;
+      this.painter.overview = null;
+      this.paint();
+    });
+    const input = /** @type {HTMLInputElement} */ (element("search"));
+    input.addEventListener("input", () => this.found(input.value));
+    input.addEventListener("keydown", (event) => {
+      event.stopPropagation();
+      if (event.key === "Escape") input.blur();
+      if (event.key === "Enter") {
+        const task = search(this.trace, input.value, 1)[0];
+        if (task !== undefined) { this.follow(task); input.blur(); c.focus(); }
+      }
+    });
+    element("fit").addEventListener("click", () => { look(this.trace, this.view, 0, this.trace.span); this.paint(); });
+    element("svg").addEventListener("click", () => this.save());
+    element("link").addEventListener("click", () => this.copy());
+    element("help").addEventListener("click", () => element("keys").toggleAttribute("hidden"));
+  }
+
+  /** @param {WheelEvent} event */
+  wheel(event) {
+    event.preventDefault();
+    if (event.ctrlKey) {
+      const { rowHeight } = this.painter.layout(this.view);
+      this.view.rowHeight = Math.min(60, Math.max(1, rowHeight * (event.deltaY < 0 ? 1.2 : 1 / 1.2)));
+      this.scroll(0);
+    } else if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY)) {
+      pan(this.trace, this.view, (event.deltaX || event.deltaY) / 1000);
+    } else {
+      zoom(this.trace, this.view, Math.exp(event.deltaY / 400), this.timeAt(event.offsetX));
+    }
+    this.paint();
+  }
+
+  /** @param {number} rows */
+  scroll(rows) {
+    const { rows: box, rowHeight } = this.painter.layout(this.view);
+    const most = Math.max(0, this.trace.rows.length - box.height / rowHeight);
+    this.view.top = Math.min(most, Math.max(0, this.view.top + rows));
+  }
+
+  /** @param {PointerEvent} event */
+  down(event) {
+    this.canvas.setPointerCapture?.(event.pointerId);
+    this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+    this.moved = 0;
+    const { mini } = this.painter.layout(this.view);
+    this.onMini = event.offsetY < mini.top + mini.height;
+    this.measuring = event.shiftKey;
+    if (this.measuring) this.view.measure = [this.timeAt(event.offsetX), this.timeAt(event.offsetX)];
+    if (this.onMini) this.jump(event.offsetX);
+  }
+
+  /** @param {number} x on the minimap */
+  jump(x) {
+    const { mini } = this.painter.layout(this.view), half = (this.view.to - this.view.from) / 2;
+    const middle = ((x - mini.left) / mini.width) * this.trace.span;
+    look(this.trace, this.view, middle - half, middle + half);
+    this.paint();
+  }
+
+  /** @param {PointerEvent} event */
+  move(event) {
+    const last = this.pointers.get(event.pointerId);
+    if (!last) return this.hover(event);
+    const dx = event.offsetX - last.x, dy = event.offsetY - last.y;
+    this.moved += Math.abs(dx) + Math.abs(dy);
+    const { rows, rowHeight } = this.painter.layout(this.view);
+    if (this.onMini) this.jump(event.offsetX);
+    else if (this.measuring && this.view.measure) this.view.measure[1] = this.timeAt(event.offsetX);
+    else if (this.pointers.size === 2) {
+      const other = [...this.pointers].find(([id]) => id !== event.pointerId)?.[1];
+      if (other) {
+        const before = Math.max(20, Math.abs(last.x - other.x)), now = Math.max(20, Math.abs(event.offsetX - other.x));
+        zoom(this.trace, this.view, before / now, this.timeAt((event.offsetX + other.x) / 2));
+      }
+    } else {
+      pan(this.trace, this.view, -dx / rows.width);
+      this.scroll(-dy / rowHeight);
+    }
+    this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
+    this.paint();
+  }
+
+  /** @param {PointerEvent} event */
+  up(event) {
+    this.pointers.delete(event.pointerId);
+    if (this.moved < 4 && !this.onMini) {
+      if (this.measuring) this.view.measure = null;
+      const row = this.rowAt(event.offsetY);
+      this.choose(row, row < 0 ? -1 : sliceAt(this.trace, row, this.timeAt(event.offsetX)));
+    }
+    this.paint();
+  }
+
+  /** @param {number} row @param {number} slice */
+  choose(row, slice) {
+    [this.view.row, this.view.slice] = slice < 0 ? [row, -1] : [row, slice];
+    this.view.task = slice < 0 ? -1 : this.trace.rows[row].task[slice] || -1;
+    this.details();
+    this.paint();
+  }
+
+  /** Chooses a task and goes to its first slice. @param {number} task */
+  follow(task) {
+    const first = nextOf(this.trace, task, -1, 1);
+    if (first) this.go(first.row, first.slice);
+  }
+
+  /** Chooses a slice and brings it into view. @param {number} row @param {number} slice */
+  go(row, slice) {
+    const { start, end } = this.trace.rows[row];
+    const inside = start[slice] >= this.view.from && end[slice] <= this.view.to;
+    if (!inside) show(this.trace, this.view, start[slice], end[slice]);
+    const { rows, rowHeight } = this.painter.layout(this.view);
+    if (row < this.view.top || row + 1 > this.view.top + rows.height / rowHeight) this.scroll(row - this.view.top - 2);
+    this.choose(row, slice);
+  }
+
+  /** @param {KeyboardEvent} event */
+  key(event) {
+    const { view, trace } = this;
+    const middle = (view.from + view.to) / 2;
+    const chosen = view.row >= 0 && view.slice >= 0 ? trace.rows[view.row].start[view.slice] : middle;
+    const step = (/** @type {1|-1} */ way) => {
+      const to = view.task > 0 ? nextOf(trace, view.task, chosen, way) : null;
+      if (to) this.go(to.row, to.slice);
+    };
+    const beside = (/** @type {number} */ way) => {
+      const row = Math.max(0, view.row), slices = trace.rows[row];
+      if (!slices || slices.start.length === 0) return;
+      const slice = view.slice < 0 ? Math.max(0, sliceAt(trace, row, middle)) : view.slice + way;
+      this.go(row, Math.min(Math.max(slice, 0), slices.start.length - 1));
+    };
+    const toRow = (/** @type {number} */ way) => {
+      const row = Math.min(Math.max(view.row + way, 0), trace.rows.length - 1);
+      if (trace.rows[row]) this.choose(row, sliceAt(trace, row, chosen));
+    };
+    /** @type {Record<string, () => void>} */
+    const keys = {
+      ArrowLeft: () => pan(trace, view, -0.1), ArrowRight: () => pan(trace, view, 0.1),
+      "+": () => zoom(trace, view, 0.7, chosen), "=": () => zoom(trace, view, 0.7, chosen),
+      "-": () => zoom(trace, view, 1 / 0.7, chosen),
+      ArrowUp: () => toRow(-1), ArrowDown: () => toRow(1),
+      "[": () => beside(-1), "]": () => beside(1),
+      n: () => step(1), p: () => step(-1),
+      f: () => look(trace, view, 0, trace.span), Home: () => look(trace, view, 0, trace.span),
+      m: () => { view.measure = view.measure && view.measure[0] === view.measure[1] ? [view.measure[0], chosen] : [chosen, chosen]; },
+      v: () => this.violation(event.shiftKey ? -1 : 1), V: () => this.violation(-1),
+      e: () => this.save(), l: () => this.copy(),
+      "/": () => element("search").focus(), "?": () => element("keys").toggleAttribute("hidden"),
+      Escape: () => { view.measure = null; this.choose(-1, -1); },
+    };
+    const action = event.ctrlKey || event.metaKey || event.altKey ? undefined : keys[event.key];
+    if (!action || (event.target instanceof HTMLElement && event.target.closest("button,input,a"))) return;
+    event.preventDefault();
+    action();
+    this.paint();
+  }
+
+  /** Goes to the next violation after the middle of the window. @param {number} way */
+  violation(way) {
+    const middle = (this.view.from + this.view.to) / 2;
+    const list = this.trace.head.violations;
+    const next = way > 0 ? list.find((note) => note.start > middle + 1) : [...list].reverse().find((note) => note.end < middle - 1);
+    if (next) this.goTo(next);
+  }
+
+  /** @param {import("./data.js").Note} note */
+  goTo(note) {
+    show(this.trace, this.view, note.start, note.end);
+    const row = this.trace.rows.findIndex((row) => row.cpu === note.cpu);
+    if (row >= 0) this.choose(row, sliceAt(this.trace, row, note.start));
+    this.paint();
+  }
+
+  /** @param {PointerEvent|null} event */
+  hover(event) {
+    const tip = element("tip");
+    const row = event ? this.rowAt(event.offsetY) : -1;
+    const slice = event && row >= 0 ? sliceAt(this.trace, row, this.timeAt(event.offsetX)) : -1;
+    tip.hidden = slice < 0;
+    if (!event || slice < 0) return;
+    tip.textContent = this.describe(row, slice).join("\n");
+    tip.style.left = Math.min(event.offsetX + 14, this.canvas.clientWidth - 260) + "px";
+    tip.style.top = Math.min(event.offsetY + 14, this.canvas.clientHeight - 110) + "px";
+  }
+
+  /** What is known about a slice, a line each. @param {number} row @param {number} slice */
+  describe(row, slice) {
+    const slices = this.trace.rows[row], wait = slices.wait[slice];
+    const lines = [taskName(this.trace, slices.task[slice]) + ` on CPU ${slices.cpu}`];
+    lines.push(`ran ${duration(slices.end[slice] - slices.start[slice])} from ${(slices.start[slice] / 1e6).toFixed(6)} ms, then ${LEFT[slices.left[slice]]}`);
+    if (wait > 0) {
+      const waker = slices.waker[slice];
+      lines.push(`waited ${duration(wait)} (${wait} ns) before` + (waker > 0 ? `, woken by ${taskName(this.trace, waker)}` : ""));
+    }
+    return lines;
+  }
+
+  details() {
+    const { row, slice, task } = this.view;
+    element("chosen").textContent = row >= 0 && slice >= 0 ? this.describe(row, slice).join("\n") : task > 0 ? taskName(this.trace, task) : "Click a slice, or press ] to choose one.";
+  }
+
+  /** @param {string} text */
+  found(text) {
+    const list = element("found");
+    list.replaceChildren(...search(this.trace, text, 30).map((task) => this.entry(taskName(this.trace, task), () => this.follow(task))));
+  }
+
+  /** @param {string} text @param {() => void} action */
+  entry(text, action) {
+    const item = document.createElement("li"), button = document.createElement("button");
+    button.textContent = text;
+    button.addEventListener("click", action);
+    item.append(button);
+    return item;
+  }
+
+  lists() {
+    const { head, rows } = this.trace;
+    const notes = head.violations.slice(0, 500);
+    element("violations").replaceChildren(...notes.map((note) => this.entry(`${(note.start / 1e6).toFixed(3)} ms  ${note.text}`, () => this.goTo(note))));
+    element("violation-count").textContent = `Work conservation violated: ${head.violations.length}`;
+    /** @type {{wait: number, row: number, slice: number}[]} */
+    let longest = [];
+    let least = 0;
+    rows.forEach((row, r) => {
+      for (let i = 0; i < row.wait.length; i++) {
+        if (row.wait[i] > least) {
+          longest.push({ wait: row.wait[i], row: r, slice: i });
+          if (longest.length > 400) {
+            longest = longest.sort((a, b) => b.wait - a.wait).slice(0, 40);
+            least = longest[39].wait;
+          }
+        }
+      }
+    });
+    longest = longest.sort((a, b) => b.wait - a.wait).slice(0, 40);
+    element("waits").replaceChildren(...longest.map(({ wait, row, slice }) => this.entry(`${duration(wait)}  ${taskName(this.trace, rows[row].task[slice])}, CPU ${rows[row].cpu}`, () => this.go(row, slice))));
+  }
+
+  svg() {
+    const { rows, rowHeight } = this.painter.layout(this.view);
+    const first = Math.max(0, Math.floor(this.view.top));
+    const count = Math.min(this.trace.rows.length - first, Math.ceil(rows.height / rowHeight));
+    return toSvg(this.trace, this.view, Math.round(rows.width), first, count);
+  }
+
+  save() {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(new Blob([this.svg()], { type: "image/svg+xml" }));
+    link.download = "schedlab.svg";
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 1000);
+  }
+
+  copy() {
+    history.replaceState(null, "", toLink(this.view));
+    navigator.clipboard?.writeText(location.href).catch(() => {});
+    element("chosen").textContent = "The address of this page now restores this view.";
+  }
+}
+
+async function start() {
+  const head = JSON.parse(element("head").textContent ?? "");
+  const bytes = await unpack(element("data").textContent ?? "");
+  element("data").remove();
+  Object.assign(window, { schedlabPage: new Page(decode(head, bytes)) });
+  document.body.dataset.ready = String(Math.round(performance.now()));
+}
+
+start().catch((error) => {
+  element("chosen").textContent = `This page could not be opened: ${error}. It needs a browser of 2023 or later.`;
+});

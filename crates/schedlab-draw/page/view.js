@@ -1,0 +1,137 @@
+// @ts-check
+// What is looked at: the window of time, the rows, what is chosen. Pure functions on a plain value.
+import { after } from "./data.js";
+
+/**
+ * @typedef {import("./data.js").Trace} Trace
+ * @typedef {{from: number, to: number, top: number, rowHeight: number, task: number,
+ *   row: number, slice: number, measure: [number, number]|null}} View
+ * `top` is the first row shown (fractional); task, row and slice are -1 when none is chosen.
+ */
+
+/** @param {Trace} trace @returns {View} */
+export function whole(trace) {
+  return { from: 0, to: Math.max(trace.span, 1), top: 0, rowHeight: 0, task: -1, row: -1, slice: -1, measure: null };
+}
+
+/**
+ * The window moved and scaled so that it stays inside of the trace and shows at least 10 ns.
+ * @param {Trace} trace @param {View} view @param {number} from @param {number} to
+ */
+export function look(trace, view, from, to) {
+  const span = Math.max(trace.span, 1);
+  const length = Math.min(Math.max(to - from, Math.min(10, span)), span);
+  const middle = (from + to) / 2;
+  view.from = Math.min(Math.max(middle - length / 2, 0), span - length);
+  view.to = view.from + length;
+}
+
+/**
+ * @param {Trace} trace @param {View} view @param {number} factor below 1 looks closer
+ * @param {number} at the instant that stays where it is
+ */
+export function zoom(trace, view, factor, at) {
+  const length = (view.to - view.from) * factor;
+  const part = (at - view.from) / (view.to - view.from);
+  look(trace, view, at - length * part, at + length * (1 - part));
+}
+
+/** @param {Trace} trace @param {View} view @param {number} part of the window */
+export function pan(trace, view, part) {
+  const by = (view.to - view.from) * part;
+  look(trace, view, view.from + by, view.to + by);
+}
+
+/**
+ * Brings an interval into the middle of the window.
+ * @param {Trace} trace @param {View} view @param {number} start @param {number} end
+ */
+export function show(trace, view, start, end) {
+  const room = Math.max((end - start) * 2, Math.min((view.to - view.from) / 2, 1e9));
+  look(trace, view, (start + end) / 2 - room, (start + end) / 2 + room);
+}
+
+/**
+ * The slice under an instant of a row, or -1.
+ * @param {Trace} trace @param {number} row @param {number} time
+ */
+export function sliceAt(trace, row, time) {
+  const slices = trace.rows[row];
+  if (!slices) return -1;
+  const index = after(slices, time);
+  return index < slices.start.length && slices.start[index] <= time ? index : -1;
+}
+
+/**
+ * The nearest slice of a task after (or before) an instant, over all CPUs.
+ * @param {Trace} trace @param {number} task @param {number} time @param {1|-1} direction
+ * @returns {{row: number, slice: number}|null}
+ */
+export function nextOf(trace, task, time, direction) {
+  /** @type {{row: number, slice: number}|null} */
+  let best = null;
+  let bestTime = direction > 0 ? Infinity : -Infinity;
+  trace.rows.forEach((row, index) => {
+    let i = after(row, time);
+    if (direction > 0) {
+      while (i < row.start.length && (row.task[i] !== task || row.start[i] <= time)) {
+        if (row.start[i] >= bestTime) return;
+        i++;
+      }
+      if (i < row.start.length && row.start[i] < bestTime) [bestTime, best] = [row.start[i], { row: index, slice: i }];
+    } else {
+      i = Math.min(i, row.start.length - 1);
+      while (i >= 0 && (row.task[i] !== task || row.start[i] >= time)) {
+        if (row.start[i] <= bestTime) return;
+        i--;
+      }
+      if (i >= 0 && row.start[i] > bestTime) [bestTime, best] = [row.start[i], { row: index, slice: i }];
+    }
+  });
+  return best;
+}
+
+/**
+ * Tasks whose name or pid matches, at most `most`.
+ * @param {Trace} trace @param {string} text @param {number} [most]
+ */
+export function search(trace, text, most = 50) {
+  const wanted = text.trim().toLowerCase();
+  /** @type {number[]} */
+  const found = [];
+  if (wanted === "") return found;
+  for (let task = 1; task < trace.head.tasks.length && found.length < most; task++) {
+    const [pid, name] = trace.head.tasks[task];
+    if (String(pid) === wanted || `${name}:${pid}`.toLowerCase().includes(wanted)) found.push(task);
+  }
+  return found;
+}
+
+/**
+ * The view as a link's fragment, and back.
+ * @param {View} view
+ */
+export function toLink(view) {
+  const parts = [`t=${Math.round(view.from)}-${Math.round(view.to)}`];
+  if (view.task > 0) parts.push(`task=${view.task}`);
+  if (view.row >= 0 && view.slice >= 0) parts.push(`at=${view.row}.${view.slice}`);
+  if (view.measure) parts.push(`m=${view.measure.map(Math.round).join("-")}`);
+  return "#" + parts.join("&");
+}
+
+/** @param {Trace} trace @param {View} view @param {string} link */
+export function fromLink(trace, view, link) {
+  const wanted = new URLSearchParams(link.replace(/^#/, ""));
+  const pair = (/** @type {string|null} */ text) => {
+    const numbers = (text ?? "").split(/[-.]/).map(Number);
+    return numbers.length === 2 && numbers.every(Number.isFinite) ? numbers : null;
+  };
+  const window = pair(wanted.get("t"));
+  if (window && window[0] < window[1]) look(trace, view, window[0], window[1]);
+  const task = Number(wanted.get("task"));
+  if (Number.isInteger(task) && task > 0 && task < trace.head.tasks.length) view.task = task;
+  const at = pair(wanted.get("at"));
+  if (at && at[1] < (trace.rows[at[0]]?.start.length ?? 0)) [view.row, view.slice] = at;
+  const measure = pair(wanted.get("m"));
+  if (measure) view.measure = [measure[0], measure[1]];
+}
