@@ -33,11 +33,9 @@ fn what_trace_cmd_prints_reads_back_as_the_trace() {
         for (a, b) in read.iter().zip(&truth) {
             // The interrupt's flag is printed only with -l.
             let flags = arguments.contains(&"-l");
-            assert_eq!(
-                (a.time, a.cpu, a.by, a.what),
-                (b.time, b.cpu, b.by, b.what),
-                "{arguments:?}"
-            );
+            // The plugin that lays out the default text prints no `+`.
+            let told = if arguments.len() == 1 { without_plus(b.what) } else { b.what };
+            assert_eq!((a.time, a.cpu, a.by, a.what), (b.time, b.cpu, b.by, told), "{arguments:?}");
             assert!(!flags || a.context == b.context, "{a:?} {b:?}");
         }
         assert!(source.warnings().is_empty(), "{:?}", source.warnings());
