@@ -5,11 +5,11 @@
 //! run, after a wakeup or after being displaced, one sample a wait. A wait counts in the window in
 //! which it ends, in its full length; one that never ends in it is counted, not extrapolated.
 
-use crate::change::{Change, Switch};
+use crate::change::{Change, Switch, Wait};
 use crate::question::Question;
 use crate::state::State;
 use crate::task::{Activity, TaskId};
-use schedlab_model::Pid;
+use schedlab_model::{Cpu, Nanos, Pid};
 use schedlab_stats::Histogram;
 
 /// Asks for wakeup latency and run delay of every task.
@@ -18,12 +18,32 @@ pub struct Latency {
     tasks: Vec<Waits>,
 }
 
+/// Asks for the same by the CPU on which tasks ran at last.
+#[derive(Clone, Debug, Default)]
+pub struct LatencyByCpu {
+    cpus: Vec<Waits>,
+}
+
 /// The waits of one task, apart by how they began: run delay is both together.
 #[derive(Clone, Debug, Default)]
 struct Waits {
     woken: Histogram,
     displaced: Histogram,
     unfinished: u64,
+}
+
+impl Waits {
+    #[inline]
+    fn record(&mut self, wait: Wait, at: Nanos) {
+        let which = if wait.why.is_wakeup() { &mut self.woken } else { &mut self.displaced };
+        which.record((at - wait.since).0);
+    }
+
+    fn delays(self) -> Delays {
+        let mut run_delay = self.displaced;
+        run_delay.merge(&self.woken);
+        Delays { wakeup: self.woken, run_delay, unfinished: self.unfinished }
+    }
 }
 
 /// Waits as figures.
@@ -69,6 +89,18 @@ pub struct LatencyAnswer {
 }
 
 impl LatencyAnswer {
+    /// The waits of all tasks of a name together; longest single wait first, ties by name.
+    #[must_use]
+    pub fn by_comm(&self) -> Vec<(String, Delays)> {
+        let mut sums = std::collections::BTreeMap::<&str, Delays>::new();
+        for row in &self.tasks {
+            sums.entry(&row.comm).or_default().merge(&row.delays);
+        }
+        let mut rows: Vec<_> = sums.into_iter().map(|(comm, sum)| (comm.to_owned(), sum)).collect();
+        rows.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.run_delay.max()));
+        rows
+    }
+
     /// The same with only the tasks that `keep` chooses, and the total of those.
     #[must_use]
     pub fn only(mut self, keep: impl Fn(Pid, &str) -> bool) -> Self {
@@ -101,21 +133,18 @@ impl Question for Latency {
     type Answer = LatencyAnswer;
 
     #[inline]
-    fn see(&mut self, change: &Change, state: &State) {
+    fn see(&mut self, change: &Change, _: &State) {
         match *change {
             Change::Switch(Switch { at, is, wait: Some(wait), .. }) => {
-                let Some(task) = is.task() else { return };
-                let waits = self.of(task);
-                let which =
-                    if wait.why.is_wakeup() { &mut waits.woken } else { &mut waits.displaced };
-                which.record((at - wait.since).0);
+                if let Some(task) = is.task() {
+                    self.of(task).record(wait, at);
+                }
             }
             Change::Forgotten { task, was: Activity::Waiting { .. }, .. } => {
                 self.of(task).unfinished += 1;
             }
             _ => {}
         }
-        let _ = state;
     }
 
     fn answer(mut self, state: &State) -> LatencyAnswer {
@@ -126,17 +155,44 @@ impl Question for Latency {
         }
         let mut answer = LatencyAnswer::default();
         for (id, waits) in (0..).map(TaskId).zip(self.tasks) {
-            let mut run_delay = waits.displaced;
-            run_delay.merge(&waits.woken);
-            if run_delay.is_empty() && waits.unfinished == 0 {
+            let delays = waits.delays();
+            if delays.run_delay.is_empty() && delays.unfinished == 0 {
                 continue;
             }
-            let delays = Delays { wakeup: waits.woken, run_delay, unfinished: waits.unfinished };
             answer.total.merge(&delays);
             let pid = state.task(id).pid;
             answer.tasks.push(LatencyRow { task: id, pid, comm: state.name(id), delays });
         }
         answer.tasks.sort_by_key(|row| (std::cmp::Reverse(row.delays.run_delay.max()), row.pid));
         answer
+    }
+}
+
+impl LatencyByCpu {
+    /// Nothing seen yet.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+}
+
+impl Question for LatencyByCpu {
+    /// Each CPU's waits, by number; those that did not end belong to no CPU.
+    type Answer = Vec<(Cpu, Delays)>;
+
+    fn see(&mut self, change: &Change, _: &State) {
+        if let Change::Switch(Switch { at, cpu, wait: Some(wait), .. }) = *change {
+            if cpu.index() >= self.cpus.len() {
+                self.cpus.resize_with(cpu.index() + 1, Waits::default);
+            }
+            self.cpus[cpu.index()].record(wait, at);
+        }
+    }
+
+    fn answer(mut self, state: &State) -> Self::Answer {
+        self.cpus.resize_with(state.cpus().len(), Waits::default);
+        let waits =
+            |(cpu, _): (Cpu, _)| (cpu, std::mem::take(&mut self.cpus[cpu.index()]).delays());
+        state.observed_cpus().map(waits).collect()
     }
 }

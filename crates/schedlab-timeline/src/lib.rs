@@ -28,9 +28,12 @@
 //! one page of the pid table, a wakeup one of each. No hashing, no allocation once a task is known.
 
 mod change;
+mod conservation;
 mod cpus;
 mod density;
 mod latency;
+mod locality;
+mod migrations;
 mod names;
 pub mod notation;
 mod pids;
@@ -41,11 +44,18 @@ mod step;
 mod task;
 mod tasks;
 mod waiting;
+mod worst;
 
 pub use change::{Change, Moved, Runnable, Switch, Wait, Waker, When};
+pub use conservation::{
+    Because, Cause, Conservation, ConservationAnswer, Options as ConservationOptions, Sums,
+    Violation,
+};
 pub use cpus::{CpuRow, Cpus, CpusAnswer};
 pub use density::{By, Cell, Density, DensityAnswer};
-pub use latency::{Delays, Latency, LatencyAnswer, LatencyRow};
+pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow};
+pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken};
+pub use migrations::{Hop, Migrations, MigrationsAnswer, WHENS, chain_duration};
 pub use names::{CommId, Names};
 pub use question::{Cut, Question, Reply, ask, ask_within, span_of};
 pub use slices::{Slice, Slices, SlicesAnswer, WaitSlice, WakeMark};
@@ -53,3 +63,4 @@ pub use state::{CpuState, Occupant, State, Tally};
 pub use task::{Activity, Task, TaskId, Why};
 pub use tasks::{TaskRow, Tasks, TasksAnswer};
 pub use waiting::{Bin, Waiting, WaitingAnswer};
+pub use worst::{Worst, WorstWait};

@@ -1,5 +1,6 @@
 //! `schedlab trace`: questions to a trace, a file each.
 
+mod conservation;
 mod convert;
 mod cpus;
 mod info;
@@ -31,6 +32,8 @@ enum Question {
     Cpus(cpus::Args),
     /// How many tasks ran and how many waited, over time
     Waiting(waiting::Args),
+    /// Where a task waited although an idle CPU was allowed, and why
+    Conservation(conservation::Args),
     /// From any format to any other; says what the target can't hold
     Convert(convert::Args),
 }
@@ -43,6 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Question::Tasks(args) => tasks::run(&args),
         Question::Cpus(args) => cpus::run(&args),
         Question::Waiting(args) => waiting::run(&args),
+        Question::Conservation(args) => conservation::run(&args),
         Question::Convert(args) => convert::run(args),
     }
 }

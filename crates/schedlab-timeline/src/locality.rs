@@ -1,0 +1,183 @@
+//! How far wakeups carry tasks, who wakes whom, and how long tasks run away from home.
+
+use crate::change::{Change, Switch, Wait};
+use crate::names::CommId;
+use crate::question::Question;
+use crate::state::{Occupant, State};
+use crate::task::{Activity, TaskId};
+use schedlab_model::{Context, Cpu, Distance, Nanos, Pid, Topology};
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+/// Counts by distance, in the order of [`Distance::ALL`].
+pub type ByDistance = [u64; Distance::ALL.len()];
+
+/// Asks about locality. Without a topology only the matrix of wakers is answered.
+#[derive(Clone, Debug)]
+pub struct Locality {
+    topology: Option<Topology>,
+    matrix: BTreeMap<(CommId, CommId), Woken>,
+    tasks: Vec<Sums>,
+    total: Woken,
+}
+
+/// Wakeups of one kind. Counted when the woken task runs, at the CPU where it does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Woken {
+    /// How many.
+    pub count: u64,
+    /// By the distance from where the task ran before.
+    pub from_previous: ByDistance,
+    /// By the distance from the waker's CPU.
+    pub from_waker: ByDistance,
+}
+
+impl Woken {
+    fn add(&mut self, from_previous: Option<Distance>, from_waker: Option<Distance>) {
+        self.count += 1;
+        if let Some(distance) = from_previous {
+            self.from_previous[distance as usize] += 1;
+        }
+        if let Some(distance) = from_waker {
+            self.from_waker[distance as usize] += 1;
+        }
+    }
+
+    /// Wakeups that left the cache, the node or the socket where the task ran before.
+    #[must_use]
+    pub fn left(&self, level: Distance) -> u64 {
+        let beyond = Distance::ALL.into_iter().zip(self.from_previous);
+        beyond.filter(|(distance, _)| *distance > level).map(|(_, count)| count).sum()
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sums {
+    woken: Woken,
+    ran: Vec<(u32, Nanos)>,
+}
+
+/// One task's locality.
+#[derive(Clone, Debug)]
+pub struct LocalityRow {
+    /// The task.
+    pub task: TaskId,
+    /// Its pid.
+    pub pid: Pid,
+    /// Its name at the end.
+    pub comm: String,
+    /// Its wakeups.
+    pub woken: Woken,
+    /// The node on which it ran longest; `None` without a topology, or when it did not run.
+    pub home: Option<u32>,
+    /// Time it ran on that node.
+    pub at_home: Nanos,
+    /// Time it ran on other nodes.
+    pub away: Nanos,
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct LocalityAnswer {
+    /// Who wakes whom, by name, most first. `None` as a waker is an interrupt.
+    pub matrix: Vec<(Option<String>, String, Woken)>,
+    /// Longest away from home first, then most wakeups that left the LLC; ties by pid.
+    pub tasks: Vec<LocalityRow>,
+    /// All wakeups.
+    pub total: Woken,
+    /// Whether there was a topology: distances are all zero without.
+    pub has_topology: bool,
+}
+
+impl Locality {
+    /// With what is known of the machine.
+    #[must_use]
+    pub fn new(topology: Option<Topology>) -> Self {
+        let (matrix, tasks, total) = Default::default();
+        Self { topology, matrix, tasks, total }
+    }
+
+    fn of(&mut self, task: TaskId) -> &mut Sums {
+        if task.index() >= self.tasks.len() {
+            self.tasks.resize_with(task.index() + 1, Sums::default);
+        }
+        &mut self.tasks[task.index()]
+    }
+
+    fn ran(&mut self, task: TaskId, cpu: Cpu, time: Nanos) {
+        let Some(node) = self.topology.as_ref().and_then(|t| t.place(cpu)).map(|place| place.node)
+        else {
+            return;
+        };
+        let ran = &mut self.of(task).ran;
+        match ran.iter_mut().find(|(other, _)| *other == node) {
+            Some((_, sum)) => *sum += time,
+            None => ran.push((node, time)),
+        }
+    }
+
+    fn woken(&mut self, task: TaskId, cpu: Cpu, state: &State) {
+        let known = state.task(task);
+        let distance = |from: Option<Cpu>| self.topology.as_ref()?.distance(from?, cpu);
+        let from_previous = distance(known.woken_from);
+        let from_waker = distance(Some(known.waker_cpu));
+        let by_task = known.waker_context == Context::Task && known.waker.is_some();
+        // The empty name stands for an interrupt: who was interrupted woke nobody.
+        let waker = if by_task { state.task(known.waker).comm } else { CommId::UNKNOWN };
+        self.matrix.entry((waker, known.comm)).or_default().add(from_previous, from_waker);
+        self.total.add(from_previous, from_waker);
+        self.of(task).woken.add(from_previous, from_waker);
+    }
+}
+
+impl Question for Locality {
+    type Answer = LocalityAnswer;
+
+    fn see(&mut self, change: &Change, state: &State) {
+        let Change::Switch(Switch { at, cpu, was, since, is, wait, .. }) = *change else { return };
+        if let Occupant::Task(task) = was {
+            self.ran(task, cpu, at - since.max(state.window().start));
+        }
+        if let (Some(Wait { why, .. }), Occupant::Task(task)) = (wait, is)
+            && why.is_wakeup()
+        {
+            self.woken(task, cpu, state);
+        }
+    }
+
+    fn answer(mut self, state: &State) -> LocalityAnswer {
+        let window = state.window();
+        for (id, task) in state.tasks() {
+            if let Activity::Running { cpu } = task.activity {
+                self.ran(id, cpu, window.end - task.since.max(window.start));
+            }
+        }
+        let row = |(id, sums): (TaskId, Sums)| {
+            let home = sums.ran.iter().max_by_key(|(node, time)| (*time, Reverse(*node))).copied();
+            let all = sums.ran.iter().fold(Nanos::ZERO, |sum, (_, time)| sum + *time);
+            let at_home = home.map_or(Nanos::ZERO, |(_, time)| time);
+            LocalityRow {
+                task: id,
+                pid: state.task(id).pid,
+                comm: state.name(id),
+                woken: sums.woken,
+                home: home.map(|(node, _)| node),
+                at_home,
+                away: all - at_home,
+            }
+        };
+        let numbered = (0..).map(TaskId).zip(self.tasks).skip(1);
+        let seen = |row: &LocalityRow| row.woken.count > 0 || row.home.is_some();
+        let mut tasks: Vec<LocalityRow> = numbered.map(row).filter(seen).collect();
+        tasks.sort_by_key(|row| {
+            (Reverse(row.away), Reverse(row.woken.left(Distance::Llc)), row.pid)
+        });
+        let named = |((waker, wakee), woken): ((CommId, CommId), Woken)| {
+            let waker = (waker != CommId::UNKNOWN).then(|| state.names().text(waker));
+            (waker, state.names().text(wakee), woken)
+        };
+        let mut matrix: Vec<_> = self.matrix.into_iter().map(named).collect();
+        matrix.sort_by_key(|(_, _, woken)| Reverse(woken.count));
+        LocalityAnswer { matrix, tasks, total: self.total, has_topology: self.topology.is_some() }
+    }
+}

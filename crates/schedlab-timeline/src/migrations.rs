@@ -1,0 +1,197 @@
+//! Migrations: how many, how far, by what, and the chains in which one move causes the next.
+//!
+//! A move belongs to the chain of another when it takes a task away from a CPU on which the other's
+//! task now runs, having come there by its own last move: it took the place. So a wakeup that puts a
+//! task on a busy CPU and makes the balancer push the displaced one, and so on, is one chain.
+
+use crate::change::{Change, Moved, Switch, When};
+use crate::question::Question;
+use crate::state::{Occupant, State};
+use crate::task::TaskId;
+use schedlab_model::{Cpu, Distance, Nanos, Topology};
+use std::cmp::Reverse;
+
+/// The longest chain that is followed; it goes on as a new one then.
+const LENGTH: usize = 32;
+
+/// One move of a chain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hop {
+    /// The move.
+    pub moved: Moved,
+    /// Whom it displaced when it began to run there, if anybody.
+    pub displaced: Option<TaskId>,
+}
+
+/// Asks about migrations.
+#[derive(Clone, Debug)]
+pub struct Migrations {
+    topology: Option<Topology>,
+    limit: usize,
+    counts: [[u64; Distance::ALL.len()]; WHENS.len()],
+    totals: [u64; WHENS.len()],
+    /// The chain that ends with each task's last move; empty when it did not move.
+    chains: Vec<Chain>,
+    longest: Vec<Vec<Hop>>,
+    chained: u64,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Chain {
+    hops: Vec<Hop>,
+    /// Another move has gone on from it, so it is part of a longer one.
+    extended: bool,
+}
+
+/// When tasks are moved, in the order of the answer's tables.
+pub const WHENS: [When; 5] = [When::Waking, When::Fork, When::Waiting, When::Asleep, When::Running];
+
+impl When {
+    /// What moves a task then, for people and scripts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Waking => "wakeup",
+            Self::Fork => "fork",
+            Self::Waiting => "balance",
+            Self::Asleep => "asleep",
+            Self::Running => "running",
+        }
+    }
+}
+
+/// What was found.
+#[derive(Clone, Debug)]
+pub struct MigrationsAnswer {
+    /// Migrations by [`WHENS`].
+    pub totals: [u64; WHENS.len()],
+    /// Migrations by [`WHENS`] and distance ([`Distance::ALL`]); all zero without a topology.
+    pub counts: [[u64; Distance::ALL.len()]; WHENS.len()],
+    /// Chains of at least two moves, longest first, then earliest; at most as many as asked for.
+    pub chains: Vec<Vec<Hop>>,
+    /// How many chains of at least two moves there were.
+    pub chained: u64,
+    /// Whether there was a topology.
+    pub has_topology: bool,
+}
+
+impl MigrationsAnswer {
+    /// All migrations.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        self.totals.iter().sum()
+    }
+}
+
+impl Migrations {
+    /// The `limit` longest chains.
+    #[must_use]
+    pub fn new(topology: Option<Topology>, limit: usize) -> Self {
+        Self {
+            topology,
+            limit,
+            counts: Default::default(),
+            totals: Default::default(),
+            chains: Vec::new(),
+            longest: Vec::new(),
+            chained: 0,
+        }
+    }
+
+    fn chain(&mut self, task: TaskId) -> &mut Chain {
+        if task.index() >= self.chains.len() {
+            self.chains.resize_with(task.index() + 1, Chain::default);
+        }
+        &mut self.chains[task.index()]
+    }
+
+    fn moved(&mut self, moved: &Moved, state: &State) {
+        let when = WHENS.iter().position(|when| *when == moved.when).unwrap_or(0);
+        self.totals[when] += 1;
+        let distance =
+            self.topology.as_ref().and_then(|topology| topology.distance(moved.from, moved.to));
+        if let Some(distance) = distance {
+            self.counts[when][distance as usize] += 1;
+        }
+        let mut hops = match self.taker(moved.from, state).filter(|taker| *taker != moved.task) {
+            Some(taker) => {
+                let chain = self.chain(taker);
+                chain.extended = true;
+                let mut hops = chain.hops.clone();
+                if let Some(last) = hops.last_mut() {
+                    last.displaced.get_or_insert(moved.task);
+                }
+                hops
+            }
+            None => Vec::new(),
+        };
+        hops.push(Hop { moved: *moved, displaced: None });
+        let old = std::mem::replace(self.chain(moved.task), Chain { hops, extended: false });
+        self.finish(old);
+    }
+
+    /// The task that runs on `cpu` and came there by its last move.
+    fn taker(&mut self, cpu: Cpu, state: &State) -> Option<TaskId> {
+        let Occupant::Task(task) = state.cpu(cpu)?.occupant else { return None };
+        let chain = self.chain(task);
+        let last = chain.hops.last()?;
+        (last.moved.to == cpu && chain.hops.len() < LENGTH).then_some(task)
+    }
+
+    fn finish(&mut self, chain: Chain) {
+        if chain.extended || chain.hops.len() < 2 {
+            return;
+        }
+        self.chained += 1;
+        let key = |hops: &[Hop]| (Reverse(hops.len()), hops[0].moved.at);
+        let at = self.longest.partition_point(|other| key(other) <= key(&chain.hops));
+        if at < self.limit {
+            self.longest.insert(at, chain.hops);
+            self.longest.truncate(self.limit);
+        }
+    }
+}
+
+impl Question for Migrations {
+    type Answer = MigrationsAnswer;
+
+    fn see(&mut self, change: &Change, state: &State) {
+        match change {
+            Change::Moved(moved) => self.moved(moved, state),
+            Change::Switch(Switch { cpu, prev, left: Some(left), is, .. })
+                if left.is_runnable() && prev.is_some() =>
+            {
+                let Occupant::Task(task) = *is else { return };
+                let prev = *prev;
+                if let Some(hop) = self.chain(task).hops.last_mut()
+                    && hop.moved.to == *cpu
+                {
+                    hop.displaced.get_or_insert(prev);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(mut self, _: &State) -> MigrationsAnswer {
+        for chain in std::mem::take(&mut self.chains) {
+            self.finish(chain);
+        }
+        MigrationsAnswer {
+            totals: self.totals,
+            counts: self.counts,
+            chains: self.longest,
+            chained: self.chained,
+            has_topology: self.topology.is_some(),
+        }
+    }
+}
+
+/// How long a chain took, from its first move to its last.
+#[must_use]
+pub fn chain_duration(hops: &[Hop]) -> Nanos {
+    match (hops.first(), hops.last()) {
+        (Some(first), Some(last)) => last.moved.at - first.moved.at,
+        _ => Nanos::ZERO,
+    }
+}
