@@ -148,6 +148,15 @@ pub(crate) fn print_notes(warnings: &[Warning]) {
     }
 }
 
+/// Doubts about one of several traces.
+pub(crate) fn print_named_notes(name: &str, warnings: &[Warning]) {
+    use std::io::Write as _;
+    let mut err = std::io::stderr().lock();
+    for warning in warnings {
+        let _ = writeln!(err, "note: {name}: {warning}");
+    }
+}
+
 /// What was looked at: `12.3s of 8 CPUs`.
 pub(crate) fn looked_at<A>(reply: &Reply<A>) -> String {
     let cpus: Vec<Cpu> = reply.state.observed_cpus().map(|(cpu, _)| cpu).collect();

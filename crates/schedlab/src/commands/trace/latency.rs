@@ -2,8 +2,11 @@
 
 use super::input::{self, Input, Selection};
 use super::table::{Table, time};
+use schedlab_model::{Context, Cpu, Nanos};
 use schedlab_stats::Histogram;
-use schedlab_timeline::{Delays, Latency, LatencyAnswer, Reply};
+use schedlab_timeline::{
+    Delays, Latency, LatencyAnswer, LatencyByCpu, Reply, TaskId, Why, Worst, WorstWait,
+};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -19,37 +22,120 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     selection: Selection,
+    /// What a row stands for
+    #[arg(long, value_enum, default_value_t = By::Task)]
+    by: By,
+    /// Print the histograms of all chosen tasks as well
+    #[arg(long)]
+    histogram: bool,
+    /// Print the N longest single waits: when, where, and who ran instead
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    worst: usize,
     /// Rows to print, longest wait first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
 }
 
+/// What a row stands for.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// A thread
+    Task,
+    /// All threads of a name
+    Comm,
+    /// The CPU on which they ran after the wait
+    Cpu,
+}
+
+/// All that is asked in one pass.
+struct Answer {
+    latency: LatencyAnswer,
+    cpus: Option<Vec<(Cpu, Delays)>>,
+    worst: Vec<WorstWait>,
+}
+
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut reply = args.input.ask(|_| Latency::new())?;
+    let by_cpu = (args.by == By::Cpu).then(LatencyByCpu::new);
+    let keep = if args.selection.is_any() { args.worst.saturating_mul(100) } else { args.worst };
+    let reply = args.input.ask(|_| (Latency::new(), by_cpu, Worst::new(keep)))?;
+    let Reply { answer: (mut latency, cpus, mut worst), origin, observed, state, warnings } = reply;
     if args.selection.is_any() {
-        reply.answer = reply.answer.only(|pid, comm| args.selection.keeps(pid, comm));
+        latency = latency.only(|pid, comm| args.selection.keeps(pid, comm));
+        worst
+            .retain(|wait| args.selection.keeps(state.task(wait.task).pid, &state.name(wait.task)));
+        worst.truncate(args.worst);
     }
+    let answer = Answer { latency, cpus, worst };
+    let reply = Reply { answer, origin, observed, state, warnings };
     if args.input.part.json {
-        input::print_json(to_json(&reply))?;
+        input::print_json(to_json(&reply, args))?;
     } else {
-        input::print_text(&to_text(&reply, args.top))?;
+        input::print_text(&to_text(&reply, args))?;
         input::print_notes(&reply.warnings);
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn to_json(reply: &Reply<LatencyAnswer>) -> Value {
+fn to_json(reply: &Reply<Answer>, args: &Args) -> Value {
     let mut object = input::head("latency", reply);
-    let row = |row: &schedlab_timeline::LatencyRow| {
-        let mut value = delays_json(&row.delays);
+    let Answer { latency, cpus, worst } = &reply.answer;
+    let figures = |delays: &Delays| {
+        let mut value = delays_json(delays);
+        if args.histogram {
+            value["wakeup"]["histogram"] = json!(delays.wakeup);
+            value["run_delay"]["histogram"] = json!(delays.run_delay);
+        }
+        value
+    };
+    let tasks = latency.tasks.iter().map(|row| {
+        let mut value = figures(&row.delays);
         value["pid"] = json!(row.pid);
         value["comm"] = json!(row.comm);
         value
-    };
-    object.insert("tasks".into(), reply.answer.tasks.iter().map(row).collect());
-    object.insert("total".into(), delays_json(&reply.answer.total));
+    });
+    object.insert("tasks".into(), tasks.collect());
+    object.insert("total".into(), figures(&latency.total));
+    if args.by == By::Comm {
+        let comms = latency.by_comm().into_iter().map(|(comm, delays)| {
+            let mut value = figures(&delays);
+            value["comm"] = json!(comm);
+            value
+        });
+        object.insert("comms".into(), comms.collect());
+    }
+    if let Some(cpus) = cpus {
+        let cpus = cpus.iter().map(|(cpu, delays)| {
+            let mut value = figures(delays);
+            value["cpu"] = json!(cpu);
+            value
+        });
+        object.insert("cpus".into(), cpus.collect());
+    }
+    if args.worst > 0 {
+        object.insert("worst".into(), worst.iter().map(|wait| wait_json(wait, reply)).collect());
+    }
     object.into()
+}
+
+fn wait_json(wait: &WorstWait, reply: &Reply<Answer>) -> Value {
+    let state = &reply.state;
+    let who = |task: TaskId| json!({ "pid": state.task(task).pid, "comm": state.name(task) });
+    let instead = wait.instead.iter().map(|(task, time)| {
+        let mut value = who(*task);
+        value["run_ns"] = json!(time);
+        value
+    });
+    json!({
+        "pid": state.task(wait.task).pid,
+        "comm": state.name(wait.task),
+        "start_ns": wait.since - reply.origin,
+        "end_ns": wait.at - reply.origin,
+        "cpu": wait.cpu,
+        "why": format!("{:?}", wait.why).to_lowercase(),
+        "waker_pid": wait.waker.is_some().then(|| state.task(wait.waker).pid),
+        "ran_instead": instead.collect::<Vec<_>>(),
+    })
 }
 
 /// `wakeup` and `run_delay` with the figures of the contract.
@@ -80,12 +166,11 @@ const HEADS: [&str; 14] = [
     "max", "sum",
 ];
 
-fn cells(pid: String, comm: &str, delays: &Delays) -> Vec<String> {
+fn cells(first: Vec<String>, delays: &Delays) -> Vec<String> {
     let (wakeup, all) = (&delays.wakeup, &delays.run_delay);
     let quantile = |histogram: &Histogram, q| time(histogram.quantile(q));
-    vec![
-        pid,
-        comm.to_owned(),
+    let mut cells = first;
+    cells.extend([
         wakeup.count().to_string(),
         quantile(wakeup, 0.5),
         quantile(wakeup, 0.9),
@@ -98,23 +183,108 @@ fn cells(pid: String, comm: &str, delays: &Delays) -> Vec<String> {
         quantile(all, 0.999),
         time(all.max()),
         time((all.count() > 0).then(|| all.sum())),
-    ]
+    ]);
+    cells
 }
 
-fn to_text(reply: &Reply<LatencyAnswer>, top: usize) -> String {
-    let mut table = Table::new(&HEADS);
-    table.row(cells(String::new(), "total", &reply.answer.total));
-    for row in &reply.answer.tasks {
-        table.row(cells(row.pid.to_string(), &row.comm, &row.delays));
+fn to_text(reply: &Reply<Answer>, args: &Args) -> String {
+    let Answer { latency, cpus, worst } = &reply.answer;
+    let names: &[&str] = match args.by {
+        By::Task => &["pid", "<comm"],
+        By::Comm => &["<comm"],
+        By::Cpu => &["cpu"],
+    };
+    let heads: Vec<&str> = names.iter().chain(&HEADS).copied().collect();
+    let mut table = Table::new(&heads);
+    let mut first = vec!["total".to_owned()];
+    if args.by == By::Task {
+        first.insert(0, String::new());
     }
-    let mut text = format!("wakeup latency, then run delay, in {}\n\n", input::looked_at(reply));
-    text += &table.text(if top == 0 { 0 } else { top + 1 });
-    if reply.answer.total.unfinished > 0 {
+    table.row(cells(first, &latency.total));
+    match args.by {
+        By::Task => {
+            for row in &latency.tasks {
+                table.row(cells(vec![row.pid.to_string(), row.comm.clone()], &row.delays));
+            }
+        }
+        By::Comm => {
+            for (comm, delays) in latency.by_comm() {
+                table.row(cells(vec![comm], &delays));
+            }
+        }
+        By::Cpu => {
+            for (cpu, delays) in cpus.iter().flatten() {
+                table.row(cells(vec![cpu.to_string()], delays));
+            }
+        }
+    }
+    let at_least = if input::is_lower_bound(&reply.warnings) { " (lower bounds)" } else { "" };
+    let mut text =
+        format!("wakeup latency, then run delay{at_least}, in {}\n\n", input::looked_at(reply));
+    text += &table.text(if args.top == 0 { 0 } else { args.top + 1 });
+    if latency.total.unfinished > 0 {
         let _ = writeln!(
             text,
             "{} waits were not seen to end; they are not in the figures",
-            reply.answer.total.unfinished
+            latency.total.unfinished
         );
     }
+    if args.histogram {
+        for (name, histogram) in
+            [("wakeup latency", &latency.total.wakeup), ("run delay", &latency.total.run_delay)]
+        {
+            let _ = write!(text, "\n{name}\n{}", histogram_text(histogram));
+        }
+    }
+    if args.worst > 0 {
+        text.push('\n');
+        for wait in worst {
+            let _ = writeln!(text, "{}", wait_text(wait, reply));
+        }
+    }
     text
+}
+
+/// A row for each octave of the histogram, with a bar.
+fn histogram_text(histogram: &Histogram) -> String {
+    let mut octaves = std::collections::BTreeMap::<u32, u64>::new();
+    for bucket in histogram.buckets() {
+        *octaves.entry(bucket.low.max(1).ilog2()).or_default() += bucket.count;
+    }
+    let most = octaves.values().copied().max().unwrap_or(1);
+    let mut table = Table::new(&["from", "to", "waits", "<"]);
+    let (first, last) = (octaves.keys().next().copied(), octaves.keys().last().copied());
+    for octave in first.unwrap_or(1)..=last.unwrap_or(0) {
+        let count = octaves.get(&octave).copied().unwrap_or(0);
+        let low = if octave == 0 { 0 } else { 1_u64 << octave };
+        let high = 2_u64.checked_shl(octave).filter(|high| *high > 0).unwrap_or(u64::MAX);
+        let bar = (count as f64 / most as f64 * 50.0).ceil() as usize;
+        let bar = "#".repeat(bar);
+        table.row(vec![Nanos(low).to_string(), Nanos(high).to_string(), count.to_string(), bar]);
+    }
+    table.text(0)
+}
+
+fn wait_text(wait: &WorstWait, reply: &Reply<Answer>) -> String {
+    let state = &reply.state;
+    let name = |task: TaskId| format!("{} ({})", state.name(task), state.task(task).pid);
+    let why = match (wait.why, wait.waker_context) {
+        (Why::Preempted, _) => "displaced".to_owned(),
+        (Why::Yielded, _) => "yielded".to_owned(),
+        (_, Context::Task) if wait.waker.is_some() => format!("woken by {}", name(wait.waker)),
+        _ => "woken by an interrupt".to_owned(),
+    };
+    let instead: Vec<String> =
+        wait.instead.iter().map(|(task, time)| format!("{} {time}", name(*task))).collect();
+    let instead = match instead.is_empty() {
+        true => "the CPU was idle".to_owned(),
+        false => format!("there ran {}", instead.join(", ")),
+    };
+    format!(
+        "{} at {}: {} on CPU {}, {why}; {instead}",
+        wait.at - wait.since,
+        wait.since - reply.origin,
+        name(wait.task),
+        wait.cpu
+    )
 }

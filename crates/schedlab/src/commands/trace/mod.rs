@@ -1,11 +1,14 @@
 //! `schedlab trace`: questions to a trace, a file each.
 
+mod compare;
 mod conservation;
 mod convert;
 mod cpus;
 mod info;
 pub(crate) mod input;
 mod latency;
+mod locality;
+mod migrations;
 pub(crate) mod table;
 mod tasks;
 mod waiting;
@@ -34,6 +37,12 @@ enum Question {
     Waiting(waiting::Args),
     /// Where a task waited although an idle CPU was allowed, and why
     Conservation(conservation::Args),
+    /// Who wakes whom, wakeups that leave the LLC, node or socket, run time away from home
+    Locality(locality::Args),
+    /// How many tasks were moved, how far and by what; chains of moves
+    Migrations(migrations::Args),
+    /// Two traces side by side on all of the above
+    Compare(compare::Args),
     /// From any format to any other; says what the target can't hold
     Convert(convert::Args),
 }
@@ -47,6 +56,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Question::Cpus(args) => cpus::run(&args),
         Question::Waiting(args) => waiting::run(&args),
         Question::Conservation(args) => conservation::run(&args),
+        Question::Locality(args) => locality::run(&args),
+        Question::Migrations(args) => migrations::run(&args),
+        Question::Compare(args) => compare::run(&args),
         Question::Convert(args) => convert::run(args),
     }
 }
