@@ -2,4 +2,5 @@
 
 pub mod doctor;
 pub mod facts;
+pub mod knobs;
 pub mod record;

@@ -1,12 +1,301 @@
-//! `schedlab knobs`.
+//! `schedlab knobs`: scheduler tunables of this kernel.
 
-use std::process::ExitCode;
+use super::UsageError;
+use anyhow::Context as _;
+use schedlab_experiment::report::Table;
+use schedlab_host::knobs::{self, Changes, Tree};
+use schedlab_model::{Knob, Pid, Setting};
+use schedlab_sys::guard::{self, Guard, Undo};
+use schedlab_sys::{process, signal};
+use serde_json::json;
+use std::io::Write as _;
+use std::os::fd::AsFd as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode};
 
 /// Options of `schedlab knobs`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// Every knob of this kernel: value, range, where it lives, and why it is locked
+    List {
+        /// For machines: an object with `knobs`
+        #[arg(long)]
+        json: bool,
+        /// With what each does
+        #[arg(long)]
+        long: bool,
+    },
+    /// The value of one knob, in the kernel's own number
+    Get {
+        /// Its name
+        name: String,
+    },
+    /// Set knobs until `schedlab knobs restore`
+    Set {
+        #[command(flatten)]
+        wanted: Wanted,
+    },
+    /// Run a command under a setting, then put everything back, whatever happens
+    Run {
+        #[command(flatten)]
+        wanted: Wanted,
+        /// The command
+        #[arg(last = true, required = true, value_name = "CMD")]
+        command: Vec<String>,
+    },
+    /// Put back what `set` changed
+    Restore,
+    /// Print settings as a file of another tool
+    Write {
+        #[command(flatten)]
+        wanted: Wanted,
+        /// The tool
+        #[arg(long, value_enum, default_value = "sysctl")]
+        format: Format,
+    },
+}
+
+#[derive(clap::Args)]
+struct Wanted {
+    /// Settings with units: base_slice=3ms nice=5 feature:RUN_TO_PARITY=off
+    #[arg(value_name = "NAME=VALUE")]
+    settings: Vec<String>,
+    /// Settings from a sysctl.d file or a tuned profile
+    #[arg(long, value_name = "FILE")]
+    from: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Format {
+    /// A file for /etc/sysctl.d
+    Sysctl,
+    /// A tuned profile
+    Tuned,
+}
 
 /// Runs it.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`schedlab knobs` is not there yet")
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let tree = Tree::here().context("/proc/sys/kernel/osrelease")?;
+    match args.action {
+        Action::List { json, long } => list(&tree, json, long)?,
+        Action::Get { name } => get(&tree, &name)?,
+        Action::Set { wanted } => set(&tree, &wanted)?,
+        Action::Run { wanted, command } => return run_under(&tree, &wanted, &command),
+        Action::Restore => return restore(),
+        Action::Write { wanted, format } => {
+            let settings = wanted.settings(&tree)?;
+            tree.resolve(&settings).map(drop).or_else(|error| note(&error.to_string()))?;
+            let text = match format {
+                Format::Sysctl => knobs::write_sysctl(&settings, &tree),
+                Format::Tuned => knobs::write_tuned(&settings, &tree),
+            };
+            std::io::stdout().write_all(text.as_bytes())?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn note(text: &str) -> anyhow::Result<()> {
+    Ok(writeln!(std::io::stderr(), "schedlab: {text}")?)
+}
+
+impl Wanted {
+    fn settings(&self, tree: &Tree) -> anyhow::Result<Vec<Setting>> {
+        let mut settings = Vec::new();
+        if let Some(path) = &self.from {
+            let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
+            let profile = knobs::read_profile(&text, tree);
+            for warning in &profile.warnings {
+                note(&format!("{}: {warning}", path.display()))?;
+            }
+            settings = profile.settings;
+        }
+        for text in &self.settings {
+            let (knob, value) = text
+                .split_once('=')
+                .ok_or_else(|| UsageError(format!("'{text}' is no setting: write NAME=VALUE")))?;
+            settings.push(Setting { knob: knob.trim().into(), value: value.trim().into() });
+        }
+        if settings.is_empty() {
+            return Err(UsageError("no settings: write NAME=VALUE, or --from FILE".into()).into());
+        }
+        Ok(settings)
+    }
+}
+
+fn list(tree: &Tree, json: bool, long: bool) -> anyhow::Result<()> {
+    let knobs = tree.list();
+    let mut out = std::io::stdout().lock();
+    if json {
+        let object = json!({ "schema": "schedlab-knobs/1", "knobs": knobs });
+        writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
+        return Ok(());
+    }
+    let mut table = Table::new(["knob", "value", "range", "where", "locked because"]);
+    let mut meanings = Table::new(["knob", "meaning"]);
+    for knob in &knobs {
+        meanings.row([knob.name.clone(), knob.meaning.clone()]);
+        table.row([
+            knob.name.clone(),
+            value(knob),
+            range(knob),
+            knob.r#where.clone(),
+            knob.why_not.clone(),
+        ]);
+    }
+    out.write_all(table.text().as_bytes())?;
+    if long {
+        writeln!(out)?;
+        out.write_all(meanings.text().as_bytes())?;
+    }
+    Ok(())
+}
+
+fn value(knob: &Knob) -> String {
+    const WIDE: usize = 40;
+    match &knob.value {
+        None => "?".into(),
+        Some(text) if text.len() > WIDE => {
+            format!("({} words; see `knobs get {}`)", text.split_whitespace().count(), knob.name)
+        }
+        Some(text) => format!("{text} {}", knob.unit).trim_end().to_owned(),
+    }
+}
+
+fn range(knob: &Knob) -> String {
+    match (knob.min, knob.max) {
+        (Some(min), Some(max)) => format!("{min}..{max}"),
+        _ => String::new(),
+    }
+}
+
+fn get(tree: &Tree, name: &str) -> anyhow::Result<()> {
+    let found = tree.list().into_iter().find(|knob| knob.name == name);
+    let Some(knob) = found else {
+        tree.resolve(&[Setting { knob: name.into(), value: "0".into() }])?;
+        anyhow::bail!("this kernel has no knob {name}");
+    };
+    let Some(value) = knob.value else {
+        anyhow::bail!("{name} can't be read ({}): {}", knob.r#where, knob.why_not);
+    };
+    writeln!(std::io::stdout(), "{value}")?;
+    Ok(())
+}
+
+/// Where `set` keeps what was before; not a journal, since it outlives the process by intention.
+fn kept() -> anyhow::Result<PathBuf> {
+    Ok(guard::directory().context("the folder of journals")?.join("knobs.set"))
+}
+
+fn read_kept(path: &Path) -> anyhow::Result<Vec<Undo>> {
+    match std::fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).with_context(|| path.display().to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| path.display().to_string()),
+    }
+}
+
+fn set(tree: &Tree, wanted: &Wanted) -> anyhow::Result<()> {
+    let changes = tree.resolve(&wanted.settings(tree)?)?;
+    if !changes.task.is_empty() || changes.has_group() {
+        let why = "slice, nice, policy, clamps and cgroup_* are of tasks, not of the machine";
+        return Err(UsageError(format!("{why}: use `schedlab knobs run ... -- CMD`")).into());
+    }
+    let path = kept()?;
+    let mut undo = read_kept(&path)?;
+    undo.extend(changes.undo()?);
+    // Noted before the change is made: a crash in between leaves a harmless step.
+    let temporary = path.with_extension("tmp");
+    std::fs::write(&temporary, serde_json::to_vec(&undo)?)
+        .and_then(|()| std::fs::rename(&temporary, &path))
+        .with_context(|| path.display().to_string())?;
+    for warning in changes.write()? {
+        note(&warning.to_string())?;
+    }
+    Ok(())
+}
+
+fn restore() -> anyhow::Result<ExitCode> {
+    let path = kept()?;
+    let undo = read_kept(&path)?;
+    let mut failed = Vec::new();
+    for step in undo.into_iter().rev() {
+        if let Err(error) = step.perform() {
+            note(&format!("not put back: {step:?}: {error}"))?;
+            failed.insert(0, step);
+        }
+    }
+    if failed.is_empty() {
+        let gone = std::fs::remove_file(&path);
+        gone.or_else(|e| if e.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(e) })?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    std::fs::write(&path, serde_json::to_vec(&failed)?)?;
+    Ok(ExitCode::FAILURE)
+}
+
+/// The command, in a world where the settings hold.
+fn run_under(tree: &Tree, wanted: &Wanted, command: &[String]) -> anyhow::Result<ExitCode> {
+    let signals = signal::catch().context("catching Ctrl-C")?;
+    let mut changes = tree.resolve(&wanted.settings(tree)?)?;
+    let mut guard =
+        if changes.needs_guard() { Some(Guard::arm().context("the guard")?) } else { None };
+    if let Some(guard) = &mut guard {
+        for warning in changes.make(guard)? {
+            note(&warning.to_string())?;
+        }
+    }
+    // Attributes belong to threads and are inherited: the thread that takes them on starts the command.
+    let status = std::thread::scope(|scope| {
+        let waiter = scope.spawn(|| follow(&changes, command, signals));
+        waiter.join().expect("the waiting thread does not panic")
+    })?;
+    if let Some(guard) = guard {
+        for (undo, error) in guard.finish() {
+            note(&format!("not put back: {undo:?}: {error}; see `schedlab doctor --restore`"))?;
+        }
+    }
+    Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
+}
+
+fn follow(changes: &Changes, command: &[String], signals: signal::Signals) -> anyhow::Result<i32> {
+    changes.task.take_on()?;
+    let mut starter = match changes.task.group() {
+        None => Command::new(&command[0]),
+        // The shell moves itself before it becomes the command: no instant of it runs elsewhere.
+        Some(group) => {
+            let mut shell = Command::new("/bin/sh");
+            shell.args(["-c", "echo $$ > \"$0\" && exec \"$@\""]);
+            shell.arg(group.join("cgroup.procs")).arg(&command[0]);
+            shell
+        }
+    };
+    let mut child = starter.args(&command[1..]).spawn().with_context(|| command[0].clone())?;
+    wait(&mut child, signals)
+}
+
+/// Waits without a tick of our own, and passes signals on; the guard undoes the settings afterwards.
+fn wait(child: &mut Child, signals: signal::Signals) -> anyhow::Result<i32> {
+    let pid = Pid(child.id().cast_signed());
+    let ended = process::ended(child).context("waiting for the command")?;
+    let mut passed = false;
+    loop {
+        if let Some(status) = child.try_wait()? {
+            return Ok(process::exit_code(status));
+        }
+        let Some(number) = signals.caught().filter(|_| !passed) else {
+            let both = [ended.as_fd(), signals.fd()];
+            process::poll(if passed { &both[..1] } else { &both }, None)?;
+            continue;
+        };
+        passed = true;
+        // The child may be gone by now: then there is nobody to tell.
+        let _ = process::kill(pid, number);
+    }
 }

@@ -1,0 +1,138 @@
+//! Settings that others keep: sysctl.d files and tuned profiles, read and written.
+//!
+//! Formats: sysctl.d(5); the tuned project's profile manual (sections `[sysctl]` and `[scheduler]`).
+
+use super::{Home, KNOBS, Tree, find};
+use schedlab_model::{Setting, Warning};
+
+/// What a file of another tool says about the scheduler.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Settings, in our names, for the running kernel.
+    pub settings: Vec<Setting>,
+    /// What was left out, and why.
+    pub warnings: Vec<Warning>,
+}
+
+/// Reads a sysctl.d file or a tuned profile, told apart by its sections.
+#[must_use]
+pub fn read_profile(text: &str, tree: &Tree) -> Profile {
+    let mut profile = Profile::default();
+    let mut section = String::from("sysctl");
+    for line in text.lines() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with(['#', ';']) {
+            continue;
+        }
+        if let Some(name) = line.strip_prefix('[').and_then(|l| l.strip_suffix(']')) {
+            name.trim().clone_into(&mut section);
+            continue;
+        }
+        let Some((key, value)) = line.split_once('=') else { continue };
+        // sysctl.d: a leading dash ignores errors, slashes may stand for dots.
+        let key = key.trim().trim_start_matches('-').replace('/', ".");
+        let scheduler = match section.as_str() {
+            "sysctl" => key.strip_prefix("kernel.").filter(|k| is_scheduler(k)),
+            "scheduler" => Some(key.as_str()).filter(|k| is_scheduler(k)),
+            _ => None,
+        };
+        if let Some(name) = scheduler {
+            profile.take(name, value.trim(), tree);
+        }
+    }
+    profile
+}
+
+fn is_scheduler(key: &str) -> bool {
+    key.starts_with("sched_") || key.starts_with("numa_balancing")
+}
+
+impl Profile {
+    fn take(&mut self, key: &str, value: &str, tree: &Tree) {
+        let by_sysctl = |home: Home| matches!(home, Home::Sysctl(file) if file == key);
+        let known = KNOBS.iter().find(|entry| entry.places.iter().any(|p| by_sysctl(p.home)));
+        let Some(entry) = known else {
+            self.warn(format!("'{key}' is no scheduler knob that schedlab knows"));
+            return;
+        };
+        let is_here = |name: &str| find(name).is_some_and(|entry| tree.home(entry).is_some());
+        let name = match entry.name {
+            name if is_here(name) => name,
+            // As tuned does itself.
+            "min_granularity" if is_here("base_slice") => {
+                self.warn(format!(
+                    "{key} is set as base_slice, which means something else under EEVDF: a request, no minimum"
+                ));
+                "base_slice"
+            }
+            name => {
+                self.warn(format!("{name} is left out: this kernel has no such knob"));
+                return;
+            }
+        };
+        self.settings.push(Setting { knob: name.into(), value: value.to_owned() });
+    }
+
+    fn warn(&mut self, what: String) {
+        self.warnings.push(Warning::new("profile-key", what, ""));
+    }
+}
+
+/// Settings as a sysctl.d file; what is no sysctl on this kernel is a comment that says so.
+#[must_use]
+pub fn write_sysctl(settings: &[Setting], tree: &Tree) -> String {
+    let mut text =
+        String::from("# Scheduler settings found with schedlab; put this into /etc/sysctl.d/.\n");
+    for setting in settings {
+        match find(&setting.knob).and_then(|entry| Some((entry, tree.home(entry)?))) {
+            Some((entry, Home::Sysctl(file))) => {
+                let value = super::value::in_kernel_units(entry, &setting.value);
+                let value = value.unwrap_or_else(|_| setting.value.clone());
+                text.push_str(&format_line(&format!("kernel.{file}"), &value));
+            }
+            _ => {
+                let Setting { knob, value } = setting;
+                let note = format!(
+                    "no sysctl on this kernel; `schedlab knobs set {knob}={value}` at boot"
+                );
+                text.push_str(&comment(knob, value, &note));
+            }
+        }
+    }
+    text
+}
+
+/// Settings as a tuned profile (`tuned.conf`).
+#[must_use]
+pub fn write_tuned(settings: &[Setting], tree: &Tree) -> String {
+    let mut text =
+        String::from("[main]\nsummary=Scheduler settings found with schedlab\n\n[scheduler]\n");
+    for setting in settings {
+        let Some(entry) = find(&setting.knob) else { continue };
+        // tuned's scheduler plugin has the names of the old sysctls and finds their new homes itself.
+        let old = match entry.name {
+            "base_slice" => Some("sched_min_granularity_ns"),
+            _ => entry.places.iter().find_map(|p| match p.home {
+                Home::Sysctl(file) => Some(file),
+                _ => None,
+            }),
+        };
+        let value = super::value::in_kernel_units(entry, &setting.value);
+        let value = value.unwrap_or_else(|_| setting.value.clone());
+        match (old, tree.home(entry)) {
+            (Some(name), Some(Home::Sysctl(_) | Home::Debugfs(_))) => {
+                text.push_str(&format_line(name, &value));
+            }
+            _ => text.push_str(&comment(entry.name, &value, "tuned has no word for it")),
+        }
+    }
+    text
+}
+
+fn format_line(name: &str, value: &str) -> String {
+    format!("{name} = {value}\n")
+}
+
+fn comment(name: &str, value: &str, note: &str) -> String {
+    format!("# {name} = {value}: {note}\n")
+}

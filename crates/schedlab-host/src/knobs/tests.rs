@@ -1,0 +1,186 @@
+use super::*;
+use schedlab_sys::guard::Undo;
+
+/// A tree as one generation of kernels has it.
+fn tree(release: &str, files: &[(&str, &str)]) -> (tempfile::TempDir, Tree) {
+    let root = tempfile::tempdir().unwrap();
+    let put = |path: &str, text: &str| {
+        let path = root.path().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{text}\n")).unwrap();
+    };
+    put("proc/sys/kernel/osrelease", release);
+    for (path, text) in files {
+        put(path, text);
+    }
+    let tree = Tree::at(root.path()).unwrap();
+    (root, tree)
+}
+
+const OLD: &[(&str, &str)] = &[
+    ("proc/sys/kernel/sched_latency_ns", "24000000"),
+    ("proc/sys/kernel/sched_min_granularity_ns", "3000000"),
+    ("proc/sys/kernel/sched_wakeup_granularity_ns", "4000000"),
+    ("proc/sys/kernel/sched_migration_cost_ns", "500000"),
+    ("sys/kernel/debug/sched_features", "GENTLE_FAIR_SLEEPERS NO_NEXT_BUDDY WAKEUP_PREEMPTION"),
+];
+const MIDDLE: &[(&str, &str)] = &[
+    ("sys/kernel/debug/sched/latency_ns", "24000000"),
+    ("sys/kernel/debug/sched/min_granularity_ns", "3000000"),
+    ("sys/kernel/debug/sched/wakeup_granularity_ns", "4000000"),
+    ("sys/kernel/debug/sched/tunable_scaling", "1"),
+    ("sys/kernel/debug/sched/features", "GENTLE_FAIR_SLEEPERS NO_NEXT_BUDDY WAKEUP_PREEMPTION"),
+    ("sys/kernel/debug/sched/preempt", "none (voluntary) full"),
+];
+const NEW: &[(&str, &str)] = &[
+    ("sys/kernel/debug/sched/base_slice_ns", "2800000"),
+    ("sys/kernel/debug/sched/features", "PLACE_LAG RUN_TO_PARITY NO_NEXT_BUDDY"),
+    ("proc/sys/kernel/sched_autogroup_enabled", "1"),
+];
+
+fn set(knob: &str, value: &str) -> Setting {
+    Setting { knob: knob.into(), value: value.into() }
+}
+
+fn place(tree: &Tree, name: &str) -> Option<String> {
+    let knob = tree.list().into_iter().find(|k| k.name == name)?;
+    let root = tree.root.display().to_string();
+    Some(knob.r#where.strip_prefix(&root).map_or(knob.r#where.clone(), str::to_owned))
+}
+
+#[test]
+fn each_generation_of_kernels_keeps_a_knob_elsewhere() {
+    let (_a, old) = tree("5.10.0-30-amd64", OLD);
+    let (_b, middle) = tree("6.1.0-20-amd64", MIDDLE);
+    let (_c, new) = tree("6.12.9", NEW);
+    let name = "min_granularity";
+    assert_eq!(place(&old, name).unwrap(), "/proc/sys/kernel/sched_min_granularity_ns");
+    assert_eq!(place(&middle, name).unwrap(), "/sys/kernel/debug/sched/min_granularity_ns");
+    assert_eq!(place(&new, name), None);
+    assert_eq!(place(&old, "base_slice"), None);
+    assert_eq!(place(&new, "base_slice").unwrap(), "/sys/kernel/debug/sched/base_slice_ns");
+    assert_eq!(place(&old, "features").unwrap(), "/sys/kernel/debug/sched_features");
+    assert_eq!(place(&new, "slice").unwrap(), "sched_setattr of the load");
+    assert_eq!(place(&middle, "slice"), None, "6.1 has no slice per task");
+}
+
+#[test]
+fn a_knob_of_another_generation_is_refused_with_its_successor() {
+    let (_root, new) = tree("6.12.9", NEW);
+    let error = new.resolve(&[set("wakeup_granularity", "4ms")]).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "Linux 6.12.9 has no knob wakeup_granularity: EEVDF (since 6.6) replaced it; see base_slice and slice"
+    );
+    let error = new.resolve(&[set("base_slize", "4ms")]).unwrap_err().to_string();
+    assert!(error.contains("did you mean base_slice?"), "{error}");
+}
+
+#[test]
+fn values_take_units_and_keep_to_the_kernels_range() {
+    let (root, old) = tree("5.10.0", OLD);
+    let changes = old.resolve(&[set("min_granularity", "10ms")]).unwrap();
+    assert!(changes.write().unwrap().is_empty());
+    let path = root.path().join("proc/sys/kernel/sched_min_granularity_ns");
+    assert_eq!(fs::read_to_string(path).unwrap(), "10000000");
+    for (value, expected) in [
+        ("50us", "outside of 100000 to 1000000000 ns"),
+        ("2s", "outside of"),
+        ("1.5", "whole numbers"),
+        ("fast", "not a duration"),
+    ] {
+        let error = old.resolve(&[set("min_granularity", value)]).unwrap_err().to_string();
+        assert!(error.contains(expected), "{value}: {error}");
+    }
+}
+
+#[test]
+fn debugfs_writes_are_followed_by_the_scaling_so_that_they_take_effect() {
+    let (root, middle) = tree("6.1.0", MIDDLE);
+    let changes = middle.resolve(&[set("latency", "60ms")]).unwrap();
+    let scaling = root.path().join("sys/kernel/debug/sched/tunable_scaling");
+    let latency = root.path().join("sys/kernel/debug/sched/latency_ns");
+    // Undone in reverse: the latency first, the scaling, which recomputes, after it.
+    assert_eq!(
+        changes.undo().unwrap(),
+        [
+            Undo::Write { path: scaling.clone(), content: "1".into() },
+            Undo::Write { path: latency, content: "24000000".into() },
+        ]
+    );
+    changes.write().unwrap();
+    // The trailing newline of the fake file is gone: it was written.
+    assert_eq!(fs::read_to_string(scaling).unwrap(), "1");
+}
+
+#[test]
+fn a_feature_and_a_choice_are_undone_by_their_own_word() {
+    let (_root, middle) = tree("6.1.0", MIDDLE);
+    let undo = |settings: &[Setting]| -> Vec<String> {
+        let steps = middle.resolve(settings).unwrap().undo().unwrap();
+        let content = |step: Undo| match step {
+            Undo::Write { content, .. } => content,
+            other => panic!("{other:?}"),
+        };
+        steps.into_iter().map(content).collect()
+    };
+    assert_eq!(undo(&[set("features", "NO_WAKEUP_PREEMPTION")]), ["WAKEUP_PREEMPTION"]);
+    assert_eq!(undo(&[set("feature:NEXT_BUDDY", "on")]), ["NO_NEXT_BUDDY"]);
+    assert_eq!(undo(&[set("preempt", "full")]), ["voluntary"]);
+    let error = middle.resolve(&[set("features", "NO_SUCH")]).unwrap().undo().unwrap_err();
+    assert!(error.to_string().contains("does not take NO_SUCH"), "{error}");
+}
+
+#[test]
+fn a_tuned_profile_and_a_sysctl_file_are_read_as_settings() {
+    let (_root, old) = tree("5.10.0", OLD);
+    let text = "# throughput\n[main]\nsummary=x\n[sysctl]\nkernel.sched_min_granularity_ns = 10000000\n\
+                vm.swappiness = 10\n[scheduler]\nsched_wakeup_granularity_ns = 15000000\nisolated_cores=1\n";
+    let expected = [set("min_granularity", "10000000"), set("wakeup_granularity", "15000000")];
+    assert_eq!(read_profile(text, &old).settings, expected);
+    let sysctl = "-kernel/sched_migration_cost_ns=5000000\nkernel.sched_unheard_of=1\n";
+    let profile = read_profile(sysctl, &old);
+    assert_eq!(profile.settings, [set("migration_cost", "5000000")]);
+    assert!(profile.warnings[0].what.contains("sched_unheard_of"), "{:?}", profile.warnings);
+}
+
+#[test]
+fn on_eevdf_a_profile_maps_what_it_can_and_tells_the_rest() {
+    let (_root, new) = tree("6.12.9", NEW);
+    let text =
+        "[scheduler]\nsched_min_granularity_ns=3000000\nsched_wakeup_granularity_ns=4000000\n";
+    let profile = read_profile(text, &new);
+    assert_eq!(profile.settings, [set("base_slice", "3000000")]);
+    assert_eq!(profile.warnings.len(), 2);
+}
+
+#[test]
+fn the_winner_is_written_as_files_of_others() {
+    let (_root, old) = tree("5.10.0", OLD);
+    let winner = [set("min_granularity", "10ms"), set("feature:NEXT_BUDDY", "on")];
+    let sysctl = write_sysctl(&winner, &old);
+    assert!(sysctl.contains("kernel.sched_min_granularity_ns = 10000000\n"), "{sysctl}");
+    assert!(sysctl.contains("# feature:NEXT_BUDDY = on: no sysctl"), "{sysctl}");
+    let tuned = write_tuned(&winner[..1], &old);
+    assert!(tuned.contains("[scheduler]\nsched_min_granularity_ns = 10000000\n"), "{tuned}");
+    assert_eq!(read_profile(&tuned, &old).settings, [set("min_granularity", "10000000")]);
+}
+
+#[test]
+fn a_slice_of_ones_own_is_taken_on_and_inherited() {
+    let tree = Tree::here().unwrap();
+    if tree.version < (6, 12) {
+        eprintln!(
+            "MISSING: Linux {} has no slice per task; taking it on was not tested",
+            tree.kernel
+        );
+        return;
+    }
+    let changes = tree.resolve(&[set("slice", "5ms")]).unwrap();
+    // In a thread of its own: attributes are of threads.
+    let read_back = std::thread::spawn(move || {
+        changes.task.take_on().unwrap();
+        std::thread::spawn(|| change::current(TaskKnob::Slice)).join().unwrap()
+    });
+    assert_eq!(read_back.join().unwrap().as_deref(), Some("5000000"));
+}
