@@ -138,10 +138,11 @@ export class Painter {
   /** Where things stand, in CSS pixels. @param {View} view */
   layout(view) {
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
-    const left = 58, mini = 44, curveHeight = Math.min(120, height / 4);
-    const rows = { left, width: Math.max(width - left - 10, 50), top: mini + 30, height: Math.max(height - mini - 30 - curveHeight - 26, 20) };
-    const fit = rows.height / Math.max(this.trace.rows.length, 1);
-    const rowHeight = Math.max(view.rowHeight || Math.min(fit, 26), 1);
+    const left = 58, mini = 44, room = height - mini - 30 - 26, count = Math.max(this.trace.rows.length, 1);
+    const rowHeight = Math.max(view.rowHeight || Math.min((room - Math.min(120, height / 4)) / count, 40), 1);
+    // The curve takes what the rows leave.
+    const curveHeight = Math.min(Math.max(room - rowHeight * count, Math.min(120, height / 4)), 320);
+    const rows = { left, width: Math.max(width - left - 10, 50), top: mini + 30, height: Math.max(Math.min(room - curveHeight, rowHeight * count), 20) };
     return { width, height, rows, rowHeight, mini: { left, width: rows.width, top: 8, height: mini - 10 },
       curve: { left, width: rows.width, top: rows.top + rows.height + 10, height: curveHeight } };
   }

@@ -100,6 +100,19 @@ pub struct Cores {
     pub legend: Vec<(Colour, String)>,
     /// Marks, kind by kind.
     pub marks: Vec<Marks>,
+    /// Words on the rows.
+    pub labels: Vec<Label>,
+}
+
+/// Words on a row.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Label {
+    /// Where they begin.
+    pub time: Nanos,
+    /// On which row.
+    pub cpu: Cpu,
+    /// What they say.
+    pub text: String,
 }
 
 /// How large a picture is.
@@ -200,6 +213,7 @@ impl Picture<'_> {
         self.separators(scene);
         self.names(scene);
         self.marks(scene);
+        self.words(scene);
         frame(scene, self.theme, self.plot);
         self.labels(scene);
         self.brackets(scene);
@@ -289,6 +303,19 @@ impl Picture<'_> {
                 let point = at(x + 3 * PX, baseline);
                 scene.items.push(crate::Item::Text(Text::new(point, Anchor::Start, style, &name)));
             }
+        }
+    }
+
+    fn words(&self, scene: &mut Scene) {
+        let style = Style::regular(11, self.theme.text);
+        for label in &self.cores.labels {
+            let row = self.cores.rows.iter().position(|row| row.cpu == label.cpu);
+            let Some(row) = row else { continue };
+            // Words that would leave the picture at its right end before it.
+            let width = style.width(&label.text);
+            let x = (self.axis.place(label.time) + 4 * PX).min(self.plot.right() - width - 4 * PX);
+            let point = at(x, self.top(row) + self.row * 3 / 4);
+            scene.text(point, Anchor::Start, style, &label.text);
         }
     }
 

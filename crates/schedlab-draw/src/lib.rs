@@ -27,6 +27,7 @@ pub mod rows;
 mod scene;
 mod svg;
 pub mod waiting;
+pub mod wakeup;
 
 pub use axis::{TimeAxis, duration};
 pub use colour::{Colour, PALETTE, Theme, of_name, of_number};

@@ -1,11 +1,11 @@
 //! The interactive page in a real browser: headless Chromium opens it from disk, a driver acts as a
 //! person would (`tests/driver.js`), and what the page shows is compared with the timeline.
-#![expect(clippy::disallowed_methods, reason = "a test starts a browser and writes files")]
+#![expect(clippy::print_stderr, reason = "what is missing must be said aloud")]
 
 use schedlab_draw::page::{Columns, Note, page};
 use schedlab_model::{Nanos, Span};
 use schedlab_timeline::{ask, notation, span_of};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
@@ -68,7 +68,7 @@ fn drive(browser: &str, html: &str, name: &str) -> serde_json::Value {
     serde_json::from_str(&text).expect("the driver writes JSON")
 }
 
-fn run(browser: &str, profile: &Path, file: &PathBuf) -> std::process::Output {
+fn run(browser: &str, profile: &Path, file: &Path) -> std::process::Output {
     Command::new(browser)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
         .args(["--window-size=1200,700", "--virtual-time-budget=20000", "--dump-dom"])

@@ -7,7 +7,7 @@
 mod golden;
 
 use golden::check;
-use schedlab_draw::cores::{Cores, Fill, Mark, Marks, Piece, Row, Size, cores, stacked};
+use schedlab_draw::cores::{Cores, Fill, Label, Mark, Marks, Piece, Row, Size, cores, stacked};
 use schedlab_draw::waiting::{Curve, Level, Running, Tints, waiting};
 use schedlab_draw::{Colour, PALETTE, Theme, of_number};
 use schedlab_model::{Cpu, Nanos, Place, Span};
@@ -77,6 +77,7 @@ fn small() -> Cores {
                 marks: vec![Mark::Bar { span: span(130_000, 200_000), cpu: Cpu(2) }],
             },
         ],
+        labels: vec![Label { time: Nanos(150_000), cpu: Cpu(4), text: "idle".into() }],
     }
 }
 
@@ -104,6 +105,7 @@ fn dense_rows_are_shades() {
         names: vec![],
         legend: vec![],
         marks: vec![],
+        labels: vec![],
     };
     check("cores-dense", &cores(&dense, Size { width_px: 500, row_px: None }, &Theme::light()));
 }

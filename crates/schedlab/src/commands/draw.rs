@@ -1,8 +1,10 @@
 //! `schedlab draw`: pictures of a trace.
 
 mod cores;
+mod latency;
 pub(crate) mod topology;
 mod waiting;
+mod wakeup;
 
 use anyhow::{Context, bail};
 use clap::Subcommand;
@@ -27,6 +29,10 @@ enum Picture {
     Cores(cores::Args),
     /// How many tasks ran and how many waited, over time
     Waiting(waiting::Args),
+    /// How long tasks waited for a CPU: a histogram, or cumulative curves
+    Latency(latency::Args),
+    /// One bad placement: who woke whom where, what was idle, and why
+    Wakeup(wakeup::Args),
 }
 
 /// Runs it.
@@ -34,6 +40,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.picture {
         Picture::Cores(args) => cores::run(args),
         Picture::Waiting(args) => waiting::run(args),
+        Picture::Latency(args) => latency::run(args),
+        Picture::Wakeup(args) => wakeup::run(args),
     }
 }
 

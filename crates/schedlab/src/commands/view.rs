@@ -1,12 +1,15 @@
 //! `schedlab view`: the interactive page of a trace.
 
 use anyhow::Context;
-use schedlab_draw::page::{Columns, page};
+use schedlab_draw::page::{Columns, Note, page};
 use schedlab_model::Span;
-use schedlab_timeline::{ask, span_of};
+use schedlab_timeline::{Conservation, ConservationOptions, ask, span_of};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+
+/// How many violations of work conservation the page lists, longest first.
+const VIOLATIONS_MAX: usize = 1_000;
 
 /// Options of `schedlab view`.
 #[derive(clap::Args)]
@@ -41,10 +44,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(from) => Some(super::draw::topology::read(from)?),
         None => source.info().topology.clone(),
     };
-    let question = Columns::new(Span::new(span.start, span.end));
+    let options = ConservationOptions { limit: VIOLATIONS_MAX, ..ConservationOptions::default() };
+    let conservation = Conservation::new(options, source.info());
+    let question = (Columns::new(Span::new(span.start, span.end)), conservation);
     let reply = ask(source.as_mut(), question).with_context(|| file.display().to_string())?;
+    let (slices, conservation) = reply.answer;
+    let mut notes: Vec<Note> = conservation
+        .violations
+        .iter()
+        .map(|violation| Note {
+            span: Span::new(violation.start, violation.end),
+            cpu: violation.overloaded.0,
+            text: violation.because.sentence(violation.overloaded, &reply.state),
+        })
+        .collect();
+    notes.sort_by_key(|note| note.span.start);
     let title = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-    let html = page(&title, &reply.answer, topology.as_ref(), &[]);
+    let html = page(&title, &slices, topology.as_ref(), &notes);
     let output = args.output.unwrap_or_else(|| file.with_extension("html"));
     std::fs::write(&output, &html)
         .with_context(|| format!("{} could not be written", output.display()))?;
@@ -56,8 +72,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             "bytes": html.len(),
             "origin_ns": span.start.0.to_string(),
             "duration_ns": span.duration().0,
-            "cpus": reply.answer.cpus(),
-            "slices": reply.answer.slices(),
+            "cpus": slices.cpus(),
+            "slices": slices.slices(),
+            "violations": conservation.count,
             "warnings": reply.warnings,
         });
         writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;

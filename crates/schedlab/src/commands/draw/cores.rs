@@ -1,12 +1,14 @@
 //! `schedlab draw cores`.
 
 use super::{Common, Drawn};
-use schedlab_draw::cores::{Cores, Size, stacked};
+use schedlab_draw::cores::{Cores, Mark, Marks, Size, stacked};
 use schedlab_draw::marks::{EventMark, Marking, Wanted};
 use schedlab_draw::rows::{Colouring, Entry, Rows, RowsAnswer, RowsOptions};
 use schedlab_draw::{Colour, Scene, Theme, duration};
-use schedlab_model::{Cpu, Topology};
-use schedlab_timeline::ask_within;
+use schedlab_model::{Cpu, Span, Topology};
+use schedlab_timeline::{
+    Conservation, ConservationAnswer, ConservationOptions, Violation, ask_within,
+};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -38,7 +40,7 @@ pub(crate) struct View {
     /// Rows by CPU number, or with sockets, caches and SMT siblings together
     #[arg(long, value_enum, default_value_t = Order::Cpu)]
     pub(crate) order: Order,
-    /// Marks on the rows: wakeups, migrations, overload
+    /// Marks on the rows
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,..")]
     pub(crate) marks: Vec<MarkKind>,
     /// Mark any event: NAME[:CONDITION,..], conditions comm=, pid= and cpu= (may be repeated);
@@ -78,6 +80,7 @@ pub(crate) enum MarkKind {
     Wakeups,
     Migrations,
     Overload,
+    Violations,
 }
 
 impl From<ColourBy> for Colouring {
@@ -98,10 +101,11 @@ impl View {
         let mut wanted: Vec<Wanted> = self
             .marks
             .iter()
-            .map(|kind| match kind {
-                MarkKind::Wakeups => Wanted::Wakeups,
-                MarkKind::Migrations => Wanted::Migrations,
-                MarkKind::Overload => Wanted::Overload,
+            .filter_map(|kind| match kind {
+                MarkKind::Wakeups => Some(Wanted::Wakeups),
+                MarkKind::Migrations => Some(Wanted::Migrations),
+                MarkKind::Overload => Some(Wanted::Overload),
+                MarkKind::Violations => None, // another question's answer
             })
             .collect();
         for text in &self.mark {
@@ -170,8 +174,15 @@ pub(super) fn trace(
     let wanted = view.wanted()?;
     let marking = (!wanted.is_empty())
         .then(|| Marking::new(window.span, columns, wanted, window.source.info()));
-    let reply = ask_within(window.source.as_mut(), window.cut, (rows, marking))?;
-    let (RowsAnswer { mut rows, names, legend, tasks }, marks) = reply.answer;
+    let conservation = view
+        .marks
+        .contains(&MarkKind::Violations)
+        .then(|| Conservation::new(ConservationOptions::default(), window.source.info()));
+    let question = (rows, marking, conservation);
+    let reply = ask_within(window.source.as_mut(), window.cut, question)?;
+    let (RowsAnswer { mut rows, names, legend, tasks }, marks, conservation) = reply.answer;
+    let mut marks = marks.unwrap_or_default();
+    marks.extend(conservation.map(|found| violations(&found, theme)));
     if let Some(cpus) = &view.cpus {
         rows.retain(|row| cpus.contains(row.cpu));
     }
@@ -200,9 +211,28 @@ pub(super) fn trace(
         rows,
         names,
         legend: shown(&legend, theme),
-        marks: marks.unwrap_or_default(),
+        marks,
+        labels: Vec::new(),
     };
     Ok((cores, drawn))
+}
+
+/// A bar where a task waited although an idle CPU was allowed.
+fn violations(found: &ConservationAnswer, theme: &Theme) -> Marks {
+    let bar = |violation: &Violation| Mark::Bar {
+        span: Span::new(violation.start, violation.end),
+        cpu: violation.overloaded,
+    };
+    let bound = if found.exact { "" } else { "at most " };
+    Marks {
+        name: format!(
+            "work conservation violated: {bound}{} in {} places",
+            duration(found.total),
+            found.count
+        ),
+        colour: theme.alarm,
+        marks: found.violations.iter().map(bar).collect(),
+    }
 }
 
 /// Where a CPU stands in socket order; CPUs that the topology does not know come last.

@@ -1,11 +1,11 @@
 //! `schedlab draw waiting`.
 
 use super::{Common, Drawn};
-use schedlab_draw::duration;
 use schedlab_draw::levels::Levels;
-use schedlab_draw::waiting::{Running, Tints, columns, waiting};
+use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
+use schedlab_draw::{Scene, Theme, duration};
 use schedlab_timeline::ask_within;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options of `schedlab draw waiting`.
@@ -15,32 +15,60 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     common: Common,
+    /// A curve for each socket below that of the machine
+    #[arg(long)]
+    sockets: bool,
 }
 
 /// Draws how many tasks ran and waited.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let theme = common.theme();
-    let mut window = common.open(&args.file)?;
-    let question = Levels::new(window.span, columns(common.width));
+    let (scene, drawn) = draw(&args.file, common, args.sockets, Tints::of(&theme), &theme)?;
+    common.write(&scene, &drawn)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The picture of one trace.
+pub(super) fn draw(
+    file: &Path,
+    common: &Common,
+    sockets: bool,
+    tints: Tints,
+    theme: &Theme,
+) -> anyhow::Result<(Scene, Drawn)> {
+    let mut window = common.open(file)?;
+    let parts = match (&window.topology, sockets) {
+        (_, false) => Vec::new(),
+        (Some(topology), true) => {
+            let sockets = topology.groups(|place| place.socket).into_iter();
+            sockets.map(|(label, cpus)| (format!("socket {label}"), cpus)).collect()
+        }
+        (None, true) => {
+            return Err(super::usage(format!(
+                "{}: the trace does not tell which CPUs share a socket: name a file with \
+                 --topology, or --topology host",
+                file.display()
+            )));
+        }
+    };
+    let question = Levels::new(window.span, columns(common.width), parts);
     let reply = ask_within(window.source.as_mut(), window.cut, question)?;
-    let curve = reply.answer;
+    let curves: Vec<Curve> = reply.answer;
+    let cpus = curves.first().map_or(0, |curve| curve.cpus);
     let drawn = Drawn {
         origin: window.origin,
         window: window.span,
-        cpus: curve.cpus as usize,
+        cpus: cpus as usize,
         tasks: reply.state.task_count(),
         warnings: reply.warnings,
     };
-    let note = format!("{} CPUs, {}", curve.cpus, duration(window.span.duration()));
     let picture = Running {
-        title: common.title("running and waiting tasks", &args.file),
-        notes: vec![note],
+        title: common.title("running and waiting tasks", file),
+        notes: vec![format!("{cpus} CPUs, {}", duration(window.span.duration()))],
         window: window.span,
         origin: window.origin,
-        curves: vec![curve],
+        curves,
     };
-    let scene = waiting(&picture, common.width, Tints::of(&theme), &theme);
-    common.write(&scene, &drawn)?;
-    Ok(ExitCode::SUCCESS)
+    Ok((waiting(&picture, common.width, tints, theme), drawn))
 }

@@ -1,0 +1,148 @@
+//! The picture `wakeup`: one placement on a few CPUs, and the sentence that explains it.
+//!
+//! What people draw by hand: an arrow from the waker to where the woken task was put, its wait
+//! there, the CPU on which it ran before, and what was idle meanwhile.
+
+use crate::colour::{Colour, Theme};
+use crate::cores::{Cores, Fill, Label, Mark, Marks, Piece, Row, Size, cores};
+use crate::rows::colour_of_pid;
+use crate::scene::{PX, Scene, Style};
+use schedlab_model::{Cpu, CpuSet, Nanos, Span};
+use schedlab_timeline::{SlicesAnswer, State, TaskId};
+
+/// A placement to be drawn.
+#[derive(Clone, Debug)]
+pub struct Wakeup {
+    /// What the picture is called.
+    pub title: String,
+    /// Why the task stood where it stood.
+    pub sentence: String,
+    /// The instant that is called zero.
+    pub origin: Nanos,
+    /// Who waited.
+    pub task: TaskId,
+    /// From the wakeup to running.
+    pub wait: Span,
+    /// Where it waited.
+    pub cpu: Cpu,
+    /// Who woke it, and on which CPU, where a task did.
+    pub waker: Option<(TaskId, Cpu)>,
+    /// Where it ran before.
+    pub previous: Option<Cpu>,
+    /// What was idle and allowed meanwhile.
+    pub idle: CpuSet,
+}
+
+/// Idle CPUs beyond this many are counted, not drawn.
+const IDLE_MAX: usize = 4;
+
+impl Wakeup {
+    /// The part of the trace that the picture shows.
+    #[must_use]
+    pub fn window(&self) -> Span {
+        let room = Nanos((self.wait.duration().0 / 3).max(2_000));
+        Span::new(self.wait.start.max(self.origin + room) - room, self.wait.end + room)
+    }
+
+    /// The CPUs that the picture shows: the waker's, the one waited on, the previous, some idle ones.
+    #[must_use]
+    pub fn cpus(&self) -> Vec<Cpu> {
+        let mut cpus = vec![self.cpu];
+        cpus.extend(self.waker.map(|(_, cpu)| cpu));
+        cpus.extend(self.previous);
+        cpus.extend(self.idle.iter().take(IDLE_MAX));
+        cpus.sort_unstable();
+        cpus.dedup();
+        cpus
+    }
+
+    /// Draws it from what ran in [`Self::window`]; `width_px` pixels wide.
+    #[must_use]
+    pub fn scene(&self, ran: &SlicesAnswer, state: &State, width_px: i32, theme: &Theme) -> Scene {
+        let window = self.window();
+        let cpus = self.cpus();
+        let names = (0..=state.task_count()).map(|id| match u32::try_from(id).map(TaskId) {
+            Ok(task) if task.is_some() => format!("{}:{}", state.name(task), state.task(task).pid),
+            _ => String::new(),
+        });
+        let row = |&cpu: &Cpu| Row { cpu, place: None, fill: self.fill(cpu, ran, state, theme) };
+        let name = state.name(self.task);
+        let wake =
+            self.waker.map(|(_, from)| Mark::Link { time: self.wait.start, from, to: self.cpu });
+        let picture = Cores {
+            title: self.title.clone(),
+            notes: wrapped(&self.sentence, (width_px - 32) * PX, theme),
+            window,
+            origin: self.origin,
+            rows: cpus.iter().map(row).collect(),
+            names: names.collect(),
+            legend: Vec::new(),
+            marks: vec![
+                Marks {
+                    name: format!("{name} waits"),
+                    colour: theme.waiting,
+                    marks: vec![Mark::Bar { span: self.wait, cpu: self.cpu }],
+                },
+                Marks {
+                    name: "wakeup: from the waker to the placement".into(),
+                    colour: theme.alarm,
+                    marks: wake.into_iter().collect(),
+                },
+            ],
+            labels: self.labels(window),
+        };
+        cores(&picture, Size { width_px, row_px: Some(40) }, theme)
+    }
+
+    fn fill(&self, cpu: Cpu, ran: &SlicesAnswer, state: &State, theme: &Theme) -> Fill {
+        let mut pieces: Vec<Piece> = ran
+            .slices
+            .iter()
+            .filter(|slice| slice.cpu == cpu)
+            .map(|slice| {
+                let known = slice.task.is_some();
+                let colour = |task| -> Colour { colour_of_pid(state.task(task).pid) };
+                Piece {
+                    span: Span::new(slice.from, slice.to),
+                    colour: if known { colour(slice.task) } else { theme.unknown },
+                    name: known.then_some(slice.task.0),
+                }
+            })
+            .collect();
+        pieces.sort_by_key(|piece| piece.span.start);
+        Fill::Pieces(pieces)
+    }
+
+    fn labels(&self, window: Span) -> Vec<Label> {
+        let mut labels = Vec::new();
+        let mut say = |cpu, text: &str| {
+            labels.push(Label { time: window.start, cpu, text: text.to_owned() });
+        };
+        let previous = self.previous.filter(|&cpu| cpu != self.cpu);
+        for cpu in self.cpus() {
+            match (previous == Some(cpu), self.idle.contains(cpu)) {
+                (true, true) => say(cpu, "ran here before; idle meanwhile"),
+                (true, false) => say(cpu, "ran here before"),
+                (false, true) => say(cpu, "idle meanwhile, and allowed"),
+                (false, false) => {}
+            }
+        }
+        labels
+    }
+}
+
+/// A sentence as lines that fit.
+fn wrapped(sentence: &str, room: i32, theme: &Theme) -> Vec<String> {
+    let style = Style::regular(12, theme.muted);
+    let mut lines: Vec<String> = Vec::new();
+    for word in sentence.split_whitespace() {
+        match lines.last_mut() {
+            Some(line) if style.width(&format!("{line} {word}")) <= room => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
+    }
+    lines
+}

@@ -1,0 +1,90 @@
+//! `schedlab draw latency`: how long tasks waited for a CPU, as a histogram or cumulative curves.
+
+use super::{Common, Drawn};
+use schedlab_draw::chart::{Axis, Cdf, Chart, cdf_of, histogram_of};
+use schedlab_timeline::{Latency, ask_within};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// How many curves can be told apart.
+const CURVES_MAX: usize = 8;
+
+/// Options of `schedlab draw latency`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Traces, in any format that schedlab reads; curves of several stand in one picture
+    #[arg(required = true)]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    common: Common,
+    /// Any wait of a runnable task, instead of wakeup to running
+    #[arg(long)]
+    run_delay: bool,
+    /// Cumulative curves (of several traces always) instead of a histogram
+    #[arg(long)]
+    curve: bool,
+    /// Cumulative curves with the tail stretched: 90 %, 99 %, 99.9 % at equal distances
+    #[arg(long)]
+    tail: bool,
+    /// A curve for each of the commands that waited longest
+    #[arg(long)]
+    by_command: bool,
+}
+
+/// Draws the distribution of waits.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let common = &args.common;
+    let label = if args.run_delay { "run delay" } else { "wakeup latency" };
+    let mut curves = Vec::new();
+    let mut bars = None;
+    let mut all: Option<Drawn> = None;
+    for file in &args.files {
+        let mut window = common.open(file)?;
+        let reply = ask_within(window.source.as_mut(), window.cut, Latency::new())?;
+        let which = |delays: &schedlab_timeline::Delays| match args.run_delay {
+            true => delays.run_delay.clone(),
+            false => delays.wakeup.clone(),
+        };
+        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
+        if args.by_command {
+            let commands = reply.answer.by_comm();
+            curves.extend(commands.iter().take(CURVES_MAX).map(|(comm, delays)| {
+                let name =
+                    if args.files.len() > 1 { format!("{comm} ({name})") } else { comm.clone() };
+                cdf_of(&name, &which(delays))
+            }));
+        } else {
+            curves.push(cdf_of(&name, &which(&reply.answer.total)));
+        }
+        bars = Some(histogram_of(&common.title(label, file), label, &which(&reply.answer.total)));
+        let drawn = Drawn {
+            origin: window.origin,
+            window: window.span,
+            cpus: reply.state.observed_cpus().count(),
+            tasks: reply.answer.tasks.len(),
+            warnings: reply.warnings,
+        };
+        match &mut all {
+            Some(all) => all.join(drawn),
+            None => all = Some(drawn),
+        }
+    }
+    let (Some(bars), Some(drawn)) = (bars, all) else {
+        return Err(super::usage("name a trace".to_owned()));
+    };
+    let theme = common.theme();
+    let scene = if args.curve || args.tail || args.by_command || args.files.len() > 1 {
+        let cdf = Cdf {
+            title: common.title(label, &args.files[0]),
+            notes: Vec::new(),
+            x: Axis::nanoseconds(label).logarithmic(),
+            curves,
+            tail: args.tail,
+        };
+        cdf.scene(common.width, &theme)
+    } else {
+        bars.scene(common.width, &theme)
+    };
+    common.write(&scene, &drawn)?;
+    Ok(ExitCode::SUCCESS)
+}

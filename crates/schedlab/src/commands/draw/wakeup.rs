@@ -1,0 +1,89 @@
+//! `schedlab draw wakeup`: one bad placement, explained.
+
+use super::{Common, Drawn};
+use anyhow::{Context, bail};
+use schedlab_draw::wakeup::Wakeup;
+use schedlab_model::{Nanos, Span};
+use schedlab_timeline::{
+    Conservation, ConservationOptions, Cut, Slices, State, Violation, ask_within,
+};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// More intervals than this in one placement's window can't be drawn.
+const SLICES_MAX: usize = 100_000;
+
+/// Options of `schedlab draw wakeup`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The trace, in any format that schedlab reads
+    file: PathBuf,
+    #[command(flatten)]
+    common: Common,
+    /// Which of the violations of work conservation: 1 is the longest
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    rank: u32,
+    /// Only those of this task
+    #[arg(long)]
+    pid: Option<i32>,
+}
+
+/// Draws the placement behind a violation of work conservation.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let common = &args.common;
+    let mut window = common.open(&args.file)?;
+    let question = Conservation::new(ConservationOptions::default(), window.source.info());
+    let reply = ask_within(window.source.as_mut(), window.cut, question)?;
+    let of_task = |violation: &&Violation| {
+        args.pid.is_none_or(|pid| reply.state.task(violation.task).pid.0 == pid)
+    };
+    let rank = usize::try_from(args.rank - 1).unwrap_or(usize::MAX);
+    let Some(violation) = reply.answer.violations.iter().filter(of_task).nth(rank) else {
+        bail!(
+            "{}: there is no violation of work conservation number {} here ('schedlab trace \
+             conservation' lists them)",
+            args.file.display(),
+            args.rank
+        );
+    };
+    let wakeup = placement(violation, &reply.state, window.origin, common, &args.file);
+    let shown = wakeup.window();
+    let shown = Span::new(shown.start, shown.end);
+    let cut = Cut { from: Some(shown.start - window.origin), to: Some(shown.end - window.origin) };
+    let mut source = schedlab_trace::open(&args.file)?;
+    let ran = ask_within(source.as_mut(), cut, Slices::new(SLICES_MAX))
+        .with_context(|| args.file.display().to_string())?;
+    let theme = common.theme();
+    let scene = wakeup.scene(&ran.answer, &ran.state, common.width, &theme);
+    let drawn = Drawn {
+        origin: window.origin,
+        window: shown,
+        cpus: wakeup.cpus().len(),
+        tasks: ran.state.task_count(),
+        warnings: reply.warnings,
+    };
+    common.write(&scene, &drawn)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn placement(
+    violation: &Violation,
+    state: &State,
+    origin: Nanos,
+    common: &Common,
+    file: &std::path::Path,
+) -> Wakeup {
+    let because = &violation.because;
+    let waker = because.waker().map(|task| (task, because.waker_cpu));
+    Wakeup {
+        title: common.title("a placement", file),
+        sentence: because.sentence(violation.overloaded, state),
+        origin,
+        task: violation.task,
+        wait: Span::new(because.waited_since, violation.end),
+        cpu: violation.overloaded,
+        waker,
+        previous: because.previous,
+        idle: violation.idle.clone(),
+    }
+}
