@@ -42,7 +42,30 @@ use std::path::Path;
 /// The file can't be read, is empty, or is no trace. A file that is cut or damaged further in is not
 /// an error: what can be read is read, and [`EventSource::warnings`] says what is missing.
 pub fn open(path: &Path) -> Result<Box<dyn EventSource>, TraceError> {
-    open_input(Input::open(path)?)
+    open_with(path, &Options::default())
+}
+
+/// How to read a trace.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Threads to decode with, the caller's among them. Merging and all that follows stay serial, so
+    /// more than a few gain nothing. Formats other than trace.dat are decoded by the caller alone.
+    pub threads: usize,
+}
+
+impl Default for Options {
+    /// The caller's thread alone.
+    fn default() -> Self {
+        Self { threads: 1 }
+    }
+}
+
+/// Opens a trace as [`open`] does.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_with(path: &Path, options: &Options) -> Result<Box<dyn EventSource>, TraceError> {
+    open_input(Input::open(path)?, options)
 }
 
 /// Opens a trace that lies in memory; `name` stands for the file's in messages.
@@ -50,13 +73,13 @@ pub fn open(path: &Path) -> Result<Box<dyn EventSource>, TraceError> {
 /// # Errors
 /// As [`open`].
 pub fn open_bytes(name: &Path, bytes: Vec<u8>) -> Result<Box<dyn EventSource>, TraceError> {
-    open_input(Input::memory(name, bytes))
+    open_input(Input::memory(name, bytes), &Options::default())
 }
 
 /// Bytes that are looked at to tell formats apart.
 const SNIFFED: usize = 4096;
 
-fn open_input(input: Input) -> Result<Box<dyn EventSource>, TraceError> {
+fn open_input(input: Input, options: &Options) -> Result<Box<dyn EventSource>, TraceError> {
     let path = input.path().to_owned();
     let mut start = vec![0; SNIFFED];
     let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, error))?;
@@ -65,7 +88,7 @@ fn open_input(input: Input) -> Result<Box<dyn EventSource>, TraceError> {
         return Err(TraceError::Empty { path });
     }
     if start.starts_with(dat::MAGIC) {
-        return Ok(Box::new(dat::DatReader::open(input)?));
+        return Ok(Box::new(dat::DatReader::open(input, options.threads)?));
     }
     if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
         return Ok(Box::new(perf::PerfReader::open(input)?));

@@ -3,7 +3,7 @@
 
 use crate::Encoding;
 use crate::dat::{Layout, Visit, walk};
-use crate::names::Names;
+use crate::names::Recent;
 use crate::plan::Decoder;
 use schedlab_model::{Cpu, Event, Nanos};
 use std::num::NonZeroU32;
@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 /// Decodes records of the kernel that runs here.
 pub struct LiveDecoder {
     decoder: Decoder,
-    names: Names,
+    names: Recent,
 }
 
 impl std::fmt::Debug for LiveDecoder {
@@ -29,7 +29,7 @@ fn native() -> Encoding {
 impl LiveDecoder {
     /// From the system and the format text of each tracepoint.
     pub fn new<'a>(formats: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
-        Self { decoder: Decoder::new(native(), formats), names: Names::default() }
+        Self { decoder: Decoder::new(native(), formats), names: Recent::default() }
     }
 
     /// Appends the events of one record to `out`.

@@ -43,6 +43,35 @@ impl Names {
     }
 }
 
+/// Slots of a [`Recent`]; a power of two.
+const RECENT: usize = 512;
+
+/// The names that one CPU's records told lately: filters out most repetitions before the merge, which
+/// knows them all. What falls out of it is told again and dropped there.
+#[derive(Clone, Debug)]
+pub(crate) struct Recent {
+    slots: Box<[(i32, u128); RECENT]>,
+}
+
+impl Default for Recent {
+    fn default() -> Self {
+        Self { slots: Box::new([(0, 0); RECENT]) }
+    }
+}
+
+impl Recent {
+    /// Whether this name may be news.
+    #[inline]
+    pub(crate) fn changed(&mut self, pid: Pid, comm: u128) -> bool {
+        let slot = &mut self.slots[pid.0.cast_unsigned() as usize % RECENT];
+        if *slot == (pid.0, comm) || pid.is_idle() {
+            return false;
+        }
+        *slot = (pid.0, comm);
+        true
+    }
+}
+
 /// A name as 16 bytes in one number, first byte lowest: what lies behind its NUL is cut off, since
 /// kernels before 5.x leave old bytes there.
 #[inline]

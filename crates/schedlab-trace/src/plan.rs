@@ -6,7 +6,7 @@
 use crate::encoding::Encoding;
 use crate::format::{Field, Format, Place, identify};
 use crate::mark;
-use crate::names::{self, Names};
+use crate::names::{self, Recent};
 use crate::states::States;
 use schedlab_model::{
     Context, Cpu, Event, Kind, KindSet, Left, Nanos, OtherFormat, Phase, Pid, Prio, What,
@@ -202,7 +202,7 @@ impl Decoder {
         time: u64,
         cpu: Cpu,
         body: &[u8],
-        names: &mut Names,
+        names: &mut Recent,
         out: &mut Vec<Event>,
     ) {
         let Some(id) = body.first_chunk::<2>() else { return };
@@ -277,7 +277,7 @@ struct Decoding<'a> {
     body: &'a [u8],
     time: u64,
     cpu: Cpu,
-    names: &'a mut Names,
+    names: &'a mut Recent,
     out: &'a mut Vec<Event>,
 }
 

@@ -14,6 +14,7 @@ mod header;
 mod options;
 mod page_writer;
 mod pages;
+mod parallel;
 mod reader;
 mod spool;
 mod writer;

@@ -8,10 +8,11 @@ use super::clock::{Correction, clock};
 use super::head::{self, BufferHead, Head, TimeOptions};
 use super::header::{Header, Version};
 use super::pages::{Layout, Pages, Visit, walk};
+use super::parallel::Crew;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::merge::{Merge, Refill, ascend};
-use crate::names::Names;
+use crate::names::Recent;
 use crate::plan::Decoder;
 use schedlab_model::{
     Context, Cpu, Event, EventSource, Nanos, Pid, Span, TraceInfo, Warning, What,
@@ -19,6 +20,7 @@ use schedlab_model::{
 use std::io;
 use std::num::NonZeroU32;
 use std::ops::Range;
+use std::sync::Arc;
 
 /// Bytes of windows over all lanes.
 const WINDOWS: usize = 16 << 20;
@@ -33,10 +35,12 @@ pub(crate) struct DatReader {
     warnings: Vec<Warning>,
     merge: Merge,
     lanes: Lanes,
+    /// Threads that decode ahead, when asked for.
+    crew: Option<Crew>,
 }
 
 impl DatReader {
-    pub(crate) fn open(input: Input) -> Result<Self, TraceError> {
+    pub(crate) fn open(input: Input, threads: usize) -> Result<Self, TraceError> {
         let head = head::read(&input).map_err(|stop| TraceError::Broken {
             path: input.path().to_owned(),
             format: "trace.dat",
@@ -57,14 +61,17 @@ impl DatReader {
         let mut info = info(&header, &decoder, time.tsc.is_some());
         let passing = decoder.passing();
         let decoders = [decoder, passing];
-        let mut lanes = Lanes { input, decoders, names: Names::default(), lanes: Vec::new() };
+        let shared = Arc::new(Shared { input, decoders });
+        let mut lanes = Lanes { shared, lanes: Vec::new() };
         let opened = lanes.add(&header, &buffers, &time, &mut warnings);
-        opened.map_err(|error| TraceError::io(lanes.input.path(), error))?;
+        opened.map_err(|error| TraceError::io(lanes.shared.input.path(), error))?;
         info.cpus = buffers.iter().flat_map(|buffer| &buffer.cpus).map(|entry| entry.0).collect();
         info.span = lanes.span();
         lanes.choose_buffer(&buffers, &mut warnings);
         let merge = Merge::new(lanes.lanes.len());
-        Ok(Self { info, warnings, merge, lanes })
+        let crew = (threads > 1 && lanes.lanes.len() > 1)
+            .then(|| Crew::new(&lanes.shared, std::mem::take(&mut lanes.lanes), threads - 1));
+        Ok(Self { info, warnings, merge, lanes, crew })
     }
 }
 
@@ -74,8 +81,14 @@ impl EventSource for DatReader {
     }
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
-        let more = self.merge.next(&mut self.lanes, batch, BATCH)?;
+        let more = match &mut self.crew {
+            None => self.merge.next(&mut self.lanes, batch, BATCH)?,
+            Some(crew) => self.merge.next(crew, batch, BATCH)?,
+        };
         if !more {
+            if let Some(crew) = self.crew.take() {
+                self.lanes.lanes = crew.finish();
+            }
             self.lanes.report(&mut self.warnings);
         }
         Ok(more)
@@ -105,7 +118,7 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
 }
 
 /// The data of one CPU in one buffer.
-struct Lane {
+pub(super) struct Lane {
     cpu: Cpu,
     /// Index of its buffer in the file.
     buffer: usize,
@@ -115,17 +128,22 @@ struct Lane {
     correction: Correction,
     /// Index into [`Lanes::decoders`].
     decoder: usize,
+    names: Recent,
     last: u64,
     raised: u64,
     /// Pages whose records made no sense: how many, and where the first.
     damaged: (u64, u64),
 }
 
-struct Lanes {
+/// What all lanes need, also in several threads.
+pub(super) struct Shared {
     input: Input,
     /// The one that decodes, and the one that passes the scheduler's events on as others.
     decoders: [Decoder; 2],
-    names: Names,
+}
+
+struct Lanes {
+    shared: Arc<Shared>,
     lanes: Vec<Lane>,
 }
 
@@ -150,7 +168,7 @@ impl Lanes {
             let clock = buffer.clock.as_deref().unwrap_or(&header.clock);
             for (cpu, data) in buffer.cpus.iter().filter(|(_, data)| !data.is_empty()) {
                 let mut pages = Pages::new(buffer.packing, layout, data.clone(), window);
-                pages.start(&self.input)?;
+                pages.start(&self.shared.input)?;
                 self.lanes.push(Lane {
                     cpu: *cpu,
                     buffer: index,
@@ -159,6 +177,7 @@ impl Lanes {
                     pages,
                     correction: Correction::new(time, *cpu, clock),
                     decoder: 0,
+                    names: Recent::default(),
                     last: 0,
                     raised: 0,
                     damaged: (0, 0),
@@ -172,7 +191,7 @@ impl Lanes {
     fn span(&self) -> Option<Span> {
         let mut span: Option<Span> = None;
         for lane in &self.lanes {
-            let (first, last) = lane.ends(&self.input)?;
+            let (first, last) = lane.ends(&self.shared.input)?;
             let known = span.get_or_insert(Span::new(first, last));
             known.start = known.start.min(first);
             known.end = known.end.max(last);
@@ -187,8 +206,8 @@ impl Lanes {
             return;
         }
         let has_sched = |lane: &Lane| {
-            let mut search = Search { decoder: &self.decoders[0], found: false };
-            lane.first_page(&self.input, &mut search);
+            let mut search = Search { decoder: &self.shared.decoders[0], found: false };
+            lane.first_page(&self.shared.input, &mut search);
             search.found
         };
         let mut sched: Vec<usize> =
@@ -215,7 +234,7 @@ impl Lanes {
 
     /// What was found wrong in the pages.
     fn report(&mut self, warnings: &mut Vec<Warning>) {
-        let path = self.input.path().display();
+        let path = self.shared.input.path().display();
         for lane in &mut self.lanes {
             let cpu = lane.cpu;
             if let Some((offset, what)) = lane.pages.trouble.take() {
@@ -243,29 +262,35 @@ impl Lanes {
 
 impl Refill for Lanes {
     fn refill(&mut self, lane: usize, out: &mut Vec<Event>) -> io::Result<bool> {
-        let lane = &mut self.lanes[lane];
-        let Some((page, offset)) = lane.pages.next(&self.input)? else { return Ok(false) };
-        let decoder = &self.decoders[lane.decoder];
-        let mut visit = Decode { decoder, names: &mut self.names, cpu: lane.cpu, out };
-        let walked = walk(page, lane.layout, &mut visit);
-        if let Err(at) = walked {
-            // A page that the file's end cut is told as that.
-            if page.len() == lane.layout.page_size {
-                let first = if lane.damaged.0 == 0 { offset + at as u64 } else { lane.damaged.1 };
-                lane.damaged = (lane.damaged.0 + 1, first);
-            }
-            let last = visit.out.last().map_or(lane.last, |event| event.time.0);
-            visit.lost(last, 0);
-        }
-        lane.correction.apply(out);
-        let (last, raised) = ascend(out, lane.last);
-        lane.last = last;
-        lane.raised += raised;
-        Ok(true)
+        self.lanes[lane].page(&self.shared, out)
     }
 }
 
 impl Lane {
+    /// Appends the events of the next page to `out`; `false` at the end.
+    pub(super) fn page(&mut self, shared: &Shared, out: &mut Vec<Event>) -> io::Result<bool> {
+        let from = out.len();
+        let Some((page, offset)) = self.pages.next(&shared.input)? else { return Ok(false) };
+        let decoder = &shared.decoders[self.decoder];
+        let mut visit = Decode { decoder, names: &mut self.names, cpu: self.cpu, out };
+        let walked = walk(page, self.layout, &mut visit);
+        if let Err(at) = walked {
+            // A page that the file's end cut is told as that.
+            if page.len() == self.layout.page_size {
+                let first = if self.damaged.0 == 0 { offset + at as u64 } else { self.damaged.1 };
+                self.damaged = (self.damaged.0 + 1, first);
+            }
+            let last = visit.out[from..].last().map_or(self.last, |event| event.time.0);
+            visit.lost(last, 0);
+        }
+        let fresh = &mut out[from..];
+        self.correction.apply(fresh);
+        let (last, raised) = ascend(fresh, self.last);
+        self.last = last;
+        self.raised += raised;
+        Ok(true)
+    }
+
     /// Times of the first and of the last record; `None` when packed or unreadable.
     fn ends(&self, input: &Input) -> Option<(Nanos, Nanos)> {
         let page_size = self.layout.page_size as u64;
@@ -303,7 +328,7 @@ impl Lane {
 /// Decodes records into events.
 struct Decode<'a> {
     decoder: &'a Decoder,
-    names: &'a mut Names,
+    names: &'a mut Recent,
     cpu: Cpu,
     out: &'a mut Vec<Event>,
 }

@@ -14,7 +14,7 @@ use crate::encoding::Encoding;
 use crate::error::TraceError;
 use crate::input::{Input, Stop};
 use crate::merge::{Merge, Refill, ascend};
-use crate::names::{self, Names};
+use crate::names::{self, Recent};
 use crate::plan::Decoder;
 use schedlab_model::{
     Context, Cpu, CpuSet, Event, EventSource, Kind, Nanos, Pid, TraceInfo, Warning, What,
@@ -34,10 +34,9 @@ pub(crate) struct PerfReader {
     /// The layout of all tracepoints when they have one in common.
     common: Option<Layout>,
     decoder: Decoder,
-    names: Names,
     info: TraceInfo,
     warnings: Vec<Warning>,
-    lanes: Vec<Vec<Event>>,
+    lanes: Vec<Lane>,
     ready: Ready,
     merge: Merge,
     order: Order,
@@ -60,6 +59,13 @@ struct Order {
     late: u64,
     /// Events that wait.
     waiting: usize,
+}
+
+/// What one CPU logged and was not handed out yet.
+#[derive(Default)]
+struct Lane {
+    events: Vec<Event>,
+    names: Recent,
 }
 
 /// Sorted events of each CPU that are ready.
@@ -103,7 +109,6 @@ impl PerfReader {
             records: Records::new(encoding, data),
             common: None,
             decoder: Decoder::new(encoding, std::iter::empty()),
-            names: Names::default(),
             info: TraceInfo::new(form, clock),
             warnings: Vec::new(),
             lanes: Vec::new(),
@@ -208,12 +213,12 @@ impl PerfReader {
         };
         let Ok(cpu) = u16::try_from(when.cpu) else { return self.broken += 1 };
         if usize::from(cpu) >= self.lanes.len() {
-            self.lanes.resize_with(usize::from(cpu) + 1, Vec::new);
+            self.lanes.resize_with(usize::from(cpu) + 1, Lane::default);
         }
-        let lane = &mut self.lanes[usize::from(cpu)];
-        let before = lane.len();
-        self.decoder.decode(when.time, Cpu(cpu), body, &mut self.names, lane);
-        self.order.waiting += lane.len() - before;
+        let Lane { events, names } = &mut self.lanes[usize::from(cpu)];
+        let before = events.len();
+        self.decoder.decode(when.time, Cpu(cpu), body, names, events);
+        self.order.waiting += events.len() - before;
         self.order.newest = self.order.newest.max(when.time);
     }
 
@@ -236,9 +241,6 @@ impl PerfReader {
                     self.info.comms.insert(pid, comm);
                     return;
                 }
-                if !self.names.changed(pid, u128::from_le_bytes(comm)) {
-                    return;
-                }
                 What::Comm { pid, comm }
             }
             _ => {
@@ -250,14 +252,14 @@ impl PerfReader {
         // A loss that names no CPU may concern any: the first must bear it.
         let cpu = u16::try_from(cpu).unwrap_or(0);
         if usize::from(cpu) >= self.lanes.len() {
-            self.lanes.resize_with(usize::from(cpu) + 1, Vec::new);
+            self.lanes.resize_with(usize::from(cpu) + 1, Lane::default);
         }
         let by = match what {
             What::Comm { pid, .. } => pid,
             _ => Pid::IDLE,
         };
         let (time, context) = (Nanos(time), Context::Task);
-        self.lanes[usize::from(cpu)].push(Event { time, by, cpu: Cpu(cpu), context, what });
+        self.lanes[usize::from(cpu)].events.push(Event { time, by, cpu: Cpu(cpu), context, what });
         self.order.waiting += 1;
         self.order.newest = self.order.newest.max(time.0);
     }
@@ -312,6 +314,7 @@ impl PerfReader {
         let count = self.lanes.len();
         self.ready.0.resize_with(count, Vec::new);
         for (lane, ready) in self.lanes.iter_mut().zip(&mut self.ready.0) {
+            let lane = &mut lane.events;
             ready.clear();
             if !lane.is_sorted_by_key(|event| event.time) {
                 lane.sort_by_key(|event| event.time);

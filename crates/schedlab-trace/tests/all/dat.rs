@@ -4,8 +4,9 @@ use crate::common::{Bodies, MARK, comm, counts, data, header, instances, peer, s
 use schedlab_model::{
     Affinity, Context, Cpu, Event, EventSource, Left, Nanos, Phase, Pid, Topology, What,
 };
-use schedlab_trace::dat::{Companion, Compression, Version, Writer};
-use schedlab_trace::{Census, Encoding, TraceError, mark, open, open_bytes};
+use schedlab_trace::dat::{Companion, Compression, Header, Version, Writer};
+use schedlab_trace::synthetic::{Plan, Synthetic};
+use schedlab_trace::{Census, Encoding, Options, TraceError, mark, open, open_bytes, open_with};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::Path;
@@ -325,4 +326,20 @@ fn marks_are_little_endian_records_with_the_common_head() {
     assert_eq!((body[4], body[8], body[12], body[16]), (5, 6, 1, 1));
     let text = mark::format_text(MARK, &["a \"b\"\n".into()]);
     assert!(text.contains("{ 0, \"a 'b''\" }"), "{text}");
+}
+
+#[test]
+fn several_threads_tell_the_same_story() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.dat");
+    let plan = Plan { cpus: 7, events: 60_000, ..Plan::default() };
+    Synthetic::new(plan).write(&path, Header::default()).unwrap();
+    let alone = events(open(&path).unwrap().as_mut());
+    for threads in [2, 3, 16] {
+        let mut source = open_with(&path, &Options { threads }).unwrap();
+        assert!(events(source.as_mut()) == alone, "{threads} threads");
+    }
+    // A reader that is dropped early leaves no thread waiting.
+    let mut source = open_with(&path, &Options { threads: 3 }).unwrap();
+    source.next(&mut Vec::new()).unwrap();
 }
