@@ -223,18 +223,22 @@ pub struct Ring {
 // SAFETY: the mapping belongs to this value alone on our side; the kernel's side is reached only
 // through the atomic head and tail.
 unsafe impl Send for Ring {}
+// SAFETY: a shared reference only reads: the counters atomically, and bytes that the kernel has
+// published. Releasing them takes a unique reference.
+unsafe impl Sync for Ring {}
 
 impl Ring {
-    /// Maps a ring of `bytes` (rounded up to a power of two pages) for `event`.
+    /// Maps a ring of `bytes` (rounded up to a power of two pages) for `event`. `overwrite`: nobody
+    /// drains it, and the kernel writes over the oldest records (for events opened `backward`).
     ///
     /// # Errors
     /// `EPERM` when more memory would be locked than `perf_event_mlock_kb` and `RLIMIT_MEMLOCK`
     /// allow; `ENOMEM`.
-    pub fn map(event: &Event, bytes: usize) -> io::Result<Self> {
+    pub fn map(event: &Event, bytes: usize, overwrite: bool) -> io::Result<Self> {
         let page = rustix::param::page_size();
         let size = bytes.div_ceil(page).max(1).next_power_of_two() * page;
         let fd = event.fd.try_clone()?;
-        let base = map(Some(event.fd.as_fd()), page + size)?;
+        let base = map(Some(event.fd.as_fd()), page + size, overwrite)?;
         Ok(Self { base, header: page, size, event: Some(fd) })
     }
 
@@ -320,9 +324,11 @@ impl Drop for Ring {
     }
 }
 
-fn map(fd: Option<BorrowedFd<'_>>, len: usize) -> io::Result<NonNull<u8>> {
+fn map(fd: Option<BorrowedFd<'_>>, len: usize, overwrite: bool) -> io::Result<NonNull<u8>> {
     use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
-    let access = ProtFlags::READ | ProtFlags::WRITE;
+    // The kernel respects the tail of a ring that we can write, and writes over all others.
+    let write = if overwrite { ProtFlags::empty() } else { ProtFlags::WRITE };
+    let access = ProtFlags::READ | write;
     let at = match fd {
         // SAFETY: a new mapping at an address of the kernel's choice touches nothing of ours.
         Some(fd) => unsafe { mmap(std::ptr::null_mut(), len, access, MapFlags::SHARED, fd, 0) },
@@ -339,7 +345,7 @@ mod tests {
     /// A ring without an event: the test plays the kernel.
     fn fake(size: usize) -> Ring {
         let header = rustix::param::page_size();
-        Ring { base: map(None, header + size).unwrap(), header, size, event: None }
+        Ring { base: map(None, header + size, false).unwrap(), header, size, event: None }
     }
 
     fn write(ring: &Ring, position: u64, bytes: &[u8]) {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Tracefs {
     root: PathBuf,
     /// Holds a mount of our own; it is gone when this is dropped.
-    _mount: Option<OwnedFd>,
+    mount: Option<OwnedFd>,
 }
 
 /// Where systems mount it.
@@ -36,19 +36,25 @@ impl Tracefs {
         if !is_tracefs(&root) {
             return Err(io::Error::other("tracefs was mounted but shows no events"));
         }
-        Ok(Self { root, _mount: Some(mount) })
+        Ok(Self { root, mount: Some(mount) })
     }
 
     /// A tracefs (or a tree that looks like one) at a path.
     #[must_use]
     pub fn at(root: &Path) -> Self {
-        Self { root: root.to_owned(), _mount: None }
+        Self { root: root.to_owned(), mount: None }
     }
 
     /// The path of its root, valid in this process.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Whether it has a path that other processes can use; a mount of our own has none.
+    #[must_use]
+    pub const fn is_mounted(&self) -> bool {
+        self.mount.is_none()
     }
 
     /// The text of a file below the root.
@@ -101,6 +107,22 @@ fn slurp(path: &Path) -> io::Result<Vec<u8>> {
             count => bytes.extend_from_slice(&buffer[..count]),
         }
     }
+}
+
+/// Opens a pipe of tracefs for reading what is there without waiting for more.
+///
+/// # Errors
+/// What the kernel refuses.
+pub fn open_pipe(path: &Path) -> io::Result<std::fs::File> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// Bytes of a page of an instance's ring buffer, where it can be asked (since Linux 6.8).
+#[must_use]
+pub fn sub_buffer_bytes(instance: &Path) -> Option<usize> {
+    let text = std::fs::read_to_string(instance.join("buffer_subbuf_size_kb")).ok()?;
+    Some(text.trim().parse::<usize>().ok()? << 10)
 }
 
 fn is_tracefs(place: &Path) -> bool {

@@ -110,6 +110,114 @@ fn counts_per_event_and_cpu_are_those_of_trace_cmd() {
     assert!(!dir.path().join("x.dat.spool").exists());
 }
 
+/// Whether tracefs lets us make an instance.
+fn may_use_ftrace() -> bool {
+    let probe = Path::new("/sys/kernel/tracing/instances/schedlab-test");
+    let made = std::fs::create_dir(probe).and_then(|()| std::fs::remove_dir(probe));
+    if let Err(error) = &made {
+        missing(&format!("an ftrace instance: {error}"));
+    }
+    made.is_ok()
+}
+
+#[test]
+fn ftrace_pages_are_counted_as_trace_cmd_counts_them_and_leave_no_instance() {
+    if !may_use_ftrace() || !has("trace-cmd", "trace-cmd") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let busy = "for i in 1 2 3 4 5 6 7 8 9 10; do /bin/true; done; exit 3";
+    let arguments = ["-o", "x.dat", "--via", "ftrace", "--json", "--", "sh", "-c", busy];
+    let output = record(dir.path(), &arguments);
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let ours = ours(dir.path(), "x.dat");
+    assert!(ours.keys().any(|(_, name)| name == "sched_process_exec"), "{ours:?}");
+    assert_eq!(ours, theirs(dir.path(), "x.dat"));
+    let mut child = schedlab()
+        .args(["record", "-o", "y.dat", "--via", "ftrace", "--", "sleep", "15"])
+        .current_dir(dir.path())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the built command starts");
+    let instance = format!("/sys/kernel/tracing/instances/schedlab-{}", child.id());
+    let there = |wanted: bool| {
+        let until = (0..200).find(|_| {
+            std::thread::sleep(Duration::from_millis(25));
+            Path::new(&instance).exists() == wanted
+        });
+        until.is_some()
+    };
+    let made = there(true);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(made, "no instance was made");
+    assert!(there(false), "{instance} outlives its recorder");
+}
+
+#[test]
+fn a_size_ends_a_recording_or_keeps_its_end() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let busy = "i=0; while [ $i -lt 300 ]; do /bin/true; i=$((i+1)); done";
+    let recorded = |arguments: &[&str]| {
+        let all = [&["-o", "x.dat", "--json"], arguments, &["--", "sh", "-c", busy]].concat();
+        let output = record(dir.path(), &all);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (json, stderr(&output))
+    };
+    let exits = |json: &serde_json::Value| {
+        json["events"]["sched_process_exit"].as_u64().unwrap_or_default()
+    };
+    let (whole, _) = recorded(&[]);
+    let (stopped, said) = recorded(&["--size", "16KiB", "--ring", "32KiB"]);
+    assert!(said.contains("size limit"), "{said}");
+    assert!(exits(&whole) >= 300 && exits(&stopped) < 300, "{whole} {stopped}");
+    let (end, said) = recorded(&["--size", "64KiB", "--full", "overwrite"]);
+    assert!(said.contains("only the last events"), "{said}");
+    assert!(exits(&end) > 0 && exits(&end) < 300, "{end}");
+    assert_eq!(end["lost"], 0);
+}
+
+#[test]
+fn events_are_filtered_by_task_and_by_the_kernels_expression_with_a_warning() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let me = std::process::id().to_string();
+    let arguments = ["-o", "x.dat", "--pid", &me, "--", "sleep", "0.1"];
+    let output = record(dir.path(), &arguments);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("competing tasks"), "{}", stderr(&output));
+    let never = ["--filter", "sched_switch: next_prio > 5000", "--", "sleep", "0.1"];
+    let output = record(dir.path(), &[&["-o", "x.dat"], never.as_slice()].concat());
+    let counts = ours(dir.path(), "x.dat");
+    assert!(counts.keys().all(|(_, name)| name != "sched_switch"), "{counts:?}");
+    assert!(counts.keys().any(|(_, name)| name == "sched_waking"), "{}", stderr(&output));
+    let wrong = ["--filter", "sched_switch: nothing == 1", "--", "true"];
+    let output = record(dir.path(), &wrong);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("next_prio"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_snapshot_keeps_what_led_to_a_long_wait() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // Three tasks that compute on one CPU: each waits a slice or two for its turn.
+    let busy = "for i in 1 2 3; do timeout 0.5 sh -c 'while :; do :; done' & done; wait";
+    let command = ["--", "taskset", "-c", "0", "sh", "-c", busy];
+    let options = ["-o", "x.dat", "--snapshot", "1ms", "--keep", "20ms"];
+    let output = record(dir.path(), &[options.as_slice(), &command].concat());
+    assert!(stderr(&output).contains("without running"), "{}", stderr(&output));
+    assert!(ours(dir.path(), "x.dat").values().sum::<u64>() > 0);
+}
+
 #[test]
 fn the_exit_code_of_the_command_passes_through() {
     if !may_record() {
@@ -132,7 +240,7 @@ fn start(dir: &Path) -> Child {
     let mut child = command.stderr(Stdio::piped()).spawn().expect("the built command starts");
     let grown = || {
         let files = std::fs::read_dir(dir.join("x.dat.spool")).into_iter().flatten().flatten();
-        let records = files.filter(|f| f.path().extension().is_some_and(|e| e == "perf"));
+        let records = files.filter(|f| f.path().extension().is_some_and(|e| e == "ring"));
         records.filter_map(|file| file.metadata().ok()).any(|data| data.len() > 1_000)
     };
     for _ in 0..400 {

@@ -22,6 +22,24 @@ pub enum RecordError {
         /// What is there instead.
         why: String,
     },
+    /// A filter that the kernel does not take.
+    #[error("filter '{expression}' on {event}: {why}")]
+    Filter {
+        /// The event.
+        event: String,
+        /// What it was to pass.
+        expression: String,
+        /// What the kernel says, and which fields there are.
+        why: String,
+    },
+    /// An option that can't be had in this way of recording.
+    #[error("{what}: {why}")]
+    Unsupported {
+        /// The option.
+        what: String,
+        /// Why not, and what to do.
+        why: String,
+    },
     /// The spool directory is not what it should be.
     #[error("{}: {what}", path.display())]
     Spool {
@@ -82,6 +100,14 @@ pub(crate) fn tracefs_right(error: &io::Error) -> RecordError {
             "tracefs (numbers and formats of events) is not readable and can't be mounted: {error}"
         ),
         remedy: "run as root, or let root `mount -o remount,mode=755 /sys/kernel/tracing`".into(),
+    }
+}
+
+/// Tracefs can be read by a mount of our own, but who cleans up after us could not see it.
+pub(crate) fn unmounted() -> RecordError {
+    RecordError::Right {
+        missing: "tracefs is not mounted at /sys/kernel/tracing".into(),
+        remedy: "mount -t tracefs tracefs /sys/kernel/tracing".into(),
     }
 }
 

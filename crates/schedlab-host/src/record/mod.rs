@@ -1,21 +1,29 @@
 //! Recording: scheduler events of every CPU into a `trace.dat`.
 //!
-//! A [`Recorder`] opens one ring for each CPU, and its threads copy what the kernel writes there into
-//! one spool file for each CPU: nothing is decoded while the workload runs. [`stitch`] turns a spool
-//! directory into a trace.dat; since all that it needs lies in that directory, a recording whose
+//! A [`Recorder`] has the kernel write into one ring for each CPU, and its threads copy what is there
+//! into one spool file for each CPU: nothing is decoded while the workload runs. [`stitch`] turns a
+//! spool directory into a trace.dat; since all that it needs lies in that directory, a recording whose
 //! process was killed can be salvaged in the same way.
 //!
-//! Beside the events, a watcher keeps what they don't say: names and allowed CPUs of tasks.
+//! The rings are those of perf events, or the pages of an ftrace instance. Beside the events, a
+//! watcher keeps what they don't say: names and allowed CPUs of tasks.
 
+mod copy;
 mod error;
+mod ftrace;
+mod options;
+mod recorder;
 mod rings;
+mod snapshot;
 mod spool;
 mod stitch;
 mod tracepoints;
 mod watch;
 
 pub use error::RecordError;
-pub use rings::Recorder;
+pub use options::{Filter, Full, Options, Snapshot, Via};
+pub use recorder::{Ended, Recorder};
+pub use snapshot::Spike;
 pub use stitch::{Marks, Summary, stitch};
 
 use schedlab_model::{Cpu, Nanos, Phase, Pid};

@@ -1,75 +1,53 @@
-//! The recorder: rings, the threads that empty them, and the end.
+//! Perf events: one ring for each CPU, and the threads that empty them.
 
-use super::error::{libc_errno, perf_right, tracefs_right};
-use super::spool::{self, Head, Tail};
-use super::tracepoints::{self, Tracepoint};
-use super::watch::Watcher;
-use super::{RING_BYTES, RecordError};
-use schedlab_model::{Cpu, Nanos, Pid};
-use schedlab_sys::perf::{Event, Ring, Source};
-use schedlab_sys::{clock, process, sched, topology, tracefs::Tracefs};
-use schedlab_workload::RecordSpec;
+use super::error::{libc_errno, perf_right};
+use super::recorder::{Ended, Shared, be_prompt, spawn};
+use super::snapshot;
+use super::spool::{self, Head};
+use super::tracepoints::Tracepoint;
+use super::{Options, RecordError};
+use schedlab_model::{Cpu, Nanos};
+use schedlab_sys::perf::{Event, Ring, Source, record};
+use schedlab_sys::process;
+use std::collections::BTreeMap;
+use std::ffi::CString;
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
 
-/// A recording in progress. Dropping it without [`Recorder::stop`] leaves a spool to salvage.
+/// All events of all CPUs.
 #[derive(Debug)]
-pub struct Recorder {
-    dir: PathBuf,
+pub(crate) struct Rings {
     events: Vec<(Cpu, Event)>,
-    stop: Arc<AtomicBool>,
-    bytes: Arc<AtomicU64>,
-    drains: Vec<JoinHandle<io::Result<()>>>,
-    watcher: Option<JoinHandle<io::Result<()>>>,
+    /// Rings that nobody empties: the kernel writes over the oldest records.
+    overwritten: Vec<(Cpu, Ring)>,
 }
+
+/// The rings to be emptied, and those of the watcher.
+type Opened = (Rings, Vec<(Cpu, Ring)>, Vec<Ring>);
 
 /// CPUs whose rings one thread empties.
 const CPUS_PER_THREAD: usize = 16;
 /// A thread looks at its rings at least this often, so that little is lost by a `kill -9`.
 const LOOK: Nanos = Nanos::from_millis(250);
-/// How often the watcher looks for new tasks.
-const WATCH: Nanos = Nanos::from_millis(50);
 /// Bytes of the watcher's ring: 200 new tasks a CPU between two looks.
 const WATCH_BYTES: usize = 16 << 10;
 
-impl Recorder {
-    /// Starts recording on every online CPU into the new directory `dir`.
-    ///
-    /// # Errors
-    /// [`RecordError::Right`] says which right is missing; nothing is left behind then.
-    pub fn start(spec: &RecordSpec, dir: &Path) -> Result<Self, RecordError> {
-        let result = Self::open(spec, dir);
-        if matches!(&result, Err(error) if !matches!(error, RecordError::Spool { .. })) {
-            let _ = std::fs::remove_dir_all(dir);
-        }
-        result
-    }
-
-    fn open(spec: &RecordSpec, dir: &Path) -> Result<Self, RecordError> {
-        let head = head(spec)?;
-        create(dir)?;
-        spool::write(&spool::head(dir), &head)?;
-        process::raise_open_files();
-        let ring_bytes = if spec.ring_bytes == 0 { RING_BYTES } else { spec.ring_bytes };
-        let ring_bytes = usize::try_from(ring_bytes).unwrap_or(usize::MAX >> 1);
-        let mut recorder = Self {
-            dir: dir.to_owned(),
-            events: Vec::new(),
-            stop: Arc::default(),
-            bytes: Arc::default(),
-            drains: Vec::new(),
-            watcher: None,
-        };
-        let (mut rings, mut watched) = (Vec::new(), Vec::new());
+impl Rings {
+    pub(crate) fn open(options: &Options, head: &Head) -> Result<Opened, RecordError> {
+        let mut all = Self { events: Vec::new(), overwritten: Vec::new() };
+        let (mut drained, mut watched) = (Vec::new(), Vec::new());
+        let bytes = options.ring(head.cpus.len());
         for cpu in head.cpus.iter() {
             // A CPU that went offline since the list was read is not observed.
-            match recorder.open_cpu(cpu, &head.tracepoints, ring_bytes) {
+            match all.open_cpu(cpu, &head.tracepoints, options, bytes) {
                 Ok((ring, watch)) => {
+                    let rings =
+                        if options.overwrites() { &mut all.overwritten } else { &mut drained };
                     rings.push((cpu, ring));
                     watched.push(watch);
                 }
@@ -78,11 +56,7 @@ impl Recorder {
                 Err(error) => return Err(error),
             }
         }
-        recorder.start_threads(rings, watched)?;
-        for (_, event) in &recorder.events {
-            event.enable().map_err(RecordError::io("starting an event"))?;
-        }
-        Ok(recorder)
+        Ok((all, drained, watched))
     }
 
     /// Opens all events of a CPU into one ring, and the watcher's ring.
@@ -90,19 +64,24 @@ impl Recorder {
         &mut self,
         cpu: Cpu,
         tracepoints: &[Tracepoint],
-        ring_bytes: usize,
+        options: &Options,
+        bytes: usize,
     ) -> Result<(Ring, Ring), RecordError> {
         // A quarter: early enough that the rest lasts until a thread runs.
-        let wakeup = u32::try_from(ring_bytes / 4).unwrap_or(u32::MAX);
+        let wakeup = u32::try_from(bytes / 4).unwrap_or(u32::MAX);
+        let overwrite = options.overwrites();
         let mut ring = None;
         let first = self.events.len();
         for point in tracepoints {
-            let event = open_event(Source::Tracepoint(point.id.into()), cpu, wakeup)?;
+            let event = open_event(Source::Tracepoint(point.id.into()), cpu, wakeup, overwrite)?;
+            if let Some(filter) = options.filter(point) {
+                set_filter(&event, point, &filter)?;
+            }
             match self.events.get(first) {
                 // Only a ring that is mapped can be shared.
                 None => {
-                    ring =
-                        Some(Ring::map(&event, ring_bytes).map_err(|e| map_error(e, ring_bytes))?);
+                    let mapped = Ring::map(&event, bytes, overwrite);
+                    ring = Some(mapped.map_err(|error| map_error(error, bytes))?);
                 }
                 Some((_, leader)) => {
                     event.redirect(leader).map_err(RecordError::io("sharing a CPU's ring"))?;
@@ -111,107 +90,122 @@ impl Recorder {
             self.events.push((cpu, event));
         }
         let ring = ring.expect("sched_switch is always among the tracepoints");
-        let tasks = open_event(Source::Tasks, cpu, u32::MAX >> 1)?;
-        let watch =
-            Ring::map(&tasks, WATCH_BYTES).map_err(|error| map_error(error, WATCH_BYTES))?;
+        let tasks = open_event(Source::Tasks, cpu, u32::MAX >> 1, false)?;
+        let watch = Ring::map(&tasks, WATCH_BYTES, false);
+        let watch = watch.map_err(|error| map_error(error, WATCH_BYTES))?;
         tasks.enable().map_err(RecordError::io("watching for new tasks"))?;
         Ok((ring, watch))
     }
 
-    fn start_threads(
-        &mut self,
-        rings: Vec<(Cpu, Ring)>,
-        watched: Vec<Ring>,
-    ) -> Result<(), RecordError> {
-        let path = spool::tasks(&self.dir);
-        let out = File::create(&path).map_err(RecordError::file(&path))?;
-        let watcher = Watcher::start(out, watched).map_err(RecordError::file(&path))?;
-        let stop = Arc::clone(&self.stop);
-        self.watcher = Some(spawn("watcher", move || watch(watcher, &stop))?);
-
-        let mut rings = rings.into_iter().peekable();
-        while rings.peek().is_some() {
+    /// Starts the threads that empty the rings; none for overwritten ones.
+    pub(crate) fn threads(
+        rings: &Arc<Self>,
+        drained: Vec<(Cpu, Ring)>,
+        options: &Options,
+        dir: &Path,
+        head: &Head,
+        shared: &Arc<Shared>,
+    ) -> Result<Vec<JoinHandle<io::Result<()>>>, RecordError> {
+        if drained.is_empty() {
+            return Ok(Vec::new());
+        }
+        if let Some(snapshot) = options.snapshot {
+            let (all, shared) = (Arc::clone(rings), Arc::clone(shared));
+            let watch = snapshot::Watch::new(snapshot, &head.tracepoints, drained, dir)?;
+            let body = move || watch.run(&shared, || all.disable());
+            return Ok(vec![spawn("snapshot", body)?]);
+        }
+        let mut threads = Vec::new();
+        let mut drained = drained.into_iter().peekable();
+        while drained.peek().is_some() {
             let mut mine = Vec::new();
-            for (cpu, ring) in rings.by_ref().take(CPUS_PER_THREAD) {
-                let path = spool::records(&self.dir, cpu);
-                let file = File::create(&path).map_err(RecordError::file(&path))?;
-                mine.push((ring, file));
+            for (cpu, ring) in drained.by_ref().take(CPUS_PER_THREAD) {
+                let path = spool::records(dir, cpu);
+                mine.push((ring, File::create(&path).map_err(RecordError::file(&path))?));
             }
-            let (stop, bytes) = (Arc::clone(&self.stop), Arc::clone(&self.bytes));
-            self.drains.push(spawn("recorder", move || drain(mine, &stop, &bytes))?);
+            let (all, shared) = (Arc::clone(rings), Arc::clone(shared));
+            let limit = options.limit_bytes.unwrap_or(u64::MAX);
+            threads.push(spawn("recorder", move || drain(mine, &all, &shared, limit))?);
+        }
+        Ok(threads)
+    }
+
+    pub(crate) fn enable(&self) -> io::Result<()> {
+        self.events.iter().try_for_each(|(_, event)| event.enable())
+    }
+
+    pub(crate) fn disable(&self) {
+        for (_, event) in &self.events {
+            // One whose CPU went offline is disabled already.
+            let _ = event.disable();
+        }
+    }
+
+    /// Records that did not fit into the rings, by CPU; a CPU is missing where nobody knows.
+    pub(crate) fn lost(&self) -> BTreeMap<Cpu, u64> {
+        let mut lost = BTreeMap::new();
+        for (cpu, event) in &self.events {
+            if let Some(count) = event.lost() {
+                *lost.entry(*cpu).or_default() += count;
+            }
+        }
+        lost
+    }
+
+    /// Spools the overwritten rings, oldest record first.
+    pub(crate) fn save(&self, dir: &Path) -> Result<(), RecordError> {
+        for (cpu, ring) in &self.overwritten {
+            let bytes = ring.snapshot();
+            let path = spool::records(dir, *cpu);
+            let file = File::create(&path).map_err(RecordError::file(&path))?;
+            let mut file = io::BufWriter::new(file);
+            for record in newest_first(&bytes).into_iter().rev() {
+                file.write_all(record).map_err(RecordError::file(&path))?;
+            }
+            file.flush().map_err(RecordError::file(&path))?;
         }
         Ok(())
     }
+}
 
-    /// Bytes of records spooled so far.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes.load(Ordering::Relaxed)
+/// The whole records of a ring that is written backwards. The oldest one is half overwritten, and
+/// what lies in unused space is zero: both end the walk.
+fn newest_first(bytes: &[u8]) -> Vec<&[u8]> {
+    let mut records = Vec::new();
+    let mut rest = bytes;
+    while let Some(header) = rest.first_chunk::<{ record::HEADER }>() {
+        let size = usize::from(u16::from_ne_bytes([header[6], header[7]]));
+        if size < record::HEADER || size > rest.len() {
+            break;
+        }
+        let (one, older) = rest.split_at(size);
+        records.push(one);
+        rest = older;
     }
-
-    /// Stops and leaves a complete spool directory for [`super::stitch`].
-    ///
-    /// # Errors
-    /// When a spool file could not be written (a full disk, as a rule).
-    pub fn stop(mut self) -> Result<PathBuf, RecordError> {
-        for (_, event) in &self.events {
-            let _ = event.disable();
-        }
-        let stopped = clock::monotonic();
-        self.stop.store(true, Ordering::Release);
-        for thread in self.drains.drain(..).chain(self.watcher.take()) {
-            thread.thread().unpark();
-            let result = thread.join().expect("recorder threads do not panic");
-            result.map_err(RecordError::io(format!("writing into {}", self.dir.display())))?;
-        }
-        let mut tail = Tail { stopped, ..Tail::default() };
-        for (cpu, event) in &self.events {
-            if let Some(lost) = event.lost() {
-                *tail.lost.entry(*cpu).or_default() += lost;
-            }
-        }
-        spool::write(&spool::tail(&self.dir), &tail)?;
-        Ok(self.dir)
-    }
+    records
 }
 
-fn head(spec: &RecordSpec) -> Result<Head, RecordError> {
-    let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
-    let text = |file: &str| tracefs.read(file).map_err(|error| tracefs_right(&error));
-    let sys = Path::new("/sys");
-    Ok(Head {
-        schema: spool::SCHEMA,
-        header_page: text("events/header_page")?,
-        header_event: text("events/header_event")?,
-        tracepoints: tracepoints::choose(&tracefs, &spec.events)?,
-        cpus: topology::online(sys).map_err(RecordError::io("reading the online CPUs"))?,
-        topology: topology::read(sys).ok(),
-        uname: crate::facts::uname(),
-        page_size: u32::try_from(process::page_size()).unwrap_or(4096),
-        started: clock::monotonic(),
-    })
-}
-
-/// Makes the spool directory; one that is there is somebody's recording.
-fn create(dir: &Path) -> Result<(), RecordError> {
-    std::fs::create_dir(dir).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => RecordError::Spool {
-            path: dir.to_owned(),
-            what: "holds a recording that was cut: `schedlab record --salvage` it, or remove it"
-                .into(),
-        },
-        _ => RecordError::Io { doing: format!("creating {}", dir.display()), error },
-    })
-}
-
-fn open_event(source: Source, cpu: Cpu, wakeup: u32) -> Result<Event, RecordError> {
-    Event::open(source, cpu, wakeup, false).map_err(|error| match error.raw_os_error() {
+fn open_event(source: Source, cpu: Cpu, wakeup: u32, back: bool) -> Result<Event, RecordError> {
+    Event::open(source, cpu, wakeup, back).map_err(|error| match error.raw_os_error() {
         Some(libc_errno::EPERM | libc_errno::EACCES | libc_errno::ENOSYS) => perf_right(&error),
         Some(libc_errno::EMFILE) => RecordError::Right {
             missing: "too few open files are allowed for an event of each kind on each CPU".into(),
             remedy: "raise the limit: `ulimit -n 65536`".into(),
         },
         _ => RecordError::Io { doing: format!("opening an event on CPU {cpu}"), error },
+    })
+}
+
+fn set_filter(event: &Event, point: &Tracepoint, filter: &str) -> Result<(), RecordError> {
+    let wrong = |why: String| RecordError::Filter {
+        event: point.name.clone(),
+        expression: filter.into(),
+        why,
+    };
+    let text = CString::new(filter).map_err(|error| wrong(error.to_string()))?;
+    event.filter(&text).map_err(|error| {
+        let fields = point.names().collect::<Vec<_>>().join(", ");
+        wrong(format!("{error}; its fields are {fields}"))
     })
 }
 
@@ -226,25 +220,18 @@ fn map_error(error: io::Error, bytes: usize) -> RecordError {
     }
 }
 
-fn spawn(
-    name: &str,
-    body: impl FnOnce() -> io::Result<()> + Send + 'static,
-) -> Result<JoinHandle<io::Result<()>>, RecordError> {
-    let thread = std::thread::Builder::new().name(format!("sl-{name}"));
-    thread.spawn(body).map_err(RecordError::io("starting a recorder thread"))
-}
-
-/// Empties rings into their files until told to stop, then once more.
-fn drain(mut rings: Vec<(Ring, File)>, stop: &AtomicBool, bytes: &AtomicU64) -> io::Result<()> {
-    // Among a thousand runnable tasks a thread of no weight would come too late. Where the right is
-    // missing, the ring has to be large enough.
-    let urgent = sched::Attributes::from(sched::Policy::Normal { nice: -20 });
-    let _ = sched::set(Pid(0), &urgent);
+/// Empties rings into their files until told to stop, then once more; ends the recording at `limit`
+/// bytes.
+fn drain(mut rings: Vec<(Ring, File)>, all: &Rings, shared: &Shared, limit: u64) -> io::Result<()> {
+    be_prompt();
     loop {
-        let last = stop.load(Ordering::Acquire);
+        let last = shared.stop.load(Ordering::Acquire);
         for (ring, file) in &mut rings {
-            let drained = ring.drain(&mut |piece| file.write_all(piece))?;
-            bytes.fetch_add(drained as u64, Ordering::Relaxed);
+            let drained = ring.drain(&mut |piece| file.write_all(piece))? as u64;
+            let before = shared.bytes.fetch_add(drained, Ordering::Relaxed);
+            if before + drained >= limit && shared.ended.set(Ended::Full).is_ok() {
+                all.disable();
+            }
         }
         if last {
             return Ok(());
@@ -254,10 +241,22 @@ fn drain(mut rings: Vec<(Ring, File)>, stop: &AtomicBool, bytes: &AtomicU64) -> 
     }
 }
 
-fn watch(mut watcher: Watcher, stop: &AtomicBool) -> io::Result<()> {
-    while !stop.load(Ordering::Acquire) {
-        std::thread::park_timeout(WATCH.as_duration());
-        watcher.look_at_new()?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backward_ring_gives_whole_records_only() {
+        let one = |fill: u8, size: u16| {
+            let mut bytes = vec![9, 0, 0, 0, 0, 0];
+            bytes.extend(size.to_ne_bytes());
+            bytes.resize(usize::from(size), fill);
+            bytes
+        };
+        let cut = &one(3, 24)[..16];
+        let bytes = [one(1, 16), one(2, 24), cut.to_vec()].concat();
+        let found = newest_first(&bytes);
+        assert_eq!(found, [one(1, 16).as_slice(), one(2, 24).as_slice()]);
+        assert!(newest_first(&[0; 64]).is_empty());
     }
-    watcher.finish()
 }

@@ -1,20 +1,33 @@
 //! The spool directory: all that a recording is made of, written as it comes.
 //!
-//! `head.json` before the first event; `cpuN.perf` with the ring's bytes as the kernel wrote them;
+//! `head.json` before the first event; `cpuN.ring` with the ring's bytes as the kernel wrote them;
 //! `tasks` with names and allowed CPUs; `tail.json` at a clean end. Without the last one the
 //! recording was cut, and is salvaged as far as it goes.
 
 use super::RecordError;
 use super::tracepoints::Tracepoint;
-use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Topology};
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Topology, Warning};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+
+/// What the ring files hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Source {
+    /// Records of perf events.
+    Perf,
+    /// Pages of an ftrace buffer.
+    Ftrace,
+}
 
 /// What is known before the first event.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct Head {
     pub(crate) schema: u32,
+    pub(crate) source: Source,
+    /// The oldest events gave way on purpose: what is missing at the beginning is no loss.
+    pub(crate) overwrites: bool,
     pub(crate) header_page: String,
     pub(crate) header_event: String,
     pub(crate) tracepoints: Vec<Tracepoint>,
@@ -32,6 +45,8 @@ pub(crate) struct Tail {
     /// Records that did not fit into the rings, by CPU, by the kernel's own count; a CPU is missing
     /// where the kernel can't tell.
     pub(crate) lost: BTreeMap<Cpu, u64>,
+    /// What the way of recording costs the answers.
+    pub(crate) doubts: Vec<Warning>,
 }
 
 /// What the watcher saw of a task.
@@ -59,7 +74,7 @@ pub(crate) fn tasks(dir: &Path) -> PathBuf {
 }
 
 pub(crate) fn records(dir: &Path, cpu: Cpu) -> PathBuf {
-    dir.join(format!("cpu{cpu}.perf"))
+    dir.join(format!("cpu{cpu}.ring"))
 }
 
 pub(crate) fn write<T: Serialize>(path: &Path, value: &T) -> Result<(), RecordError> {

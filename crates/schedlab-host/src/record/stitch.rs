@@ -1,19 +1,15 @@
-//! From a spool directory to a trace.dat.
-//!
-//! Each CPU's file is read in windows. Records of a ring are in order but for those that an interrupt
-//! pushed in between (a record's time is taken before its place), so a window is sorted and its last
-//! few records wait for the next one. Memory: one window, whatever the length of the recording.
+//! From a spool directory to a trace.dat: two passes over the ring files, the first for the names of
+//! tasks (the head of the file wants them), the second for the records.
 
 use super::spool::{self, Head, Tail};
 use super::tracepoints::Tracepoint;
 use super::watch::gather;
-use super::{Mark, RecordError};
+use super::{Mark, RecordError, copy};
 use schedlab_model::{Comm, Cpu, Nanos, Pid, Span, Warning};
-use schedlab_sys::perf::record;
 use schedlab_trace::dat::{Companion, Header, Writer};
+use schedlab_trace::live::Piece;
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::num::NonZeroU32;
 use std::path::Path;
 
@@ -77,6 +73,7 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Summary, RecordEr
             "",
         ));
     }
+    summary.warnings.extend(tail.iter().flat_map(|tail| tail.doubts.clone()));
     let names = names(dir, &head)?;
     let partial = out.with_extension("partial");
     let mark_id = free_id(&head.tracepoints);
@@ -89,6 +86,7 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Summary, RecordEr
         let mut stitched = Stitched {
             out: writer.cpu(cpu).map_err(RecordError::file(&partial))?,
             kinds: &head.tracepoints,
+            overwrites: head.overwrites,
             counts: vec![0; head.tracepoints.len()],
             marks: marks.into_iter().peekable(),
             mark_id,
@@ -96,7 +94,12 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Summary, RecordEr
             lost: 0,
             span: None,
         };
-        let whole = copy(&spool::records(dir, cpu), &mut stitched)?;
+        let path = spool::records(dir, cpu);
+        let whole =
+            copy::read(&path, head.source, head.page_size as usize, &mut |piece| match piece {
+                Piece::Record(time, body) => stitched.record(time, body),
+                Piece::Lost(count) => stitched.lost(count),
+            })?;
         if !whole {
             summary.warnings.push(cut_file(cpu));
         }
@@ -109,7 +112,7 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Summary, RecordEr
 }
 
 fn cut_file(cpu: Cpu) -> Warning {
-    let what = format!("the last record of CPU {cpu} was cut and left out");
+    let what = format!("the last records of CPU {cpu} were cut and left out");
     Warning::new("record-cut", what, "")
 }
 
@@ -166,6 +169,7 @@ fn free_id(tracepoints: &[Tracepoint]) -> u16 {
 struct Stitched<'a, W: io::Write + io::Seek> {
     out: schedlab_trace::dat::CpuWriter<'a, W>,
     kinds: &'a [Tracepoint],
+    overwrites: bool,
     counts: Vec<u64>,
     marks: std::iter::Peekable<std::vec::IntoIter<Mark>>,
     mark_id: u16,
@@ -188,9 +192,12 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
         self.out.record(time, &body[..len])
     }
 
-    fn lost(&mut self, count: u64) -> io::Result<()> {
-        self.lost += count;
-        self.out.lost(NonZeroU32::new(u32::try_from(count).unwrap_or(u32::MAX)))
+    fn lost(&mut self, count: Option<NonZeroU32>) -> io::Result<()> {
+        if self.overwrites && self.span.is_none() {
+            return Ok(());
+        }
+        self.lost += count.map_or(1, |count| u64::from(count.get()));
+        self.out.lost(count)
     }
 
     fn marks_until(&mut self, time: Nanos) -> io::Result<()> {
@@ -216,7 +223,7 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
         // that follows it.
         let unseen = kernel_lost.unwrap_or(0).saturating_sub(self.lost);
         if unseen > 0 {
-            self.lost(unseen)?;
+            self.lost(NonZeroU32::new(u32::try_from(unseen).unwrap_or(u32::MAX)))?;
         }
         self.out.finish()?;
         let mut counts: BTreeMap<String, u64> =
@@ -237,134 +244,29 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
     }
 }
 
-/// Bytes of a window; a record has at most 64 KiB.
-const WINDOW: usize = 4 << 20;
-/// Records that wait for the next window: more than an interrupt ever logs.
-const LATE: usize = 4096;
-
-/// A record within a window.
-struct At {
-    time: Nanos,
-    kind: u32,
-    start: usize,
-    len: usize,
-}
-
-/// Copies a spool file; `false` when its last record is cut. A file that is not there is empty: the
-/// CPU went offline before it was opened.
-fn copy<W: io::Write + io::Seek>(
-    path: &Path,
-    out: &mut Stitched<'_, W>,
-) -> Result<bool, RecordError> {
-    let Ok(mut file) = File::open(path) else { return Ok(true) };
-    let mut window = Vec::with_capacity(WINDOW);
-    let mut index: Vec<At> = Vec::new();
-    loop {
-        let read = (&mut file).take((WINDOW - window.len()) as u64).read_to_end(&mut window);
-        let last = read.map_err(RecordError::file(path))? == 0;
-        let used = walk(&window, &mut index).map_err(|offset| RecordError::Spool {
-            path: path.to_owned(),
-            what: format!("no record at byte {offset} of a window"),
-        })?;
-        index.sort_by_key(|at| at.time);
-        let keep = if last { 0 } else { index.len().min(LATE) };
-        for at in index.drain(..index.len() - keep) {
-            emit(&window[at.start..at.start + at.len], &at, out)
-                .map_err(RecordError::file(path))?;
-        }
-        if last {
-            return Ok(used == window.len());
-        }
-        // What waits moves to the front, in the order of time, and is walked again.
-        let mut rest: Vec<u8> = Vec::with_capacity(WINDOW);
-        for at in index.drain(..) {
-            rest.extend_from_slice(&window[at.start..at.start + at.len]);
-        }
-        rest.extend_from_slice(&window[used..]);
-        window = rest;
-    }
-}
-
-/// Indexes the whole records of a window; returns how many bytes they are, or where nonsense begins.
-fn walk(window: &[u8], index: &mut Vec<At>) -> Result<usize, usize> {
-    index.clear();
-    let mut start = 0;
-    let mut time = Nanos::ZERO;
-    while let Some(header) = window.get(start..start + record::HEADER) {
-        let kind = u32::from_ne_bytes(header[..4].try_into().expect("four bytes"));
-        let len = usize::from(u16::from_ne_bytes(header[6..].try_into().expect("two bytes")));
-        if len < record::HEADER {
-            return Err(start);
-        }
-        let Some(body) = window.get(start + record::HEADER..start + len) else { break };
-        // A loss carries no time of its own here: it belongs behind what came before it.
-        if kind == record::SAMPLE {
-            let own = body.first_chunk().ok_or(start)?;
-            time = Nanos(u64::from_ne_bytes(*own));
-        }
-        index.push(At { time, kind, start, len });
-        start += len;
-    }
-    Ok(start)
-}
-
-fn emit<W: io::Write + io::Seek>(
-    bytes: &[u8],
-    at: &At,
-    out: &mut Stitched<'_, W>,
-) -> io::Result<()> {
-    let body = &bytes[record::HEADER..];
-    match at.kind {
-        record::SAMPLE => {
-            let Some(size) = body.get(8..12) else { return Ok(()) };
-            let size = u32::from_ne_bytes(size.try_into().expect("four bytes")) as usize;
-            out.record(at.time, body.get(12..12 + size).unwrap_or_default())
-        }
-        record::LOST => match body.get(8..16) {
-            Some(count) => out.lost(u64::from_ne_bytes(count.try_into().expect("eight bytes"))),
-            None => Ok(()),
-        },
-        _ => Ok(()),
-    }
-}
-
 /// The last name under which each task was switched to: what the records themselves know.
 fn names(dir: &Path, head: &Head) -> Result<BTreeMap<Pid, Comm>, RecordError> {
     let mut names = BTreeMap::new();
     let switch = head.tracepoints.iter().find(|point| point.name == "sched_switch");
-    let Some((switch, pid_at, comm_at)) =
-        switch.and_then(|s| Some((s, s.field("next_pid")?.0, s.field("next_comm")?)))
-    else {
-        return Ok(names);
+    let fields = switch.and_then(|s| Some((s.id, s.field("next_pid")?.0, s.field("next_comm")?)));
+    let Some((id, pid_at, (comm_at, comm_len))) = fields else { return Ok(names) };
+    let mut see = |body: &[u8]| {
+        let own = body.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))?;
+        let pid = i32::from_ne_bytes(body.get(pid_at..pid_at + 4)?.try_into().ok()?);
+        let comm = body.get(comm_at..comm_at + comm_len.min(16))?;
+        // Idle tasks share a pid, not a name.
+        (own == id && pid != 0).then(|| {
+            names.insert(Pid(pid), schedlab_sys::process::comm_of(comm));
+        })
     };
     for cpu in head.cpus.iter() {
         let path = spool::records(dir, cpu);
-        let Ok(file) = File::open(&path) else { continue };
-        let mut file = io::BufReader::with_capacity(1 << 20, file);
-        let mut record = vec![0; record::HEADER];
-        loop {
-            record.resize(record::HEADER, 0);
-            if file.read_exact(&mut record).is_err() {
-                break;
+        copy::read(&path, head.source, head.page_size as usize, &mut |piece| {
+            if let Piece::Record(_, body) = piece {
+                see(body);
             }
-            let len = usize::from(u16::from_ne_bytes([record[6], record[7]]));
-            record.resize(len.max(record::HEADER), 0);
-            if file.read_exact(&mut record[record::HEADER..]).is_err() || len < record::HEADER {
-                break;
-            }
-            let Some(body) = record.get(record::HEADER + 12..) else { continue };
-            if body.first_chunk().is_none_or(|id| u16::from_ne_bytes(*id) != switch.id) {
-                continue;
-            }
-            let pid = body.get(pid_at..pid_at + 4).and_then(|b| b.try_into().ok());
-            let comm = body.get(comm_at.0..comm_at.0 + comm_at.1.min(16));
-            if let (Some(pid), Some(comm)) = (pid.map(i32::from_ne_bytes), comm) {
-                // Idle tasks share a pid, not a name.
-                if pid != 0 {
-                    names.insert(Pid(pid), schedlab_sys::process::comm_of(comm));
-                }
-            }
-        }
+            Ok(())
+        })?;
     }
     Ok(names)
 }

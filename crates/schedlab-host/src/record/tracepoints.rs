@@ -90,6 +90,11 @@ impl Tracepoint {
         self.fields().map(|(_, offset, size)| offset + size).max()
     }
 
+    /// Names of its fields.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields().map(|(name, _, _)| name)
+    }
+
     /// Name, offset and size of each field.
     fn fields(&self) -> impl Iterator<Item = (&str, usize, usize)> {
         self.format.lines().filter_map(|line| {

@@ -22,18 +22,15 @@ impl Watcher {
     /// Looks at every task there is.
     pub(crate) fn start(out: File, rings: Vec<Ring>) -> io::Result<Self> {
         let mut watcher = Self { out: BufWriter::new(out), rings, allowed: BTreeMap::new() };
-        for pid in process::tasks() {
-            watcher.look(pid, None)?;
-            if let Some(comm) = process::comm(pid) {
-                watcher.note(&Seen::Named { pid, comm })?;
-            }
-        }
-        watcher.out.flush()?;
+        watcher.look_at_all()?;
         Ok(watcher)
     }
 
     /// Looks at the tasks that appeared since the last time.
     pub(crate) fn look_at_new(&mut self) -> io::Result<()> {
+        if self.rings.is_empty() {
+            return self.look_at_all();
+        }
         let mut bytes = Vec::new();
         for ring in &mut self.rings {
             ring.drain(&mut |piece| {
@@ -61,7 +58,16 @@ impl Watcher {
     /// Looks at every task that is still there once more.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.look_at_new()?;
+        self.look_at_all()
+    }
+
+    fn look_at_all(&mut self) -> io::Result<()> {
         for pid in process::tasks() {
+            if !self.allowed.contains_key(&pid)
+                && let Some(comm) = process::comm(pid)
+            {
+                self.note(&Seen::Named { pid, comm })?;
+            }
             self.look(pid, None)?;
         }
         self.out.flush()

@@ -1,0 +1,279 @@
+//! Ftrace: the per-CPU pages of an instance of our own, copied as they are.
+//!
+//! An instance has buffers, events and a clock of its own, so nobody else's tracing is disturbed. It
+//! is a directory of tracefs that stays when its maker dies: the guard removes it then.
+
+use super::error::{RecordError, tracefs_right};
+use super::options::Options;
+use super::recorder::{Ended, Shared, be_prompt, spawn};
+use super::spool::{self, Head};
+use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
+use schedlab_sys::guard::{Guard, Undo};
+use schedlab_sys::{process, tracefs, tracefs::Tracefs};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::thread::JoinHandle;
+
+/// An instance of ours.
+#[derive(Debug)]
+pub(crate) struct Instance {
+    root: PathBuf,
+    cpus: CpuSet,
+    page: usize,
+    guard: Option<Guard>,
+}
+
+/// The pages of a CPU, and where they go.
+struct Pipe {
+    pages: File,
+    out: File,
+}
+
+/// The pipes are looked at least this often.
+const LOOK: Nanos = Nanos::from_millis(250);
+
+impl Instance {
+    /// Makes an instance that is removed whoever dies.
+    pub(crate) fn guarded(
+        tracefs: &Tracefs,
+        options: &Options,
+        head: &Head,
+    ) -> Result<Self, RecordError> {
+        let name = format!("schedlab-{}", std::process::id());
+        let root = tracefs.root().join("instances").join(name);
+        let mut guard = Guard::arm().map_err(RecordError::io("starting the guardian"))?;
+        let undo = Undo::RemoveDir { path: root.clone() };
+        guard.before(undo).map_err(RecordError::io("writing the guard's journal"))?;
+        std::fs::create_dir(&root).map_err(|error| tracefs_right(&error))?;
+        let page = tracefs::sub_buffer_bytes(&root).unwrap_or(head.page_size as usize);
+        let instance = Self { root, cpus: head.cpus.clone(), page, guard: Some(guard) };
+        instance.set_up(options, head)?;
+        Ok(instance)
+    }
+
+    /// Chooses clock, size and events; nothing is written before [`Instance::enable`].
+    fn set_up(&self, options: &Options, head: &Head) -> Result<(), RecordError> {
+        let overwrite = if options.overwrites() { "1" } else { "0" };
+        let kib = (options.ring(head.cpus.len()) >> 10).max(1);
+        self.write("tracing_on", "0")?;
+        self.write("trace_clock", "mono")?;
+        self.write("buffer_size_kb", &kib.to_string())?;
+        self.write("options/overwrite", overwrite)?;
+        for point in &head.tracepoints {
+            let dir = format!("events/{}/{}", point.system, point.name);
+            if let Some(filter) = options.filter(point) {
+                self.write(&format!("{dir}/filter"), &filter).map_err(|error| {
+                    RecordError::Filter {
+                        event: point.name.clone(),
+                        expression: filter,
+                        why: error.to_string(),
+                    }
+                })?;
+            }
+            self.write(&format!("{dir}/enable"), "1")?;
+        }
+        Ok(())
+    }
+
+    fn write(&self, file: &str, text: &str) -> Result<(), RecordError> {
+        let path = self.root.join(file);
+        std::fs::write(&path, text).map_err(RecordError::file(&path))
+    }
+
+    /// Starts and stops the writing of events.
+    pub(crate) fn enable(&self, on: bool) -> Result<(), RecordError> {
+        self.write("tracing_on", if on { "1" } else { "0" })
+    }
+
+    fn pipes(&self, dir: &Path) -> Result<Vec<Pipe>, RecordError> {
+        let open = |cpu: Cpu| {
+            let path = self.root.join(format!("per_cpu/cpu{cpu}/trace_pipe_raw"));
+            let pages = tracefs::open_pipe(&path).map_err(RecordError::file(&path))?;
+            let path = spool::records(dir, cpu);
+            let out = File::create(&path).map_err(RecordError::file(&path))?;
+            Ok(Pipe { pages, out })
+        };
+        self.cpus.iter().map(open).collect()
+    }
+
+    /// Starts the thread that copies pages while they fill.
+    pub(crate) fn thread(
+        &self,
+        options: &Options,
+        dir: &Path,
+        shared: &Arc<Shared>,
+    ) -> Result<JoinHandle<io::Result<()>>, RecordError> {
+        let (mut pipes, page) = (self.pipes(dir)?, self.page);
+        let on = self.root.join("tracing_on");
+        let limit = options.limit_bytes.unwrap_or(u64::MAX);
+        let shared = Arc::clone(shared);
+        spawn("recorder", move || {
+            be_prompt();
+            loop {
+                let last = shared.stop.load(Ordering::Acquire);
+                let copied = copy_pages(&mut pipes, page)?;
+                let before = shared.bytes.fetch_add(copied, Ordering::Relaxed);
+                if before + copied >= limit && shared.ended.set(Ended::Full).is_ok() {
+                    std::fs::write(&on, "0")?;
+                }
+                if last {
+                    return Ok(());
+                }
+                let fds: Vec<_> = pipes.iter().map(|pipe| pipe.pages.as_fd()).collect();
+                process::poll(&fds, Some(LOOK))?;
+            }
+        })
+    }
+
+    /// Copies what an overwriting buffer holds at the end.
+    pub(crate) fn save(&self, dir: &Path) -> Result<(), RecordError> {
+        let mut pipes = self.pipes(dir)?;
+        copy_pages(&mut pipes, self.page).map_err(RecordError::file(dir))?;
+        Ok(())
+    }
+
+    /// What each CPU's buffer lost, by its own count; what it overwrote on purpose is no loss.
+    pub(crate) fn lost(&self, overwrites: bool) -> BTreeMap<Cpu, u64> {
+        let mut lost = BTreeMap::new();
+        for cpu in self.cpus.iter() {
+            let path = self.root.join(format!("per_cpu/cpu{cpu}/stats"));
+            let Ok(stats) = std::fs::read_to_string(path) else { continue };
+            let count = |name: &str| {
+                let line = stats.lines().find_map(|line| line.strip_prefix(name));
+                line.and_then(|rest| rest.trim_start_matches(':').trim().parse().ok()).unwrap_or(0)
+            };
+            let overrun: u64 = if overwrites { 0 } else { count("overrun") };
+            lost.insert(cpu, overrun + count("commit overrun") + count("dropped events"));
+        }
+        lost
+    }
+
+    /// Removes the instance; what could not be undone is a doubt.
+    pub(crate) fn finish(mut self) -> Vec<Warning> {
+        let failed = self.guard.take().map(Guard::finish).unwrap_or_default();
+        let doubt = |(undo, error)| {
+            let what = format!("an ftrace instance could not be removed ({undo:?}): {error}");
+            Warning::new("instance-left", what, "schedlab doctor --restore")
+        };
+        failed.into_iter().map(doubt).collect()
+    }
+}
+
+/// Copies whole pages until every pipe is empty for now; returns how many bytes.
+fn copy_pages(pipes: &mut [Pipe], page: usize) -> io::Result<u64> {
+    let mut buffer = vec![0; page];
+    let mut copied = 0;
+    for pipe in pipes {
+        loop {
+            match pipe.pages.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(count) => {
+                    // A page that is not full comes short; pages stand at multiples of their size.
+                    buffer[count..].fill(0);
+                    pipe.out.write_all(&buffer)?;
+                    copied += page as u64;
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+    Ok(copied)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Full;
+    use super::super::spool::Source;
+    use super::super::tracepoints::Tracepoint;
+    use super::*;
+    use schedlab_model::Pid;
+
+    fn head() -> Head {
+        Head {
+            schema: spool::SCHEMA,
+            source: Source::Ftrace,
+            overwrites: false,
+            header_page: String::new(),
+            header_event: String::new(),
+            tracepoints: vec![Tracepoint {
+                system: "sched".into(),
+                name: "sched_switch".into(),
+                id: 1,
+                format: "\tfield:pid_t next_pid;\toffset:8;\tsize:4;\tsigned:1;\n".into(),
+            }],
+            cpus: CpuSet::first(2),
+            topology: None,
+            uname: String::new(),
+            page_size: 4096,
+            started: Nanos::ZERO,
+        }
+    }
+
+    /// What the kernel would make with the instance's directory.
+    fn fake(root: &Path) -> Instance {
+        for dir in ["options", "events/sched/sched_switch", "per_cpu/cpu0", "per_cpu/cpu1"] {
+            std::fs::create_dir_all(root.join(dir)).unwrap();
+        }
+        Instance { root: root.into(), cpus: CpuSet::first(2), page: 4096, guard: None }
+    }
+
+    #[test]
+    fn an_instance_is_set_up_by_its_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let instance = fake(dir.path());
+        let options = Options {
+            limit_bytes: Some(8 << 20),
+            full: Full::Overwrite,
+            pids: vec![Pid(7)],
+            ..Options::default()
+        };
+        instance.set_up(&options, &head()).unwrap();
+        for (file, content) in [
+            ("tracing_on", "0"),
+            ("trace_clock", "mono"),
+            ("buffer_size_kb", "4096"),
+            ("options/overwrite", "1"),
+            ("events/sched/sched_switch/filter", "(next_pid == 7)"),
+            ("events/sched/sched_switch/enable", "1"),
+        ] {
+            assert_eq!(std::fs::read_to_string(dir.path().join(file)).unwrap(), content, "{file}");
+        }
+        instance.enable(true).unwrap();
+        assert_eq!(std::fs::read_to_string(dir.path().join("tracing_on")).unwrap(), "1");
+    }
+
+    #[test]
+    fn a_tree_that_is_no_instance_is_refused_with_the_file() {
+        let dir = tempfile::tempdir().unwrap();
+        let instance = Instance { root: dir.path().join("nothing"), ..fake(dir.path()) };
+        let error = instance.set_up(&Options::default(), &head()).unwrap_err().to_string();
+        assert!(error.contains("nothing/tracing_on"), "{error}");
+    }
+
+    #[test]
+    fn pages_are_copied_whole_and_losses_are_the_buffers_own_count() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, spool_dir) = (dir.path().join("instance"), dir.path().join("spool"));
+        std::fs::create_dir(&spool_dir).unwrap();
+        let instance = fake(&root);
+        for cpu in 0..2 {
+            let at = |name: &str| root.join(format!("per_cpu/cpu{cpu}/{name}"));
+            std::fs::write(at("trace_pipe_raw"), vec![cpu + 1; 4096 + 100]).unwrap();
+            let stats = "entries: 5\noverrun: 3\ncommit overrun: 1\ndropped events: 2\n";
+            std::fs::write(at("stats"), stats).unwrap();
+        }
+        instance.save(&spool_dir).unwrap();
+        let copied = std::fs::read(spool::records(&spool_dir, Cpu(1))).unwrap();
+        assert_eq!((copied.len(), copied[4195], copied[4196]), (8192, 2, 0));
+        assert_eq!(instance.lost(false)[&Cpu(0)], 6);
+        assert_eq!(instance.lost(true)[&Cpu(0)], 3);
+        assert!(instance.finish().is_empty());
+    }
+}

@@ -1,0 +1,207 @@
+//! How to record: which events, through what, and when to end.
+
+use super::RING_BYTES;
+use super::tracepoints::Tracepoint;
+use schedlab_model::{Nanos, Pid, Warning};
+use schedlab_workload::RecordSpec;
+use std::str::FromStr;
+
+/// Through which interface of the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Via {
+    /// Perf events; ftrace where those are refused.
+    #[default]
+    Auto,
+    /// Perf events: one ring for each CPU.
+    Perf,
+    /// The pages of an ftrace instance of our own.
+    Ftrace,
+}
+
+/// What happens when a size is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Full {
+    /// Recording ends.
+    #[default]
+    Stop,
+    /// The oldest events give way: the end of the recording is kept, in memory until it stops.
+    Overwrite,
+}
+
+/// Keep only what led to a long wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// A task that was runnable for at least this long without running ends the recording.
+    pub bound: Nanos,
+    /// How much of the time before is kept.
+    pub keep: Nanos,
+}
+
+/// A filter of the kernel's for one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filter {
+    /// The event's name.
+    pub event: String,
+    /// The kernel's expression on its fields: `next_prio < 100 && next_pid != 7`.
+    pub expression: String,
+}
+
+/// Reads `EVENT: EXPRESSION`.
+impl FromStr for Filter {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts =
+            text.split_once(':').map(|(event, expression)| (event.trim(), expression.trim()));
+        match parts {
+            Some((event, expression)) if !event.is_empty() && !expression.is_empty() => {
+                Ok(Self { event: event.into(), expression: expression.into() })
+            }
+            _ => Err(format!(
+                "'{text}' is no filter: write EVENT: EXPRESSION, as in 'sched_switch: \
+                              next_prio < 100'"
+            )),
+        }
+    }
+}
+
+/// How to record.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// Tracepoints beyond the scheduler's, as `system` or `system:name`.
+    pub events: Vec<String>,
+    /// Bytes of each CPU's ring; 0 for [`RING_BYTES`].
+    pub ring_bytes: u64,
+    /// Through which interface.
+    pub via: Via,
+    /// Only events that concern these tasks; empty for all.
+    pub pids: Vec<Pid>,
+    /// Filters for single events.
+    pub filters: Vec<Filter>,
+    /// Bytes of records, over all CPUs, to keep at most.
+    pub limit_bytes: Option<u64>,
+    /// What happens at that limit.
+    pub full: Full,
+    /// Keep only what led to a long wait.
+    pub snapshot: Option<Snapshot>,
+}
+
+impl From<&RecordSpec> for Options {
+    fn from(spec: &RecordSpec) -> Self {
+        Self { events: spec.events.clone(), ring_bytes: spec.ring_bytes, ..Self::default() }
+    }
+}
+
+impl From<&Self> for Options {
+    fn from(options: &Self) -> Self {
+        options.clone()
+    }
+}
+
+impl Options {
+    /// Whether the kernel itself drops the oldest events.
+    pub(crate) fn overwrites(&self) -> bool {
+        self.limit_bytes.is_some() && self.full == Full::Overwrite && self.snapshot.is_none()
+    }
+
+    /// Bytes of each CPU's ring.
+    pub(crate) fn ring(&self, cpus: usize) -> usize {
+        let asked = if self.ring_bytes == 0 { RING_BYTES } else { self.ring_bytes };
+        let bytes = match self.limit_bytes {
+            // The ring is all that is kept.
+            Some(limit) if self.overwrites() => limit / cpus.max(1) as u64,
+            _ => asked,
+        };
+        usize::try_from(bytes).unwrap_or(usize::MAX >> 1)
+    }
+
+    /// The kernel's filter for a tracepoint; `None` for none.
+    pub(crate) fn filter(&self, point: &Tracepoint) -> Option<String> {
+        let own = self.filters.iter().filter(|filter| filter.event == point.name);
+        let mut parts: Vec<String> = own.map(|filter| format!("({})", filter.expression)).collect();
+        if !self.pids.is_empty() {
+            parts.push(concerns(point, &self.pids));
+        }
+        (!parts.is_empty()).then(|| parts.join(" && "))
+    }
+
+    /// What a filter costs the answers.
+    pub(crate) fn doubts(&self) -> Vec<Warning> {
+        let mut doubts = Vec::new();
+        if !self.pids.is_empty() || !self.filters.is_empty() {
+            doubts.push(Warning::new(
+                "events-filtered",
+                "events were filtered: waits and work conservation need the competing tasks too",
+                "record without --pid and --filter to judge them",
+            ));
+        }
+        if self.overwrites() || self.snapshot.is_some() {
+            doubts.push(Warning::new(
+                "only-the-end",
+                "only the last events of each CPU were kept: CPUs begin at different times",
+                "",
+            ));
+        }
+        doubts
+    }
+}
+
+/// Fields by which events of the scheduler name a task.
+const PID_FIELDS: [&str; 6] = ["prev_pid", "next_pid", "pid", "parent_pid", "child_pid", "old_pid"];
+
+/// An expression that holds when the event is about one of the tasks.
+fn concerns(point: &Tracepoint, pids: &[Pid]) -> String {
+    let named = PID_FIELDS.into_iter().filter(|field| point.field(field).is_some());
+    let mut fields: Vec<&str> = named.collect();
+    if fields.is_empty() {
+        // The task that was running when it fired.
+        fields.push("common_pid");
+    }
+    let each =
+        fields.iter().flat_map(|field| pids.iter().map(move |pid| format!("{field} == {pid}")));
+    format!("({})", each.collect::<Vec<_>>().join(" || "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn point(name: &str, fields: &[&str]) -> Tracepoint {
+        let line = |f: &&str| format!("\tfield:pid_t {f};\toffset:8;\tsize:4;\tsigned:1;\n");
+        let format = fields.iter().map(line).collect();
+        Tracepoint { system: "sched".into(), name: name.into(), id: 1, format }
+    }
+
+    #[test]
+    fn a_set_of_pids_filters_by_the_fields_that_an_event_has() {
+        let options = Options { pids: vec![Pid(7), Pid(8)], ..Options::default() };
+        let switch = point("sched_switch", &["prev_pid", "next_pid"]);
+        assert_eq!(
+            options.filter(&switch).unwrap(),
+            "(prev_pid == 7 || prev_pid == 8 || next_pid == 7 || next_pid == 8)"
+        );
+        let irq = point("irq_handler_entry", &["irq"]);
+        assert_eq!(options.filter(&irq).unwrap(), "(common_pid == 7 || common_pid == 8)");
+        assert_eq!(options.doubts()[0].code, "events-filtered");
+        assert_eq!(Options::default().filter(&switch), None);
+    }
+
+    #[test]
+    fn an_expression_is_for_its_event_and_joins_the_pids() {
+        let filter: Filter = "sched_switch: next_prio < 100".parse().unwrap();
+        let options = Options { filters: vec![filter], pids: vec![Pid(7)], ..Options::default() };
+        let switch = point("sched_switch", &["next_pid"]);
+        assert_eq!(options.filter(&switch).unwrap(), "(next_prio < 100) && (next_pid == 7)");
+        assert_eq!(options.filter(&point("x", &["pid"])).unwrap(), "(pid == 7)");
+        for wrong in ["next_prio < 100", ": x", "sched_switch:", ""] {
+            assert!(wrong.parse::<Filter>().is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn an_overwriting_ring_is_a_cpus_part_of_the_limit() {
+        let limit = Options { limit_bytes: Some(64 << 20), ..Options::default() };
+        assert_eq!(limit.ring(4), usize::try_from(RING_BYTES).unwrap());
+        let overwrite = Options { full: Full::Overwrite, ..limit };
+        assert_eq!(overwrite.ring(4), 16 << 20);
+    }
+}

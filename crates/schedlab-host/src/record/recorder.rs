@@ -1,0 +1,247 @@
+//! A recording in progress, whichever way the kernel hands over its events.
+
+use super::error::{tracefs_right, unmounted};
+use super::ftrace::Instance;
+use super::rings::Rings;
+use super::spool::{self, Head, Source, Tail};
+use super::tracepoints;
+use super::watch::Watcher;
+use super::{Options, RecordError, Spike, Via};
+use schedlab_model::{Nanos, Pid};
+use schedlab_sys::perf::Ring;
+use schedlab_sys::{clock, process, sched, topology, tracefs::Tracefs};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+
+/// Why a recording ended by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its size was reached.
+    Full,
+    /// A task waited longer than the bound of the snapshot.
+    Spike(Spike),
+}
+
+/// What the recorder's threads share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// Told to stop.
+    pub(crate) stop: AtomicBool,
+    /// Bytes of records spooled so far.
+    pub(crate) bytes: AtomicU64,
+    /// Set once, when it ended by itself.
+    pub(crate) ended: OnceLock<Ended>,
+}
+
+/// A recording in progress. Dropping it without [`Recorder::stop`] leaves a spool to salvage.
+#[derive(Debug)]
+pub struct Recorder {
+    dir: PathBuf,
+    options: Options,
+    backend: Backend,
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<io::Result<()>>>,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Perf(Arc<Rings>),
+    Ftrace(Box<Instance>),
+}
+
+/// How often the watcher looks for new tasks.
+const WATCH: Nanos = Nanos::from_millis(50);
+/// How often it does where the kernel does not tell of them: that means reading all of `/proc`.
+const WATCH_ALL: Nanos = Nanos::from_millis(500);
+
+impl Recorder {
+    /// Starts recording on every online CPU into the new directory `dir`.
+    ///
+    /// # Errors
+    /// [`RecordError::Right`] says which right is missing; nothing is left behind then.
+    pub fn start(options: impl Into<Options>, dir: &Path) -> Result<Self, RecordError> {
+        let options = options.into();
+        create(dir)?;
+        let result = match options.via {
+            Via::Perf => Self::perf(&options, dir),
+            Via::Ftrace => Self::ftrace(&options, dir),
+            Via::Auto => Self::perf(&options, dir).or_else(|error| match error {
+                RecordError::Right { .. } => Self::ftrace(&options, dir).map_err(|_| error),
+                _ => Err(error),
+            }),
+        };
+        if result.is_err() {
+            let _ = std::fs::remove_dir_all(dir);
+        }
+        result
+    }
+
+    fn perf(options: &Options, dir: &Path) -> Result<Self, RecordError> {
+        let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
+        let head = head(options, &tracefs, Source::Perf)?;
+        spool::write(&spool::head(dir), &head)?;
+        process::raise_open_files();
+        let (rings, drains, watched) = Rings::open(options, &head)?;
+        let rings = Arc::new(rings);
+        let shared = Arc::<Shared>::default();
+        let mut threads = vec![watcher(dir, watched, &shared)?];
+        threads.extend(Rings::threads(&rings, drains, options, dir, &head, &shared)?);
+        rings.enable().map_err(RecordError::io("starting the events"))?;
+        let backend = Backend::Perf(rings);
+        Ok(Self { dir: dir.to_owned(), options: options.clone(), backend, shared, threads })
+    }
+
+    fn ftrace(options: &Options, dir: &Path) -> Result<Self, RecordError> {
+        if options.snapshot.is_some() {
+            return Err(RecordError::Unsupported {
+                what: "--snapshot".into(),
+                why: "it watches the rings of perf events: use --via perf".into(),
+            });
+        }
+        let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
+        if !tracefs.is_mounted() {
+            return Err(unmounted());
+        }
+        let head = head(options, &tracefs, Source::Ftrace)?;
+        spool::write(&spool::head(dir), &head)?;
+        let shared = Arc::<Shared>::default();
+        let instance = Instance::guarded(&tracefs, options, &head)?;
+        let mut threads = vec![watcher(dir, Vec::new(), &shared)?];
+        if !options.overwrites() {
+            threads.push(instance.thread(options, dir, &shared)?);
+        }
+        instance.enable(true)?;
+        let backend = Backend::Ftrace(Box::new(instance));
+        Ok(Self { dir: dir.to_owned(), options: options.clone(), backend, shared, threads })
+    }
+
+    /// Bytes of records spooled so far.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.shared.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Whether it ended by itself, and why; [`Recorder::stop`] it then.
+    #[must_use]
+    pub fn ended(&self) -> Option<Ended> {
+        self.shared.ended.get().copied()
+    }
+
+    /// Stops the events; what was recorded waits for [`Recorder::stop`].
+    pub fn pause(&self) {
+        match &self.backend {
+            Backend::Perf(rings) => rings.disable(),
+            Backend::Ftrace(instance) => drop(instance.enable(false)),
+        }
+    }
+
+    /// Stops and leaves a complete spool directory for [`super::stitch`].
+    ///
+    /// # Errors
+    /// When a spool file could not be written (a full disk, as a rule).
+    pub fn stop(mut self) -> Result<PathBuf, RecordError> {
+        self.pause();
+        let stopped = clock::monotonic();
+        self.shared.stop.store(true, Ordering::Release);
+        for thread in self.threads.drain(..) {
+            thread.thread().unpark();
+            let result = thread.join().expect("recorder threads do not panic");
+            result.map_err(RecordError::io(format!("writing into {}", self.dir.display())))?;
+        }
+        let mut doubts = self.options.doubts();
+        let lost = match self.backend {
+            Backend::Perf(rings) => {
+                if self.options.overwrites() {
+                    rings.save(&self.dir)?;
+                }
+                rings.lost()
+            }
+            Backend::Ftrace(instance) => {
+                if self.options.overwrites() {
+                    instance.save(&self.dir)?;
+                }
+                let lost = instance.lost(self.options.overwrites());
+                doubts.extend(instance.finish());
+                lost
+            }
+        };
+        spool::write(&spool::tail(&self.dir), &Tail { stopped, lost, doubts })?;
+        Ok(self.dir)
+    }
+}
+
+fn head(options: &Options, tracefs: &Tracefs, source: Source) -> Result<Head, RecordError> {
+    let text = |file: &str| tracefs.read(file).map_err(|error| tracefs_right(&error));
+    let sys = Path::new("/sys");
+    let tracepoints = tracepoints::choose(tracefs, &options.events)?;
+    for filter in &options.filters {
+        if !tracepoints.iter().any(|point| point.name == filter.event) {
+            let why = "it is not recorded: name it with -e".into();
+            return Err(RecordError::NoEvent { name: filter.event.clone(), why });
+        }
+    }
+    Ok(Head {
+        schema: spool::SCHEMA,
+        source,
+        overwrites: options.overwrites(),
+        header_page: text("events/header_page")?,
+        header_event: text("events/header_event")?,
+        tracepoints,
+        cpus: topology::online(sys).map_err(RecordError::io("reading the online CPUs"))?,
+        topology: topology::read(sys).ok(),
+        uname: crate::facts::uname(),
+        page_size: u32::try_from(process::page_size()).unwrap_or(4096),
+        started: clock::monotonic(),
+    })
+}
+
+/// Makes the spool directory; one that is there is somebody's recording.
+fn create(dir: &Path) -> Result<(), RecordError> {
+    std::fs::create_dir(dir).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => RecordError::Spool {
+            path: dir.to_owned(),
+            what: "holds a recording that was cut: `schedlab record --salvage` it, or remove it"
+                .into(),
+        },
+        _ => RecordError::Io { doing: format!("creating {}", dir.display()), error },
+    })
+}
+
+/// Starts a thread of the recorder.
+pub(crate) fn spawn(
+    name: &str,
+    body: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> Result<JoinHandle<io::Result<()>>, RecordError> {
+    let thread = std::thread::Builder::new().name(format!("sl-{name}"));
+    thread.spawn(body).map_err(RecordError::io("starting a recorder thread"))
+}
+
+/// Gives the calling thread weight: among a thousand runnable tasks a thread of none would come too
+/// late. Where the right is missing, the ring has to be large enough.
+pub(crate) fn be_prompt() {
+    let _ = sched::set(Pid(0), &sched::Policy::Normal { nice: -20 }.into());
+}
+
+fn watcher(
+    dir: &Path,
+    watched: Vec<Ring>,
+    shared: &Arc<Shared>,
+) -> Result<JoinHandle<io::Result<()>>, RecordError> {
+    let path = spool::tasks(dir);
+    let out = File::create(&path).map_err(RecordError::file(&path))?;
+    // Where the kernel tells of new tasks, that is all to be looked at.
+    let pause = if watched.is_empty() { WATCH_ALL } else { WATCH };
+    let mut watcher = Watcher::start(out, watched).map_err(RecordError::file(&path))?;
+    let shared = Arc::clone(shared);
+    spawn("watcher", move || {
+        while !shared.stop.load(Ordering::Acquire) {
+            std::thread::park_timeout(pause.as_duration());
+            watcher.look_at_new()?;
+        }
+        watcher.finish()
+    })
+}

@@ -1,0 +1,226 @@
+//! Keeping only what led to a long wait.
+//!
+//! Records stay in memory, the last N milliseconds of them. They are decoded as they come, merged by
+//! time over all CPUs, and every task that became runnable is timed until it runs; one that waited
+//! beyond the bound ends the recording, and what is in memory is spooled. A wait that has not ended
+//! is noticed too, as soon as it passes the bound.
+
+use super::recorder::{Ended, Shared, be_prompt};
+use super::tracepoints::Tracepoint;
+use super::watch::records;
+use super::{RecordError, Snapshot, spool};
+use schedlab_model::{Cpu, Event, Nanos, Pid, What};
+use schedlab_sys::perf::{Ring, record};
+use schedlab_sys::{clock, process};
+use schedlab_trace::live::LiveDecoder;
+use std::collections::{BTreeMap, VecDeque};
+use std::io;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+
+/// A wait beyond the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spike {
+    /// The task that waited.
+    pub pid: Pid,
+    /// Since when.
+    pub since: Nanos,
+    /// For how long; it may not have ended then.
+    pub waited: Nanos,
+    /// The CPU on which it ran at last; `None` when the wait had not ended.
+    pub cpu: Option<Cpu>,
+}
+
+/// How often the rings are looked at.
+const LOOK: Nanos = Nanos::from_millis(20);
+/// Records up to this long before a look are all in their rings: one takes its time a little before
+/// it takes its place.
+const SETTLED: Nanos = Nanos::from_millis(1);
+
+/// The watch over all CPUs.
+pub(crate) struct Watch {
+    snapshot: Snapshot,
+    dir: PathBuf,
+    decoder: LiveDecoder,
+    kept: Vec<Kept>,
+    /// Decoded, and waiting until nothing earlier can come.
+    pending: Vec<Event>,
+    waits: Waits,
+}
+
+/// What is kept of a CPU.
+struct Kept {
+    cpu: Cpu,
+    ring: Ring,
+    /// What each look found, and when it looked.
+    chunks: VecDeque<(Nanos, Vec<u8>)>,
+}
+
+impl Watch {
+    pub(crate) fn new(
+        snapshot: Snapshot,
+        tracepoints: &[Tracepoint],
+        rings: Vec<(Cpu, Ring)>,
+        dir: &Path,
+    ) -> Result<Self, RecordError> {
+        let formats = tracepoints.iter().map(|t| (t.system.as_str(), t.format.as_str()));
+        let kept = rings.into_iter().map(|(cpu, ring)| Kept { cpu, ring, chunks: VecDeque::new() });
+        Ok(Self {
+            snapshot,
+            dir: dir.to_owned(),
+            decoder: LiveDecoder::new(formats),
+            kept: kept.collect(),
+            pending: Vec::new(),
+            waits: Waits::new(snapshot.bound),
+        })
+    }
+
+    /// Watches until told to stop or a task waited too long; calls `disable` then, and spools.
+    pub(crate) fn run(mut self, shared: &Shared, disable: impl Fn()) -> io::Result<()> {
+        be_prompt();
+        loop {
+            let last = shared.stop.load(Ordering::Acquire);
+            let spike = self.look()?;
+            if let Some(spike) = spike
+                && shared.ended.set(Ended::Spike(spike)).is_ok()
+            {
+                disable();
+                self.look()?;
+            }
+            if last || spike.is_some() {
+                return self.save(shared);
+            }
+            let fds: Vec<_> = self.kept.iter().map(|kept| kept.ring.as_fd()).collect();
+            process::poll(&fds, Some(LOOK))?;
+        }
+    }
+
+    /// Takes what is in the rings, forgets what is old, and times the waits.
+    fn look(&mut self) -> io::Result<Option<Spike>> {
+        let now = clock::monotonic();
+        for kept in &mut self.kept {
+            let mut bytes = Vec::new();
+            kept.ring.drain(&mut |piece| {
+                bytes.extend_from_slice(piece);
+                Ok(())
+            })?;
+            for (kind, body) in records(&bytes).filter(|(kind, _)| *kind == record::SAMPLE) {
+                debug_assert_eq!(kind, record::SAMPLE);
+                let (Some(time), Some(raw)) = (body.first_chunk(), body.get(12..)) else {
+                    continue;
+                };
+                let time = Nanos(u64::from_ne_bytes(*time));
+                self.decoder.decode(time, kept.cpu, raw, &mut self.pending);
+            }
+            kept.chunks.push_back((now, bytes));
+            while kept.chunks.front().is_some_and(|(at, _)| *at + self.snapshot.keep < now) {
+                kept.chunks.pop_front();
+            }
+        }
+        let settled = now - SETTLED;
+        self.pending.sort_by_key(|event| event.time);
+        let ready = self.pending.partition_point(|event| event.time <= settled);
+        let ended = self.pending.drain(..ready).find_map(|event| self.waits.see(&event));
+        Ok(ended.or_else(|| self.waits.overdue(settled)))
+    }
+
+    fn save(self, shared: &Shared) -> io::Result<()> {
+        for kept in self.kept {
+            let mut bytes = Vec::new();
+            for (_, chunk) in kept.chunks {
+                bytes.extend(chunk);
+            }
+            shared.bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
+            std::fs::write(spool::records(&self.dir, kept.cpu), bytes)?;
+        }
+        Ok(())
+    }
+}
+
+/// Who is runnable and does not run, and since when.
+struct Waits {
+    bound: Nanos,
+    since: BTreeMap<Pid, Nanos>,
+}
+
+impl Waits {
+    fn new(bound: Nanos) -> Self {
+        Self { bound, since: BTreeMap::new() }
+    }
+
+    /// Follows an event; the wait that it ends, when that was too long.
+    fn see(&mut self, event: &Event) -> Option<Spike> {
+        match event.what {
+            What::Wakeup { pid, .. } => {
+                // A task that is woken while it still waits waits since the first time.
+                self.since.entry(pid).or_insert(event.time);
+            }
+            What::Switch { prev, left, next, .. } => {
+                if left.is_runnable() && !prev.is_idle() {
+                    self.since.insert(prev, event.time);
+                } else {
+                    self.since.remove(&prev);
+                }
+                let since = self.since.remove(&next)?;
+                let waited = event.time - since;
+                let spike = Spike { pid: next, since, waited, cpu: Some(event.cpu) };
+                return (waited >= self.bound && !next.is_idle()).then_some(spike);
+            }
+            What::Exit { pid } => drop(self.since.remove(&pid)),
+            // Where events are missing nobody knows who ran: those who seem to wait may have run.
+            What::Lost { .. } => self.since.clear(),
+            _ => {}
+        }
+        None
+    }
+
+    /// The longest wait that has not ended, when it is too long.
+    fn overdue(&self, now: Nanos) -> Option<Spike> {
+        let (pid, since) = self.since.iter().min_by_key(|(_, since)| **since)?;
+        let waited = now - *since;
+        (waited >= self.bound).then_some(Spike { pid: *pid, since: *since, waited, cpu: None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::{Context, Left, Prio};
+
+    fn event(ms: u64, what: What) -> Event {
+        let time = Nanos::from_millis(ms);
+        Event { time, by: Pid(1), cpu: Cpu(0), context: Context::Task, what }
+    }
+
+    fn switch(ms: u64, prev: i32, left: Left, next: i32) -> Event {
+        let prio = Prio::NORMAL;
+        let (prev, next) = (Pid(prev), Pid(next));
+        event(ms, What::Switch { prev, prev_prio: prio, left, next, next_prio: prio })
+    }
+
+    fn wakeup(ms: u64, pid: i32) -> Event {
+        event(ms, What::Wakeup { pid: Pid(pid), prio: Prio::NORMAL, cpu: Cpu(0), new: false })
+    }
+
+    #[test]
+    fn a_wait_is_timed_from_the_wakeup_or_the_preemption_to_the_switch() {
+        let mut waits = Waits::new(Nanos::from_millis(5));
+        assert_eq!(waits.see(&wakeup(0, 7)), None);
+        assert_eq!(waits.see(&switch(4, 1, Left::Preempted, 7)), None, "4 ms are in order");
+        let spike = waits.see(&switch(9, 7, Left::Slept, 1)).unwrap();
+        assert_eq!((spike.pid, spike.waited), (Pid(1), Nanos::from_millis(5)));
+        assert_eq!(waits.overdue(Nanos::from_secs(9)), None, "nobody waits any more");
+    }
+
+    #[test]
+    fn a_wait_that_does_not_end_is_noticed_and_the_idle_task_never_waits() {
+        let mut waits = Waits::new(Nanos::from_millis(5));
+        waits.see(&switch(0, 0, Left::Preempted, 7));
+        assert_eq!(waits.overdue(Nanos::from_secs(1)), None);
+        waits.see(&wakeup(1, 8));
+        waits.see(&wakeup(3, 8));
+        let spike = waits.overdue(Nanos::from_millis(6)).unwrap();
+        assert_eq!((spike.pid, spike.since), (Pid(8), Nanos::from_millis(1)));
+    }
+}
