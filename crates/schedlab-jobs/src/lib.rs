@@ -1,5 +1,50 @@
 //! Jobs: graphs of them, a deadline scheduler that runs them, load for them, and proof that they ran.
+//!
+//! The parts, from the ground up:
+//! - [`graph`]: graphs by rules, shapes with a name, STG and DOT, a hash that proves a run;
+//! - [`policy`]: the scheduler as a state machine that is fed with time;
+//! - [`token`]: the one lock that all management goes through, and the entrance beside it;
+//! - [`pool`]: threads that drive the policy; [`virtual_time`]: the same policy without threads;
+//! - [`run`], [`profile`]: a graph under load, its log, its proof and its figures;
+//! - [`executor`], [`adaptors`]: one border for our pool and those of others;
+//! - [`load`]: calibrated work, lengths, arrivals; [`rig`]: breaking point and grain.
+//!
+//! ```
+//! use schedlab_jobs::policy::{Plan, Posting};
+//! use schedlab_jobs::pool::{Closure, Closures, Flow, Options, Pool};
+//! use schedlab_jobs::run::Clock;
+//! use std::time::Duration;
+//!
+//! let pool = Pool::start(Closures, Options::new(2), Clock::start())?;
+//! let job = |text: &'static str| -> Closure { Box::new(move |_| { assert!(!text.is_empty()); Flow::Done }) };
+//! let in_a_millisecond = pool.handle().now() + 1_000_000;
+//! let mut plan = Plan::default();
+//! let first = plan.add(Posting::new(job("first"), in_a_millisecond));
+//! let then = plan.add(Posting::new(job("then"), 0));
+//! plan.link(first, then);
+//! pool.handle().plan(plan).expect("the backlog has room");
+//! assert!(pool.handle().wait(Duration::from_secs(10)));
+//! assert_eq!(pool.stop(Duration::from_secs(1)).counts.done, 2);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! # Checks beyond the tests
+//! The token under all interleavings of a poster and a worker, and those with three preemptions of two posters:
+//! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test loom`. The unit tests under Miri:
+//! `cargo +nightly miri test -p schedlab-jobs --lib`. Both are `cargo xtask model`.
 
+#[cfg(not(loom))]
+pub mod adaptors;
+pub mod executor;
 pub mod graph;
+#[cfg(not(loom))]
+pub mod load;
 pub mod policy;
+#[cfg(not(loom))]
+pub mod pool;
+pub mod profile;
+#[cfg(not(loom))]
+pub mod rig;
+pub mod run;
 pub mod token;
+pub mod virtual_time;

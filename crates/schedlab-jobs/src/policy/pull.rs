@@ -252,7 +252,11 @@ impl<J> Agenda<J> {
             _ if asker.idle_ns < self.policy.linger_ns => Verdict::Spin,
             Capacity::Dispatch | Capacity::Spin => Verdict::Spin,
             capacity => {
-                let delay = self.load.delay(&self.policy, now, head, capacity, worker);
+                let delay = match head {
+                    // Somebody will be called when there is something; the timer is for lost calls.
+                    None if self.policy.notify => 10 * self.policy.sleep_horizon_ns,
+                    _ => self.load.delay(&self.policy, now, head, capacity, worker),
+                };
                 // Nobody may sleep past the tick while there is something to maintain.
                 let limit = if self.epochs.live() > 0 { self.tick.max(now + 1) } else { NEVER };
                 let until = now.saturating_add(delay.max(1)).min(limit);

@@ -1,0 +1,110 @@
+//! What many programs do: threads that share the receiving end of a channel.
+
+use super::countdown::Countdown;
+use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
+use crate::graph::Node;
+use crate::run::Run;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+enum Order {
+    Job(Arc<Work>, Node),
+    Leave,
+}
+
+struct Work {
+    run: Arc<Run>,
+    countdown: Countdown,
+    sender: Sender<Order>,
+    /// Told of each exit, and of the end of a job without successors.
+    ended: Sender<()>,
+}
+
+/// Threads with a channel.
+pub struct ChannelThreads {
+    sender: Sender<Order>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl ChannelThreads {
+    /// Starts so many threads.
+    pub fn start(workers: usize) -> Self {
+        let (sender, receiver) = channel();
+        let receiver = Arc::new(Mutex::new(receiver));
+        let threads = (0..workers.max(1))
+            .map(|worker| {
+                let receiver = Arc::clone(&receiver);
+                std::thread::spawn(move || serve(&receiver, worker))
+            })
+            .collect();
+        Self { sender, threads }
+    }
+}
+
+fn serve(receiver: &Mutex<Receiver<Order>>, worker: usize) {
+    loop {
+        let order = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
+        let Ok(Order::Job(work, node)) = order else { return };
+        work.run.perform(node, worker);
+        let successors = work.run.graph().successors(node);
+        for &next in successors {
+            if work.countdown.last(next) {
+                let _ = work.sender.send(Order::Job(Arc::clone(&work), next));
+            }
+        }
+        if successors.is_empty() {
+            let _ = work.ended.send(());
+        }
+    }
+}
+
+impl Executor for ChannelThreads {
+    fn name(&self) -> String {
+        "channel".to_owned()
+    }
+
+    fn workers(&self) -> usize {
+        self.threads.len()
+    }
+
+    fn offers(&self) -> Offers {
+        Offers::PLAIN
+    }
+
+    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+        refuse_times(self, run)?;
+        let graph = run.graph();
+        let exits = (0..graph.len()).filter(|&node| graph.successors(node).is_empty()).count();
+        let (ended, endings) = channel();
+        let sender = self.sender.clone();
+        let work = Arc::new(Work {
+            run: Arc::clone(run),
+            countdown: Countdown::new(graph),
+            sender,
+            ended,
+        });
+        run.set_base(run.clock().now());
+        for node in Countdown::roots(graph) {
+            let _ = self.sender.send(Order::Job(Arc::clone(&work), node));
+        }
+        drop(work);
+        let arrived = endings.iter().take(exits).count();
+        if arrived == exits {
+            return Ok(Told::default());
+        }
+        let what = format!("{arrived} of {exits} exits arrived");
+        Err(ExecutorError::Unfinished { executor: self.name(), what })
+    }
+}
+
+impl Drop for ChannelThreads {
+    fn drop(&mut self) {
+        for _ in &self.threads {
+            let _ = self.sender.send(Order::Leave);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

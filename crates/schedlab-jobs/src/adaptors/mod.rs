@@ -1,0 +1,19 @@
+//! Executors under the rig: our pool, a serial pass, plain threads with a channel, and (features) rayon
+//! and tokio. Those that know no dependencies get them by counting predecessors.
+
+mod channel;
+mod countdown;
+mod ours;
+#[cfg(feature = "rayon")]
+mod rayon;
+mod serial;
+#[cfg(feature = "tokio")]
+mod tokio;
+
+pub use self::channel::ChannelThreads;
+pub use self::ours::Ours;
+#[cfg(feature = "rayon")]
+pub use self::rayon::RayonScope;
+pub use self::serial::Serial;
+#[cfg(feature = "tokio")]
+pub use self::tokio::TokioTasks;

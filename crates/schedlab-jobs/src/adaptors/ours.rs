@@ -1,0 +1,101 @@
+//! Our own pool under the rig.
+
+use crate::executor::{Executor, ExecutorError, Offers, Told};
+use crate::graph::Node;
+use crate::policy::Nanos;
+use crate::pool::{Context, Flow, Options, Pool, Report, Runner};
+use crate::run::Run;
+use crate::virtual_time::plan_of;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Between the end of planning, as estimated, and the base of the run: workers go to sleep, so that
+/// their waking is part of what is measured.
+const PRE_ROLL_NS: Nanos = 3_000_000;
+/// Planning a node, estimated from above.
+const PLAN_NODE_NS: Nanos = 400;
+
+struct GraphRunner(Arc<Run>);
+
+impl Runner for GraphRunner {
+    type Job = Node;
+
+    fn run(&self, node: Node, context: &mut Context<'_, Self>) -> Flow {
+        self.0.perform(node, context.worker());
+        Flow::Done
+    }
+}
+
+/// Our pool. Each run gets fresh workers; starting them is no part of the run.
+#[derive(Debug)]
+pub struct Ours {
+    options: Options,
+    patience: Duration,
+    last: Option<Report>,
+}
+
+impl Ours {
+    /// A pool with these options.
+    pub fn new(options: Options) -> Self {
+        Self { options, patience: Duration::from_secs(600), last: None }
+    }
+
+    /// The same, giving up a run after so long.
+    #[must_use]
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
+    }
+
+    /// How the last run's pool ended: counts, the workers' sums and events.
+    pub fn report(&self) -> Option<&Report> {
+        self.last.as_ref()
+    }
+}
+
+impl Executor for Ours {
+    fn name(&self) -> String {
+        "schedlab".to_owned()
+    }
+
+    fn workers(&self) -> usize {
+        self.options.policy.workers
+    }
+
+    fn offers(&self) -> Offers {
+        Offers {
+            start_times: true,
+            deadlines: true,
+            dependencies: true,
+            cancellation: true,
+            real: true,
+        }
+    }
+
+    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+        let unfinished = |what| ExecutorError::Unfinished { executor: "schedlab".to_owned(), what };
+        let pool = Pool::start(GraphRunner(Arc::clone(run)), self.options.clone(), run.clock())
+            .map_err(|error| unfinished(format!("no threads: {error}")))?;
+        let planned = run.clock().now();
+        let nodes = Nanos::from(run.graph().len());
+        let base = planned + PRE_ROLL_NS + nodes * PLAN_NODE_NS;
+        run.set_base(base);
+        let refused = pool.handle().plan(plan_of(run, base)).err();
+        let planning_ns = run.clock().now() - planned;
+        let drained = pool.handle().wait(self.patience);
+        let report = pool.stop(self.patience.min(Duration::from_secs(10)));
+        let counts = report.counts;
+        let sum = |of: fn(&crate::pool::WorkerReport) -> Nanos| {
+            report.workers.iter().flatten().map(of).sum::<Nanos>()
+        };
+        let (management_ns, back_off_ns) = (sum(|w| w.management_ns), sum(|w| w.back_off_ns));
+        self.last = Some(report);
+        if let Some(error) = refused {
+            return Err(unfinished(error.to_string()));
+        }
+        if !drained || counts.done != counts.posted {
+            return Err(unfinished(format!("{counts:?}")));
+        }
+        Ok(Told { planning_ns, management_ns: Some(management_ns), back_off_ns: Some(back_off_ns) })
+    }
+}

@@ -1,0 +1,58 @@
+//! Rayon: a scope in which a job spawns the successors whose last predecessor it was.
+
+use super::countdown::Countdown;
+use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
+use crate::graph::Node;
+use crate::run::Run;
+use rayon::Scope;
+use std::sync::Arc;
+
+/// A rayon pool of its own.
+pub struct RayonScope(rayon::ThreadPool);
+
+impl RayonScope {
+    /// Starts so many threads.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn start(workers: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
+        rayon::ThreadPoolBuilder::new().num_threads(workers).build().map(Self)
+    }
+}
+
+fn spawn<'s>(scope: &Scope<'s>, run: &'s Run, countdown: &'s Countdown, node: Node) {
+    scope.spawn(move |scope| {
+        run.perform(node, rayon::current_thread_index().unwrap_or(0));
+        for &next in run.graph().successors(node) {
+            if countdown.last(next) {
+                spawn(scope, run, countdown, next);
+            }
+        }
+    });
+}
+
+impl Executor for RayonScope {
+    fn name(&self) -> String {
+        "rayon".to_owned()
+    }
+
+    fn workers(&self) -> usize {
+        self.0.current_num_threads()
+    }
+
+    fn offers(&self) -> Offers {
+        Offers::PLAIN
+    }
+
+    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+        refuse_times(self, run)?;
+        let countdown = Countdown::new(run.graph());
+        run.set_base(run.clock().now());
+        self.0.scope(|scope| {
+            for node in Countdown::roots(run.graph()) {
+                spawn(scope, run, &countdown, node);
+            }
+        });
+        Ok(Told::default())
+    }
+}

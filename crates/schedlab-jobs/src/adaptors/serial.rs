@@ -1,0 +1,30 @@
+//! One pass in one thread: the reference.
+
+use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
+use crate::run::Run;
+use std::sync::Arc;
+
+/// Runs the jobs one after the other on the calling thread.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Serial;
+
+impl Executor for Serial {
+    fn name(&self) -> String {
+        "serial".to_owned()
+    }
+
+    fn workers(&self) -> usize {
+        1
+    }
+
+    fn offers(&self) -> Offers {
+        Offers { dependencies: true, ..Offers::PLAIN }
+    }
+
+    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+        refuse_times(self, run)?;
+        run.set_base(run.clock().now());
+        (0..run.graph().len()).for_each(|node| run.perform(node, 0));
+        Ok(Told::default())
+    }
+}

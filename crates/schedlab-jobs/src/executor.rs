@@ -1,0 +1,93 @@
+//! What every executor offers to the rig: run a graph, and say what it can't do.
+
+use crate::run::Run;
+use std::sync::Arc;
+
+/// What an executor can do. What it can't is shown as not offered, never faked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Offers {
+    /// Jobs may have start times.
+    pub start_times: bool,
+    /// Jobs may have deadlines.
+    pub deadlines: bool,
+    /// Knows dependencies; otherwise the adaptor counts predecessors.
+    pub dependencies: bool,
+    /// Jobs can be cancelled.
+    pub cancellation: bool,
+    /// Its times are real; otherwise computed.
+    pub real: bool,
+}
+
+impl Offers {
+    /// Runs what is submitted, at once, and no more.
+    pub const PLAIN: Self = Self {
+        start_times: false,
+        deadlines: false,
+        dependencies: false,
+        cancellation: false,
+        real: true,
+    };
+}
+
+/// Why a graph was not run.
+#[derive(Debug, thiserror::Error)]
+pub enum ExecutorError {
+    /// The run asks for what the executor does not offer.
+    #[error("{executor} does not offer {what}")]
+    NotOffered {
+        /// Who.
+        executor: String,
+        /// What.
+        what: &'static str,
+    },
+    /// It did not come to its end.
+    #[error("{executor} did not finish: {what}")]
+    Unfinished {
+        /// Who.
+        executor: String,
+        /// What is known.
+        what: String,
+    },
+}
+
+/// Figures that only the executor knows.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Told {
+    /// Time to take in the graph, apart from running it.
+    pub planning_ns: u64,
+    /// Time that workers spent with management, where that is measured.
+    pub management_ns: Option<u64>,
+    /// Time that workers spent backing off from contention, where that is measured.
+    pub back_off_ns: Option<u64>,
+}
+
+/// Runs graphs of jobs.
+pub trait Executor {
+    /// What it is called in tables.
+    fn name(&self) -> String;
+
+    /// How many jobs it can run at once.
+    fn workers(&self) -> usize;
+
+    /// What it can do.
+    fn offers(&self) -> Offers;
+
+    /// Runs all jobs of a graph and returns when they ended.
+    ///
+    /// # Errors
+    /// When the run asks for what is not offered, or does not come to its end.
+    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError>;
+}
+
+/// Refuses what plain executors can't do.
+pub fn refuse_times(executor: &dyn Executor, run: &Run) -> Result<(), ExecutorError> {
+    let name = || executor.name();
+    let offers = executor.offers();
+    if run.schedule().is_timed() && !offers.start_times {
+        return Err(ExecutorError::NotOffered { executor: name(), what: "start times" });
+    }
+    if run.schedule().life_ns.is_some() && !offers.deadlines {
+        return Err(ExecutorError::NotOffered { executor: name(), what: "deadlines" });
+    }
+    Ok(())
+}

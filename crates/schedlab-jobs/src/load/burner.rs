@@ -1,0 +1,198 @@
+//! What jobs do: calibrated work. Compute is a number of rounds, never a spin until a time, so that
+//! it takes longer where the CPU is slower or shared.
+
+use super::Length;
+use crate::graph::{Graph, Node};
+use crate::policy::Nanos;
+use crate::run::Work;
+use std::hint::black_box;
+use std::str::FromStr;
+use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// What a job spends its time with.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kind {
+    /// Arithmetic in registers.
+    #[default]
+    Cpu,
+    /// Sums over memory of its own, 256 KiB: caches and bandwidth.
+    Memory,
+    /// Arithmetic while holding a lock that all jobs share.
+    Lock,
+    /// Half arithmetic, half a timed sleep.
+    Sleep,
+    /// Nothing but waiting for a timer, as for a device.
+    Block,
+}
+
+impl FromStr for Kind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "cpu" => Self::Cpu,
+            "memory" => Self::Memory,
+            "lock" => Self::Lock,
+            "sleep" => Self::Sleep,
+            "block" => Self::Block,
+            _ => {
+                return Err(format!(
+                    "`{text}` is no load; there are: cpu, memory, lock, sleep, block"
+                ));
+            }
+        })
+    }
+}
+
+/// Words of the memory load: 256 KiB.
+const WORDS: usize = 32 << 10;
+/// Additions of a round of the memory load.
+const ADDITIONS: usize = 64;
+
+/// Rounds of work per microsecond, as calibrated.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Burner {
+    kind: Kind,
+    rounds_per_us: f64,
+}
+
+impl Burner {
+    /// Calibrates alone: the best of several tries, so that a disturbance does not count as slowness.
+    pub fn calibrate(kind: Kind) -> Self {
+        let rounds_per_us = rate(kind, Duration::from_millis(20));
+        Self { kind, rounds_per_us }
+    }
+
+    /// Calibrates with so many threads at once: what a job gets when all workers are busy. The mean of
+    /// the threads.
+    pub fn calibrate_at(kind: Kind, threads: usize) -> Self {
+        let barrier = Arc::new(Barrier::new(threads.max(1)));
+        let handles: Vec<_> = (0..threads.max(1))
+            .map(|_| {
+                let barrier = Arc::clone(&barrier);
+                std::thread::spawn(move || {
+                    barrier.wait();
+                    rate(kind, Duration::from_millis(20))
+                })
+            })
+            .collect();
+        let rates: Vec<f64> = handles.into_iter().filter_map(|h| h.join().ok()).collect();
+        let rounds_per_us = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
+        Self { kind, rounds_per_us }
+    }
+
+    /// The rate.
+    pub fn rounds_per_us(&self) -> f64 {
+        self.rounds_per_us
+    }
+
+    fn rounds(&self, ns: Nanos) -> u64 {
+        (ns as f64 / 1000.0 * self.rounds_per_us) as u64
+    }
+}
+
+/// Rounds per microsecond: the fastest of runs within the time.
+fn rate(kind: Kind, time: Duration) -> f64 {
+    let begin = Instant::now();
+    let (mut rounds, mut best) = (64u64, 0.0f64);
+    while begin.elapsed() < time {
+        let before = Instant::now();
+        burn(kind, rounds);
+        let us = before.elapsed().as_nanos() as f64 / 1000.0;
+        best = best.max(rounds as f64 / us.max(0.001));
+        if us < 500.0 {
+            rounds *= 2;
+            // Short runs measure the clock.
+            best = if us < 50.0 { 0.0 } else { best };
+        }
+    }
+    best.max(0.001)
+}
+
+fn burn(kind: Kind, rounds: u64) {
+    if kind == Kind::Memory {
+        let mut words = vec![1u64; WORDS];
+        let mut at = 0;
+        for round in 0..rounds {
+            for _ in 0..ADDITIONS {
+                let next = (at + 17) % WORDS;
+                words[at] = words[at].wrapping_add(words[next]).wrapping_add(round);
+                at = next;
+            }
+        }
+        black_box(&words);
+        return;
+    }
+    let mut hash = black_box(0x9e37_79b9_7f4a_7c15u64);
+    for round in 0..rounds {
+        hash = (hash ^ round).wrapping_mul(0xc6a4_a793_5bd1_e995);
+        hash ^= hash >> 47;
+    }
+    black_box(hash);
+}
+
+/// Calibrated work for the nodes of a graph: base time, times weight, times a factor drawn per node.
+#[derive(Debug)]
+pub struct Load {
+    burner: Burner,
+    planned_ns: Vec<Nanos>,
+    shared: Mutex<()>,
+}
+
+impl Load {
+    /// Work for a graph.
+    pub fn new(graph: &Graph, burner: Burner, base_ns: Nanos, length: Length, seed: u64) -> Self {
+        let planned = |node: Node| {
+            let weighted = base_ns as f64 * f64::from(graph.weight(node));
+            (weighted * length.factor(seed, node)) as Nanos
+        };
+        let planned_ns = (0..graph.len()).map(planned).collect();
+        Self { burner, planned_ns, shared: Mutex::new(()) }
+    }
+}
+
+impl Work for Load {
+    fn perform(&self, node: Node) {
+        let ns = self.planned_ns[node as usize];
+        let Burner { kind, .. } = self.burner;
+        match kind {
+            Kind::Cpu | Kind::Memory => burn(kind, self.burner.rounds(ns)),
+            Kind::Lock => {
+                let _held = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+                burn(kind, self.burner.rounds(ns));
+            }
+            Kind::Sleep => {
+                burn(kind, self.burner.rounds(ns / 2));
+                std::thread::sleep(Duration::from_nanos(ns / 2));
+            }
+            Kind::Block => std::thread::sleep(Duration::from_nanos(ns)),
+        }
+    }
+
+    fn expected_ns(&self, node: Node) -> Nanos {
+        self.planned_ns[node as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Rules, Shape};
+
+    #[test]
+    fn planned_times_follow_weight_and_factor() {
+        let graph = Shape::Isolated.build(&Rules { nodes: 3, ..Rules::default() }).with_weight(2);
+        let burner = Burner { kind: Kind::Cpu, rounds_per_us: 1.0 };
+        let load = Load::new(&graph, burner, 500, Length::Fixed, 0);
+        assert_eq!((0..3).map(|n| load.expected_ns(n)).collect::<Vec<_>>(), [1000; 3]);
+    }
+
+    #[test]
+    fn calibration_finds_a_rate_for_every_kind() {
+        for kind in [Kind::Cpu, Kind::Memory] {
+            assert!(Burner::calibrate(kind).rounds_per_us() > 0.1);
+        }
+        assert!(Burner::calibrate_at(Kind::Cpu, 2).rounds_per_us() > 0.1);
+    }
+}

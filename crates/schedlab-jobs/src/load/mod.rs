@@ -1,0 +1,11 @@
+//! Load for jobs: what they do, how long, and when they arrive.
+
+mod arrivals;
+mod burner;
+mod length;
+mod random;
+
+pub use arrivals::{Arrivals, critical_path_bound, level_schedule};
+pub use burner::{Burner, Kind, Load};
+pub use length::Length;
+pub use random::Random;

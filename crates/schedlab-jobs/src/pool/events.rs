@@ -1,0 +1,194 @@
+//! What the pool did, as events: kept per worker in memory that was reserved before, read when the run
+//! is over, written as text or as JSON for Perfetto.
+
+use crate::policy::Nanos;
+use std::fmt::Write;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum What {
+    /// So many jobs were planned, which took so long.
+    Plan {
+        /// How many.
+        jobs: u32,
+        /// Time with the token.
+        took_ns: Nanos,
+    },
+    /// The pull did the tick.
+    Tick,
+    /// A pull: so many jobs, and how far away the next start is (`None`: nothing is planned).
+    Pull {
+        /// How many it got.
+        got: u32,
+        /// Negative: due since.
+        head_in_ns: Option<i64>,
+    },
+    /// The token was taken.
+    Contention {
+        /// The ladder's level after that.
+        level: u32,
+    },
+    /// A sleep ended.
+    Sleep {
+        /// What was asked for.
+        asked_ns: Nanos,
+        /// What it took.
+        got_ns: Nanos,
+    },
+    /// A sleeper was woken.
+    Notify {
+        /// Whom.
+        worker: u32,
+    },
+    /// Jobs ran, one after the other.
+    Jobs {
+        /// How many.
+        count: u32,
+        /// How long, together.
+        took_ns: Nanos,
+    },
+    /// A job panicked.
+    Panic,
+    /// The worker began.
+    Begin,
+    /// The worker ended.
+    End,
+}
+
+/// An event: when it was over, and what.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// On the pool's clock.
+    pub time: Nanos,
+    /// What.
+    pub what: What,
+}
+
+/// The events of a worker. When the memory is full, later events are counted, not kept.
+#[derive(Clone, Debug, Default)]
+pub struct Events {
+    kept: Vec<Event>,
+    lost: u64,
+}
+
+impl Events {
+    /// Room for so many; 0 switches the trace off.
+    pub fn with_capacity(events: usize) -> Self {
+        Self { kept: Vec::with_capacity(events), lost: 0 }
+    }
+
+    /// Keeps an event.
+    pub fn add(&mut self, time: Nanos, what: What) {
+        if self.kept.len() < self.kept.capacity() {
+            self.kept.push(Event { time, what });
+        } else if self.kept.capacity() > 0 {
+            self.lost += 1;
+        }
+    }
+
+    /// In order of time.
+    pub fn events(&self) -> &[Event] {
+        &self.kept
+    }
+
+    /// How many did not fit.
+    pub fn lost(&self) -> u64 {
+        self.lost
+    }
+}
+
+/// One line per event: time in microseconds, worker, what.
+pub fn text(workers: &[Events]) -> String {
+    let mut lines: Vec<(Nanos, usize, What)> = Vec::new();
+    for (worker, events) in workers.iter().enumerate() {
+        lines.extend(events.kept.iter().map(|event| (event.time, worker, event.what)));
+    }
+    lines.sort_by_key(|&(time, worker, _)| (time, worker));
+    let mut text = String::new();
+    for (time, worker, what) in lines {
+        let _ = writeln!(text, "{:>12}.{:03} w{worker} {}", time / 1000, time % 1000, say(what));
+    }
+    for (worker, events) in workers.iter().enumerate().filter(|(_, events)| events.lost > 0) {
+        let _ = writeln!(text, "w{worker}: {} later events did not fit", events.lost);
+    }
+    text
+}
+
+fn say(what: What) -> String {
+    match what {
+        What::Plan { jobs, took_ns } => format!("plan {jobs} jobs in {took_ns} ns"),
+        What::Tick => "tick".to_owned(),
+        What::Pull { got, head_in_ns: None } => format!("pull {got}, nothing else planned"),
+        What::Pull { got, head_in_ns: Some(ns) } => format!("pull {got}, head in {ns} ns"),
+        What::Contention { level } => format!("contention level {level}"),
+        What::Sleep { asked_ns, got_ns } => format!("slept {got_ns} ns, asked {asked_ns} ns"),
+        What::Notify { worker } => format!("notify w{worker}"),
+        What::Jobs { count, took_ns } => format!("ran {count} jobs in {took_ns} ns"),
+        What::Panic => "a job panicked".to_owned(),
+        What::Begin => "begin".to_owned(),
+        What::End => "end".to_owned(),
+    }
+}
+
+/// The trace as Perfetto's (and Chrome's) JSON: a thread per worker, slices for what takes time.
+pub fn perfetto(workers: &[Events]) -> String {
+    let mut text = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
+    for worker in 0..workers.len() {
+        let _ = writeln!(
+            text,
+            "{{\"ph\":\"M\",\"pid\":1,\"tid\":{worker},\"name\":\"thread_name\",\"args\":{{\"name\":\"worker {worker}\"}}}},"
+        );
+    }
+    for (worker, events) in workers.iter().enumerate() {
+        for Event { time, what } in &events.kept {
+            let (name, took) = slice(*what);
+            let (from, kind) = match took {
+                Some(took) => (time.saturating_sub(took), format!("\"X\",\"dur\":{}", us(took))),
+                None => (*time, "\"i\",\"s\":\"t\"".to_owned()),
+            };
+            let said = say(*what);
+            let _ = writeln!(
+                text,
+                "{{\"ph\":{kind},\"pid\":1,\"tid\":{worker},\"ts\":{},\"name\":\"{name}\",\"args\":{{\"what\":\"{said}\"}}}},",
+                us(from)
+            );
+        }
+    }
+    text.push_str(
+        "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"jobs\"}}\n]}\n",
+    );
+    text
+}
+
+fn slice(what: What) -> (&'static str, Option<Nanos>) {
+    match what {
+        What::Plan { took_ns, .. } => ("plan", Some(took_ns)),
+        What::Sleep { got_ns, .. } => ("sleep", Some(got_ns)),
+        What::Jobs { took_ns, .. } => ("jobs", Some(took_ns)),
+        What::Tick => ("tick", None),
+        What::Pull { .. } => ("pull", None),
+        What::Contention { .. } => ("contention", None),
+        What::Notify { .. } => ("notify", None),
+        What::Panic => ("panic", None),
+        What::Begin => ("begin", None),
+        What::End => ("end", None),
+    }
+}
+
+/// Microseconds with three decimals, exactly.
+fn us(ns: Nanos) -> String {
+    format!("{}.{:03}", ns / 1000, ns % 1000)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_counted() {
+        let mut events = Events::with_capacity(2);
+        (0..5).for_each(|time| events.add(time, What::Tick));
+        assert_eq!((events.events().len() as u64, events.lost()), (2, 3));
+        assert!(text(&[events]).ends_with("w0: 3 later events did not fit\n"));
+    }
+}

@@ -1,0 +1,249 @@
+//! A worker's rounds.
+
+use super::events::{Events, What};
+use super::{Completion, Flow, Handle, PostError, Runner};
+use crate::policy::{
+    Asker, Finished, JobId, Ladder, Nanos, Notice, Outcome, Pause, Plan, Posting, Pull, Pulled,
+    Verdict,
+};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+/// What a job can ask of the pool that runs it.
+pub struct Context<'a, R: Runner> {
+    handle: &'a Handle<R>,
+    worker: usize,
+    id: JobId,
+    detached: bool,
+}
+
+impl<R: Runner> Context<'_, R> {
+    /// The worker's number.
+    pub fn worker(&self) -> usize {
+        self.worker
+    }
+
+    /// The pool: a planning job posts more through it.
+    pub fn pool(&self) -> &Handle<R> {
+        self.handle
+    }
+
+    /// Posts a job; see [`Handle::post`].
+    ///
+    /// # Errors
+    /// Back-pressure.
+    pub fn post(&self, posting: Posting<R::Job>) -> Result<(), PostError<Posting<R::Job>>> {
+        self.handle.post(posting)
+    }
+
+    /// Posts a plan; see [`Handle::plan`].
+    ///
+    /// # Errors
+    /// Back-pressure.
+    pub fn plan(&self, plan: Plan<R::Job>) -> Result<Vec<JobId>, PostError<Plan<R::Job>>> {
+        self.handle.plan(plan)
+    }
+
+    /// What ends this job later, when it returns [`Flow::Pending`]. To be kept until it does; a job that
+    /// asked for it counts as pending however it returns.
+    pub fn completion(&mut self) -> Completion<R> {
+        self.detached = true;
+        Completion { handle: self.handle.clone(), id: self.id }
+    }
+}
+
+/// What a worker did.
+#[derive(Clone, Debug, Default)]
+pub struct WorkerReport {
+    /// Jobs run.
+    pub jobs: u64,
+    /// Time in jobs.
+    pub busy_ns: Nanos,
+    /// Time with the token, or trying to get it.
+    pub management_ns: Nanos,
+    /// Time spent backing off from contention.
+    pub back_off_ns: Nanos,
+    /// Time asleep.
+    pub asleep_ns: Nanos,
+    /// Attempts at the token that failed.
+    pub contentions: u64,
+    /// The trace, when it was on.
+    pub events: Events,
+}
+
+struct Worker<'a, R: Runner> {
+    handle: &'a Handle<R>,
+    number: usize,
+    ladder: Ladder,
+    finished: Vec<Finished>,
+    batch: Vec<Pulled<R::Job>>,
+    busy_ns: Nanos,
+    worked: Nanos,
+    slept: bool,
+    report: WorkerReport,
+}
+
+pub(super) fn work<R: Runner>(handle: &Handle<R>, number: usize) -> WorkerReport {
+    let options = &handle.0.options;
+    if let Some(on_start) = &options.on_start {
+        on_start(number);
+    }
+    let now = handle.0.now();
+    let mut worker = Worker {
+        handle,
+        number,
+        ladder: Ladder::new(number, options.policy.step),
+        finished: Vec::with_capacity(options.policy.batch_max),
+        batch: Vec::with_capacity(options.policy.batch_max),
+        busy_ns: 0,
+        worked: now,
+        slept: true,
+        report: WorkerReport {
+            events: Events::with_capacity(options.events),
+            ..Default::default()
+        },
+    };
+    worker.report.events.add(now, What::Begin);
+    let end = worker.rounds(now);
+    worker.report.events.add(end, What::End);
+    worker.report
+}
+
+impl<R: Runner> Worker<'_, R> {
+    /// Until the pool stops; the time of the end. Each phase ends with the one look at the clock with
+    /// which the next begins.
+    fn rounds(&mut self, mut now: Nanos) -> Nanos {
+        loop {
+            if self.handle.0.stop.load(Ordering::Relaxed) && self.finished.is_empty() {
+                return now;
+            }
+            now = match self.manage(now) {
+                None => self.back_off(now),
+                Some(Verdict::Run) => self.run_batch(now),
+                Some(Verdict::Spin) => {
+                    std::thread::yield_now();
+                    self.passed(now, |report| &mut report.management_ns)
+                }
+                Some(Verdict::Sleep { until }) => self.sleep(now, until),
+            };
+        }
+    }
+
+    /// One attempt at the token: gives back, takes, and wakes whom it must.
+    fn manage(&mut self, now: Nanos) -> Option<Verdict> {
+        let shared = &*self.handle.0;
+        let asker = Asker {
+            worker: self.number,
+            idle_ns: now.saturating_sub(self.worked),
+            from_work: !self.slept,
+        };
+        let (finished, batch, busy_ns) = (&mut self.finished, &mut self.batch, self.busy_ns);
+        let (pull, drained, notices) = shared.token.attempt(|agenda| {
+            let had = !finished.is_empty();
+            agenda.finish(finished, busy_ns);
+            let pull = agenda.pull(now, asker, batch);
+            let backlog = agenda.backlog() as u64;
+            shared.backlog.store(backlog, Ordering::Release);
+            (pull, had && backlog == 0, agenda.notices())
+        })?;
+        self.busy_ns = 0;
+        self.ladder.ease();
+        if drained {
+            shared.tell_drained();
+        }
+        if let Some(sleeper) = pull.wake {
+            shared.notify(sleeper);
+        }
+        self.tell(now, &pull, &notices);
+        Some(pull.verdict)
+    }
+
+    fn tell(&mut self, now: Nanos, pull: &Pull, notices: &[Notice]) {
+        let events = &mut self.report.events;
+        if pull.ticked {
+            events.add(now, What::Tick);
+        }
+        if pull.verdict != Verdict::Spin {
+            let head_in_ns = pull.head.map(|head| head as i64 - now as i64);
+            events.add(now, What::Pull { got: self.batch.len() as u32, head_in_ns });
+        }
+        if let Some(sleeper) = pull.wake {
+            events.add(now, What::Notify { worker: sleeper as u32 });
+        }
+        for &notice in notices {
+            self.handle.0.runner.notice(notice, self.handle);
+        }
+    }
+
+    /// Runs what was pulled, management having begun at `since`; the time afterwards.
+    fn run_batch(&mut self, since: Nanos) -> Nanos {
+        let shared = &*self.handle.0;
+        let begin = shared.now();
+        self.report.management_ns += begin.saturating_sub(since);
+        shared.busy_since[self.number].store(begin, Ordering::Relaxed);
+        let count = self.batch.len();
+        for Pulled { id, job, .. } in self.batch.drain(..) {
+            let mut context =
+                Context { handle: self.handle, worker: self.number, id, detached: false };
+            let flow = catch_unwind(AssertUnwindSafe(|| shared.runner.run(job, &mut context)));
+            let outcome = match flow {
+                Ok(_) if context.detached => Outcome::Pending,
+                Ok(Flow::Pending | Flow::Done) => Outcome::Done,
+                Err(_) => Outcome::Panicked,
+            };
+            if outcome == Outcome::Panicked {
+                self.report.events.add(begin, What::Panic);
+            }
+            self.finished.push(Finished { id, outcome });
+        }
+        let end = shared.now();
+        shared.busy_since[self.number].store(0, Ordering::Relaxed);
+        let took_ns = end.saturating_sub(begin);
+        self.report.events.add(end, What::Jobs { count: count as u32, took_ns });
+        self.report.jobs += count as u64;
+        self.report.busy_ns += took_ns;
+        self.busy_ns += took_ns;
+        self.worked = end;
+        self.slept = false;
+        end
+    }
+
+    fn back_off(&mut self, now: Nanos) -> Nanos {
+        let pause = self.ladder.climb();
+        self.report.contentions += 1;
+        self.report.events.add(now, What::Contention { level: self.ladder.level() });
+        match pause {
+            Pause::Spin { turns, rounds } => {
+                for _ in 0..rounds {
+                    (0..turns).for_each(|_| std::hint::spin_loop());
+                    std::thread::yield_now();
+                }
+            }
+            Pause::Sleep(ns) => std::thread::sleep(Duration::from_nanos(ns)),
+        }
+        self.passed(now, |report| &mut report.back_off_ns)
+    }
+
+    fn sleep(&mut self, now: Nanos, until: Nanos) -> Nanos {
+        let asked_ns = until.saturating_sub(now);
+        // What was posted since we let go of the token has woken nobody: we were not asleep yet. The
+        // token of the thread itself (unpark before park) closes the gap.
+        if asked_ns > u64::MAX / 4 {
+            std::thread::park();
+        } else {
+            std::thread::park_timeout(Duration::from_nanos(asked_ns));
+        }
+        self.slept = true;
+        let end = self.passed(now, |report| &mut report.asleep_ns);
+        let got_ns = end.saturating_sub(now);
+        self.report.events.add(end, What::Sleep { asked_ns, got_ns });
+        end
+    }
+
+    fn passed(&mut self, since: Nanos, sum: fn(&mut WorkerReport) -> &mut Nanos) -> Nanos {
+        let now = self.handle.0.now();
+        *sum(&mut self.report) += now.saturating_sub(since);
+        now
+    }
+}

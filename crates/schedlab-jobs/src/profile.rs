@@ -1,0 +1,207 @@
+//! Figures of a run from its log: concurrency over time, lateness, gaps, ramp-up and shutdown.
+
+use crate::graph::Node;
+use crate::policy::Nanos;
+use crate::run::{Run, Span};
+
+/// Figures of a run. Times in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Profile {
+    /// Jobs that ran.
+    pub jobs: usize,
+    /// First begin to last end.
+    pub covered_ns: Nanos,
+    /// The run's base to the last end.
+    pub makespan_ns: Nanos,
+    /// Time at each number of jobs running at once, from 0 to the workers. Sums to `covered_ns`.
+    pub at_concurrency_ns: Vec<Nanos>,
+    /// Sum of the jobs' wall times.
+    pub wall_ns: Nanos,
+    /// Sum of the jobs' CPU times, 0 where not measured.
+    pub cpu_ns: Nanos,
+    /// Sum of the jobs' planned times.
+    pub planned_ns: Nanos,
+    /// Start lateness of every job, ascending: after its start time and the end of its predecessors.
+    pub lateness_ns: Vec<Nanos>,
+    /// Between two jobs of a worker while the next one was ready already, ascending.
+    pub gaps_ns: Vec<Nanos>,
+    /// First begin until all workers run a job for the first time; `None` when they never do.
+    pub ramp_up_ns: Option<Nanos>,
+    /// From when all workers run a job for the last time to the last end.
+    pub shutdown_ns: Option<Nanos>,
+    /// Offered load: planned work over the time in which it was to arrive, in workers; `None` when all
+    /// arrives at once.
+    pub offered: Option<f64>,
+}
+
+impl Profile {
+    /// The figures of a finished run on so many workers.
+    pub fn of(run: &Run, workers: usize) -> Self {
+        let spans = run.spans();
+        let (Some(first), Some(last)) =
+            (spans.iter().map(|s| s.begin).min(), spans.iter().map(|s| s.end).max())
+        else {
+            return Self::default();
+        };
+        let steps = Steps::of(&spans);
+        let ready = ready_times(run, &spans);
+        let wall_ns = spans.iter().map(|s| s.end.saturating_sub(s.begin)).sum();
+        let planned_ns = spans.iter().map(|s| run.expected_ns(s.node)).sum();
+        let mut lateness_ns: Vec<_> =
+            spans.iter().map(|s| s.begin.saturating_sub(ready[s.node as usize])).collect();
+        lateness_ns.sort_unstable();
+        Self {
+            jobs: spans.len(),
+            covered_ns: last - first,
+            makespan_ns: last.saturating_sub(run.base()),
+            at_concurrency_ns: steps.at_concurrency(workers),
+            wall_ns,
+            cpu_ns: spans.iter().map(|s| s.cpu_ns).sum(),
+            planned_ns,
+            lateness_ns,
+            gaps_ns: gaps(&spans, &ready),
+            ramp_up_ns: steps.first_at(workers).map(|t| t - first),
+            shutdown_ns: steps.last_at(workers).map(|t| last - t),
+            offered: offered(run, planned_ns),
+        }
+    }
+
+    /// Mean number of jobs running at once.
+    pub fn concurrency(&self) -> f64 {
+        self.wall_ns as f64 / self.covered_ns.max(1) as f64
+    }
+
+    /// Time with fewer than two jobs running.
+    pub fn impeded_ns(&self) -> Nanos {
+        self.at_concurrency_ns.iter().take(2).sum()
+    }
+
+    /// Time from the first begin to the last end during which workers ran no job, summed over them.
+    pub fn idle_ns(&self, workers: usize) -> Nanos {
+        (self.covered_ns * workers as Nanos).saturating_sub(self.wall_ns)
+    }
+
+    /// Wall time over planned time of the jobs; `None` when nothing was planned.
+    pub fn inflation(&self) -> Option<f64> {
+        (self.planned_ns > 0).then(|| self.wall_ns as f64 / self.planned_ns as f64)
+    }
+
+    /// A quantile of start lateness, `q` from 0 to 1.
+    pub fn lateness(&self, q: f64) -> Option<Nanos> {
+        quantile(&self.lateness_ns, q)
+    }
+
+    /// A quantile of the gaps between jobs.
+    pub fn gap(&self, q: f64) -> Option<Nanos> {
+        quantile(&self.gaps_ns, q)
+    }
+}
+
+/// The smallest value that at least a fraction `q` of the ascending values does not exceed.
+pub fn quantile(ascending: &[Nanos], q: f64) -> Option<Nanos> {
+    let rank = (q * ascending.len() as f64).ceil() as usize;
+    ascending.get(rank.max(1) - 1).copied()
+}
+
+/// When the number of running jobs changed, and to how many.
+struct Steps(Vec<(Nanos, usize)>);
+
+impl Steps {
+    fn of(spans: &[Span]) -> Self {
+        let mut edges: Vec<(Nanos, i32)> =
+            spans.iter().flat_map(|s| [(s.begin, 1), (s.end, -1)]).collect();
+        edges.sort_unstable();
+        let mut running = 0;
+        let mut steps: Vec<(Nanos, usize)> = Vec::new();
+        for (time, change) in edges {
+            // Ends sort before begins; a job of no length may end before it begins, for an instant.
+            running += change;
+            let level = usize::try_from(running).unwrap_or(0);
+            match steps.last_mut() {
+                Some(last) if last.0 == time => last.1 = level,
+                _ => steps.push((time, level)),
+            }
+        }
+        Self(steps)
+    }
+
+    fn at_concurrency(&self, workers: usize) -> Vec<Nanos> {
+        let mut times = vec![0; workers + 1];
+        for pair in self.0.windows(2) {
+            times[pair[0].1.min(workers)] += pair[1].0 - pair[0].0;
+        }
+        times
+    }
+
+    fn first_at(&self, level: usize) -> Option<Nanos> {
+        self.0.iter().find(|step| step.1 >= level).map(|step| step.0)
+    }
+
+    fn last_at(&self, level: usize) -> Option<Nanos> {
+        let pairs = self.0.windows(2).rev();
+        pairs.filter(|pair| pair[0].1 >= level).map(|pair| pair[1].0).next()
+    }
+}
+
+/// When each job could have started: its start time, and the ends of its predecessors.
+fn ready_times(run: &Run, spans: &[Span]) -> Vec<Nanos> {
+    let mut end = vec![0; run.graph().len() as usize];
+    for span in spans {
+        end[span.node as usize] = span.end;
+    }
+    let ready = |node: Node| {
+        let predecessors = run.graph().predecessors(node).iter().map(|&p| end[p as usize]);
+        predecessors.fold(run.base() + run.schedule().start(node), Nanos::max)
+    };
+    (0..run.graph().len()).map(ready).collect()
+}
+
+fn gaps(spans: &[Span], ready: &[Nanos]) -> Vec<Nanos> {
+    let mut by_worker: Vec<&Span> = spans.iter().collect();
+    by_worker.sort_unstable_by_key(|s| (s.worker, s.begin));
+    let mut gaps: Vec<Nanos> = by_worker
+        .windows(2)
+        .filter(|pair| pair[0].worker == pair[1].worker)
+        .filter(|pair| ready[pair[1].node as usize] <= pair[0].end)
+        .map(|pair| pair[1].begin.saturating_sub(pair[0].end))
+        .collect();
+    gaps.sort_unstable();
+    gaps
+}
+
+fn offered(run: &Run, planned_ns: Nanos) -> Option<f64> {
+    let starts = &run.schedule().starts;
+    let (first, last) = (starts.iter().min()?, starts.iter().max()?);
+    let jobs = starts.len() as f64;
+    // The last arrival takes a mean gap as well.
+    let window = (last - first) as f64 * jobs / (jobs - 1.0).max(1.0);
+    (window > 0.0).then(|| planned_ns as f64 / window)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Rules, Shape};
+    use crate::run::{Clock, Nothing, Schedule};
+
+    #[test]
+    fn concurrency_ramp_up_and_lateness_of_a_small_run() {
+        let graph = Shape::Isolated.build(&Rules { nodes: 4, ..Rules::default() });
+        let schedule = Schedule { starts: vec![0, 0, 100, 0], life_ns: None };
+        let run = Run::new(graph, schedule, Box::new(Nothing), Clock::start());
+        run.set_base(1000);
+        // worker 0: 1000..1100 1110..1210; worker 1: 1020..1100 1105..1150
+        run.log(0, 0, 1000, Some(1100));
+        run.log(1, 1, 1020, Some(1100));
+        run.log(2, 0, 1110, Some(1210));
+        run.log(3, 1, 1105, Some(1150));
+        let p = Profile::of(&run, 2);
+        assert_eq!((p.covered_ns, p.makespan_ns, p.wall_ns), (210, 210, 325));
+        assert_eq!(p.at_concurrency_ns, [5, 85, 120]);
+        assert_eq!(p.at_concurrency_ns.iter().sum::<u64>(), p.covered_ns);
+        assert_eq!((p.ramp_up_ns, p.shutdown_ns), (Some(20), Some(60)));
+        assert_eq!(p.lateness_ns, [0, 10, 20, 105]);
+        assert_eq!(p.gaps_ns, [5, 10]);
+        assert_eq!(p.impeded_ns(), 90);
+    }
+}

@@ -1,0 +1,181 @@
+//! The breaking point: the schedule of a graph is tightened until the executor does not keep up.
+//!
+//! At a stress, the level schedule is run several times; a run fails when it ends late. The schedule is
+//! broken when nearly all runs fail, or when more than half fail and lateness is large and scattered.
+//! The stress is found by bisection. It is reported *raw*, and *adjusted* by a form factor: what
+//! concurrency and job lengths the executor really got, against what the schedule supposes. The adjusted
+//! figure is close to 1 by construction; the raw one is what a user gets.
+
+use crate::executor::{Executor, ExecutorError};
+use crate::graph::Graph;
+use crate::load::{Burner, Length, Load, critical_path_bound, level_schedule};
+use crate::policy::Nanos;
+use crate::profile::Profile;
+use crate::run::{Clock, Run, Schedule};
+use std::sync::Arc;
+
+/// When a schedule counts as broken. The defaults are those of Lumiera's rig.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Thresholds {
+    /// Runs at each stress.
+    pub runs: usize,
+    /// A run fails when it ends so late.
+    pub fail_ns: Nanos,
+    /// Broken: more failures than this fraction, ...
+    pub failures: f64,
+    /// ... a standard deviation of lateness above this, ...
+    pub sigma_ns: f64,
+    /// ... and a mean lateness above this.
+    pub mean_ns: f64,
+    /// Bisection ends at this width.
+    pub epsilon: f64,
+    /// The search begins below this stress.
+    pub stress_max: f64,
+}
+
+impl Default for Thresholds {
+    fn default() -> Self {
+        Self {
+            runs: 20,
+            fail_ns: 2_000_000,
+            failures: 0.55,
+            sigma_ns: 2e6,
+            mean_ns: 4e6,
+            epsilon: 0.01,
+            stress_max: 1.7,
+        }
+    }
+}
+
+/// What a stress did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Probe {
+    /// How tight the schedule was; 1 is the time of the work at full concurrency of each level.
+    pub stress: f64,
+    /// Mean lateness of the end.
+    pub late_ns: f64,
+    /// Its population standard deviation.
+    pub sigma_ns: f64,
+    /// Mean time of a run.
+    pub run_ns: f64,
+    /// When the schedule ends.
+    pub expected_ns: Nanos,
+    /// Fraction of runs that failed.
+    pub failed: f64,
+    /// Expected over achieved concurrency, times achieved over planned job time.
+    pub form_factor: f64,
+    /// By the thresholds.
+    pub broken: bool,
+}
+
+/// Where it broke.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BreakingPoint {
+    /// The stress as set: the middle of the last interval.
+    pub raw: f64,
+    /// The raw stress times the form factor of the last three probes.
+    pub adjusted: f64,
+    /// What no scheduler could exceed on so many workers.
+    pub bound: f64,
+    /// In order.
+    pub probes: Vec<Probe>,
+}
+
+/// Searches the breaking point of an executor with a graph.
+///
+/// # Errors
+/// The executor's; one without start times is refused.
+pub fn breaking_point(
+    executor: &mut dyn Executor,
+    graph: &Graph,
+    burner: Burner,
+    base_ns: Nanos,
+    thresholds: &Thresholds,
+    mut progress: impl FnMut(&Probe),
+) -> Result<BreakingPoint, ExecutorError> {
+    let mut probes = Vec::new();
+    let mut broken = |stress| -> Result<bool, ExecutorError> {
+        let probe = probe(executor, graph, burner, base_ns, thresholds, stress)?;
+        progress(&probe);
+        probes.push(probe);
+        Ok(probe.broken)
+    };
+    let (mut below, mut above) = (0.0, thresholds.stress_max);
+    while !broken(above)? {
+        (below, above) = (above * 0.9, above * 1.4);
+    }
+    while above - below > thresholds.epsilon {
+        let middle = f64::midpoint(below, above);
+        if broken(middle)? {
+            above = middle;
+        } else {
+            below = middle;
+        }
+    }
+    let raw = f64::midpoint(below, above);
+    let last: Vec<f64> = probes.iter().rev().take(3).map(|p| p.form_factor).collect();
+    let form_factor = last.iter().sum::<f64>() / last.len() as f64;
+    let bound = critical_path_bound(graph, executor.workers());
+    Ok(BreakingPoint { raw, adjusted: raw * form_factor, bound, probes })
+}
+
+fn probe(
+    executor: &mut dyn Executor,
+    graph: &Graph,
+    burner: Burner,
+    base_ns: Nanos,
+    thresholds: &Thresholds,
+    stress: f64,
+) -> Result<Probe, ExecutorError> {
+    let workers = executor.workers();
+    let (starts, expected_ns) = level_schedule(graph, workers, base_ns, stress);
+    let (_, unstressed) = level_schedule(graph, workers, base_ns, 1.0);
+    let planned_concurrency = graph.weight_sum() as f64 * base_ns as f64 / unstressed as f64;
+    let (mut late, mut run_ns, mut form) = (Vec::new(), 0.0, 0.0);
+    for _ in 0..thresholds.runs {
+        let load = Load::new(graph, burner, base_ns, Length::Fixed, 0);
+        let schedule = Schedule { starts: starts.clone(), life_ns: None };
+        let run = Arc::new(Run::new(graph.clone(), schedule, Box::new(load), Clock::start()));
+        executor.run(&run)?;
+        if let Err(flaw) = run.verify() {
+            let what = flaw.to_string();
+            return Err(ExecutorError::Unfinished { executor: executor.name(), what });
+        }
+        let profile = Profile::of(&run, workers);
+        late.push(profile.makespan_ns as f64 - expected_ns as f64);
+        run_ns += profile.makespan_ns as f64 / thresholds.runs as f64;
+        let active = profile.covered_ns - profile.at_concurrency_ns[0];
+        let achieved = profile.wall_ns as f64 / active.max(1) as f64;
+        form += planned_concurrency / achieved * profile.inflation().unwrap_or(1.0);
+    }
+    let n = thresholds.runs as f64;
+    let late_ns = late.iter().sum::<f64>() / n;
+    let sigma_ns = (late.iter().map(|l| (l - late_ns).powi(2)).sum::<f64>() / n).sqrt();
+    let failed = late.iter().filter(|&&l| l > thresholds.fail_ns as f64).count() as f64 / n;
+    let scattered = sigma_ns > thresholds.sigma_ns && late_ns > thresholds.mean_ns;
+    let broken = failed > 0.99 || (failed > thresholds.failures && scattered);
+    let form_factor = form / n;
+    Ok(Probe { stress, late_ns, sigma_ns, run_ns, expected_ns, failed, form_factor, broken })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Hashing, Rules, Shape};
+    use crate::load::Kind;
+    use crate::virtual_time::VirtualTime;
+
+    #[test]
+    fn the_ideal_breaks_near_its_bound() {
+        let rules = Rules { nodes: 64, hashing: Hashing::Compat, ..Rules::default() };
+        let graph = Shape::LoadBursts.build(&rules);
+        let thresholds = Thresholds { runs: 1, ..Thresholds::default() };
+        let mut ideal = VirtualTime::ideal(4);
+        let burner = Burner::calibrate(Kind::Cpu);
+        let found =
+            breaking_point(&mut ideal, &graph, burner, 500_000, &thresholds, |_| {}).unwrap();
+        assert!(found.raw > 0.9 * found.bound, "{} of {}", found.raw, found.bound);
+        // A run may end 2 ms late before it fails; no stress can squeeze more than that out of the path.
+        assert!(16.1 / found.raw + 2.0 >= 15.5 - 0.2, "{}", found.raw);
+    }
+}

@@ -1,0 +1,7 @@
+//! The rig: questions put to an executor by running graphs on it.
+
+mod breaking;
+mod grain;
+
+pub use breaking::{BreakingPoint, Probe, Thresholds, breaking_point};
+pub use grain::{GrainPoint, grain_at, metg};

@@ -1,0 +1,276 @@
+//! A run: a graph of jobs with start times and load, and the log that every executor fills in the same way.
+//!
+//! An executor calls [`Run::perform`] once for every node, from whichever thread; that takes the times,
+//! does the work and leaves the proof. What is written is written per node, so threads share nothing.
+
+use crate::graph::{Graph, Node};
+use crate::policy::{NEVER, Nanos};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+/// What a job does.
+pub trait Work: Send + Sync {
+    /// Does the work of a node.
+    fn perform(&self, node: Node);
+
+    /// How long that takes, as planned: virtual time and laxity go by it.
+    fn expected_ns(&self, node: Node) -> Nanos;
+}
+
+/// No work at all: what remains is the executor's own cost.
+#[derive(Clone, Copy, Debug)]
+pub struct Nothing;
+
+impl Work for Nothing {
+    fn perform(&self, _: Node) {}
+
+    fn expected_ns(&self, _: Node) -> Nanos {
+        0
+    }
+}
+
+/// A clock with an origin.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock(Instant);
+
+impl Clock {
+    /// A clock that begins now.
+    pub fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Time since the origin. `CLOCK_MONOTONIC` on Linux.
+    pub fn now(&self) -> Nanos {
+        self.0.elapsed().as_nanos() as Nanos
+    }
+}
+
+/// When jobs may start and must have started, relative to the base of the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Schedule {
+    /// Per node, earliest start; empty: all at 0.
+    pub starts: Vec<Nanos>,
+    /// How long after its start a job may still start; `None`: however long.
+    pub life_ns: Option<Nanos>,
+}
+
+impl Schedule {
+    /// Earliest start of a node.
+    pub fn start(&self, node: Node) -> Nanos {
+        self.starts.get(node as usize).copied().unwrap_or(0)
+    }
+
+    /// Latest start of a node.
+    pub fn deadline(&self, node: Node) -> Nanos {
+        self.life_ns.map_or(NEVER, |life| self.start(node).saturating_add(life))
+    }
+
+    /// Whether it asks for more than "at once, in order".
+    pub fn is_timed(&self) -> bool {
+        self.starts.iter().any(|&start| start > 0)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    begin: AtomicU64,
+    end: AtomicU64,
+    hash: AtomicU64,
+    cpu_ns: AtomicU64,
+    runs: AtomicU32,
+    worker: AtomicU32,
+}
+
+/// A graph to be run once, and the log of it.
+pub struct Run {
+    graph: Graph,
+    schedule: Schedule,
+    work: Box<dyn Work>,
+    clock: Clock,
+    base: AtomicU64,
+    /// Reads the CPU time of the calling thread, where that is wanted.
+    cpu_clock: Option<fn() -> Nanos>,
+    entries: Vec<Entry>,
+}
+
+/// What the log holds about a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Which.
+    pub node: Node,
+    /// Who ran it, from 0.
+    pub worker: u32,
+    /// When, on the run's clock.
+    pub begin: Nanos,
+    /// Until when.
+    pub end: Nanos,
+    /// CPU time used, 0 where that was not measured.
+    pub cpu_ns: Nanos,
+}
+
+/// What is wrong with a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Flaw {
+    /// A job did not run.
+    #[error("job {0} did not run")]
+    Missing(Node),
+    /// A job ran more than once.
+    #[error("job {0} ran {1} times")]
+    Repeated(Node, u32),
+    /// A job began before its predecessor had ended.
+    #[error("job {1} began {2} ns before its predecessor {0} had ended")]
+    Early(Node, Node, Nanos),
+    /// The hash over the graph is not what the graph says.
+    #[error("the hash over the graph is {0:016X}, not {1:016X}")]
+    Hash(u64, u64),
+}
+
+impl Run {
+    /// A run that has not begun.
+    pub fn new(graph: Graph, schedule: Schedule, work: Box<dyn Work>, clock: Clock) -> Self {
+        let entries = std::iter::repeat_with(Entry::default).take(graph.len() as usize).collect();
+        let base = AtomicU64::new(clock.now());
+        Self { graph, schedule, work, clock, base, cpu_clock: None, entries }
+    }
+
+    /// The same, with CPU time taken of each job by this clock.
+    #[must_use]
+    pub fn with_cpu_clock(mut self, clock: fn() -> Nanos) -> Self {
+        self.cpu_clock = Some(clock);
+        self
+    }
+
+    /// The graph.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// When jobs may start.
+    pub fn schedule(&self) -> &Schedule {
+        &self.schedule
+    }
+
+    /// Planned length of a job.
+    pub fn expected_ns(&self, node: Node) -> Nanos {
+        self.work.expected_ns(node)
+    }
+
+    /// The run's clock.
+    pub fn clock(&self) -> Clock {
+        self.clock
+    }
+
+    /// The moment to which the schedule is relative.
+    pub fn base(&self) -> Nanos {
+        self.base.load(Relaxed)
+    }
+
+    /// Sets the base: the executor decides when the run begins.
+    pub fn set_base(&self, base: Nanos) {
+        self.base.store(base, Relaxed);
+    }
+
+    /// Does the job of a node on a worker, and logs it.
+    pub fn perform(&self, node: Node, worker: usize) {
+        let cpu_before = self.cpu_clock.map(|clock| clock());
+        let begin = self.clock.now();
+        self.work.perform(node);
+        self.log(node, worker, begin, None);
+        if let (Some(clock), Some(before)) = (self.cpu_clock, cpu_before) {
+            self.entries[node as usize].cpu_ns.store(clock() - before, Relaxed);
+        }
+    }
+
+    /// Logs a job that was run elsewhere, or in virtual time, from and until then; `None` is now.
+    pub fn log(&self, node: Node, worker: usize, begin: Nanos, end: Option<Nanos>) {
+        let entry = &self.entries[node as usize];
+        // A predecessor that has not run yet holds 0 here, so order is part of the proof.
+        let hash = self.graph.node_hash(node, |p| self.entries[p as usize].hash.load(Relaxed));
+        entry.hash.store(hash, Relaxed);
+        entry.begin.store(begin, Relaxed);
+        entry.worker.store(worker as u32, Relaxed);
+        entry.runs.fetch_add(1, Relaxed);
+        entry.end.store(end.unwrap_or_else(|| self.clock.now()), Relaxed);
+    }
+
+    /// What the log holds, in order of nodes; jobs that did not run are left out.
+    pub fn spans(&self) -> Vec<Span> {
+        let ran = |(node, entry): (usize, &Entry)| {
+            (entry.runs.load(Relaxed) > 0).then(|| Span {
+                node: node as Node,
+                worker: entry.worker.load(Relaxed),
+                begin: entry.begin.load(Relaxed),
+                end: entry.end.load(Relaxed),
+                cpu_ns: entry.cpu_ns.load(Relaxed),
+            })
+        };
+        self.entries.iter().enumerate().filter_map(ran).collect()
+    }
+
+    /// Proof of work: every job ran exactly once, after its predecessors, and the hash agrees.
+    ///
+    /// # Errors
+    /// The first flaw that is found.
+    pub fn verify(&self) -> Result<(), Flaw> {
+        for node in 0..self.graph.len() {
+            let entry = &self.entries[node as usize];
+            match entry.runs.load(Relaxed) {
+                1 => {}
+                0 => return Err(Flaw::Missing(node)),
+                runs => return Err(Flaw::Repeated(node, runs)),
+            }
+            let begin = entry.begin.load(Relaxed);
+            for &p in self.graph.predecessors(node) {
+                let end = self.entries[p as usize].end.load(Relaxed);
+                if begin < end {
+                    return Err(Flaw::Early(p, node, end - begin));
+                }
+            }
+        }
+        let hash = self.graph.fold_exits(|node| self.entries[node as usize].hash.load(Relaxed));
+        let expected = self.graph.hash();
+        if hash == expected { Ok(()) } else { Err(Flaw::Hash(hash, expected)) }
+    }
+}
+
+impl std::fmt::Debug for Run {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Run").field("nodes", &self.graph.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Rules, Shape};
+
+    fn run(shape: Shape) -> Run {
+        let graph = shape.build(&Rules { nodes: 40, fan: 4, ..Rules::default() });
+        Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start())
+    }
+
+    #[test]
+    fn a_run_in_order_is_proved() {
+        let run = run(Shape::Stencil);
+        (0..40).for_each(|node| run.perform(node, 0));
+        assert_eq!(run.verify(), Ok(()));
+    }
+
+    #[test]
+    fn what_is_left_out_repeated_or_early_is_found() {
+        let missing = run(Shape::Isolated);
+        (1..40).for_each(|node| missing.perform(node, 0));
+        assert_eq!(missing.verify(), Err(Flaw::Missing(0)));
+        let repeated = run(Shape::Isolated);
+        (0..40).chain([7]).for_each(|node| repeated.perform(node, 0));
+        assert_eq!(repeated.verify(), Err(Flaw::Repeated(7, 2)));
+        let early = run(Shape::Stencil);
+        (0..40).for_each(|node| early.log(node, 0, 100, Some(200)));
+        assert_eq!(early.verify(), Err(Flaw::Early(0, 4, 100)));
+        let disordered = run(Shape::Chain);
+        (0..40)
+            .rev()
+            .for_each(|node| disordered.log(node, 0, u64::from(node), Some(u64::from(node))));
+        assert!(matches!(disordered.verify(), Err(Flaw::Hash(..))));
+    }
+}

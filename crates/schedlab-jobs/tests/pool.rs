@@ -1,0 +1,234 @@
+//! Claims about the pool: what happens to jobs that panic, hang, are cancelled or come too late.
+
+use schedlab_jobs::policy::{Emergency, Notice, Plan, Policy, Posting, Significance, StreamId};
+use schedlab_jobs::pool::{
+    Closure, Closures, Completion, Context, Faults, Flow, Handle, Options, Pool, PostError, Runner,
+};
+use schedlab_jobs::run::Clock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const LONG: Duration = Duration::from_secs(60);
+
+fn pool(workers: usize) -> Pool<Closures> {
+    Pool::start(Closures, Options::new(workers), Clock::start()).expect("threads")
+}
+
+fn job(f: impl FnOnce() + Send + 'static) -> Posting<Closure> {
+    Posting::new(Box::new(move |_| (f(), Flow::Done).1), 0)
+}
+
+#[test]
+fn a_panic_is_contained_and_its_dependents_are_dropped() {
+    let pool = pool(2);
+    let ran = Arc::new(AtomicU32::new(0));
+    let mut plan = Plan::default();
+    let bad = plan.add(job(|| std::panic::resume_unwind(Box::new("on purpose"))));
+    for _ in 0..3 {
+        let ran = Arc::clone(&ran);
+        let next = plan.add(job(move || {
+            ran.fetch_add(1, Ordering::Relaxed);
+        }));
+        plan.link(bad, next);
+    }
+    let free = Arc::clone(&ran);
+    plan.add(job(move || {
+        free.fetch_add(100, Ordering::Relaxed);
+    }));
+    pool.handle().plan(plan).unwrap();
+    assert!(pool.handle().wait(LONG));
+    let counts = pool.stop(LONG).counts;
+    assert_eq!((counts.done, counts.panicked, counts.abandoned), (1, 1, 3));
+    assert_eq!(ran.load(Ordering::Relaxed), 100);
+}
+
+#[test]
+fn a_planning_job_posts_more_that_depend_on_what_runs() {
+    let pool = pool(2);
+    let ran = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&ran);
+    let planning: Closure = Box::new(move |context| {
+        let mut plan = Plan::default();
+        let mut last = None;
+        for _ in 0..50 {
+            let ran = Arc::clone(&counted);
+            let next = plan.add(job(move || {
+                ran.fetch_add(1, Ordering::Relaxed);
+            }));
+            if let Some(last) = last.replace(next) {
+                plan.link(last, next);
+            }
+        }
+        context.plan(plan).unwrap();
+        Flow::Done
+    });
+    pool.handle().post(Posting::new(planning, 0)).unwrap();
+    assert!(pool.handle().wait(LONG));
+    assert_eq!(ran.load(Ordering::Relaxed), 50);
+    assert_eq!(pool.stop(LONG).counts.done, 51);
+}
+
+#[test]
+fn an_asynchronous_job_ends_when_it_is_told() {
+    let pool = pool(1);
+    let kept: Arc<Mutex<Option<Completion<Closures>>>> = Arc::default();
+    let keep = Arc::clone(&kept);
+    let mut plan = Plan::default();
+    let asking: Closure = Box::new(move |context| {
+        *keep.lock().unwrap() = Some(context.completion());
+        Flow::Pending
+    });
+    let first = plan.add(Posting::new(asking, 0));
+    let then = Arc::new(AtomicU32::new(0));
+    let counted = Arc::clone(&then);
+    let second = plan.add(job(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+    }));
+    plan.link(first, second);
+    pool.handle().plan(plan).unwrap();
+    assert!(!pool.handle().wait(Duration::from_millis(30)));
+    assert_eq!(then.load(Ordering::Relaxed), 0);
+    kept.lock().unwrap().take().unwrap().complete();
+    assert!(pool.handle().wait(LONG));
+    assert_eq!(then.load(Ordering::Relaxed), 1);
+}
+
+#[test]
+fn a_stream_switched_off_loses_its_jobs_and_their_dependents() {
+    let pool = pool(1);
+    let far = pool.handle().now() + 3_600_000_000_000;
+    let mut plan = Plan::default();
+    let mut of =
+        |stream, start| plan.add(Posting { stream: StreamId(stream), start, ..job(|| {}) });
+    let (first, _) = (of(7, far), of(0, 0));
+    let dependent = of(0, 0);
+    plan.link(first, dependent);
+    let ids = pool.handle().plan(plan).unwrap();
+    assert_eq!(pool.handle().switch_off(StreamId(7)), 2);
+    assert!(pool.handle().wait(LONG));
+    assert!(!pool.handle().cancel(ids[0]), "it is gone already");
+    let counts = pool.stop(LONG).counts;
+    assert_eq!((counts.done, counts.cancelled, counts.abandoned), (1, 1, 1));
+}
+
+#[test]
+fn a_full_backlog_gives_the_posting_back() {
+    let policy = Policy { backlog_max: 2, ..Policy::new(1) };
+    let options = Options { policy, ..Options::new(1) };
+    let pool = Pool::start(Closures, options, Clock::start()).unwrap();
+    let far = pool.handle().now() + 3_600_000_000_000;
+    let later = || Posting { start: far, ..job(|| {}) };
+    let mut plan = Plan::default();
+    (0..3).for_each(|_| {
+        plan.add(later());
+    });
+    assert!(matches!(pool.handle().plan(plan), Err(PostError::Full(plan)) if plan.len() == 3));
+    pool.handle().post(later()).unwrap();
+    pool.handle().post(later()).unwrap();
+    assert!(matches!(pool.handle().post(later()), Err(PostError::Full(_))));
+}
+
+struct Told(Arc<Mutex<Vec<Notice>>>);
+
+impl Runner for Told {
+    type Job = u64;
+
+    fn run(&self, nap_us: u64, _: &mut Context<'_, Self>) -> Flow {
+        std::thread::sleep(Duration::from_micros(nap_us));
+        Flow::Done
+    }
+
+    fn notice(&self, notice: Notice, _: &Handle<Self>) {
+        self.0.lock().expect("no panics").push(notice);
+    }
+}
+
+fn overload(emergency: Emergency) -> (schedlab_jobs::policy::Counts, Vec<Notice>) {
+    let policy = Policy { emergency, tick_ns: 2_000_000, ..Policy::new(1) };
+    let told = Arc::default();
+    let options = Options { policy, ..Options::new(1) };
+    let pool = Pool::start(Told(Arc::clone(&told)), options, Clock::start()).expect("threads");
+    let now = pool.handle().now();
+    let mut plan = Plan::default();
+    // The first keeps the only worker until the second has missed its deadline.
+    plan.add(Posting::new(20_000, now));
+    let compulsory = Posting::new(0, now + 1).deadline(now + 1_000_000);
+    plan.add(Posting { significance: Significance::Compulsory, ..compulsory });
+    plan.add(Posting { significance: Significance::Optional, ..Posting::new(0, now + 2) });
+    plan.add(Posting::new(0, now + 3));
+    pool.handle().plan(plan).expect("room");
+    assert!(pool.handle().wait(LONG), "{emergency:?}: the head must not block");
+    let counts = pool.stop(LONG).counts;
+    assert_eq!(counts.ended(), 4);
+    (counts, std::mem::take(&mut *told.lock().expect("no panics")))
+}
+
+#[test]
+fn a_missed_compulsory_job_is_an_emergency_that_does_not_block() {
+    for (emergency, done, shed, missed) in [
+        (Emergency::Shed, 3, 1, 0),
+        (Emergency::Pause, 4, 0, 0),
+        (Emergency::RunLate, 4, 0, 0),
+        (Emergency::Drop, 3, 0, 1),
+    ] {
+        let (counts, notices) = overload(emergency);
+        assert_eq!(
+            (counts.done, counts.shed, counts.missed),
+            (done, shed, missed),
+            "{emergency:?}"
+        );
+        assert!(matches!(notices[0], Notice::Emergency { late_ns: 1.., .. }), "{notices:?}");
+    }
+}
+
+#[test]
+fn a_stuck_job_ends_in_a_report() {
+    let pool = pool(2);
+    let (release, stuck) = std::sync::mpsc::channel::<()>();
+    pool.handle()
+        .post(job(move || {
+            let _ = stuck.recv();
+        }))
+        .unwrap();
+    pool.handle().post(job(|| {})).unwrap();
+    assert!(!pool.handle().wait(Duration::from_millis(50)));
+    let report = pool.stop(Duration::from_millis(100));
+    assert_eq!((report.counts.done, report.stuck.len()), (1, 1));
+    drop(release);
+}
+
+#[test]
+fn lost_notifications_and_a_jumping_clock_lose_no_job() {
+    let faults = [
+        Faults { lose_notification: 1, clock_jump: None },
+        Faults { lose_notification: 2, clock_jump: Some((2_000_000, -1_500_000)) },
+        Faults { lose_notification: 0, clock_jump: Some((2_000_000, 3_600_000_000_000)) },
+    ];
+    for faults in faults {
+        let options = Options { faults, ..Options::new(2) };
+        let pool = Pool::start(Closures, options, Clock::start()).unwrap();
+        for i in 0..200 {
+            let start = pool.handle().now() + i * 20_000;
+            pool.handle().post(Posting { start, ..job(|| {}) }).unwrap();
+        }
+        assert!(pool.handle().wait(LONG), "{faults:?}");
+        assert_eq!(pool.stop(LONG).counts.done, 200, "{faults:?}");
+    }
+}
+
+#[test]
+fn memory_is_flat_when_jobs_come_and_go() {
+    let pool = pool(2);
+    let mut blocks = Vec::new();
+    for _ in 0..40 {
+        for _ in 0..500 {
+            let deadline = pool.handle().now() + 1_000_000_000;
+            pool.handle().post(Posting { deadline, ..job(|| {}) }).unwrap();
+        }
+        assert!(pool.handle().wait(LONG));
+        blocks.push(pool.handle().memory().0);
+    }
+    assert!(blocks[39] <= 8, "{blocks:?}");
+    assert_eq!(pool.stop(LONG).counts.done, 20_000);
+}
