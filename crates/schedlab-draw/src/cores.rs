@@ -144,6 +144,12 @@ impl Size {
         u32::try_from(self.width_px - LABELS_PX - brackets - RIGHT_PX).unwrap_or(1).max(1)
     }
 
+    /// Room left of the data, in pixels.
+    #[must_use]
+    pub fn left_px(&self, with_topology: bool) -> i32 {
+        self.width_px - RIGHT_PX - i32::try_from(self.columns(with_topology)).unwrap_or(1)
+    }
+
     /// Height of a row in units: rows of a small machine are high enough for names, 1,024 CPUs still
     /// fit on a page.
     fn row(&self, rows: usize) -> i32 {
@@ -315,6 +321,9 @@ impl Picture<'_> {
             let width = style.width(&label.text);
             let x = (self.axis.place(label.time) + 4 * PX).min(self.plot.right() - width - 4 * PX);
             let point = at(x, self.top(row) + self.row * 3 / 4);
+            // A plate, so that they can be read on any colour.
+            let plate = Rect::new(x - 3 * PX, point.y - 11 * PX, width + 6 * PX, 15 * PX);
+            scene.rect(self.theme.panel.fade(225), plate);
             scene.text(point, Anchor::Start, style, &label.text);
         }
     }

@@ -149,7 +149,6 @@ mod tests {
             0 | AAAABBBB..AA
               |  bbb
             1 | ..CC....BB..
-              |         c
             at 1: A wakes B";
         let trace = notation::parse(text).unwrap();
         let span = span_of(&mut trace.source()).unwrap();

@@ -324,6 +324,14 @@ impl Scene {
         }
     }
 
+    /// Puts another picture below this one.
+    pub fn below(&mut self, mut other: Self) {
+        shift(&mut other.items, self.height);
+        self.items.append(&mut other.items);
+        self.height += other.height;
+        self.width = self.width.max(other.width);
+    }
+
     /// All texts, in drawing order.
     #[must_use]
     pub fn texts(&self) -> Vec<&Text> {
@@ -364,4 +372,36 @@ pub fn circle(centre: Point, radius: i32) -> Vec<Step> {
         Step::Curve(at(x + k, y - r), at(x + r, y - k), at(x + r, y)),
         Step::Close,
     ]
+}
+
+/// Moves things down by so many units.
+fn shift(items: &mut [Item], down: i32) {
+    let lower = |point: &mut Point| point.y += down;
+    for item in items {
+        match item {
+            Item::Rects { rects, .. } => rects.iter_mut().for_each(|rect| rect.y += down),
+            Item::Lines { lines, .. } => {
+                for (from, to) in lines {
+                    lower(from);
+                    lower(to);
+                }
+            }
+            Item::Path { steps, .. } => {
+                for step in steps {
+                    match step {
+                        Step::Move(point) | Step::Line(point) => lower(point),
+                        Step::Curve(a, b, c) => [a, b, c].into_iter().for_each(lower),
+                        Step::Close => {}
+                    }
+                }
+            }
+            Item::Text(text) => lower(&mut text.origin),
+            Item::Group { clip, items, .. } => {
+                if let Some(clip) = clip {
+                    clip.y += down;
+                }
+                shift(items, down);
+            }
+        }
+    }
 }

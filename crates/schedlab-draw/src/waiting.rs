@@ -78,13 +78,30 @@ pub fn columns(width_px: i32) -> u32 {
     u32::try_from(width_px - LEFT_PX - RIGHT_PX).unwrap_or(1).max(1)
 }
 
+/// Draws it as [`waiting`] does, with `left_px` pixels left of the data, so that it can stand below a
+/// picture whose data begins there.
+#[must_use]
+pub fn aligned(
+    running: &Running,
+    width_px: i32,
+    left_px: i32,
+    tints: Tints,
+    theme: &Theme,
+) -> Scene {
+    draw(running, width_px, left_px.max(LEFT_PX), tints, theme)
+}
+
 /// Draws it, `width_px` pixels wide.
 #[must_use]
 pub fn waiting(running: &Running, width_px: i32, tints: Tints, theme: &Theme) -> Scene {
+    draw(running, width_px, LEFT_PX, tints, theme)
+}
+
+fn draw(running: &Running, width_px: i32, left_px: i32, tints: Tints, theme: &Theme) -> Scene {
     let mut scene = Scene::new(width_px * PX, 0, &running.title, theme.ground);
     let mut y = heading(&mut scene, theme, 0, &running.title, &running.notes) + 6 * PX;
-    let width = i32::try_from(columns(width_px)).unwrap_or(1) * PX;
-    let axis = TimeAxis { window: running.window, origin: running.origin, x: LEFT_PX * PX, width };
+    let width = (width_px - left_px - RIGHT_PX).max(1) * PX;
+    let axis = TimeAxis { window: running.window, origin: running.origin, x: left_px * PX, width };
     let parts = running.curves.len().saturating_sub(1);
     for (index, curve) in running.curves.iter().enumerate() {
         let height = if index == 0 { 260 } else { (520 / parts.max(1)).clamp(50, 130) };

@@ -23,6 +23,8 @@ pub struct Wakeup {
     pub task: TaskId,
     /// From the wakeup to running.
     pub wait: Span,
+    /// The part of the wait in which another CPU was idle and allowed.
+    pub needless: Span,
     /// Where it waited.
     pub cpu: Cpu,
     /// Who woke it, and on which CPU, where a task did.
@@ -115,15 +117,16 @@ impl Wakeup {
 
     fn labels(&self, window: Span) -> Vec<Label> {
         let mut labels = Vec::new();
-        let mut say = |cpu, text: &str| {
-            labels.push(Label { time: window.start, cpu, text: text.to_owned() });
+        let mut say = |time, cpu, text: &str| {
+            labels.push(Label { time, cpu, text: text.to_owned() });
         };
+        let since = self.needless.start;
         let previous = self.previous.filter(|&cpu| cpu != self.cpu);
         for cpu in self.cpus() {
             match (previous == Some(cpu), self.idle.contains(cpu)) {
-                (true, true) => say(cpu, "ran here before; idle meanwhile"),
-                (true, false) => say(cpu, "ran here before"),
-                (false, true) => say(cpu, "idle meanwhile, and allowed"),
+                (true, true) => say(since, cpu, "ran here before; idle, and allowed"),
+                (true, false) => say(window.start, cpu, "ran here before"),
+                (false, true) => say(since, cpu, "idle, and allowed"),
                 (false, false) => {}
             }
         }

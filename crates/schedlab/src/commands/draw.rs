@@ -2,6 +2,8 @@
 
 mod cores;
 mod latency;
+mod names;
+mod recipe;
 pub(crate) mod topology;
 mod waiting;
 mod wakeup;
@@ -33,7 +35,12 @@ enum Picture {
     Latency(latency::Args),
     /// One bad placement: who woke whom where, what was idle, and why
     Wakeup(wakeup::Args),
+    /// A view described in a file: which rows, what colours by what, which marks, which curve
+    #[command(long_flag = "recipe")]
+    Recipe(recipe::Args),
 }
+
+pub(crate) use names::{dat2graph2, running_waiting};
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -42,6 +49,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Picture::Waiting(args) => waiting::run(args),
         Picture::Latency(args) => latency::run(args),
         Picture::Wakeup(args) => wakeup::run(args),
+        Picture::Recipe(args) => recipe::run(args),
     }
 }
 
@@ -103,6 +111,22 @@ pub(crate) struct Window {
 }
 
 impl Common {
+    /// The defaults, for a picture that goes to `output`.
+    fn for_file(output: PathBuf) -> Self {
+        Self {
+            output,
+            min: None,
+            max: None,
+            width: 1200,
+            topology: None,
+            title: None,
+            dark: false,
+            embed_fonts: false,
+            scale: 2,
+            json: false,
+        }
+    }
+
     pub(crate) fn theme(&self) -> Theme {
         if self.dark { Theme::dark() } else { Theme::light() }
     }

@@ -38,6 +38,8 @@ pub(crate) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
             schedlab_sys::guard::guardian(std::path::Path::new(arguments.get(2)?));
             Some(ExitCode::SUCCESS)
         }
+        schedlab_host::load::ARGUMENT => Some(schedlab_host::load_child()),
+        schedlab_host::slow::ARGUMENT => Some(ExitCode::from(schedlab_host::slow::hidden(arguments))),
         _ => None,
     }
 }
@@ -46,6 +48,8 @@ pub(crate) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
 pub(crate) fn drop_in(arguments: &[OsString]) -> Option<ExitCode> {
     let name = std::path::Path::new(arguments.first()?).file_name()?.to_str()?;
     match name {
+        "dat2graph2" => Some(crate::finish(draw::dat2graph2(arguments.to_vec()))),
+        "running_waiting" => Some(crate::finish(draw::running_waiting(arguments.to_vec()))),
         _ => None,
     }
 }

@@ -1,9 +1,9 @@
 //! `schedlab draw waiting`.
 
 use super::{Common, Drawn};
+use schedlab_draw::duration;
 use schedlab_draw::levels::Levels;
 use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
-use schedlab_draw::{Scene, Theme, duration};
 use schedlab_timeline::ask_within;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,19 +24,17 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let theme = common.theme();
-    let (scene, drawn) = draw(&args.file, common, args.sockets, Tints::of(&theme), &theme)?;
-    common.write(&scene, &drawn)?;
+    let (running, drawn) = collect(&args.file, common, args.sockets)?;
+    common.write(&waiting(&running, common.width, Tints::of(&theme), &theme), &drawn)?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The picture of one trace.
-pub(super) fn draw(
+/// What the picture of one trace shows.
+pub(super) fn collect(
     file: &Path,
     common: &Common,
     sockets: bool,
-    tints: Tints,
-    theme: &Theme,
-) -> anyhow::Result<(Scene, Drawn)> {
+) -> anyhow::Result<(Running, Drawn)> {
     let mut window = common.open(file)?;
     let parts = match (&window.topology, sockets) {
         (_, false) => Vec::new(),
@@ -70,5 +68,5 @@ pub(super) fn draw(
         origin: window.origin,
         curves,
     };
-    Ok((waiting(&picture, common.width, tints, theme), drawn))
+    Ok((picture, drawn))
 }

@@ -81,6 +81,7 @@ fn placement(
         origin,
         task: violation.task,
         wait: Span::new(because.waited_since, violation.end),
+        needless: Span::new(violation.start, violation.end),
         cpu: violation.overloaded,
         waker,
         previous: because.previous,
