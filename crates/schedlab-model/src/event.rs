@@ -47,9 +47,11 @@ impl Prio {
 /// How the previous task left its CPU at a switch (the state letter of `sched_switch`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Left {
-    /// Still runnable, displaced (`R+`): it waits on this CPU until it runs or migrates.
+    /// Still runnable, displaced in the middle of kernel code (`R+`): it waits on this CPU until it
+    /// runs or migrates.
     Preempted,
-    /// Still runnable, by its own call (`R`), as after a yield: it waits as well.
+    /// Still runnable (`R`): displaced on its way back to user space, or after a yield, which the
+    /// kernel does not tell apart. It waits as well.
     Yielded,
     /// Interruptible sleep (`S`).
     Slept,

@@ -255,7 +255,7 @@ pub(crate) fn warnings(state: &State) -> Vec<Warning> {
     if tally.overlaps > 0 {
         let what = format!(
             "{} times a task began to run while it still ran on another CPU: the clocks of the CPUs \
-             disagree",
+             disagree, or recording stopped on one CPU before the other",
             tally.overlaps
         );
         doubt("clocks-disagree", what, "record with a clock that is global (mono, perf)");

@@ -32,9 +32,10 @@ pub enum Why {
     Woken,
     /// It was created and woken for the first time.
     New,
-    /// It was displaced while it ran.
+    /// It was displaced in the middle of kernel code (`R+`).
     Preempted,
-    /// It gave up its CPU and stayed runnable.
+    /// It stayed runnable, and was not in the middle of kernel code (`R`): displaced on its way back
+    /// to user space, or after a yield. The kernel tells no difference.
     Yielded,
 }
 

@@ -21,15 +21,13 @@ pub enum Cause {
     Balanced,
     /// A kernel thread displaced it.
     DisplacedByKernel,
-    /// Another task displaced it.
+    /// Another task displaced it, or took over after a yield.
     Displaced,
-    /// It yielded.
-    Yielded,
 }
 
 impl Cause {
     /// All causes, in a fixed order.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::OnWakersCpu,
         Self::OnPreviousCpu,
         Self::WokenElsewhere,
@@ -37,7 +35,6 @@ impl Cause {
         Self::Balanced,
         Self::DisplacedByKernel,
         Self::Displaced,
-        Self::Yielded,
     ];
 
     /// A stable name for scripts.
@@ -51,7 +48,6 @@ impl Cause {
             Self::Balanced => "balanced",
             Self::DisplacedByKernel => "displaced_by_kernel_thread",
             Self::Displaced => "displaced",
-            Self::Yielded => "yielded",
         }
     }
 }
@@ -141,9 +137,8 @@ pub(super) fn explain(
         Why::Woken if cpu == known.waker_cpu => Cause::OnWakersCpu,
         Why::Woken if known.woken_from == Some(cpu) => Cause::OnPreviousCpu,
         Why::Woken => Cause::WokenElsewhere,
-        Why::Preempted if kernel_thread => Cause::DisplacedByKernel,
-        Why::Preempted => Cause::Displaced,
-        Why::Yielded => Cause::Yielded,
+        Why::Preempted | Why::Yielded if kernel_thread => Cause::DisplacedByKernel,
+        Why::Preempted | Why::Yielded => Cause::Displaced,
     };
     let woken = why.is_wakeup();
     Because {
@@ -221,10 +216,8 @@ impl Because {
             Cause::DisplacedByKernel | Cause::Displaced => {
                 format!("displaced on CPU {cpu} by {instead}")
             }
-            Cause::Yielded => format!("yielded CPU {cpu} to {instead}"),
         };
-        let displaced =
-            matches!(self.cause, Cause::DisplacedByKernel | Cause::Displaced | Cause::Yielded);
+        let displaced = matches!(self.cause, Cause::DisplacedByKernel | Cause::Displaced);
         if !displaced && !instead.is_empty() {
             let _ = write!(text, ", where {instead} ran");
         }

@@ -161,8 +161,8 @@ pub(crate) fn histogram_json(histogram: &Histogram) -> Value {
     })
 }
 
-const HEADS: [&str; 14] = [
-    "pid", "<comm", "wakeups", "p50", "p90", "p99", "p99.9", "max", "waits", "p50", "p99", "p99.9",
+const HEADS: [&str; 12] = [
+    "wakeups", "p50", "p90", "p99", "p99.9", "max", "waits", "p50", "p99", "p99.9",
     "max", "sum",
 ];
 
@@ -269,8 +269,7 @@ fn wait_text(wait: &WorstWait, reply: &Reply<Answer>) -> String {
     let state = &reply.state;
     let name = |task: TaskId| format!("{} ({})", state.name(task), state.task(task).pid);
     let why = match (wait.why, wait.waker_context) {
-        (Why::Preempted, _) => "displaced".to_owned(),
-        (Why::Yielded, _) => "yielded".to_owned(),
+        (Why::Preempted | Why::Yielded, _) => "displaced".to_owned(),
         (_, Context::Task) if wait.waker.is_some() => format!("woken by {}", name(wait.waker)),
         _ => "woken by an interrupt".to_owned(),
     };
