@@ -197,9 +197,15 @@ impl Cores {
     /// Whether sockets or caches are worth marking: more than one of them is known.
     #[must_use]
     pub fn has_brackets(&self) -> bool {
-        let places: Vec<&Place> = self.rows.iter().filter_map(|row| row.place.as_ref()).collect();
-        places.windows(2).any(|pair| pair[0].socket != pair[1].socket || pair[0].llc != pair[1].llc)
+        has_brackets(self.rows.iter().filter_map(|row| row.place.as_ref()))
     }
+}
+
+/// Whether these CPUs have more than one socket or last-level cache.
+pub fn has_brackets<'a>(places: impl IntoIterator<Item = &'a Place>) -> bool {
+    let mut labels = places.into_iter().map(|place| (place.socket, place.llc));
+    let first = labels.next();
+    labels.any(|label| Some(label) != first)
 }
 
 /// A picture while it is being drawn.

@@ -110,6 +110,14 @@ pub(crate) struct Window {
     pub(crate) topology: Option<Topology>,
 }
 
+impl Window {
+    /// Whether rows of this trace have sockets or caches to mark.
+    pub(crate) fn has_brackets(&self) -> bool {
+        let topology = self.topology.as_ref();
+        topology.is_some_and(|topology| schedlab_draw::cores::has_brackets(topology.places()))
+    }
+}
+
 impl Common {
     /// The defaults, for a picture that goes to `output`.
     fn for_file(output: PathBuf) -> Self {

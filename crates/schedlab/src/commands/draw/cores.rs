@@ -162,7 +162,7 @@ pub(super) fn trace(
             file.display()
         )));
     }
-    let columns = size.columns(window.topology.is_some());
+    let columns = size.columns(window.has_brackets());
     let rows = Rows::new(RowsOptions {
         window: window.span,
         columns,

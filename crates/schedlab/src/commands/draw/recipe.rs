@@ -82,7 +82,7 @@ fn draw(args: &Args, recipe: &Recipe) -> anyhow::Result<(Scene, Drawn)> {
     let (mut scene, drawn) = cores::draw(&args.files, common, &view)?;
     if recipe.curve {
         for file in &args.files {
-            let brackets = common.open(file)?.topology.is_some();
+            let brackets = common.open(file)?.has_brackets();
             let left = Size { width_px: common.width, row_px: None }.left_px(brackets);
             let (running, _) = waiting::collect(file, common, recipe.sockets)?;
             scene.below(aligned(&running, common.width, left, Tints::of(&theme), &theme));

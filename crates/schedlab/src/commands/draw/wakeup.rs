@@ -74,10 +74,19 @@ fn placement(
     file: &std::path::Path,
 ) -> Wakeup {
     let because = &violation.because;
+    let task = state.task(violation.task);
+    let sentence = format!(
+        "{} ({}) waited {} on CPU {}: {}",
+        state.name(violation.task),
+        task.pid,
+        schedlab_draw::duration(violation.end - because.waited_since),
+        violation.overloaded,
+        because.sentence(violation.overloaded, state)
+    );
     let waker = because.waker().map(|task| (task, because.waker_cpu));
     Wakeup {
         title: common.title("a placement", file),
-        sentence: because.sentence(violation.overloaded, state),
+        sentence,
         origin,
         task: violation.task,
         wait: Span::new(because.waited_since, violation.end),
