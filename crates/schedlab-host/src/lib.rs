@@ -3,4 +3,11 @@
 pub mod doctor;
 pub mod facts;
 pub mod knobs;
+pub mod load;
+mod machine;
+pub mod marks;
 pub mod record;
+pub mod slow;
+
+pub use load::load_child;
+pub use machine::Host;

@@ -64,7 +64,8 @@ pub fn wait(
 /// # Errors
 /// What the kernel refuses.
 pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> io::Result<usize> {
-    Ok(futex::wake(word, scope.flags(), count)?)
+    // The kernel takes a signed number: beyond it would wake one.
+    Ok(futex::wake(word, scope.flags(), count.min(i32::MAX.cast_unsigned()))?)
 }
 
 #[cfg(test)]
@@ -79,6 +80,11 @@ mod tests {
         let short = Some(Nanos::from_micros(10));
         assert_eq!(wait(&word, 1, Scope::Shared, short).unwrap(), Waited::TimedOut);
         std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while word.load(Ordering::Acquire) == 1 {
+                    wait(&word, 1, Scope::Private, None).unwrap();
+                }
+            });
             scope.spawn(|| {
                 while word.load(Ordering::Acquire) == 1 {
                     wait(&word, 1, Scope::Private, None).unwrap();

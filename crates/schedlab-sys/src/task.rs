@@ -87,12 +87,16 @@ pub const NUDGE: i32 = libc::SIGUSR1;
 /// # Errors
 /// When the signal can't be caught.
 pub fn catch_nudges() -> io::Result<()> {
+    interrupt_on(NUDGE)
+}
+
+fn interrupt_on(signal: i32) -> io::Result<()> {
     extern "C" fn nothing(_: libc::c_int) {}
     // SAFETY: an all-zero sigaction is a valid value: no flags (so system calls are interrupted).
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = nothing as extern "C" fn(libc::c_int) as libc::sighandler_t;
     // SAFETY: the action is valid and its handler does nothing.
-    let result = unsafe { libc::sigaction(NUDGE, &raw const action, std::ptr::null_mut()) };
+    let result = unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -100,6 +104,24 @@ pub fn catch_nudges() -> io::Result<()> {
 pub fn nudge(process: Pid, thread: Pid) {
     // SAFETY: tgkill takes plain numbers; a task that is gone is an error that nobody minds.
     unsafe { libc::syscall(libc::SYS_tgkill, process.0, thread.0, NUDGE) };
+}
+
+/// Lets SIGCHLD interrupt system calls of this process, so that a wait ends when a child does.
+///
+/// # Errors
+/// When the signal can't be caught.
+pub fn catch_children() -> io::Result<()> {
+    interrupt_on(libc::SIGCHLD)
+}
+
+/// Sleeps for a time; a signal cuts it short.
+pub fn sleep(time: Nanos) {
+    let request = rustix::time::Timespec {
+        tv_sec: i64::try_from(time.0 / 1_000_000_000).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(time.0 % 1_000_000_000).expect("below a second"),
+    };
+    // What is left of it does not matter: whoever was interrupted looks at the clock.
+    let _ = rustix::thread::nanosleep(&request);
 }
 
 /// What the kernel counted for the calling thread.

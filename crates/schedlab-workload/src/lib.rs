@@ -8,10 +8,12 @@
 //! [`workloads::plan`] makes a [`plan::Plan`] of a workload's name and its options.
 
 mod behaviour;
+pub mod getopt;
 mod machine;
 pub mod options;
 pub mod placement;
 pub mod plan;
+pub mod regulate;
 mod spec;
 pub mod workloads;
 

@@ -114,6 +114,8 @@ pub struct Task {
     pub sends: Vec<u32>,
     /// Channels that it reads from: indices.
     pub receives: Vec<u32>,
+    /// Blocks of its own that it works on: indices.
+    pub blocks: Vec<u32>,
     /// What it does.
     pub behaviour: Box<dyn Behaviour>,
 }

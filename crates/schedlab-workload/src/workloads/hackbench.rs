@@ -182,6 +182,7 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
         placement: Placement::default(),
         sends: Vec::new(),
         receives: Vec::new(),
+        blocks: Vec::new(),
         behaviour: Box::new(Sender { channels: Vec::new(), bytes, rounds: 0, at: 0, closed: 0 }),
     };
     for group in 0..groups {

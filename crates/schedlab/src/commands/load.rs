@@ -1,12 +1,180 @@
-//! `schedlab load`.
+//! `schedlab load`: one workload, now.
+//!
+//! The options of a workload come from its table in `schedlab-workload`; those here are about what is
+//! done with a run: how often, against what, recorded or not, printed how.
 
+mod once;
+mod repeat;
+mod show;
+
+use crate::commands::UsageError;
+use schedlab_workload::getopt;
+use schedlab_workload::options::{Kind, OptionDoc, Options};
+use schedlab_workload::placement::COMMON;
+use schedlab_workload::workloads::{self, CATALOGUE, Workload};
+use schedlab_workload::{RecordSpec, RunSpec, WorkloadSpec};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Options of `schedlab load`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(
+    disable_help_flag = true,
+    after_help = "\
+  schedlab load                              the workloads
+  schedlab load hackbench --help             the options of one
+  schedlab load hackbench -g 4 -l 1000
+  schedlab load schbench -m 2 -t 8 -r 10 --json
+  schedlab load hackbench --repeat 10 --against 'pipe'     the same with --pipe, and a verdict
+  schedlab load schbench -r 5 --trace x.dat; schedlab trace latency x.dat"
+)]
+pub(crate) struct Args {
+    /// Workload and its options; without: a list of them
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORKLOAD [OPTIONS]")]
+    words: Vec<String>,
+}
+
+const fn own(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDoc {
+    OptionDoc { name, short: None, kind, default, help }
+}
+
+/// What is done with a run, whatever the workload.
+const OWN: &[OptionDoc] = &[
+    own("json", Kind::Flag, "false", "print JSON"),
+    own("csv", Kind::Flag, "false", "print the figures as CSV"),
+    own("percentiles", Kind::Text, "50,90,99,99.9", "percentiles of latencies to print"),
+    own("repeat", Kind::Number(1, 100_000), "1", "do it so often; each run is a sample"),
+    own(
+        "against",
+        Kind::Text,
+        "",
+        "a second setting, interleaved: options ('pipe', 'groups=4') or knob:NAME=VALUE; several with spaces",
+    ),
+    own(
+        "out",
+        Kind::Text,
+        "",
+        "folder to store the runs in (with --repeat; by default they are not kept)",
+    ),
+    own("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
+    own("seed", Kind::Number(0, u64::MAX >> 1), "1", "seed of everything random"),
+    own("time-limit", Kind::Duration(1_000_000_000), "", "stop after this time"),
+    own("help", Kind::Flag, "false", "what the workload's options are"),
+];
+
+/// What was typed, checked.
+pub(super) struct Wanted {
+    workload: &'static Workload,
+    spec: RunSpec,
+    own: Options,
+}
+
+impl Wanted {
+    fn read(words: &[String]) -> anyhow::Result<Self> {
+        let (name, rest) = words.split_first().expect("looked at before");
+        let workload = workloads::find(name).map_err(usage)?;
+        let table: Vec<OptionDoc> = [OWN, workload.options, COMMON].concat();
+        let typed = getopt::read(&table, rest).map_err(usage)?;
+        if let Some(operand) = typed.operands.first() {
+            anyhow::bail!(UsageError(format!("{name} takes no operand: '{operand}'")));
+        }
+        let is_own = |key: &str| OWN.iter().any(|doc| doc.name == key);
+        let (own, theirs): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            typed.options.into_iter().partition(|(key, _)| is_own(key));
+        let own = Options::new(&[OWN], &own).map_err(usage)?;
+        let record = (!own.text("trace").is_empty()).then(RecordSpec::default);
+        let limit = own.is_given("time-limit").then(|| own.duration("time-limit"));
+        let spec = RunSpec {
+            workload: WorkloadSpec::Builtin { name: name.clone(), options: theirs },
+            settings: Vec::new(),
+            record,
+            seed: own.number("seed"),
+            repeat: 0,
+            time_limit: limit,
+        };
+        Ok(Self { workload, spec, own })
+    }
+}
+
+fn usage(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow::Error::new(UsageError(error.to_string()))
+}
 
 /// Runs it.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`schedlab load` is not there yet")
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let first = args.words.first().map(String::as_str);
+    if matches!(first, None | Some("--help" | "-h" | "help")) {
+        return show::print(&catalogue());
+    }
+    let wanted = Wanted::read(&args.words)?;
+    if wanted.own.flag("help") {
+        return show::print(&help(wanted.workload));
+    }
+    schedlab_host::load::check(&wanted.spec).map_err(usage)?;
+    let against = !wanted.own.text("against").is_empty();
+    if wanted.own.number("repeat") > 1 || against {
+        return repeat::run(&wanted);
+    }
+    once::run(&wanted)
+}
+
+fn catalogue() -> String {
+    let mut text = String::from("schedlab load WORKLOAD [OPTIONS]\n\nWorkloads:\n");
+    for workload in CATALOGUE {
+        let _ = writeln!(text, "  {:12} {}", workload.name, workload.about);
+    }
+    text.push_str("\n`schedlab load WORKLOAD --help` tells the options of one.\n");
+    text
+}
+
+fn help(workload: &Workload) -> String {
+    let mut text = format!("schedlab load {}: {}\n", workload.name, workload.about);
+    let tables = [
+        ("Options of the workload", workload.options),
+        ("Placement, policy and agreement with others", COMMON),
+        ("What is done with a run", OWN),
+    ];
+    for (title, table) in tables {
+        let _ = writeln!(text, "\n{title}:");
+        for doc in table {
+            let _ = writeln!(text, "{}", line(doc));
+        }
+    }
+    text
+}
+
+/// One option in the help.
+fn line(doc: &OptionDoc) -> String {
+    let value = match doc.kind {
+        Kind::Flag => "",
+        Kind::Number(..) | Kind::Signed(..) => " N",
+        Kind::Duration(_) => " TIME",
+        Kind::Size(_) => " SIZE",
+        Kind::Cpus => " CPUS",
+        Kind::Choice(_) => " WORD",
+        Kind::Text => " TEXT",
+    };
+    let short = doc.short.map_or("    ".to_owned(), |letter| format!("-{letter}, "));
+    let name = format!("  {short}--{}{value}", doc.name);
+    let words = match doc.kind {
+        Kind::Choice(words) => format!(" ({})", words.join(", ")),
+        _ => String::new(),
+    };
+    let default = match (doc.kind, doc.default) {
+        (Kind::Flag, _) | (_, "") => String::new(),
+        (_, default) => format!(" [{default}]"),
+    };
+    format!("{name:32} {}{words}{default}", doc.help)
+}
+
+/// The file that the trace goes to, where one is wanted.
+fn trace_file(wanted: &Wanted) -> Option<PathBuf> {
+    Some(wanted.own.text("trace")).filter(|text| !text.is_empty()).map(PathBuf::from)
 }

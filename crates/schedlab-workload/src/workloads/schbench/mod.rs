@@ -258,7 +258,8 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
             };
             let behaviour = Box::new(Worker::new(word, duty, orders, measured));
             let at = m as usize * threads as usize + index;
-            plan.tasks.push(task(worker_role, m, cpus.worker(at), behaviour));
+            let worker = task(worker_role, m, cpus.worker(at), behaviour);
+            plan.tasks.push(Task { blocks: vec![orders.private.0.0], ..worker });
         }
     }
     Ok(plan)
@@ -267,7 +268,8 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
 fn task(role: u16, group: u32, placement: Placement, behaviour: Box<dyn crate::Behaviour>) -> Task {
     let comm = if role == MESSAGE { "schbench-msg" } else { "schbench-worker" };
     let (sends, receives) = (Vec::new(), Vec::new());
-    Task { comm: comm.to_owned(), role, group, placement, sends, receives, behaviour }
+    let blocks = Vec::new();
+    Task { comm: comm.to_owned(), role, group, placement, sends, receives, blocks, behaviour }
 }
 
 /// The rate to begin with, of all message threads together; `None` in the closed loop.

@@ -1,0 +1,361 @@
+//! The clock of a run: ready, go, intervals, the end; and the rate that follows the machine.
+//!
+//! While tasks work this is the only other thread, and it wakes once a second.
+
+use super::arena::{Arena, Stand};
+use super::crew::{self, Crew, Leader};
+use super::figures::{self, Shape, Times};
+use super::live::Moment;
+use super::told::Told;
+use crate::marks::{self, Marks};
+use schedlab_model::{Nanos, Warning};
+use schedlab_sys::clock;
+use schedlab_sys::signal::Signals;
+use schedlab_sys::{futex, shared};
+use schedlab_workload::Interval;
+use schedlab_workload::plan::{Plan, Timing};
+use schedlab_workload::regulate;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+
+const SECOND: Nanos = Nanos::from_secs(1);
+/// How long tasks may take to end once they shall, before they are killed.
+const GRACE: Nanos = Nanos::from_secs(5);
+/// How long tasks may take to become ready.
+const READY_WITHIN: Nanos = Nanos::from_secs(120);
+
+/// Performs a plan; 0 when all went well, 1 when a task failed.
+pub(super) fn conduct(
+    mut plan: Plan,
+    arena: Arena,
+    signals: Signals,
+    leader: &mut Leader,
+) -> Result<i32, Told> {
+    let failed = |option: &str, doing: &str, error: &io::Error| Told::Failed {
+        option: (!option.is_empty()).then(|| option.to_owned()),
+        why: format!("{doing}: {error}"),
+    };
+    leader
+        .check()
+        .map_err(|e| failed("fifo", "becoming SCHED_FIFO (it needs CAP_SYS_NICE)", &e))?;
+    let arena = Arc::new(arena);
+    let marks = match std::env::var_os(marks::VARIABLE) {
+        Some(path) => Some(Arc::new(
+            Marks::append(path.as_ref()).map_err(|e| failed("", "opening the mark file", &e))?,
+        )),
+        None => None,
+    };
+    let began = clock::monotonic();
+    let tasks = std::mem::take(&mut plan.tasks);
+    let shape = Shape::of(&plan, &tasks);
+    let crew =
+        Crew::start(tasks, &plan, &arena, marks).map_err(|e| failed("", "starting tasks", &e))?;
+    let mut run = Run {
+        timing: plan.timing,
+        times: Times { began, ..Times::default() },
+        base: arena.zero(Nanos::ZERO),
+        before: arena.zero(Nanos::ZERO),
+        rates: Vec::new(),
+        warmed: plan.timing.warm_up == Nanos::ZERO,
+        busy: regulate::Busy::default(),
+        last_done: 0,
+        last_second: Nanos::ZERO,
+        last_report: Nanos::ZERO,
+        interrupted: false,
+        plan,
+        arena,
+        crew,
+        shape,
+        signals,
+    };
+    run.await_ready()?;
+    leader.lead().map_err(|e| failed("fifo", "becoming SCHED_FIFO", &e))?;
+    run.go();
+    run.work();
+    run.finish()
+}
+
+struct Run {
+    plan: Plan,
+    timing: Timing,
+    arena: Arc<Arena>,
+    crew: Crew,
+    shape: Shape,
+    signals: Signals,
+    times: Times,
+    /// What had been measured when the figures last started anew.
+    base: Moment,
+    /// What had been measured at the interval before.
+    before: Moment,
+    rates: Vec<f64>,
+    warmed: bool,
+    busy: regulate::Busy,
+    last_done: u64,
+    last_second: Nanos,
+    last_report: Nanos,
+    interrupted: bool,
+}
+
+impl Run {
+    fn await_ready(&mut self) -> Result<(), Told> {
+        let wanted = self.shape.tasks() as u64;
+        let deadline = clock::monotonic() + READY_WITHIN;
+        loop {
+            let ready = self.arena.ready().load(Acquire);
+            let ended = self.arena.ended().load(Acquire);
+            // A child that died leaves here; one that can't be reaped will be found by the deadline.
+            let _ = self.crew.reap();
+            let why = if ended > 0 || !self.crew.killed.is_empty() {
+                self.first_failure()
+            } else if self.signals.caught().is_some() {
+                Some("interrupted before the tasks were ready".to_owned())
+            } else if clock::monotonic() > deadline {
+                Some(format!("only {ready} of {wanted} tasks became ready in {READY_WITHIN}"))
+            } else {
+                None
+            };
+            if let Some(why) = why {
+                self.stop();
+                return Err(Told::Failed { option: None, why });
+            }
+            if ready >= wanted {
+                self.times.ready = clock::monotonic();
+                Told::Tasks(self.shape.threads(&self.arena)).tell();
+                return Ok(());
+            }
+            self.pause(self.arena.ready(), ready, Nanos::from_millis(100));
+        }
+    }
+
+    /// Sleeps until the word changes, a signal comes or the time has passed.
+    fn pause(&self, word: &std::sync::atomic::AtomicU64, value: u64, time: Nanos) {
+        let value = value as u32;
+        let _ = futex::wait(shared::low_half(word), value, self.arena.scope, Some(time));
+    }
+
+    fn go(&mut self) {
+        self.busy = regulate::Busy::default();
+        self.times.go = clock::monotonic();
+        self.base.at = self.times.go;
+        self.before.at = self.times.go;
+        (self.last_second, self.last_report) = (self.times.go, self.times.go);
+        self.arena.go().store(1, Release);
+        let _ = futex::wake(shared::low_half(self.arena.go()), u32::MAX, self.arena.scope);
+    }
+
+    /// Until all tasks have ended or shall.
+    fn work(&mut self) {
+        let end = self.timing.duration.map_or(Nanos::MAX, |d| self.times.go + d);
+        let wanted = self.shape.tasks() as u64;
+        loop {
+            let now = clock::monotonic();
+            let ended = self.arena.ended().load(Acquire);
+            let _ = self.crew.reap();
+            if ended >= wanted || !self.crew.killed.is_empty() {
+                return;
+            }
+            if self.signals.caught().is_some() {
+                self.interrupted = true;
+                return;
+            }
+            if now >= end {
+                return;
+            }
+            let next = self.tick(now, end);
+            self.pause(
+                self.arena.ended(),
+                ended,
+                next.max(clock::monotonic()) - clock::monotonic(),
+            );
+        }
+    }
+
+    /// Once a second: the rate, reports, a new start; when to come back.
+    fn tick(&mut self, now: Nanos, end: Nanos) -> Nanos {
+        let second = self.last_second + SECOND;
+        if now >= second {
+            self.count_second(now);
+            if !self.warmed && now >= self.times.go + self.timing.warm_up {
+                self.warmed = true;
+                Told::Note("warmup done, zeroing stats".to_owned()).tell();
+                self.anew(now);
+            }
+            let due = self.last_report + self.timing.interval;
+            // A report on the last second would be the same as the final one.
+            if self.warmed && self.timing.interval > Nanos::ZERO && now >= due {
+                self.last_report = due;
+                self.interval(now, false);
+            }
+            let zero = self.timing.zero;
+            if zero > Nanos::ZERO && now >= self.base.at + zero && now + SECOND < end {
+                self.anew(now);
+            }
+            self.regulate();
+        }
+        (self.last_second + SECOND).min(end)
+    }
+
+    fn count_second(&mut self, now: Nanos) {
+        let done = self.plan.progress.map_or(0, |counter| self.arena.total(counter));
+        let elapsed = (now - self.last_second).as_secs_f64();
+        if elapsed > 0.0 {
+            self.rates.push((done - self.last_done) as f64 / elapsed);
+        }
+        self.last_done = done;
+        // On the grid from the start, unless a second was missed.
+        let grid = self.last_second + SECOND;
+        self.last_second = if now < grid + SECOND { grid } else { now };
+    }
+
+    fn anew(&mut self, now: Nanos) {
+        self.base = self.arena.moment(now);
+        self.before = self.base.clone();
+        self.rates.clear();
+    }
+
+    fn regulate(&mut self) {
+        let Some(regulation) = self.plan.regulation else { return };
+        let Ok(stat) = std::fs::read_to_string("/proc/stat") else { return };
+        let Some(busy) = self.busy.since_last(&stat) else { return };
+        let dial = self.arena.dial(regulation.dial as usize);
+        let now = dial.load(Relaxed);
+        let floor = u64::from(self.shape.groups());
+        let next = regulate::next_rate(now, busy, f64::from(regulation.busy)).max(floor);
+        dial.store(next, Relaxed);
+    }
+
+    fn interval(&mut self, now: Nanos, last: bool) {
+        let moment = self.arena.moment(now);
+        let (total, counts) = self.shape.since(&moment, &self.base, &self.plan);
+        let (since, _) = self.shape.since(&moment, &self.before, &self.plan);
+        let interval = Interval {
+            elapsed: now - self.times.go,
+            covers: now - self.base.at,
+            last,
+            total,
+            since,
+            counts,
+            rates: self.rates.clone(),
+            rate: self.rates.last().copied().unwrap_or(0.0),
+            delay: self.shape.delays(&self.arena, &self.plan),
+            dial: (!self.plan.dials.is_empty()).then(|| self.arena.dial(0).load(Relaxed)),
+        };
+        Told::Interval(Box::new(interval)).tell();
+        self.before = moment;
+    }
+
+    /// Makes all tasks end; kills those that don't.
+    fn stop(&mut self) {
+        self.arena.stop().store(1, SeqCst);
+        // Those that never heard the word to go hear this one.
+        self.arena.go().store(1, SeqCst);
+        let _ = futex::wake(shared::low_half(self.arena.go()), u32::MAX, self.arena.scope);
+        self.arena.wake_all();
+        let deadline = clock::monotonic() + GRACE;
+        while !self.crew.is_gone() {
+            self.crew.nudge();
+            if clock::monotonic() > deadline {
+                self.crew.kill();
+                break;
+            }
+            let ended = self.arena.ended().load(Acquire);
+            let _ = self.crew.reap();
+            if !self.crew.is_gone() {
+                self.pause(self.arena.ended(), ended, Nanos::from_millis(2));
+            }
+        }
+    }
+
+    /// Waits for tasks that end by themselves, and reaps them: that is part of the time.
+    fn end(&mut self) {
+        let all = self.shape.tasks() as u64;
+        let ends_itself = self.arena.ended().load(Acquire) >= all && self.crew.killed.is_empty();
+        let deadline = clock::monotonic() + GRACE;
+        while ends_itself && !self.crew.is_gone() && clock::monotonic() < deadline {
+            let _ = self.crew.reap();
+            if !self.crew.is_gone() {
+                schedlab_sys::task::sleep(Nanos::from_micros(100));
+            }
+        }
+        self.stop();
+        self.crew.join();
+    }
+
+    fn finish(mut self) -> Result<i32, Told> {
+        let stopped_at = clock::monotonic();
+        let complete = self.arena.ended().load(Acquire) >= self.shape.tasks() as u64;
+        // Taken before tasks are told to end: what they do while ending is no part of the figures.
+        if !complete {
+            if stopped_at > self.last_second + Nanos::from_millis(900) {
+                self.count_second(stopped_at);
+            }
+            self.interval(stopped_at, true);
+        }
+        self.end();
+        self.times.end = clock::monotonic();
+        if complete {
+            self.interval(self.times.end, true);
+        } else {
+            self.times.stopped = Some(stopped_at);
+        }
+        let failures = self.failures();
+        for figure in figures::of_run(&self.shape, &self.arena, &self.times, &self.plan) {
+            Told::Figure(figure).tell();
+        }
+        for warning in self.warnings() {
+            Told::Warning(warning).tell();
+        }
+        let code = i32::from(!failures.is_empty());
+        Told::Ended { interrupted: self.interrupted, failures }.tell();
+        Ok(code)
+    }
+
+    fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        let covered = self.times.stopped.unwrap_or(self.times.end) - self.base.at;
+        if covered < Nanos::from_millis(500) {
+            warnings.push(Warning::new(
+                "run-too-short",
+                format!("only {covered} were measured"),
+                "measure for longer: at least some seconds, or more loops",
+            ));
+        }
+        if self.interrupted {
+            let what = "the run was interrupted: its figures are partial";
+            warnings.push(Warning::new("interrupted", what, "let it run to its end"));
+        }
+        warnings
+    }
+
+    fn first_failure(&self) -> Option<String> {
+        self.failures().into_iter().next().or(Some("a task ended before it was ready".to_owned()))
+    }
+
+    /// What went wrong with tasks, the same only once.
+    fn failures(&self) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        let mut add = |sentence: String| {
+            if !all.contains(&sentence) {
+                all.push(sentence);
+            }
+        };
+        for &(task, code) in &self.crew.killed {
+            let name = self.shape.name(task);
+            add(match code {
+                129.. => format!("a task ({name}) was killed by signal {}", code - 128),
+                _ => format!("a task ({name}) ended with exit code {code}"),
+            });
+        }
+        for task in 0..self.shape.tasks() {
+            if self.arena.stand(task) != Stand::Ended {
+                continue;
+            }
+            let (_, _, error) = self.arena.end(task);
+            if let Some(error) = error {
+                add(format!("a task ({}): {}", self.shape.name(task), crew::sentence(error)));
+            }
+        }
+        all
+    }
+}

@@ -1,0 +1,362 @@
+//! Starts the tasks of a plan as threads or processes, and sees them end.
+
+use super::arena::{Arena, Stand};
+use super::interpret::{End, Interpreter};
+use super::memory;
+use crate::marks::Marks;
+use schedlab_model::{Nanos, Pid};
+use schedlab_sys::channel;
+use schedlab_sys::sched::{self, Attributes};
+use schedlab_sys::task::{self, Side};
+use schedlab_sys::{clock, shared};
+use schedlab_workload::plan::{Block, Placement, Plan, Policy, Task, Transport};
+use std::fs::File;
+use std::io;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::*;
+use std::thread::JoinHandle;
+
+/// A stack holds the behaviour's and interpreter's frames and little else.
+const STACK_BYTES: usize = 128 << 10;
+/// Of a bigger crew the longer file of each task is not read: it takes longer than the task itself.
+const MIGRATIONS_UP_TO: usize = 512;
+
+/// The steps before a task is ready, as they stand above the errno of a failure.
+const STEPS: [&str; 4] = ["", "joining its control group", "binding to its CPUs", "its policy"];
+
+/// What went wrong with a task, as a sentence.
+pub(super) fn sentence(error: i32) -> String {
+    let why = io::Error::from_raw_os_error(error & 0xffff);
+    match STEPS.get((error >> 16) as usize) {
+        Some(&"") | None => why.to_string(),
+        Some(step) => format!("{step}: {why}"),
+    }
+}
+
+/// The most files that are open at a time.
+pub(super) fn files_needed(plan: &Plan) -> u64 {
+    let channels = plan.channels.len() as u64;
+    if !plan.processes {
+        return 2 * channels;
+    }
+    // A group's channels are opened before its tasks are forked and closed after.
+    let groups =
+        plan.tasks.iter().map(|task| task.group).max().map_or(1, |last| u64::from(last) + 1);
+    2 * channels.div_ceil(groups)
+}
+
+/// The policy of the task that starts and awaits the others.
+pub(super) struct Leader {
+    fifo: bool,
+}
+
+impl Leader {
+    pub(super) const fn of(fifo: bool) -> Self {
+        Self { fifo }
+    }
+
+    /// Whether it may become what it shall: tried before anything is started, and undone.
+    pub(super) fn check(&self) -> io::Result<()> {
+        if self.fifo {
+            let before = sched::get(Pid(0))?;
+            sched::set(Pid(0), &sched::Policy::Fifo { priority: 1 }.into())?;
+            sched::set(Pid(0), &before)?;
+        }
+        Ok(())
+    }
+
+    /// Becomes it; the tasks are there by now and stay as they are.
+    pub(super) fn lead(&self) -> io::Result<()> {
+        match self.fifo {
+            true => sched::set(Pid(0), &sched::Policy::Fifo { priority: 1 }.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+/// What every task needs and none changes.
+#[derive(Clone)]
+struct Common {
+    arena: Arc<Arena>,
+    blocks: Arc<[Block]>,
+    marks: Option<Arc<Marks>>,
+    migrations: bool,
+    facts: bool,
+}
+
+/// The tasks that were started.
+pub(super) struct Crew {
+    arena: Arc<Arena>,
+    /// Processes: number, task.
+    children: Vec<(Pid, usize)>,
+    threads: Vec<JoinHandle<()>>,
+    /// What went wrong with processes: the task and the exit code.
+    pub(super) killed: Vec<(usize, i32)>,
+}
+
+impl Crew {
+    /// Starts all tasks. They become ready and wait for the word.
+    pub(super) fn start(
+        tasks: Vec<Task>,
+        plan: &Plan,
+        arena: &Arc<Arena>,
+        marks: Option<Arc<Marks>>,
+    ) -> io::Result<Self> {
+        task::catch_nudges()?;
+        let common = Common {
+            arena: arena.clone(),
+            blocks: plan.blocks.clone().into(),
+            marks,
+            migrations: tasks.len() <= MIGRATIONS_UP_TO,
+            facts: !plan.upstream,
+        };
+        let (children, threads, killed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut crew = Self { arena: arena.clone(), children, threads, killed };
+        match plan.processes {
+            true => crew.fork(tasks, plan, &common)?,
+            false => crew.spawn(tasks, plan, &common)?,
+        }
+        Ok(crew)
+    }
+
+    fn spawn(&mut self, tasks: Vec<Task>, plan: &Plan, common: &Common) -> io::Result<()> {
+        let mut channels = Channels::new(plan, &tasks);
+        for (index, task) in tasks.into_iter().enumerate() {
+            let ends = channels.ends(&task)?;
+            let common = common.clone();
+            let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+            let thread = thread.spawn(move || work(index, task, ends, &common, None))?;
+            self.threads.push(thread);
+            channels.done(index);
+        }
+        Ok(())
+    }
+
+    fn fork(&mut self, tasks: Vec<Task>, plan: &Plan, common: &Common) -> io::Result<()> {
+        task::catch_children()?;
+        let mut channels = Channels::new(plan, &tasks);
+        for (index, task) in tasks.into_iter().enumerate() {
+            let ends = channels.ends(&task)?;
+            match task::fork()? {
+                Side::Parent(pid) => {
+                    self.children.push((pid, index));
+                    drop(ends);
+                    channels.done(index);
+                }
+                Side::Child => {
+                    let run = AssertUnwindSafe(|| work(index, task, ends, common, Some(channels)));
+                    let clean = std::panic::catch_unwind(run).is_ok();
+                    task::exit_now(if clean { 0 } else { 101 });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Reaps processes that have ended; tells of those that did not end by themselves.
+    pub(super) fn reap(&mut self) -> io::Result<()> {
+        while let Some(reaped) = task::reap(false)? {
+            let Some(at) = self.children.iter().position(|(pid, _)| *pid == reaped.pid) else {
+                continue;
+            };
+            let (_, index) = self.children.swap_remove(at);
+            if reaped.code != 0 || self.arena.stand(index) != Stand::Ended {
+                self.killed.push((index, reaped.code));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether all processes have been reaped and all threads have ended.
+    pub(super) fn is_gone(&self) -> bool {
+        self.children.is_empty() && self.threads.iter().all(JoinHandle::is_finished)
+    }
+
+    /// Interrupts what tasks are blocked in, so that they see that they shall stop.
+    pub(super) fn nudge(&self) {
+        let this = Pid(std::process::id().cast_signed());
+        for &(pid, _) in &self.children {
+            task::nudge(pid, pid);
+        }
+        for (index, thread) in self.threads.iter().enumerate() {
+            if !thread.is_finished() && self.arena.stand(index) == Stand::Ready {
+                task::nudge(this, self.arena.thread(index));
+            }
+        }
+    }
+
+    /// Kills processes that do not end. Threads die with this process.
+    pub(super) fn kill(&self) {
+        for &(pid, _) in &self.children {
+            // One that has just ended is no failure.
+            let _ = schedlab_sys::process::kill(pid, 9);
+        }
+    }
+
+    /// Waits for the threads, which have ended as far as the arena says.
+    pub(super) fn join(&mut self) {
+        self.threads.drain(..).filter(JoinHandle::is_finished).for_each(|thread| {
+            let _ = thread.join();
+        });
+    }
+}
+
+impl Drop for Crew {
+    /// Whatever went wrong, no process is left behind.
+    fn drop(&mut self) {
+        self.kill();
+        while !self.children.is_empty() {
+            match task::reap(true) {
+                Ok(Some(reaped)) => self.children.retain(|(pid, _)| *pid != reaped.pid),
+                _ if self.children.iter().all(|(pid, _)| !task::exists(*pid)) => return,
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Both ends of a channel.
+type Pair = (Arc<File>, Arc<File>);
+
+/// Channels that are open in this process: from the first task that uses one to the last.
+struct Channels {
+    transports: Vec<Transport>,
+    last_use: Vec<usize>,
+    open: Vec<Option<Pair>>,
+}
+
+impl Channels {
+    fn new(plan: &Plan, tasks: &[Task]) -> Self {
+        let mut last_use = vec![0; plan.channels.len()];
+        for (index, task) in tasks.iter().enumerate() {
+            for &channel in task.sends.iter().chain(&task.receives) {
+                last_use[channel as usize] = index;
+            }
+        }
+        Self {
+            transports: plan.channels.iter().map(|channel| channel.transport).collect(),
+            open: last_use.iter().map(|_| None).collect(),
+            last_use,
+        }
+    }
+
+    /// The ends that a task uses, by ascending channel.
+    fn ends(&mut self, task: &Task) -> io::Result<Vec<(u32, Option<End>)>> {
+        let mut ends = Vec::new();
+        for &id in &task.receives {
+            ends.push((id, Some(End::Read(self.open(id)?.0.clone()))));
+        }
+        for &id in &task.sends {
+            ends.push((id, Some(End::Write(self.open(id)?.1.clone()))));
+        }
+        ends.sort_by_key(|(id, _)| *id);
+        Ok(ends)
+    }
+
+    fn open(&mut self, id: u32) -> io::Result<&Pair> {
+        let slot = &mut self.open[id as usize];
+        if slot.is_none() {
+            let (read, write) = channel::open(match self.transports[id as usize] {
+                Transport::Pipe => channel::Transport::Pipe,
+                Transport::SocketPair => channel::Transport::SocketPair,
+                Transport::Inet => channel::Transport::Inet,
+                Transport::Udp => channel::Transport::Udp,
+                Transport::EventFd => channel::Transport::EventFd,
+            })?;
+            *slot = Some((Arc::new(read.into()), Arc::new(write.into())));
+        }
+        Ok(slot.as_ref().expect("opened above"))
+    }
+
+    /// Task `index` has been started: what no later one uses is closed.
+    fn done(&mut self, index: usize) {
+        for (slot, &last) in self.open.iter_mut().zip(&self.last_use) {
+            if last == index {
+                *slot = None;
+            }
+        }
+    }
+}
+
+/// A task's life.
+fn work(
+    index: usize,
+    mut task: Task,
+    ends: Vec<(u32, Option<End>)>,
+    common: &Common,
+    inherited: Option<Channels>,
+) {
+    // A process closes what it inherited and has no part in: only then does the end of the last
+    // sender reach a reader.
+    drop(inherited);
+    let arena = &*common.arena;
+    task::name_self(&task.comm);
+    let thread = schedlab_sys::process::thread_id();
+    if let Err(error) = settle(&task.placement) {
+        arena.set_ended(index, clock::monotonic(), &task::Usage::default(), Some(error));
+        leave(arena);
+        return;
+    }
+    let memory = memory::of_task(&common.blocks, &task.blocks, arena);
+    let marker = |time: Nanos, id, phase| {
+        if let Some(marks) = &common.marks {
+            marks.put(time, thread, id, phase);
+        }
+    };
+    let mut interpreter = Interpreter::new(arena, index, ends, memory, &marker);
+    arena.set_ready(index, thread);
+    arena.ready().fetch_add(1, AcqRel);
+    let _ = schedlab_sys::futex::wake(shared::low_half(arena.ready()), 1, arena.scope);
+    while arena.go().load(Acquire) == 0 && !arena.stopping() {
+        let _ = schedlab_sys::futex::wait(shared::low_half(arena.go()), 0, arena.scope, None);
+    }
+    let error = interpreter.run(&mut *task.behaviour);
+    let at = clock::monotonic();
+    let usage = match common.facts {
+        true => task::usage(common.migrations),
+        false => task::Usage::default(),
+    };
+    // Closed before it counts as ended, so that readers of other tasks see it in time.
+    drop(interpreter);
+    arena.set_ended(index, at, &usage, error);
+    leave(arena);
+}
+
+/// Counts the task as ended and tells who waits for that.
+fn leave(arena: &Arena) {
+    arena.ended().fetch_add(1, AcqRel);
+    let _ = schedlab_sys::futex::wake(shared::low_half(arena.ended()), 1, arena.scope);
+}
+
+/// Puts the calling thread where and how it shall run; the step and errno that failed.
+fn settle(placement: &Placement) -> Result<(), i32> {
+    let failed = |step: i32| {
+        move |error: io::Error| (step << 16) | (error.raw_os_error().unwrap_or(5) & 0xffff)
+    };
+    if let Some(group) = &placement.cgroup {
+        super::group::join(group).map_err(failed(1))?;
+    }
+    if let Some(cpus) = &placement.cpus {
+        sched::set_affinity(Pid(0), cpus).map_err(failed(2))?;
+    }
+    if placement.policy.is_none() && placement.nice.is_none() && placement.slice.is_none() {
+        return Ok(());
+    }
+    let now = sched::get(Pid(0)).map_err(failed(3))?;
+    let nice = placement.nice.unwrap_or(match now.policy {
+        sched::Policy::Normal { nice } | sched::Policy::Batch { nice } => nice,
+        _ => 0,
+    });
+    let policy = match placement.policy {
+        None | Some(Policy::Normal) => sched::Policy::Normal { nice },
+        Some(Policy::Batch) => sched::Policy::Batch { nice },
+        Some(Policy::Idle) => sched::Policy::Idle,
+        Some(Policy::Ext) => sched::Policy::Ext { nice },
+        Some(Policy::Fifo(priority)) => sched::Policy::Fifo { priority },
+        Some(Policy::RoundRobin(priority)) => sched::Policy::RoundRobin { priority },
+    };
+    let slice = placement.slice.unwrap_or(now.slice);
+    let wanted = Attributes { policy, slice, reset_on_fork: false, clamp: None };
+    sched::set(Pid(0), &wanted).map_err(failed(3))
+}

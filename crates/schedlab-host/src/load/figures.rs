@@ -1,0 +1,238 @@
+//! From what tasks left in shared memory to figures.
+
+use super::arena::{Arena, Stand};
+use super::live::Moment;
+use schedlab_model::{Better, Comm, Metric, Nanos, Pid, Unit};
+use schedlab_stats::Histogram;
+use schedlab_sys::task::{self, Usage};
+use schedlab_workload::plan::{Plan, Task};
+use schedlab_workload::{Figure, Series};
+
+/// When things happened, on `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Times {
+    /// The first task was about to be started.
+    pub(super) began: Nanos,
+    /// All were ready.
+    pub(super) ready: Nanos,
+    /// They were let go.
+    pub(super) go: Nanos,
+    /// They were told to end; `None`: they ended by themselves.
+    pub(super) stopped: Option<Nanos>,
+    /// All were gone.
+    pub(super) end: Nanos,
+}
+
+/// Which task is what.
+pub(super) struct Shape {
+    roles: Vec<u16>,
+    groups: Vec<u32>,
+    comms: Vec<String>,
+    names: Vec<String>,
+}
+
+/// Tasks looked at for the run delay of their role: reading all of a big crew would be load.
+const DELAYS_OF: usize = 64;
+
+impl Shape {
+    pub(super) fn of(plan: &Plan, tasks: &[Task]) -> Self {
+        Self {
+            roles: tasks.iter().map(|task| task.role).collect(),
+            groups: tasks.iter().map(|task| task.group).collect(),
+            comms: tasks.iter().map(|task| task.comm.clone()).collect(),
+            names: plan.roles.clone(),
+        }
+    }
+
+    pub(super) fn tasks(&self) -> usize {
+        self.roles.len()
+    }
+
+    pub(super) fn groups(&self) -> u32 {
+        self.groups.iter().max().map_or(0, |last| last + 1)
+    }
+
+    /// A task in words.
+    pub(super) fn name(&self, task: usize) -> String {
+        format!("{} of group {}", self.names[usize::from(self.roles[task])], self.groups[task])
+    }
+
+    pub(super) fn threads(&self, arena: &Arena) -> Vec<(Pid, Comm)> {
+        let comm = |task: usize| schedlab_sys::process::comm_of(self.comms[task].as_bytes());
+        (0..self.tasks()).map(|task| (arena.thread(task), comm(task))).collect()
+    }
+
+    /// Samples by series and role, and counters, between two moments.
+    pub(super) fn since(
+        &self,
+        moment: &Moment,
+        before: &Moment,
+        plan: &Plan,
+    ) -> (Vec<Series>, Vec<(String, u64)>) {
+        let mut all: Vec<Series> = Vec::new();
+        for (series, metric) in plan.samples.iter().enumerate() {
+            for (role, name) in self.names.iter().enumerate() {
+                let mut histogram = Histogram::new();
+                for task in (0..self.tasks()).filter(|&t| usize::from(self.roles[t]) == role) {
+                    let at = task * plan.samples.len() + series;
+                    histogram.merge(&moment.histograms[at].since(&before.histograms[at]));
+                }
+                if !histogram.is_empty() {
+                    all.push(Series { metric: metric.clone(), of: name.clone(), histogram });
+                }
+            }
+        }
+        let width = plan.counters.len();
+        let sum = |counter: usize| {
+            (0..self.tasks())
+                .map(|task| task * width + counter)
+                .map(|at| moment.counters[at].wrapping_sub(before.counters[at]))
+                .sum()
+        };
+        let counters = plan.counters.iter().enumerate();
+        (all, counters.map(|(i, metric)| (metric.name.clone(), sum(i))).collect())
+    }
+
+    /// Mean run delay per timeslice of each role's tasks, from the kernel.
+    pub(super) fn delays(&self, arena: &Arena, plan: &Plan) -> Vec<(String, Nanos)> {
+        let this = Pid(std::process::id().cast_signed());
+        let of_role = |role: usize| {
+            let (mut delay, mut slices) = (0, 0);
+            let tasks = (0..self.tasks()).filter(|&t| usize::from(self.roles[t]) == role);
+            for index in tasks.take(DELAYS_OF) {
+                let (time, count) = match arena.stand(index) {
+                    Stand::Ended => {
+                        let (_, usage, _) = arena.end(index);
+                        (usage.run_delay, usage.timeslices)
+                    }
+                    _ => {
+                        let thread = arena.thread(index);
+                        let process = if plan.processes { thread } else { this };
+                        task::run_delay(process, thread).unwrap_or_default()
+                    }
+                };
+                delay += time.0;
+                slices += count;
+            }
+            Nanos(delay.checked_div(slices).unwrap_or(0))
+        };
+        self.names.iter().enumerate().map(|(role, name)| (name.clone(), of_role(role))).collect()
+    }
+}
+
+fn metric(name: &str, unit: Unit, better: Better) -> Metric {
+    Metric::new(name, unit, better)
+}
+
+/// All figures of a run but the quantiles, which come with its last interval.
+pub(super) fn of_run(shape: &Shape, arena: &Arena, times: &Times, plan: &Plan) -> Vec<Figure> {
+    let whole = |metric, value| Figure { metric, of: String::new(), value };
+    let seconds =
+        |name, time: Nanos| whole(metric(name, Unit::Seconds, Better::Lower), time.as_secs_f64());
+    let ends: Vec<Nanos> = (0..shape.tasks())
+        .filter(|&task| arena.stand(task) == Stand::Ended)
+        .map(|task| arena.end(task).0)
+        .collect();
+    let (first, last) = (ends.iter().min().copied(), ends.iter().max().copied());
+    let count = metric("tasks", Unit::Count, Better::Neither);
+    let until = times.stopped.unwrap_or(times.end);
+    let mut figures = vec![
+        whole(count, shape.tasks() as f64),
+        seconds("time_s", until - times.go),
+        seconds("start_s", times.ready - times.began),
+    ];
+    if let (Some(first), Some(last), None) = (first, last, times.stopped) {
+        figures.push(seconds("steady_s", first - times.go));
+        figures.push(seconds("tail_s", last - first));
+        figures.push(seconds("exit_s", times.end - last));
+    }
+    figures.extend(fairness(shape, arena, times, plan));
+    if !plan.upstream {
+        figures.extend(kernel(shape, arena));
+    }
+    figures
+}
+
+/// What the kernel counted: for each role, and for all.
+fn kernel(shape: &Shape, arena: &Arena) -> Vec<Figure> {
+    let sum = |tasks: &mut dyn Iterator<Item = usize>| {
+        let mut all = Usage { migrations: Some(0), ..Usage::default() };
+        for task in tasks.filter(|&task| arena.stand(task) == Stand::Ended) {
+            let (_, one, _) = arena.end(task);
+            all.user += one.user;
+            all.system += one.system;
+            all.run_delay += one.run_delay;
+            all.voluntary += one.voluntary;
+            all.involuntary += one.involuntary;
+            all.timeslices += one.timeslices;
+            all.migrations = all.migrations.zip(one.migrations).map(|(a, b)| a + b);
+        }
+        all
+    };
+    let tell = |of: &str, usage: &Usage| {
+        let figure = |name, unit, value| Figure {
+            metric: metric(name, unit, Better::Neither),
+            of: of.to_owned(),
+            value,
+        };
+        let mut told = vec![
+            figure("switches_voluntary", Unit::Count, usage.voluntary as f64),
+            figure("switches_involuntary", Unit::Count, usage.involuntary as f64),
+            figure("run_delay_s", Unit::Seconds, usage.run_delay.as_secs_f64()),
+            figure("cpu_user_s", Unit::Seconds, usage.user.as_secs_f64()),
+            figure("cpu_system_s", Unit::Seconds, usage.system.as_secs_f64()),
+        ];
+        if let Some(migrations) = usage.migrations {
+            told.push(figure("migrations", Unit::Count, migrations as f64));
+        }
+        told
+    };
+    let mut figures = tell("", &sum(&mut (0..shape.tasks())));
+    for (role, name) in shape.names.iter().enumerate() {
+        let mut tasks = (0..shape.tasks()).filter(|&t| usize::from(shape.roles[t]) == role);
+        figures.extend(tell(name, &sum(&mut tasks)));
+    }
+    figures
+}
+
+/// How unequal groups and tasks fared: 0 is equal. Where tasks had the same to do, by when they were
+/// done; where they had the same time, by how much they did.
+fn fairness(shape: &Shape, arena: &Arena, times: &Times, plan: &Plan) -> Vec<Figure> {
+    let Some(progress) = plan.progress else { return Vec::new() };
+    let worked: Vec<usize> =
+        (0..shape.tasks()).filter(|&task| counter(arena, task, progress) > 0).collect();
+    let value = |task: usize| match times.stopped {
+        None => (arena.end(task).0 - times.go).0 as f64,
+        Some(_) => counter(arena, task, progress) as f64,
+    };
+    let mut groups: Vec<f64> = vec![0.0; shape.groups() as usize];
+    for &task in &worked {
+        let group = &mut groups[shape.groups[task] as usize];
+        *group =
+            if times.stopped.is_none() { group.max(value(task)) } else { *group + value(task) };
+    }
+    groups.retain(|value| *value > 0.0);
+    let tasks: Vec<f64> = worked.into_iter().map(value).collect();
+    let figure = |name, values: &[f64]| {
+        (values.len() > 1).then(|| Figure {
+            metric: metric(name, Unit::Fraction, Better::Lower),
+            of: String::new(),
+            value: spread(values),
+        })
+    };
+    let (groups, tasks) =
+        (figure("unfairness_groups", &groups), figure("unfairness_tasks", &tasks));
+    groups.into_iter().chain(tasks).collect()
+}
+
+fn counter(arena: &Arena, task: usize, counter: u32) -> u64 {
+    arena.counter(task, counter).load(std::sync::atomic::Ordering::Relaxed)
+}
+
+/// The distance from the least to the most, as a fraction of the mean.
+fn spread(values: &[f64]) -> f64 {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let most = values.iter().copied().fold(f64::MIN, f64::max);
+    let least = values.iter().copied().fold(f64::MAX, f64::min);
+    if mean > 0.0 { (most - least) / mean } else { 0.0 }
+}

@@ -1,0 +1,38 @@
+//! Control groups that tasks of a load run in.
+
+use schedlab_model::Pid;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The folder of a group, given below the mount point of the `cpu` controller.
+///
+/// # Errors
+/// `ENOENT` when the controller is not mounted.
+pub(crate) fn folder(group: &str) -> io::Result<PathBuf> {
+    let hierarchy = schedlab_sys::cgroup::here("cpu").ok_or_else(|| {
+        io::Error::new(io::ErrorKind::NotFound, "no control groups with the cpu controller")
+    })?;
+    Ok(hierarchy.mount.join(group.trim_start_matches('/')))
+}
+
+/// Moves the calling thread into a group.
+pub(super) fn join(group: &str) -> io::Result<()> {
+    let folder = folder(group)?;
+    let thread: Pid = schedlab_sys::process::thread_id();
+    let write = |name: &str| std::fs::write(folder.join(name), format!("{thread}"));
+    // Threads of one process may be in different groups where the group is threaded, or of version 1.
+    first_of(&folder, &["cgroup.threads", "tasks"], write).or_else(|_| {
+        first_of(&folder, &["cgroup.procs"], |name| std::fs::write(folder.join(name), "0"))
+    })
+}
+
+fn first_of(
+    folder: &Path,
+    names: &[&str],
+    write: impl Fn(&str) -> io::Result<()>,
+) -> io::Result<()> {
+    match names.iter().find(|name| folder.join(name).exists()) {
+        Some(name) => write(name),
+        None => Err(io::ErrorKind::NotFound.into()),
+    }
+}

@@ -1,0 +1,512 @@
+//! Drives one task: asks its behaviour for operations and performs them as system calls.
+//!
+//! The measured path is this loop: a clock reading, the behaviour's step, the system call. It takes
+//! no lock of ours and allocates nothing. A task that shall stop is told so with every operation;
+//! what blocks is interrupted by a signal that is sent until the task has ended.
+
+use super::arena::{Arena, LINE};
+use super::calibrate::compute;
+use super::live;
+use super::memory::{Heap, Memory};
+use schedlab_model::{Nanos, Phase};
+use schedlab_sys::{clock, futex, sched, shared, task};
+use schedlab_workload::plan::Queue;
+use schedlab_workload::{
+    Behaviour, ChannelId, CounterId, DialId, Done, Instruments, Op, QueueId, SampleId, WordId,
+};
+use std::fs::File;
+use std::io::{self, ErrorKind, Read, Write};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::*};
+
+/// Operations that a task may still ask for after it was told to stop: enough to close its channels.
+const AFTER_STOP: u32 = 100_000;
+
+/// The end of a channel that a task holds.
+pub(super) enum End {
+    /// It reads.
+    Read(Arc<File>),
+    /// It writes. The last of the process to drop it closes it.
+    Write(Arc<File>),
+}
+
+/// A mark that a task put on the timeline.
+pub(super) type Marker<'a> = &'a dyn Fn(Nanos, u32, Phase);
+
+/// One task at work.
+pub(super) struct Interpreter<'a> {
+    pub(super) arena: &'a Arena,
+    pub(super) task: usize,
+    /// By channel; those that the task has no part in are absent.
+    pub(super) ends: Vec<(u32, Option<End>)>,
+    pub(super) memory: Vec<Option<Memory>>,
+    pub(super) marker: Marker<'a>,
+    buffer: Vec<u8>,
+    /// Values taken from a stack and not yet handed out, last first.
+    batch: Vec<u64>,
+    heap: Heap,
+    cpu_lock: usize,
+    /// The error that ended the task.
+    error: Option<i32>,
+}
+
+/// The instruments of one task: words that it alone writes.
+struct Own<'a> {
+    arena: &'a Arena,
+    task: usize,
+}
+
+impl Instruments for Own<'_> {
+    #[inline]
+    fn sample(&mut self, series: SampleId, value: u64) {
+        self.arena.series(self.task, series.0).record(value);
+    }
+
+    #[inline]
+    fn count(&mut self, counter: CounterId, by: u64) {
+        live::count(self.arena.counter(self.task, counter.0), by);
+    }
+
+    #[inline]
+    fn dial(&self, dial: DialId) -> u64 {
+        self.arena.dial(dial.0 as usize).load(Relaxed)
+    }
+}
+
+fn code(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(-1)
+}
+
+impl<'a> Interpreter<'a> {
+    pub(super) fn new(
+        arena: &'a Arena,
+        task: usize,
+        ends: Vec<(u32, Option<End>)>,
+        memory: Vec<Option<Memory>>,
+        marker: Marker<'a>,
+    ) -> Self {
+        let (buffer, batch) = (Vec::new(), Vec::with_capacity(4096));
+        let heap = Heap::default();
+        Self { arena, task, ends, memory, marker, buffer, batch, heap, cpu_lock: 0, error: None }
+    }
+
+    /// Runs the task to its end; the error that ended it, if one did.
+    pub(super) fn run(&mut self, behaviour: &mut dyn Behaviour) -> Option<i32> {
+        let mut own = Own { arena: self.arena, task: self.task };
+        let mut done = Done::Start;
+        let mut patience = AFTER_STOP;
+        loop {
+            if self.arena.stopping() {
+                done = Done::Stopped;
+                patience -= 1;
+                if patience == 0 {
+                    return self.error;
+                }
+            }
+            let now = clock::monotonic();
+            let op = behaviour.next(now, done, &mut own);
+            if op == Op::Exit {
+                return self.error;
+            }
+            done = self.perform(op, now);
+            if let Done::Failed(errno) = done {
+                self.error = Some(errno);
+            }
+        }
+    }
+
+    #[inline]
+    fn perform(&mut self, op: Op, now: Nanos) -> Done {
+        match op {
+            Op::Wait(word) => self.wait(word),
+            Op::Wake { word, stamp } => self.wake(word, stamp),
+            Op::Send { channel, bytes } => self.send(channel, bytes as usize, now),
+            Op::Receive { channel, bytes } => self.receive(channel, bytes as usize),
+            Op::Push { queue, value } => self.push(queue, value),
+            Op::Pop(queue) => self.pop(queue),
+            Op::Multiply { block, times } => {
+                self.with_memory(block.0, |memory| memory.multiply(times))
+            }
+            Op::LockCpu => self.lock_cpu(),
+            Op::UnlockCpu => {
+                self.arena.cpu_lock(self.cpu_lock).store(0, Release);
+                Done::Ok
+            }
+            Op::Sleep(time) => self.sleep(time),
+            Op::SleepUntil(until) => self.sleep_until(until),
+            Op::Compute { iterations } => self.compute(iterations),
+            _ => self.perform_rare(op, now),
+        }
+    }
+
+    fn perform_rare(&mut self, op: Op, now: Nanos) -> Done {
+        match op {
+            Op::Fill { block, bytes } => {
+                self.with_memory(block.0, |memory| memory.fill(bytes, now.0))
+            }
+            Op::Stream { block, sweep } => self.with_memory(block.0, |memory| memory.sweep(sweep)),
+            Op::Allocate { bytes } => {
+                self.heap.allocate(bytes);
+                Done::Ok
+            }
+            Op::Close(channel) => {
+                if let Some(end) = self.end(channel) {
+                    *end = None;
+                }
+                Done::Ok
+            }
+            Op::Lock(lock) => self.lock(self.arena.lock(lock.0)),
+            Op::Unlock(lock) => {
+                if self.arena.lock(lock.0).swap(0, Release) == 2 {
+                    self.wake_futex(self.arena.lock(lock.0), 1);
+                }
+                Done::Ok
+            }
+            Op::Meet(barrier) => self.meet(barrier.0),
+            Op::Yield => {
+                std::thread::yield_now();
+                Done::Ok
+            }
+            Op::Mark { id, phase } => {
+                (self.marker)(now, id, phase);
+                Done::Ok
+            }
+            _ => Done::Ok,
+        }
+    }
+
+    fn with_memory(&mut self, block: u32, work: impl FnOnce(&mut Memory)) -> Done {
+        if let Some(memory) = &mut self.memory[block as usize] {
+            work(memory);
+        }
+        Done::Ok
+    }
+
+    /// In pieces, so that a long computation can be stopped.
+    fn compute(&self, mut iterations: u64) -> Done {
+        const PIECE: u64 = 10_000_000;
+        while iterations > PIECE {
+            compute(PIECE);
+            iterations -= PIECE;
+            if self.arena.stopping() {
+                return Done::Stopped;
+            }
+        }
+        compute(iterations);
+        Done::Ok
+    }
+
+    fn wake_futex(&self, word: &AtomicU64, count: u32) {
+        // Waking can't fail but for a bad address.
+        let _ = futex::wake(shared::low_half(word), count, self.arena.scope);
+    }
+
+    /// Sleeps while the word's low half holds `value`. Whether the task shall go on.
+    fn sleep_on(&self, word: &AtomicU64, value: u32) -> Result<(), Done> {
+        match futex::wait(shared::low_half(word), value, self.arena.scope, None) {
+            _ if self.arena.stopping() => Err(Done::Stopped),
+            Ok(_) => Ok(()),
+            Err(error) => Err(Done::Failed(code(&error))),
+        }
+    }
+
+    fn wait(&self, word: WordId) -> Done {
+        let (state, stamp) = self.arena.word(word.0);
+        loop {
+            match state.compare_exchange(1, 0, Acquire, Relaxed) {
+                Ok(_) => return Done::Woken { stamp: Nanos(stamp.load(Relaxed)) },
+                Err(0) => {}
+                Err(_) => return Done::Stopped,
+            }
+            if let Err(done) = self.sleep_on(state, 0) {
+                return done;
+            }
+        }
+    }
+
+    /// A word that is woken already keeps the stamp of its first wake: later ones are part of it.
+    fn wake(&self, word: WordId, at: Nanos) -> Done {
+        let (state, stamp) = self.arena.word(word.0);
+        if state.load(Relaxed) == 0 {
+            stamp.store(at.0, Relaxed);
+            if state.compare_exchange(0, 1, Release, Relaxed).is_ok() {
+                self.wake_futex(state, 1);
+            }
+        }
+        Done::Ok
+    }
+
+    /// A lock of three states: 0 free, 1 taken, 2 taken and others may sleep.
+    fn lock(&self, word: &AtomicU64) -> Done {
+        if word.compare_exchange(0, 1, Acquire, Relaxed).is_ok() {
+            return Done::Ok;
+        }
+        while word.swap(2, Acquire) != 0 {
+            if let Err(done) = self.sleep_on(word, 2) {
+                return done;
+            }
+        }
+        Done::Ok
+    }
+
+    fn lock_cpu(&mut self) -> Done {
+        loop {
+            let cpu = sched::current_cpu().index();
+            let lock = self.arena.cpu_lock(cpu);
+            while lock.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+                std::hint::spin_loop();
+                if self.arena.stopping() {
+                    return Done::Stopped;
+                }
+            }
+            if sched::current_cpu().index() == cpu {
+                self.cpu_lock = cpu;
+                return Done::Ok;
+            }
+            lock.store(0, Release);
+        }
+    }
+
+    fn meet(&self, barrier: u32) -> Done {
+        let (come, round, parties) = self.arena.barrier(barrier);
+        let now = round.load(Acquire);
+        if come.fetch_add(1, AcqRel) + 1 == u64::from(parties) {
+            come.store(0, Relaxed);
+            round.store(now + 1, Release);
+            self.wake_futex(round, u32::MAX);
+            return Done::Ok;
+        }
+        while round.load(Acquire) == now {
+            let expected = u32::try_from(now & u64::from(u32::MAX)).expect("masked");
+            if let Err(done) = self.sleep_on(round, expected) {
+                return done;
+            }
+        }
+        Done::Ok
+    }
+
+    fn sleep(&self, time: Nanos) -> Done {
+        task::sleep(time);
+        if self.arena.stopping() { Done::Stopped } else { Done::Ok }
+    }
+
+    fn sleep_until(&self, until: Nanos) -> Done {
+        loop {
+            let now = clock::monotonic();
+            if self.arena.stopping() {
+                return Done::Stopped;
+            }
+            if now >= until {
+                return Done::Ok;
+            }
+            task::sleep(until - now);
+        }
+    }
+
+    fn end(&mut self, channel: ChannelId) -> Option<&mut Option<End>> {
+        // A task has a handful of channels, or asks for them in order: the search is short.
+        let at = match self.ends.len() {
+            1 => 0,
+            _ => self.ends.binary_search_by_key(&channel.0, |(id, _)| *id).ok()?,
+        };
+        Some(&mut self.ends[at].1)
+    }
+
+    fn send(&mut self, channel: ChannelId, bytes: usize, now: Nanos) -> Done {
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, b'-');
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        if bytes > 8 {
+            buffer[..8].copy_from_slice(&now.0.to_ne_bytes());
+        } else if bytes == 8 {
+            // Eight bytes may be an eventfd, whose message is a number to add.
+            buffer[..8].copy_from_slice(&1_u64.to_ne_bytes());
+        }
+        let done = self.write(channel, &buffer[..bytes]);
+        self.buffer = buffer;
+        done
+    }
+
+    fn write(&mut self, channel: ChannelId, mut bytes: &[u8]) -> Done {
+        let arena = self.arena;
+        let Some(Some(End::Write(file))) = self.end(channel) else { return Done::Failed(9) };
+        let mut file: &File = file;
+        while !bytes.is_empty() {
+            match file.write(bytes) {
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if error.kind() == ErrorKind::Interrupted => {
+                    if arena.stopping() {
+                        return Done::Stopped;
+                    }
+                }
+                Err(error) => return Done::Failed(code(&error)),
+            }
+        }
+        Done::Ok
+    }
+
+    fn receive(&mut self, channel: ChannelId, bytes: usize) -> Done {
+        if self.buffer.len() < bytes {
+            self.buffer.resize(bytes, b'-');
+        }
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let done = self.read(channel, &mut buffer[..bytes]);
+        self.buffer = buffer;
+        done
+    }
+
+    fn read(&mut self, channel: ChannelId, bytes: &mut [u8]) -> Done {
+        let arena = self.arena;
+        let Some(Some(End::Read(file))) = self.end(channel) else { return Done::Failed(9) };
+        let mut file: &File = file;
+        let mut at = 0;
+        while at < bytes.len() {
+            match file.read(&mut bytes[at..]) {
+                Ok(0) if at == 0 => return Done::Closed,
+                // The sender died within a message.
+                Ok(0) => return Done::Failed(32),
+                Ok(read) => at += read,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {
+                    if arena.stopping() {
+                        return Done::Stopped;
+                    }
+                }
+                Err(error) => return Done::Failed(code(&error)),
+            }
+        }
+        let stamp = bytes.first_chunk().filter(|_| bytes.len() > 8);
+        Done::Received { stamp: Nanos(stamp.map_or(0, |b| u64::from_ne_bytes(*b))) }
+    }
+
+    fn push(&self, queue: QueueId, value: u64) -> Done {
+        let (words, kind) = self.arena.queue(queue.0);
+        match kind {
+            Queue::Stack { .. } => {
+                push_on_stack(words, value);
+                Done::Pushed { depth: 0 }
+            }
+            Queue::Fifo { capacity } => match (Fifo { words, capacity }).push(value) {
+                Some(depth) => Done::Pushed { depth },
+                None => Done::Full,
+            },
+        }
+    }
+
+    fn pop(&mut self, queue: QueueId) -> Done {
+        let (words, kind) = self.arena.queue(queue.0);
+        match kind {
+            Queue::Stack { .. } => {
+                let first = self.batch.is_empty();
+                if first {
+                    take_stack(words, &mut self.batch);
+                }
+                self.batch.pop().map_or(Done::Empty, |value| Done::Popped { value, first })
+            }
+            Queue::Fifo { capacity } => (Fifo { words, capacity })
+                .pop()
+                .map_or(Done::Empty, |value| Done::Popped { value, first: true }),
+        }
+    }
+}
+
+/// A stack of distinct small numbers: the first word holds the top + 1, each number's own word what
+/// lies below it. It is only ever taken whole, so a number that comes back finds no stale link.
+fn push_on_stack(words: &[AtomicU64], value: u64) {
+    let link = &words[LINE + value as usize];
+    let mut top = words[0].load(Relaxed);
+    loop {
+        link.store(top, Relaxed);
+        match words[0].compare_exchange_weak(top, value + 1, Release, Relaxed) {
+            Ok(_) => return,
+            Err(now) => top = now,
+        }
+    }
+}
+
+/// Takes all that lies there; the newest comes last, so that popping hands it out first.
+fn take_stack(words: &[AtomicU64], batch: &mut Vec<u64>) {
+    let mut top = words[0].swap(0, Acquire);
+    while top != 0 {
+        batch.push(top - 1);
+        top = words[LINE + (top - 1) as usize].load(Relaxed);
+    }
+    batch.reverse();
+}
+
+/// A bounded queue that many push to and one pops from (after D. Vyukov): each slot has a number that
+/// says whose turn it is.
+struct Fifo<'w> {
+    words: &'w [AtomicU64],
+    capacity: u32,
+}
+
+impl Fifo<'_> {
+    fn slot(&self, turn: u64) -> (&AtomicU64, &AtomicU64) {
+        let slots = u64::from(self.capacity.next_power_of_two());
+        let at = 2 * LINE + (turn % slots) as usize * 2;
+        (&self.words[at], &self.words[at + 1])
+    }
+
+    /// How many lie there now, or `None`: no room.
+    fn push(&self, value: u64) -> Option<u64> {
+        let (tail, head) = (&self.words[0], &self.words[LINE]);
+        loop {
+            let turn = tail.load(Relaxed);
+            let depth = turn.wrapping_sub(head.load(Acquire));
+            let (number, content) = self.slot(turn);
+            if depth >= u64::from(self.capacity) || number.load(Acquire) != turn {
+                return None;
+            }
+            if tail.compare_exchange_weak(turn, turn + 1, Relaxed, Relaxed).is_ok() {
+                content.store(value, Relaxed);
+                number.store(turn + 1, Release);
+                return Some(depth + 1);
+            }
+        }
+    }
+
+    fn pop(&self) -> Option<u64> {
+        let head = &self.words[LINE];
+        let turn = head.load(Relaxed);
+        let (number, content) = self.slot(turn);
+        if number.load(Acquire) != turn + 1 {
+            return None;
+        }
+        let value = content.load(Relaxed);
+        number.store(turn + u64::from(self.capacity.next_power_of_two()), Release);
+        head.store(turn + 1, Release);
+        Some(value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stack_hands_out_the_newest_first_and_is_then_empty() {
+        let words = schedlab_sys::shared::words(LINE + 4).unwrap();
+        for value in [2, 0, 3] {
+            push_on_stack(words, value);
+        }
+        let mut batch = Vec::new();
+        take_stack(words, &mut batch);
+        assert_eq!(std::iter::from_fn(|| batch.pop()).collect::<Vec<_>>(), [3, 0, 2]);
+        take_stack(words, &mut batch);
+        assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn a_bounded_queue_keeps_the_order_and_refuses_what_does_not_fit() {
+        let words = schedlab_sys::shared::words(2 * LINE + 8).unwrap();
+        (0..4).for_each(|slot| words[2 * LINE + slot * 2].store(slot as u64, Relaxed));
+        let fifo = Fifo { words, capacity: 3 };
+        for round in 0..5 {
+            assert_eq!([1, 2, 3].map(|n| fifo.push(round * 10 + n)), [Some(1), Some(2), Some(3)]);
+            assert_eq!(fifo.push(9), None);
+            let out: Vec<u64> = std::iter::from_fn(|| fifo.pop()).collect();
+            assert_eq!(out, [1, 2, 3].map(|n| round * 10 + n));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! Memory that a task works on, and the work.
+
+use super::arena::Arena;
+use schedlab_workload::Sweep;
+use schedlab_workload::plan::Block;
+use std::borrow::Cow;
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+/// The scale factor of STREAM's sweeps.
+const SCALAR: f64 = 3.0;
+
+/// One block as a task sees it.
+pub(super) enum Memory {
+    /// Three matrices, one after another. Atomics also where only one task writes: the compiler then
+    /// keeps every load and store that the naive loop has.
+    Matrices { words: Words, side: usize },
+    /// Bytes that are shared, as words.
+    Page(&'static [AtomicU64]),
+    /// Arrays a, b, c.
+    Arrays(Box<[Vec<f64>; 3]>),
+}
+
+/// Words of the task or of all.
+pub(super) enum Words {
+    Own(Vec<AtomicU64>),
+    Shared(&'static [AtomicU64]),
+}
+
+impl Words {
+    fn get(&self) -> &[AtomicU64] {
+        match self {
+            Self::Own(words) => words,
+            Self::Shared(words) => words,
+        }
+    }
+}
+
+/// The blocks of a plan for one task. Those of its own are made here, so that they lie where it runs.
+pub(super) fn of_task(blocks: &[Block], own: &[u32], arena: &Arena) -> Vec<Option<Memory>> {
+    let mine = |index: usize| own.iter().any(|&block| block as usize == index);
+    let one = |(index, block): (usize, &Block)| {
+        let shared = arena.block(u32::try_from(index).expect("blocks are counted in 32 bits"));
+        match *block {
+            Block::Matrices { side, shared: true, unwritten } => {
+                let words = Words::Shared(shared.expect("it is shared"));
+                Some(matrices(words, side, unwritten))
+            }
+            Block::Matrices { side, shared: false, unwritten } if mine(index) => {
+                let count = 3 * (side as usize).pow(2);
+                let words = std::iter::repeat_with(|| AtomicU64::new(0)).take(count).collect();
+                Some(matrices(Words::Own(words), side, unwritten))
+            }
+            Block::Page { .. } => Some(Memory::Page(shared.expect("pages are shared"))),
+            Block::Arrays { elements } if mine(index) => {
+                let array = |value| vec![value; elements as usize];
+                Some(Memory::Arrays(Box::new([array(1.0), array(2.0), array(0.0)])))
+            }
+            _ => None,
+        }
+    };
+    blocks.iter().enumerate().map(one).collect()
+}
+
+fn matrices(words: Words, side: u32, unwritten: bool) -> Memory {
+    let side = side as usize;
+    if !unwritten {
+        // Any numbers but zeroes, so that each page of the factors is memory of its own.
+        let factors = words.get().iter().take(2 * side * side).enumerate();
+        factors.for_each(|(i, word)| word.store(i as u64 % 7 + 1, Relaxed));
+    }
+    Memory::Matrices { words, side }
+}
+
+impl Memory {
+    /// Adds the product of the first two matrices to nothing and stores it in the third, `times` over.
+    /// Every step loads and stores the sum in memory: the naive loop is the work, not a way to it.
+    pub(super) fn multiply(&self, times: u32) {
+        let Self::Matrices { words, side } = self else { return };
+        let (n, words) = (*side, words.get());
+        let (first, rest) = words.split_at(n * n);
+        let (second, product) = rest.split_at(n * n);
+        for _ in 0..times {
+            for i in 0..n {
+                for j in 0..n {
+                    let sum = &product[i * n + j];
+                    sum.store(0, Relaxed);
+                    for k in 0..n {
+                        let term = first[i * n + k]
+                            .load(Relaxed)
+                            .wrapping_mul(second[k * n + j].load(Relaxed));
+                        sum.store(sum.load(Relaxed).wrapping_add(term), Relaxed);
+                    }
+                }
+            }
+        }
+        if let Some(last) = product.last() {
+            black_box(last.load(Relaxed));
+        }
+    }
+
+    /// Writes over the first `bytes`.
+    pub(super) fn fill(&self, bytes: u32, value: u64) {
+        let Self::Page(words) = self else { return };
+        let count = (bytes as usize).div_ceil(8).min(words.len());
+        words[..count].iter().for_each(|word| word.store(value, Relaxed));
+    }
+
+    /// One sweep over the arrays.
+    pub(super) fn sweep(&mut self, sweep: Sweep) {
+        let Self::Arrays(arrays) = self else { return };
+        let [a, b, c] = &mut **arrays;
+        match sweep {
+            Sweep::Copy => c.copy_from_slice(a),
+            Sweep::Scale => b.iter_mut().zip(&*c).for_each(|(b, c)| *b = SCALAR * c),
+            Sweep::Add => {
+                c.iter_mut().zip(a.iter().zip(&*b)).for_each(|(c, (a, b))| *c = a + b);
+            }
+            Sweep::Triad => {
+                a.iter_mut().zip(b.iter().zip(&*c)).for_each(|(a, (b, c))| *a = b + SCALAR * c);
+            }
+        }
+        black_box(&mut **arrays);
+    }
+}
+
+/// Memory that was allocated last: see `Op::Allocate`.
+#[derive(Default)]
+pub(super) struct Heap(Cow<'static, [u8]>);
+
+impl Heap {
+    /// Allocates, writes to every page, frees what was there.
+    pub(super) fn allocate(&mut self, bytes: u32) {
+        self.0 = Cow::Owned(vec![1; bytes as usize]);
+        black_box(&self.0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own(side: u32, unwritten: bool) -> Memory {
+        let words = std::iter::repeat_with(|| AtomicU64::new(0));
+        let count = 3 * (side as usize).pow(2);
+        matrices(Words::Own(words.take(count).collect()), side, unwritten)
+    }
+
+    #[test]
+    fn the_product_is_that_of_matrices() {
+        let memory = own(2, false);
+        memory.multiply(3);
+        let Memory::Matrices { words, .. } = &memory else { unreachable!() };
+        let all: Vec<u64> = words.get().iter().map(|word| word.load(Relaxed)).collect();
+        assert_eq!(all, [1, 2, 3, 4, 5, 6, 7, 1, 19, 8, 43, 22]);
+    }
+
+    #[test]
+    fn unwritten_matrices_have_products_of_zero_and_none_have_none() {
+        own(3, true).multiply(1);
+        own(0, false).multiply(1);
+    }
+
+    #[test]
+    fn a_sweep_does_what_stream_says() {
+        let mut memory = Memory::Arrays(Box::new([vec![1.0; 2], vec![2.0; 2], vec![0.0; 2]]));
+        for sweep in [Sweep::Copy, Sweep::Scale, Sweep::Add, Sweep::Triad] {
+            memory.sweep(sweep);
+        }
+        let Memory::Arrays(arrays) = memory else { unreachable!() };
+        assert_eq!(*arrays, [vec![15.0; 2], vec![3.0; 2], vec![4.0; 2]]);
+    }
+}

@@ -1,0 +1,136 @@
+//! The load child: performs the tasks of a plan as threads or processes and tells what they measured.
+//!
+//! It is the binary re-executed with [`ARGUMENT`]: the spec comes as one line of JSON on its standard
+//! input, what it learns goes as JSON lines to its standard output. All that tasks share is words in
+//! one piece of shared memory ([`arena`]); each task is driven by [`interpret`], started and awaited
+//! by [`crew`], while [`conduct`] keeps the clock: intervals, the end, a rate that follows the
+//! machine. When the parent dies the child is killed, and its processes with it.
+
+mod arena;
+mod calibrate;
+mod conduct;
+mod crew;
+mod figures;
+pub(crate) mod group;
+mod interpret;
+mod live;
+mod memory;
+mod told;
+
+pub use calibrate::calibrate;
+pub(crate) use told::Told;
+
+use arena::Arena;
+use schedlab_model::{Nanos, Topology};
+use schedlab_workload::placement::Surroundings;
+use schedlab_workload::plan::Plan;
+use schedlab_workload::workloads::{self, PlanError};
+use schedlab_workload::{RunSpec, WorkloadSpec};
+use std::io::BufRead;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The hidden first argument by which the program becomes a load child.
+pub const ARGUMENT: &str = "__load";
+
+/// The load child's whole life: reads a spec, performs it, tells, ends.
+#[must_use]
+pub fn load_child() -> ExitCode {
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    let spec = match read
+        .map_err(|e| e.to_string())
+        .and_then(|_| serde_json::from_str::<RunSpec>(&line).map_err(|error| error.to_string()))
+    {
+        Ok(spec) => spec,
+        Err(error) => return fail(&Told::Failed { option: None, why: error }),
+    };
+    match perform(&spec) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
+        Err(told) => fail(&told),
+    }
+}
+
+fn fail(told: &Told) -> ExitCode {
+    told.tell();
+    ExitCode::FAILURE
+}
+
+/// The machine as plans see it.
+///
+/// # Errors
+/// When the topology or our own affinity can't be read.
+pub fn surroundings(seed: u64) -> std::io::Result<Surroundings> {
+    let topology = schedlab_sys::topology::read(Path::new("/sys"))?;
+    let allowed = schedlab_sys::sched::affinity(schedlab_model::Pid(0))?;
+    let topology = if topology.cpus().is_empty() { Topology::flat(1) } else { topology };
+    Ok(Surroundings { topology, allowed, speed: calibrate(), seed })
+}
+
+/// Checks a spec's options without starting anything.
+///
+/// # Errors
+/// The first option that is wrong.
+pub fn check(spec: &RunSpec) -> Result<(), PlanError> {
+    let WorkloadSpec::Builtin { name, options } = &spec.workload else { return Ok(()) };
+    let surroundings = Surroundings {
+        topology: schedlab_sys::topology::read(Path::new("/sys")).unwrap_or(Topology::flat(1)),
+        allowed: schedlab_sys::sched::affinity(schedlab_model::Pid(0)).unwrap_or_default(),
+        speed: 1,
+        seed: spec.seed,
+    };
+    workloads::plan(name, options, &surroundings).map(|_| ())
+}
+
+fn perform(spec: &RunSpec) -> Result<i32, Told> {
+    let io = |doing: &str, error: std::io::Error| Told::Failed {
+        option: None,
+        why: format!("{doing}: {error}"),
+    };
+    let WorkloadSpec::Builtin { name, options } = &spec.workload else {
+        return Err(Told::Failed { option: None, why: "a command is no workload of ours".into() });
+    };
+    let signals = schedlab_sys::signal::catch().map_err(|e| io("catching signals", e))?;
+    let surroundings = surroundings(spec.seed).map_err(|e| io("reading the machine", e))?;
+    let mut plan = workloads::plan(name, options, &surroundings).map_err(|error| match error {
+        PlanError::Option(e) => Told::Failed { option: Some(e.option), why: e.why },
+        other => Told::Failed { option: None, why: other.to_string() },
+    })?;
+    limits(&mut plan, spec.time_limit)?;
+    for note in &plan.notes {
+        Told::Note(note.clone()).tell();
+    }
+    Told::Marks(plan.marks.clone()).tell();
+    let arena = Arena::new(&plan).map_err(|e| io("sharing memory", e))?;
+    let mut leader = crew::Leader::of(options.get("fifo").is_some_and(|v| v == "true"));
+    conduct::conduct(plan, arena, signals, &mut leader)
+}
+
+/// What can be known to fail before anything was started: files and tasks.
+fn limits(plan: &mut Plan, limit: Option<Nanos>) -> Result<(), Told> {
+    if let Some(limit) = limit {
+        plan.timing.duration = Some(plan.timing.duration.map_or(limit, |d| d.min(limit)));
+    }
+    let refuse = |option: &str, why: String| Told::Failed { option: Some(option.to_owned()), why };
+    let tasks = plan.tasks.len() as u64;
+    if let Some(left) = schedlab_sys::task::tasks_left()
+        && left < tasks + 8
+    {
+        let why = format!(
+            "{tasks} tasks are wanted and {left} more can be started: raise pids.max of the control \
+             group, kernel.pid_max and kernel.threads-max, or ask for less"
+        );
+        return Err(refuse("groups", why));
+    }
+    let files = crew::files_needed(plan);
+    if let Some(limit) = schedlab_sys::process::raise_open_files()
+        && limit < files + 16
+    {
+        let why = format!(
+            "{files} files are wanted and {limit} may be open: raise it (ulimit -n), or ask for less"
+        );
+        return Err(refuse("groups", why));
+    }
+    Ok(())
+}

@@ -1,0 +1,411 @@
+//! This Linux as a [`Machine`]: performs a run in a child, with a recorder around it.
+//!
+//! The child is the program itself, re-executed as a load child (see [`crate::load`]), or the user's
+//! command. While it runs this process only waits: for what the child tells, for a signal, for the
+//! run's limit. Whatever happens here, the child is killed when this thread dies.
+
+use crate::doctor::{self, Verdict};
+use crate::load::{self, Told};
+use crate::record::{self, Recorder};
+use crate::{facts, marks};
+use schedlab_model::{Better, Fact, MachineFacts, Metric, Nanos, Pid, Unit, Warning};
+use schedlab_sys::signal::Signals;
+use schedlab_sys::{clock, process};
+use schedlab_workload::{
+    Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Stream,
+    WorkloadSpec,
+};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// How long a load may take to end after it was asked to, before it is killed.
+const GRACE: Nanos = Nanos::from_secs(8);
+
+/// This machine.
+pub struct Host {
+    program: PathBuf,
+    offers: Offers,
+}
+
+impl Host {
+    /// This machine, with `program` as the binary that becomes the load child.
+    #[must_use]
+    pub fn new(program: PathBuf) -> Self {
+        let facts = facts::facts();
+        let recording = match doctor::doctor().into_iter().find(|check| check.name == "record") {
+            Some(check) if check.verdict == Verdict::No => {
+                Fact::Unknown(format!("{}; {}", check.found, check.remedy))
+            }
+            _ => Fact::Known(Recording { via: "perf".to_owned(), warnings: Vec::new() }),
+        };
+        let offers = Offers {
+            machine: "host".to_owned(),
+            topology: facts.topology.clone(),
+            knobs: facts.knobs,
+            recording,
+            speeds: Fact::Known(vec!["hogs".to_owned()]),
+            repeatable: false,
+        };
+        Self { program, offers }
+    }
+
+    /// This machine, with the running program as the load child.
+    ///
+    /// # Errors
+    /// When the program's own path can't be found out.
+    pub fn here() -> std::io::Result<Self> {
+        Ok(Self::new(std::env::current_exe()?))
+    }
+}
+
+impl Machine for Host {
+    fn offers(&self) -> &Offers {
+        &self.offers
+    }
+
+    fn facts(&self) -> MachineFacts {
+        facts::facts()
+    }
+
+    fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
+        check(spec)?;
+        let signals =
+            schedlab_sys::signal::catch().map_err(|e| MachineError::io("catching signals", e))?;
+        let mut trace = Trace::start(spec, out)?;
+        let result = match &spec.workload {
+            WorkloadSpec::Builtin { name, .. } => {
+                let mut load = Load::start(&self.program, spec, name, trace.marks_path(), out)?;
+                load.follow(signals, out)
+                    .map(|outcome| (outcome, std::mem::take(&mut load.mark_names)))
+            }
+            WorkloadSpec::Command { argv } => {
+                command(argv, spec.time_limit, signals, out).map(|outcome| (outcome, Vec::new()))
+            }
+        };
+        let (outcome, names) = match result {
+            Ok(ended) => ended,
+            Err(error) => {
+                trace.discard();
+                return Err(error);
+            }
+        };
+        trace.finish(names, out)?;
+        Ok(outcome)
+    }
+}
+
+/// What can be told before anything is started.
+fn check(spec: &RunSpec) -> Result<(), MachineError> {
+    use schedlab_workload::workloads::PlanError;
+    let WorkloadSpec::Builtin { name, .. } = &spec.workload else { return Ok(()) };
+    load::check(spec).map_err(|error| match error {
+        PlanError::Option(error) => {
+            MachineError::Option { workload: name.clone(), option: error.option, why: error.why }
+        }
+        PlanError::NoWorkload(..) => MachineError::NotOffered {
+            machine: "host".to_owned(),
+            what: format!("run '{name}'"),
+            why: error.to_string(),
+        },
+    })
+}
+
+/// The recorder around a run, where one is wanted.
+struct Trace {
+    recorder: Option<Recorder>,
+    spool: PathBuf,
+    target: PathBuf,
+}
+
+impl Trace {
+    fn start(spec: &RunSpec, out: &mut dyn Output) -> Result<Self, MachineError> {
+        let target = out.path(Stream::Trace);
+        let spool = target.with_extension("spool");
+        let mut trace = Self { recorder: None, spool, target };
+        if let Some(record) = &spec.record {
+            match Recorder::start(record, &trace.spool) {
+                Ok(recorder) => trace.recorder = Some(recorder),
+                // The rest of the run is worth having; what is missing is said.
+                Err(error) => out.warning(Warning::new(
+                    "not-recorded",
+                    error.to_string(),
+                    "`schedlab doctor` says how to get the right to record",
+                )),
+            }
+        }
+        Ok(trace)
+    }
+
+    /// Where tasks put marks; only a recording needs them.
+    fn marks_path(&self) -> Option<PathBuf> {
+        self.recorder.as_ref().map(|_| self.target.with_extension("marks"))
+    }
+
+    fn discard(&mut self) {
+        if let Some(recorder) = self.recorder.take() {
+            let _ = recorder.stop();
+            let _ = std::fs::remove_dir_all(&self.spool);
+        }
+    }
+
+    fn finish(mut self, names: Vec<String>, out: &mut dyn Output) -> Result<(), MachineError> {
+        let marks_path = self.marks_path();
+        let Some(recorder) = self.recorder.take() else { return Ok(()) };
+        let failed = |doing: &str| {
+            let doing = doing.to_owned();
+            move |error: record::RecordError| {
+                MachineError::io(doing, std::io::Error::other(error.to_string()))
+            }
+        };
+        recorder.stop().map_err(failed("stopping the recorder"))?;
+        let mut marks = record::Marks { names, marks: Vec::new() };
+        if let Some(path) = marks_path {
+            marks.marks = marks::read(&path).map_err(|e| MachineError::io("reading marks", e))?;
+            let _ = std::fs::remove_file(path);
+        }
+        let summary = record::stitch(&self.spool, &self.target, &marks)
+            .map_err(failed("writing the trace"))?;
+        let _ = std::fs::remove_dir_all(&self.spool);
+        summary.warnings.into_iter().for_each(|warning| out.warning(warning));
+        let metric = Metric::new("trace_events_lost", Unit::Count, Better::Lower);
+        let value = summary.lost.values().sum::<u64>() as f64;
+        tell(out, Figure { metric, of: String::new(), value })
+    }
+}
+
+fn tell(out: &mut dyn Output, figure: Figure) -> Result<(), MachineError> {
+    out.figure(figure).map_err(|e| MachineError::io("storing a figure", e))
+}
+
+fn create(path: &Path) -> Result<File, MachineError> {
+    File::create(path).map_err(|e| MachineError::io(format!("creating {}", path.display()), e))
+}
+
+/// A load child at work.
+struct Load {
+    child: Child,
+    stderr: PathBuf,
+    mark_names: Vec<String>,
+    /// Lines that have not ended yet.
+    unread: Vec<u8>,
+    failed: Option<MachineError>,
+    ended: Option<(bool, Vec<String>)>,
+    name: String,
+}
+
+impl Load {
+    fn start(
+        program: &Path,
+        spec: &RunSpec,
+        name: &str,
+        marks: Option<PathBuf>,
+        out: &mut dyn Output,
+    ) -> Result<Self, MachineError> {
+        let stderr = out.path(Stream::Stderr);
+        let mut command = Command::new(program);
+        command.arg(load::ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
+        command.stderr(create(&stderr)?).env_remove(marks::VARIABLE);
+        if let Some(marks) = marks {
+            command.env(marks::VARIABLE, marks);
+        }
+        process::die_with_parent(&mut command);
+        process::own_session(&mut command);
+        let mut child = command
+            .spawn()
+            .map_err(|e| MachineError::io(format!("starting {}", program.display()), e))?;
+        let mut line = serde_json::to_string(spec).expect("specs are plain values");
+        line.push('\n');
+        let mut stdin = child.stdin.take().expect("it was piped");
+        // A child that is gone already is found by its exit code.
+        let _ = stdin.write_all(line.as_bytes());
+        let (mark_names, unread) = (Vec::new(), Vec::new());
+        let (failed, ended, name) = (None, None, name.to_owned());
+        Ok(Self { child, stderr, mark_names, unread, failed, ended, name })
+    }
+
+    /// Hands on what the child tells until it ends; asks it to when the user does.
+    fn follow(&mut self, signals: Signals, out: &mut dyn Output) -> Result<Outcome, MachineError> {
+        let mut pipe = self.child.stdout.take().expect("it was piped");
+        let pid = Pid(self.child.id().cast_signed());
+        let mut asked: Option<Nanos> = None;
+        let mut buffer = vec![0; 1 << 16];
+        loop {
+            let fds = [pipe.as_fd(), signals.fd()];
+            let patience =
+                if asked.is_some() { Nanos::from_millis(100) } else { Nanos::from_secs(1) };
+            // A signal stays readable: it is left out once it was heard.
+            let watched = if asked.is_some() { &fds[..1] } else { &fds[..] };
+            let ready = process::poll(watched, Some(patience))
+                .map_err(|e| MachineError::io("waiting for the load", e))?;
+            if asked.is_none() && (signals.caught().is_some() || out.stopped()) {
+                let _ = process::kill(pid, 15);
+                asked = Some(clock::monotonic());
+            }
+            if asked.is_some_and(|since| clock::monotonic() > since + GRACE) {
+                let _ = process::kill(pid, 9);
+            }
+            if ready[0] {
+                match pipe.read(&mut buffer) {
+                    Ok(0) => break,
+                    Ok(read) => {
+                        self.unread.extend_from_slice(&buffer[..read]);
+                        self.lines(out)?;
+                    }
+                    Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
+                    Err(error) => return Err(MachineError::io("reading from the load", error)),
+                }
+            }
+        }
+        let status = self.child.wait().map_err(|e| MachineError::io("awaiting the load", e))?;
+        self.outcome(process::exit_code(status))
+    }
+
+    fn outcome(&mut self, code: i32) -> Result<Outcome, MachineError> {
+        if let Some(error) = self.failed.take() {
+            return Err(error);
+        }
+        match self.ended.take() {
+            Some((interrupted, failures)) if failures.is_empty() || interrupted => {
+                Ok(Outcome { exit_code: code, interrupted })
+            }
+            Some((_, failures)) => Err(MachineError::Load(failures.join("; "))),
+            None => {
+                let said = std::fs::read_to_string(&self.stderr).unwrap_or_default();
+                let said = said.lines().last().unwrap_or("it said nothing").to_owned();
+                Err(MachineError::Load(format!("it ended with code {code} too early: {said}")))
+            }
+        }
+    }
+
+    fn lines(&mut self, out: &mut dyn Output) -> Result<(), MachineError> {
+        while let Some(end) = self.unread.iter().position(|&byte| byte == b'\n') {
+            let line: Vec<u8> = self.unread.drain(..=end).collect();
+            let told: Told = serde_json::from_slice(&line).map_err(|error| {
+                let line = String::from_utf8_lossy(&line);
+                MachineError::Load(format!("it said '{}': {error}", line.trim_end()))
+            })?;
+            self.hear(told, out)?;
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, told: Told, out: &mut dyn Output) -> Result<(), MachineError> {
+        match told {
+            Told::Note(sentence) => out.note(&sentence),
+            Told::Marks(names) => self.mark_names = names,
+            Told::Tasks(_) => {}
+            Told::Interval(interval) => {
+                out.interval(&interval);
+                if interval.last {
+                    for figure in figures(&interval) {
+                        tell(out, figure)?;
+                    }
+                }
+            }
+            Told::Figure(figure) => tell(out, figure)?,
+            Told::Warning(warning) => out.warning(warning),
+            Told::Failed { option: Some(option), why } => {
+                let workload = self.name.clone();
+                self.failed = Some(MachineError::Option { workload, option, why });
+            }
+            Told::Failed { option: None, why } => self.failed = Some(MachineError::Load(why)),
+            Told::Ended { interrupted, failures } => self.ended = Some((interrupted, failures)),
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Load {
+    /// Nothing of ours is left running, whatever went wrong in between.
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// The quantiles that are told of every series.
+const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
+
+/// The figures of a run's last interval: quantiles of its series, counters and what they are a second.
+fn figures(interval: &Interval) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    for series in &interval.total {
+        for (name, q) in QUANTILES {
+            let Some(value) = series.histogram.quantile(q) else { continue };
+            let name = format!("{}_{name}", series.metric.name);
+            let metric = Metric::new(name, series.metric.unit, series.metric.better);
+            figures.push(Figure { metric, of: String::new(), value: value as f64 });
+        }
+    }
+    let covers = interval.covers.as_secs_f64();
+    for (name, count) in &interval.counts {
+        let better = if name.ends_with("dropped") { Better::Lower } else { Better::Higher };
+        let whole = |name: String, unit, value| Figure {
+            metric: Metric::new(name, unit, better),
+            of: String::new(),
+            value,
+        };
+        figures.push(whole(name.clone(), Unit::Count, *count as f64));
+        if covers > 0.0 {
+            let rate = *count as f64 / covers;
+            figures.push(whole(format!("{name}_per_s"), Unit::PerSecond, rate));
+        }
+    }
+    figures
+}
+
+/// Runs the user's command as it stands; its output goes to the run's folder.
+fn command(
+    argv: &[String],
+    limit: Option<Nanos>,
+    signals: Signals,
+    out: &mut dyn Output,
+) -> Result<Outcome, MachineError> {
+    let Some((program, arguments)) = argv.split_first() else {
+        return Err(MachineError::Load("the command is empty".to_owned()));
+    };
+    let mut command = Command::new(program);
+    command.args(arguments).stdout(create(&out.path(Stream::Stdout))?);
+    command.stderr(create(&out.path(Stream::Stderr))?);
+    process::die_with_parent(&mut command);
+    process::own_session(&mut command);
+    let began = clock::monotonic();
+    let mut child =
+        command.spawn().map_err(|e| MachineError::io(format!("starting '{program}'"), e))?;
+    let ended = process::ended(&child).map_err(|e| MachineError::io("awaiting the command", e))?;
+    // It leads a session and so a process group: all that it started are asked.
+    let group = Pid(-child.id().cast_signed());
+    let mut asked: Option<Nanos> = None;
+    loop {
+        let fds = [ended.as_fd(), signals.fd()];
+        let watched = if asked.is_some() { &fds[..1] } else { &fds[..] };
+        let ready = process::poll(watched, Some(Nanos::from_millis(200)))
+            .map_err(|e| MachineError::io("awaiting the command", e))?;
+        if ready[0] {
+            break;
+        }
+        let now = clock::monotonic();
+        let over = limit.is_some_and(|limit| now > began + limit);
+        match asked {
+            None if over || signals.caught().is_some() || out.stopped() => {
+                let _ = process::kill(group, signals.caught().unwrap_or(15));
+                asked = Some(now);
+            }
+            Some(since) if now > since + GRACE => {
+                let _ = process::kill(group, 9);
+            }
+            _ => {}
+        }
+    }
+    let status = child.wait().map_err(|e| MachineError::io("awaiting the command", e))?;
+    let metric = Metric::new("time_s", Unit::Seconds, Better::Lower);
+    let value = (clock::monotonic() - began).as_secs_f64();
+    tell(out, Figure { metric, of: String::new(), value })?;
+    Ok(Outcome { exit_code: process::exit_code(status), interrupted: asked.is_some() })
+}

@@ -1,0 +1,95 @@
+//! Marks on their way from a workload's tasks to the trace: a file of fixed records, appended to.
+//!
+//! Every task writes its marks by one `write(2)` each, so that processes need nothing in common but
+//! the open file, and what was written stays when a task is killed.
+
+use crate::record::Mark;
+use schedlab_model::{Cpu, Nanos, Phase, Pid};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// The environment variable by which a load child learns where its marks go.
+pub const VARIABLE: &str = "SCHEDLAB_MARKS";
+
+/// A record: time u64, pid i32, cpu u16, phase u16, id u32, zero u32, in the machine's byte order.
+const RECORD: usize = 24;
+
+/// A mark file open for writing.
+#[derive(Debug)]
+pub struct Marks(File);
+
+impl Marks {
+    /// Opens it for appending; creates it where it is not there.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    pub fn append(path: &Path) -> io::Result<Self> {
+        Ok(Self(File::options().create(true).append(true).open(path)?))
+    }
+
+    /// Puts a mark of task `pid`, on the CPU on which the caller is now.
+    pub fn put(&self, time: Nanos, pid: Pid, id: u32, phase: Phase) {
+        let phase: u16 = match phase {
+            Phase::Begin => 0,
+            Phase::End => 1,
+            Phase::Point => 2,
+        };
+        let mut record = [0; RECORD];
+        record[0..8].copy_from_slice(&time.0.to_ne_bytes());
+        record[8..12].copy_from_slice(&pid.0.to_ne_bytes());
+        record[12..14].copy_from_slice(&schedlab_sys::sched::current_cpu().0.to_ne_bytes());
+        record[14..16].copy_from_slice(&phase.to_ne_bytes());
+        record[16..20].copy_from_slice(&id.to_ne_bytes());
+        // A full disk loses marks, not the run.
+        let _ = (&self.0).write_all(&record);
+    }
+}
+
+/// Reads a mark file; what was cut off at its end is left out.
+///
+/// # Errors
+/// When it can't be read. A file that is not there holds no marks.
+pub fn read(path: &Path) -> io::Result<Vec<Mark>> {
+    let bytes = match std::fs::read(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        bytes => bytes?,
+    };
+    Ok(bytes.chunks_exact(RECORD).filter_map(decode).collect())
+}
+
+fn decode(record: &[u8]) -> Option<Mark> {
+    let phase = match u16::from_ne_bytes(record[14..16].try_into().ok()?) {
+        0 => Phase::Begin,
+        1 => Phase::End,
+        2 => Phase::Point,
+        _ => return None,
+    };
+    Some(Mark {
+        time: Nanos(u64::from_ne_bytes(record[0..8].try_into().ok()?)),
+        cpu: Cpu(u16::from_ne_bytes(record[12..14].try_into().ok()?)),
+        pid: Pid(i32::from_ne_bytes(record[8..12].try_into().ok()?)),
+        id: u32::from_ne_bytes(record[16..20].try_into().ok()?),
+        phase,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn marks_are_read_as_they_were_put_and_a_cut_one_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("marks");
+        assert!(read(&path).unwrap().is_empty());
+        let marks = Marks::append(&path).unwrap();
+        for (time, phase) in [(5, Phase::Begin), (6, Phase::Point), (9, Phase::End)] {
+            marks.put(Nanos(time), Pid(7), 3, phase);
+        }
+        std::fs::File::options().append(true).open(&path).unwrap().write_all(&[1; 9]).unwrap();
+        let back = read(&path).unwrap();
+        let seen: Vec<_> = back.iter().map(|m| (m.time.0, m.pid.0, m.id, m.phase)).collect();
+        assert_eq!(seen, [(5, 7, 3, Phase::Begin), (6, 7, 3, Phase::Point), (9, 7, 3, Phase::End)]);
+    }
+}

@@ -1,0 +1,151 @@
+//! Options as they are typed: short ones in clusters, long ones by any unambiguous beginning, values
+//! in the same word or the next, operands in between. As getopt_long reads them, so that scripts
+//! written for other tools mean the same here.
+
+use crate::options::{Kind, OptionDoc};
+use std::collections::BTreeMap;
+
+/// Why words can't be read as options.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Mistyped {
+    /// No long option begins like this.
+    #[error("unrecognized option '--{0}'")]
+    NoLong(String),
+    /// No short option has this letter.
+    #[error("invalid option -- '{0}'")]
+    NoShort(char),
+    /// Several long options begin like this.
+    #[error("option '--{0}' is ambiguous; possibilities: {1}")]
+    Ambiguous(String, String),
+    /// An option that takes a value stands last.
+    #[error("option '--{0}' requires an argument")]
+    NoValue(String),
+    /// A flag was given a value.
+    #[error("option '--{0}' doesn't allow an argument")]
+    NoFlagValue(String),
+}
+
+/// What was typed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Typed {
+    /// Values by the option's long name; the last one of each. A flag has `true`.
+    pub options: BTreeMap<String, String>,
+    /// Words that are no options.
+    pub operands: Vec<String>,
+}
+
+/// Reads words by a table of options.
+///
+/// # Errors
+/// The first word that is none of the table's.
+pub fn read(docs: &[OptionDoc], words: &[String]) -> Result<Typed, Mistyped> {
+    let mut typed = Typed::default();
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        if word == "--" {
+            typed.operands.extend(words.cloned());
+            break;
+        } else if let Some(long) = word.strip_prefix("--") {
+            let (name, value) = match long.split_once('=') {
+                Some((name, value)) => (name, Some(value.to_owned())),
+                None => (long, None),
+            };
+            let doc = long_option(docs, name)?;
+            let value = match (doc.kind, value) {
+                (Kind::Flag, None) => "true".to_owned(),
+                (Kind::Flag, Some(_)) => return Err(Mistyped::NoFlagValue(doc.name.to_owned())),
+                (_, Some(value)) => value,
+                (_, None) => match words.next() {
+                    Some(value) => value.clone(),
+                    None => return Err(Mistyped::NoValue(doc.name.to_owned())),
+                },
+            };
+            typed.options.insert(doc.name.to_owned(), value);
+        } else if word.len() > 1 && word.starts_with('-') {
+            cluster(docs, &word[1..], &mut words, &mut typed.options)?;
+        } else {
+            typed.operands.push(word.clone());
+        }
+    }
+    Ok(typed)
+}
+
+/// `-abc`, `-g4`, `-g 4`.
+fn cluster(
+    docs: &[OptionDoc],
+    letters: &str,
+    words: &mut std::slice::Iter<'_, String>,
+    options: &mut BTreeMap<String, String>,
+) -> Result<(), Mistyped> {
+    let mut rest = letters.chars();
+    while let Some(letter) = rest.next() {
+        let doc =
+            docs.iter().find(|doc| doc.short == Some(letter)).ok_or(Mistyped::NoShort(letter))?;
+        if doc.kind == Kind::Flag {
+            options.insert(doc.name.to_owned(), "true".to_owned());
+            continue;
+        }
+        let value = match rest.as_str() {
+            "" => words.next().cloned().ok_or_else(|| Mistyped::NoValue(doc.name.to_owned()))?,
+            value => value.to_owned(),
+        };
+        options.insert(doc.name.to_owned(), value);
+        return Ok(());
+    }
+    Ok(())
+}
+
+/// The option of this name, or the only one that begins so; `-` and `_` are the same.
+fn long_option<'d>(docs: &'d [OptionDoc], name: &str) -> Result<&'d OptionDoc, Mistyped> {
+    let plain = |text: &str| text.replace('_', "-");
+    let wanted = plain(name);
+    if let Some(exact) = docs.iter().find(|doc| plain(doc.name) == wanted) {
+        return Ok(exact);
+    }
+    let mut near = docs.iter().filter(|doc| plain(doc.name).starts_with(&wanted));
+    match (near.next(), near.next()) {
+        (Some(one), None) if !wanted.is_empty() => Ok(one),
+        (Some(a), Some(b)) if !wanted.is_empty() => {
+            let mut names = vec![a.name, b.name];
+            names.extend(near.map(|doc| doc.name));
+            let names: Vec<String> = names.iter().map(|name| format!("'--{name}'")).collect();
+            Err(Mistyped::Ambiguous(name.to_owned(), names.join(" ")))
+        }
+        _ => Err(Mistyped::NoLong(name.to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn typed(words: &str) -> Result<Typed, Mistyped> {
+        let words: Vec<String> = words.split_whitespace().map(str::to_owned).collect();
+        read(crate::workloads::find("schbench").unwrap().options, &words)
+    }
+
+    #[test]
+    fn options_are_read_as_getopt_long_does() {
+        for (words, expected) in [
+            ("-m 4 -t16", "message-threads=4 threads=16"),
+            ("-Lm2", "message-threads=2 no-locking=true"),
+            ("--runtim=5 --cache-footprint 64", "cache_footprint=64 runtime=5"),
+            ("--sleep-usec 1 --sleep_usec 2", "sleep_usec=2"),
+            ("-r 1 -- -t 3", "runtime=1"),
+        ] {
+            let options = typed(words).unwrap().options;
+            let shown: Vec<String> = options.iter().map(|(a, b)| format!("{a}={b}")).collect();
+            assert_eq!(shown.join(" "), expected, "{words}");
+        }
+        assert_eq!(typed("-r 1 -- -t 3").unwrap().operands, ["-t", "3"]);
+    }
+
+    #[test]
+    fn what_is_no_option_is_named() {
+        assert!(matches!(typed("--r 1"), Err(Mistyped::Ambiguous(..))));
+        assert_eq!(typed("--frob"), Err(Mistyped::NoLong("frob".into())));
+        assert_eq!(typed("-x"), Err(Mistyped::NoShort('x')));
+        assert_eq!(typed("-m"), Err(Mistyped::NoValue("message-threads".into())));
+        assert_eq!(typed("--no-locking=1"), Err(Mistyped::NoFlagValue("no-locking".into())));
+    }
+}

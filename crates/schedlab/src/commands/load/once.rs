@@ -1,0 +1,117 @@
+//! One run, printed when it ends; intervals are noted on stderr while it runs.
+
+use super::show::{self, Measured};
+use super::{Wanted, trace_file, usage};
+use schedlab_host::Host;
+use schedlab_model::Warning;
+use schedlab_workload::{
+    Figure, Interval, Machine, MachineError, Outcome, Output, RunSpec, Stream,
+};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code of what a signal ended.
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
+
+/// What hears intervals and notes as they come.
+pub(crate) type Listener<'l> = &'l mut dyn FnMut(Heard<'_>);
+
+/// What is heard while a run goes on.
+pub(crate) enum Heard<'h> {
+    /// A sentence about the options.
+    Note(&'h str),
+    /// Figures so far.
+    Interval(&'h Interval),
+}
+
+/// Keeps what a run tells, in memory; its streams go to a folder that vanishes with it.
+struct Keeper<'l> {
+    folder: PathBuf,
+    trace: Option<PathBuf>,
+    measured: Measured,
+    listener: Listener<'l>,
+}
+
+impl Output for Keeper<'_> {
+    fn path(&mut self, stream: Stream) -> PathBuf {
+        match (stream, &self.trace) {
+            (Stream::Trace, Some(path)) => path.clone(),
+            (Stream::Trace, None) => self.folder.join("trace.dat"),
+            (Stream::Stdout, _) => self.folder.join("stdout"),
+            (Stream::Stderr, _) => self.folder.join("stderr"),
+        }
+    }
+
+    fn figure(&mut self, figure: Figure) -> std::io::Result<()> {
+        self.measured.figures.push(figure);
+        Ok(())
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        (self.listener)(Heard::Interval(interval));
+        self.measured.intervals.push(interval.clone());
+    }
+
+    fn note(&mut self, sentence: &str) {
+        (self.listener)(Heard::Note(sentence));
+    }
+
+    fn warning(&mut self, warning: Warning) {
+        self.measured.warnings.push(warning);
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// Performs a spec on this machine and keeps all that it tells.
+pub(crate) fn perform(
+    spec: &RunSpec,
+    trace: Option<PathBuf>,
+    listener: Listener<'_>,
+) -> Result<(Measured, Outcome), MachineError> {
+    let mut host = Host::here().map_err(|e| MachineError::io("finding this program", e))?;
+    let folder = std::env::temp_dir().join(format!("schedlab-load-{}", std::process::id()));
+    std::fs::create_dir_all(&folder)
+        .map_err(|e| MachineError::io(format!("creating {}", folder.display()), e))?;
+    let mut measured = Measured::of(spec);
+    measured.facts_before(host.facts());
+    let mut keeper = Keeper { folder, trace, measured, listener };
+    let result = host.run(spec, &mut keeper);
+    let _ = std::fs::remove_dir_all(&keeper.folder);
+    let outcome = result?;
+    keeper.measured.facts_after(host.facts().load);
+    keeper.measured.interrupted = outcome.interrupted;
+    Ok((keeper.measured, outcome))
+}
+
+/// An error of a run as the command tells it: a wrong option is wrong usage.
+pub(crate) fn told(error: MachineError) -> anyhow::Error {
+    match error {
+        MachineError::Option { .. } => usage(error),
+        other => other.into(),
+    }
+}
+
+pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
+    let mut note = |heard: Heard<'_>| {
+        if let Heard::Note(sentence) = heard {
+            let _ = writeln!(std::io::stderr(), "{sentence}");
+        }
+    };
+    let (measured, outcome) = perform(&wanted.spec, trace_file(wanted), &mut note).map_err(told)?;
+    let quantiles = show::quantiles(wanted.own.text("percentiles")).map_err(usage)?;
+    let text = match (wanted.own.flag("json"), wanted.own.flag("csv")) {
+        (true, _) => show::json(&measured, &quantiles)?,
+        (false, true) => show::csv(&measured, &quantiles),
+        (false, false) => show::text(&measured, &quantiles),
+    };
+    show::print(&text)?;
+    Ok(match (outcome.interrupted, outcome.exit_code) {
+        (true, _) => ExitCode::from(EXIT_INTERRUPTED),
+        (false, 0) => ExitCode::SUCCESS,
+        (false, _) => ExitCode::FAILURE,
+    })
+}

@@ -1,0 +1,304 @@
+//! What a run measured, as text, JSON and CSV.
+
+use schedlab_model::{LoadFacts, MachineFacts, Unit, Warning};
+use schedlab_stats::Histogram;
+use schedlab_workload::{Figure, Interval, RunSpec, WorkloadSpec};
+use serde_json::{Map, Value, json};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+/// All that one run told.
+#[derive(Default)]
+pub(crate) struct Measured {
+    pub(crate) workload: String,
+    pub(crate) spec: Value,
+    pub(crate) facts: Option<MachineFacts>,
+    pub(crate) load_after: Option<LoadFacts>,
+    pub(crate) figures: Vec<Figure>,
+    pub(crate) intervals: Vec<Interval>,
+    pub(crate) warnings: Vec<Warning>,
+    pub(crate) interrupted: bool,
+}
+
+impl Measured {
+    pub(crate) fn of(spec: &RunSpec) -> Self {
+        let workload = match &spec.workload {
+            WorkloadSpec::Builtin { name, .. } => name.clone(),
+            WorkloadSpec::Command { argv } => argv.join(" "),
+        };
+        let spec = serde_json::to_value(spec).expect("specs are plain values");
+        Self { workload, spec, ..Self::default() }
+    }
+
+    pub(crate) fn facts_before(&mut self, facts: MachineFacts) {
+        self.facts = Some(facts);
+    }
+
+    /// Compares the machine before and after: what else it did is a doubt about the figures.
+    pub(crate) fn facts_after(&mut self, after: LoadFacts) {
+        let Some(facts) = &self.facts else { return };
+        let cpus = facts.online.len().max(1);
+        let stolen = after.steal_ns.saturating_sub(facts.load.steal_ns);
+        let time_ns = self.value("time_s").unwrap_or(0.0) * 1e9;
+        if stolen as f64 > 0.01 * time_ns * cpus as f64 {
+            let percent = 100.0 * stolen as f64 / (time_ns * cpus as f64);
+            self.warnings.push(Warning::new(
+                "time-stolen",
+                format!("the hypervisor gave {percent:.1} % of the CPUs' time to others"),
+                "repeat it on a machine of your own, or often: --repeat 20",
+            ));
+        }
+        if facts.load.average[0] > 0.5 * cpus as f64 {
+            self.warnings.push(Warning::new(
+                "machine-busy",
+                format!(
+                    "load average was {:.2} on {cpus} CPUs before it began",
+                    facts.load.average[0]
+                ),
+                "stop what else runs, or wait until it has",
+            ));
+        }
+        let governors = facts.frequency.governors.known();
+        if let Some(other) = governors.and_then(|all| all.iter().find(|g| *g != "performance")) {
+            self.warnings.push(Warning::new(
+                "frequency-not-fixed",
+                format!("the governor is {other}: CPUs change their speed during the run"),
+                "cpupower frequency-set -g performance",
+            ));
+        }
+        self.load_after = Some(after);
+    }
+
+    /// A figure of the whole run.
+    pub(crate) fn value(&self, name: &str) -> Option<f64> {
+        let found = self.figures.iter().find(|f| f.of.is_empty() && f.metric.name == name)?;
+        Some(found.value)
+    }
+
+    /// The last interval: all that was measured.
+    pub(crate) fn whole(&self) -> Option<&Interval> {
+        self.intervals.iter().rev().find(|interval| interval.last)
+    }
+}
+
+/// Reads `50,99,99.9`.
+pub(crate) fn quantiles(text: &str) -> Result<Vec<f64>, String> {
+    let one = |part: &str| match part.trim().trim_start_matches('p').parse::<f64>() {
+        Ok(p) if p > 0.0 && p <= 100.0 => Ok(p),
+        _ => Err(format!("option percentiles: '{part}' is not above 0 and at most 100")),
+    };
+    text.split(',').map(one).collect()
+}
+
+/// Prints to stdout.
+pub(crate) fn print(text: &str) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// `_p99`, `_p999`: the name of a percentile behind a metric's.
+fn suffix(percent: f64) -> String {
+    format!("_p{}", percent.to_string().replace('.', ""))
+}
+
+/// A value in its unit, for people.
+pub(crate) fn human(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Nanoseconds => time(value),
+        Unit::Seconds => time(value * 1e9),
+        Unit::Fraction => format!("{:.1} %", value * 100.0),
+        Unit::Bytes => schedlab_model::Bytes(value as u64).to_string(),
+        Unit::BytesPerSecond => format!("{}/s", schedlab_model::Bytes(value as u64)),
+        Unit::Count => count(value),
+        Unit::PerSecond => format!("{}/s", count(value)),
+    }
+}
+
+/// Three digits that count.
+fn time(ns: f64) -> String {
+    let (scaled, unit) = match ns {
+        n if n < 1e3 => return format!("{n:.0} ns"),
+        n if n < 1e6 => (n / 1e3, "us"),
+        n if n < 1e9 => (n / 1e6, "ms"),
+        n => (n / 1e9, "s"),
+    };
+    match scaled {
+        s if s < 10.0 => format!("{s:.2} {unit}"),
+        s if s < 100.0 => format!("{s:.1} {unit}"),
+        s => format!("{s:.0} {unit}"),
+    }
+}
+
+fn count(value: f64) -> String {
+    if value.fract() != 0.0 && value.abs() < 1e3 {
+        return format!("{value:.2}");
+    }
+    let digits = format!("{value:.0}");
+    let mut grouped = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
+/// Figures whose quantiles stand in a line of their own.
+fn is_quantile(figure: &Figure) -> bool {
+    ["_p50", "_p90", "_p99", "_p999", "_max"].iter().any(|end| figure.metric.name.ends_with(end))
+}
+
+fn bare(name: &str) -> &str {
+    name.trim_end_matches("_ns").trim_end_matches("_s")
+}
+
+pub(super) fn text(measured: &Measured, percents: &[f64]) -> String {
+    let mut text = String::new();
+    let tasks = measured.value("tasks").unwrap_or(0.0);
+    let time = measured.value("time_s").unwrap_or(0.0);
+    let _ = writeln!(
+        text,
+        "{}: {} tasks, {}{}\n",
+        measured.workload,
+        count(tasks),
+        human(time, Unit::Seconds),
+        if measured.interrupted { " (interrupted: partial)" } else { "" }
+    );
+    if let Some(whole) = measured.whole() {
+        for series in &whole.total {
+            let name = format!("{} ({})", bare(&series.metric.name), series.of);
+            let _ = write!(text, "  {name:32}");
+            for percent in percents {
+                let value = series.histogram.quantile(percent / 100.0).unwrap_or(0);
+                let value = human(value as f64, series.metric.unit);
+                let _ = write!(text, " p{percent} {value:<9}");
+            }
+            let max = human(series.histogram.max().unwrap_or(0) as f64, series.metric.unit);
+            let _ =
+                writeln!(text, " max {max}  ({} samples)", count(series.histogram.count() as f64));
+        }
+    }
+    let shown = |figure: &&Figure| !is_quantile(figure) && figure.metric.name != "tasks";
+    for figure in measured.figures.iter().filter(|f| f.of.is_empty()).filter(shown) {
+        let name = bare(&figure.metric.name).replace('_', " ");
+        let name =
+            if figure.metric.unit == Unit::PerSecond { format!("{name} a second") } else { name };
+        let name = name.replace(" per a second", " a second");
+        let _ = write!(text, "  {name:32} {:<14}", human(figure.value, figure.metric.unit));
+        for part in measured.figures.iter().filter(|f| !f.of.is_empty()) {
+            if part.metric == figure.metric {
+                let _ = write!(text, " {} {}", part.of, human(part.value, part.metric.unit));
+            }
+        }
+        text.truncate(text.trim_end().len());
+        text.push('\n');
+    }
+    for warning in &measured.warnings {
+        let _ = write!(text, "\nwarning: {}\n  {}", warning.what, warning.remedy);
+    }
+    if !measured.warnings.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn histogram(histogram: &Histogram, percents: &[f64]) -> Value {
+    let mut object = Map::new();
+    for percent in percents {
+        object.insert(suffix(*percent)[1..].to_owned(), histogram.quantile(percent / 100.0).into());
+    }
+    object.insert("mean".into(), histogram.mean().into());
+    object.insert("histogram".into(), serde_json::to_value(histogram).expect("plain values"));
+    Value::Object(object)
+}
+
+/// Series as an array: percentiles, mean, and the histogram that can be merged with others.
+fn series(all: &[schedlab_workload::Series], percents: &[f64]) -> Value {
+    let one = |series: &schedlab_workload::Series| {
+        let mut value = histogram(&series.histogram, percents);
+        value["metric"] = series.metric.name.clone().into();
+        value["unit"] = serde_json::to_value(series.metric.unit).expect("a plain value");
+        value["of"] = series.of.clone().into();
+        value
+    };
+    Value::Array(all.iter().map(one).collect())
+}
+
+/// Figures as arrays by name: a run has one value of each, repeats have more.
+pub(super) fn arrays<'f>(runs: impl Iterator<Item = &'f [Figure]>) -> Map<String, Value> {
+    let mut object = Map::new();
+    for figures in runs {
+        for figure in figures.iter().filter(|figure| figure.of.is_empty()) {
+            let slot = object.entry(figure.metric.name.clone()).or_insert_with(|| json!([]));
+            slot.as_array_mut().expect("made an array above").push(figure.value.into());
+        }
+    }
+    // Counts that the options decide are plain numbers.
+    for name in ["tasks", "messages"] {
+        let first = object.get(name).and_then(|value| value.get(0)).and_then(Value::as_f64);
+        if let Some(first) = first {
+            object.insert(name.to_owned(), json!(first as u64));
+        }
+    }
+    object
+}
+
+pub(super) fn json(measured: &Measured, percents: &[f64]) -> anyhow::Result<String> {
+    let mut object = arrays(std::iter::once(measured.figures.as_slice()));
+    object.insert("schema".into(), "schedlab-load/1".into());
+    object.insert("workload".into(), measured.workload.clone().into());
+    object.insert("spec".into(), measured.spec.clone());
+    object.insert("interrupted".into(), measured.interrupted.into());
+    object.insert("warnings".into(), serde_json::to_value(&measured.warnings)?);
+    object.insert("machine".into(), serde_json::to_value(&measured.facts)?);
+    object.insert("load_after".into(), serde_json::to_value(&measured.load_after)?);
+    let of: Vec<Value> = measured
+        .figures
+        .iter()
+        .filter(|figure| !figure.of.is_empty())
+        .map(|f| json!({ "metric": f.metric.name, "of": f.of, "value": f.value }))
+        .collect();
+    object.insert("by_role".into(), of.into());
+    if let Some(whole) = measured.whole() {
+        object.insert("series".into(), series(&whole.total, percents));
+        object.insert("rates".into(), json!(whole.rates));
+    }
+    let intervals: Vec<Value> = measured.intervals.iter().map(|i| interval(i, percents)).collect();
+    object.insert("intervals".into(), intervals.into());
+    Ok(format!("{:#}\n", Value::Object(object)))
+}
+
+/// An interval: what was measured since the one before, so that intervals can be added up.
+fn interval(interval: &Interval, percents: &[f64]) -> Value {
+    json!({
+        "elapsed_ns": interval.elapsed,
+        "last": interval.last,
+        "series": series(&interval.since, percents),
+        "rate": interval.rate,
+        "run_delay_ns": interval.delay,
+        "dial": interval.dial,
+    })
+}
+
+pub(super) fn csv(measured: &Measured, percents: &[f64]) -> String {
+    let mut text = String::from("metric,of,unit,value\n");
+    let mut line = |name: &str, of: &str, unit: Unit, value: f64| {
+        let unit = serde_json::to_value(unit).expect("a plain value");
+        let _ = writeln!(text, "{name},{of},{},{value}", unit.as_str().unwrap_or(""));
+    };
+    for figure in &measured.figures {
+        line(&figure.metric.name, &figure.of, figure.metric.unit, figure.value);
+    }
+    for series in measured.whole().iter().flat_map(|whole| &whole.total) {
+        for percent in percents {
+            let value = series.histogram.quantile(percent / 100.0).unwrap_or(0) as f64;
+            let name = format!("{}{}", series.metric.name, suffix(*percent));
+            line(&name, &series.of, series.metric.unit, value);
+        }
+    }
+    text
+}
