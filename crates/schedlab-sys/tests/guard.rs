@@ -1,0 +1,167 @@
+//! The guard under `kill -9`: a victim changes things as fast as it can and is killed at a moment of
+//! chance; within a second everything is as it was. Needs no rights.
+//!
+//! This program is its own victim and its own guardian (it re-executes itself), so it has a `main` of
+//! its own instead of the test harness's.
+
+#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a test program of its own")]
+
+use schedlab_model::Pid;
+use schedlab_sys::guard::{self, Guard, Undo};
+use schedlab_sys::process;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const KILLS: u64 = 50;
+const VICTIM: &str = "__victim";
+
+fn main() {
+    let arguments: Vec<String> = std::env::args().collect();
+    let words: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
+    match words.as_slice() {
+        [guard::ARGUMENT, journal] => guard::guardian(Path::new(journal)),
+        [VICTIM, dir, pid] => victim(&Place::new(Path::new(dir)), Pid(pid.parse().unwrap())),
+        // The harness's own option, by which `cargo test` tools ask for names.
+        ["--list", ..] => println!("guard: test"),
+        _ => tests(),
+    }
+}
+
+fn tests() {
+    kill_at_any_moment_leaves_nothing_changed();
+    println!("{KILLS} kills at moments of chance left nothing changed");
+    what_even_the_guardian_could_not_undo_is_restored_later();
+    println!("what a killed guardian left was restored");
+}
+
+/// Where a victim works.
+struct Place {
+    journals: PathBuf,
+    knob: PathBuf,
+    made: PathBuf,
+}
+
+impl Place {
+    fn new(dir: &Path) -> Self {
+        Self { journals: dir.join("journals"), knob: dir.join("knob"), made: dir.join("made") }
+    }
+
+    fn fresh(dir: &Path) -> Self {
+        let place = Self::new(dir);
+        std::fs::create_dir(&place.journals).unwrap();
+        std::fs::write(&place.knob, "original").unwrap();
+        place
+    }
+}
+
+/// Changes a file, makes a directory, stops a process, starts another; again and again.
+fn victim(place: &Place, target: Pid) {
+    let program = std::env::current_exe().unwrap();
+    let mut guard = Guard::arm_with(&place.journals, &program).unwrap();
+    let started = process::start_ticks(target).unwrap();
+    for round in 0u64.. {
+        let knob = guard.write(&place.knob, &format!("changed {round}")).unwrap();
+        let made = guard.before(Undo::RemoveDir { path: place.made.clone() }).unwrap();
+        std::fs::create_dir(&place.made).unwrap();
+        let stopped = guard.before(Undo::Continue { pid: target, started }).unwrap();
+        process::kill(target, 19).unwrap();
+        guard.undo(made).unwrap();
+        guard.undo(knob).unwrap();
+        guard.undo(stopped).unwrap();
+    }
+}
+
+fn start_victim(dir: &Path, target: &Child) -> Child {
+    let (dir, pid) = (dir.to_str().unwrap(), target.id().to_string());
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args([VICTIM, dir, &pid]).stdin(Stdio::null()).spawn().unwrap()
+}
+
+fn is_stopped(child: &Child) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    stat.rsplit_once(") ").unwrap().1.starts_with('T')
+}
+
+/// What is not as it was.
+fn changed(place: &Place, target: &Child) -> Vec<String> {
+    let mut changed = Vec::new();
+    let knob = std::fs::read_to_string(&place.knob).unwrap();
+    if knob != "original" {
+        changed.push(format!("the knob holds '{knob}'"));
+    }
+    if place.made.exists() {
+        changed.push("the directory is still there".into());
+    }
+    if is_stopped(target) {
+        changed.push("the process is still stopped".into());
+    }
+    if std::fs::read_dir(&place.journals).unwrap().count() > 0 {
+        changed.push("a journal is left".into());
+    }
+    changed
+}
+
+fn kill_at_any_moment_leaves_nothing_changed() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place::fresh(dir.path());
+    let mut target = Command::new("sleep").arg("120").spawn().unwrap();
+    for kill in 0..KILLS {
+        let mut victim = start_victim(dir.path(), &target);
+        // A multiplicative step over 0 .. 40 ms: early kills meet the arming, late ones the work.
+        std::thread::sleep(Duration::from_micros(kill.wrapping_mul(0x9E37_79B9) % 40_000));
+        victim.kill().unwrap();
+        victim.wait().unwrap();
+        let until = Instant::now() + Duration::from_secs(1);
+        let mut left = changed(&place, &target);
+        while !left.is_empty() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(2));
+            left = changed(&place, &target);
+        }
+        // Killed between making the journal and starting its guardian: nothing was changed yet.
+        if left == ["a journal is left"] {
+            let restored = guard::restore(&place.journals).unwrap();
+            assert!(restored.iter().all(|one| one.undone == 0), "kill {kill}: {restored:?}");
+            left = changed(&place, &target);
+        }
+        assert!(left.is_empty(), "kill {kill}: {left:?}");
+    }
+    target.kill().unwrap();
+    target.wait().unwrap();
+}
+
+/// The guardian of a journal below `dir`: a child of nobody by now, so it is looked for by its words.
+fn guardian_of(dir: &Path) -> Option<Pid> {
+    let words = dir.to_str().unwrap();
+    process::tasks().into_iter().find(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.contains(guard::ARGUMENT) && line.contains(words)
+    })
+}
+
+fn what_even_the_guardian_could_not_undo_is_restored_later() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place::fresh(dir.path());
+    let mut target = Command::new("sleep").arg("120").spawn().unwrap();
+    let mut victim = start_victim(dir.path(), &target);
+    let until = Instant::now() + Duration::from_secs(5);
+    let guardian = loop {
+        if let Some(pid) = guardian_of(&place.journals) {
+            break pid;
+        }
+        assert!(Instant::now() < until, "the guardian never came");
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    std::thread::sleep(Duration::from_millis(20));
+    // The guardian first, then at once its owner: nobody is left to undo.
+    process::kill(guardian, 9).unwrap();
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert_eq!(guard::leftovers(&place.journals), 1);
+    let restored = guard::restore(&place.journals).unwrap();
+    assert!(restored.iter().all(|one| one.failed.is_empty()), "{restored:?}");
+    assert_eq!(changed(&place, &target), Vec::<String>::new());
+    target.kill().unwrap();
+    target.wait().unwrap();
+}
