@@ -56,7 +56,7 @@ pub fn trace_section(title: &str, path: &Path) -> Result<Section, ShowError> {
         Tasks::by_distance(topology.clone()),
         Cpus::new(),
         rows(span, topology.as_ref()),
-        Levels::new(span, columns(WIDTH_PX)),
+        Levels::new(span, columns(WIDTH_PX), Vec::new()),
     );
     let reply = ask(source.as_mut(), question).map_err(read)?;
     let (latency, tasks, cpus, rows, curve) = reply.answer;
@@ -115,18 +115,20 @@ fn draw_rows(
         .map(|entry| (entry.colour, format!("{} {}", entry.name, time(entry.time))))
         .collect();
     let title = "CPUs over time".to_owned();
-    let picture = Cores { title, notes, window, origin, rows, names, legend, marks: Vec::new() };
+    let (marks, labels) = (Vec::new(), Vec::new());
+    let picture = Cores { title, notes, window, origin, rows, names, legend, marks, labels };
     cores(&picture, Size { width_px: WIDTH_PX, row_px: None }, &Theme::default())
 }
 
-fn draw_curve(curve: Curve, window: Span) -> schedlab_draw::Scene {
+fn draw_curve(curves: Vec<Curve>, window: Span) -> schedlab_draw::Scene {
     let theme = Theme::default();
+    let cpus = curves.first().map_or(0, |curve| curve.cpus);
     let running = Running {
         title: "Running and waiting tasks".into(),
-        notes: vec![format!("{} CPUs, {}", curve.cpus, time(window.duration()))],
+        notes: vec![format!("{cpus} CPUs, {}", time(window.duration()))],
         window,
         origin: window.start,
-        curves: vec![curve],
+        curves,
     };
     waiting(&running, WIDTH_PX, Tints::of(&theme), &theme)
 }

@@ -56,7 +56,10 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Experiment> {
 
 /// The machine of a name.
 pub(crate) fn machine(name: &str) -> anyhow::Result<Box<dyn Machine>> {
-    anyhow::bail!("no machine '{name}': there is only host")
+    match name {
+        "host" => Ok(Box::new(schedlab_host::Host::here().context("this program's own path")?)),
+        _ => anyhow::bail!("no machine '{name}': there is only host"),
+    }
 }
 
 /// Checks the plan against the machine, does its runs with progress on stderr, and keeps the file.
