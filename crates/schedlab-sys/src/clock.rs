@@ -21,6 +21,19 @@ pub fn process_cpu() -> Nanos {
     read(ClockId::ProcessCPUTime)
 }
 
+/// CPU time that any process (all its threads) has used, to the nanosecond; `None` when it is gone.
+#[must_use]
+pub fn cpu_of(process: schedlab_model::Pid) -> Option<Nanos> {
+    // The kernel's number of a process's CPU clock: the complement of the pid, and "what the scheduler
+    // counted" (2) for all threads.
+    let clock = (!process.0 << 3) | 2;
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one timespec.
+    let result = unsafe { libc::clock_gettime(clock, &raw mut time) };
+    let (secs, nanos) = (u64::try_from(time.tv_sec).ok()?, u64::try_from(time.tv_nsec).ok()?);
+    (result == 0).then_some(Nanos(secs * 1_000_000_000 + nanos))
+}
+
 /// The unit of CPU times in `/proc` (`USER_HZ`): 10 ms as a rule.
 #[must_use]
 pub fn tick() -> Nanos {
@@ -61,6 +74,17 @@ pub fn sleep_until(until: Nanos) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_cpu_time_of_any_process_can_be_asked() {
+        let me = schedlab_model::Pid(std::process::id().cast_signed());
+        let (before, asked) = (process_cpu(), cpu_of(me).unwrap());
+        assert!(before <= asked && asked <= process_cpu());
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let pid = schedlab_model::Pid(child.id().cast_signed());
+        child.wait().unwrap();
+        assert_eq!(cpu_of(pid), None);
+    }
 
     #[test]
     fn a_sleep_ends_after_its_time_and_a_past_one_at_once() {

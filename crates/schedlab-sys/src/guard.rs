@@ -56,6 +56,11 @@ pub enum Undo {
         /// The directory.
         path: PathBuf,
     },
+    /// Remove a file (a socket) that we made.
+    RemoveFile {
+        /// The file.
+        path: PathBuf,
+    },
     /// Move the processes of one control group to another.
     MoveTasks {
         /// The group to empty.
@@ -224,6 +229,7 @@ impl Undo {
             Self::Kill { pid, started } => signal(*pid, *started, libc::SIGKILL),
             Self::KillGroup { path } => kill_group(path),
             Self::RemoveDir { path } => remove_dir(path),
+            Self::RemoveFile { path } => std::fs::remove_file(path),
             Self::MoveTasks { from, to } => move_tasks(from, to),
             Self::Attributes { pid, started, attributes } => {
                 same(*pid, *started).and_then(|()| crate::sched::set(*pid, attributes))

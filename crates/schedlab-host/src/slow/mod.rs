@@ -18,3 +18,76 @@
 //!
 //! A request is checked as a whole before anything is changed; every change is journalled in the guard
 //! first, so that it is undone when the controller dies. What was applied is measured, never believed.
+
+mod apply;
+mod burner;
+mod control;
+mod entry;
+pub mod frequency;
+mod grid;
+mod ground;
+pub mod hogs;
+mod measure;
+mod method;
+mod nodes;
+mod noise;
+mod probe;
+pub mod quota;
+mod request;
+mod session;
+mod speed;
+mod stop;
+mod weight;
+mod zone;
+
+pub use control::{Order, ask, sessions};
+pub use entry::{ARGUMENT, hidden, set_program};
+pub use grid::Grid;
+pub use ground::Ground;
+pub use measure::Measured;
+pub use method::{METHODS, Method, choose};
+pub use nodes::{NodesError, parse as parse_nodes};
+pub use noise::Noise;
+pub use request::{Change, Node, Plan, Request, Step};
+pub use session::{Ended, Session};
+pub use speed::{Assignment, Speed, Speeds, speeds};
+
+use schedlab_model::Pid;
+use schedlab_sys::guard::{Guard, Undo};
+
+/// Why CPUs are not slowed.
+#[derive(Debug, thiserror::Error)]
+pub enum SlowError {
+    /// The request makes no sense here; nothing was changed.
+    #[error("{0}")]
+    Usage(String),
+    /// A right or a facility is missing; nothing was changed.
+    #[error("{0}")]
+    Missing(String),
+    /// A helper process failed; what was changed was put back.
+    #[error("{0}")]
+    Failed(String),
+    /// The system refused; what was changed was put back.
+    #[error("{doing}: {error}")]
+    Io {
+        /// What was being done.
+        doing: String,
+        /// What the system said.
+        #[source]
+        error: std::io::Error,
+    },
+}
+
+impl SlowError {
+    fn io(doing: impl Into<String>, error: std::io::Error) -> Self {
+        Self::Io { doing: doing.into(), error }
+    }
+}
+
+/// Journals the end of a child. Until this is written the child's own death signal covers it.
+fn journal_kill(guard: &mut Guard, child: &std::process::Child) -> Result<(), SlowError> {
+    let pid = Pid(child.id().cast_signed());
+    let Some(started) = schedlab_sys::process::start_ticks(pid) else { return Ok(()) };
+    let noted = guard.before(Undo::Kill { pid, started });
+    noted.map(|_| ()).map_err(|e| SlowError::io("writing the journal", e))
+}

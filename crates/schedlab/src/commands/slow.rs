@@ -1,12 +1,224 @@
 //! `schedlab slow`.
 
+#[path = "slow/running.rs"]
+mod running;
+
+use super::UsageError;
+use schedlab_host::slow::{
+    self, Assignment, Ended, Ground, METHODS, Method, Node, Noise, Plan, Request, Session, SlowError,
+};
+use schedlab_model::{Nanos, Pid};
+use schedlab_sys::signal;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options of `schedlab slow`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(args_conflicts_with_subcommands = true, after_help = "\
+  schedlab slow --cpu 0=30% --cpu 1-3=75% -- ./my-server     until the server ends; its exit code is passed on
+  schedlab slow --cpu 0=50%                                  until Ctrl-C, whatever runs there
+  schedlab slow nodes.toml                                   virtual nodes: CPUs, speed, commands, a script
+  schedlab slow --cpu 0=10% --method quota -- ./job          another method; --method help lists them
+  schedlab slow attach --cpu 1=40% --pid 1234                processes that run already
+  schedlab slow status; schedlab slow set all=40%            sessions that run
+
+CPUs are slowed and networks are not: what a node sends is as fast as ever. Programs see all CPUs of their
+node at their full clock (nproc counts the CPUs that a command is bound to; /proc/cpuinfo shows the
+hardware). With hogs a task that wakes waits up to (1 - speed) x period longer (half of it on average when
+it meets a burn): 1 ms at 50% and the default period.
+Everything is undone at the end, also after kill -9: a guardian process waits for it.")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    running: Option<running::Command>,
+    /// A file of virtual nodes
+    #[arg(value_name = "NODES.toml", conflicts_with = "cpu")]
+    nodes: Option<PathBuf>,
+    #[command(flatten)]
+    how: How,
+    /// Run this, slowed
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+}
+
+/// Options that starting and attaching share.
+#[derive(clap::Args)]
+pub(crate) struct How {
+    /// CPUs and their speed, as in 1-3=75%; more than once for several
+    #[arg(long, value_name = "CPUS=SPEED")]
+    cpu: Vec<Assignment>,
+    /// How: auto, hogs, weight, quota, stop, freq, gov and variants; help lists them
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    method: String,
+    /// Length of the hogs' slots: no longer than the shortest phase of computing [default: 2ms]
+    #[arg(long, value_name = "TIME")]
+    period: Option<Nanos>,
+    /// Period of budgets (quota) [default: 10ms]
+    #[arg(long, value_name = "TIME")]
+    quota_period: Option<Nanos>,
+    /// What of a budget may be saved up for later (quota) [default: 0]
+    #[arg(long, value_name = "TIME")]
+    quota_burst: Option<Nanos>,
+    /// Background noise: CPUs, bursts a second, length of each, as in 0-1:20:500us
+    #[arg(long, value_name = "CPUS:RATE:LENGTH")]
+    noise: Vec<Noise>,
+    /// Bind the command to the CPUs named
+    #[arg(long)]
+    bind: bool,
+    /// The command lives on when schedlab ends or is killed, at full speed
+    #[arg(long)]
+    keep: bool,
+    /// Do not measure the speeds before the command starts (saves about 0.2 s)
+    #[arg(long)]
+    no_measure: bool,
+    /// End after this time
+    #[arg(long, value_name = "TIME")]
+    time_limit: Option<Nanos>,
+    /// Only say what would be done
+    #[arg(long)]
+    dry_run: bool,
+    /// Print what was measured as JSON on stderr's place of notes
+    #[arg(long)]
+    json: bool,
+}
+
+/// A session that nobody ends, ends itself.
+const TIME_LIMIT: Nanos = Nanos::from_secs(12 * 3600);
 
 /// Runs it.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`schedlab slow` is not there yet")
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(command) = args.running {
+        return running::run(command);
+    }
+    if args.how.method == "help" {
+        return list_methods();
+    }
+    let request = match &args.nodes {
+        Some(path) => from_file(path, &args.how, &args.command)?,
+        None => from_options(&args.how, &args.command, Vec::new())?,
+    };
+    let keeps_nothing = request.nodes.iter().all(|node| node.commands.is_empty());
+    anyhow::ensure!(
+        !(args.how.keep && keeps_nothing),
+        UsageError("--keep is for a command, and there is none: give one after --".into())
+    );
+    session(request, &args.how)
+}
+
+fn list_methods() -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{:<16}hogs where they can be had; says what it took and why", "auto")?;
+    for (_, name, about) in METHODS {
+        writeln!(out, "{name:<16}{about}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn method(name: &str) -> anyhow::Result<Option<Method>> {
+    match name {
+        "auto" => Ok(None),
+        name => Ok(Some(name.parse().map_err(UsageError)?)),
+    }
+}
+
+fn from_options(how: &How, command: &[String], attach: Vec<Pid>) -> anyhow::Result<Request> {
+    let speeds = slow::speeds(&how.cpu).map_err(told)?;
+    let commands = if command.is_empty() { Vec::new() } else { vec![command.to_vec()] };
+    let node =
+        Node { name: "all".into(), speeds, bind: how.bind, commands, attach, script: Vec::new() };
+    let request = Request { method: method(&how.method)?, nodes: vec![node], ..Request::default() };
+    Ok(with_options(request, how))
+}
+
+fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Request> {
+    if !command.is_empty() {
+        anyhow::bail!(UsageError("commands of nodes stand in their file, not after --".into()));
+    }
+    let text = std::fs::read_to_string(path)
+        .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+    let mut request = slow::parse_nodes(&text)
+        .map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
+    if how.method != "auto" {
+        request.method = method(&how.method)?;
+    }
+    Ok(with_options(request, how))
+}
+
+fn with_options(mut request: Request, how: &How) -> Request {
+    request.period = how.period.unwrap_or(request.period);
+    request.quota_period = how.quota_period.unwrap_or(request.quota_period);
+    request.quota_burst = how.quota_burst.unwrap_or(request.quota_burst);
+    request.noise.extend(how.noise.iter().cloned());
+    request.keep = how.keep;
+    request.measure = !how.no_measure;
+    request.time_limit = how.time_limit.or(request.time_limit).or(Some(TIME_LIMIT));
+    request
+}
+
+/// Applies a request, runs it to its end and undoes it.
+fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
+    let ground = Ground::here();
+    let has_commands = request.nodes.iter().any(|node| !node.commands.is_empty());
+    let plan = request.plan(&ground).map_err(told)?;
+    if !plan.why.is_empty() {
+        note(&format!("method {}: {}", plan.method, plan.why));
+    }
+    if how.dry_run {
+        return dry_run(&plan);
+    }
+    let signals = signal::catch()?;
+    let mut session = Session::start(plan, &ground).map_err(told)?;
+    tell(&session, how.json);
+    if !has_commands {
+        note("in force; end with Ctrl-C");
+    }
+    let ended = session.run(signals);
+    for failed in session.finish() {
+        note(&format!("could not be undone (see `schedlab doctor --restore`): {failed}"));
+    }
+    match ended.map_err(told)? {
+        Ended::Commands(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
+        Ended::Interrupted => Ok(ExitCode::from(130)),
+        Ended::TimeLimit => {
+            note("ended by its time limit (--time-limit)");
+            Ok(if has_commands { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+    }
+}
+
+fn dry_run(plan: &Plan) -> anyhow::Result<ExitCode> {
+    for warning in &plan.warnings {
+        note(&warning.to_string());
+    }
+    writeln!(std::io::stdout(), "{}: nothing was changed (--dry-run)", plan.method)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tell(session: &Session, json: bool) {
+    if json {
+        let text = serde_json::json!({
+            "schema": 1, "measured": session.measured, "warnings": session.warnings
+        });
+        let _ = writeln!(std::io::stderr(), "{text}");
+        return;
+    }
+    for one in &session.measured {
+        let work = if one.work.is_finite() { format!(", work {:.1}%", one.work * 100.0) } else { String::new() };
+        note(&format!("CPU {}: asked {}, granted {:.1}%{work}", one.cpu, one.asked, one.granted * 100.0));
+    }
+    for warning in &session.warnings {
+        note(&warning.to_string());
+    }
+}
+
+/// An error of the library as one of the command, with its exit code.
+fn told(error: SlowError) -> anyhow::Error {
+    match error {
+        SlowError::Usage(text) => UsageError(text).into(),
+        other => other.into(),
+    }
+}
+
+fn note(text: &str) {
+    let _ = writeln!(std::io::stderr(), "schedlab: {text}");
 }

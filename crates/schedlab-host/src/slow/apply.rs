@@ -1,0 +1,247 @@
+//! Methods in force: what was started or written for a plan, and how a speed is changed in it.
+
+use super::frequency::{Domain, PITCH, Setting};
+use super::hogs::HogProcess;
+use super::quota::Quota;
+use super::stop::{self, Limiter};
+use super::weight::{Grouping, Weight};
+use super::zone::{Wants, Zone};
+use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds};
+use schedlab_model::{Cpu, Nanos, Pid};
+use schedlab_sys::guard::Guard;
+use std::path::PathBuf;
+
+/// What holds one node's tasks at its speed.
+#[derive(Debug)]
+pub(super) enum Hold {
+    /// Its CPUs are slowed, whatever runs there.
+    Cpus,
+    /// A limiter looks at its processes.
+    Stop(Limiter),
+    /// Its group has a weight.
+    Weight(Weight),
+    /// Its group has a budget.
+    Quota(Quota),
+}
+
+/// A node's groups and what is in force on them.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) zone: Zone,
+    pub(super) hold: Hold,
+    /// The groups that its tasks enter.
+    pub(super) groups: Vec<PathBuf>,
+}
+
+impl Held {
+    /// Makes a node's groups and applies what is for its tasks.
+    pub(super) fn apply(
+        plan: &Plan,
+        node: &Node,
+        name: &str,
+        ground: &Ground,
+        guard: &mut Guard,
+    ) -> Result<Self, SlowError> {
+        let method = plan.method;
+        let grouped = matches!(
+            method,
+            Method::Quota | Method::Weight | Method::WeightPerCpu | Method::WeightPinned
+        );
+        // What slows a group slows nothing when its tasks may go elsewhere.
+        let bind = if node.bind || grouped { node.cpus() } else { Default::default() };
+        let keep = plan.request.keep || !node.attach.is_empty();
+        let wants = Wants { cpu: grouped, bind, keep };
+        let zone = Zone::create(name, &wants, ground, guard)?;
+        let speed = node.speeds.values().next().copied().unwrap_or(Speed::FULL);
+        let mut groups = zone.groups.clone();
+        let cpu =
+            || zone.cpu.as_ref().ok_or_else(|| SlowError::Missing("no CPU controller".into()));
+        let hold = match method {
+            Method::Hogs | Method::Freq | Method::Gov => Hold::Cpus,
+            Method::Stop => Hold::Stop(Limiter::new(speed, false)),
+            Method::StopGroup => Hold::Stop(Limiter::new(speed, true)),
+            Method::Quota => {
+                let request = &plan.request;
+                Hold::Quota(Quota::apply(cpu()?, speed, request.quota_period, request.quota_burst)?)
+            }
+            Method::Weight | Method::WeightPerCpu | Method::WeightPinned => {
+                let grouping =
+                    if method == Method::WeightPerCpu { Grouping::PerCpu } else { Grouping::One };
+                let (top, speeds) = (cpu()?, &node.speeds);
+                let weight = Weight::apply(top, speeds, grouping, &wants, ground, guard)?;
+                // Tasks enter the node's part of the group, and the group itself elsewhere.
+                groups.retain(|group| *group != top.1);
+                groups.push(weight.tasks.clone());
+                Hold::Weight(weight)
+            }
+        };
+        Ok(Self { zone, hold, groups })
+    }
+
+    /// Its processes; `roots` are the commands started in it, for machines without control groups.
+    pub(super) fn processes(&self, roots: &[Pid]) -> Vec<Pid> {
+        if !self.zone.exists() {
+            return roots.iter().flat_map(|&root| stop::descendants(root)).collect();
+        }
+        self.zone.processes()
+    }
+
+    /// Changes the speed of one of its CPUs.
+    pub(super) fn set(&mut self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
+        match &mut self.hold {
+            Hold::Cpus => Ok(()),
+            Hold::Stop(limiter) => {
+                limiter.speed = speed;
+                Ok(())
+            }
+            Hold::Weight(weight) => weight.set(cpu, speed),
+            Hold::Quota(quota) => quota.set(speed),
+        }
+    }
+}
+
+/// What slows CPUs and not tasks.
+#[derive(Debug, Default)]
+pub(super) struct Under {
+    pub(super) hogs: Option<HogProcess>,
+    clocks: Vec<Clock>,
+    gov: bool,
+}
+
+/// A clock that is being set.
+#[derive(Debug)]
+struct Clock {
+    domain: Domain,
+    setting: Setting,
+    /// Whether the second part of the pitch runs.
+    second: bool,
+    next: Nanos,
+}
+
+impl Under {
+    /// Starts hogs, or sets clocks.
+    pub(super) fn apply(
+        plan: &Plan,
+        speeds: &Speeds,
+        ground: &Ground,
+        guard: &mut Guard,
+    ) -> Result<Self, SlowError> {
+        let mut under = Self { gov: plan.method == Method::Gov, ..Self::default() };
+        match plan.method {
+            Method::Hogs => under.hogs = Some(HogProcess::start(speeds, plan.grid, guard)?),
+            Method::Freq | Method::Gov => {
+                for domain in &ground.domains {
+                    let Some(speed) = domain.cpus.iter().find_map(|cpu| speeds.get(&cpu)) else {
+                        continue;
+                    };
+                    domain.prepare(guard)?;
+                    let clock = Clock {
+                        domain: domain.clone(),
+                        setting: Setting::One(0),
+                        second: false,
+                        next: Nanos::MAX,
+                    };
+                    under.clocks.push(clock);
+                    let cpu = domain.cpus.iter().next().expect("it has the CPU found above");
+                    under.set(cpu, *speed)?;
+                }
+            }
+            _ => {}
+        }
+        Ok(under)
+    }
+
+    /// Changes the speed of a CPU.
+    pub(super) fn set(&mut self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
+        if let Some(hogs) = &mut self.hogs {
+            hogs.set(cpu, speed)?;
+        }
+        for clock in self.clocks.iter_mut().filter(|clock| clock.domain.cpus.contains(cpu)) {
+            clock.setting = match self.gov {
+                true => clock.domain.around(speed),
+                false => Setting::One(clock.domain.nearest(speed)),
+            };
+            (clock.second, clock.next) = (true, Nanos::ZERO);
+            match clock.setting {
+                Setting::One(khz) => {
+                    clock.next = Nanos::MAX;
+                    clock.domain.write(khz)?;
+                }
+                Setting::Two { low, .. } | Setting::Frozen { low, .. } => {
+                    clock.domain.write(low)?
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// When [`Under::tick`] must be called next.
+    pub(super) fn next(&self) -> Nanos {
+        self.clocks.iter().map(|clock| clock.next).min().unwrap_or(Nanos::MAX)
+    }
+
+    /// Alternates the clocks whose time has come. Below the lowest frequency tasks are frozen
+    /// instead: returned is which CPUs' nodes shall stand still from now on, and which not.
+    pub(super) fn tick(&mut self, now: Nanos) -> Result<Vec<(Cpu, bool)>, SlowError> {
+        let mut frozen = Vec::new();
+        for clock in self.clocks.iter_mut().filter(|clock| clock.next <= now) {
+            clock.second = !clock.second;
+            let first = match clock.setting {
+                Setting::One(_) => Nanos::MAX,
+                Setting::Two { low, low_time, high } => {
+                    clock.domain.write(if clock.second { high } else { low })?;
+                    low_time
+                }
+                Setting::Frozen { still, .. } => {
+                    frozen.extend(clock.domain.cpus.iter().map(|cpu| (cpu, !clock.second)));
+                    still
+                }
+            };
+            clock.next = match first {
+                Nanos::MAX => Nanos::MAX,
+                first if clock.second => now + (PITCH - first),
+                first => now + first,
+            };
+        }
+        Ok(frozen)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slow::{Request, frequency};
+    use schedlab_model::CpuSet;
+
+    #[test]
+    fn gov_alternates_between_the_neighbours_and_freezes_below_the_lowest() {
+        let (tree, journal) = (frequency::tests::tree(), tempfile::tempdir().unwrap());
+        let mut guard = Guard::arm_with(journal.path(), std::path::Path::new("/bin/true")).unwrap();
+        let mut ground = Ground::fake(3);
+        ground.domains = frequency::domains(tree.path());
+        let speed = "62.5%".parse().unwrap();
+        let speeds: Speeds = CpuSet::first(2).iter().map(|cpu| (cpu, speed)).collect();
+        let node = Node { name: "n".into(), speeds: speeds.clone(), ..Node::default() };
+        let request =
+            Request { method: Some(Method::Gov), nodes: vec![node], ..Request::default() };
+        let plan = request.plan(&ground).unwrap();
+        let mut under = Under::apply(&plan, &speeds, &ground, &mut guard).unwrap();
+        let path = tree.path().join("devices/system/cpu/cpufreq/policy0/scaling_setspeed");
+        let set = || std::fs::read_to_string(&path).unwrap();
+        let mut seen = Vec::new();
+        let mut now = Nanos::from_secs(1);
+        for _ in 0..4 {
+            assert!(under.tick(now).unwrap().is_empty());
+            seen.push((set(), under.next() - now));
+            now = under.next();
+        }
+        let half = Nanos(PITCH.0 / 2);
+        assert_eq!(seen[0], ("1200000".to_owned(), half));
+        assert_eq!(seen[1], ("1800000".to_owned(), half));
+        assert_eq!(seen[2].0, "1200000");
+        under.set(Cpu(0), Speed::percent(25).unwrap()).unwrap();
+        assert_eq!(under.tick(now).unwrap(), [(Cpu(0), true), (Cpu(1), true)]);
+        let later = under.next();
+        assert_eq!(under.tick(later).unwrap(), [(Cpu(0), false), (Cpu(1), false)]);
+    }
+}

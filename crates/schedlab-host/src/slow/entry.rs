@@ -1,0 +1,128 @@
+//! What the program does when it re-executes itself for us, by its hidden first argument.
+
+use super::{SlowError, Speed, burner, hogs, noise, probe};
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// The hidden first argument; the second says what to do.
+pub const ARGUMENT: &str = "__slow";
+
+/// What a child of ours does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Entry {
+    /// Enter control groups, bind to CPUs, and become the command that follows.
+    Exec {
+        /// The groups' directories.
+        groups: Vec<PathBuf>,
+        /// Where it may run; empty for anywhere.
+        cpus: CpuSet,
+    },
+    /// Burn real-time on the grid.
+    Hogs {
+        /// The grid's period.
+        period: Nanos,
+        /// The CPUs and their speeds.
+        speeds: Vec<(Cpu, Speed)>,
+    },
+    /// Burn always, as a fair task.
+    Burn {
+        /// The groups' directories.
+        groups: Vec<PathBuf>,
+        /// Where.
+        cpu: Cpu,
+    },
+    /// Burn in random bursts.
+    Noise(noise::Noise),
+    /// Measure how fast a CPU is.
+    Probe {
+        /// The groups' directories.
+        groups: Vec<PathBuf>,
+        /// Where.
+        cpu: Cpu,
+        /// For how long.
+        time: Nanos,
+        /// Beginning at a multiple of this.
+        align: Nanos,
+        /// Above all fair tasks and below the hogs, so that other load is not measured.
+        realtime: bool,
+    },
+}
+
+impl Entry {
+    /// A command that re-executes this program for the entry.
+    pub(super) fn command(&self) -> Result<Command, SlowError> {
+        let json = serde_json::to_string(self).expect("plain values");
+        let mut command = Command::new(program()?);
+        command.arg(ARGUMENT).arg(json);
+        Ok(command)
+    }
+}
+
+static PROGRAM: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names the program that answers to [`ARGUMENT`] (and to the guard's), once; by default it is this
+/// one. A benchmark, which is a program of its own, names the built command.
+pub fn set_program(path: PathBuf) {
+    let _ = PROGRAM.set(path);
+}
+
+/// The program that is re-executed.
+pub(super) fn program() -> Result<PathBuf, SlowError> {
+    match PROGRAM.get() {
+        Some(path) => Ok(path.clone()),
+        None => std::env::current_exe().map_err(|e| SlowError::io("finding this program", e)),
+    }
+}
+
+/// Performs a hidden entry: call it when the first argument is [`ARGUMENT`]. Returns the exit code.
+#[must_use]
+pub fn hidden(arguments: &[OsString]) -> u8 {
+    let entry = arguments.get(2).and_then(|json| serde_json::from_str(json.to_str()?).ok());
+    let code = match entry {
+        Some(Entry::Exec { groups, cpus }) => {
+            exec(&groups, &cpus, arguments.get(3..).unwrap_or(&[]))
+        }
+        Some(Entry::Hogs { period, speeds }) => hogs::child(period, &speeds),
+        Some(Entry::Burn { groups, cpu }) => burner::child(&groups, cpu),
+        Some(Entry::Noise(noise)) => noise::child(&noise),
+        Some(Entry::Probe { groups, cpu, time, align, realtime }) => {
+            probe::child(&groups, cpu, time, align, realtime)
+        }
+        None => 2,
+    };
+    u8::try_from(code).unwrap_or(1)
+}
+
+/// Puts this process into control groups and onto CPUs.
+pub(super) fn enter(groups: &[PathBuf], cpus: &CpuSet) -> Result<(), SlowError> {
+    for group in groups {
+        let file = group.join("cgroup.procs");
+        std::fs::write(&file, "0")
+            .map_err(|e| SlowError::io(format!("entering {}", group.display()), e))?;
+    }
+    if !cpus.is_empty() {
+        schedlab_sys::sched::set_affinity(Pid(0), cpus)
+            .map_err(|e| SlowError::io(format!("binding to CPUs {cpus}"), e))?;
+    }
+    Ok(())
+}
+
+/// Exit codes as a shell has them: 127 when there is no such command, 126 when it can't be run.
+fn exec(groups: &[PathBuf], cpus: &CpuSet, argv: &[OsString]) -> i32 {
+    use std::io::Write;
+    let mut stderr = std::io::stderr();
+    let Some((program, arguments)) = argv.split_first() else { return 2 };
+    if let Err(error) = enter(groups, cpus) {
+        let _ = writeln!(stderr, "schedlab: {error}");
+        return 126;
+    }
+    let error = Command::new(program).args(arguments).exec();
+    let _ = writeln!(stderr, "schedlab: can't run '{}': {error}", program.display());
+    if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
+}

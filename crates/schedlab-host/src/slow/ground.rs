@@ -1,0 +1,149 @@
+//! What this machine allows, looked at once before anything is planned; tests make their own.
+
+use super::frequency::{self, Domain};
+use schedlab_model::{CpuSet, Pid};
+use schedlab_sys::cgroup::{self, Hierarchy};
+use schedlab_sys::process;
+use std::path::{Path, PathBuf};
+
+/// The capability to use real-time scheduling.
+const CAP_SYS_NICE: u32 = 23;
+
+/// What a request is checked against.
+#[derive(Clone, Debug)]
+pub struct Ground {
+    /// CPUs that are online.
+    pub online: CpuSet,
+    /// CPUs that there are, offline ones included.
+    pub present: CpuSet,
+    /// CPUs on which we may run.
+    pub allowed: CpuSet,
+    /// Whether we are root.
+    pub root: bool,
+    /// Whether real-time scheduling is allowed (`CAP_SYS_NICE`).
+    pub realtime: bool,
+    /// The part of each second that real-time tasks may have; 1 without a limit.
+    pub realtime_share: f64,
+    /// The CPU controller.
+    pub cpu_group: Option<Hierarchy>,
+    /// The cpuset controller.
+    pub cpuset_group: Option<Hierarchy>,
+    /// A hierarchy in which the command's processes can be gathered.
+    pub any_group: Option<Hierarchy>,
+    /// The clock domains that software can set.
+    pub domains: Vec<Domain>,
+}
+
+impl Ground {
+    /// Looks at this machine.
+    #[must_use]
+    pub fn here() -> Self {
+        let sys = Path::new("/sys");
+        let allowed = schedlab_sys::sched::affinity(Pid(0)).unwrap_or_default();
+        let online = schedlab_sys::topology::online(sys).unwrap_or_else(|_| allowed.clone());
+        let present = std::fs::read_to_string("/sys/devices/system/cpu/present");
+        let present = present.ok().and_then(|text| text.parse().ok());
+        Self {
+            present: present.unwrap_or_else(|| online.clone()),
+            online,
+            allowed,
+            root: process::is_root(),
+            realtime: process::has_capability(CAP_SYS_NICE),
+            realtime_share: realtime_share(Path::new("/proc/sys/kernel")),
+            cpu_group: cgroup::here("cpu"),
+            cpuset_group: cgroup::here("cpuset"),
+            any_group: ["freezer", "pids", "cpu"].into_iter().find_map(cgroup::here),
+            domains: frequency::domains(sys),
+        }
+    }
+
+    /// Why hogs of this speed can't burn here; `None` when they can.
+    #[must_use]
+    pub fn realtime_obstacle(&self, slowest: f64) -> Option<String> {
+        if !self.realtime {
+            return Some("real-time burners need CAP_SYS_NICE: run as root".into());
+        }
+        // The rest is for the probe, for interrupts that count as the burner's time, and for jitter.
+        const ROOM: f64 = 0.04;
+        let burn = 1.0 - slowest;
+        (burn > self.realtime_share - ROOM).then(|| {
+            format!(
+                "real-time tasks may have {:.0}% of each second (kernel.sched_rt_runtime_us), too little to burn \
+                 {:.0}%; `sysctl kernel.sched_rt_runtime_us=950000` is the default",
+                self.realtime_share * 100.0,
+                burn * 100.0
+            )
+        })
+    }
+
+    /// Where new control groups of a hierarchy go: below ours, or, as version 2 wants no processes
+    /// beside groups that have controllers, below the root.
+    pub(super) fn parent(hierarchy: &Hierarchy) -> PathBuf {
+        match hierarchy.version {
+            cgroup::Version::V1 => hierarchy.group(),
+            cgroup::Version::V2 => hierarchy.mount.clone(),
+        }
+    }
+
+    /// A machine that allows everything, for tests.
+    #[cfg(test)]
+    pub(super) fn fake(cpus: usize) -> Self {
+        let hierarchy = Hierarchy {
+            version: cgroup::Version::V1,
+            mount: "/nowhere".into(),
+            path: PathBuf::new(),
+        };
+        Self {
+            online: CpuSet::first(cpus),
+            present: CpuSet::first(cpus),
+            allowed: CpuSet::first(cpus),
+            root: true,
+            realtime: true,
+            realtime_share: 0.95,
+            cpu_group: Some(hierarchy.clone()),
+            cpuset_group: Some(hierarchy.clone()),
+            any_group: Some(hierarchy),
+            domains: Vec::new(),
+        }
+    }
+}
+
+/// The limit of real-time throttling. A kernel without the files has none.
+fn realtime_share(dir: &Path) -> f64 {
+    let number =
+        |name: &str| std::fs::read_to_string(dir.join(name)).ok()?.trim().parse::<i64>().ok();
+    match (number("sched_rt_runtime_us"), number("sched_rt_period_us")) {
+        (Some(runtime), Some(period)) if runtime >= 0 && period > 0 => {
+            (runtime as f64 / period as f64).min(1.0)
+        }
+        _ => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hogs_need_room_below_real_time_throttling() {
+        let ground = Ground::fake(2);
+        assert_eq!(ground.realtime_obstacle(0.10), None);
+        assert!(ground.realtime_obstacle(0.08).unwrap().contains("95%"));
+        let tight = Ground { realtime_share: 0.5, ..Ground::fake(2) };
+        assert!(tight.realtime_obstacle(0.25).unwrap().contains("sched_rt_runtime_us"));
+        assert_eq!(tight.realtime_obstacle(0.75), None);
+        let bare = Ground { realtime: false, ..Ground::fake(2) };
+        assert!(bare.realtime_obstacle(0.9).unwrap().contains("root"));
+    }
+
+    #[test]
+    fn the_limit_is_read_and_minus_one_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!((realtime_share(dir.path()) - 1.0).abs() < 1e-9);
+        std::fs::write(dir.path().join("sched_rt_period_us"), "1000000\n").unwrap();
+        std::fs::write(dir.path().join("sched_rt_runtime_us"), "950000\n").unwrap();
+        assert!((realtime_share(dir.path()) - 0.95).abs() < 1e-9);
+        std::fs::write(dir.path().join("sched_rt_runtime_us"), "-1\n").unwrap();
+        assert!((realtime_share(dir.path()) - 1.0).abs() < 1e-9);
+    }
+}

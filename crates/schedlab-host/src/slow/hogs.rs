@@ -1,0 +1,291 @@
+//! Hogs: a real-time thread on each slowed CPU that burns its part of every slot of the [`Grid`].
+//!
+//! A hog burns by the clock and not by counting loops: time that a hypervisor or an interrupt takes
+//! from the burn was lost to the workload too. It reads its speed at every slot, so a change takes
+//! effect within one. A hog that comes late by whole slots skips them and never catches up, since
+//! catching up can lock into burning most of the time.
+//!
+//! The threads run in a child process of their own ([`HogProcess`]): its limit of real-time running
+//! kills a hog that is stuck without hurting anybody else, terminal signals pass it by, and it dies
+//! with its parent.
+
+use super::entry::Entry;
+use super::{Grid, SlowError, Speed, Speeds};
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
+use schedlab_sys::sched::{Attributes, Policy};
+use schedlab_sys::{clock, process, sched};
+use std::io::{BufRead, BufReader, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, ChildStdin, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+
+/// The slowest speed that hogs can make: below it they run into the kernel's guards, real-time
+/// throttling (95 %) and the fair server (5 % for everybody else).
+pub const SLOWEST_PERCENT: u32 = 10;
+
+/// Any real-time priority is above all fair tasks; 2 leaves 1 for the probe that measures what is
+/// left, and stays below the kernel's own threads.
+const PRIORITY: u32 = 2;
+
+struct Hog {
+    cpu: Cpu,
+    speed: AtomicU32,
+    skipped: AtomicU64,
+}
+
+struct Shared {
+    hogs: Vec<Hog>,
+    stop: AtomicBool,
+}
+
+/// Hog threads of this process. Dropping it ends them.
+pub struct Hogs {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+impl std::fmt::Debug for Hogs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Hogs").field("cpus", &self.shared.hogs.len()).finish()
+    }
+}
+
+impl Hogs {
+    /// Starts a hog on each CPU, and returns once all of them are in place.
+    ///
+    /// # Errors
+    /// When real-time scheduling is refused, or a CPU can't be used.
+    pub fn start(speeds: &Speeds, grid: Grid) -> Result<Self, SlowError> {
+        let hog = |(&cpu, speed): (&Cpu, &Speed)| Hog {
+            cpu,
+            speed: AtomicU32::new(speed.millionths()),
+            skipped: AtomicU64::new(0),
+        };
+        let hogs = speeds.iter().map(hog).collect();
+        let shared = Arc::new(Shared { hogs, stop: AtomicBool::new(false) });
+        let (report, reports) = channel();
+        let mut started = Self { shared, threads: Vec::new() };
+        for index in 0..started.shared.hogs.len() {
+            let (shared, report) = (Arc::clone(&started.shared), report.clone());
+            let body = move || live(&shared, index, grid, &report);
+            let thread = std::thread::Builder::new().name("schedlab-hog".into()).spawn(body);
+            started.threads.push(thread.map_err(|e| SlowError::io("starting a hog", e))?);
+        }
+        drop(report);
+        for _ in 0..started.threads.len() {
+            let ready = reports.recv().map_err(|_| SlowError::Failed("a hog died".into()))?;
+            ready.map_err(|(doing, error)| SlowError::io(doing, error))?;
+        }
+        Ok(started)
+    }
+
+    /// Changes the speed of a CPU, from its next slot on. A CPU without a hog stays as it is.
+    pub fn set(&self, cpu: Cpu, speed: Speed) {
+        for hog in self.shared.hogs.iter().filter(|hog| hog.cpu == cpu) {
+            hog.speed.store(speed.millionths(), Ordering::Relaxed);
+        }
+    }
+
+    /// How many slots each hog came too late for.
+    #[must_use]
+    pub fn skipped(&self) -> Vec<(Cpu, u64)> {
+        let hogs = self.shared.hogs.iter();
+        hogs.map(|hog| (hog.cpu, hog.skipped.load(Ordering::Relaxed))).collect()
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        for thread in self.threads.drain(..) {
+            // A hog that panicked burns no more, which is all that is wanted here.
+            let _ = thread.join();
+        }
+    }
+}
+
+type Ready = Result<(), (String, std::io::Error)>;
+
+fn live(shared: &Shared, index: usize, grid: Grid, report: &Sender<Ready>) {
+    let hog = &shared.hogs[index];
+    let ready = settle(hog.cpu);
+    let failed = ready.is_err();
+    let _ = report.send(ready);
+    if !failed {
+        burn(hog, grid, &shared.stop);
+    }
+}
+
+/// Real-time first, then the CPU: a fair thread that moves to a busy CPU may wait long for its turn.
+fn settle(cpu: Cpu) -> Ready {
+    let policy = Policy::Fifo { priority: PRIORITY };
+    let attributes = Attributes { reset_on_fork: true, ..policy.into() };
+    sched::set(Pid(0), &attributes)
+        .map_err(|error| ("making a hog a real-time thread (SCHED_FIFO)".to_owned(), error))?;
+    sched::set_affinity(Pid(0), &CpuSet::from_iter([cpu]))
+        .map_err(|error| (format!("binding a hog to CPU {cpu}"), error))
+}
+
+fn burn(hog: &Hog, grid: Grid, stop: &AtomicBool) {
+    let mut slot = grid.slot(clock::monotonic()) + 1;
+    while !stop.load(Ordering::Relaxed) {
+        let millionths = hog.speed.load(Ordering::Relaxed);
+        let span = grid.burn(slot, Speed::from_millionths(millionths).unwrap_or(Speed::FULL));
+        clock::sleep_until(span.start);
+        // No pause instruction: a hypervisor may take a pausing CPU for one that waits for a lock.
+        while clock::monotonic() < span.end {}
+        let now = grid.slot(clock::monotonic());
+        if now > slot + 1 {
+            hog.skipped.fetch_add(now - slot - 1, Ordering::Relaxed);
+        }
+        slot = now.max(slot + 1);
+    }
+}
+
+/// Hogs in a child process.
+#[derive(Debug)]
+pub struct HogProcess {
+    child: Child,
+    orders: ChildStdin,
+    end: OwnedFd,
+}
+
+impl HogProcess {
+    /// Starts the child and returns once all hogs are in place. Journals its end in `guard`.
+    ///
+    /// # Errors
+    /// As [`Hogs::start`].
+    pub fn start(
+        speeds: &Speeds,
+        grid: Grid,
+        guard: &mut schedlab_sys::guard::Guard,
+    ) -> Result<Self, SlowError> {
+        let speeds = speeds.iter().map(|(cpu, speed)| (*cpu, *speed)).collect();
+        let mut command = Entry::Hogs { period: grid.period(), speeds }.command()?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        process::own_session(&mut command);
+        process::die_with_parent(&mut command);
+        let mut child = command.spawn().map_err(|e| SlowError::io("starting the hogs", e))?;
+        super::journal_kill(guard, &child)?;
+        let (orders, answers) = (child.stdin.take(), child.stdout.take());
+        let (orders, answers) = orders.zip(answers).expect("both were asked to be pipes");
+        let mut answer = String::new();
+        let read = BufReader::new(answers).read_line(&mut answer);
+        read.map_err(|e| SlowError::io("waiting for the hogs", e))?;
+        let end = process::ended(&child).map_err(|e| SlowError::io("watching the hogs", e))?;
+        match answer.trim_end() {
+            READY => Ok(Self { child, orders, end }),
+            why => {
+                let _ = child.kill();
+                let _ = child.wait();
+                Err(SlowError::Failed(match why {
+                    "" => "the hogs died while they started".to_owned(),
+                    why => why.to_owned(),
+                }))
+            }
+        }
+    }
+
+    /// Changes the speed of a CPU, from its next slot on.
+    ///
+    /// # Errors
+    /// When the hogs are dead.
+    pub fn set(&mut self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
+        let order = format!("{cpu} {}\n", speed.millionths());
+        let sent = self.orders.write_all(order.as_bytes());
+        sent.map_err(|e| SlowError::io("telling the hogs a new speed (are they dead?)", e))
+    }
+
+    /// Readable when the child has ended.
+    pub(super) fn fd(&self) -> BorrowedFd<'_> {
+        self.end.as_fd()
+    }
+
+    /// The exit code, if the child ended: it was killed, by its limit or by hand.
+    pub fn ended(&mut self) -> Option<i32> {
+        self.child.try_wait().ok().flatten().map(process::exit_code)
+    }
+}
+
+impl Drop for HogProcess {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const READY: &str = "ready";
+
+/// The life of the child: hogs until standard input ends; each line of it is `CPU MILLIONTHS`.
+pub(super) fn child(period: Nanos, speeds: &[(Cpu, Speed)]) -> i32 {
+    let mut stdout = std::io::stdout();
+    let started =
+        prepare(period).and_then(|grid| Hogs::start(&speeds.iter().copied().collect(), grid));
+    let hogs = match started {
+        Ok(hogs) => hogs,
+        Err(error) => {
+            let _ = writeln!(stdout, "{error}");
+            return 1;
+        }
+    };
+    if writeln!(stdout, "{READY}").and_then(|()| stdout.flush()).is_err() {
+        return 1;
+    }
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        let order = line.split_once(' ').and_then(|(cpu, speed)| {
+            Some((Cpu(cpu.parse().ok()?), Speed::from_millionths(speed.parse().ok()?)?))
+        });
+        if let Some((cpu, speed)) = order {
+            hogs.set(cpu, speed);
+        }
+    }
+    0
+}
+
+/// Leaves a control group that allows no real-time threads, and limits how long a hog that never
+/// blocks can harm.
+fn prepare(period: Nanos) -> Result<Grid, SlowError> {
+    let grid = Grid::new(period).ok_or_else(|| SlowError::Failed("no such period".into()))?;
+    if let Some(cpu) = schedlab_sys::cgroup::here("cpu") {
+        if !cpu.path.as_os_str().is_empty() {
+            // Where this is refused, making the threads real-time says so.
+            let _ = std::fs::write(cpu.mount.join("cgroup.procs"), "0");
+        }
+    }
+    let soft = Nanos::from_millis(50).max(Nanos(period.0 * 2));
+    process::limit_realtime(soft, Nanos(soft.0 * 2))
+        .map_err(|e| SlowError::io("limiting the time a stuck hog can run (RLIMIT_RTTIME)", e))?;
+    Ok(grid)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hogs_burn_what_is_missing_to_the_speed_and_end_when_dropped() {
+        let cpu = sched::affinity(Pid(0)).unwrap().iter().last().unwrap();
+        let half = Speed::percent(50).unwrap();
+        let grid = Grid::new(Grid::PERIOD).unwrap();
+        match Hogs::start(&Speeds::from([(cpu, half)]), grid) {
+            Err(SlowError::Io { error, .. }) if error.raw_os_error() == Some(1) => {
+                // stderr is where a test says what it could not test.
+                #[expect(clippy::print_stderr, reason = "a missing right is said aloud")]
+                let () = eprintln!("MISSING: the right to real-time threads; hogs are not tested");
+            }
+            started => {
+                let hogs = started.unwrap();
+                let before = clock::process_cpu();
+                std::thread::sleep(std::time::Duration::from_millis(300));
+                let burned = clock::process_cpu() - before;
+                // How much is what the benchmark measures; here only that they burn at all.
+                assert!(burned > Nanos::from_millis(10), "{burned}");
+                hogs.set(cpu, Speed::FULL);
+                drop(hogs);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Whether a CPU is as fast as was asked: measured after applying, for a moment, on each.
+
+use super::probe::{Probe, Reading};
+use super::{Grid, Method, Speed, Speeds};
+use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// What a CPU turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Measured {
+    /// Which.
+    pub cpu: Cpu,
+    /// What was asked for.
+    pub asked: Speed,
+    /// The part of the time that a task got.
+    pub granted: f64,
+    /// Work done in that time, as a part of what was done at full speed just before. On a virtual
+    /// machine it wavers by some percent whatever is done.
+    pub work: f64,
+}
+
+/// More than this off is a warning, whatever the method.
+const TOLERANCE: f64 = 0.02;
+
+/// The probe for a method, and how much more than [`TOLERANCE`] its reading may be off, since the
+/// method's own period is not much shorter than the reading.
+pub(super) fn probe(
+    method: Method,
+    grid: Grid,
+    quota_period: Nanos,
+    groups: &[PathBuf],
+) -> (Probe, f64) {
+    let ms = Nanos::from_millis;
+    let (time, align, slack) = match method {
+        Method::Hogs => {
+            (Nanos(grid.period().0 * ms(100).0.div_ceil(grid.period().0)), grid.period(), 0.0)
+        }
+        Method::Quota => (Nanos(quota_period.0 * 30), Nanos::ZERO, 1.0 / 30.0),
+        Method::Stop | Method::StopGroup => (ms(600), Nanos::ZERO, 0.02),
+        Method::Gov => (Nanos(super::frequency::PITCH.0 * 4), Nanos::ZERO, 0.0),
+        Method::Freq => (ms(100), Nanos::ZERO, 0.0),
+        Method::Weight | Method::WeightPerCpu | Method::WeightPinned => (ms(400), Nanos::ZERO, 0.0),
+    };
+    let realtime = !method.is_for_command();
+    (Probe { groups: groups.to_vec(), time, align, realtime }, slack)
+}
+
+/// The probe at full speed, before anything is applied.
+pub(super) fn baseline() -> Probe {
+    Probe { groups: Vec::new(), time: Nanos::from_millis(40), align: Nanos::ZERO, realtime: true }
+}
+
+/// Puts readings before and after side by side.
+pub(super) fn compare(speeds: &Speeds, before: &[Reading], after: &[Reading]) -> Vec<Measured> {
+    let of =
+        |readings: &[Reading], cpu| readings.iter().find(|reading| reading.cpu == cpu).copied();
+    let measured = speeds.iter().filter_map(|(&cpu, &asked)| {
+        let after = of(after, cpu)?;
+        let full = of(before, cpu).map_or(f64::NAN, |before| before.rate());
+        Some(Measured { cpu, asked, granted: after.share(), work: after.rate() / full })
+    });
+    measured.collect()
+}
+
+/// What is off by more than the tolerance, with its cause.
+pub(super) fn doubts(
+    method: Method,
+    measured: &[Measured],
+    before: &[Reading],
+    asked: &CpuSet,
+    slack: f64,
+) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for one in measured {
+        // A change of the clock leaves the time and changes the work.
+        let clocks = matches!(method, Method::Freq | Method::Gov);
+        let got = if clocks { one.work } else { one.granted };
+        let off = got - one.asked.fraction();
+        if off.abs() <= TOLERANCE + slack {
+            continue;
+        }
+        let what =
+            format!("CPU {} was asked to be {} and is {:.1}%", one.cpu, one.asked, got * 100.0);
+        let share =
+            before.iter().find(|reading| reading.cpu == one.cpu).map_or(1.0, Reading::share);
+        warnings.push(Warning::new("speed-off", what, cause(method, off, share)));
+    }
+    for cpu in asked.iter().filter(|cpu| measured.iter().all(|one| one.cpu != *cpu)) {
+        let what = format!("the speed of CPU {cpu} could not be measured");
+        warnings.push(Warning::new("speed-unknown", what, "the probe died; see `schedlab doctor`"));
+    }
+    warnings
+}
+
+fn cause(method: Method, off: f64, share_before: f64) -> String {
+    if off < 0.0 && share_before < 0.97 {
+        return format!(
+            "something above all tasks (real-time tasks, interrupts) took {:.0}% of it before",
+            (1.0 - share_before) * 100.0
+        );
+    }
+    match (method, off > 0.0) {
+        (Method::Hogs, true) => {
+            "the hogs came late or were throttled: see kernel.sched_rt_runtime_us, and whether \
+                                 another program throttles real-time tasks"
+                .into()
+        }
+        (Method::Hogs, false) => {
+            "other real-time tasks run there, or another session slows it too".into()
+        }
+        (Method::Freq | Method::Gov, _) => {
+            "the hardware's own policy, a turbo, or a limit (thermal_pressure) decides \
+                                            the clock; what was written is only a wish"
+                .into()
+        }
+        (Method::Quota, true) => {
+            "the first periods have more than the budget; or the budget is not in force".into()
+        }
+        (Method::Stop | Method::StopGroup, true) => {
+            "an average over life has not settled yet".into()
+        }
+        (Method::Weight | Method::WeightPerCpu | Method::WeightPinned, true) => {
+            "the burners did not get their part: another group has a weight of its own there".into()
+        }
+        (_, false) => "other load runs on the CPU: these methods share what is left by it".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reading(cpu: u16, share: f64) -> Reading {
+        let wall = Nanos::from_millis(100);
+        let granted = Nanos((wall.0 as f64 * share) as u64);
+        Reading { cpu: Cpu(cpu), wall, granted, rounds: (share * 1e6) as u64 }
+    }
+
+    #[test]
+    fn only_what_is_more_than_two_percent_off_is_a_doubt_and_it_has_a_cause() {
+        let speeds =
+            Speeds::from([(Cpu(0), "50%".parse().unwrap()), (Cpu(1), "25%".parse().unwrap())]);
+        let before = [reading(0, 1.0), reading(1, 1.0)];
+        let measured = compare(&speeds, &before, &[reading(0, 0.51), reading(1, 0.30)]);
+        let asked: CpuSet = speeds.keys().copied().collect();
+        let doubts = doubts(Method::Hogs, &measured, &before, &asked, 0.0);
+        assert_eq!(doubts.len(), 1);
+        assert!(doubts[0].what.contains("CPU 1") && doubts[0].remedy.contains("throttled"));
+    }
+
+    #[test]
+    fn a_cpu_that_could_not_be_measured_is_said() {
+        let speeds = Speeds::from([(Cpu(0), Speed::FULL)]);
+        let asked: CpuSet = speeds.keys().copied().collect();
+        let doubts = doubts(Method::Hogs, &compare(&speeds, &[], &[]), &[], &asked, 0.0);
+        assert_eq!(doubts[0].code, "speed-unknown");
+    }
+
+    #[test]
+    fn clocks_are_judged_by_the_work_done() {
+        let speeds = Speeds::from([(Cpu(0), "50%".parse().unwrap())]);
+        let slow = Reading { rounds: 500_000, ..reading(0, 1.0) };
+        let measured = compare(&speeds, &[reading(0, 1.0)], &[slow]);
+        let asked: CpuSet = speeds.keys().copied().collect();
+        assert!(doubts(Method::Freq, &measured, &[], &asked, 0.0).is_empty());
+        assert_eq!(doubts(Method::Hogs, &measured, &[], &asked, 0.0).len(), 1);
+    }
+}

@@ -1,0 +1,194 @@
+//! The methods by name, and which one fits.
+
+use super::{Ground, Speeds, hogs};
+use std::fmt;
+use std::str::FromStr;
+
+/// How CPUs are made slower.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    /// Real-time burners on one grid of time (CPU-Hogs).
+    Hogs,
+    /// SIGSTOP and SIGCONT by each process's use over its lifetime (CPU-Lim).
+    Stop,
+    /// The same decided for all processes of the command together.
+    StopGroup,
+    /// One burner group of complementary weight for all CPUs (Fracas).
+    Weight,
+    /// A burner group for each CPU, as the study had it.
+    WeightPerCpu,
+    /// A group for each CPU that holds its tasks and its burner: right, for one pinned CPU a node.
+    WeightPinned,
+    /// A budget of CPU time in each period.
+    Quota,
+    /// One level of the hardware's clock (CPU-Freq).
+    Freq,
+    /// Two neighbouring levels in alternation (CPU-Gov).
+    Gov,
+}
+
+/// All methods, with what each is.
+pub const METHODS: &[(Method, &str, &str)] = &[
+    (
+        Method::Hogs,
+        "hogs",
+        "real-time burners on one grid of time: slows CPUs, whatever runs there",
+    ),
+    (
+        Method::Stop,
+        "stop",
+        "stops each process when its CPU time over its lifetime is above the speed",
+    ),
+    (Method::StopGroup, "stop-group", "as stop, decided for all processes of the command together"),
+    (Method::Weight, "weight", "the command's control group against one group of burners"),
+    (
+        Method::WeightPerCpu,
+        "weight-per-cpu",
+        "the same with a burner group for each CPU (too slow when several are busy)",
+    ),
+    (
+        Method::WeightPinned,
+        "weight-pinned",
+        "tasks and burner of one CPU in a group of their own: one CPU only",
+    ),
+    (Method::Quota, "quota", "a budget of CPU time in each period: one CPU only"),
+    (Method::Freq, "freq", "the hardware level nearest to the speed"),
+    (Method::Gov, "gov", "the two hardware levels around the speed, in alternation"),
+];
+
+impl Method {
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        METHODS.iter().find(|(method, ..)| *method == self).map_or("", |(_, name, _)| name)
+    }
+
+    /// Whether it slows the command's processes and not the CPU under whatever runs there.
+    #[must_use]
+    pub const fn is_for_command(self) -> bool {
+        !matches!(self, Self::Hogs | Self::Freq | Self::Gov)
+    }
+
+    /// Whether it needs the command bound to its one CPU.
+    #[must_use]
+    pub const fn is_for_one_cpu(self) -> bool {
+        matches!(self, Self::Quota | Self::WeightPinned)
+    }
+
+    /// What is known to be wrong about it, to stand beside its results; empty where nothing is.
+    #[must_use]
+    pub fn fault(self, cpus: usize, speed: f64) -> String {
+        let percent = |part: f64| format!("{:.1}%", part * 100.0);
+        let n = cpus as f64;
+        match self {
+            Self::Hogs | Self::WeightPinned | Self::Gov => String::new(),
+            Self::Freq => "only the hardware's levels can be had".into(),
+            Self::Stop => "it limits each process by its average over life: several processes share one limit each, \
+                           and time asleep is spent at full speed"
+                .into(),
+            Self::StopGroup => "it limits an average over life: time asleep is spent at full speed".into(),
+            Self::Quota => "a budget and no speed: work that sleeps is slowed only above the budget, and its bursts \
+                            run at full speed"
+                .into(),
+            // A group's weight is divided over the CPUs in proportion to its load there: with one of n
+            // CPUs busy all of the tasks' weight meets an n-th of the burners'.
+            Self::Weight if cpus > 1 => format!(
+                "right when all {cpus} CPUs are busy; when k are, the speed is s n / (s n + k (1 - s)): {} for k = 1",
+                percent(speed * n / (speed * n + 1.0 - speed))
+            ),
+            // With k CPUs busy each gets a k-th of the tasks' weight against a burner of full weight.
+            Self::WeightPerCpu if cpus > 1 => format!(
+                "right when one CPU is busy; when k are, the speed is s / (k - (k - 1) s): {} for k = {cpus}",
+                percent(speed / (n - (n - 1.0) * speed))
+            ),
+            Self::Weight | Self::WeightPerCpu => {
+                "its bursts after sleeping run at full speed: the tasks' group has saved up its turn".into()
+            }
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for Method {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        METHODS.iter().find(|(_, name, _)| *name == text).map(|(method, ..)| *method).ok_or_else(
+            || {
+                let names: Vec<&str> = METHODS.iter().map(|(_, name, _)| *name).collect();
+                format!("there is no method '{text}'; there are auto, {}", names.join(", "))
+            },
+        )
+    }
+}
+
+/// Picks a method for speeds of CPUs on this machine, and says why.
+#[must_use]
+pub fn choose(speeds: &Speeds, command: bool, ground: &Ground) -> (Method, String) {
+    let slowest = speeds.values().min().map_or(1.0, |speed| speed.fraction());
+    let floor = f64::from(hogs::SLOWEST_PERCENT) / 100.0;
+    let no_hogs = ground.realtime_obstacle(slowest);
+    let groups = ground.cpu_group.is_some() && ground.root;
+    if slowest >= floor && no_hogs.is_none() {
+        return (
+            Method::Hogs,
+            "a speed for each CPU, whatever runs there: sleeping, barriers and several processes come out right".into(),
+        );
+    }
+    let why = match no_hogs {
+        Some(obstacle) => obstacle,
+        None => format!("below {floor:.0$} hogs run into the kernel's guards", 2),
+    };
+    match (groups, speeds.len()) {
+        (true, 1) => {
+            (Method::WeightPinned, format!("{why}; one CPU, with the command bound to it"))
+        }
+        (true, _) => (Method::Weight, format!("{why}; several CPUs of one speed")),
+        _ if command => (Method::Stop, format!("{why}; stopping and continuing needs no right")),
+        _ => (Method::Hogs, why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slow::Speed;
+    use schedlab_model::Cpu;
+
+    #[test]
+    fn names_are_read_back() {
+        for (method, name, _) in METHODS {
+            assert_eq!(name.parse::<Method>().unwrap(), *method);
+            assert_eq!(method.to_string(), *name);
+        }
+        assert!("fracas".parse::<Method>().unwrap_err().contains("weight"));
+    }
+
+    #[test]
+    fn faults_of_weight_are_the_published_formulas() {
+        // Two CPUs at a half: 1/3 with a group for each, 2/3 for one thread with one group.
+        assert!(Method::WeightPerCpu.fault(2, 0.5).contains("33.3% for k = 2"));
+        assert!(Method::Weight.fault(2, 0.5).contains("66.7% for k = 1"));
+        assert!(Method::WeightPerCpu.fault(2, 0.25).contains("14.3%"));
+    }
+
+    #[test]
+    fn auto_takes_hogs_where_they_can_be_and_says_why_not_elsewhere() {
+        let speeds = |percent: &[u32]| -> Speeds {
+            let cpus = (0u16..).map(Cpu);
+            cpus.zip(percent.iter().map(|&p| Speed::percent(p).unwrap())).collect()
+        };
+        let ground = Ground::fake(4);
+        assert_eq!(choose(&speeds(&[30, 75]), true, &ground).0, Method::Hogs);
+        let (method, why) = choose(&speeds(&[5]), true, &ground);
+        assert_eq!(method, Method::WeightPinned);
+        assert!(why.contains("0.10"), "{why}");
+        assert_eq!(choose(&speeds(&[5, 5]), true, &ground).0, Method::Weight);
+        let bare = Ground { root: false, realtime: false, ..Ground::fake(4) };
+        assert_eq!(choose(&speeds(&[50]), true, &bare).0, Method::Stop);
+    }
+}

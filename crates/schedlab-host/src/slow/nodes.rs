@@ -1,0 +1,218 @@
+//! `nodes.toml`: virtual nodes as a file.
+//!
+//! ```toml
+//! method = "hogs"                  # or auto, weight, ...
+//! [[node]]
+//! name = "small"
+//! cpus = "0"
+//! speed = "30%"
+//! commands = [["./server", "--port", "1"], "./client | tee log"]   # a text is run by sh
+//! script = [{ at = "10s", speed = "60%" }, { at = "20s", fail = true }, { at = "25s", recover = true }]
+//! [[node]]
+//! name = "large"
+//! cpus = "1-3"
+//! speeds = { "1" = "75%", "2-3" = "90%" }
+//! [[noise]]
+//! cpus = "1"
+//! rate = 20.0
+//! length = "500us"
+//! ```
+
+use super::{Assignment, Change, Method, Node, Noise, Request, SlowError, Speed, Step, speeds};
+use schedlab_model::{CpuSet, Nanos};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// Why a file of nodes can't be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NodesError(pub String);
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    method: Option<String>,
+    period: Option<String>,
+    time_limit: Option<String>,
+    node: Vec<RawNode>,
+    #[serde(default)]
+    noise: Vec<RawNoise>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawNode {
+    name: String,
+    cpus: CpuSet,
+    speed: Option<Speed>,
+    #[serde(default)]
+    speeds: BTreeMap<String, Speed>,
+    #[serde(default)]
+    commands: Vec<RawCommand>,
+    #[serde(default)]
+    script: Vec<RawStep>,
+}
+
+#[derive(Deserialize)]
+#[serde(
+    untagged,
+    expecting = "a command is a text for sh, or a list of a program and its arguments"
+)]
+enum RawCommand {
+    Shell(String),
+    Argv(Vec<String>),
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawStep {
+    at: String,
+    speed: Option<Speed>,
+    #[serde(default)]
+    fail: bool,
+    #[serde(default)]
+    recover: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawNoise {
+    cpus: CpuSet,
+    rate: f64,
+    length: String,
+    #[serde(default)]
+    seed: u64,
+}
+
+/// Reads the text of a file of nodes. Tasks of nodes are bound to their CPUs.
+///
+/// # Errors
+/// In a sentence, with the line where the text is no TOML.
+pub fn parse(text: &str) -> Result<Request, NodesError> {
+    let file: File = toml::from_str(text).map_err(|error| NodesError(error.to_string()))?;
+    let mut request = Request::default();
+    match file.method.as_deref() {
+        None | Some("auto") => {}
+        Some(name) => request.method = Some(name.parse::<Method>().map_err(NodesError)?),
+    }
+    let duration = |text: &str| {
+        text.parse::<Nanos>()
+            .map_err(|error: schedlab_model::NanosError| NodesError(error.to_string()))
+    };
+    if let Some(text) = &file.period {
+        request.period = duration(text)?;
+    }
+    request.time_limit = file.time_limit.as_deref().map(duration).transpose()?;
+    for raw in file.node {
+        let name = raw.name.clone();
+        request.nodes.push(node(raw).map_err(|why| NodesError(format!("node {name}: {why}")))?);
+    }
+    for raw in file.noise {
+        let length = duration(&raw.length)?;
+        request.noise.push(Noise { cpus: raw.cpus, rate: raw.rate, length, seed: raw.seed });
+    }
+    Ok(request)
+}
+
+fn node(raw: RawNode) -> Result<Node, String> {
+    let mut all = Vec::new();
+    for (cpus, &speed) in &raw.speeds {
+        let cpus: CpuSet = cpus.parse().map_err(|e: schedlab_model::CpuListError| e.to_string())?;
+        if let Some(cpu) = cpus.iter().find(|cpu| !raw.cpus.contains(*cpu)) {
+            return Err(format!("CPU {cpu} has a speed and is not among its cpus, {}", raw.cpus));
+        }
+        all.push(Assignment { cpus, speed });
+    }
+    let named: CpuSet = all.iter().flat_map(|assignment| assignment.cpus.iter()).collect();
+    let rest: CpuSet = raw.cpus.iter().filter(|cpu| !named.contains(*cpu)).collect();
+    match raw.speed {
+        Some(speed) => all.push(Assignment { cpus: rest, speed }),
+        None if rest.is_empty() => {}
+        None => return Err(format!("no speed for CPUs {rest}: add speed = \"...\"")),
+    }
+    let script = raw.script.into_iter().map(step).collect::<Result<Vec<Step>, String>>()?;
+    if script.windows(2).any(|pair| pair[0].at > pair[1].at) {
+        return Err("the steps of its script are not in the order of time".into());
+    }
+    let command = |raw| match raw {
+        RawCommand::Shell(text) => vec!["sh".into(), "-c".into(), text],
+        RawCommand::Argv(argv) => argv,
+    };
+    Ok(Node {
+        name: raw.name,
+        speeds: speeds(&all).map_err(|error: SlowError| error.to_string())?,
+        bind: true,
+        commands: raw.commands.into_iter().map(command).collect(),
+        attach: Vec::new(),
+        script,
+    })
+}
+
+fn step(raw: RawStep) -> Result<Step, String> {
+    let at = raw.at.parse().map_err(|error: schedlab_model::NanosError| error.to_string())?;
+    let change = match (raw.speed, raw.fail, raw.recover) {
+        (Some(speed), false, false) => Change::Speed(speed),
+        (None, true, false) => Change::Fail,
+        (None, false, true) => Change::Recover,
+        _ => return Err(format!("the step at {} needs one of speed, fail, recover", raw.at)),
+    };
+    Ok(Step { at, change })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::Cpu;
+
+    const FILE: &str = r#"
+method = "hogs"
+time_limit = "1m"
+[[node]]
+name = "small"
+cpus = "0"
+speed = "30%"
+commands = [["./server", "--port", "1"], "./client | tee log"]
+script = [{ at = "10s", speed = "60%" }, { at = "20s", fail = true }, { at = "25s", recover = true }]
+[[node]]
+name = "large"
+cpus = "1-3"
+speed = "75%"
+speeds = { "2-3" = "90%" }
+[[noise]]
+cpus = "1"
+rate = 20.0
+length = "500us"
+"#;
+
+    #[test]
+    fn nodes_have_cpus_speeds_commands_and_scripts() {
+        let request = parse(FILE).unwrap();
+        assert_eq!(request.method, Some(Method::Hogs));
+        let [small, large] = &request.nodes[..] else { panic!("two nodes") };
+        assert_eq!(small.commands[1], ["sh", "-c", "./client | tee log"]);
+        assert_eq!(small.script[1], Step { at: Nanos::from_secs(20), change: Change::Fail });
+        assert_eq!(large.speeds[&Cpu(1)].to_string(), "75%");
+        assert_eq!(large.speeds[&Cpu(3)].to_string(), "90%");
+        assert!(large.bind);
+        assert_eq!(request.noise[0].length, Nanos::from_micros(500));
+    }
+
+    #[test]
+    fn mistakes_are_said_with_their_node() {
+        for (from, to, why) in [
+            ("speed = \"30%\"", "speed = \"0%\"", "above 0"),
+            ("speed = \"30%\"", "", "no speed for CPUs 0"),
+            ("{ \"2-3\" = ", "{ \"2-9\" = ", "node large: CPU 4"),
+            ("\"20s\", fail", "\"5s\", fail", "not in the order"),
+            ("recover = true", "recover = true, fail = true", "needs one of"),
+            ("method = \"hogs\"", "method = \"fracas\"", "no method"),
+            ("rate = 20.0", "rat = 20.0", "rat"),
+            ("\"10s\"", "\"soon\"", "soon"),
+        ] {
+            let text = FILE.replacen(from, to, 1);
+            assert_ne!(text, FILE, "{from}");
+            let error = parse(&text).unwrap_err().to_string();
+            assert!(error.contains(why), "{to}: {error}");
+        }
+    }
+}

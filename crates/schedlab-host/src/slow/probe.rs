@@ -1,0 +1,130 @@
+//! How fast a CPU is: the part of the time that a task gets on it, and how much it computes.
+
+use super::SlowError;
+use super::entry::{Entry, enter};
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
+use schedlab_sys::sched::Policy;
+use schedlab_sys::{clock, process, sched};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+/// What a probe measured on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct Reading {
+    /// Where.
+    pub(super) cpu: Cpu,
+    /// For how long.
+    pub(super) wall: Nanos,
+    /// CPU time that the probe was granted.
+    pub(super) granted: Nanos,
+    /// Rounds of its loop; a number of no meaning but for comparison.
+    pub(super) rounds: u64,
+}
+
+impl Reading {
+    /// The part of the time that was granted.
+    #[must_use]
+    pub(super) fn share(&self) -> f64 {
+        self.granted.0 as f64 / self.wall.0.max(1) as f64
+    }
+
+    /// Rounds a second.
+    #[must_use]
+    pub(super) fn rate(&self) -> f64 {
+        self.rounds as f64 / self.wall.as_secs_f64().max(1e-9)
+    }
+}
+
+/// How probes run.
+#[derive(Clone, Debug)]
+pub(super) struct Probe {
+    /// Control groups that it enters.
+    pub(super) groups: Vec<PathBuf>,
+    /// For how long.
+    pub(super) time: Nanos,
+    /// It begins at a multiple of this: with whole slots of a grid nothing is cut off.
+    pub(super) align: Nanos,
+    /// As a real-time thread below the hogs, so that other load on the CPU is not measured.
+    pub(super) realtime: bool,
+}
+
+impl Probe {
+    /// Measures CPUs, half of them at a time, so that the machine stays usable. CPUs whose probe
+    /// died (stopped for good, or without the right) are missing from the answer.
+    pub(super) fn read(&self, cpus: &CpuSet) -> Result<Vec<Reading>, SlowError> {
+        let all: Vec<Cpu> = cpus.iter().collect();
+        let mut readings = Vec::new();
+        for some in all.chunks((all.len() / 2).max(1)) {
+            let children: Vec<Child> =
+                some.iter().map(|&cpu| self.start(cpu)).collect::<Result<_, _>>()?;
+            for child in children {
+                let output = child.wait_with_output().map_err(|e| SlowError::io("measuring", e))?;
+                readings.extend(serde_json::from_slice::<Reading>(&output.stdout));
+            }
+        }
+        Ok(readings)
+    }
+
+    fn start(&self, cpu: Cpu) -> Result<Child, SlowError> {
+        let entry = Entry::Probe {
+            groups: self.groups.clone(),
+            cpu,
+            time: self.time,
+            align: self.align,
+            realtime: self.realtime,
+        };
+        let mut command = entry.command()?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        process::own_session(&mut command);
+        process::die_with_parent(&mut command);
+        command.spawn().map_err(|e| SlowError::io("starting a probe", e))
+    }
+}
+
+/// The life of the child.
+pub(super) fn child(
+    groups: &[PathBuf],
+    cpu: Cpu,
+    time: Nanos,
+    align: Nanos,
+    realtime: bool,
+) -> i32 {
+    use std::io::Write;
+    let policy = Policy::Fifo { priority: 1 };
+    // Without the right it measures as a fair task, other load included.
+    let ready = (!realtime || sched::set(Pid(0), &policy.into()).is_ok())
+        && enter(groups, &CpuSet::from_iter([cpu])).is_ok();
+    let text = serde_json::to_string(&measure(cpu, time, align)).expect("plain values");
+    if !ready || writeln!(std::io::stdout(), "{text}").is_err() { 1 } else { 0 }
+}
+
+fn measure(cpu: Cpu, time: Nanos, align: Nanos) -> Reading {
+    if align > Nanos::ZERO {
+        clock::sleep_until(Nanos((clock::monotonic().0 / align.0 + 1) * align.0));
+    }
+    let (start, cpu_start) = (clock::monotonic(), clock::thread_cpu());
+    let (mut rounds, mut value) = (0u64, 0u64);
+    loop {
+        for _ in 0..200 {
+            value = std::hint::black_box(value.wrapping_mul(3).wrapping_add(1));
+        }
+        rounds += 1;
+        let wall = clock::monotonic() - start;
+        if wall >= time {
+            return Reading { cpu, wall, granted: clock::thread_cpu() - cpu_start, rounds };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reading_is_consistent() {
+        let reading = measure(Cpu(0), Nanos::from_millis(2), Nanos::from_millis(1));
+        assert!(reading.rounds > 0 && reading.wall >= Nanos::from_millis(2));
+        assert!(reading.share() > 0.0 && reading.share() <= 1.01 && reading.rate() > 0.0);
+    }
+}

@@ -1,0 +1,124 @@
+//! A budget of CPU time in each period (bandwidth control of the fair class).
+
+use super::zone::write;
+use super::{SlowError, Speed};
+use schedlab_model::Nanos;
+use schedlab_sys::cgroup::Version;
+use std::path::{Path, PathBuf};
+
+/// The period by default: 100 ms, the kernel's own, makes the first seconds up to 7 % too fast; at
+/// 4 ms the kernel's tick is a part of the budget.
+pub const PERIOD: Nanos = Nanos::from_millis(10);
+/// The kernel's bounds of a period, and its least budget.
+const PERIODS: std::ops::RangeInclusive<Nanos> = Nanos::from_millis(1)..=Nanos::from_secs(1);
+const LEAST: Nanos = Nanos::from_millis(1);
+
+/// A budget in force on a group of one CPU's tasks.
+#[derive(Debug)]
+pub(super) struct Quota {
+    version: Version,
+    dir: PathBuf,
+    period: Nanos,
+    burst: Nanos,
+}
+
+/// Whether a speed can be had with a period.
+///
+/// # Errors
+/// In a sentence.
+pub(super) fn check(speed: Speed, period: Nanos, burst: Nanos) -> Result<(), String> {
+    if !PERIODS.contains(&period) {
+        return Err(format!("a quota period of {period} can't be had: 1 ms to 1 s"));
+    }
+    let budget = budget(speed, period);
+    if budget < LEAST {
+        let period = Nanos(LEAST.0 * 1_000_000 / u64::from(speed.millionths()));
+        return Err(format!(
+            "{speed} of the quota period is {budget}; the kernel wants 1 ms at least: \
+             take --quota-period {}ms or longer, or the method weight-pinned",
+            period.0.div_ceil(1_000_000)
+        ));
+    }
+    if burst > budget {
+        return Err(format!("a burst of {burst} is more than the budget of a period, {budget}"));
+    }
+    Ok(())
+}
+
+fn budget(speed: Speed, period: Nanos) -> Nanos {
+    Nanos(period.0 - speed.lost(period.0))
+}
+
+impl Quota {
+    pub(super) fn apply(
+        zone: &(Version, PathBuf),
+        speed: Speed,
+        period: Nanos,
+        burst: Nanos,
+    ) -> Result<Self, SlowError> {
+        let quota = Self { version: zone.0, dir: zone.1.clone(), period, burst };
+        quota.set(speed)?;
+        Ok(quota)
+    }
+
+    pub(super) fn set(&self, speed: Speed) -> Result<(), SlowError> {
+        check(speed, self.period, self.burst).map_err(SlowError::Usage)?;
+        files(self.version, &self.dir, budget(speed, self.period), self.period, self.burst)
+            .into_iter()
+            .try_for_each(|(path, text)| write(&path, &text))
+    }
+}
+
+/// What is written where. A burst is only written when it is asked for: older kernels have none.
+fn files(
+    version: Version,
+    dir: &Path,
+    budget: Nanos,
+    period: Nanos,
+    burst: Nanos,
+) -> Vec<(PathBuf, String)> {
+    let micros = |time: Nanos| (time.0 / 1_000).to_string();
+    let mut files = match version {
+        Version::V1 => vec![
+            (dir.join("cpu.cfs_period_us"), micros(period)),
+            (dir.join("cpu.cfs_quota_us"), micros(budget)),
+        ],
+        Version::V2 => {
+            vec![(dir.join("cpu.max"), format!("{} {}", micros(budget), micros(period)))]
+        }
+    };
+    if burst > Nanos::ZERO {
+        let name = if version == Version::V1 { "cpu.cfs_burst_us" } else { "cpu.max.burst" };
+        files.push((dir.join(name), micros(burst)));
+    }
+    files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_versions_are_told_budget_and_period() {
+        let speed = Speed::percent(30).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        let zone = |version| (version, dir.path().to_owned());
+        Quota::apply(&zone(Version::V1), speed, PERIOD, Nanos::ZERO).unwrap();
+        assert_eq!(
+            (read("cpu.cfs_period_us"), read("cpu.cfs_quota_us")),
+            ("10000".into(), "3000".into())
+        );
+        Quota::apply(&zone(Version::V2), speed, PERIOD, Nanos::from_millis(2)).unwrap();
+        assert_eq!((read("cpu.max"), read("cpu.max.burst")), ("3000 10000".into(), "2000".into()));
+    }
+
+    #[test]
+    fn budgets_that_the_kernel_refuses_are_refused_before_with_a_period_that_works() {
+        let five = Speed::percent(5).unwrap();
+        assert!(check(five, PERIOD, Nanos::ZERO).unwrap_err().contains("--quota-period 20ms"));
+        assert!(check(five, Nanos::from_millis(20), Nanos::ZERO).is_ok());
+        assert!(check(five, Nanos::from_secs(2), Nanos::ZERO).is_err());
+        assert!(check(five, Nanos::from_millis(20), Nanos::from_millis(5)).is_err());
+    }
+}

@@ -1,0 +1,468 @@
+//! What is asked for, and whether it can be had: decided as a whole before anything is changed.
+
+use super::{Grid, Ground, Method, Noise, SlowError, Speed, Speeds, choose, hogs, quota};
+use schedlab_model::{CpuSet, Nanos, Pid, Warning};
+
+/// A virtual node: CPUs with their speeds, and the tasks that are scheduled there.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// Its name: letters, digits, `-` and `_`.
+    pub name: String,
+    /// Its CPUs and how fast each is.
+    pub speeds: Speeds,
+    /// Its tasks run on its CPUs only.
+    pub bind: bool,
+    /// The commands that are started in it, each with its arguments.
+    pub commands: Vec<Vec<String>>,
+    /// Processes that are moved into it, with their children. They are never killed.
+    pub attach: Vec<Pid>,
+    /// What changes while it runs, by time since the start.
+    pub script: Vec<Step>,
+}
+
+impl Node {
+    /// Its CPUs.
+    #[must_use]
+    pub fn cpus(&self) -> CpuSet {
+        self.speeds.keys().copied().collect()
+    }
+}
+
+/// A change at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Since the start of the session.
+    pub at: Nanos,
+    /// What changes.
+    pub change: Change,
+}
+
+/// What can change while a node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// All of its CPUs get this speed.
+    Speed(Speed),
+    /// The node fails: its tasks stand still.
+    Fail,
+    /// It comes back.
+    Recover,
+}
+
+/// All that is asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// How; `None` chooses.
+    pub method: Option<Method>,
+    /// The nodes.
+    pub nodes: Vec<Node>,
+    /// Period of the hogs' grid.
+    pub period: Nanos,
+    /// Period of budgets.
+    pub quota_period: Nanos,
+    /// What of a budget may be saved up beyond a period.
+    pub quota_burst: Nanos,
+    /// Background noise.
+    pub noise: Vec<Noise>,
+    /// Commands live on when the session ends.
+    pub keep: bool,
+    /// Measure each CPU after applying.
+    pub measure: bool,
+    /// The session ends after this time.
+    pub time_limit: Option<Nanos>,
+}
+
+impl Default for Request {
+    fn default() -> Self {
+        Self {
+            method: None,
+            nodes: Vec::new(),
+            period: Grid::PERIOD,
+            quota_period: quota::PERIOD,
+            quota_burst: Nanos::ZERO,
+            noise: Vec::new(),
+            keep: false,
+            measure: true,
+            time_limit: None,
+        }
+    }
+}
+
+/// A request that can be had on this machine.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub(super) request: Request,
+    pub(super) grid: Grid,
+    /// The method.
+    pub method: Method,
+    /// Why this method; empty when it was asked for.
+    pub why: String,
+    /// What is known to be wrong about it, and what to mind.
+    pub warnings: Vec<Warning>,
+}
+
+impl Request {
+    /// Checks the whole request, and chooses the method where none was asked for.
+    ///
+    /// # Errors
+    /// [`SlowError::Usage`] for what makes no sense, [`SlowError::Missing`] for what this machine or
+    /// our rights do not allow. Nothing is changed.
+    pub fn plan(self, ground: &Ground) -> Result<Plan, SlowError> {
+        let grid = Grid::new(self.period).ok_or_else(|| {
+            usage(format!(
+                "a period of {} can't be had: {} to {}",
+                self.period,
+                Grid::PERIOD_MIN,
+                Grid::PERIOD_MAX
+            ))
+        })?;
+        check_nodes(&self.nodes, ground)?;
+        for noise in &self.noise {
+            noise.check().map_err(usage)?;
+            check_cpus(&noise.cpus, "noise", ground)?;
+        }
+        let speeds: Speeds = self.nodes.iter().flat_map(|node| node.speeds.clone()).collect();
+        let tasks =
+            self.nodes.iter().any(|node| !node.commands.is_empty() || !node.attach.is_empty());
+        let (method, why) = match self.method {
+            Some(method) => (method, String::new()),
+            None => choose(&speeds, tasks, ground),
+        };
+        check_method(method, &self, &speeds, ground)?;
+        let warnings = doubts(method, &self.nodes, &speeds, ground);
+        Ok(Plan { request: self, grid, method, why, warnings })
+    }
+}
+
+fn usage(text: impl Into<String>) -> SlowError {
+    SlowError::Usage(text.into())
+}
+
+fn check_nodes(nodes: &[Node], ground: &Ground) -> Result<(), SlowError> {
+    if nodes.iter().all(|node| node.speeds.is_empty()) {
+        return Err(usage("no CPU is named: say which and how fast, as in --cpu 0=30%"));
+    }
+    let mut taken = CpuSet::new();
+    for (index, node) in nodes.iter().enumerate() {
+        let letters = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+        if node.name.is_empty() || node.name.len() > 64 || !node.name.chars().all(letters) {
+            return Err(usage(format!(
+                "'{}' is no name of a node: letters, digits, - and _",
+                node.name
+            )));
+        }
+        if nodes[..index].iter().any(|other| other.name == node.name) {
+            return Err(usage(format!("two nodes are called {}", node.name)));
+        }
+        if node.speeds.is_empty() {
+            return Err(usage(format!("node {} has no CPUs", node.name)));
+        }
+        check_cpus(&node.cpus(), &format!("node {}", node.name), ground)?;
+        for cpu in node.cpus().iter() {
+            if taken.contains(cpu) {
+                return Err(usage(format!(
+                    "CPU {cpu} is in two nodes, {} being the second",
+                    node.name
+                )));
+            }
+            taken.insert(cpu);
+        }
+        if let Some(empty) = node.commands.iter().position(Vec::is_empty) {
+            return Err(usage(format!("command {} of node {} is empty", empty + 1, node.name)));
+        }
+        if let Some(pid) =
+            node.attach.iter().find(|pid| schedlab_sys::process::start_ticks(**pid).is_none())
+        {
+            return Err(usage(format!("there is no process {pid}")));
+        }
+    }
+    Ok(())
+}
+
+fn check_cpus(cpus: &CpuSet, whose: &str, ground: &Ground) -> Result<(), SlowError> {
+    for cpu in cpus.iter() {
+        if !ground.present.contains(cpu) {
+            return Err(usage(format!(
+                "{whose}: there is no CPU {cpu}; there are {}",
+                ground.present
+            )));
+        }
+        if !ground.online.contains(cpu) {
+            return Err(usage(format!(
+                "{whose}: CPU {cpu} is offline; online are {}",
+                ground.online
+            )));
+        }
+        if !ground.root && !ground.allowed.contains(cpu) {
+            let why =
+                format!("{whose}: CPU {cpu} is not among those allowed to us, {}", ground.allowed);
+            return Err(SlowError::Missing(why));
+        }
+    }
+    Ok(())
+}
+
+fn check_method(
+    method: Method,
+    request: &Request,
+    speeds: &Speeds,
+    ground: &Ground,
+) -> Result<(), SlowError> {
+    let slowest = speeds.values().min().copied().unwrap_or(Speed::FULL);
+    let scripted =
+        request.nodes.iter().flat_map(|node| &node.script).filter_map(|step| match step.change {
+            Change::Speed(speed) => Some(speed),
+            _ => None,
+        });
+    let slowest = scripted.chain([slowest]).min().expect("one at least");
+    for node in &request.nodes {
+        check_node(method, node, request)?;
+    }
+    match method {
+        Method::Hogs => {
+            if slowest < Speed::percent(hogs::SLOWEST_PERCENT).expect("below a hundred") {
+                return Err(usage(format!(
+                    "hogs can't make {slowest}: below {}% real-time throttling and the fair server take over; \
+                     take --method weight (exact there), or a higher speed",
+                    hogs::SLOWEST_PERCENT
+                )));
+            }
+            ground
+                .realtime_obstacle(slowest.fraction())
+                .map_or(Ok(()), |why| Err(SlowError::Missing(why)))
+        }
+        Method::Stop | Method::StopGroup => Ok(()),
+        Method::Weight | Method::WeightPerCpu | Method::WeightPinned | Method::Quota => {
+            if !ground.root {
+                return Err(SlowError::Missing(format!(
+                    "{method} makes control groups: run as root"
+                )));
+            }
+            if ground.cpu_group.is_none() {
+                return Err(SlowError::Missing(format!(
+                    "{method} needs the CPU controller of control groups, and none is mounted"
+                )));
+            }
+            Ok(())
+        }
+        Method::Freq | Method::Gov => check_clocks(method, speeds, ground),
+    }
+}
+
+fn check_node(method: Method, node: &Node, request: &Request) -> Result<(), SlowError> {
+    let name = &node.name;
+    if method.is_for_command() && node.commands.is_empty() && node.attach.is_empty() {
+        return Err(usage(format!(
+            "{method} slows processes and not CPUs: give a command (after --), or take --method hogs"
+        )));
+    }
+    if method.is_for_one_cpu() && node.speeds.len() > 1 {
+        let why = match method {
+            Method::Quota => {
+                "a budget for several CPUs is no speed: one thread would run at full speed"
+            }
+            _ => "tasks would have to be placed one by one",
+        };
+        return Err(usage(format!(
+            "{method} is for nodes of one CPU, and {name} has {}: {why}",
+            node.speeds.len()
+        )));
+    }
+    let mut distinct = node.speeds.values();
+    let first = distinct.next();
+    let alike = distinct.all(|speed| Some(speed) == first);
+    if method.is_for_command() && method != Method::WeightPerCpu && !alike {
+        return Err(usage(format!(
+            "{method} gives all CPUs of a node one speed: take --method hogs, or a node for each"
+        )));
+    }
+    if method == Method::Quota {
+        for speed in node.speeds.values() {
+            quota::check(*speed, request.quota_period, request.quota_burst).map_err(usage)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_clocks(method: Method, speeds: &Speeds, ground: &Ground) -> Result<(), SlowError> {
+    if ground.domains.is_empty() {
+        return Err(SlowError::Missing(format!(
+            "{method} needs a cpufreq driver, and there is none here (a virtual machine has none as a rule); \
+             take --method hogs"
+        )));
+    }
+    if !ground.root {
+        return Err(SlowError::Missing(format!("{method} sets clocks: run as root")));
+    }
+    for (cpu, speed) in speeds {
+        let Some(domain) = ground.domains.iter().find(|domain| domain.cpus.contains(*cpu)) else {
+            return Err(SlowError::Missing(format!("the clock of CPU {cpu} can't be set")));
+        };
+        if let Some(other) = domain.cpus.iter().find(|other| speeds.get(other) != Some(speed)) {
+            return Err(usage(format!(
+                "CPUs {} share one clock: CPU {other} must have the speed of CPU {cpu}",
+                domain.cpus
+            )));
+        }
+        let lowest = domain.levels.first().copied().unwrap_or(domain.lowest);
+        if method == Method::Freq && domain.full - speed.lost(domain.full) < lowest * 9 / 10 {
+            return Err(usage(format!(
+                "the lowest clock of CPU {cpu} is {:.0}% of full speed: {speed} can be had by gov, which also \
+                 freezes, or by hogs",
+                lowest as f64 / domain.full as f64 * 100.0
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, ground: &Ground) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for node in nodes {
+        let speed = node.speeds.values().min().map_or(1.0, |speed| speed.fraction());
+        let fault = method.fault(node.speeds.len(), speed);
+        if !fault.is_empty() {
+            let remedy = if method == Method::Freq { "" } else { "hogs have none of this" };
+            warnings.push(Warning::new("method-fault", format!("{method}: {fault}"), remedy));
+            break;
+        }
+    }
+    let all_slow = ground.online.iter().all(|cpu| {
+        speeds.get(&cpu).is_some_and(|speed| *speed < Speed::percent(20).expect("below a hundred"))
+    });
+    if method == Method::Hogs && all_slow {
+        let what = "all CPUs are below 20%: this shell will be that slow too";
+        warnings.push(Warning::new("machine-slow", what, "leave a CPU at full speed for yourself"));
+    }
+    if method == Method::Hogs
+        && nodes.iter().flat_map(|node| &node.attach).any(|pid| is_realtime(*pid))
+    {
+        let what = "real-time tasks above priority 2 are not slowed by hogs";
+        warnings.push(Warning::new(
+            "realtime-task",
+            what,
+            "take --method freq where there is a driver",
+        ));
+    }
+    warnings
+}
+
+fn is_realtime(pid: Pid) -> bool {
+    use schedlab_sys::sched::{Policy, get};
+    get(pid).is_ok_and(|a| {
+        matches!(
+            a.policy,
+            Policy::Fifo { .. } | Policy::RoundRobin { .. } | Policy::Deadline { .. }
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::slow::{Assignment, speeds};
+
+    fn node(name: &str, cpus: &str) -> Node {
+        let all: Vec<Assignment> = cpus.split(' ').map(|text| text.parse().unwrap()).collect();
+        Node {
+            name: name.into(),
+            speeds: speeds(&all).unwrap(),
+            commands: vec![vec!["true".into()]],
+            ..Node::default()
+        }
+    }
+
+    fn plan(method: Option<Method>, nodes: Vec<Node>, ground: &Ground) -> Result<Plan, SlowError> {
+        Request { method, nodes, ..Request::default() }.plan(ground)
+    }
+
+    /// The reason of the refusal, and whether it is one of usage.
+    fn refused(method: Method, nodes: Vec<Node>, ground: &Ground) -> (bool, String) {
+        match plan(Some(method), nodes, ground) {
+            Err(SlowError::Usage(why)) => (true, why),
+            Err(error) => (false, error.to_string()),
+            Ok(_) => panic!("this must be refused"),
+        }
+    }
+
+    #[test]
+    fn cpus_that_are_missing_or_offline_are_refused() {
+        let mut ground = Ground::fake(4);
+        assert!(
+            refused(Method::Hogs, vec![node("a", "9=50%")], &ground)
+                .1
+                .contains("there is no CPU 9")
+        );
+        ground.online.remove(schedlab_model::Cpu(3));
+        let (usage, why) = refused(Method::Hogs, vec![node("a", "2-3=50%")], &ground);
+        assert!(usage && why.contains("CPU 3 is offline"), "{why}");
+        assert!(refused(Method::Hogs, vec![], &ground).1.contains("no CPU is named"));
+    }
+
+    #[test]
+    fn nodes_that_overlap_or_share_a_name_are_refused() {
+        let ground = Ground::fake(4);
+        let overlap = vec![node("a", "0-1=50%"), node("b", "1-2=30%")];
+        assert!(refused(Method::Hogs, overlap, &ground).1.contains("CPU 1 is in two nodes"));
+        let twins = vec![node("a", "0=50%"), node("a", "1=30%")];
+        assert!(refused(Method::Hogs, twins, &ground).1.contains("two nodes are called a"));
+        assert!(refused(Method::Hogs, vec![node("a/b", "0=50%")], &ground).1.contains("no name"));
+    }
+
+    #[test]
+    fn hogs_are_refused_below_a_tenth_and_without_rights() {
+        let ground = Ground::fake(4);
+        let (usage, why) = refused(Method::Hogs, vec![node("a", "0=9%")], &ground);
+        assert!(usage && why.contains("weight"), "{why}");
+        assert!(plan(Some(Method::Hogs), vec![node("a", "0=10%")], &ground).is_ok());
+        let bare = Ground { root: false, realtime: false, ..Ground::fake(4) };
+        for method in [Method::Hogs, Method::Weight, Method::Quota] {
+            let (usage, why) = refused(method, vec![node("a", "0=50%")], &bare);
+            assert!(!usage && why.contains("root"), "{method}: {why}");
+        }
+    }
+
+    #[test]
+    fn a_scripted_speed_is_checked_like_the_first() {
+        let change = Change::Speed("5%".parse().unwrap());
+        let script = vec![Step { at: Nanos::from_secs(1), change }];
+        let node = Node { script, ..node("a", "0=50%") };
+        assert!(refused(Method::Hogs, vec![node], &Ground::fake(2)).1.contains("5%"));
+    }
+
+    #[test]
+    fn a_budget_is_refused_for_several_cpus_with_the_reason() {
+        let (usage, why) = refused(Method::Quota, vec![node("a", "0-1=50%")], &Ground::fake(4));
+        assert!(usage && why.contains("one thread would run at full speed"), "{why}");
+    }
+
+    #[test]
+    fn methods_that_slow_processes_need_some() {
+        let empty = Node { commands: vec![], ..node("a", "0=50%") };
+        let (usage, why) = refused(Method::Stop, vec![empty], &Ground::fake(4));
+        assert!(usage && why.contains("give a command"), "{why}");
+        let unequal = vec![node("a", "0=50% 1=30%")];
+        assert!(refused(Method::Weight, unequal, &Ground::fake(4)).1.contains("one speed"));
+    }
+
+    #[test]
+    fn clocks_are_checked_by_domain() {
+        let tree = crate::slow::frequency::tests::tree();
+        let ground =
+            Ground { domains: crate::slow::frequency::domains(tree.path()), ..Ground::fake(4) };
+        assert!(
+            refused(Method::Gov, vec![node("a", "0=50%")], &ground).1.contains("share one clock")
+        );
+        assert!(refused(Method::Gov, vec![node("a", "3=50%")], &ground).1.contains("can't be set"));
+        assert!(refused(Method::Freq, vec![node("a", "0-1=25%")], &ground).1.contains("gov"));
+        assert!(plan(Some(Method::Gov), vec![node("a", "0-1=25%")], &ground).is_ok());
+        let (usage, why) = refused(Method::Freq, vec![node("a", "0-1=50%")], &Ground::fake(2));
+        assert!(!usage && why.contains("cpufreq"), "{why}");
+    }
+
+    #[test]
+    fn known_faults_stand_beside_the_method() {
+        let plan =
+            plan(Some(Method::WeightPerCpu), vec![node("a", "0-1=50%")], &Ground::fake(2)).unwrap();
+        assert!(plan.warnings.iter().any(|warning| warning.what.contains("33.3%")));
+    }
+}

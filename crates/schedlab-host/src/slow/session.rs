@@ -1,0 +1,483 @@
+//! A session: a plan applied, its commands run, its changes made in time, everything undone at its end.
+
+use super::apply::{Held, Hold, Under};
+use super::control::{Control, Order};
+use super::entry::{Entry, program};
+use super::measure::{self, Measured};
+use super::noise::NoiseProcess;
+use super::{Change, Ground, Node, Plan, SlowError, Speed, Speeds, journal_kill, stop};
+use schedlab_model::{CpuSet, Nanos, Pid, Warning};
+use schedlab_sys::guard::{Guard, Undo};
+use schedlab_sys::signal::Signals;
+use schedlab_sys::{clock, guard, process};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::process::{Child, Stdio};
+
+/// How long commands have to end after they were asked to.
+const GRACE: Nanos = Nanos::from_secs(2);
+
+/// How a session ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All commands ended; the first exit code that is not 0, or 0.
+    Commands(i32),
+    /// A signal came.
+    Interrupted,
+    /// Its time limit.
+    TimeLimit,
+}
+
+/// A session under way. Dropping it undoes everything.
+pub struct Session {
+    plan: Plan,
+    nodes: Vec<Active>,
+    under: Under,
+    control: Control,
+    started: Nanos,
+    /// What was measured after applying.
+    pub measured: Vec<Measured>,
+    /// Doubts about it.
+    pub warnings: Vec<Warning>,
+    _noise: Vec<NoiseProcess>,
+    // Last, so that it is dropped last: it undoes what the others have not.
+    guard: Guard,
+}
+
+struct Active {
+    node: Node,
+    held: Held,
+    commands: Vec<Running>,
+    failed: bool,
+    /// How many steps of the script are done.
+    step: usize,
+}
+
+struct Running {
+    child: Child,
+    ended: OwnedFd,
+    code: Option<i32>,
+}
+
+impl Session {
+    /// Applies a plan: groups, then what slows, then measuring, then the commands. Whatever fails,
+    /// what was changed until then is undone.
+    ///
+    /// # Errors
+    /// When the system refuses something that the plan could not foresee.
+    pub fn start(plan: Plan, ground: &Ground) -> Result<Self, SlowError> {
+        let journal = |e| SlowError::io("starting the guard", e);
+        let directory = guard::directory().map_err(journal)?;
+        let mut guard = Guard::arm_with(&directory, &program()?).map_err(journal)?;
+        let path = Control::path(&directory);
+        guard.before(Undo::RemoveFile { path: path.clone() }).map_err(journal)?;
+        let control = Control::open(&path)?;
+        let speeds: Speeds =
+            plan.request.nodes.iter().flat_map(|node| node.speeds.clone()).collect();
+        let cpus: CpuSet = speeds.keys().copied().collect();
+        let before =
+            if plan.request.measure { measure::baseline().read(&cpus)? } else { Vec::new() };
+        let mut nodes = Vec::new();
+        for node in &plan.request.nodes {
+            let name = format!("schedlab-{}-{}", std::process::id(), node.name);
+            let held = Held::apply(&plan, node, &name, ground, &mut guard)?;
+            let node = node.clone();
+            nodes.push(Active { node, held, commands: Vec::new(), failed: false, step: 0 });
+        }
+        let under = Under::apply(&plan, &speeds, ground, &mut guard)?;
+        let warnings = plan.warnings.clone();
+        let started = clock::monotonic();
+        let mut session = Self {
+            plan,
+            nodes,
+            under,
+            control,
+            started,
+            measured: Vec::new(),
+            warnings,
+            _noise: Vec::new(),
+            guard,
+        };
+        if session.plan.request.measure {
+            session.measure(&speeds, &before)?;
+        }
+        session.populate()?;
+        Ok(session)
+    }
+
+    /// Measures each CPU while the method does its work.
+    fn measure(
+        &mut self,
+        speeds: &Speeds,
+        before: &[super::probe::Reading],
+    ) -> Result<(), SlowError> {
+        let (method, grid) = (self.plan.method, self.plan.grid);
+        for index in 0..self.nodes.len() {
+            let active = &self.nodes[index];
+            let (cpus, groups) = (active.node.cpus(), active.held.groups.clone());
+            let (probe, slack) =
+                measure::probe(method, grid, self.plan.request.quota_period, &groups);
+            let readings = std::thread::scope(|scope| {
+                let reading = scope.spawn(|| probe.read(&cpus));
+                while !reading.is_finished() {
+                    // Probes are children of ours: without a group they are found as such.
+                    let next = self.tick(&[Pid(std::process::id().cast_signed())])?;
+                    let nap = next.0.saturating_sub(clock::monotonic().0).min(2_000_000);
+                    std::thread::sleep(std::time::Duration::from_nanos(nap));
+                }
+                reading.join().map_err(|_| SlowError::Failed("measuring failed".into()))?
+            })?;
+            let own: Speeds = speeds
+                .iter()
+                .filter(|(cpu, _)| cpus.contains(**cpu))
+                .map(|(c, s)| (*c, *s))
+                .collect();
+            let measured = measure::compare(&own, before, &readings);
+            self.warnings.extend(measure::doubts(method, &measured, before, &cpus, slack));
+            self.measured.extend(measured);
+        }
+        Ok(())
+    }
+
+    /// Moves in what is attached, and starts noise and commands.
+    fn populate(&mut self) -> Result<(), SlowError> {
+        for noise in &self.plan.request.noise {
+            self._noise.push(noise.start(&mut self.guard)?);
+        }
+        for active in &mut self.nodes {
+            for &pid in &active.node.attach {
+                for pid in stop::descendants(pid) {
+                    move_in(pid, active, &mut self.guard)?;
+                }
+            }
+            for argv in &active.node.commands {
+                let running = launch(argv, active, self.plan.request.keep, &mut self.guard)?;
+                active.commands.push(running);
+            }
+        }
+        // A command's time and a script's begin when all is in place.
+        self.started = clock::monotonic();
+        Ok(())
+    }
+
+    /// Runs until all commands have ended, a signal comes, or the time limit is reached.
+    ///
+    /// # Errors
+    /// When a speed can't be changed any more, or the hogs died.
+    pub fn run(&mut self, signals: Signals) -> Result<Ended, SlowError> {
+        let limit = self.plan.request.time_limit.map(|limit| self.started + limit);
+        let has_commands = self.nodes.iter().any(|active| !active.node.commands.is_empty());
+        loop {
+            let next = self.tick(&[])?.min(limit.unwrap_or(Nanos::MAX));
+            if has_commands && self.nodes.iter_mut().all(Active::is_done) {
+                return Ok(Ended::Commands(self.code()));
+            }
+            if let Some(signal) = signals.caught() {
+                self.end_commands(signal, signal == 2 && is_terminal())?;
+                return Ok(Ended::Interrupted);
+            }
+            if limit.is_some_and(|limit| clock::monotonic() >= limit) {
+                self.end_commands(15, false)?;
+                return Ok(Ended::TimeLimit);
+            }
+            self.wait(next, Some(signals))?;
+        }
+    }
+
+    /// Undoes everything. Returns what could not be undone.
+    #[must_use]
+    pub fn finish(self) -> Vec<String> {
+        let Self { nodes, under, _noise, guard, .. } = self;
+        let clean = |(undo, error): (Undo, std::io::Error)| format!("{undo:?}: {error}");
+        drop((under, _noise));
+        let failed = guard.finish().into_iter().map(clean).collect();
+        // After the guard, which has ended them: only to reap. A command that is kept is not waited for.
+        for mut running in nodes.into_iter().flat_map(|active| active.commands) {
+            let _ = running.child.try_wait();
+        }
+        failed
+    }
+
+    fn code(&self) -> i32 {
+        let codes = self.nodes.iter().flat_map(|active| &active.commands).filter_map(|r| r.code);
+        codes.into_iter().find(|code| *code != 0).unwrap_or(0)
+    }
+
+    /// Asks commands to end and waits for a moment. What does not end is killed by the guard.
+    fn end_commands(&mut self, signal: i32, passed: bool) -> Result<(), SlowError> {
+        if self.plan.request.keep {
+            return Ok(());
+        }
+        for running in self.nodes.iter_mut().flat_map(|active| &mut active.commands) {
+            if !passed && running.code.is_none() {
+                let _ = process::kill(Pid(running.child.id().cast_signed()), signal);
+            }
+        }
+        let until = clock::monotonic() + GRACE;
+        while clock::monotonic() < until && !self.nodes.iter_mut().all(Active::is_done) {
+            let next = self.tick(&[])?.min(until);
+            self.wait(next, None)?;
+        }
+        Ok(())
+    }
+
+    /// Sleeps until something happens or `next`.
+    fn wait(&mut self, next: Nanos, signals: Option<Signals>) -> Result<(), SlowError> {
+        let timeout = match next {
+            Nanos::MAX => None,
+            next => Some(Nanos(next.0.saturating_sub(clock::monotonic().0))),
+        };
+        let commands = self.nodes.iter().flat_map(|active| &active.commands);
+        let mut fds: Vec<BorrowedFd<'_>> =
+            commands.filter(|r| r.code.is_none()).map(|r| r.ended.as_fd()).collect();
+        fds.push(self.control.listener.as_fd());
+        fds.extend(signals.map(Signals::fd));
+        fds.extend(self.under.hogs.as_ref().map(super::hogs::HogProcess::fd));
+        process::poll(&fds, timeout).map_err(|e| SlowError::io("waiting", e))?;
+        Ok(())
+    }
+
+    /// Does what is due and returns when the next thing is. `extra` are processes that belong to
+    /// every node besides its own.
+    fn tick(&mut self, extra: &[Pid]) -> Result<Nanos, SlowError> {
+        if let Some(code) = self.under.hogs.as_mut().and_then(super::hogs::HogProcess::ended) {
+            return Err(SlowError::Failed(format!(
+                "the hogs died (exit code {code}): CPUs are at full speed"
+            )));
+        }
+        self.serve();
+        let now = clock::monotonic();
+        let mut next = self.script(now)?;
+        for (cpu, still) in self.under.tick(now)? {
+            for active in self.nodes.iter().filter(|active| active.node.speeds.contains_key(&cpu)) {
+                if !active.held.zone.freeze(still, &mut self.guard)? {
+                    return Err(SlowError::Missing(
+                        "gov needs a freezer below the lowest clock".into(),
+                    ));
+                }
+            }
+        }
+        for active in self.nodes.iter_mut().filter(|active| !active.failed) {
+            let mut roots: Vec<Pid> = extra.to_vec();
+            roots.extend(active.commands.iter().map(|r| Pid(r.child.id().cast_signed())));
+            let mut processes = active.held.processes(&roots);
+            processes.retain(|pid| !extra.contains(pid));
+            if let Hold::Stop(limiter) = &mut active.held.hold {
+                limiter.look(&processes, &mut self.guard)?;
+                next = next.min(now + stop::POLL);
+            }
+        }
+        Ok(next.min(self.under.next()))
+    }
+
+    /// Performs the steps of scripts that are due; returns when the next is.
+    fn script(&mut self, now: Nanos) -> Result<Nanos, SlowError> {
+        let mut next = Nanos::MAX;
+        for index in 0..self.nodes.len() {
+            loop {
+                let active = &self.nodes[index];
+                let Some(step) = active.node.script.get(active.step).copied() else { break };
+                let due = self.started + step.at;
+                if due > now {
+                    next = next.min(due);
+                    break;
+                }
+                self.nodes[index].step += 1;
+                self.change(index, step.change)?;
+            }
+        }
+        Ok(next)
+    }
+
+    fn change(&mut self, index: usize, change: Change) -> Result<(), SlowError> {
+        match change {
+            Change::Speed(speed) => self.set(index, speed),
+            Change::Fail => self.stand(index, true),
+            Change::Recover => self.stand(index, false),
+        }
+    }
+
+    fn set(&mut self, index: usize, speed: Speed) -> Result<(), SlowError> {
+        let active = &mut self.nodes[index];
+        for (&cpu, now) in &mut active.node.speeds {
+            *now = speed;
+            active.held.set(cpu, speed)?;
+            self.under.set(cpu, speed)?;
+        }
+        Ok(())
+    }
+
+    /// Makes a node's tasks stand still, or go on.
+    fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
+        let active = &mut self.nodes[index];
+        active.failed = still;
+        if active.held.zone.freeze(still, &mut self.guard)? {
+            return Ok(());
+        }
+        let roots: Vec<Pid> =
+            active.commands.iter().map(|r| Pid(r.child.id().cast_signed())).collect();
+        for pid in active.held.processes(&roots) {
+            let Some(started) = process::start_ticks(pid) else { continue };
+            let undo = Undo::Continue { pid, started };
+            self.guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+            let _ = process::kill(pid, if still { 19 } else { 18 });
+        }
+        Ok(())
+    }
+
+    /// Answers orders that came in.
+    fn serve(&mut self) {
+        let mut orders = Vec::new();
+        self.control.serve(|order| {
+            let answer = self.answer(&order);
+            orders.push(order);
+            answer
+        });
+        for order in orders {
+            let (node, change) = match order {
+                Order::Status => continue,
+                Order::Set { node, speed } => (node, Change::Speed(speed)),
+                Order::Fail { node } => (node, Change::Fail),
+                Order::Recover { node } => (node, Change::Recover),
+            };
+            if let Some(index) = self.nodes.iter().position(|active| active.node.name == node)
+                && self.allows(index, change).is_ok()
+                && let Err(error) = self.change(index, change)
+            {
+                self.warnings.push(Warning::new("order-failed", error.to_string(), ""));
+            }
+        }
+    }
+
+    /// What an order will do; the order itself is performed right after it was answered.
+    fn answer(&self, order: &Order) -> serde_json::Value {
+        let (node, change) = match order {
+            Order::Status => return self.status(),
+            Order::Set { node, speed } => (node, Change::Speed(*speed)),
+            Order::Fail { node } => (node, Change::Fail),
+            Order::Recover { node } => (node, Change::Recover),
+        };
+        let found = self.nodes.iter().position(|active| active.node.name == *node);
+        let names: Vec<&str> = self.nodes.iter().map(|active| active.node.name.as_str()).collect();
+        match found.map(|index| self.allows(index, change)) {
+            None => serde_json::json!({
+                "error": format!("there is no node {node}; there are {}", names.join(", "))
+            }),
+            Some(Err(error)) => serde_json::json!({ "error": error.to_string() }),
+            Some(Ok(())) => serde_json::json!({ "done": true }),
+        }
+    }
+
+    /// Whether a change can be had, by the same checks as at the start.
+    fn allows(&self, index: usize, change: Change) -> Result<(), SlowError> {
+        let Change::Speed(speed) = change else { return Ok(()) };
+        let mut request = self.plan.request.clone();
+        request.method = Some(self.plan.method);
+        for active in request.nodes.iter_mut() {
+            // Whoever was attached may have ended meanwhile.
+            active.attach.clear();
+            active.commands.push(vec!["-".into()]);
+        }
+        request.nodes[index].speeds.values_mut().for_each(|now| *now = speed);
+        request.plan(&Ground::here()).map(|_| ())
+    }
+
+    fn status(&self) -> serde_json::Value {
+        let nodes: Vec<serde_json::Value> = self
+            .nodes
+            .iter()
+            .map(|active| {
+                let speeds: serde_json::Map<_, _> = active
+                    .node
+                    .speeds
+                    .iter()
+                    .map(|(cpu, speed)| (cpu.to_string(), speed.to_string().into()))
+                    .collect();
+                let roots: Vec<Pid> =
+                    active.commands.iter().map(|r| Pid(r.child.id().cast_signed())).collect();
+                let processes: Vec<i32> =
+                    active.held.processes(&roots).iter().map(|pid| pid.0).collect();
+                serde_json::json!({
+                    "name": active.node.name,
+                    "cpus": active.node.cpus().to_string(),
+                    "speeds": speeds,
+                    "processes": processes,
+                    "failed": active.failed,
+                })
+            })
+            .collect();
+        serde_json::json!({
+            "schema": 1,
+            "pid": std::process::id(),
+            "method": self.plan.method.name(),
+            "runs_ns": (clock::monotonic() - self.started).0,
+            "controller_cpu_ns": clock::process_cpu().0,
+            "nodes": nodes,
+        })
+    }
+}
+
+impl Active {
+    /// Whether all of its commands have ended.
+    fn is_done(&mut self) -> bool {
+        for running in &mut self.commands {
+            if running.code.is_none() {
+                running.code = running.child.try_wait().ok().flatten().map(process::exit_code);
+            }
+        }
+        self.commands.iter().all(|running| running.code.is_some())
+    }
+}
+
+fn is_terminal() -> bool {
+    std::io::IsTerminal::is_terminal(&std::io::stdin())
+}
+
+/// Starts a command in a node. It dies with us, unless it is to be kept.
+fn launch(
+    argv: &[String],
+    active: &Active,
+    keep: bool,
+    guard: &mut Guard,
+) -> Result<Running, SlowError> {
+    let bound = active.node.bind || !matches!(active.held.hold, Hold::Cpus | Hold::Stop(_));
+    let cpus = if bound { active.node.cpus() } else { CpuSet::new() };
+    let entry = Entry::Exec { groups: active.held.groups.clone(), cpus };
+    let mut command = entry.command()?;
+    command.args(argv).stdin(Stdio::inherit());
+    if !keep {
+        process::die_with_parent(&mut command);
+    }
+    let child = command.spawn().map_err(|e| SlowError::io(format!("starting '{}'", argv[0]), e))?;
+    if !keep {
+        journal_kill(guard, &child)?;
+    }
+    let ended = process::ended(&child).map_err(|e| SlowError::io("watching the command", e))?;
+    Ok(Running { child, ended, code: None })
+}
+
+/// Moves a process into a node's groups; where it was is journalled.
+fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError> {
+    if active.held.groups.is_empty() {
+        return Err(SlowError::Missing("attaching needs control groups and root".into()));
+    }
+    for group in &active.held.groups {
+        let file = group.join("cgroup.procs");
+        match std::fs::write(&file, pid.to_string()) {
+            // It may have ended meanwhile, as any process may.
+            Err(error) if error.raw_os_error() != Some(3) => {
+                let doing = format!("moving process {pid} into {}", group.display());
+                return Err(SlowError::io(doing, error));
+            }
+            _ => {}
+        }
+    }
+    if active.node.bind
+        && let Some(started) = process::start_ticks(pid)
+        && let Ok(cpus) = schedlab_sys::sched::affinity(pid)
+    {
+        let undo = Undo::Affinity { pid, started, cpus };
+        guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+        let _ = schedlab_sys::sched::set_affinity(pid, &active.node.cpus());
+    }
+    Ok(())
+}

@@ -1,0 +1,194 @@
+//! Speeds, and which CPU gets which.
+
+use super::SlowError;
+use schedlab_model::{Cpu, CpuSet};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// The fraction of full speed at which a CPU is made to work, in millionths: above 0, at most 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct Speed(u32);
+
+const WHOLE: u32 = 1_000_000;
+
+impl Speed {
+    /// Full speed.
+    pub const FULL: Self = Self(WHOLE);
+
+    /// A speed by its millionths; `None` for zero and for more than full speed.
+    #[must_use]
+    pub const fn from_millionths(millionths: u32) -> Option<Self> {
+        if millionths == 0 || millionths > WHOLE { None } else { Some(Self(millionths)) }
+    }
+
+    /// A speed in whole percent; `None` for zero and for more than a hundred.
+    #[must_use]
+    pub const fn percent(percent: u32) -> Option<Self> {
+        if percent > 100 { None } else { Self::from_millionths(percent * (WHOLE / 100)) }
+    }
+
+    /// In millionths.
+    #[must_use]
+    pub const fn millionths(self) -> u32 {
+        self.0
+    }
+
+    /// As a fraction of one.
+    #[must_use]
+    pub fn fraction(self) -> f64 {
+        f64::from(self.0) / f64::from(WHOLE)
+    }
+
+    /// `time` times what is missing to full speed.
+    #[must_use]
+    pub fn lost(self, time: u64) -> u64 {
+        let lost = u128::from(time) * u128::from(WHOLE - self.0) / u128::from(WHOLE);
+        u64::try_from(lost).expect("a part is smaller than the whole")
+    }
+}
+
+impl fmt::Display for Speed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = f64::from(self.0) / f64::from(WHOLE / 100);
+        write!(f, "{percent}%")
+    }
+}
+
+/// Reads `30%`, `12.5%` and `0.3`.
+impl FromStr for Speed {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let trimmed = text.trim();
+        let (number, scale) = match trimmed.strip_suffix('%') {
+            Some(number) => (number.trim_end(), 10_000.0),
+            None => (trimmed, 1_000_000.0),
+        };
+        let value: f64 = number
+            .parse()
+            .map_err(|_| format!("'{text}' is no speed: write it as in 30% or 0.3"))?;
+        let millionths = (value * scale).round();
+        if !(millionths.is_finite() && millionths >= 1.0) {
+            return Err(format!("a speed of {text} can't be had: it must be above 0"));
+        }
+        if millionths > f64::from(WHOLE) {
+            let hint =
+                if scale > 10_000.0 { format!("; did you mean {number}%?") } else { String::new() };
+            return Err(format!("a speed of {text} can't be had: 100% is full speed{hint}"));
+        }
+        Ok(Self(millionths as u32))
+    }
+}
+
+impl From<Speed> for String {
+    fn from(speed: Speed) -> Self {
+        speed.to_string()
+    }
+}
+
+impl TryFrom<String> for Speed {
+    type Error = String;
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+/// What `--cpu` takes: a list of CPUs and their speed, `1-3=75%`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assignment {
+    /// The CPUs.
+    pub cpus: CpuSet,
+    /// The speed of each.
+    pub speed: Speed,
+}
+
+impl FromStr for Assignment {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (cpus, speed) = text
+            .split_once('=')
+            .ok_or_else(|| format!("'{text}' is not CPUS=SPEED: write it as in 1-3=75%"))?;
+        let cpus: CpuSet = cpus.parse().map_err(|e: schedlab_model::CpuListError| e.to_string())?;
+        if cpus.is_empty() {
+            return Err(format!("'{text}' names no CPU: write it as in 1-3=75%"));
+        }
+        Ok(Self { cpus, speed: speed.parse()? })
+    }
+}
+
+/// The speed of each CPU that has one.
+pub type Speeds = BTreeMap<Cpu, Speed>;
+
+/// Puts assignments together.
+///
+/// # Errors
+/// When a CPU is named twice.
+pub fn speeds(assignments: &[Assignment]) -> Result<Speeds, SlowError> {
+    let mut speeds = Speeds::new();
+    for assignment in assignments {
+        for cpu in assignment.cpus.iter() {
+            if speeds.insert(cpu, assignment.speed).is_some() {
+                return Err(SlowError::Usage(format!("CPU {cpu} is given two speeds")));
+            }
+        }
+    }
+    Ok(speeds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn speeds_are_read_as_percent_or_fraction() {
+        for (text, millionths) in [
+            ("30%", 300_000),
+            ("0.3", 300_000),
+            ("100%", 1_000_000),
+            ("1", 1_000_000),
+            ("12.5 %", 125_000),
+            ("0.0001%", 1),
+        ] {
+            assert_eq!(text.parse::<Speed>().unwrap().millionths(), millionths, "{text}");
+        }
+        assert_eq!("12.5%".parse::<Speed>().unwrap().to_string(), "12.5%");
+    }
+
+    #[test]
+    fn no_speed_and_more_than_full_speed_are_refused_with_the_reason() {
+        for (text, why) in [
+            ("0", "above 0"),
+            ("0%", "above 0"),
+            ("-5%", "above 0"),
+            ("101%", "full speed"),
+            ("30", "did you mean 30%"),
+            ("nan", "above 0"),
+            ("inf", "above 0"),
+            ("", "is no speed"),
+            ("fast", "is no speed"),
+        ] {
+            let error = text.parse::<Speed>().unwrap_err();
+            assert!(error.contains(why), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_cpu_has_one_speed() {
+        let read = |texts: &[&str]| {
+            let all: Vec<Assignment> = texts.iter().map(|text| text.parse().unwrap()).collect();
+            speeds(&all)
+        };
+        assert_eq!(read(&["0=30%", "1-3=75%"]).unwrap().len(), 4);
+        assert!(read(&["0-2=30%", "2=75%"]).unwrap_err().to_string().contains("CPU 2"));
+        assert!("0".parse::<Assignment>().is_err() && "=50%".parse::<Assignment>().is_err());
+    }
+
+    #[test]
+    fn what_is_lost_and_the_speed_make_the_whole() {
+        let speed: Speed = "25%".parse().unwrap();
+        assert_eq!(speed.lost(2_000_000), 1_500_000);
+        assert_eq!(Speed::FULL.lost(u64::MAX), 0);
+    }
+}

@@ -1,0 +1,142 @@
+//! `schedlab slow attach|set|fail|recover|status`: processes and sessions that run already.
+
+use super::{How, from_options, session, told};
+use crate::commands::UsageError;
+use schedlab_host::slow::{Order, Speed, ask, sessions};
+use schedlab_model::Pid;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What is done with what runs.
+#[derive(clap::Subcommand)]
+pub(super) enum Command {
+    /// Slow processes that run already, until Ctrl-C; with hogs they are bound to the CPUs with --bind
+    Attach {
+        #[command(flatten)]
+        how: Box<How>,
+        /// A process, with its children
+        #[arg(long, value_name = "PID")]
+        pid: Vec<i32>,
+        /// All processes of a control group, by its directory
+        #[arg(long, value_name = "DIR")]
+        cgroup: Option<PathBuf>,
+    },
+    /// Change the speed of a node of a running session
+    Set {
+        /// The node and its new speed, as in small=40% (without a file of nodes the node is `all`)
+        #[arg(value_name = "NODE=SPEED")]
+        node: String,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// A node fails: its tasks stand still
+    Fail {
+        /// The node
+        node: String,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// It comes back
+    Recover {
+        /// The node
+        node: String,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// What running sessions have in force
+    Status {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// Which session is meant.
+#[derive(clap::Args)]
+pub(super) struct Which {
+    /// The session, by its process, where there are several
+    #[arg(long, value_name = "PID")]
+    session: Option<u32>,
+}
+
+pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
+        Command::Attach { how, pid, cgroup } => attach(&how, &pid, cgroup),
+        Command::Set { node, which } => {
+            let wrong = || UsageError(format!("'{node}' is not NODE=SPEED: write it as in small=40%"));
+            let (name, speed) = node.split_once('=').ok_or_else(wrong)?;
+            let speed: Speed = speed.parse().map_err(UsageError)?;
+            order(&which, &Order::Set { node: name.to_owned(), speed })
+        }
+        Command::Fail { node, which } => order(&which, &Order::Fail { node }),
+        Command::Recover { node, which } => order(&which, &Order::Recover { node }),
+        Command::Status { json } => status(json),
+    }
+}
+
+fn attach(how: &How, pids: &[i32], cgroup: Option<PathBuf>) -> anyhow::Result<ExitCode> {
+    let mut all: Vec<Pid> = pids.iter().copied().map(Pid).collect();
+    if let Some(dir) = cgroup {
+        let path = dir.join("cgroup.procs");
+        let text = std::fs::read_to_string(&path)
+            .map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
+        all.extend(text.lines().filter_map(|line| line.parse().ok()).map(Pid));
+    }
+    if all.is_empty() {
+        anyhow::bail!(UsageError("no process is named: --pid or --cgroup".into()));
+    }
+    session(from_options(how, &[], all)?, how)
+}
+
+/// The session that is meant: the one there is, or the one that was named.
+fn find(which: &Which) -> anyhow::Result<PathBuf> {
+    let mut all = sessions().map_err(told)?;
+    if let Some(pid) = which.session {
+        let name = format!("slow-{pid}.sock");
+        all.retain(|path| path.file_name().is_some_and(|file| file.to_string_lossy() == name));
+    }
+    match (all.len(), all.pop()) {
+        (1, Some(path)) => Ok(path),
+        (0, _) => anyhow::bail!("no such session runs (`schedlab slow status`)"),
+        (count, _) => anyhow::bail!(UsageError(format!(
+            "{count} sessions run: say which with --session (`schedlab slow status` lists them)"
+        ))),
+    }
+}
+
+fn order(which: &Which, order: &Order) -> anyhow::Result<ExitCode> {
+    ask(&find(which)?, order).map_err(told)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(json: bool) -> anyhow::Result<ExitCode> {
+    let mut out = std::io::stdout().lock();
+    let mut all = Vec::new();
+    for path in sessions().map_err(told)? {
+        // One that ends just now needs no telling.
+        all.extend(ask(&path, &Order::Status));
+    }
+    if json {
+        writeln!(out, "{}", serde_json::json!({ "schema": 1, "sessions": all }))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if all.is_empty() {
+        writeln!(out, "no session runs")?;
+    }
+    for session in &all {
+        let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
+        writeln!(out, "session {}, method {}", session["pid"], text("method"))?;
+        for node in session["nodes"].as_array().into_iter().flatten() {
+            let speeds = node["speeds"].as_object().into_iter().flatten();
+            let speeds: Vec<String> = speeds
+                .map(|(cpu, speed)| format!("{cpu}={}", speed.as_str().unwrap_or_default()))
+                .collect();
+            let failed = if node["failed"] == true { ", failed" } else { "" };
+            let tasks = node["processes"].as_array().map_or(0, Vec::len);
+            let name = node["name"].as_str().unwrap_or_default();
+            writeln!(out, "  {name}: CPUs {}, {tasks} processes{failed}", speeds.join(" "))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
