@@ -52,6 +52,8 @@ pub struct Conservation {
     wakes: Vec<WakeFacts>,
     free: CpuSet,
     open: Vec<Open>,
+    /// For each task, where its violation stands in `open`, plus one; 0 is none.
+    opened: Vec<u32>,
     sums: sums::Integrals,
     worst: BinaryHeap<Reverse<Ranked>>,
     count: u64,
@@ -148,6 +150,7 @@ impl Conservation {
             wakes: Vec::new(),
             free: CpuSet::new(),
             open: Vec::new(),
+            opened: Vec::new(),
             sums: sums::Integrals::default(),
             worst: BinaryHeap::new(),
             count: 0,
@@ -174,37 +177,60 @@ impl Conservation {
         None
     }
 
-    /// The free CPUs that a waiting task may use; empty when it does not wait for nothing.
-    fn free_for(&self, task: TaskId, cpu: Cpu, state: &State) -> CpuSet {
-        if !self.sums.is_overloaded(cpu) {
-            return CpuSet::new();
-        }
+    /// Whether a task waits on this overloaded CPU while another that it may use is free.
+    fn waits_for_nothing(&self, task: TaskId, cpu: Cpu, state: &State) -> bool {
         let waits_here = matches!(state.task(task).activity,
             Activity::Waiting { cpu: queue, placed: true, .. } if queue == cpu);
-        if !waits_here {
-            return CpuSet::new();
-        }
-        match self.allowed(task, state) {
-            Some(allowed) => self.free.intersection(allowed),
-            None => self.free.clone(),
-        }
+        waits_here
+            && self.sums.is_overloaded(cpu)
+            && match self.allowed(task, state) {
+                Some(allowed) => self.free.intersects(allowed),
+                None => !self.free.is_empty(),
+            }
+    }
+
+    fn is_open(&self, task: TaskId) -> bool {
+        self.opened.get(task.index()).is_some_and(|at| *at != 0)
     }
 
     fn consider(&mut self, task: TaskId, cpu: Cpu, at: Nanos, state: &State) {
-        let idle = self.free_for(task, cpu, state);
-        if let Some(open) = self.open.iter_mut().find(|open| open.task == task && open.cpu == cpu) {
-            idle.iter().for_each(|cpu| open.idle.insert(cpu));
+        if self.is_open(task) || !self.waits_for_nothing(task, cpu, state) {
             return;
         }
-        if idle.is_empty() {
-            return;
-        }
-        let known = self.allowed(task, state).is_some();
+        let allowed = self.allowed(task, state);
+        let (known, idle) = match allowed {
+            Some(allowed) => (true, self.free.intersection(allowed)),
+            None => (false, self.free.clone()),
+        };
         let bound = !known && because::is_bound(state, task);
         self.unknown_affinity |= !known && !bound;
         let wake = self.wakes.get(task.index()).copied().unwrap_or_default();
         let because = because::explain(state, task, cpu, at, &wake);
         self.open.push(Open { task, cpu, start: at, idle, because, bound });
+        if task.index() >= self.opened.len() {
+            self.opened.resize(task.index() + 1, 0);
+        }
+        self.opened[task.index()] = self.open.len() as u32;
+    }
+
+    /// Takes a violation out of those that are open.
+    fn take(&mut self, index: usize) -> Open {
+        let open = self.open.swap_remove(index);
+        self.opened[open.task.index()] = 0;
+        if let Some(other) = self.open.get(index) {
+            self.opened[other.task.index()] = index as u32 + 1;
+        }
+        open
+    }
+
+    /// A CPU that became free is one more for every violation whose task may use it.
+    fn joins(&mut self, cpu: Cpu, state: &State) {
+        for i in 0..self.open.len() {
+            let allowed = self.allowed(self.open[i].task, state);
+            if allowed.is_none_or(|allowed| allowed.contains(cpu)) {
+                self.open[i].idle.insert(cpu);
+            }
+        }
     }
 
     fn close(&mut self, open: Open, at: Nanos) {
@@ -223,6 +249,10 @@ impl Conservation {
         of_cause.1 += length;
         if open.because.kernel_thread {
             self.by_kernel += length;
+        }
+        let least = self.worst.peek().map(|Reverse(Ranked(worst))| worst.end - worst.start);
+        if self.worst.len() >= self.options.limit && least.is_none_or(|least| length <= least) {
+            return;
         }
         let Open { task, cpu: overloaded, start, idle, because, .. } = open;
         self.worst.push(Reverse(Ranked(Violation {
@@ -263,8 +293,8 @@ impl Conservation {
         while i < self.open.len() {
             let Open { task, cpu, .. } = self.open[i];
             let concerned = taken || touched.contains(&Some(cpu));
-            if concerned && self.free_for(task, cpu, state).is_empty() {
-                let open = self.open.swap_remove(i);
+            if concerned && !self.waits_for_nothing(task, cpu, state) {
+                let open = self.take(i);
                 self.close(open, at);
             } else {
                 i += 1;
@@ -274,6 +304,11 @@ impl Conservation {
             return;
         }
         if flips.contains(&Flip::Freed) {
+            for (cpu, _) in touched.iter().zip(flips).filter(|(_, flip)| *flip == Flip::Freed) {
+                if let Some(cpu) = cpu {
+                    self.joins(*cpu, state);
+                }
+            }
             for index in 0..state.cpus().len() {
                 let cpu = Cpu(u16::try_from(index).expect("a CPU's number has 16 bits"));
                 if self.sums.is_overloaded(cpu) {
