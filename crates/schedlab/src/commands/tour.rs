@@ -8,10 +8,23 @@ use super::{doctor, report};
 use anyhow::Context as _;
 use schedlab_experiment::{Experiment, Plan, StoredRun, runs_of};
 use schedlab_timeline::Latency;
-use schedlab_workload::Stream;
+use schedlab_workload::{Figure, Stream};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// What a first look needs; the report has every figure.
+const HEADLINES: [&str; 9] = [
+    "message_latency_ns_p50",
+    "message_latency_ns_p99",
+    "messages_per_s",
+    "wakeup_latency_ns_p50",
+    "wakeup_latency_ns_p99",
+    "requests_per_s",
+    "switches_voluntary",
+    "switches_involuntary",
+    "migrations",
+];
 
 const EXPERIMENT: &str = include_str!("../../../../examples/tour.toml");
 
@@ -38,7 +51,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut machine = machine(&experiment.machine)?;
     let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
 
-    let runs = runs_of(&results)?.runs;
+    let mut runs = runs_of(&results)?.runs;
+    let place =
+        |run: &StoredRun| plan.runs.iter().position(|planned| planned.id == run.manifest.id);
+    runs.sort_by_key(place);
     writeln!(out, "\n3. What was measured\n")?;
     for run in &runs {
         write!(out, "{}", measured(run)?)?;
@@ -61,7 +77,9 @@ fn free_folder() -> PathBuf {
 /// The figures of one run, and who waited in its trace.
 fn measured(run: &StoredRun) -> anyhow::Result<String> {
     let mut text = format!("{}:\n", run.manifest.workload);
-    for figure in run.figures.iter().filter(|figure| figure.of.is_empty()) {
+    let wanted =
+        |figure: &&Figure| figure.of.is_empty() && HEADLINES.contains(&&*figure.metric.name);
+    for figure in run.figures.iter().filter(wanted) {
         let value = schedlab_experiment::report::readable(figure.value, figure.metric.unit);
         text += &format!("  {:<28} {value}\n", figure.metric.name);
     }
