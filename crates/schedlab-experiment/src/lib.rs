@@ -17,11 +17,14 @@
 //! # Ok(()) }
 //! ```
 
+pub mod analysis;
 #[cfg(test)]
 mod fake;
 mod file;
 mod id;
 mod plan;
+#[cfg(test)]
+mod recorded;
 pub mod report;
 mod run_loop;
 mod store;

@@ -27,7 +27,7 @@ pub struct Shift {
 }
 
 /// Up to so many runs in both sets the distribution is counted out.
-const EXACT_MAX: usize = 60;
+const EXACT_MAX: usize = 40;
 
 /// Ranks of all values, doubled so that the mean of tied ranks is whole; in the order of `values`.
 fn doubled_ranks(values: &[f64]) -> Vec<u64> {
@@ -77,7 +77,7 @@ fn two_sided(counts: &[f64], at: usize) -> (f64, f64) {
 }
 
 /// The test of Mann and Whitney ("On a test of whether one of two random variables is stochastically
-/// larger than the other", Annals of Mathematical Statistics 1947). Exact given the ties up to 60
+/// larger than the other", Annals of Mathematical Statistics 1947). Exact given the ties up to 40
 /// runs, else normal with the tie correction and continuity correction.
 #[must_use]
 pub fn mann_whitney(a: &Sample, b: &Sample) -> Test {
@@ -210,7 +210,7 @@ fn ends(sorted: &[f64], cut: usize) -> Shift {
 }
 
 /// The signed rank test of Wilcoxon ("Individual comparisons by ranking methods", Biometrics 1945) on
-/// differences within pairs or blocks; zeros are left out. Exact given the ties up to 60 pairs.
+/// differences within pairs or blocks; zeros are left out. Exact given the ties up to 40 pairs.
 ///
 /// # Errors
 /// When no difference is left.

@@ -23,6 +23,7 @@ mod trace;
 
 pub use html::Html;
 pub use number::{readable, significant};
+pub(crate) use runs::metrics;
 pub use runs::of_runs;
 pub use table::Table;
 pub use trace::{ShowError, trace_section};

@@ -1,0 +1,105 @@
+//! Runs sorted into the cells of their experiment.
+
+use crate::{Point, StoredRun};
+use schedlab_model::Metric;
+use std::collections::BTreeMap;
+
+/// The runs of one workload at one point.
+#[derive(Clone, Debug)]
+pub struct Cell<'r> {
+    /// The label of the workload.
+    pub workload: String,
+    /// Where in the experiment.
+    pub point: Point,
+    /// Its whole runs by block.
+    pub runs: BTreeMap<u32, &'r StoredRun>,
+}
+
+/// All cells of an experiment, by workload and point.
+#[derive(Clone, Debug, Default)]
+pub struct Cells<'r> {
+    /// The cells.
+    pub cells: Vec<Cell<'r>>,
+    /// Runs that were left out since they were stopped or their load failed.
+    pub left_out: usize,
+}
+
+impl<'r> Cells<'r> {
+    /// Sorts runs into cells. Runs that did not come to their end are counted and left out.
+    #[must_use]
+    pub fn new(runs: &'r [StoredRun]) -> Self {
+        let mut cells: BTreeMap<(&str, &Point), Cell<'r>> = BTreeMap::new();
+        let mut left_out = 0;
+        for run in runs {
+            if !run.is_whole() {
+                left_out += 1;
+                continue;
+            }
+            let (workload, point) = (&run.manifest.workload, &run.manifest.point);
+            let cell = cells.entry((workload, point)).or_insert_with(|| Cell {
+                workload: workload.clone(),
+                point: point.clone(),
+                runs: BTreeMap::new(),
+            });
+            cell.runs.insert(run.manifest.block, run);
+        }
+        Self { cells: cells.into_values().collect(), left_out }
+    }
+
+    /// The labels of the workloads.
+    #[must_use]
+    pub fn workloads(&self) -> Vec<&str> {
+        let mut names: Vec<&str> = self.cells.iter().map(|c| c.workload.as_str()).collect();
+        names.dedup();
+        names
+    }
+
+    /// The cells of a workload.
+    pub fn of<'a>(&'a self, workload: &'a str) -> impl Iterator<Item = &'a Cell<'r>> + 'a {
+        self.cells.iter().filter(move |cell| cell.workload == workload)
+    }
+
+    /// The metrics that the runs of a workload give, in the order in which they were told.
+    #[must_use]
+    pub fn metrics(&self, workload: &str) -> Vec<Metric> {
+        let runs: Vec<&StoredRun> =
+            self.of(workload).flat_map(|c| c.runs.values().copied()).collect();
+        crate::report::metrics(&runs)
+    }
+
+    /// Axes of a workload with more than one value: name and values, numbers in their order.
+    #[must_use]
+    pub fn axes(&self, workload: &str) -> Vec<(String, Vec<String>)> {
+        let mut axes: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (name, value) in self.of(workload).flat_map(|cell| &cell.point) {
+            let values = axes.entry(name).or_default();
+            if !values.contains(value) {
+                values.push(value.clone());
+            }
+        }
+        axes.into_iter()
+            .filter(|(_, values)| values.len() > 1)
+            .map(|(name, mut values)| {
+                values.sort_by(|a, b| position(a).total_cmp(&position(b)).then_with(|| a.cmp(b)));
+                (name.to_owned(), values)
+            })
+            .collect()
+    }
+}
+
+impl Cell<'_> {
+    /// The values of a metric by block.
+    #[must_use]
+    pub fn values(&self, metric: &str) -> BTreeMap<u32, f64> {
+        self.runs.iter().filter_map(|(block, run)| Some((*block, run.value(metric)?))).collect()
+    }
+}
+
+/// Where a value of an axis lies on a number line: numbers as they are, durations in nanoseconds; a
+/// word lies nowhere (and after all numbers).
+#[must_use]
+pub(crate) fn position(value: &str) -> f64 {
+    let number = value.parse::<f64>().ok();
+    let time = || value.parse::<schedlab_model::Nanos>().ok().map(|t| t.0 as f64);
+    number.or_else(time).filter(|n| n.is_finite()).unwrap_or(f64::INFINITY)
+}

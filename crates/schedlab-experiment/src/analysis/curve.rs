@@ -1,0 +1,97 @@
+//! Curves: a figure along one axis, with intervals, and the regions in which it stays on one level.
+
+use super::Cells;
+use super::cells::position;
+use crate::Point;
+use schedlab_stats::{Interval, Level, Sample, change_points, interval};
+use std::collections::BTreeMap;
+
+/// A figure along an axis, all else fixed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Curve {
+    /// The axis.
+    pub axis: String,
+    /// The choices on the other axes.
+    pub fixed: Point,
+    /// The points, ascending.
+    pub points: Vec<CurvePoint>,
+    /// Stretches on one level (of the logarithm's mean), by index into `points`; a single one where
+    /// the noise is not known or nothing changes.
+    pub levels: Vec<Level>,
+}
+
+/// A point of a curve.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CurvePoint {
+    /// The choice, as written.
+    pub value: String,
+    /// Where it lies; its rank where the axis holds words.
+    pub x: f64,
+    /// Median of the runs.
+    pub median: f64,
+    /// The interval, where there are runs enough.
+    pub interval: Option<Interval>,
+    /// How many runs.
+    pub runs: usize,
+}
+
+/// All curves of a workload's figure along an axis, one for each choice on the others.
+#[must_use]
+pub fn curves(cells: &Cells<'_>, workload: &str, metric: &str, axis: &str) -> Vec<Curve> {
+    let mut groups: BTreeMap<Point, Vec<(String, Vec<f64>)>> = BTreeMap::new();
+    for cell in cells.of(workload) {
+        let mut fixed = cell.point.clone();
+        let Some(value) = fixed.remove(axis) else { continue };
+        let values: Vec<f64> = cell.values(metric).into_values().collect();
+        if !values.is_empty() {
+            groups.entry(fixed).or_default().push((value, values));
+        }
+    }
+    let sigma = spread(groups.values().flatten().map(|(_, values)| values.as_slice()));
+    groups.into_iter().map(|(fixed, points)| curve(axis, fixed, points, sigma)).collect()
+}
+
+fn curve(
+    axis: &str,
+    fixed: Point,
+    mut points: Vec<(String, Vec<f64>)>,
+    sigma: Option<f64>,
+) -> Curve {
+    points.sort_by(|a, b| position(&a.0).total_cmp(&position(&b.0)).then_with(|| a.0.cmp(&b.0)));
+    let words = points.iter().any(|(value, _)| position(value).is_infinite());
+    let levels = levels(&points, sigma);
+    let points = points
+        .into_iter()
+        .enumerate()
+        .filter_map(|(rank, (value, values))| {
+            let runs = values.len();
+            let sample = Sample::new(values).ok()?;
+            let x = if words { rank as f64 } else { position(&value) };
+            let interval = interval(&sample, 0.95, rank as u64 + 1).ok();
+            Some(CurvePoint { value, x, median: sample.median(), interval, runs })
+        })
+        .collect();
+    Curve { axis: axis.to_owned(), fixed, points, levels }
+}
+
+fn levels(points: &[(String, Vec<f64>)], sigma: Option<f64>) -> Vec<Level> {
+    let positive = points.iter().all(|(_, values)| values.iter().all(|v| *v > 0.0));
+    let Some(sigma) = sigma.filter(|_| positive) else { return Vec::new() };
+    let mean = |values: &[f64]| values.iter().map(|v| v.ln()).sum::<f64>() / values.len() as f64;
+    let means: Vec<f64> = points.iter().map(|(_, values)| mean(values)).collect();
+    let errors: Vec<f64> =
+        points.iter().map(|(_, values)| sigma / (values.len() as f64).sqrt()).collect();
+    change_points(&means, &errors)
+}
+
+/// The relative standard deviation within cells; `None` without repeats.
+fn spread<'v>(cells: impl Iterator<Item = &'v [f64]>) -> Option<f64> {
+    let (mut squares, mut degrees) = (0.0, 0);
+    for values in cells.filter(|values| values.iter().all(|v| *v > 0.0)) {
+        if let Some(deviation) = Sample::new(values.iter().map(|v| v.ln())).ok()?.deviation() {
+            squares += deviation.powi(2) * (values.len() - 1) as f64;
+            degrees += values.len() - 1;
+        }
+    }
+    (degrees > 0).then(|| (squares / degrees as f64).sqrt().max(1e-9))
+}

@@ -1,0 +1,15 @@
+//! From stored runs to statements: cells of an experiment, comparisons, maps and curves.
+//!
+//! The run is the unit. Values are compared by their ratio (on a log scale), since noise of machines is
+//! relative: a point that takes twice the time varies twice as much. What is drifting slowly falls on
+//! all points of a block alike and is taken out where the blocks are complete.
+
+mod cells;
+mod comparison;
+mod curve;
+mod map;
+
+pub use cells::{Cell, Cells};
+pub use comparison::{Comparison, FailIf, FailIfError, LEVEL, Verdict, compare, compare_values};
+pub use curve::{Curve, CurvePoint, curves};
+pub use map::{Edge, Map, MapError, Noise, Plane};
