@@ -69,7 +69,8 @@ impl Encoder {
         &self.comms
     }
 
-    /// The body of an event's record (little-endian, 64-bit); `None` for a loss, which is no record.
+    /// The body of an event's record (little-endian, 64-bit); `None` for what is no record: a loss,
+    /// and a task's first name.
     pub fn body(&mut self, event: &Event) -> Option<&[u8]> {
         self.body.clear();
         match event.what {
@@ -99,9 +100,11 @@ impl Encoder {
                 self.head(EXIT, event).name(pid).pid(pid).prio(Prio::NORMAL);
             }
             What::Comm { pid, comm } => {
-                self.head(RENAME, event).pid(pid).name(pid);
+                // The first name of a task is told by the records around it.
+                let before = self.comms.insert(pid, comm)?;
+                self.head(RENAME, event).pid(pid);
+                self.body.extend(before);
                 self.body.extend(comm);
-                self.comms.insert(pid, comm);
             }
             What::Mark { pid, id, phase } => {
                 self.body.extend(mark::body(MARK, event.by, pid, id, phase));
@@ -151,7 +154,7 @@ impl Encoder {
 }
 
 /// `prev_state` as kernels since 4.14 count it.
-fn state(left: Left) -> u64 {
+pub(crate) fn state(left: Left) -> u64 {
     match left {
         Left::Preempted => 0x100,
         Left::Yielded => 0,

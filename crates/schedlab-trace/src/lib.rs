@@ -11,6 +11,7 @@
 //! windows (`pread`), so memory does not grow with them and a file that shrinks is no signal.
 
 mod census;
+mod convert;
 pub mod dat;
 mod encode;
 mod encoding;
@@ -22,15 +23,19 @@ pub mod mark;
 mod merge;
 mod names;
 mod perf;
+mod perfetto;
 mod plan;
+mod record;
 mod states;
 pub mod synthetic;
 mod text;
 
 pub use census::Census;
+pub use convert::{Converted, Target, convert};
 pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;
+pub use record::{RecordSource, Sink, open_records};
 
 use input::Input;
 use schedlab_model::EventSource;
@@ -92,6 +97,9 @@ fn open_input(input: Input, options: &Options) -> Result<Box<dyn EventSource>, T
     }
     if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
         return Ok(Box::new(perf::PerfReader::open(input)?));
+    }
+    if perfetto::looks_like(&start) {
+        return Ok(Box::new(perfetto::PerfettoReader::open(input)?));
     }
     if !start.contains(&0)
         && let Some(reader) = text::TextReader::open(input)?

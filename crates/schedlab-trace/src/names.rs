@@ -48,22 +48,21 @@ const RECENT: usize = 512;
 
 /// The names that one CPU's records told lately: filters out most repetitions before the merge, which
 /// knows them all. What falls out of it is told again and dropped there.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
-    slots: Box<[(i32, u128); RECENT]>,
-}
-
-impl Default for Recent {
-    fn default() -> Self {
-        Self { slots: Box::new([(0, 0); RECENT]) }
-    }
+    /// Empty until the first name, so that a file which promises a million CPUs costs nothing.
+    slots: Vec<(i32, u128)>,
 }
 
 impl Recent {
     /// Whether this name may be news.
     #[inline]
     pub(crate) fn changed(&mut self, pid: Pid, comm: u128) -> bool {
-        let slot = &mut self.slots[pid.0.cast_unsigned() as usize % RECENT];
+        let index = pid.0.cast_unsigned() as usize % RECENT;
+        if self.slots.is_empty() {
+            self.slots.resize(RECENT, (0, 0));
+        }
+        let Some(slot) = self.slots.get_mut(index) else { return false };
         if *slot == (pid.0, comm) || pid.is_idle() {
             return false;
         }

@@ -55,11 +55,18 @@ pub(crate) struct ShiftSample {
     pub(crate) fraction: i64,
 }
 
+#[derive(Debug)]
+enum Kallsyms {
+    Plain(Range<u64>),
+    Section(u64, Packing),
+}
+
 /// All that the head says.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) header: Header,
     /// Where the kernel's symbols lie; they can be large and few ask for them.
+    kallsyms: Option<Kallsyms>,
     pub(crate) buffers: Vec<BufferHead>,
     pub(crate) time: TimeOptions,
     /// Where the text of a `latency` buffer begins.
@@ -70,7 +77,26 @@ pub(crate) struct Head {
 impl Head {
     fn new(header: Header) -> Self {
         let (buffers, warnings) = (Vec::new(), Vec::new());
-        Self { header, buffers, time: TimeOptions::default(), text: None, warnings }
+        let time = TimeOptions::default();
+        Self { header, kallsyms: None, buffers, time, text: None, warnings }
+    }
+
+    /// Reads the kernel's symbols; empty when there are none or they can't be read.
+    pub(crate) fn kallsyms(&self, input: &Input) -> Vec<u8> {
+        let encoding = self.header.encoding;
+        match &self.kallsyms {
+            None => Vec::new(),
+            Some(Kallsyms::Plain(range)) => {
+                let mut cursor = Cursor::new(input, encoding, range.start);
+                cursor.bytes(range.end - range.start).unwrap_or_default()
+            }
+            Some(Kallsyms::Section(at, packing)) => {
+                let head = Self::new(self.header.clone());
+                let reader = Reader { input, head };
+                let data = reader.section(*at, *packing).map(|(_, data)| data).unwrap_or_default();
+                data.get(4..).unwrap_or_default().to_vec()
+            }
+        }
     }
 }
 
@@ -154,6 +180,8 @@ impl Reader<'_> {
         self.ftrace_formats(&mut cursor)?;
         self.event_formats(&mut cursor)?;
         let length = cursor.u32()?;
+        self.head.kallsyms =
+            Some(Kallsyms::Plain(cursor.offset()..cursor.offset() + u64::from(length)));
         cursor.skip(length.into())?;
         self.printk(&mut cursor)?;
         self.cmdlines(&mut cursor)?;
@@ -313,6 +341,7 @@ impl Reader<'_> {
     /// One of the head's tables, from its section.
     fn v7_part(&mut self, number: u16, at: u64, packing: Packing) {
         if number == id::KALLSYMS {
+            self.head.kallsyms = Some(Kallsyms::Section(at, packing));
             return;
         }
         let read = self.section(at, packing).and_then(|(_, data)| {
@@ -339,7 +368,7 @@ impl Reader<'_> {
     }
 
     /// A section's number and its content, unpacked.
-    fn section(&mut self, at: u64, packing: Packing) -> Result<(u16, Vec<u8>), Stop> {
+    fn section(&self, at: u64, packing: Packing) -> Result<(u16, Vec<u8>), Stop> {
         let mut cursor = Cursor::new(self.input, self.head.header.encoding, at);
         let number = cursor.u16()?;
         let flags = cursor.u16()?;

@@ -6,14 +6,16 @@
 
 use super::clock::{Correction, clock};
 use super::head::{self, BufferHead, Head, TimeOptions};
-use super::header::{Header, Version};
+use super::header::{Header, Instance, Version};
 use super::pages::{Layout, Pages, Visit, walk};
 use super::parallel::Crew;
 use crate::error::TraceError;
 use crate::input::Input;
+use crate::live::Piece;
 use crate::merge::{Merge, Refill, ascend};
 use crate::names::Recent;
 use crate::plan::Decoder;
+use crate::record::{RecordSource, Sink};
 use schedlab_model::{
     Context, Cpu, Event, EventSource, Nanos, Pid, Span, TraceInfo, Warning, What,
 };
@@ -37,10 +39,16 @@ pub(crate) struct DatReader {
     lanes: Lanes,
     /// Threads that decode ahead, when asked for.
     crew: Option<Crew>,
+    header: Header,
 }
 
 impl DatReader {
     pub(crate) fn open(input: Input, threads: usize) -> Result<Self, TraceError> {
+        Self::open_as(input, threads, false)
+    }
+
+    /// `all`: also what is large and only passed on.
+    pub(crate) fn open_as(input: Input, threads: usize, all: bool) -> Result<Self, TraceError> {
         let head = head::read(&input).map_err(|stop| TraceError::Broken {
             path: input.path().to_owned(),
             format: "trace.dat",
@@ -54,7 +62,14 @@ impl DatReader {
                 what: "holds the text of a latency tracer and no events".into(),
             });
         }
-        let Head { header, buffers, time, mut warnings, .. } = head;
+        let mut symbols = Vec::new();
+        if all {
+            symbols = head.kallsyms(&input);
+        }
+        let Head { mut header, buffers, time, mut warnings, .. } = head;
+        header.kallsyms = symbols;
+        let instances = buffers.iter().skip(1).map(|buffer| Instance { name: buffer.name.clone() });
+        header.instances = instances.collect();
         let ftrace = header.ftrace_formats.iter().map(|text| ("ftrace", text.as_str()));
         let events = header.formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
         let decoder = Decoder::new(header.encoding, ftrace.chain(events));
@@ -71,7 +86,7 @@ impl DatReader {
         let merge = Merge::new(lanes.lanes.len());
         let crew = (threads > 1 && lanes.lanes.len() > 1)
             .then(|| Crew::new(&lanes.shared, std::mem::take(&mut lanes.lanes), threads - 1));
-        Ok(Self { info, warnings, merge, lanes, crew })
+        Ok(Self { info, warnings, merge, lanes, crew, header })
     }
 }
 
@@ -96,6 +111,62 @@ impl EventSource for DatReader {
 
     fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+}
+
+impl RecordSource for DatReader {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn each(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
+        let shared = Arc::clone(&self.lanes.shared);
+        for lane in &mut self.lanes.lanes {
+            while let Some((page, offset)) = lane.pages.next(&shared.input)? {
+                let mut pass = Pass { sink, buffer: lane.buffer, cpu: lane.cpu, result: Ok(()) };
+                if let Err(at) = walk(page, lane.layout, &mut pass)
+                    && page.len() == lane.layout.page_size
+                {
+                    pass.lost(0, 0);
+                    let first =
+                        if lane.damaged.0 == 0 { offset + at as u64 } else { lane.damaged.1 };
+                    lane.damaged = (lane.damaged.0 + 1, first);
+                }
+                pass.result?;
+            }
+        }
+        self.lanes.report(&mut self.warnings);
+        Ok(())
+    }
+
+    fn by_cpu(&self) -> bool {
+        true
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+}
+
+/// Passes records on undecoded, with the times that the file has.
+struct Pass<'a, 'b> {
+    sink: &'a mut Sink<'b>,
+    buffer: usize,
+    cpu: Cpu,
+    result: io::Result<()>,
+}
+
+impl Visit for Pass<'_, '_> {
+    fn record(&mut self, time: u64, body: &[u8]) {
+        if self.result.is_ok() {
+            self.result = (self.sink)(self.buffer, self.cpu, Piece::Record(Nanos(time), body));
+        }
+    }
+
+    fn lost(&mut self, _time: u64, count: u32) {
+        if self.result.is_ok() {
+            self.result = (self.sink)(self.buffer, self.cpu, Piece::Lost(NonZeroU32::new(count)));
+        }
     }
 }
 
@@ -157,6 +228,7 @@ impl Lanes {
     ) -> io::Result<()> {
         let lanes: usize = buffers.iter().map(|buffer| buffer.cpus.len()).sum();
         let window = (WINDOWS / lanes.max(1)).min(WINDOW_MAX);
+        let mut absent = 0;
         for (index, buffer) in buffers.iter().enumerate() {
             let page_size = buffer.page_size as usize;
             if !(64..=1 << 26).contains(&page_size) {
@@ -169,6 +241,10 @@ impl Lanes {
             for (cpu, data) in buffer.cpus.iter().filter(|(_, data)| !data.is_empty()) {
                 let mut pages = Pages::new(buffer.packing, layout, data.clone(), window);
                 pages.start(&self.shared.input)?;
+                if data.start >= self.shared.input.len() {
+                    absent += 1;
+                    continue;
+                }
                 self.lanes.push(Lane {
                     cpu: *cpu,
                     buffer: index,
@@ -183,6 +259,15 @@ impl Lanes {
                     damaged: (0, 0),
                 });
             }
+        }
+        if absent > 0 {
+            let path = self.shared.input.path().display();
+            let end = self.shared.input.len();
+            let what = format!(
+                "{path}: the data of {absent} CPUs lies beyond the end of the file (at offset {end})"
+            );
+            let remedy = "what stands before it was read: figures are partial";
+            warnings.push(Warning::new("trace-cut", what, remedy));
         }
         Ok(())
     }

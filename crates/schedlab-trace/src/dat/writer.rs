@@ -105,6 +105,12 @@ impl<W: Write + Seek> Writer<W> {
         Ok(CpuWriter { writer: self, cpu, start, page, pages: Vec::new(), chunks: 0 })
     }
 
+    /// Goes on with a CPU that was put aside.
+    pub(super) fn resume(&mut self, aside: Aside) -> CpuWriter<'_, W> {
+        let Aside { cpu, start, page, pages, chunks } = aside;
+        CpuWriter { writer: self, cpu, start, page, pages, chunks }
+    }
+
     /// Goes on to the next of [`Header::instances`].
     ///
     /// # Errors
@@ -422,6 +428,15 @@ impl<W: Write + Seek> Writer<W> {
     }
 }
 
+/// A CPU's records being written, without the hold on the writer.
+pub(super) struct Aside {
+    cpu: Cpu,
+    start: u64,
+    page: PageWriter,
+    pages: Vec<u8>,
+    chunks: u32,
+}
+
 /// The records of one CPU being written, in ascending order of time.
 pub struct CpuWriter<'a, W: Write + Seek> {
     writer: &'a mut Writer<W>,
@@ -468,6 +483,12 @@ impl<W: Write + Seek> CpuWriter<'_, W> {
         debug_assert!(self.page.is_empty(), "whole pages and records do not mix");
         self.pages.extend_from_slice(page);
         self.flush_pages()
+    }
+
+    /// Lets go of the writer, which must do nothing else until it is resumed.
+    pub(super) fn aside(self) -> Aside {
+        let Self { cpu, start, page, pages, chunks, .. } = self;
+        Aside { cpu, start, page, pages, chunks }
     }
 
     /// Ends this CPU's records.

@@ -10,9 +10,11 @@
 mod feature;
 mod head;
 mod layout;
+mod pass;
 mod reader;
 mod records;
 
+pub(crate) use pass::PerfRecords;
 pub(crate) use reader::PerfReader;
 
 /// How a perf.data begins, by byte order.

@@ -8,6 +8,7 @@
 
 use super::head::Head;
 use super::layout::{Layout, When};
+use super::pass::{Held, HeldPiece};
 use super::records::{self, Records};
 use super::{MAGIC_BIG, feature};
 use crate::encoding::Encoding;
@@ -21,6 +22,7 @@ use schedlab_model::{
 };
 use std::io;
 use std::num::NonZeroU32;
+use std::ops::Range;
 
 const BATCH: usize = 1024;
 /// A file that marks no rounds is taken in pieces of this many events, and sorted within them.
@@ -30,6 +32,8 @@ const ROUND_MAX: usize = 1 << 22;
 pub(crate) struct PerfReader {
     input: Input,
     records: Records,
+    /// Where the records lie.
+    data: Range<u64>,
     head: Head,
     /// The layout of all tracepoints when they have one in common.
     common: Option<Layout>,
@@ -106,7 +110,8 @@ impl PerfReader {
         let form = if pipe { "perf.data (pipe)" } else { "perf.data" };
         let clock = head.clock.clone();
         let mut reader = Self {
-            records: Records::new(encoding, data),
+            records: Records::new(encoding, data.clone()),
+            data,
             common: None,
             decoder: Decoder::new(encoding, std::iter::empty()),
             info: TraceInfo::new(form, clock),
@@ -361,6 +366,87 @@ impl PerfReader {
             self.warnings.push(Warning::new("samples-skipped", what, ""));
         }
         self.warnings.append(&mut self.head.warnings);
+    }
+}
+
+/// What the record layer needs.
+impl PerfReader {
+    pub(super) fn info_now(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    pub(super) fn tracing(&self) -> Option<&crate::dat::Header> {
+        self.head.tracing.as_ref()
+    }
+
+    pub(super) fn warnings_now(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Goes back to the first record.
+    pub(super) fn rewind(&mut self) {
+        self.records = Records::new(self.head.encoding, self.data.clone());
+    }
+
+    /// Appends the records of a round to `held`; `false` when it was the last.
+    pub(super) fn hold_round(
+        &mut self,
+        held: &mut Vec<Held>,
+        newest: &mut u64,
+    ) -> io::Result<bool> {
+        let encoding = self.head.encoding;
+        loop {
+            let Some(kind) = self.records.next(&self.input)? else {
+                self.report();
+                return Ok(false);
+            };
+            let record = self.records.get();
+            let (when, body) = match kind {
+                records::FINISHED_ROUND => return Ok(true),
+                records::HEADER_TRACING_DATA => {
+                    let size = record.get(8..).and_then(|rest| rest.first_chunk());
+                    let size = size.map_or(0, |bytes| encoding.u32(*bytes));
+                    self.records.payload(&self.input, size)?;
+                    continue;
+                }
+                records::SAMPLE => {
+                    let layout = self.common.or_else(|| self.head.layout(record));
+                    let Some(layout) = layout.filter(Layout::is_tracepoint) else {
+                        self.foreign += 1;
+                        continue;
+                    };
+                    let Some((when, body)) = layout.sample(record, encoding) else {
+                        self.broken += 1;
+                        continue;
+                    };
+                    (when, Ok(body))
+                }
+                records::LOST | records::LOST_SAMPLES => {
+                    let at = if kind == records::LOST { 16 } else { 8 };
+                    let count = record.get(at..).and_then(|rest| rest.first_chunk());
+                    let count = count.map_or(0, |bytes| encoding.u64(*bytes));
+                    let Some(layout) = self.head.layouts.first() else { continue };
+                    let when = layout.trailer(record, encoding);
+                    (when, Err(u32::try_from(count).unwrap_or(u32::MAX)))
+                }
+                _ => continue,
+            };
+            let cpu = usize::from(u16::try_from(when.cpu).unwrap_or(0));
+            if cpu >= held.len() {
+                held.resize_with(cpu + 1, Held::default);
+            }
+            let held = &mut held[cpu];
+            let piece = match body {
+                Ok(body) => {
+                    let start = held.bytes.len();
+                    held.bytes.extend_from_slice(body);
+                    HeldPiece::Body { start, length: body.len() }
+                }
+                Err(count) => HeldPiece::Lost(count),
+            };
+            held.pieces.push((when.time, piece));
+            *newest = (*newest).max(when.time);
+        }
     }
 }
 

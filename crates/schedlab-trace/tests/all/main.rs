@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test says aloud what it lacks")]
 
 mod common;
+mod convert;
 mod dat;
 mod perf;
 mod synthetic;

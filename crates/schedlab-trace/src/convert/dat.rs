@@ -1,0 +1,123 @@
+//! Towards trace.dat.
+
+use super::{Converted, cannot_hold};
+use crate::dat::{Companion, Compression, Header, PageRun, Spool, Version, Writer};
+use crate::encode::Encoder;
+use crate::live::Piece;
+use crate::record::RecordSource;
+use schedlab_model::{Clock, EventSource, TraceInfo, What};
+use std::io;
+use std::path::Path;
+
+/// Records as they are.
+pub(super) fn pass(
+    source: &mut dyn RecordSource,
+    to: &Path,
+    version: Version,
+    compression: Compression,
+) -> io::Result<Converted> {
+    let mut header = source.header().clone();
+    header.version = version;
+    header.compression = compression;
+    let mut converted = Converted { untouched: true, ..Converted::default() };
+    if source.by_cpu() {
+        by_cpu(source, to, &header, &mut converted.events)?;
+    } else {
+        let mut spool = Spool::create(to, header)?;
+        source.each(&mut |_, cpu, piece| match piece {
+            Piece::Record(time, body) => {
+                converted.events += 1;
+                spool.record(cpu, time, body)
+            }
+            Piece::Lost(count) => spool.lost(cpu, count),
+        })?;
+        spool.finish()?;
+    }
+    converted.warnings = source.warnings().to_vec();
+    Ok(converted)
+}
+
+/// Buffer by buffer and CPU by CPU, as the target wants them: a spool for each buffer would be waste.
+fn by_cpu(
+    source: &mut dyn RecordSource,
+    to: &Path,
+    header: &Header,
+    events: &mut u64,
+) -> io::Result<()> {
+    let mut run = PageRun::new(Writer::create(to, header)?);
+    source.each(&mut |buffer, cpu, piece| {
+        run.with(buffer, cpu, |lane| match piece {
+            Piece::Record(time, body) => {
+                *events += 1;
+                lane.record(time, body)
+            }
+            Piece::Lost(count) => lane.lost(count),
+        })
+    })?;
+    run.finish()?;
+    Ok(())
+}
+
+/// Events, spelt as records.
+pub(super) fn encode(
+    source: &mut dyn EventSource,
+    to: &Path,
+    version: Version,
+    compression: Compression,
+) -> io::Result<Converted> {
+    let mut encoder = Encoder::new(source.info());
+    let mut spool = Spool::create(to, head(source.info(), version, compression))?;
+    let mut converted = Converted::default();
+    let mut batch = Vec::new();
+    let mut others = false;
+    while source.next(&mut batch)? {
+        encoder.learn(&source.info().others);
+        for event in &batch {
+            match event.what {
+                What::Lost { count } => spool.lost(event.cpu, count)?,
+                what => {
+                    others |= matches!(what, What::Other { .. });
+                    converted.events += u64::from(!matches!(what, What::Comm { .. }));
+                    if let Some(body) = encoder.body(event) {
+                        spool.record(event.cpu, event.time, body)?;
+                    }
+                }
+            }
+        }
+    }
+    // Streams learn names and marks on the way.
+    let info = source.info();
+    spool.header().formats = Encoder::new(info).formats().to_vec();
+    spool.header().cmdlines = encoder.comms().iter().map(|(pid, comm)| (*pid, *comm)).collect();
+    if let Some(companion) = &mut spool.header().companion {
+        companion.marks.clone_from(&info.marks);
+    }
+    spool.header().cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
+    spool.finish()?;
+    converted.warnings = source.warnings().to_vec();
+    if others {
+        let what = "arguments of tracepoints beyond the scheduler's are not kept, only their names";
+        converted.warnings.push(cannot_hold(what, "the source has no records to pass on"));
+    }
+    Ok(converted)
+}
+
+fn head(info: &TraceInfo, version: Version, compression: Compression) -> Header {
+    Header {
+        version,
+        compression,
+        clock: match &info.clock {
+            Clock::Monotonic => "mono".into(),
+            // trace-cmd knows which clocks count nanoseconds by their names.
+            Clock::Nanoseconds(name) if name == "unknown" => "local".into(),
+            Clock::Nanoseconds(name) | Clock::Ticks(name) => name.clone(),
+        },
+        uname: info.kernel.clone(),
+        companion: Some(Companion {
+            topology: info.topology.clone(),
+            affinity: info.affinity.clone(),
+            marks: info.marks.clone(),
+        }),
+        ..Header::default()
+    }
+}

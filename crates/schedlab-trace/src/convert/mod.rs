@@ -1,0 +1,171 @@
+//! From any format to any other. Between formats that hold records (trace.dat, perf.data) the records
+//! pass untouched; towards the rest they are decoded, and what the target can't hold is said.
+
+mod csv;
+mod dat;
+mod report;
+
+use crate::error::TraceError;
+use crate::perfetto::PerfettoWriter;
+use crate::{dat as trace_dat, open, open_records};
+use schedlab_model::{Comm, Event, EventSource, KindSet, Pid, TraceInfo, Warning, What};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+/// What to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A trace.dat of this version and compression.
+    Dat(trace_dat::Version, trace_dat::Compression),
+    /// Perfetto's protobuf.
+    Perfetto,
+    /// Comma-separated values, a line for each event.
+    Csv,
+    /// The text of `trace-cmd report`.
+    Report,
+}
+
+impl Target {
+    /// The target that a file's name asks for: `.dat`, `.pftrace` or `.perfetto-trace`, `.csv`, `.txt`.
+    #[must_use]
+    pub fn by_name(path: &Path) -> Option<Self> {
+        Some(match path.extension()?.to_str()? {
+            "dat" => Self::Dat(trace_dat::Version::V6, trace_dat::Compression::None),
+            "pftrace" | "perfetto-trace" | "perfetto" | "pb" => Self::Perfetto,
+            "csv" => Self::Csv,
+            "txt" | "report" => Self::Report,
+            _ => return None,
+        })
+    }
+}
+
+/// What a conversion did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Converted {
+    /// Events or records written.
+    pub events: u64,
+    /// Whether records were passed on as they are.
+    pub untouched: bool,
+    /// What the source lacked and what the target can't hold.
+    pub warnings: Vec<Warning>,
+}
+
+/// Writes the trace `from` as `to`. The file appears under its name only when it is whole.
+///
+/// # Errors
+/// The source is no trace, or the target can't be written.
+pub fn convert(from: &Path, to: &Path, target: Target) -> Result<Converted, TraceError> {
+    let part = part_name(to);
+    let result = write(from, &part, target);
+    let renamed = result.and_then(|converted| {
+        std::fs::rename(&part, to).map_err(|error| TraceError::io(to, error))?;
+        Ok(converted)
+    });
+    if renamed.is_err() {
+        // Nothing half-written stays; what it could not remove was not there.
+        let _ = std::fs::remove_file(&part);
+    }
+    renamed
+}
+
+fn part_name(to: &Path) -> PathBuf {
+    let mut name = to.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    to.with_file_name(name)
+}
+
+fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceError> {
+    let failed = |error| TraceError::io(part, error);
+    if let Target::Dat(version, compression) = target {
+        if let Some(mut source) = open_records(from)? {
+            return dat::pass(source.as_mut(), part, version, compression).map_err(failed);
+        }
+        let mut source = open(from)?;
+        return dat::encode(source.as_mut(), part, version, compression).map_err(failed);
+    }
+    let mut source = open(from)?;
+    let out = BufWriter::with_capacity(1 << 16, File::create(part).map_err(failed)?);
+    let written = match target {
+        Target::Csv => drive(source.as_mut(), &mut csv::Csv::new(out)),
+        Target::Report => drive(source.as_mut(), &mut report::Report::new(out)),
+        Target::Perfetto | Target::Dat(..) => {
+            drive(source.as_mut(), &mut PerfettoWriter::new(out, source_clock(from)?))
+        }
+    };
+    written.map_err(failed)
+}
+
+/// Whether the source's clock is `boot`, which is Perfetto's own.
+fn source_clock(from: &Path) -> Result<schedlab_model::Clock, TraceError> {
+    Ok(open(from)?.info().clock.clone())
+}
+
+/// Something that events are written to.
+pub(crate) trait EventSink {
+    /// Before the first event.
+    fn begin(&mut self, info: &TraceInfo) -> io::Result<()>;
+    /// One event; `names` are the tasks' as of now.
+    fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()>;
+    /// After the last event.
+    fn end(&mut self, names: &TaskNames, info: &TraceInfo) -> io::Result<()>;
+    /// What was met and can't be held, as sentences.
+    fn dropped(&self) -> Vec<Warning>;
+}
+
+/// Names of tasks as of an event.
+#[derive(Default)]
+pub(crate) struct TaskNames(BTreeMap<Pid, Comm>);
+
+impl TaskNames {
+    /// A task's name; `<...>` when nobody told.
+    pub(crate) fn get(&self, pid: Pid) -> &str {
+        match self.0.get(&pid) {
+            _ if pid.is_idle() => "<idle>",
+            Some(comm) => {
+                let length = comm.iter().position(|&byte| byte == 0).unwrap_or(16);
+                std::str::from_utf8(&comm[..length]).unwrap_or("<...>")
+            }
+            None => "<...>",
+        }
+    }
+
+    /// All that are known.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Pid, &str)> {
+        self.0.keys().map(|pid| (*pid, self.get(*pid)))
+    }
+}
+
+fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<Converted> {
+    let mut names = TaskNames(source.info().comms.clone());
+    let mut converted = Converted::default();
+    let mut batch = Vec::new();
+    let mut seen = KindSet::EMPTY;
+    sink.begin(source.info())?;
+    while source.next(&mut batch)? {
+        for event in &batch {
+            if let What::Comm { pid, comm } = event.what {
+                names.0.insert(pid, comm);
+            } else {
+                converted.events += 1;
+            }
+            seen = seen.with(event.what.kind());
+            sink.event(event, &names, source.info())?;
+        }
+    }
+    sink.end(&names, source.info())?;
+    converted.warnings = source.warnings().to_vec();
+    converted.warnings.extend(sink.dropped());
+    Ok(converted)
+}
+
+/// A sentence about what a target can't hold.
+pub(crate) fn cannot_hold(what: impl Into<String>, remedy: &str) -> Warning {
+    Warning::new("target-cannot-hold", what, remedy)
+}
+
+/// Flushes a writer's buffer at the end.
+pub(crate) fn flush(out: &mut impl Write) -> io::Result<()> {
+    out.flush()
+}

@@ -1,0 +1,131 @@
+//! The text of `trace-cmd report -t -N`: what scripts of others read.
+
+use super::{EventSink, TaskNames, cannot_hold, flush};
+use schedlab_model::{Event, Kind, Phase, TraceInfo, Warning, What};
+use std::io::{self, Write};
+
+/// Writes the report.
+pub(super) struct Report<W: Write> {
+    out: W,
+    others: u64,
+    contexts: bool,
+}
+
+impl<W: Write> Report<W> {
+    pub(super) fn new(out: W) -> Self {
+        Self { out, others: 0, contexts: false }
+    }
+
+    fn line(&mut self, event: &Event, name: &str, by: &str) -> io::Result<()> {
+        let (secs, nanos) = (event.time.0 / 1_000_000_000, event.time.0 % 1_000_000_000);
+        write!(
+            self.out,
+            "{by:>16}-{:<5} [{:03}] {secs:>5}.{nanos:09}: {:<22}",
+            event.by,
+            event.cpu.0,
+            format!("{name}:")
+        )
+    }
+}
+
+impl<W: Write> EventSink for Report<W> {
+    fn begin(&mut self, info: &TraceInfo) -> io::Result<()> {
+        let cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
+        writeln!(self.out, "cpus={cpus}")
+    }
+
+    fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()> {
+        match event.what {
+            What::Comm { .. } => return Ok(()),
+            What::Lost { count } => {
+                return match count {
+                    Some(count) => writeln!(self.out, "CPU:{} [{count} EVENTS DROPPED]", event.cpu),
+                    None => writeln!(self.out, "CPU:{} [EVENTS DROPPED]", event.cpu),
+                };
+            }
+            _ => {}
+        }
+        self.contexts |= event.context != schedlab_model::Context::Task;
+        let other = match event.what {
+            What::Other { format } => info.others.get(usize::from(format)),
+            _ => None,
+        };
+        let kind = event.what.kind();
+        let name = other.map_or(kind.name(), |other| other.name.as_str());
+        self.others += u64::from(kind == Kind::Other);
+        let by = names.get(event.by);
+        // A name with its pid unknown prints as trace-cmd prints it.
+        self.line(event, name, by)?;
+        arguments(&mut self.out, &event.what, event, names, info)?;
+        writeln!(self.out)
+    }
+
+    fn end(&mut self, _names: &TaskNames, _info: &TraceInfo) -> io::Result<()> {
+        flush(&mut self.out)
+    }
+
+    fn dropped(&self) -> Vec<Warning> {
+        let mut dropped = Vec::new();
+        if self.others > 0 {
+            let what = format!(
+                "{} events of tracepoints beyond the scheduler's are written by name, without arguments",
+                self.others
+            );
+            dropped.push(cannot_hold(what, "`trace-cmd report` prints them from a trace.dat"));
+        }
+        if self.contexts {
+            let what = "whether an event came from an interrupt is not in this text";
+            dropped.push(cannot_hold(what, "convert to trace.dat to keep it"));
+        }
+        dropped
+    }
+}
+
+fn arguments(
+    out: &mut impl Write,
+    what: &What,
+    event: &Event,
+    names: &TaskNames,
+    info: &TraceInfo,
+) -> io::Result<()> {
+    let name = |pid| if schedlab_model::Pid::is_idle(pid) { "swapper" } else { names.get(pid) };
+    match *what {
+        What::Switch { prev, prev_prio, left, next, next_prio } => write!(
+            out,
+            "prev_comm={} prev_pid={prev} prev_prio={} prev_state={} ==> next_comm={} \
+             next_pid={next} next_prio={}",
+            name(prev),
+            prev_prio.0,
+            left.letters(),
+            name(next),
+            next_prio.0
+        ),
+        What::Waking { pid, prio, last_cpu: cpu } | What::Wakeup { pid, prio, cpu, .. } => {
+            write!(out, "comm={} pid={pid} prio={} target_cpu={:03}", name(pid), prio.0, cpu.0)
+        }
+        What::Migrate { pid, from, to } => {
+            write!(out, "comm={} pid={pid} prio=120 orig_cpu={from} dest_cpu={to}", name(pid))
+        }
+        What::Fork { child } => write!(
+            out,
+            "comm={} pid={} child_comm={} child_pid={child}",
+            name(event.by),
+            event.by,
+            name(child)
+        ),
+        What::Exec { old } => {
+            write!(out, "filename={} pid={} old_pid={old}", name(event.by), event.by)
+        }
+        What::Exit { pid } => write!(out, "comm={} pid={pid} prio=120", name(pid)),
+        What::Mark { pid, id, phase } => {
+            let phase = match phase {
+                Phase::Begin => "begin",
+                Phase::End => "end",
+                Phase::Point => "point",
+            };
+            let mark = info.marks.get(id as usize).map_or("mark", String::as_str);
+            write!(out, "{phase} {mark} pid={pid}")
+        }
+        What::Comm { .. } | What::Lost { .. } | What::Other { .. } => Ok(()),
+    }
+}

@@ -1,0 +1,72 @@
+//! Perfetto's protobuf: traces for ui.perfetto.dev and from Android.
+//!
+//! Only the messages that carry the scheduler are spelt: the field numbers below, from the public
+//! `.proto` files of Perfetto (`protos/perfetto/trace`). Everything else is passed over.
+
+mod reader;
+mod wire;
+mod writer;
+
+pub(crate) use reader::{PerfettoReader, looks_like};
+pub(crate) use writer::PerfettoWriter;
+
+/// `Trace`.
+mod trace {
+    pub(super) const PACKET: u32 = 1;
+}
+
+/// `TracePacket`.
+mod packet {
+    pub(super) const FTRACE_EVENTS: u32 = 1;
+    pub(super) const PROCESS_TREE: u32 = 2;
+    pub(super) const CLOCK_SNAPSHOT: u32 = 6;
+    pub(super) const TRUSTED_PACKET_SEQUENCE_ID: u32 = 10;
+}
+
+/// `FtraceEventBundle`.
+mod bundle {
+    pub(super) const CPU: u32 = 1;
+    pub(super) const EVENT: u32 = 2;
+    pub(super) const LOST_EVENTS: u32 = 3;
+    pub(super) const COMPACT_SCHED: u32 = 4;
+    pub(super) const FTRACE_CLOCK: u32 = 5;
+    pub(super) const FTRACE_TIMESTAMP: u32 = 6;
+    pub(super) const BOOT_TIMESTAMP: u32 = 7;
+}
+
+/// `FtraceEventBundle.CompactSched`.
+mod compact {
+    pub(super) const SWITCH_TIMESTAMP: u32 = 1;
+    pub(super) const SWITCH_PREV_STATE: u32 = 2;
+    pub(super) const SWITCH_NEXT_PID: u32 = 3;
+    pub(super) const SWITCH_NEXT_PRIO: u32 = 4;
+    pub(super) const INTERN_TABLE: u32 = 5;
+    pub(super) const SWITCH_NEXT_COMM: u32 = 6;
+    pub(super) const WAKING_TIMESTAMP: u32 = 7;
+    pub(super) const WAKING_PID: u32 = 8;
+    pub(super) const WAKING_TARGET_CPU: u32 = 9;
+    pub(super) const WAKING_PRIO: u32 = 10;
+    pub(super) const WAKING_COMM: u32 = 11;
+    pub(super) const WAKING_FLAGS: u32 = 12;
+}
+
+/// `FtraceEvent`, and the fields of the events in it.
+mod event {
+    pub(super) const TIMESTAMP: u32 = 1;
+    pub(super) const PID: u32 = 2;
+    pub(super) const PRINT: u32 = 3;
+    pub(super) const SWITCH: u32 = 4;
+    pub(super) const WAKEUP: u32 = 17;
+    pub(super) const WAKING: u32 = 20;
+    pub(super) const WAKEUP_NEW: u32 = 114;
+    pub(super) const EXEC: u32 = 237;
+    pub(super) const EXIT: u32 = 238;
+    pub(super) const FORK: u32 = 239;
+    pub(super) const MIGRATE: u32 = 491;
+}
+
+/// `FtraceClock`: unset means the boot clock.
+const CLOCK_GLOBAL: u64 = 2;
+/// `BuiltinClock`.
+const BUILTIN_MONOTONIC: u64 = 3;
+const BUILTIN_BOOTTIME: u64 = 6;

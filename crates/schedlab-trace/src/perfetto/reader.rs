@@ -1,0 +1,483 @@
+//! Reads the scheduler's events out of a Perfetto trace.
+//!
+//! A first pass over the packets notes where each CPU's bundles lie; then each CPU is a lane whose
+//! bundles are read again when the merge needs them. Memory: a few bytes for each bundle, one decoded
+//! bundle for each CPU.
+
+use super::wire::{Fields, Value, packed};
+use super::{CLOCK_GLOBAL, bundle, compact, event, packet, trace};
+use crate::error::TraceError;
+use crate::input::Input;
+use crate::merge::{Merge, Refill, ascend};
+use crate::names;
+use crate::states::States;
+use schedlab_model::{
+    Clock, Context, Cpu, Event, EventSource, KindSet, Nanos, OtherFormat, Phase, Pid, Prio,
+    TraceInfo, Warning, What,
+};
+use std::collections::BTreeMap;
+use std::io;
+use std::ops::Range;
+
+const BATCH: usize = 1024;
+/// A packet is no larger: Perfetto itself stops at 64 MiB.
+const PACKET_MAX: u64 = 1 << 26;
+/// Bytes of the largest tag and length of a packet.
+const PACKET_HEAD: usize = 16;
+
+/// Whether a file begins as a Perfetto trace does: packets, one behind the other.
+pub(crate) fn looks_like(start: &[u8]) -> bool {
+    let mut fields = Fields(start);
+    match fields.next() {
+        Some((trace::PACKET, Value::Bytes(packet))) => {
+            let mut rest = Fields(packet);
+            let sound = rest.by_ref().all(|(field, _)| (1..2000).contains(&field));
+            sound && rest.0.is_empty()
+        }
+        // A first packet that is longer than what was looked at: its length takes several bytes, as
+        // no text's second byte does.
+        None => start.len() > 8 && start[0] == 0x0a && start[1] >= 0x80,
+        Some(_) => false,
+    }
+}
+
+/// A Perfetto trace as a source of events.
+pub(crate) struct PerfettoReader {
+    lanes: Lanes,
+    merge: Merge,
+    info: TraceInfo,
+    warnings: Vec<Warning>,
+}
+
+struct Lanes {
+    input: Input,
+    states: States,
+    lanes: Vec<Lane>,
+    raised: u64,
+    /// Marks by the number that their events carry.
+    marks: BTreeMap<String, u32>,
+}
+
+#[derive(Default)]
+struct Lane {
+    cpu: u16,
+    /// Its bundles' packets, in the order of their first event.
+    packets: Vec<(u64, Range<u64>)>,
+    at: usize,
+    running: Pid,
+    prio: Prio,
+    last: u64,
+}
+
+impl PerfettoReader {
+    pub(crate) fn open(input: Input) -> Result<Self, TraceError> {
+        let path = input.path().to_owned();
+        let mut info = TraceInfo::new("perfetto", Clock::Nanoseconds("boot".into()));
+        info.kinds = KindSet::ALL;
+        // What a bundle holds beyond the scheduler's events is counted under this name.
+        info.others.push(OtherFormat { system: "ftrace".into(), name: "other".into() });
+        let mut scan = Scan { info, lanes: BTreeMap::new(), marks: BTreeMap::new() };
+        let mut warnings = Vec::new();
+        let read = scan.packets(&input).map_err(|error| TraceError::io(&path, error))?;
+        if let Some((offset, what)) = read {
+            let what = format!("{}: {what} (at offset {offset})", path.display());
+            let remedy = "what stands before it was read: figures are partial";
+            warnings.push(Warning::new("trace-cut", what, remedy));
+        }
+        if scan.lanes.is_empty() {
+            return Err(TraceError::NoEvents {
+                path,
+                format: "perfetto",
+                what:
+                    "holds no scheduler events: record with ftrace's sched_switch and sched_waking"
+                        .into(),
+            });
+        }
+        let Scan { mut info, lanes, marks } = scan;
+        info.cpus = lanes.keys().map(|cpu| Cpu(*cpu)).collect();
+        let lanes = lanes
+            .into_iter()
+            .map(|(cpu, mut packets)| {
+                packets.sort_by_key(|packet| packet.0);
+                Lane { cpu, packets, prio: Prio::NORMAL, ..Lane::default() }
+            })
+            .collect::<Vec<_>>();
+        let merge = Merge::new(lanes.len());
+        let states = States::parse("");
+        let lanes = Lanes { input, states, lanes, raised: 0, marks };
+        Ok(Self { lanes, merge, info, warnings })
+    }
+}
+
+impl EventSource for PerfettoReader {
+    fn info(&self) -> &TraceInfo {
+        &self.info
+    }
+
+    fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
+        let more = self.merge.next(&mut self.lanes, batch, BATCH)?;
+        let raised = if more { 0 } else { std::mem::take(&mut self.lanes.raised) };
+        if raised > 0 {
+            let path = self.lanes.input.path().display();
+            let what = format!("{path}: time goes back before {raised} events");
+            let remedy = "their times were raised to their predecessors'";
+            self.warnings.push(Warning::new("time-goes-back", what, remedy));
+        }
+        Ok(more)
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+}
+
+/// The first pass.
+struct Scan {
+    info: TraceInfo,
+    lanes: BTreeMap<u16, Vec<(u64, Range<u64>)>>,
+    marks: BTreeMap<String, u32>,
+}
+
+impl Scan {
+    /// Goes over all packets; where and why it stopped before the end.
+    fn packets(&mut self, input: &Input) -> io::Result<Option<(u64, String)>> {
+        let mut at = 0;
+        let mut content = Vec::new();
+        while at < input.len() {
+            let mut head = [0; PACKET_HEAD];
+            let count = input.read_at(at, &mut head)?;
+            let mut rest = &head[..count];
+            let tag = super::wire::take_varint(&mut rest);
+            let length = super::wire::take_varint(&mut rest);
+            let (Some(tag), Some(length)) = (tag, length) else {
+                return Ok(Some((at, "the file ends inside a packet's head".into())));
+            };
+            let start = at + (count - rest.len()) as u64;
+            if tag & 7 != 2 || length > PACKET_MAX {
+                return Ok(Some((at, "no packet begins here".into())));
+            }
+            content.resize(usize::try_from(length.min(input.len() - start)).unwrap_or(0), 0);
+            let count = input.read_at(start, &mut content)?;
+            if (count as u64) < length {
+                return Ok(Some((start, "the file ends inside a packet".into())));
+            }
+            if tag == u64::from(trace::PACKET) << 3 | 2 {
+                self.packet(&content, start..start + length);
+            }
+            at = start + length;
+        }
+        Ok(None)
+    }
+
+    fn packet(&mut self, content: &[u8], at: Range<u64>) {
+        for (field, value) in Fields(content) {
+            match field {
+                packet::FTRACE_EVENTS => self.bundle(value.bytes(), at.clone()),
+                packet::PROCESS_TREE => self.process_tree(value.bytes()),
+                _ => {}
+            }
+        }
+    }
+
+    fn bundle(&mut self, content: &[u8], at: Range<u64>) {
+        let mut cpu = 0;
+        let mut first = u64::MAX;
+        for (field, value) in Fields(content) {
+            match field {
+                bundle::CPU => cpu = value.number(),
+                bundle::FTRACE_CLOCK if value.number() != 0 => {
+                    let name = if value.number() == CLOCK_GLOBAL { "global" } else { "unknown" };
+                    self.info.clock = Clock::Nanoseconds(name.into());
+                }
+                bundle::EVENT => {
+                    for (field, value) in Fields(value.bytes()) {
+                        match field {
+                            event::TIMESTAMP => first = first.min(value.number()),
+                            event::PRINT => self.mark(value.bytes()),
+                            _ => {}
+                        }
+                    }
+                }
+                bundle::COMPACT_SCHED => {
+                    for (field, value) in Fields(value.bytes()) {
+                        if matches!(field, compact::SWITCH_TIMESTAMP | compact::WAKING_TIMESTAMP) {
+                            first = packed(value.bytes()).next().map_or(first, |t| first.min(t));
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        let Ok(cpu) = u16::try_from(cpu) else { return };
+        if first != u64::MAX {
+            self.lanes.entry(cpu).or_default().push((first, at));
+        }
+    }
+
+    fn mark(&mut self, print: &[u8]) {
+        let Some((_, _, name)) = mark(print) else { return };
+        if !self.marks.contains_key(&name) {
+            let id = u32::try_from(self.marks.len()).unwrap_or(u32::MAX);
+            self.info.marks.push(name.clone());
+            self.marks.insert(name, id);
+        }
+    }
+
+    /// Threads and processes with their names.
+    fn process_tree(&mut self, content: &[u8]) {
+        for (field, value) in Fields(content) {
+            // Processes (1) have their names as command lines, threads (2) as such.
+            let name_field = if field == 1 { 3 } else { 2 };
+            if !matches!(field, 1 | 2) {
+                continue;
+            }
+            let mut pid = Pid(0);
+            let mut name = None;
+            for (field, value) in Fields(value.bytes()) {
+                match field {
+                    1 => pid = Pid(value.signed()),
+                    n if n == name_field && name.is_none() => name = Some(value.bytes()),
+                    _ => {}
+                }
+            }
+            if let Some(name) = name {
+                let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+                self.info.comms.entry(pid).or_insert(names::comm(name));
+            }
+        }
+    }
+}
+
+/// A mark out of a `print` event: `B|pid|name`, as user space writes them; others are none.
+fn mark(print: &[u8]) -> Option<(Phase, Pid, String)> {
+    let text = Fields(print).find(|(field, _)| *field == 2)?.1.bytes();
+    let text = std::str::from_utf8(text).ok()?.trim_end();
+    let mut parts = text.splitn(3, '|');
+    let phase = match parts.next()? {
+        "B" => Phase::Begin,
+        "E" => Phase::End,
+        "I" => Phase::Point,
+        _ => return None,
+    };
+    let pid = Pid(parts.next()?.parse().ok()?);
+    Some((phase, pid, parts.next().unwrap_or_default().to_owned()))
+}
+
+impl Refill for Lanes {
+    fn refill(&mut self, lane: usize, out: &mut Vec<Event>) -> io::Result<bool> {
+        let lane = &mut self.lanes[lane];
+        let Some((_, range)) = lane.packets.get(lane.at) else { return Ok(false) };
+        lane.at += 1;
+        let mut content = vec![0; usize::try_from(range.end - range.start).unwrap_or(0)];
+        let count = self.input.read_at(range.start, &mut content)?;
+        content.truncate(count);
+        for (field, value) in Fields(&content) {
+            if field == packet::FTRACE_EVENTS {
+                lane.bundle(value.bytes(), &self.states, &self.marks, out);
+            }
+        }
+        let (last, raised) = ascend(out, lane.last);
+        lane.last = last;
+        self.raised += raised;
+        Ok(true)
+    }
+}
+
+/// An event, still without the task that ran: known once a bundle's events are in order.
+struct Found {
+    time: u64,
+    by: Option<Pid>,
+    context: Context,
+    what: What,
+    comm: [Option<(Pid, schedlab_model::Comm)>; 2],
+}
+
+impl Lane {
+    fn bundle(
+        &mut self,
+        content: &[u8],
+        states: &States,
+        marks: &BTreeMap<String, u32>,
+        out: &mut Vec<Event>,
+    ) {
+        let mut found = Vec::new();
+        let mut lost = false;
+        for (field, value) in Fields(content) {
+            match field {
+                bundle::EVENT => found.extend(ftrace(value.bytes(), states, marks)),
+                bundle::COMPACT_SCHED => compact_sched(value.bytes(), states, &mut found),
+                bundle::LOST_EVENTS => lost |= value.number() != 0,
+                _ => {}
+            }
+        }
+        found.sort_by_key(|found| found.time);
+        let cpu = Cpu(self.cpu);
+        if lost && let Some(first) = found.first() {
+            let (time, by, context) = (Nanos(first.time), Pid::IDLE, Context::Task);
+            out.push(Event { time, by, cpu, context, what: What::Lost { count: None } });
+        }
+        for mut found in found {
+            let by = found.by.unwrap_or(self.running);
+            if let What::Switch { prev, prev_prio, next, next_prio, .. } = &mut found.what {
+                // A compact switch says only what runs next.
+                if prev.0 == i32::MIN {
+                    *prev = self.running;
+                    *prev_prio = self.prio;
+                }
+                self.running = *next;
+                self.prio = *next_prio;
+            }
+            let by = match found.what {
+                What::Switch { prev, .. } => prev,
+                _ => by,
+            };
+            let (time, context) = (Nanos(found.time), found.context);
+            for (pid, comm) in found.comm.into_iter().flatten() {
+                if !pid.is_idle() {
+                    out.push(Event { time, by, cpu, context, what: What::Comm { pid, comm } });
+                }
+            }
+            out.push(Event { time, by, cpu, context, what: found.what });
+        }
+    }
+}
+
+fn context(flags: u64) -> Context {
+    match flags {
+        f if f & 0x40 != 0 => Context::Nmi,
+        f if f & 0x08 != 0 => Context::HardIrq,
+        f if f & 0x10 != 0 => Context::SoftIrq,
+        _ => Context::Task,
+    }
+}
+
+fn prio(value: Value<'_>) -> Prio {
+    Prio(i16::try_from(value.signed()).unwrap_or(i16::MAX))
+}
+
+fn cpu(value: Value<'_>) -> Cpu {
+    Cpu(u16::try_from(value.number()).unwrap_or(u16::MAX))
+}
+
+/// The columns of switches and of wakings.
+fn compact_sched(content: &[u8], states: &States, found: &mut Vec<Found>) {
+    let mut table = Vec::new();
+    let mut columns = [&[][..]; 13];
+    for (field, value) in Fields(content) {
+        if field == compact::INTERN_TABLE {
+            table.push(names::comm(value.bytes()));
+        } else if let Some(column) = columns.get_mut(field as usize) {
+            *column = value.bytes();
+        }
+    }
+    let column = |field: u32| packed(columns[field as usize]);
+    let name = |index: u64| usize::try_from(index).ok().and_then(|index| table.get(index)).copied();
+    let mut time = 0u64;
+    let mut states_of = column(compact::SWITCH_PREV_STATE);
+    let mut pids = column(compact::SWITCH_NEXT_PID);
+    let mut prios = column(compact::SWITCH_NEXT_PRIO);
+    let mut comms = column(compact::SWITCH_NEXT_COMM);
+    for delta in column(compact::SWITCH_TIMESTAMP) {
+        time = time.wrapping_add(delta);
+        let next = Pid(Value::Number(pids.next().unwrap_or(0)).signed());
+        let what = What::Switch {
+            prev: Pid(i32::MIN),
+            prev_prio: Prio::NORMAL,
+            left: states.left(states_of.next().unwrap_or(0)),
+            next,
+            next_prio: prio(Value::Number(prios.next().unwrap_or(120))),
+        };
+        let comm = comms.next().and_then(name).map(|comm| (next, comm));
+        found.push(Found { time, by: None, context: Context::Task, what, comm: [comm, None] });
+    }
+    let mut time = 0u64;
+    let mut pids = column(compact::WAKING_PID);
+    let mut cpus = column(compact::WAKING_TARGET_CPU);
+    let mut prios = column(compact::WAKING_PRIO);
+    let mut comms = column(compact::WAKING_COMM);
+    let mut flags = column(compact::WAKING_FLAGS);
+    for delta in column(compact::WAKING_TIMESTAMP) {
+        time = time.wrapping_add(delta);
+        let pid = Pid(Value::Number(pids.next().unwrap_or(0)).signed());
+        let what = What::Waking {
+            pid,
+            prio: prio(Value::Number(prios.next().unwrap_or(120))),
+            last_cpu: cpu(Value::Number(cpus.next().unwrap_or(0))),
+        };
+        let comm = comms.next().and_then(name).map(|comm| (pid, comm));
+        let context = context(flags.next().unwrap_or(0));
+        found.push(Found { time, by: None, context, what, comm: [comm, None] });
+    }
+}
+
+/// One event of its own.
+fn ftrace(content: &[u8], states: &States, marks: &BTreeMap<String, u32>) -> Option<Found> {
+    let (mut time, mut by, mut what) = (0, Pid::IDLE, None);
+    let mut comm = [None, None];
+    for (field, value) in Fields(content) {
+        match field {
+            event::TIMESTAMP => time = value.number(),
+            event::PID => by = Pid(value.signed()),
+            3.. => {
+                let mut fields = [Value::Number(0); 8];
+                for (field, value) in Fields(value.bytes()) {
+                    if let Some(slot) = fields.get_mut(field as usize) {
+                        *slot = value;
+                    }
+                }
+                comm = named(field, &fields);
+                what = Some(
+                    known(field, &fields, states)
+                        .or_else(|| mark_event(field, value.bytes(), marks))
+                        .unwrap_or(What::Other { format: 0 }),
+                );
+            }
+            _ => {}
+        }
+    }
+    Some(Found { time, by: Some(by), context: Context::Task, what: what?, comm })
+}
+
+fn mark_event(field: u32, content: &[u8], marks: &BTreeMap<String, u32>) -> Option<What> {
+    let (phase, pid, name) = mark(content).filter(|_| field == event::PRINT)?;
+    Some(What::Mark { pid, id: *marks.get(&name)?, phase })
+}
+
+fn known(kind: u32, f: &[Value<'_>; 8], states: &States) -> Option<What> {
+    Some(match kind {
+        event::SWITCH => What::Switch {
+            prev: Pid(f[2].signed()),
+            prev_prio: prio(f[3]),
+            left: states.left(f[4].number()),
+            next: Pid(f[6].signed()),
+            next_prio: prio(f[7]),
+        },
+        event::WAKING => {
+            What::Waking { pid: Pid(f[2].signed()), prio: prio(f[3]), last_cpu: cpu(f[5]) }
+        }
+        event::WAKEUP | event::WAKEUP_NEW => What::Wakeup {
+            pid: Pid(f[2].signed()),
+            prio: prio(f[3]),
+            cpu: cpu(f[5]),
+            new: kind == event::WAKEUP_NEW,
+        },
+        event::MIGRATE => What::Migrate { pid: Pid(f[2].signed()), from: cpu(f[4]), to: cpu(f[5]) },
+        event::FORK => What::Fork { child: Pid(f[4].signed()) },
+        event::EXEC => What::Exec { old: Pid(f[3].signed()) },
+        event::EXIT => What::Exit { pid: Pid(f[2].signed()) },
+        _ => return None,
+    })
+}
+
+/// The names that an event tells.
+fn named(kind: u32, f: &[Value<'_>; 8]) -> [Option<(Pid, schedlab_model::Comm)>; 2] {
+    let name = |pid: usize, comm: usize| Some((Pid(f[pid].signed()), names::comm(f[comm].bytes())));
+    match kind {
+        event::SWITCH => [name(2, 1), name(6, 5)],
+        event::WAKING | event::WAKEUP | event::WAKEUP_NEW | event::MIGRATE | event::EXIT => {
+            [name(2, 1), None]
+        }
+        event::FORK => [name(4, 3), None],
+        _ => [None, None],
+    }
+}

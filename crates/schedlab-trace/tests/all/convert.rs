@@ -1,0 +1,195 @@
+//! Conversions: what goes in comes out, and what the target can't hold is said.
+
+use crate::common::{data, header, instances, peer, small};
+use schedlab_model::{Event, EventSource, Kind, What};
+use schedlab_trace::dat::{Compression, Header, Version};
+use schedlab_trace::synthetic::{Plan, Synthetic};
+use schedlab_trace::{Census, Target, convert, open};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const V6: Target = Target::Dat(Version::V6, Compression::None);
+const V7: Target = Target::Dat(Version::V7, Compression::Zstd);
+
+fn events(source: &mut dyn EventSource) -> Vec<Event> {
+    let (mut all, mut batch) = (Vec::<Event>::new(), Vec::new());
+    while source.next(&mut batch).unwrap() {
+        all.extend(batch.iter().filter(|event| event.what.kind() != Kind::Comm));
+    }
+    // Equal times of different CPUs may change places.
+    all.sort_by_key(|event: &Event| (event.time, event.cpu));
+    all
+}
+
+fn read(path: &Path) -> Vec<Event> {
+    events(open(path).unwrap().as_mut())
+}
+
+fn synthetic(dir: &Path) -> PathBuf {
+    let path = dir.join("synthetic.dat");
+    let plan = Plan { cpus: 4, events: 5_000, ..Plan::default() };
+    Synthetic::new(plan).write(&path, Header::default()).unwrap();
+    path
+}
+
+#[test]
+fn records_pass_untouched_between_formats_of_records() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("a.dat");
+    let mut head = header(Version::V6, Compression::None, 3);
+    head.instances = instances();
+    head.kallsyms = b"ffffffff81000000 T _text\n".to_vec();
+    std::fs::write(&source, small(&head)).unwrap();
+    let (there, back) = (dir.path().join("b.dat"), dir.path().join("c.dat"));
+    let converted = convert(&source, &there, V7).unwrap();
+    assert!(converted.untouched && converted.events == 110, "{converted:?}");
+    convert(&there, &back, V6).unwrap();
+    assert!(read(&source) == read(&there) && read(&source) == read(&back));
+    let (a, c) = (std::fs::read(&source).unwrap(), std::fs::read(&back).unwrap());
+    assert!(a == c, "there and back again: the same bytes");
+}
+
+#[test]
+fn perf_data_becomes_a_trace_dat_that_trace_cmd_reads() {
+    let Some(source) = data("traces/local_2cpu_zstd.perf.data") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    for target in [V6, V7] {
+        let path = dir.path().join("x.dat");
+        let converted = convert(&source, &path, target).unwrap();
+        assert!(converted.untouched);
+        assert!(read(&source) == read(&path), "{target:?}");
+        let known = open(&path).unwrap();
+        assert_eq!(known.info().topology.as_ref().unwrap().places().len(), 2);
+        let Some((out, err)) = peer("trace-cmd", &["report", "-N", "-i"], &path) else { return };
+        let lines = out.lines().filter(|line| line.contains("sched_switch:")).count();
+        assert_eq!(lines as u64, converted.events, "{err}");
+    }
+}
+
+#[test]
+fn traces_of_others_pass_through_v7_and_back() {
+    for name in ["lisa_sched_load.dat", "trappy_trace.dat"] {
+        let Some(source) = data("traces").map(|dir| dir.join(name)) else { return };
+        let dir = tempfile::tempdir().unwrap();
+        let (there, back) = (dir.path().join("b.dat"), dir.path().join("c.dat"));
+        convert(&source, &there, V7).unwrap();
+        convert(&there, &back, V6).unwrap();
+        let census = |path: &Path| Census::of(open(path).unwrap().as_mut()).unwrap();
+        assert_eq!(census(&source), census(&there), "{name}");
+        assert_eq!(census(&source), census(&back), "{name}");
+        let Some((before, _)) = peer("trace-cmd", &["report", "-i"], &source) else { return };
+        let Some((after, _)) = peer("trace-cmd", &["report", "-i"], &back) else { return };
+        assert!(before == after, "{name}: trace-cmd prints both alike");
+    }
+}
+
+#[test]
+fn every_event_survives_the_report_text() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = synthetic(dir.path());
+    let text = dir.path().join("x.txt");
+    let converted = convert(&source, &text, Target::Report).unwrap();
+    assert_eq!(converted.events, 5_000);
+    assert!(converted.warnings.iter().any(|warning| warning.what.contains("interrupt")));
+    let (truth, mut back) = (read(&source), read(&text));
+    for (event, truth) in back.iter_mut().zip(&truth) {
+        event.context = truth.context;
+    }
+    assert!(back == truth);
+    // And a text becomes a trace.dat.
+    let again = dir.path().join("again.dat");
+    let converted = convert(&text, &again, V6).unwrap();
+    assert!(!converted.untouched && converted.events == 5_000);
+    assert!(read(&again) == read(&text));
+}
+
+#[test]
+fn perfetto_comes_back_and_an_independent_decoder_agrees() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = synthetic(dir.path());
+    let path = dir.path().join("x.pftrace");
+    convert(&source, &path, Target::Perfetto).unwrap();
+    let (truth, back) = (read(&source), read(&path));
+    assert_eq!(truth.len(), back.len());
+    let mut seen = [false; 4];
+    for (a, b) in truth.iter().zip(&back) {
+        assert_eq!((a.time, a.cpu), (b.time, b.cpu));
+        let first = !std::mem::replace(&mut seen[a.cpu.index()], true);
+        match (a.what, b.what) {
+            // What ran before a CPU's first switch is not in a compact trace.
+            (What::Switch { next, .. }, What::Switch { next: n, .. }) if first => {
+                assert_eq!(next, n)
+            }
+            (a, b) => assert_eq!(a, b),
+        }
+    }
+    let Ok(output) = Command::new("protoc")
+        .arg("--decode_raw")
+        .stdin(std::fs::File::open(&path).unwrap())
+        .output()
+    else {
+        assert!(std::env::var_os("CI").is_none(), "protoc is needed in CI");
+        eprintln!(
+            "MISSING: protoc (protobuf-compiler): Perfetto output is judged by ourselves only"
+        );
+        return;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    // Wakeups (17) and migrations (491) stand as events, switches and wakings in columns.
+    let count = |kind: Kind| truth.iter().filter(|event| event.what.kind() == kind).count();
+    let blocks = |field: u32| text.matches(&format!("\n      {field} {{\n")).count();
+    assert_eq!(blocks(17), count(Kind::Wakeup));
+    assert_eq!(blocks(491), count(Kind::Migrate));
+    assert!(
+        text.contains("\n    4 {\n") && text.contains("\n  6 {\n") && text.contains("\n  2 {\n")
+    );
+}
+
+#[test]
+fn csv_has_a_line_for_each_event_and_quotes_what_needs_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("x.txt");
+    std::fs::write(
+        &source,
+        " a,\"b-1 [000] 1.5: sched_waking: comm=c, d pid=3 prio=1 target_cpu=1\n",
+    )
+    .unwrap();
+    let path = dir.path().join("x.csv");
+    convert(&source, &path, Target::Csv).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert_eq!(lines[2], "1500000000,0,sched_waking,task,1,<...>,3,\"c, d\",1,,1,,,,,");
+    let columns = lines[0].split(',').count();
+    assert_eq!(columns, 16);
+}
+
+#[test]
+fn a_target_that_failed_leaves_nothing_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = dir.path().join("nonsense");
+    std::fs::write(&source, "nonsense").unwrap();
+    assert!(convert(&source, &dir.path().join("x.csv"), Target::Csv).is_err());
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    assert_eq!(Target::by_name(Path::new("a.pftrace")), Some(Target::Perfetto));
+    assert_eq!(Target::by_name(Path::new("a")), None);
+}
+
+#[test]
+fn a_perfetto_trace_cut_or_damaged_anywhere_is_read_as_far_as_it_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = synthetic(dir.path());
+    let path = dir.path().join("x.pftrace");
+    convert(&source, &path, Target::Perfetto).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    for at in (0..200).chain((200..whole.len()).step_by(whole.len() / 200)) {
+        let mut wrong = whole.clone();
+        wrong[at] ^= if at % 2 == 0 { 0xff } else { 0x04 };
+        for bytes in [whole[..at].to_vec(), wrong] {
+            if let Ok(mut source) = schedlab_trace::open_bytes(Path::new("x"), bytes) {
+                events(source.as_mut());
+            }
+        }
+    }
+}
