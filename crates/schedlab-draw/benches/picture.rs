@@ -1,0 +1,118 @@
+//! From a trace.dat of ten million events on 128 CPUs to a PDF: at most 1.5 s is the aim.
+//!
+//! Prints each stage, and the page's size and time for the same trace. Beside it, on a trace that
+//! `perf timechart` can still hold (named by `SCHEDLAB_PERF_DATA`), the ratio to that tool in the
+//! same run. `SCHEDLAB_BENCH_EVENTS` asks for another number of events.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints what it found")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock and the environment")]
+
+use schedlab_draw::cores::{Cores, Size, cores};
+use schedlab_draw::page::{Columns, page};
+use schedlab_draw::rows::{Colouring, Rows, RowsOptions};
+use schedlab_draw::{Theme, pdf, svg};
+use schedlab_timeline::{ask, span_of};
+use schedlab_trace::dat::Header;
+use schedlab_trace::synthetic::{Plan, Synthetic};
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+fn main() {
+    let events = std::env::var("SCHEDLAB_BENCH_EVENTS").ok().and_then(|text| text.parse().ok());
+    let events = events.unwrap_or(10_000_000);
+    let file = std::env::temp_dir().join(format!("schedlab-picture-{}.dat", std::process::id()));
+    let plan = Plan { cpus: 128, tasks_per_cpu: 3, events, seed: 1 };
+    Synthetic::new(plan).write(&file, Header::default()).expect("the trace can be written");
+    let size = std::fs::metadata(&file).expect("just written").len();
+    println!("trace.dat: {events} events, 128 CPUs, {} MB", size >> 20);
+    picture(&file);
+    view(&file);
+    std::fs::remove_file(&file).expect("ours");
+    peer();
+}
+
+/// Reads and draws; returns the seconds from the file to the bytes of the PDF.
+fn picture(file: &Path) -> f64 {
+    let start = Instant::now();
+    let mut source = schedlab_trace::open(file).expect("a trace");
+    let window = match source.info().span {
+        Some(span) => span,
+        None => {
+            let span = span_of(source.as_mut()).expect("readable");
+            source = schedlab_trace::open(file).expect("a trace");
+            span
+        }
+    };
+    let opened = start.elapsed();
+    let question = Rows::new(RowsOptions {
+        window,
+        columns: Size::default().columns(false),
+        colouring: Colouring::Pid,
+        target: None,
+        topology: None,
+        theme: Theme::light(),
+    });
+    let reply = ask(source.as_mut(), question).expect("readable");
+    let read = start.elapsed();
+    let rows = Cores {
+        title: "128 CPUs".into(),
+        notes: Vec::new(),
+        window,
+        origin: window.start,
+        rows: reply.answer.rows,
+        names: reply.answer.names,
+        legend: Vec::new(),
+        marks: Vec::new(),
+        labels: Vec::new(),
+    };
+    let scene = cores(&rows, Size::default(), &Theme::light());
+    let drawn = start.elapsed();
+    let bytes = pdf(&scene);
+    let all = start.elapsed().as_secs_f64();
+    println!(
+        "PDF in {all:.2} s (aim 1.5 s): open {:.2}, read {:.2}, scene {:.2}, spell {:.2}; {} KB, SVG {} KB",
+        opened.as_secs_f64(),
+        (read - opened).as_secs_f64(),
+        (drawn - read).as_secs_f64(),
+        all - drawn.as_secs_f64(),
+        bytes.len() >> 10,
+        svg(&scene).len() >> 10
+    );
+    all
+}
+
+fn view(file: &Path) {
+    let start = Instant::now();
+    let mut source = schedlab_trace::open(file).expect("a trace");
+    let window = span_of(source.as_mut()).expect("readable");
+    let mut source = schedlab_trace::open(file).expect("a trace");
+    let reply = ask(source.as_mut(), Columns::new(window)).expect("readable");
+    let html = page("bench", &reply.answer, None, &[]);
+    println!(
+        "page in {:.2} s: {} slices, {:.1} MB (aim: under 40 MB)",
+        start.elapsed().as_secs_f64(),
+        reply.answer.slices(),
+        html.len() as f64 / 1e6
+    );
+}
+
+/// `perf timechart` on the same file.
+fn peer() {
+    let Some(file) = std::env::var_os("SCHEDLAB_PERF_DATA") else {
+        eprintln!("MISSING: SCHEDLAB_PERF_DATA (a file by 'perf sched record'): no peer was run");
+        return;
+    };
+    let out = std::env::temp_dir().join(format!("schedlab-timechart-{}.svg", std::process::id()));
+    let start = Instant::now();
+    let done = Command::new("perf").arg("timechart").arg("-i").arg(&file).arg("-o").arg(&out).output();
+    let theirs = start.elapsed().as_secs_f64();
+    match done {
+        Ok(output) if output.status.success() => {
+            let ours = picture(Path::new(&file));
+            let size = std::fs::metadata(&out).map_or(0, |data| data.len());
+            println!("perf timechart: {theirs:.2} s, {} KB; ratio {:.1}", size >> 10, theirs / ours);
+        }
+        _ => eprintln!("MISSING: perf timechart could not draw {}", file.display()),
+    }
+    let _ = std::fs::remove_file(&out);
+}
