@@ -3,11 +3,10 @@
 //! Every check tries the thing itself, in a way that leaves nothing behind: what a file says about
 //! rights is not what the kernel does.
 
-use crate::record::{RecordError, Recorder};
+use crate::record::{Options, RecordError, Recorder, Via};
 use schedlab_model::{Pid, Warning};
 use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::{guard, process, sched};
-use schedlab_workload::RecordSpec;
 use serde::Serialize;
 use std::path::Path;
 
@@ -80,8 +79,8 @@ fn strings(parts: [&str; 3]) -> [String; 3] {
 fn record() -> Check {
     let (name, what) = ("record", "record scheduler events of all CPUs (perf events)");
     let dir = std::env::temp_dir().join(format!("schedlab-doctor-{}", std::process::id()));
-    let spec = RecordSpec { ring_bytes: 64 << 10, ..RecordSpec::default() };
-    let result = Recorder::start(&spec, &dir).and_then(Recorder::stop);
+    let options = Options { ring_bytes: 64 << 10, via: Via::Perf, ..Options::default() };
+    let result = Recorder::start(options, &dir).and_then(Recorder::stop);
     let _ = std::fs::remove_dir_all(&dir);
     let cost = "no trace, no pictures of this machine; load, jobs and the reading of traces work";
     match result {

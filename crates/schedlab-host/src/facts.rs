@@ -1,8 +1,8 @@
 //! The machine, as every result names it: read from `/proc` and `/sys`, nothing guessed.
 
 use schedlab_model::{
-    CgroupFacts, CpuSet, Fact, Frequency, KernelFacts, LoadFacts, MachineFacts, Pid, Topology,
-    Warning,
+    CgroupFacts, CpuSet, Fact, Frequency, KernelFacts, Knob, LoadFacts, MachineFacts, Pid,
+    Topology, Warning,
 };
 use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::{sched, topology};
@@ -43,7 +43,7 @@ const CONFIG: [&str; 30] = [
     "CONFIG_FTRACE",
 ];
 
-/// The facts of this machine, as they are now; `knobs` stays empty (they are asked for apart).
+/// The facts of this machine, as they are now.
 #[must_use]
 pub fn facts() -> MachineFacts {
     let root = Path::new("/");
@@ -76,7 +76,7 @@ pub fn facts() -> MachineFacts {
             root,
             "sys/devices/system/clocksource/clocksource0/current_clocksource",
         )),
-        knobs: Vec::new(),
+        knobs: knobs(),
         warnings,
     }
 }
@@ -88,6 +88,12 @@ pub fn uname() -> String {
     let part = |name: &str| text(root, name).unwrap_or_default();
     let parts = ["ostype", "osrelease", "version"].map(part);
     format!("{} {}", parts.join(" "), std::env::consts::ARCH)
+}
+
+/// The knobs that can be read.
+fn knobs() -> Vec<Knob> {
+    let all = crate::knobs::Tree::here().map_or_else(|_| Vec::new(), |tree| tree.list());
+    all.into_iter().filter(|knob| knob.value.is_some()).collect()
 }
 
 /// A value, or why not.
@@ -160,7 +166,7 @@ fn hypervisor(root: &Path, cpuinfo: &str) -> String {
         return String::new();
     }
     let vendor = text(root, "sys/class/dmi/id/sys_vendor").unwrap_or_default();
-    if vendor.is_empty() { "yes, unnamed".into() } else { vendor }
+    if vendor.is_empty() { "unnamed".into() } else { vendor }
 }
 
 fn kernel(root: &Path) -> KernelFacts {

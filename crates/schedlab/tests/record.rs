@@ -110,6 +110,89 @@ fn counts_per_event_and_cpu_are_those_of_trace_cmd() {
     assert!(!dir.path().join("x.dat.spool").exists());
 }
 
+#[test]
+fn what_a_ring_could_not_hold_is_counted_as_trace_cmd_counts_it() {
+    if !may_record() || !has("hackbench", "rt-tests") || !has("trace-cmd", "trace-cmd") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let load = ["--", "hackbench", "-g", "2", "-l", "200"];
+    let output =
+        record(dir.path(), &[&["-o", "x.dat", "--ring", "4KiB", "--json"], &load[..]].concat());
+    // The workload's own output comes first.
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let last = said.lines().last().unwrap_or_default();
+    let json: serde_json::Value = serde_json::from_str(last).expect("JSON");
+    let lost = json["lost"].as_u64().expect("a count");
+    let report =
+        Command::new("trace-cmd").args(["report", "x.dat"]).current_dir(dir.path()).output();
+    let report = report.expect("trace-cmd starts");
+    let dropped = String::from_utf8_lossy(&report.stdout)
+        .lines()
+        .filter_map(|line| {
+            line.split_once(" EVENTS DROPPED]")?.0.rsplit_once('[')?.1.parse::<u64>().ok()
+        })
+        .sum::<u64>();
+    assert!(lost > 0, "a page for each CPU is too small: {}", stderr(&output));
+    // What was lost last has no record behind it to which trace-cmd could pin it.
+    assert!(dropped <= lost && dropped > 0, "{dropped} of {lost}");
+    assert!(stderr(&output).contains("larger rings"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_trace_keeps_topology_and_where_tasks_may_run() {
+    if !may_record() || !has("taskset", "util-linux") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("bound-{}", std::process::id());
+    std::os::unix::fs::symlink("/bin/sleep", dir.path().join(&name)).unwrap();
+    let command = ["--", "taskset", "-c", "0", &format!("./{name}"), "0.3"];
+    let output = record(dir.path(), &[["-o", "x.dat"].as_slice(), &command].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let source = schedlab_trace::open(&dir.path().join("x.dat")).expect("a trace");
+    let info = source.info();
+    let sleeper = info.comms.iter().find(|(_, comm)| comm.starts_with(name.as_bytes()));
+    let (pid, _) = sleeper.expect("the command's name is kept");
+    let topology = info.topology.as_ref().expect("topology");
+    assert!(topology.cpus().contains(schedlab_model::Cpu(0)));
+    let affinity = info.affinity.as_ref().expect("affinity");
+    let last = affinity.iter().rfind(|entry| entry.pid == *pid).expect("the sleeper was seen");
+    assert_eq!(last.allowed.to_string(), "0", "{affinity:?}");
+    let init = affinity.iter().find(|entry| entry.pid.0 == 1).expect("tasks before the start");
+    assert!(!init.allowed.is_empty());
+}
+
+#[test]
+fn without_rights_the_missing_one_is_named_and_nothing_is_left_behind() {
+    let root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
+    if !root || !has("setpriv", "util-linux") {
+        missing("root, to give its rights up");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(dir.path(), open).unwrap();
+    // The build folder may be closed to others.
+    let program = dir.path().join("schedlab");
+    std::fs::copy(env!("CARGO_BIN_EXE_schedlab"), &program).unwrap();
+    let nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"];
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args(nobody).arg(&program).args(arguments).current_dir(dir.path());
+        command.stdin(Stdio::null()).output().expect("setpriv starts")
+    };
+    let output = run(&["record", "--", "true"]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    let said = stderr(&output);
+    assert!(said.contains("no right to record") && said.contains("run as root"), "{said}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "only the program is there");
+    let doctor = run(&["doctor"]);
+    assert_eq!(doctor.status.code(), Some(0));
+    let text = String::from_utf8_lossy(&doctor.stdout).into_owned();
+    assert!(text.contains("to get it: ") && text.contains("costs: "), "{text}");
+}
+
 /// Whether tracefs lets us make an instance.
 fn may_use_ftrace() -> bool {
     let probe = Path::new("/sys/kernel/tracing/instances/schedlab-test");

@@ -1,8 +1,9 @@
 //! The watcher: names and allowed CPUs of tasks, at the start, when they appear, at the end.
 //!
 //! New tasks are learnt from the kernel's own records of them, which a second, small ring for each
-//! CPU collects; it is looked at a few times a second. A task that came and went in between had its
-//! parent's allowed CPUs, unless it changed them itself.
+//! CPU collects; it is looked at some twenty times a second. A task that came and went in between had
+//! its parent's allowed CPUs, unless it changed them itself. A task that is bound anew is looked at
+//! when it executes a program, and at the end.
 
 use super::spool::Seen;
 use schedlab_model::{Comm, CpuSet, Nanos, Pid};
@@ -48,6 +49,8 @@ impl Watcher {
                 record::COMM => {
                     let comm = process::comm_of(body.get(8..).unwrap_or_default());
                     self.note(&Seen::Named { pid: word(4), comm })?;
+                    // Who executes a program has often just been bound to its CPUs.
+                    self.look(word(4), None)?;
                 }
                 _ => {}
             }

@@ -1,7 +1,7 @@
 //! `schedlab doctor`.
 
 use schedlab_host::doctor::{self, Check, Verdict};
-use schedlab_model::{Fact, MachineFacts};
+use schedlab_model::{Fact, KernelFacts, MachineFacts};
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -85,26 +85,27 @@ pub(crate) fn machine(facts: &MachineFacts) -> String {
         Fact::Known(value) => value.clone(),
         Fact::Unknown(why) => format!("unknown ({why})"),
     };
-    let groups = |key: fn(&schedlab_model::Place) -> u32| facts.topology.groups(key).len();
+    let groups = |name: &str, key: fn(&schedlab_model::Place) -> u32| {
+        let count = facts.topology.groups(key).len();
+        format!("{count} {name}{}", if count == 1 { "" } else { "s" })
+    };
     let hypervisor = match facts.hypervisor.known().map(String::as_str) {
         None | Some("") => String::new(),
         Some(name) => format!(", in a virtual machine ({name})"),
     };
-    format!(
-        "machine  {}{hypervisor}\nkernel   {} {}, preemption {}\nCPUs     {} ({} cores, {} LLCs, {} \
-         nodes, {} sockets); we may use {}\nload     {:.2} {:.2} {:.2}\n\n",
-        say(&facts.model),
-        facts.kernel.release,
-        facts.kernel.architecture,
-        say(&facts.kernel.preemption),
-        facts.online,
-        groups(|place| place.core),
-        groups(|place| place.llc),
-        groups(|place| place.node),
-        groups(|place| place.socket),
-        facts.allowed,
-        facts.load.average[0],
-        facts.load.average[1],
-        facts.load.average[2],
-    )
+    let parts = [
+        groups("core", |place| place.core),
+        groups("LLC", |place| place.llc),
+        groups("node", |place| place.node),
+        groups("socket", |place| place.socket),
+    ];
+    let KernelFacts { release, architecture, preemption, .. } = &facts.kernel;
+    let [one, five, fifteen] = facts.load.average;
+    let lines = [
+        format!("machine  {}{hypervisor}", say(&facts.model)),
+        format!("kernel   {release} {architecture}, preemption {}", say(preemption)),
+        format!("CPUs     {} ({}); we may use {}", facts.online, parts.join(", "), facts.allowed),
+        format!("load     {one:.2} {five:.2} {fifteen:.2}"),
+    ];
+    lines.join("\n") + "\n\n"
 }
