@@ -118,7 +118,7 @@ fn perfetto_comes_back_and_an_independent_decoder_agrees() {
         match (a.what, b.what) {
             // What ran before a CPU's first switch is not in a compact trace.
             (What::Switch { next, .. }, What::Switch { next: n, .. }) if first => {
-                assert_eq!(next, n)
+                assert_eq!(next, n);
             }
             (a, b) => assert_eq!(a, b),
         }
