@@ -5,10 +5,11 @@
 //! run's limit. Whatever happens here, the child is killed when this thread dies.
 
 use crate::doctor::{self, Verdict};
+use crate::knobs::{self, Held};
 use crate::load::{self, Told};
 use crate::record::{self, Recorder};
 use crate::{facts, marks};
-use schedlab_model::{Better, Fact, MachineFacts, Metric, Nanos, Pid, Unit, Warning};
+use schedlab_model::{Better, Fact, MachineFacts, Metric, Nanos, Pid, Setting, Unit, Warning};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
 use schedlab_workload::{
@@ -44,7 +45,7 @@ impl Host {
         let offers = Offers {
             machine: "host".to_owned(),
             topology: facts.topology.clone(),
-            knobs: facts.knobs,
+            knobs: list_knobs(),
             recording,
             speeds: Fact::Known(vec!["hogs".to_owned()]),
             repeatable: false,
@@ -67,22 +68,25 @@ impl Machine for Host {
     }
 
     fn facts(&self) -> MachineFacts {
-        facts::facts()
+        MachineFacts { knobs: list_knobs(), ..facts::facts() }
     }
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
         check(spec)?;
         let signals =
             schedlab_sys::signal::catch().map_err(|e| MachineError::io("catching signals", e))?;
+        let held = hold(spec, out)?;
         let mut trace = Trace::start(spec, out)?;
         let result = match &spec.workload {
             WorkloadSpec::Builtin { name, .. } => {
-                let mut load = Load::start(&self.program, spec, name, trace.marks_path(), out)?;
+                let marks = trace.marks_path();
+                let mut load = Load::start(&self.program, spec, name, marks, &held, out)?;
                 load.follow(signals, out)
                     .map(|outcome| (outcome, std::mem::take(&mut load.mark_names)))
             }
             WorkloadSpec::Command { argv } => {
-                command(argv, spec.time_limit, signals, out).map(|outcome| (outcome, Vec::new()))
+                let argv = under_settings(&self.program, argv, &spec.settings);
+                command(&argv, spec.time_limit, signals, out).map(|outcome| (outcome, Vec::new()))
             }
         };
         let (outcome, names) = match result {
@@ -92,9 +96,42 @@ impl Machine for Host {
                 return Err(error);
             }
         };
+        held.release().into_iter().for_each(|warning| out.warning(warning));
         trace.finish(names, out)?;
         Ok(outcome)
     }
+}
+
+fn list_knobs() -> Vec<schedlab_model::Knob> {
+    knobs::Tree::here().map(|tree| tree.list()).unwrap_or_default()
+}
+
+/// Makes the settings that the machine has; a command gets them from its launcher.
+fn hold(spec: &RunSpec, out: &mut dyn Output) -> Result<Held, MachineError> {
+    if matches!(spec.workload, WorkloadSpec::Command { .. }) {
+        return Ok(Held::default());
+    }
+    let (held, warnings) = Held::make(&spec.settings).map_err(|e| not_set(&e))?;
+    warnings.into_iter().for_each(|warning| out.warning(warning));
+    Ok(held)
+}
+
+fn not_set(error: &knobs::KnobError) -> MachineError {
+    let (machine, what) = ("host".to_owned(), "make the settings of the run".to_owned());
+    MachineError::NotOffered { machine, what, why: error.to_string() }
+}
+
+/// A command under settings is started by `knobs run`: attributes of tasks must be taken on by the
+/// process that becomes the command.
+fn under_settings(program: &Path, argv: &[String], settings: &[Setting]) -> Vec<String> {
+    if settings.is_empty() {
+        return argv.to_vec();
+    }
+    let mut all = vec![program.display().to_string(), "knobs".into(), "run".into()];
+    all.extend(settings.iter().map(|s| format!("{}={}", s.knob, s.value)));
+    all.push("--".into());
+    all.extend_from_slice(argv);
+    all
 }
 
 /// What can be told before anything is started.
@@ -202,6 +239,7 @@ impl Load {
         spec: &RunSpec,
         name: &str,
         marks: Option<PathBuf>,
+        held: &Held,
         out: &mut dyn Output,
     ) -> Result<Self, MachineError> {
         let stderr = out.path(Stream::Stderr);
@@ -216,6 +254,12 @@ impl Load {
         let mut child = command
             .spawn()
             .map_err(|e| MachineError::io(format!("starting {}", program.display()), e))?;
+        // It waits for its spec, so none of its work runs outside of the group.
+        if let Err(error) = held.admit(child.id()) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(MachineError::io("moving the load into its control group", error));
+        }
         let mut line = serde_json::to_string(spec).expect("specs are plain values");
         line.push('\n');
         let mut stdin = child.stdin.take().expect("it was piped");

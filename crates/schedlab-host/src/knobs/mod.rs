@@ -7,11 +7,13 @@
 //! that starts the load and are inherited.
 
 mod change;
+mod held;
 mod profile;
 mod table;
 mod value;
 
 pub use change::{Changes, TaskChanges};
+pub use held::{Held, take_on};
 pub use profile::{Profile, read_profile, write_sysctl, write_tuned};
 pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find, version};
 

@@ -45,6 +45,10 @@ pub fn load_child() -> ExitCode {
         Ok(spec) => spec,
         Err(error) => return fail(&Told::Failed { option: None, why: error }),
     };
+    // Here, since attributes belong to threads: all tasks of the load are started by this one.
+    if let Err(error) = crate::knobs::take_on(&spec.settings) {
+        return fail(&Told::Failed { option: None, why: error.to_string() });
+    }
     match perform(&spec) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,

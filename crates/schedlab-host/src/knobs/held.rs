@@ -1,0 +1,78 @@
+//! Settings that hold as long as a value lives.
+
+use super::{KnobError, TaskChanges, Tree};
+use schedlab_model::{Setting, Warning};
+use schedlab_sys::guard::Guard;
+
+/// Settings of the machine that hold until this is dropped, whoever dies.
+#[derive(Debug, Default)]
+pub struct Held {
+    guard: Option<Guard>,
+    task: TaskChanges,
+}
+
+impl Held {
+    /// Checks and makes settings of this machine, under a guard of their own. Those of tasks are left
+    /// to the load: see [`take_on`]. Also returns what the kernel made of them otherwise than asked.
+    ///
+    /// # Errors
+    /// For the first setting that can't be made; nothing is changed then.
+    pub fn make(settings: &[Setting]) -> Result<(Self, Vec<Warning>), KnobError> {
+        if settings.is_empty() {
+            return Ok((Self::default(), Vec::new()));
+        }
+        let mut changes = here()?.resolve(settings)?;
+        if !changes.needs_guard() {
+            return Ok((Self { guard: None, task: changes.task }, Vec::new()));
+        }
+        let mut guard = Guard::arm().map_err(|e| KnobError::Refused {
+            name: settings[0].knob.clone(),
+            place: "the guard".into(),
+            why: e.to_string(),
+        })?;
+        let warnings = changes.make(&mut guard)?;
+        Ok((Self { guard: Some(guard), task: changes.task }, warnings))
+    }
+
+    /// Moves a process that has not begun its work into the load's control group, where there is one.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn admit(&self, process: u32) -> std::io::Result<()> {
+        match self.task.group() {
+            Some(group) => std::fs::write(group.join("cgroup.procs"), process.to_string()),
+            None => Ok(()),
+        }
+    }
+
+    /// Puts everything back now. Returns what could not be: it stays in the guard's journal.
+    #[must_use]
+    pub fn release(self) -> Vec<Warning> {
+        let failed = self.guard.map(Guard::finish).unwrap_or_default();
+        let warning = |(undo, error): (schedlab_sys::guard::Undo, std::io::Error)| {
+            let what = format!("a setting was not put back: {undo:?}: {error}");
+            Warning::new("knob-left", what, "run `schedlab doctor --restore`")
+        };
+        failed.into_iter().map(warning).collect()
+    }
+}
+
+/// Takes on, in the calling thread, what settings say of tasks: what it starts from now on inherits
+/// that. For load children.
+///
+/// # Errors
+/// When the kernel refuses.
+pub fn take_on(settings: &[Setting]) -> Result<(), KnobError> {
+    if settings.is_empty() {
+        return Ok(());
+    }
+    here()?.resolve(settings)?.task.take_on()
+}
+
+fn here() -> Result<Tree, KnobError> {
+    Tree::here().map_err(|e| KnobError::Refused {
+        name: "any".into(),
+        place: "/proc/sys/kernel/osrelease".into(),
+        why: e.to_string(),
+    })
+}
