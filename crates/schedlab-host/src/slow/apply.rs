@@ -168,7 +168,7 @@ impl Under {
                     clock.domain.write(khz)?;
                 }
                 Setting::Two { low, .. } | Setting::Frozen { low, .. } => {
-                    clock.domain.write(low)?
+                    clock.domain.write(low)?;
                 }
             }
         }

@@ -249,11 +249,11 @@ pub(super) fn child(period: Nanos, speeds: &[(Cpu, Speed)]) -> i32 {
 /// blocks can harm.
 fn prepare(period: Nanos) -> Result<Grid, SlowError> {
     let grid = Grid::new(period).ok_or_else(|| SlowError::Failed("no such period".into()))?;
-    if let Some(cpu) = schedlab_sys::cgroup::here("cpu") {
-        if !cpu.path.as_os_str().is_empty() {
-            // Where this is refused, making the threads real-time says so.
-            let _ = std::fs::write(cpu.mount.join("cgroup.procs"), "0");
-        }
+    if let Some(cpu) = schedlab_sys::cgroup::here("cpu")
+        && !cpu.path.as_os_str().is_empty()
+    {
+        // Where this is refused, making the threads real-time says so.
+        let _ = std::fs::write(cpu.mount.join("cgroup.procs"), "0");
     }
     let soft = Nanos::from_millis(50).max(Nanos(period.0 * 2));
     process::limit_realtime(soft, Nanos(soft.0 * 2))
@@ -272,9 +272,7 @@ mod tests {
         let grid = Grid::new(Grid::PERIOD).unwrap();
         match Hogs::start(&Speeds::from([(cpu, half)]), grid) {
             Err(SlowError::Io { error, .. }) if error.raw_os_error() == Some(1) => {
-                // stderr is where a test says what it could not test.
-                #[expect(clippy::print_stderr, reason = "a missing right is said aloud")]
-                let () = eprintln!("MISSING: the right to real-time threads; hogs are not tested");
+                eprintln!("MISSING: the right to real-time threads; hogs are not tested");
             }
             started => {
                 let hogs = started.unwrap();

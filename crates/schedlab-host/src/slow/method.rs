@@ -140,8 +140,8 @@ pub fn choose(speeds: &Speeds, command: bool, ground: &Ground) -> (Method, Strin
         );
     }
     let why = match no_hogs {
-        Some(obstacle) => obstacle,
-        None => format!("below {floor:.0$} hogs run into the kernel's guards", 2),
+        Some(obstacle) if slowest >= floor => obstacle,
+        _ => format!("below {}% hogs run into the kernel's guards", hogs::SLOWEST_PERCENT),
     };
     match (groups, speeds.len()) {
         (true, 1) => {
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(choose(&speeds(&[30, 75]), true, &ground).0, Method::Hogs);
         let (method, why) = choose(&speeds(&[5]), true, &ground);
         assert_eq!(method, Method::WeightPinned);
-        assert!(why.contains("0.10"), "{why}");
+        assert!(why.contains("below 10%"), "{why}");
         assert_eq!(choose(&speeds(&[5, 5]), true, &ground).0, Method::Weight);
         let bare = Ground { root: false, realtime: false, ..Ground::fake(4) };
         assert_eq!(choose(&speeds(&[50]), true, &bare).0, Method::Stop);

@@ -130,7 +130,7 @@ fn node(raw: RawNode) -> Result<Node, String> {
         None if rest.is_empty() => {}
         None => return Err(format!("no speed for CPUs {rest}: add speed = \"...\"")),
     }
-    let script = raw.script.into_iter().map(step).collect::<Result<Vec<Step>, String>>()?;
+    let script = raw.script.iter().map(step).collect::<Result<Vec<Step>, String>>()?;
     if script.windows(2).any(|pair| pair[0].at > pair[1].at) {
         return Err("the steps of its script are not in the order of time".into());
     }
@@ -148,7 +148,7 @@ fn node(raw: RawNode) -> Result<Node, String> {
     })
 }
 
-fn step(raw: RawStep) -> Result<Step, String> {
+fn step(raw: &RawStep) -> Result<Step, String> {
     let at = raw.at.parse().map_err(|error: schedlab_model::NanosError| error.to_string())?;
     let change = match (raw.speed, raw.fail, raw.recover) {
         (Some(speed), false, false) => Change::Speed(speed),

@@ -372,7 +372,7 @@ impl Session {
         let Change::Speed(speed) = change else { return Ok(()) };
         let mut request = self.plan.request.clone();
         request.method = Some(self.plan.method);
-        for active in request.nodes.iter_mut() {
+        for active in &mut request.nodes {
             // Whoever was attached may have ended meanwhile.
             active.attach.clear();
             active.commands.push(vec!["-".into()]);

@@ -64,7 +64,8 @@ pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
         Command::Attach { how, pid, cgroup } => attach(&how, &pid, cgroup),
         Command::Set { node, which } => {
-            let wrong = || UsageError(format!("'{node}' is not NODE=SPEED: write it as in small=40%"));
+            let wrong =
+                || UsageError(format!("'{node}' is not NODE=SPEED: write it as in small=40%"));
             let (name, speed) = node.split_once('=').ok_or_else(wrong)?;
             let speed: Speed = speed.parse().map_err(UsageError)?;
             order(&which, &Order::Set { node: name.to_owned(), speed })

@@ -1,0 +1,272 @@
+//! `schedlab slow` as it is built: exit codes, refusals, nodes, and above all that nothing is left.
+
+#![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
+#![expect(clippy::print_stderr, reason = "a missing right is said aloud")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_schedlab");
+
+fn slow(arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command.arg("slow").args(arguments).stdin(Stdio::null());
+    command
+}
+
+fn run(arguments: &[&str]) -> Output {
+    slow(arguments).output().unwrap()
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// The last CPU that is online, as text.
+fn last_cpu() -> String {
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    online.trim().rsplit([',', '-']).next().unwrap().to_owned()
+}
+
+/// Whether real-time burners and control groups can be had; says aloud when not.
+fn has_rights() -> bool {
+    let probe = run(&[
+        "--cpu",
+        &format!("{}=90%", last_cpu()),
+        "--no-measure",
+        "--method",
+        "hogs",
+        "--",
+        "true",
+    ]);
+    let groups = Path::new("/sys/fs/cgroup").metadata().is_ok_and(|m| !m.permissions().readonly());
+    if probe.status.success() && groups {
+        return true;
+    }
+    eprintln!("MISSING: rights to real-time burners and control groups: {}", stderr(&probe));
+    false
+}
+
+#[test]
+fn wrong_requests_are_refused_before_anything_is_changed() {
+    for (arguments, code, why) in [
+        (vec!["--cpu", "0=0%"], 2, "above 0"),
+        (vec!["--cpu", "0=101%"], 2, "full speed"),
+        (vec!["--cpu", "65000=50%"], 2, "there is no CPU 65000"),
+        (vec!["--cpu", "0=50%", "--cpu", "0=40%"], 2, "two speeds"),
+        (vec!["--cpu", "0=3%", "--method", "hogs"], 2, "10%"),
+        (vec!["--cpu", "0=50%", "--method", "warp"], 2, "no method"),
+        (vec!["--cpu", "0=50%", "--period", "1s"], 2, "period"),
+        (vec!["--cpu", "0=50%", "--keep"], 2, "--keep"),
+        (vec!["/no/such/nodes.toml"], 1, "/no/such/nodes.toml"),
+        (vec![], 2, "--cpu"),
+    ] {
+        let output = run(&arguments);
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_exit_code_of_the_command_passes_through() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=90%", last_cpu());
+    for (script, code) in [("exit 0", 0), ("exit 7", 7), ("kill -9 $$", 137)] {
+        let output = run(&["--no-measure", "--cpu", &cpu, "--", "sh", "-c", script]);
+        assert_eq!(output.status.code(), Some(code), "{script}: {}", stderr(&output));
+    }
+    let output = run(&["--no-measure", "--cpu", &cpu, "--", "/no/such/command"]);
+    assert_eq!(output.status.code(), Some(127), "{}", stderr(&output));
+}
+
+#[test]
+fn nodes_run_their_commands_on_their_cpus_only() {
+    if !has_rights() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (file, out) = (dir.path().join("nodes.toml"), dir.path().join("out"));
+    let cpu = last_cpu();
+    let text = format!(
+        "[[node]]\nname = \"small\"\ncpus = \"{cpu}\"\nspeed = \"80%\"\n\
+         commands = [\"grep Cpus_allowed_list /proc/self/status > {}\"]\n\
+         script = [{{ at = \"0s\", speed = \"90%\" }}]\n",
+        out.display()
+    );
+    std::fs::write(&file, text).unwrap();
+    let output = run(&[file.to_str().unwrap(), "--no-measure"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let allowed = std::fs::read_to_string(&out).unwrap();
+    assert_eq!(allowed.split_whitespace().last(), Some(cpu.as_str()));
+}
+
+#[test]
+fn a_running_session_tells_its_state_and_takes_orders() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=90%", last_cpu());
+    let mut session = slow(&["--no-measure", "--cpu", &cpu, "--", "sleep", "60"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let pid = session.id().to_string();
+    let ask = |arguments: &[&str]| {
+        let mut all = arguments.to_vec();
+        if arguments[0] != "status" {
+            all.extend(["--session", &pid]);
+        }
+        run(&all)
+    };
+    let mine = || {
+        let output = run(&["status", "--json"]);
+        let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let sessions = all["sessions"].as_array().cloned().unwrap_or_default();
+        sessions
+            .into_iter()
+            .find(|session| session["pid"].as_u64().is_some_and(|number| number.to_string() == pid))
+    };
+    until(|| mine().is_some());
+    assert!(ask(&["set", "all=95%"]).status.success());
+    until(|| mine().unwrap()["nodes"][0]["speeds"][last_cpu()] == "95%");
+    let refused = ask(&["set", "all=5%"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+    assert_eq!(ask(&["set", "nobody=50%"]).status.code(), Some(2));
+    assert!(ask(&["fail", "all"]).status.success());
+    until(|| mine().unwrap()["nodes"][0]["failed"] == true);
+    assert!(ask(&["recover", "all"]).status.success());
+    // A signal to the session alone is passed on to the command, and all is undone.
+    signal(session.id(), "INT");
+    assert_eq!(session.wait().unwrap().code(), Some(130));
+}
+
+#[test]
+fn a_time_limit_ends_a_forgotten_session() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=90%", last_cpu());
+    let output =
+        run(&["--no-measure", "--cpu", &cpu, "--time-limit", "100ms", "--", "sleep", "600"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("time limit"), "{}", stderr(&output));
+}
+
+fn until(mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < Duration::from_secs(30), "it never came");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+fn signal(pid: u32, name: &str) {
+    assert!(
+        Command::new("kill")
+            .args([&format!("-{name}"), &pid.to_string()])
+            .status()
+            .unwrap()
+            .success()
+    );
+}
+
+/// Processes that carry the mark in their environment, with their state. Dead ones have none.
+fn marked(mark: &str) -> Vec<(i32, String)> {
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    pids.filter(|pid| {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment.split(|&byte| byte == 0).any(|variable| variable == mark.as_bytes())
+    })
+    .map(|pid| (pid, std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default()))
+    .collect()
+}
+
+/// Control groups and journals that a session of this number left.
+fn left(pid: u32) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut dirs = vec![PathBuf::from("/sys/fs/cgroup"), PathBuf::from("/run/schedlab")];
+    while let Some(dir) = dirs.pop() {
+        for entry in std::fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let journal =
+                name.starts_with(&format!("{pid}-")) || name == format!("slow-{pid}.sock");
+            if name.starts_with(&format!("schedlab-{pid}-")) || journal {
+                found.push(entry.path());
+            }
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                dirs.push(entry.path());
+            }
+        }
+    }
+    found
+}
+
+#[test]
+fn killed_fifty_times_at_random_moments_it_leaves_nothing() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=90%", last_cpu());
+    let slow_cpu = format!("{}=50%", last_cpu());
+    let methods =
+        [("hogs", &cpu), ("stop", &slow_cpu), ("weight", &slow_cpu), ("quota", &slow_cpu)];
+    let (mut random, mut longest) = (0x2545_F491_u64, Duration::ZERO);
+    for round in 0..50 {
+        let (method, cpu) = methods[round % methods.len()];
+        let mark = format!("SCHEDLAB_SLOW_TEST={}-{round}", std::process::id());
+        let (key, value) = mark.split_once('=').unwrap();
+        // The command forks: its children must be gone as well.
+        let script = "sleep 600 & while :; do :; done";
+        let mut session =
+            slow(&["--method", method, "--no-measure", "--cpu", cpu, "--", "sh", "-c", script])
+                .env(key, value)
+                .stderr(Stdio::null())
+                .spawn()
+                .unwrap();
+        random =
+            random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        std::thread::sleep(Duration::from_micros((random >> 33) % 120_000));
+        session.kill().unwrap();
+        session.wait().unwrap();
+        let killed = Instant::now();
+        loop {
+            let (processes, paths) = (marked(&mark), left(session.id()));
+            if processes.is_empty() && paths.is_empty() {
+                break;
+            }
+            assert!(
+                killed.elapsed() < Duration::from_secs(20),
+                "round {round}, {method}: left are {processes:?} {paths:?}"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        longest = longest.max(killed.elapsed());
+    }
+    eprintln!("all was undone within {longest:?} at the longest");
+}
+
+#[test]
+fn with_keep_the_command_lives_on_at_full_speed() {
+    if !has_rights() {
+        return;
+    }
+    let mark = format!("SCHEDLAB_SLOW_TEST=keep-{}", std::process::id());
+    let (key, value) = mark.split_once('=').unwrap();
+    let cpu = format!("{}=90%", last_cpu());
+    let mut session = slow(&["--keep", "--no-measure", "--cpu", &cpu, "--", "sleep", "600"])
+        .env(key, value)
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| marked(&mark).iter().any(|(_, command)| command.starts_with("sleep")));
+    session.kill().unwrap();
+    session.wait().unwrap();
+    until(|| marked(&mark).len() == 1 && left(session.id()).is_empty());
+    let (pid, command) = marked(&mark).pop().unwrap();
+    assert!(command.starts_with("sleep"), "{command}");
+    signal(pid.cast_unsigned(), "KILL");
+}
