@@ -45,6 +45,8 @@ pub struct CpuState {
     pub observed: bool,
     /// Whether only a switch can tell who is there: events were lost.
     pub(crate) blind: bool,
+    /// Whether it was seen to leave idle without a switch that says so.
+    pub(crate) mute_idle: bool,
     /// The first of its waiters.
     pub(crate) head: TaskId,
 }
@@ -59,6 +61,7 @@ impl CpuState {
             waiting: 0,
             observed,
             blind: false,
+            mute_idle: false,
             head: TaskId::NONE,
         }
     }

@@ -94,10 +94,13 @@ impl State {
         see: &mut impl FnMut(&Change, &Self),
     ) {
         let at = self.now;
+        let idled = prev.is_idle();
         let prev = self.leave(cpu, prev, prev_prio, left, see);
         let here = &mut self.cpus[cpu.index()];
         let (was, since) = (here.occupant, here.since);
         here.blind = false;
+        here.mute_idle &= !idled;
+        let idles = if here.mute_idle { Occupant::Unknown } else { Occupant::Idle };
         here.observed = true;
         here.since = at;
         if let Occupant::Task(task) = was {
@@ -110,7 +113,7 @@ impl State {
             since,
             prev,
             left: Some(left),
-            is: Occupant::Idle,
+            is: idles,
             wait: None,
             last_cpu: None,
         };
@@ -194,7 +197,8 @@ impl State {
     ) -> Result<TaskId, TaskId> {
         match self.cpus[cpu.index()].occupant {
             Occupant::Unknown => {}
-            Occupant::Idle | Occupant::Task(_) => {
+            Occupant::Idle => self.left_idle_unseen(cpu, see),
+            Occupant::Task(_) => {
                 self.tally.contradictions += 1;
                 self.vacate(cpu, self.now, see);
             }
@@ -235,6 +239,16 @@ impl State {
         if here.occupant == Occupant::Unknown && !here.blind {
             self.discover(event.cpu, event.by, see);
         }
+    }
+
+    /// A task leaves a CPU that was taken to idle: the switch to it was not told. Some kernels
+    /// tell none on some CPUs, so from now on this one counts as unknown, not idle, whenever its
+    /// last task has left, until a switch away from idle is seen there.
+    #[cold]
+    fn left_idle_unseen(&mut self, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
+        self.tally.contradictions += 1;
+        self.cpus[cpu.index()].mute_idle = true;
+        self.vacate(cpu, self.now, see);
     }
 
     #[cold]
