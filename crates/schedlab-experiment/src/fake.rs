@@ -13,8 +13,9 @@ pub(crate) struct Fake<'s> {
     pub(crate) fails_at: Option<usize>,
     /// `time_s` of a run, from its spec and how many ran before.
     pub(crate) time: fn(&RunSpec, usize) -> f64,
-    /// Steal time that the next look at the machine tells.
-    pub(crate) steal_ns: u64,
+    /// Each look at the machine tells of an hour more of stolen time.
+    pub(crate) steals_always: bool,
+    looks: std::cell::Cell<u64>,
 }
 
 impl Fake<'_> {
@@ -43,7 +44,8 @@ impl Fake<'_> {
             stops_at: None,
             fails_at: None,
             time: |_, n| 1.0 + n as f64 / 1000.0,
-            steal_ns: 0,
+            steals_always: false,
+            looks: std::cell::Cell::new(0),
         }
     }
 }
@@ -54,7 +56,8 @@ impl Machine for Fake<'_> {
     }
 
     fn facts(&self) -> MachineFacts {
-        facts(self.steal_ns)
+        self.looks.set(self.looks.get() + u64::from(self.steals_always));
+        facts(self.looks.get() * 3_600_000_000_000)
     }
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {

@@ -18,6 +18,7 @@
 //! ```
 
 pub mod analysis;
+mod environment;
 #[cfg(test)]
 mod fake;
 mod file;
@@ -27,6 +28,7 @@ mod plan;
 mod recorded;
 pub mod report;
 mod run_loop;
+mod session;
 mod store;
 
 pub use file::{
@@ -35,4 +37,5 @@ pub use file::{
 pub use id::RunId;
 pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, keep_experiment, run_plan};
+pub use session::run_experiment;
 pub use store::{Manifest, RunWriter, SCHEMA, StoreError, StoredRun, StoredRuns, runs_of};

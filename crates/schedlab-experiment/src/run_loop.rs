@@ -4,10 +4,12 @@
 //! skipped, which is all that resuming needs. Progress is told between runs, never during one: the
 //! callback may draw, and drawing is load.
 
+use crate::environment::{Beside, Doubts, doubts, hook, is_passing, take_figures};
+use crate::file::Hooks;
 use crate::store::{Manifest, RunWriter, StoreError, StoredRun, write_synced};
 use crate::{Plan, Planned};
 use schedlab_model::{MachineFacts, Warning};
-use schedlab_workload::{Machine, MachineError};
+use schedlab_workload::{Machine, MachineError, Output as _};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -60,6 +62,16 @@ pub struct Tally {
     pub stopped: bool,
 }
 
+impl Tally {
+    /// Adds what another call of the loop did.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.done += other.done;
+        self.skipped += other.skipped;
+        self.failed.extend(other.failed);
+        self.stopped |= other.stopped;
+    }
+}
+
 /// Why the loop gave up. What was stored until then stays.
 #[derive(Debug, thiserror::Error)]
 pub enum LoopError {
@@ -87,6 +99,19 @@ pub fn run_plan(
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Tally, LoopError> {
+    let around = Doubts { hooks: &Hooks::default(), retries: 0 };
+    run_with(machine, plan, results, stop, progress, &around)
+}
+
+/// As [`run_plan`], with hooks around each run and further attempts at doubtful ones.
+pub(crate) fn run_with(
+    machine: &mut dyn Machine,
+    plan: &Plan,
+    results: &Path,
+    stop: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(&Progress<'_>),
+    around: &Doubts<'_>,
+) -> Result<Tally, LoopError> {
     remove_cut_off(results)?;
     let mut tally = Tally::default();
     let mut spent = Duration::ZERO;
@@ -106,14 +131,14 @@ pub fn run_plan(
         });
         progress(&Progress::Begins { index, total: plan.runs.len(), run, left });
         let began = Instant::now();
-        match one(machine, run, results, stop) {
+        match until_content(machine, run, results, stop, around) {
             Ok(stored) => {
                 spent += began.elapsed();
                 tally.done += 1;
                 tally.stopped |= stored.manifest.interrupted && stop();
                 progress(&Progress::Ended { run, stored: &stored });
             }
-            Err(LoopError::Machine(error)) if index > 0 => {
+            Err(LoopError::Machine(error)) if tally.done + tally.skipped > 0 => {
                 progress(&Progress::Failed { run, error: &error });
                 tally.failed.push(format!("{} {}: {error}", run.workload, run.id));
             }
@@ -123,31 +148,69 @@ pub fn run_plan(
     Ok(tally)
 }
 
+/// Performs a run, and again while it is doubtful and attempts are left; the last one stays.
+fn until_content(
+    machine: &mut dyn Machine,
+    run: &Planned,
+    results: &Path,
+    stop: &dyn Fn() -> bool,
+    around: &Doubts<'_>,
+) -> Result<StoredRun, LoopError> {
+    let mut attempt = 0;
+    loop {
+        let stored = one(machine, run, results, stop, around.hooks, attempt)?;
+        let doubtful = stored.warnings.iter().any(is_passing);
+        if !doubtful || attempt >= around.retries || stop() {
+            return Ok(stored);
+        }
+        attempt += 1;
+    }
+}
+
 /// Performs one run and stores it.
 fn one(
     machine: &mut dyn Machine,
     run: &Planned,
     results: &Path,
     stop: &dyn Fn() -> bool,
+    hooks: &Hooks,
+    attempt: u32,
 ) -> Result<StoredRun, LoopError> {
-    let facts: MachineFacts = machine.facts();
-    let mut manifest = Manifest::new(&machine.offers().machine, run, facts);
     let mut writer = RunWriter::create(results, &run.id, stop)?;
-    let began = Instant::now();
-    let outcome = machine.run(&run.spec, &mut writer)?;
-    let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    if outcome.exit_code != 0 && !outcome.interrupted {
-        let what = format!("the load ended with exit code {}", outcome.exit_code);
-        let warning = Warning::new("load-failed", what, "see stderr in the run's folder");
-        schedlab_workload::Output::warning(&mut writer, warning);
-    }
-    manifest.ended(&outcome, took, machine.facts().load);
+    let folder = writer.folder().to_owned();
+    let done = hook(&hooks.before, &folder).and_then(|_| {
+        let before: MachineFacts = machine.facts();
+        let mut manifest = Manifest::new(&machine.offers().machine, run, before.clone());
+        manifest.attempt = attempt;
+        let mut beside = Beside::start(&hooks.during)?;
+        let began = Instant::now();
+        let outcome = machine.run(&run.spec, &mut writer)?;
+        let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let after = machine.facts();
+        let mut found = doubts(&before, &after, took);
+        if !beside.lives() {
+            let what = format!("'{}' ended before the run did", hooks.during.join(" "));
+            found.push(Warning::new("hook-ended", what, "see why it ends by itself"));
+        }
+        if outcome.exit_code != 0 && !outcome.interrupted {
+            let what = format!("the load ended with exit code {}", outcome.exit_code);
+            found.push(Warning::new("load-failed", what, "see stderr in the run's folder"));
+        }
+        found.into_iter().for_each(|warning| writer.warning(warning));
+        manifest.ended(&outcome, took, after.load);
+        take_figures(&hook(&hooks.metric, &folder)?, &mut writer)?;
+        Ok(manifest)
+    });
+    // What was started before is ended after, also where the run failed in between.
+    let after = hook(&hooks.after, &folder);
+    let manifest = done?;
+    after?;
     let folder = writer.finish(&manifest)?;
     Ok(StoredRun::read(&folder)?)
 }
 
 /// A run counts as done when its directory is there and it was not interrupted.
-fn is_done(results: &Path, run: &Planned) -> Result<bool, StoreError> {
+pub(crate) fn is_done(results: &Path, run: &Planned) -> Result<bool, StoreError> {
     let folder = results.join("runs").join(run.id.as_str());
     Ok(folder.is_dir() && !StoredRun::read(&folder)?.manifest.interrupted)
 }

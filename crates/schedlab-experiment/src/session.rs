@@ -1,0 +1,127 @@
+//! An experiment from its first to its last run: warm-up, rounds until the stop rule is content, hooks
+//! around each run, a watch on the machine, doubtful runs once more.
+//!
+//! This drives the one run loop round by round; it adds no loop over runs of its own.
+
+use crate::analysis::Cells;
+use crate::environment::Doubts;
+use crate::run_loop::{LoopError, Progress, Tally, run_with};
+use crate::store::{StoreError, runs_of};
+use crate::{Experiment, Plan};
+use schedlab_stats::{Sample, interval};
+use schedlab_workload::Machine;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+/// Does an experiment on a machine; results go under `results`, and what is there already counts.
+///
+/// Rounds go on up to `repeats`; with a wanted width up to `repeats_max`, or until every point's
+/// interval is narrow enough; never beyond the budget of time.
+///
+/// # Errors
+/// As [`crate::run_plan`].
+pub fn run_experiment(
+    machine: &mut dyn Machine,
+    experiment: &Experiment,
+    results: &Path,
+    stop: &dyn Fn() -> bool,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<Tally, LoopError> {
+    let began = Instant::now();
+    let doubts = Doubts { hooks: &experiment.hooks, retries: experiment.retries };
+    let mut tally = Tally::default();
+    warm_up(machine, experiment, results, stop)?;
+    // Without a stop rule all is one plan: the time left is then told for all of it.
+    if experiment.stop.width.is_none() && experiment.stop.budget.is_none() {
+        return run_with(machine, &Plan::new(experiment), results, stop, progress, &doubts);
+    }
+    let last = experiment.stop.repeats_max.unwrap_or(experiment.repeats).max(experiment.repeats);
+    for round in 0..last {
+        let mut plan = Plan::rounds(experiment, round, round + 1);
+        if round >= experiment.repeats {
+            leave_out_narrow(experiment, &mut plan, results)?;
+            if plan.runs.is_empty() {
+                break;
+            }
+        }
+        let part = run_with(machine, &plan, results, stop, progress, &doubts)?;
+        tally.add(part);
+        if tally.stopped || is_over(experiment, began.elapsed()) {
+            break;
+        }
+    }
+    Ok(tally)
+}
+
+fn is_over(experiment: &Experiment, spent: Duration) -> bool {
+    experiment.stop.budget.is_some_and(|budget| spent >= budget.as_duration())
+}
+
+/// Runs whose results are thrown away: the first points of the plan, into a folder that goes. None
+/// when there are results already: the machine is as warm as it was.
+fn warm_up(
+    machine: &mut dyn Machine,
+    experiment: &Experiment,
+    results: &Path,
+    stop: &dyn Fn() -> bool,
+) -> Result<(), LoopError> {
+    if experiment.warm_up == 0 || !is_unfinished(experiment, results)? {
+        return Ok(());
+    }
+    let mut plan = Plan::rounds(experiment, 0, 1);
+    let runs = plan.runs.clone();
+    plan.runs = (0..experiment.warm_up as usize).map(|i| runs[i % runs.len()].clone()).collect();
+    let folder = results.join(".warm-up");
+    let io = |error| StoreError::io(&folder, error);
+    let done = plan.runs.into_iter().try_for_each(|run| {
+        let one = Plan { machine: plan.machine.clone(), runs: vec![run] };
+        let doubts = Doubts { hooks: &experiment.hooks, retries: 0 };
+        run_with(machine, &one, &folder, stop, &mut |_| (), &doubts)?;
+        std::fs::remove_dir_all(&folder).map_err(io)?;
+        Ok(())
+    });
+    if folder.exists() {
+        std::fs::remove_dir_all(&folder).map_err(io)?;
+    }
+    done
+}
+
+fn is_unfinished(experiment: &Experiment, results: &Path) -> Result<bool, StoreError> {
+    let plan = Plan::new(experiment);
+    for run in &plan.runs {
+        if !crate::run_loop::is_done(results, run)? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Takes the runs out of a plan whose points are known well enough.
+fn leave_out_narrow(
+    experiment: &Experiment,
+    plan: &mut Plan,
+    results: &Path,
+) -> Result<(), StoreError> {
+    let Some(width) = experiment.stop.width else {
+        plan.runs.clear();
+        return Ok(());
+    };
+    let stored = runs_of(results)?.runs;
+    let cells = Cells::new(&stored);
+    plan.runs.retain(|run| {
+        let Some(cell) = cells.of(&run.workload).find(|cell| cell.point == run.point) else {
+            return true;
+        };
+        let metrics = cells.metrics(&run.workload);
+        let metric =
+            experiment.measure.first().cloned().or_else(|| Some(metrics.first()?.name.clone()));
+        let values = metric.map(|name| cell.values(&name).into_values().collect::<Vec<_>>());
+        let sample = values.and_then(|values| Sample::new(values).ok());
+        let found = sample.and_then(|sample| interval(&sample, 0.95, 1).ok());
+        found.is_none_or(|interval| interval.relative() > width)
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;
