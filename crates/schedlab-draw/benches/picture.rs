@@ -104,13 +104,18 @@ fn peer() {
     };
     let out = std::env::temp_dir().join(format!("schedlab-timechart-{}.svg", std::process::id()));
     let start = Instant::now();
-    let done = Command::new("perf").arg("timechart").arg("-i").arg(&file).arg("-o").arg(&out).output();
+    let done =
+        Command::new("perf").arg("timechart").arg("-i").arg(&file).arg("-o").arg(&out).output();
     let theirs = start.elapsed().as_secs_f64();
     match done {
         Ok(output) if output.status.success() => {
             let ours = picture(Path::new(&file));
             let size = std::fs::metadata(&out).map_or(0, |data| data.len());
-            println!("perf timechart: {theirs:.2} s, {} KB; ratio {:.1}", size >> 10, theirs / ours);
+            println!(
+                "perf timechart: {theirs:.2} s, {} KB; ratio {:.1}",
+                size >> 10,
+                theirs / ours
+            );
         }
         _ => eprintln!("MISSING: perf timechart could not draw {}", file.display()),
     }

@@ -253,7 +253,7 @@ fn state_ref(opacity: u8) -> Ref {
 }
 
 fn deflate(bytes: &[u8]) -> Vec<u8> {
-    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::new(4));
+    let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
     encoder.write_all(bytes).expect("a Vec takes all that is written to it");
     encoder.finish().expect("a Vec takes all that is written to it")
 }
