@@ -15,6 +15,7 @@ pub mod placement;
 pub mod plan;
 pub mod regulate;
 mod spec;
+pub mod upstream;
 pub mod workloads;
 
 pub use behaviour::{

@@ -109,8 +109,11 @@ impl<'a> Interpreter<'a> {
                 return self.error;
             }
             done = self.perform(op, now);
-            if let Done::Failed(errno) = done {
-                self.error = Some(errno);
+            match done {
+                // Others have closed what they held because all shall stop.
+                Done::Failed(_) if self.arena.stopping() => done = Done::Stopped,
+                Done::Failed(errno) => self.error = Some(errno),
+                _ => {}
             }
         }
     }
@@ -150,7 +153,7 @@ impl<'a> Interpreter<'a> {
                 Done::Ok
             }
             Op::Close(channel) => {
-                if let Some(end) = self.end(channel) {
+                if let Some(end) = self.end(channel, true) {
                     *end = None;
                 }
                 Done::Ok
@@ -303,13 +306,12 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    fn end(&mut self, channel: ChannelId) -> Option<&mut Option<End>> {
-        // A task has a handful of channels, or asks for them in order: the search is short.
-        let at = match self.ends.len() {
-            1 => 0,
-            _ => self.ends.binary_search_by_key(&channel.0, |(id, _)| *id).ok()?,
-        };
-        Some(&mut self.ends[at].1)
+    /// The end of a channel; a task may hold both.
+    fn end(&mut self, channel: ChannelId, writes: bool) -> Option<&mut Option<End>> {
+        // Ascending, so that a sender to many finds each in a few steps.
+        let first = self.ends.partition_point(|(id, _)| *id < channel.0);
+        let own = self.ends[first..].iter_mut().take_while(|(id, _)| *id == channel.0);
+        own.map(|(_, end)| end).find(|end| matches!(end, Some(End::Write(_))) == writes)
     }
 
     fn send(&mut self, channel: ChannelId, bytes: usize, now: Nanos) -> Done {
@@ -330,7 +332,7 @@ impl<'a> Interpreter<'a> {
 
     fn write(&mut self, channel: ChannelId, mut bytes: &[u8]) -> Done {
         let arena = self.arena;
-        let Some(Some(End::Write(file))) = self.end(channel) else { return Done::Failed(9) };
+        let Some(Some(End::Write(file))) = self.end(channel, true) else { return Done::Failed(9) };
         let mut file: &File = file;
         while !bytes.is_empty() {
             match file.write(bytes) {
@@ -358,7 +360,7 @@ impl<'a> Interpreter<'a> {
 
     fn read(&mut self, channel: ChannelId, bytes: &mut [u8]) -> Done {
         let arena = self.arena;
-        let Some(Some(End::Read(file))) = self.end(channel) else { return Done::Failed(9) };
+        let Some(Some(End::Read(file))) = self.end(channel, false) else { return Done::Failed(9) };
         let mut file: &File = file;
         let mut at = 0;
         while at < bytes.len() {

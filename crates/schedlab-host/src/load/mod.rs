@@ -15,9 +15,11 @@ pub(crate) mod group;
 mod interpret;
 mod live;
 mod memory;
+mod overhead;
 mod told;
 
 pub use calibrate::calibrate;
+pub use overhead::{Overhead, overhead};
 pub(crate) use told::Told;
 
 use arena::Arena;

@@ -2,6 +2,7 @@
 
 mod hackbench;
 pub mod schbench;
+mod simple;
 
 use crate::options::{OptionDoc, OptionError, Options};
 use crate::placement::{COMMON, Surroundings, place};
@@ -21,7 +22,18 @@ pub struct Workload {
 }
 
 /// All of them.
-pub const CATALOGUE: &[Workload] = &[hackbench::WORKLOAD, schbench::WORKLOAD];
+pub const CATALOGUE: &[Workload] = &[
+    schbench::WORKLOAD,
+    hackbench::WORKLOAD,
+    simple::PINGPONG,
+    simple::BARRIER,
+    simple::CPU,
+    simple::UDP,
+    simple::MIXED,
+    simple::PROCESSES,
+    simple::THREADS,
+    simple::STREAM,
+];
 
 /// Why a workload can't be planned.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -95,7 +95,7 @@ fn percent(change: f64) -> String {
     if change.is_finite() { format!("{:+.1} %", change * 100.0) } else { "?".into() }
 }
 
-fn print_text(comparisons: &[Comparison]) -> anyhow::Result<()> {
+pub(crate) fn print_text(comparisons: &[Comparison]) -> anyhow::Result<()> {
     let mut table = Table::new([
         "figure",
         "before",

@@ -3,6 +3,7 @@
 //! The options of a workload come from its table in `schedlab-workload`; those here are about what is
 //! done with a run: how often, against what, recorded or not, printed how.
 
+pub(crate) mod drop_in;
 mod once;
 mod repeat;
 mod show;
@@ -109,11 +110,12 @@ fn usage(error: impl std::fmt::Display) -> anyhow::Error {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let first = args.words.first().map(String::as_str);
+    let Args { words } = args;
+    let first = words.first().map(String::as_str);
     if matches!(first, None | Some("--help" | "-h" | "help")) {
         return show::print(&catalogue());
     }
-    let wanted = Wanted::read(&args.words)?;
+    let wanted = Wanted::read(&words)?;
     if wanted.own.flag("help") {
         return show::print(&help(wanted.workload));
     }

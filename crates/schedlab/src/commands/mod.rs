@@ -49,6 +49,8 @@ pub(crate) fn drop_in(arguments: &[OsString]) -> Option<ExitCode> {
     let name = std::path::Path::new(arguments.first()?).file_name()?.to_str()?;
     match name {
         "dat2graph2" => Some(crate::finish(draw::dat2graph2(arguments.to_vec()))),
+        "schbench" => Some(load::drop_in::schbench(arguments)),
+        "hackbench" => Some(load::drop_in::hackbench(arguments)),
         "running_waiting" => Some(crate::finish(draw::running_waiting(arguments.to_vec()))),
         _ => None,
     }

@@ -1,8 +1,227 @@
 //! Repeats, interleaved with a second setting, by the one run loop; intervals and a verdict.
+//!
+//! The run is the unit: what varies between runs is what an interval is about, however many samples
+//! lie in each.
 
-use super::Wanted;
+use super::once::EXIT_INTERRUPTED;
+use super::show;
+use super::{Wanted, usage};
+use crate::commands::compare::print_text;
+use anyhow::Context as _;
+use schedlab_experiment::analysis::{Comparison, compare};
+use schedlab_experiment::{Plan, Planned, Progress, RunId, StoredRun, run_plan, runs_of};
+use schedlab_host::Host;
+use schedlab_model::Setting;
+use schedlab_stats::{Random, Sample, interval};
+use schedlab_workload::{RunSpec, WorkloadSpec};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-pub(super) fn run(_wanted: &Wanted) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("repeats are not there yet")
+/// Confidence of the intervals.
+const LEVEL: f64 = 0.95;
+
+pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
+    let mut sides = vec![wanted.spec.clone()];
+    if let Some(other) = against(wanted)? {
+        schedlab_host::load::check(&other).map_err(usage)?;
+        sides.push(other);
+    }
+    let (folder, kept) = folder(wanted)?;
+    let result = measure(wanted, &sides, &folder);
+    if !kept {
+        let _ = std::fs::remove_dir_all(&folder);
+    }
+    result
+}
+
+/// The second setting: the first with what `--against` says.
+fn against(wanted: &Wanted) -> anyhow::Result<Option<RunSpec>> {
+    let text = wanted.own.text("against");
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let mut spec = wanted.spec.clone();
+    for word in text.split_whitespace() {
+        let (name, value) = word.split_once('=').unwrap_or((word, "true"));
+        match (name.strip_prefix("knob:"), &mut spec.workload) {
+            (Some(knob), _) => {
+                spec.settings.push(Setting { knob: knob.to_owned(), value: value.to_owned() });
+            }
+            (None, WorkloadSpec::Builtin { options, .. }) => {
+                options.insert(name.trim_start_matches('-').to_owned(), value.to_owned());
+            }
+            (None, WorkloadSpec::Command { .. }) => unreachable!("loads are workloads of ours"),
+        }
+    }
+    if spec == wanted.spec {
+        return Err(usage("option against: it is the same setting"));
+    }
+    Ok(Some(spec))
+}
+
+/// Where runs are stored, and whether they stay there.
+fn folder(wanted: &Wanted) -> anyhow::Result<(PathBuf, bool)> {
+    let out = wanted.own.text("out");
+    let (folder, kept) = match out {
+        "" => {
+            let name = format!("schedlab-repeat-{}", std::process::id());
+            (std::env::temp_dir().join(name), false)
+        }
+        path => (PathBuf::from(path), true),
+    };
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    Ok((folder, kept))
+}
+
+fn measure(wanted: &Wanted, sides: &[RunSpec], folder: &Path) -> anyhow::Result<ExitCode> {
+    let mut host = Host::here().context("this program's own path")?;
+    let repeats = u32::try_from(wanted.own.number("repeat")).expect("in range");
+    // With a second setting one run of each would say nothing.
+    let repeats = if sides.len() > 1 && !wanted.own.is_given("repeat") { 10 } else { repeats };
+    let plan = plan(wanted, sides, repeats);
+    let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
+    let mut tell = |progress: &Progress<'_>| {
+        let line = match progress {
+            Progress::Begins { index, total, .. } => format!("run {} of {total}", index + 1),
+            Progress::Failed { error, .. } => format!("failed: {error}"),
+            _ => return,
+        };
+        let _ = writeln!(std::io::stderr(), "{line}");
+    };
+    let stop = || signals.caught().is_some();
+    let tally = run_plan(&mut host, &plan, folder, &stop, &mut tell)?;
+    let runs: Vec<StoredRun> =
+        runs_of(folder)?.runs.into_iter().filter(StoredRun::is_whole).collect();
+    let of_side = |spec: &RunSpec| -> Vec<StoredRun> {
+        let same = |run: &&StoredRun| {
+            run.manifest.spec.workload == spec.workload
+                && run.manifest.spec.settings == spec.settings
+        };
+        runs.iter().filter(same).cloned().collect()
+    };
+    let stored: Vec<Vec<StoredRun>> = sides.iter().map(of_side).collect();
+    let comparisons = match &stored[..] {
+        [before, after] => compare(&[(before, after)], &[]),
+        _ => Vec::new(),
+    };
+    if wanted.own.flag("json") {
+        show::print(&json(wanted, sides, &stored, &comparisons, tally.stopped)?)?;
+    } else {
+        show::print(&text(wanted, &stored[0]))?;
+        if !comparisons.is_empty() {
+            show::print(&format!("\nagainst {}:\n", wanted.own.text("against")))?;
+            print_text(&comparisons)?;
+        }
+    }
+    Ok(match (tally.stopped, tally.failed.is_empty()) {
+        (true, _) => ExitCode::from(EXIT_INTERRUPTED),
+        (false, true) => ExitCode::SUCCESS,
+        (false, false) => ExitCode::FAILURE,
+    })
+}
+
+/// All runs, the settings of each block in an order of chance.
+fn plan(wanted: &Wanted, sides: &[RunSpec], repeats: u32) -> Plan {
+    let mut random = Random::new(wanted.spec.seed);
+    let mut runs = Vec::new();
+    for block in 0..repeats {
+        let one = |spec: &RunSpec| {
+            let spec = RunSpec { repeat: block, ..spec.clone() };
+            let (workload, point) = (wanted.workload.name.to_owned(), BTreeMap::new());
+            Planned { id: RunId::new("host", &spec), workload, point, block, spec }
+        };
+        let mut round: Vec<Planned> = sides.iter().map(one).collect();
+        random.shuffle(&mut round);
+        runs.extend(round);
+    }
+    Plan { machine: "host".to_owned(), runs }
+}
+
+/// The values of a figure of the whole run, by its name, over the runs; with the metric's unit.
+fn figures(runs: &[StoredRun]) -> Vec<(schedlab_model::Metric, Vec<f64>)> {
+    let mut all: Vec<(schedlab_model::Metric, Vec<f64>)> = Vec::new();
+    for figure in runs.iter().flat_map(|run| &run.figures).filter(|f| f.of.is_empty()) {
+        match all.iter_mut().find(|(metric, _)| *metric == figure.metric) {
+            Some((_, values)) => values.push(figure.value),
+            None => all.push((figure.metric.clone(), vec![figure.value])),
+        }
+    }
+    all
+}
+
+fn text(wanted: &Wanted, runs: &[StoredRun]) -> String {
+    let mut text = format!("{}: {} runs\n\n", wanted.workload.name, runs.len());
+    for (metric, values) in figures(runs) {
+        let name = metric.name.trim_end_matches("_ns").replace('_', " ");
+        let shown = |value: f64| show::human(value, metric.unit);
+        let Ok(sample) = Sample::new(values) else { continue };
+        let line = match interval(&sample, LEVEL, wanted.spec.seed) {
+            Ok(i) if i.high > i.low => format!(
+                "{:<14} {} to {} ({:.0} %)",
+                shown(i.estimate),
+                shown(i.low),
+                shown(i.high),
+                i.level * 100.0
+            ),
+            Ok(i) => format!("{:<14} the same in all", shown(i.estimate)),
+            Err(why) => format!("{:<14} no interval: {why}", shown(sample.median())),
+        };
+        let _ = writeln!(text, "  {name:32} {line}");
+    }
+    let mut doubts: BTreeMap<&str, (usize, String)> = BTreeMap::new();
+    for warning in runs.iter().flat_map(|run| &run.warnings) {
+        let told = format!("{}\n  {}", warning.what, warning.remedy);
+        doubts.entry(&warning.code).or_insert((0, told)).0 += 1;
+    }
+    for (count, told) in doubts.values() {
+        let _ = write!(text, "\nwarning in {count} of {} runs: {told}\n", runs.len());
+    }
+    text
+}
+
+fn json(
+    wanted: &Wanted,
+    sides: &[RunSpec],
+    stored: &[Vec<StoredRun>],
+    comparisons: &[Comparison],
+    stopped: bool,
+) -> anyhow::Result<String> {
+    let mut object = show::arrays(stored[0].iter().map(|run| run.figures.as_slice()));
+    object.insert("schema".into(), "schedlab-load/1".into());
+    object.insert("workload".into(), wanted.workload.name.into());
+    object.insert("spec".into(), serde_json::to_value(&sides[0])?);
+    object.insert("interrupted".into(), stopped.into());
+    let intervals: serde_json::Map<String, Value> = figures(&stored[0])
+        .into_iter()
+        .map(|(metric, values)| {
+            let made = Sample::new(values).and_then(|s| interval(&s, LEVEL, wanted.spec.seed));
+            let value = match made {
+                Ok(i) => json!({ "estimate": i.estimate, "ci": [i.low, i.high], "level": i.level }),
+                Err(why) => json!({ "none": why.to_string() }),
+            };
+            (metric.name, value)
+        })
+        .collect();
+    object.insert("intervals95".into(), intervals.into());
+    if let [_, after] = stored {
+        let arrays = show::arrays(after.iter().map(|run| run.figures.as_slice()));
+        object.insert("against".into(), json!({ "spec": sides[1], "figures": arrays }));
+        let verdicts: Vec<Value> = comparisons
+            .iter()
+            .map(|c| {
+                json!({
+                    "metric": c.metric.name,
+                    "p": c.p_corrected,
+                    "detectable": c.detectable,
+                    "verdict": c.verdict.to_string(),
+                })
+            })
+            .collect();
+        object.insert("comparisons".into(), verdicts.into());
+    }
+    Ok(format!("{:#}\n", Value::Object(object)))
 }

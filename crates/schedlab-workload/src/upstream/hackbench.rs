@@ -1,0 +1,41 @@
+//! hackbench's lines.
+
+use std::fmt::Write as _;
+
+/// What a run of it is, as its banner says.
+#[derive(Clone, Copy, Debug)]
+pub struct Banner {
+    /// Processes, not threads.
+    pub processes: bool,
+    /// Groups.
+    pub groups: u64,
+    /// Senders, and receivers, of each.
+    pub fds: u64,
+    /// Messages of each sender to each receiver.
+    pub loops: u64,
+    /// Bytes of a message.
+    pub bytes: u64,
+}
+
+/// The two lines before the run.
+#[must_use]
+pub fn banner(banner: &Banner) -> String {
+    let Banner { processes, groups, fds, loops, bytes } = *banner;
+    let mode = if processes { "process" } else { "threaded" };
+    let mut text = String::new();
+    let _ = writeln!(
+        text,
+        "Running in {mode} mode with {groups} groups using {} file descriptors each (== {} tasks)",
+        2 * fds,
+        2 * fds * groups
+    );
+    let _ = writeln!(text, "Each sender will pass {loops} messages of {bytes} bytes");
+    text
+}
+
+/// The line after it: seconds, milliseconds cut off.
+#[must_use]
+pub fn time(seconds: f64) -> String {
+    let millis = (seconds * 1e3) as u64;
+    format!("Time: {}.{:03}\n", millis / 1_000, millis % 1_000)
+}

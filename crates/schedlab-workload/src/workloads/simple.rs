@@ -1,0 +1,539 @@
+//! The loads of one idea each: compute, compute and sleep, send datagrams, sweep memory, meet at a
+//! barrier, pass a token.
+//!
+//! Work is a number of iterations, fixed at the start by how long the calibrated loop takes at full
+//! speed: on a slowed or shared CPU the same work takes longer, and that is what is measured.
+
+use super::Workload;
+use crate::options::{Kind, OptionDoc, OptionError, Options};
+use crate::placement::Surroundings;
+use crate::plan::{Block, Placement, Plan, Task, Timing, Transport};
+use crate::{BarrierId, Behaviour, BlockId, ChannelId, CounterId, Done, Instruments, Op, SampleId};
+use crate::{Sweep, WordId};
+use schedlab_model::{Better, Metric, Nanos, Unit};
+
+const SECOND: u64 = 1_000_000_000;
+
+const fn option(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDoc {
+    OptionDoc { name, short: None, kind, default, help }
+}
+
+const DURATION: OptionDoc =
+    option("duration", Kind::Duration(SECOND), "3s", "how long; 0: until Ctrl-C");
+const WARM_UP: OptionDoc =
+    option("warmup", Kind::Duration(SECOND), "0", "what is measured before is left out");
+const INTERVAL: OptionDoc =
+    option("interval", Kind::Duration(SECOND), "0", "tell figures each time that this has passed");
+
+/// Durations without a unit are microseconds.
+const MICRO: Kind = Kind::Duration(1_000);
+
+pub(super) const CPU: Workload = Workload {
+    name: "cpu",
+    about: "one task that only computes: how much work a CPU does",
+    options: &[
+        option("tasks", Kind::Number(1, 100_000), "1", "how many such tasks, as threads"),
+        option("work", MICRO, "1ms", "work of a loop, as time at full speed"),
+        DURATION,
+        WARM_UP,
+        INTERVAL,
+    ],
+    build: |options, around| compute("cpu", options, around, false),
+};
+
+pub(super) const THREADS: Workload = Workload {
+    name: "threads",
+    about: "several threads of one process that only compute",
+    options: &[
+        option("tasks", Kind::Number(1, 100_000), "5", "how many threads"),
+        option("work", MICRO, "1ms", "work of a loop, as time at full speed"),
+        DURATION,
+        WARM_UP,
+        INTERVAL,
+    ],
+    build: |options, around| compute("threads", options, around, false),
+};
+
+pub(super) const PROCESSES: Workload = Workload {
+    name: "processes",
+    about: "several processes that only compute",
+    options: &[
+        option("tasks", Kind::Number(1, 100_000), "5", "how many processes"),
+        option("work", MICRO, "1ms", "work of a loop, as time at full speed"),
+        DURATION,
+        WARM_UP,
+        INTERVAL,
+    ],
+    build: |options, around| compute("processes", options, around, true),
+};
+
+pub(super) const MIXED: Workload = Workload {
+    name: "mixed",
+    about: "tasks that sleep a fixed time and compute a fixed amount, by turns",
+    options: &[
+        option("tasks", Kind::Number(1, 100_000), "1", "how many such tasks"),
+        option("work", MICRO, "1ms", "work of a loop, as time at full speed"),
+        option("sleep", MICRO, "1ms", "sleep before each loop"),
+        DURATION,
+        WARM_UP,
+        INTERVAL,
+    ],
+    build: |options, around| compute("mixed", options, around, false),
+};
+
+pub(super) const UDP: Workload = Workload {
+    name: "udp",
+    about: "tasks that send datagrams over the loopback (which is CPU work, not a network)",
+    options: &[
+        option("tasks", Kind::Number(1, 10_000), "1", "how many senders"),
+        option("datasize", Kind::Size(1), "1024", "bytes of a datagram"),
+        DURATION,
+        WARM_UP,
+        INTERVAL,
+    ],
+    build: udp,
+};
+
+pub(super) const STREAM: Workload = Workload {
+    name: "stream",
+    about: "memory bandwidth: copy, scale, add and triad, after STREAM",
+    options: &[
+        option(
+            "tasks",
+            Kind::Number(1, 10_000),
+            "1",
+            "how many tasks, each with arrays of its own",
+        ),
+        option(
+            "array",
+            Kind::Size(1 << 20),
+            "64MiB",
+            "bytes of each of the three arrays (MiB, or with a unit)",
+        ),
+        DURATION,
+        WARM_UP,
+        INTERVAL,
+    ],
+    build: stream,
+};
+
+pub(super) const BARRIER: Workload = Workload {
+    name: "barrier",
+    about: "tasks that compute, meet at a barrier and go on: one that waits makes all wait",
+    options: &[
+        option("tasks", Kind::Number(0, 100_000), "0", "how many tasks; 0: one for each CPU"),
+        option("work", MICRO, "1ms", "work between two barriers, as time at full speed"),
+        option("imbalance", Kind::Number(0, 10_000), "0", "percent more work for the first task"),
+        option("rounds", Kind::Number(1, 1 << 40), "", "end after so many rounds"),
+        DURATION,
+        WARM_UP,
+        INTERVAL,
+    ],
+    build: barrier,
+};
+
+pub(super) const PINGPONG: Workload = Workload {
+    name: "pingpong",
+    about: "pairs of tasks that pass a token: the cost of a wakeup and a switch",
+    options: &[
+        option("pairs", Kind::Number(1, 100_000), "1", "how many pairs"),
+        option(
+            "via",
+            Kind::Choice(&["pipe", "socket", "inet", "eventfd", "futex"]),
+            "pipe",
+            "what the token is passed through",
+        ),
+        option("processes", Kind::Flag, "false", "tasks are processes, not threads"),
+        option(
+            "rounds",
+            Kind::Number(1, 1 << 40),
+            "",
+            "end after so many round trips of each pair",
+        ),
+        DURATION,
+        WARM_UP,
+        INTERVAL,
+    ],
+    build: pingpong,
+};
+
+fn timing(options: &Options) -> Timing {
+    let duration = options.duration("duration");
+    Timing {
+        duration: (duration > Nanos::ZERO).then_some(duration),
+        warm_up: options.duration("warmup"),
+        interval: options.duration("interval"),
+        zero: Nanos::ZERO,
+    }
+}
+
+/// Iterations of the calibrated loop that take `time` at full speed.
+fn iterations(time: Nanos, around: &Surroundings) -> u64 {
+    let iterations = u128::from(time.0) * u128::from(around.speed) / 1_000;
+    u64::try_from(iterations).unwrap_or(u64::MAX).max(1)
+}
+
+fn task(comm: &str, role: u16, group: u32, behaviour: impl Behaviour + 'static) -> Task {
+    Task {
+        comm: comm.to_owned(),
+        role,
+        group,
+        placement: Placement::default(),
+        sends: Vec::new(),
+        receives: Vec::new(),
+        blocks: Vec::new(),
+        behaviour: Box::new(behaviour),
+    }
+}
+
+fn count(name: &str) -> Metric {
+    Metric::new(name, Unit::Count, Better::Higher)
+}
+
+fn time(name: &str) -> Metric {
+    Metric::new(name, Unit::Nanoseconds, Better::Lower)
+}
+
+/// Computes, and sleeps before where it shall.
+struct Loops {
+    sleep: Nanos,
+    iterations: u64,
+    loops: CounterId,
+    burst: SampleId,
+    began: Option<Nanos>,
+}
+
+impl Behaviour for Loops {
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
+        if matches!(last, Done::Stopped | Done::Failed(_)) {
+            return Op::Exit;
+        }
+        let computed = self.began.take();
+        if let Some(began) = computed {
+            instruments.sample(self.burst, (now - began).0);
+            instruments.count(self.loops, 1);
+        }
+        let slept = computed.is_none() && last != Done::Start;
+        if self.sleep > Nanos::ZERO && !slept {
+            return Op::Sleep(self.sleep);
+        }
+        self.began = Some(now);
+        Op::Compute { iterations: self.iterations }
+    }
+}
+
+fn compute(
+    name: &str,
+    options: &Options,
+    around: &Surroundings,
+    processes: bool,
+) -> Result<Plan, OptionError> {
+    let mut plan = Plan::new(name);
+    plan.processes = processes;
+    plan.timing = timing(options);
+    let burst = plan.series(time("burst_ns"));
+    let loops = plan.counter(count("loops"));
+    plan.progress = Some(loops.0);
+    let role = plan.role("task");
+    let sleep = if name == "mixed" { options.duration("sleep") } else { Nanos::ZERO };
+    let iterations = iterations(options.duration("work"), around);
+    for index in 0..options.small("tasks") {
+        let behaviour = Loops { sleep, iterations, loops, burst, began: None };
+        plan.tasks.push(task(name, role, index, behaviour));
+    }
+    Ok(plan)
+}
+
+/// Sends datagrams that nobody reads: what does not fit the receiver's buffer is dropped there.
+struct Datagrams {
+    channel: ChannelId,
+    bytes: u32,
+    sent: CounterId,
+}
+
+impl Behaviour for Datagrams {
+    fn next(&mut self, _now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
+        match last {
+            Done::Stopped | Done::Failed(_) => return Op::Exit,
+            Done::Ok => instruments.count(self.sent, 1),
+            _ => {}
+        }
+        Op::Send { channel: self.channel, bytes: self.bytes }
+    }
+}
+
+fn udp(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
+    let bytes = options.size("datasize");
+    if !(1..=65_507).contains(&bytes) {
+        return Err(OptionError::new("datasize", "a datagram has 1 to 65507 bytes"));
+    }
+    let bytes = u32::try_from(bytes).expect("checked");
+    let mut plan = Plan::new("udp");
+    plan.timing = timing(options);
+    let sent = plan.counter(count("datagrams"));
+    plan.progress = Some(sent.0);
+    let role = plan.role("sender");
+    plan.notes.push("over the loopback sending is CPU work: no network limits it".to_owned());
+    for index in 0..options.small("tasks") {
+        let channel = plan.channel(Transport::Udp, 1);
+        // The sender holds the reader's end as well: nobody reads, and nothing is refused.
+        let (sends, receives) = (vec![channel.0], vec![channel.0]);
+        let behaviour = Datagrams { channel, bytes, sent };
+        plan.tasks.push(Task { sends, receives, ..task("udp", role, index, behaviour) });
+    }
+    Ok(plan)
+}
+
+const SWEEPS: [(Sweep, &str, u64); 4] = [
+    (Sweep::Copy, "copy_ns", 16),
+    (Sweep::Scale, "scale_ns", 16),
+    (Sweep::Add, "add_ns", 24),
+    (Sweep::Triad, "triad_ns", 24),
+];
+
+struct Sweeper {
+    block: BlockId,
+    elements: u64,
+    series: [SampleId; 4],
+    bytes: CounterId,
+    at: usize,
+    began: Nanos,
+}
+
+impl Behaviour for Sweeper {
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
+        match last {
+            Done::Stopped | Done::Failed(_) => return Op::Exit,
+            Done::Ok => {
+                instruments.sample(self.series[self.at], (now - self.began).0);
+                instruments.count(self.bytes, self.elements * SWEEPS[self.at].2);
+                self.at = (self.at + 1) % SWEEPS.len();
+            }
+            _ => {}
+        }
+        self.began = now;
+        Op::Stream { block: self.block, sweep: SWEEPS[self.at].0 }
+    }
+}
+
+fn stream(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
+    let elements = options.size("array") / 8;
+    let Some(elements) = u32::try_from(elements).ok().filter(|&n| n > 0) else {
+        return Err(OptionError::new("array", "an array has 8 B to 32 GiB"));
+    };
+    let mut plan = Plan::new("stream");
+    plan.timing = timing(options);
+    let series = SWEEPS.map(|(_, name, _)| plan.series(time(name)));
+    let bytes = plan.counter(Metric::new("bytes", Unit::Bytes, Better::Higher));
+    plan.progress = Some(bytes.0);
+    let role = plan.role("task");
+    let block = plan.block(Block::Arrays { elements });
+    for index in 0..options.small("tasks") {
+        let elements = u64::from(elements);
+        let behaviour = Sweeper { block, elements, series, bytes, at: 0, began: Nanos::ZERO };
+        let blocks = vec![block.0];
+        plan.tasks.push(Task { blocks, ..task("stream", role, index, behaviour) });
+    }
+    Ok(plan)
+}
+
+/// Computes and meets the others; the first task of all counts rounds.
+struct Meeter {
+    barrier: BarrierId,
+    iterations: u64,
+    round: SampleId,
+    wait: SampleId,
+    rounds: CounterId,
+    first: bool,
+    left: u64,
+    began: Nanos,
+    computed: Option<Nanos>,
+    meeting: bool,
+}
+
+impl Behaviour for Meeter {
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
+        if matches!(last, Done::Stopped | Done::Failed(_)) {
+            return Op::Exit;
+        }
+        if last == Done::Ok && !self.meeting {
+            self.computed = Some(now);
+            self.meeting = true;
+            return Op::Meet(self.barrier);
+        }
+        if let Some(computed) = self.computed.take() {
+            instruments.sample(self.wait, (now - computed).0);
+            if self.first {
+                instruments.sample(self.round, (now - self.began).0);
+                instruments.count(self.rounds, 1);
+            }
+            self.left -= 1;
+            if self.left == 0 {
+                return Op::Exit;
+            }
+        }
+        self.meeting = false;
+        self.began = now;
+        Op::Compute { iterations: self.iterations }
+    }
+}
+
+/// Rounds after which tasks end by themselves, and the time after which they are stopped.
+fn ends(options: &Options, plan: &mut Plan) -> u64 {
+    plan.timing = timing(options);
+    if !options.is_given("rounds") {
+        return u64::MAX;
+    }
+    if !options.is_given("duration") {
+        plan.timing.duration = None;
+    }
+    options.number("rounds")
+}
+
+fn barrier(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
+    let mut plan = Plan::new("barrier");
+    let left = ends(options, &mut plan);
+    let tasks = match options.small("tasks") {
+        0 => u32::try_from(around.allowed.len()).unwrap_or(1).max(1),
+        tasks => tasks,
+    };
+    let (round, wait) = (plan.series(time("round_ns")), plan.series(time("barrier_wait_ns")));
+    let rounds = plan.counter(count("rounds"));
+    plan.progress = Some(rounds.0);
+    plan.barriers.push(tasks);
+    let role = plan.role("task");
+    let even = options.duration("work");
+    for index in 0..tasks {
+        let extra = if index == 0 { even.0 * options.number("imbalance") / 100 } else { 0 };
+        let behaviour = Meeter {
+            barrier: BarrierId(0),
+            iterations: iterations(even + Nanos(extra), around),
+            round,
+            wait,
+            rounds,
+            first: index == 0,
+            left,
+            began: Nanos::ZERO,
+            computed: None,
+            meeting: false,
+        };
+        plan.tasks.push(task("barrier", role, 0, behaviour));
+    }
+    Ok(plan)
+}
+
+/// How a token is passed.
+#[derive(Clone, Copy)]
+enum Way {
+    Words { mine: WordId, other: WordId },
+    Channels { mine: ChannelId, other: ChannelId },
+}
+
+/// Serves and awaits the token by turns; who serves first counts round trips.
+struct Player {
+    way: Way,
+    serves: bool,
+    trip: SampleId,
+    trips: CounterId,
+    left: u64,
+    sent: bool,
+    began: Nanos,
+}
+
+impl Player {
+    fn send(&mut self, now: Nanos) -> Op {
+        self.sent = true;
+        self.began = now;
+        match self.way {
+            Way::Words { other, .. } => Op::Wake { word: other, stamp: now },
+            Way::Channels { other, .. } => Op::Send { channel: other, bytes: 8 },
+        }
+    }
+
+    fn receive(&mut self) -> Op {
+        self.sent = false;
+        match self.way {
+            Way::Words { mine, .. } => Op::Wait(mine),
+            Way::Channels { mine, .. } => Op::Receive { channel: mine, bytes: 8 },
+        }
+    }
+}
+
+impl Behaviour for Player {
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
+        match last {
+            Done::Stopped | Done::Failed(_) | Done::Closed => return Op::Exit,
+            Done::Start if !self.serves => return self.receive(),
+            Done::Woken { .. } | Done::Received { .. } if self.serves => {
+                instruments.sample(self.trip, (now - self.began).0);
+                instruments.count(self.trips, 1);
+                self.left -= 1;
+                if self.left == 0 {
+                    return Op::Exit;
+                }
+            }
+            _ => {}
+        }
+        if !self.sent {
+            return self.send(now);
+        }
+        if !self.serves {
+            self.left -= 1;
+            if self.left == 0 {
+                return Op::Exit;
+            }
+        }
+        self.receive()
+    }
+}
+
+fn pingpong(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
+    let mut plan = Plan::new("pingpong");
+    let left = ends(options, &mut plan);
+    plan.processes = options.flag("processes");
+    let trip = plan.series(time("round_trip_ns"));
+    let trips = plan.counter(count("round_trips"));
+    plan.progress = Some(trips.0);
+    let (server, client) = (plan.role("server"), plan.role("client"));
+    let transport = match options.text("via") {
+        "socket" => Some(Transport::SocketPair),
+        "inet" => Some(Transport::Inet),
+        "eventfd" => Some(Transport::EventFd),
+        "futex" => None,
+        _ => Some(Transport::Pipe),
+    };
+    for pair in 0..options.small("pairs") {
+        let player = |way, serves| Player {
+            way,
+            serves,
+            trip,
+            trips,
+            left,
+            sent: false,
+            began: Nanos::ZERO,
+        };
+        match transport {
+            None => {
+                let (a, b) = (plan.word(), plan.word());
+                let ways = [Way::Words { mine: a, other: b }, Way::Words { mine: b, other: a }];
+                plan.tasks.push(task("pingpong", server, pair, player(ways[0], true)));
+                plan.tasks.push(task("pingpong", client, pair, player(ways[1], false)));
+            }
+            Some(transport) => {
+                let (a, b) = (plan.channel(transport, 1), plan.channel(transport, 1));
+                for (role, mine, other, serves) in [(server, a, b, true), (client, b, a, false)] {
+                    let behaviour = player(Way::Channels { mine, other }, serves);
+                    let (receives, sends) = (vec![mine.0], vec![other.0]);
+                    let base = task("pingpong", role, pair, behaviour);
+                    plan.tasks.push(Task { receives, sends, ..base });
+                }
+            }
+        }
+    }
+    Ok(plan)
+}

@@ -1,0 +1,108 @@
+//! What our own code costs a wakeup, and the same work beside the originals in one run.
+//!
+//! `cargo bench -p schedlab --bench load [RUNS]`. hackbench comes from rt-tests (a Debian package);
+//! schbench is no package: its path is taken from SCHBENCH. A peer that is absent is said aloud.
+#![expect(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a benchmark")]
+
+use schedlab_stats::{Sample, hodges_lehmann};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn main() {
+    let runs = std::env::args().filter_map(|word| word.parse().ok()).next().unwrap_or(10);
+    let links = tempfile::tempdir().unwrap();
+    for name in ["schbench", "hackbench"] {
+        let target = env!("CARGO_BIN_EXE_schedlab");
+        std::os::unix::fs::symlink(target, links.path().join(name)).unwrap();
+    }
+    own_cost(&links.path().join("schbench"));
+    match find("hackbench") {
+        Some(peer) => hackbench(&peer, &links.path().join("hackbench"), runs),
+        None => eprintln!("MISSING: hackbench; install rt-tests for its ratio"),
+    }
+    match std::env::var_os("SCHBENCH").map(PathBuf::from).filter(|path| path.is_file()) {
+        Some(peer) => schbench(&peer, &links.path().join("schbench"), runs),
+        None => eprintln!("MISSING: schbench; set SCHBENCH to its path for its ratio"),
+    }
+}
+
+fn find(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(name)).find(|path| path.is_file())
+}
+
+fn run(program: &Path, line: &str) -> Output {
+    let output = Command::new(program).args(line.split_whitespace()).output().unwrap();
+    assert!(output.status.success(), "{} {line}: {output:?}", program.display());
+    output
+}
+
+/// Our own code beyond clock and system calls, and its share at the highest rate reached here.
+fn own_cost(ours: &Path) {
+    let cost = schedlab_host::load::overhead().unwrap();
+    println!(
+        "own code: {:.1} ns a step, {:.1} ns a sample, {:.0} ns a wakeup beyond the clock ({:.1} ns a reading)",
+        cost.step_ns,
+        cost.sample_ns,
+        cost.wakeup_ns(),
+        cost.clock_ns
+    );
+    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+    let rate = rate(&run(ours, "-L -n 0 -s 0 -r 3"));
+    let share = rate * cost.wakeup_ns() / 1e9 / cpus as f64;
+    println!(
+        "at {rate:.0} requests a second on {cpus} CPUs that is {:.2} % of their time",
+        share * 100.0
+    );
+}
+
+/// Ours over theirs, with the interval that so many runs give: of the shift between the logarithms.
+fn ratio(what: &str, ours: &[f64], theirs: &[f64]) {
+    let logs = |values: &[f64]| Sample::new(values.iter().map(|v| v.ln())).unwrap();
+    let (ours, theirs) = (logs(ours), logs(theirs));
+    let shift = hodges_lehmann(&theirs, &ours, 0.95);
+    println!(
+        "{what}: ours / original {:.3} ({:.3} to {:.3}), {} runs each; medians {:.4} and {:.4}",
+        shift.estimate.exp(),
+        shift.low.exp(),
+        shift.high.exp(),
+        ours.len(),
+        ours.median().exp(),
+        theirs.median().exp()
+    );
+}
+
+fn hackbench(peer: &Path, ours: &Path, runs: usize) {
+    for line in ["-g 4 -l 200", "-g 4 -l 200 -p", "-g 4 -l 200 -T -p"] {
+        let time = |output: &Output| -> f64 {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            text.lines().find_map(|l| l.strip_prefix("Time: ")).unwrap().parse().unwrap()
+        };
+        let (mut mine, mut full, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..runs {
+            theirs.push(time(&run(peer, line)));
+            mine.push(time(&run(ours, &format!("{line} --compat upstream"))));
+            full.push(time(&run(ours, line)));
+        }
+        ratio(&format!("hackbench {line} --compat upstream, time"), &mine, &theirs);
+        ratio(&format!("hackbench {line}, time"), &full, &theirs);
+    }
+}
+
+fn rate(output: &Output) -> f64 {
+    let text = String::from_utf8_lossy(&output.stderr).into_owned();
+    text.lines().find_map(|l| l.strip_prefix("average rps: ")).unwrap().parse().unwrap()
+}
+
+fn schbench(peer: &Path, ours: &Path, runs: usize) {
+    for line in ["-m 1 -t 2 -r 3", "-L -n 0 -m 1 -t 2 -r 3"] {
+        let (mut mine, mut full, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..runs {
+            theirs.push(rate(&run(peer, line)));
+            mine.push(rate(&run(ours, &format!("{line} --compat upstream"))));
+            full.push(rate(&run(ours, line)));
+        }
+        ratio(&format!("schbench {line} --compat upstream, requests"), &mine, &theirs);
+        ratio(&format!("schbench {line}, requests"), &full, &theirs);
+    }
+}

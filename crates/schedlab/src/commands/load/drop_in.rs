@@ -1,0 +1,328 @@
+//! The names of other tools: `schbench` and `hackbench` with their options, streams, text and exit
+//! codes.
+
+use super::once::{EXIT_INTERRUPTED, Heard, perform};
+use schedlab_model::MachineFacts;
+use schedlab_workload::getopt::{self, Typed};
+use schedlab_workload::options::{Kind, OptionDoc, Options};
+use schedlab_workload::placement::COMMON;
+use schedlab_workload::upstream::{hackbench as hack, perf, schbench as sch};
+use schedlab_workload::workloads::{self, schbench::PIPE_BYTES_MAX};
+use schedlab_workload::{Interval, MachineError, Outcome, RunSpec, WorkloadSpec};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+const fn doc(name: &'static str, short: Option<char>, kind: Kind, help: &'static str) -> OptionDoc {
+    OptionDoc { name, short, kind, default: "", help }
+}
+
+const SCHBENCH: &[OptionDoc] = &[
+    doc("json", Some('j'), Kind::Text, "write the figures to this file as JSON; -: stdout"),
+    doc("jobname", Some('J'), Kind::Text, "a name for the JSON"),
+    doc("version", None, Kind::Flag, "the version of schedlab"),
+    doc("help", None, Kind::Flag, "this text"),
+];
+
+const HACKBENCH: &[OptionDoc] = &[
+    doc("format", None, Kind::Choice(&["hackbench", "perf", "perf-simple"]), "whose text to print"),
+    doc("version", None, Kind::Flag, "the version of schedlab"),
+    doc("help", Some('h'), Kind::Flag, "this text"),
+];
+
+fn err(text: &str) {
+    let _ = std::io::stderr().write_all(text.as_bytes());
+}
+
+fn out(text: &str) {
+    let mut out = std::io::stdout().lock();
+    let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+fn spec(name: &str, options: BTreeMap<String, String>) -> RunSpec {
+    RunSpec {
+        workload: WorkloadSpec::Builtin { name: name.to_owned(), options },
+        settings: Vec::new(),
+        record: None,
+        seed: 1,
+        repeat: 0,
+        time_limit: None,
+    }
+}
+
+/// The tables of a tool, its own options first.
+fn table(name: &str, own: &[OptionDoc]) -> Vec<OptionDoc> {
+    let workload = workloads::find(name).expect("it is one of ours");
+    [workload.options, own, COMMON].concat()
+}
+
+fn usage(name: &str, table: &[OptionDoc]) -> String {
+    let mut text = format!("{name} usage (performed by schedlab):\n");
+    for doc in table {
+        let _ = writeln!(text, "{}", super::line(doc));
+    }
+    text
+}
+
+/// Splits what was typed into options of the workload and of the drop-in.
+fn split(typed: Typed, own: &[OptionDoc]) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
+    typed.options.into_iter().partition(|(key, _)| own.iter().any(|doc| doc.name == key))
+}
+
+fn version(name: &str) -> ExitCode {
+    out(&format!("{name} (schedlab {})\n", env!("CARGO_PKG_VERSION")));
+    ExitCode::SUCCESS
+}
+
+fn words(arguments: &[std::ffi::OsString]) -> (String, Vec<String>) {
+    let mut words = arguments.iter().map(|word| word.to_string_lossy().into_owned());
+    (words.next().unwrap_or_default(), words.collect())
+}
+
+fn failure(name: &str, error: &MachineError) -> ExitCode {
+    let text = match error {
+        MachineError::Option { option, why, .. } => format!("{name}: option {option}: {why}\n"),
+        other => format!("{name}: {other}\n"),
+    };
+    err(&text);
+    ExitCode::FAILURE
+}
+
+/// schbench: everything on stderr, JSON where it is asked for, 1 for wrong usage.
+pub(crate) fn schbench(arguments: &[std::ffi::OsString]) -> ExitCode {
+    let (program, given) = words(arguments);
+    let table = table("schbench", SCHBENCH);
+    let wrong = |text: &str| {
+        err(&format!("{text}{}", usage("schbench", &table)));
+        ExitCode::FAILURE
+    };
+    let typed = match getopt::read(&table, &given) {
+        Ok(typed) => typed,
+        Err(error) => return wrong(&format!("{program}: {error}\n")),
+    };
+    if let Some(operand) = typed.operands.first() {
+        err(&format!("Error Extra arguments '{operand}'\n"));
+        return ExitCode::FAILURE;
+    }
+    let (own, mut options) = split(typed, SCHBENCH);
+    if own.contains_key("version") {
+        return version("schbench");
+    }
+    if own.contains_key("help") {
+        return wrong("");
+    }
+    // Upstream takes 0 of what is not wanted for its absence.
+    options.retain(|key, value| {
+        !(matches!(key.as_str(), "pipe" | "rps" | "auto-rps") && value == "0")
+    });
+    let spec = spec("schbench", options.clone());
+    if let Err(error) = schedlab_host::load::check(&spec) {
+        let cpus = matches!(&error, workloads::PlanError::Option(e) if e.option.ends_with("-cpus"));
+        err(if cpus { "failed to parse cpuset information\n" } else { "" });
+        err(&format!("{program}: {error}\n"));
+        return ExitCode::FAILURE;
+    }
+    let mut file = match own.get("json").filter(|path| *path != "-") {
+        Some(path) => match std::fs::File::create(path) {
+            Ok(file) => Some(file),
+            Err(error) => {
+                err(&format!("{program}: {path}: {error}\n"));
+                return ExitCode::FAILURE;
+            }
+        },
+        None => None,
+    };
+    let style = style(&options);
+    let mut listen = |heard: Heard<'_>| match heard {
+        Heard::Note(sentence) => err(&format!("{sentence}\n")),
+        Heard::Interval(interval) if !interval.last => err(&sch::report(interval, &style)),
+        Heard::Interval(_) => {}
+    };
+    let (measured, outcome) = match perform(&spec, None, &mut listen) {
+        Ok(ended) => ended,
+        Err(error) => return failure(&program, &error),
+    };
+    let nothing = Interval::default();
+    let whole = measured.whole().unwrap_or(&nothing);
+    if let Some(target) = own.get("json") {
+        let origin = origin(measured.facts.as_ref(), own.get("jobname"), &program, &given);
+        let text = sch::json(whole, &style, &origin, outcome.interrupted);
+        match &mut file {
+            Some(file) => {
+                if let Err(error) = file.write_all(text.as_bytes()) {
+                    err(&format!("{program}: {target}: {error}\n"));
+                    return ExitCode::FAILURE;
+                }
+            }
+            None => out(&text),
+        }
+    }
+    err(&sch::last(whole, &style, outcome.interrupted));
+    overload(whole);
+    code(&outcome)
+}
+
+/// An open loop that offered more than was done says so.
+fn overload(whole: &Interval) {
+    let count = |name: &str| whole.counts.iter().find(|(n, _)| n == name).map_or(0, |c| c.1);
+    let (offered, done, dropped) =
+        (count("requests_offered"), count("requests"), count("requests_dropped"));
+    if offered > 0 && (dropped > 0 || done * 20 < offered * 19) {
+        err(&format!(
+            "overload: {offered} requests were offered, {done} done, {dropped} dropped; \
+             latencies count from when a request was to start\n"
+        ));
+    }
+}
+
+fn code(outcome: &Outcome) -> ExitCode {
+    match (outcome.interrupted, outcome.exit_code) {
+        (true, _) => ExitCode::from(EXIT_INTERRUPTED),
+        (false, 0) => ExitCode::SUCCESS,
+        (false, _) => ExitCode::FAILURE,
+    }
+}
+
+/// What schbench's text depends on.
+fn style(options: &BTreeMap<String, String>) -> sch::Style {
+    let workload = workloads::find("schbench").expect("it is one of ours");
+    let options = Options::new(&[workload.options, COMMON], options).expect("checked before");
+    let messengers = options.number("message-threads");
+    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let threads = match options.number("threads") {
+        0 => cpus.div_ceil(messengers),
+        threads => threads,
+    };
+    let pipe = options.size("pipe").min(PIPE_BYTES_MAX);
+    sch::Style {
+        pipe: (pipe > 0).then_some(pipe),
+        auto: options.number("auto-rps") > 0,
+        workers: messengers * threads,
+        runtime: options.duration("runtime").0 / 1_000_000_000,
+        upstream: options.text("compat") == "upstream",
+    }
+}
+
+fn origin(
+    facts: Option<&MachineFacts>,
+    jobname: Option<&String>,
+    program: &str,
+    given: &[String],
+) -> sch::Origin {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    let ops = facts.and_then(|f| f.kernel.sched_ext.known()).filter(|ops| !ops.is_empty());
+    let cmdline: Vec<&str> =
+        std::iter::once(program).chain(given.iter().map(String::as_str)).collect();
+    sch::Origin {
+        version: facts.map_or_else(String::new, |facts| facts.kernel.release.clone()),
+        jobname: jobname.cloned(),
+        hostname: facts.map_or_else(String::new, |facts| facts.host.clone()),
+        sched_ext: ops.cloned().unwrap_or_else(|| "disabled".to_owned()),
+        cmdline: cmdline.join(" "),
+        time: now.map_or(0, |time| time.as_secs()),
+    }
+}
+
+/// hackbench: results on stdout, 1 for wrong usage and for a run in which a task failed.
+pub(crate) fn hackbench(arguments: &[std::ffi::OsString]) -> ExitCode {
+    let (program, given) = words(arguments);
+    let table = table("hackbench", HACKBENCH);
+    let wrong = |text: &str| {
+        err(text);
+        out(&usage("hackbench", &table));
+        ExitCode::FAILURE
+    };
+    // The old form, before it had options: hackbench [-pipe] GROUPS [process|thread] [LOOPS].
+    let given: Vec<String> =
+        given.into_iter().map(|w| if w == "-pipe" { "--pipe".to_owned() } else { w }).collect();
+    let typed = match getopt::read(&table, &given) {
+        Ok(typed) => typed,
+        Err(error) => return wrong(&format!("{program}: {error}\n")),
+    };
+    let operands = typed.operands.clone();
+    let (own, mut options) = split(typed, HACKBENCH);
+    if own.contains_key("version") {
+        return version("hackbench");
+    }
+    if own.contains_key("help") {
+        out(&format!("hackbench (schedlab {})\n", env!("CARGO_PKG_VERSION")));
+        out(&usage("hackbench", &table));
+        return ExitCode::SUCCESS;
+    }
+    if let Err(text) = old_form(&operands, &mut options) {
+        return wrong(&format!("{program}: {text}\n"));
+    }
+    for (name, letter) in [("groups", 'g'), ("fds", 'f'), ("loops", 'l'), ("datasize", 's')] {
+        let value = options.get(name);
+        if value.is_some_and(|value| value.parse::<u64>().map_or(true, |n| n == 0)) {
+            return wrong(&format!("{program}: --{name}|-{letter} requires an integer > 0\n"));
+        }
+    }
+    // The last of both counts, as upstream's processes are what there is without threads.
+    if options.contains_key("threads") {
+        options.remove("processes");
+    }
+    let spec = spec("hackbench", options.clone());
+    if let Err(error) = schedlab_host::load::check(&spec) {
+        return wrong(&format!("{program}: {error}\n"));
+    }
+    let format = own.get("format").map_or("hackbench", String::as_str);
+    measure(&program, &spec, &options, format)
+}
+
+/// Runs hackbench and prints it in a format.
+fn measure(
+    program: &str,
+    spec: &RunSpec,
+    options: &BTreeMap<String, String>,
+    format: &str,
+) -> ExitCode {
+    let workload = workloads::find("hackbench").expect("it is one of ours");
+    let options = Options::new(&[workload.options, COMMON], options).expect("checked before");
+    let banner = hack::Banner {
+        processes: !options.flag("threads"),
+        groups: options.number("groups"),
+        fds: options.number("fds"),
+        loops: options.number("loops"),
+        bytes: options.number("datasize"),
+    };
+    if format == "hackbench" {
+        out(&hack::banner(&banner));
+    }
+    let (measured, outcome) = match perform(spec, None, &mut |_| ()) {
+        Ok(ended) => ended,
+        Err(error) => return failure(program, &error),
+    };
+    let time = measured.value("time_s").unwrap_or(0.0);
+    if outcome.interrupted {
+        err(&format!("{program}: interrupted after {time:.3} s; not all messages were passed\n"));
+        return ExitCode::from(EXIT_INTERRUPTED);
+    }
+    out(&match format {
+        "perf" => perf::messaging(banner.processes, banner.groups, banner.fds, time),
+        "perf-simple" => format!("{time:.3}\n"),
+        _ => hack::time(time),
+    });
+    code(&outcome)
+}
+
+/// Operands of the old form become options, where no option says otherwise.
+fn old_form(operands: &[String], options: &mut BTreeMap<String, String>) -> Result<(), String> {
+    let mut operands = operands.iter();
+    let mut set = |name: &str, value: &str| {
+        options.entry(name.to_owned()).or_insert_with(|| value.to_owned());
+    };
+    if let Some(groups) = operands.next() {
+        set("groups", groups);
+    }
+    for operand in operands {
+        match operand.as_str() {
+            "process" => set("processes", "true"),
+            "thread" => set("threads", "true"),
+            loops if loops.bytes().all(|b| b.is_ascii_digit()) => set("loops", loops),
+            other => return Err(format!("'{other}' is neither process, thread nor a number")),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,244 @@
+//! The drop-ins as scripts call them: through a link of another tool's name, read by the rules of the
+//! parsers that people run.
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder with links of the other tools' names to the program.
+struct Links(tempfile::TempDir);
+
+impl Links {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["schbench", "hackbench"] {
+            let target = env!("CARGO_BIN_EXE_schedlab");
+            std::os::unix::fs::symlink(target, folder.path().join(name)).unwrap();
+        }
+        Self(folder)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn run(&self, line: &str) -> Output {
+        let mut words = line.split_whitespace();
+        let program = self.path(words.next().unwrap());
+        Command::new(program).args(words).output().unwrap()
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn loads_running() -> usize {
+    let own = Path::new(env!("CARGO_BIN_EXE_schedlab")).canonicalize().unwrap();
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    all.filter(|e| std::fs::read_link(e.path().join("exe")).is_ok_and(|exe| exe == own)).count()
+}
+
+/// Digits become `#`, so that two texts can be compared but for their figures.
+fn masked(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '0'..='9' if out.ends_with('#') => {}
+            '0'..='9' => out.push('#'),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+#[test]
+fn hackbench_prints_what_its_parsers_read() {
+    let links = Links::new();
+    for (line, mode, tasks) in [
+        ("hackbench -g 2 -f 3 -l 5", "process", 12),
+        ("hackbench -T -g 1 -f 2 -l 5 -s 20", "threaded", 4),
+        ("hackbench -p -g1 -f2 -l5", "process", 4),
+        ("hackbench -i --groups=1 --fds 2 --loop 5", "process", 4),
+        ("hackbench -pipe 1 thread 5", "threaded", 40),
+    ] {
+        let output = links.run(line);
+        assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+        let stdout = text(&output.stdout);
+        let lines: Vec<&str> = stdout.lines().collect();
+        assert_eq!(lines.len(), 3, "{line}: {stdout}");
+        assert!(lines[0].starts_with(&format!("Running in {mode} mode with ")), "{stdout}");
+        assert!(lines[0].ends_with(&format!("(== {tasks} tasks)")), "{stdout}");
+        assert!(lines[1].starts_with("Each sender will pass 5 messages of "), "{stdout}");
+        // KernelCI and Workload Automation: `Time: (\d+.*)`, `(\d+) groups`.
+        let time = lines[2].strip_prefix("Time: ").expect("Time:");
+        assert!(time.parse::<f64>().is_ok() && time.split('.').nth(1).unwrap().len() == 3);
+        assert!(output.stderr.is_empty(), "{line}: {}", text(&output.stderr));
+    }
+}
+
+#[test]
+fn hackbench_tells_wrong_usage_as_the_original_does() {
+    let links = Links::new();
+    let before = loads_running();
+    for line in [
+        "hackbench -g 0",
+        "hackbench -g abc",
+        "hackbench -l -5",
+        "hackbench -p -i",
+        "hackbench --frob",
+        "hackbench 2 fibre",
+    ] {
+        let output = links.run(line);
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        assert!(!output.stderr.is_empty(), "{line}");
+        assert!(text(&output.stdout).contains("usage"), "{line}");
+    }
+    let zero = links.run("hackbench -g 0");
+    assert!(text(&zero.stderr).ends_with("hackbench: --groups|-g requires an integer > 0\n"));
+    assert_eq!(links.run("hackbench -h").status.code(), Some(0));
+    assert_eq!(loads_running(), before);
+}
+
+#[test]
+fn perf_text_has_the_total_time_where_mmtests_looks_for_it() {
+    let output = Links::new().run("hackbench --format perf -g 1 -l 5");
+    let stdout = text(&output.stdout);
+    assert!(stdout.starts_with("# Running 'sched/messaging' benchmark:\n"), "{stdout}");
+    // mmtests: the third field of the line with "Total time:".
+    let line = stdout.lines().find(|line| line.contains("Total time:")).unwrap();
+    assert!(line.split_whitespace().nth(2).unwrap().parse::<f64>().is_ok(), "{line}");
+}
+
+/// A report of the original, digits masked.
+const REPORT: &str = "\
+Wakeup Latencies percentiles (usec) runtime # (s) (# total samples)
+\t  #.#th: #          (# samples)
+\t  #.#th: #          (# samples)
+\t* #.#th: #          (# samples)
+\t  #.#th: #          (# samples)
+\t  min=#, max=#
+Request Latencies percentiles (usec) runtime # (s) (# total samples)
+\t  #.#th: #          (# samples)
+\t  #.#th: #          (# samples)
+\t* #.#th: #          (# samples)
+\t  #.#th: #          (# samples)
+\t  min=#, max=#
+RPS percentiles (requests) runtime # (s) (# total samples)
+\t  #.#th: #          (# samples)
+\t* #.#th: #          (# samples)
+\t  #.#th: #          (# samples)
+\t  min=#, max=#
+";
+
+/// Runs of blanks become one, since the width of a value's column hangs on its digits.
+fn squeezed(text: &str) -> String {
+    let mut out = String::new();
+    text.chars()
+        .filter(|&c| c != ' ' || !std::mem::replace(&mut out, c.to_string()).ends_with(' '))
+        .collect()
+}
+
+#[test]
+fn schbench_prints_reports_of_the_original_s_shape_on_stderr() {
+    let links = Links::new();
+    let output = links.run("schbench -m 1 -t 2 -r 2 -i 1 -n 1 -F 16 -s 10");
+    assert_eq!(output.status.code(), Some(0));
+    assert!(output.stdout.is_empty());
+    let stderr = text(&output.stderr);
+    let delay = "sched delay: message # (usec) worker # (usec)\n";
+    let expected = format!("{REPORT}{delay}current rps: #.#\n{REPORT}average rps: #.#\n{delay}");
+    assert_eq!(squeezed(&masked(&stderr)), squeezed(&expected), "{stderr}");
+    parsers_read(&stderr);
+}
+
+/// The rules of the parsers that people run, as data would have them.
+fn parsers_read(stderr: &str) {
+    // DCPerf: percentile lines end with "samples)"; avocado and Asterinas count stars.
+    let percentiles: Vec<&str> = stderr.lines().filter(|l| l.contains("th: ")).collect();
+    assert!(percentiles.iter().all(|line| line.ends_with("samples)")));
+    assert_eq!(stderr.matches('*').count() % 3, 0);
+    for line in &percentiles {
+        let fields: Vec<&str> = line.split_whitespace().collect();
+        // lkp-tests: the value is the second field, but the third after a star of its own.
+        let (name, value) = if fields[0] == "*" { (1, 2) } else { (0, 1) };
+        assert!(fields[name].ends_with("th:") && fields[value].parse::<u64>().is_ok(), "{line}");
+        // mmtests: two blanks or a star before the percentile.
+        assert!(line.starts_with("\t  ") || line.starts_with("\t* "), "{line}");
+    }
+    // mmtests: field 6 of a header is the runtime.
+    for head in stderr.lines().filter(|line| line.contains(" percentiles (")) {
+        let words: Vec<&str> = head.split_whitespace().collect();
+        let at = words.iter().position(|word| *word == "runtime").unwrap();
+        assert!(words[at + 1].parse::<u64>().is_ok(), "{head}");
+    }
+    assert!(stderr.lines().any(|line| line.starts_with("average rps: ")));
+}
+
+#[test]
+fn schbench_writes_its_json_to_stdout_and_to_a_file() {
+    let links = Links::new();
+    let output = links.run("schbench -t 1 -r 1 -n 0 -J we\"ird -j -");
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(!output.stdout.ends_with(b"\n"));
+    assert_eq!(json["normal"]["jobname"], "we\"ird");
+    for key in ["wakeup_latency_pct99.0", "request_latency_min", "rps_pct50.0", "runtime", "time"] {
+        assert!(json["int"][key].is_u64(), "{key}: {json}");
+    }
+    let file = links.path("figures.json");
+    let output = links.run(&format!("schbench -p 64 -t 1 -r 1 -j {}", file.display()));
+    assert_eq!(output.status.code(), Some(0));
+    let json: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    assert!(json["int"]["wakeup_latency_max"].is_u64() && json["int"]["rps_min"].is_null());
+    assert!(text(&output.stderr).contains("avg worker transfer: "));
+}
+
+#[test]
+fn schbench_tells_what_is_wrong_before_it_starts_anything() {
+    let links = Links::new();
+    let before = loads_running();
+    for (line, part) in [
+        ("schbench -m 0", "between 1 and"),
+        ("schbench -t -4", "not a whole number"),
+        ("schbench -r abc", "duration"),
+        ("schbench -M ,", "failed to parse cpuset information"),
+        ("schbench --split 101", "between 0 and 100"),
+        ("schbench -R 1 -m 2", "shared"),
+        ("schbench extra", "Error Extra arguments 'extra'"),
+        ("schbench --nope", "unrecognized option '--nope'"),
+        ("schbench -r 1 -j /nowhere/figures", "/nowhere/figures"),
+    ] {
+        let output = links.run(line);
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        assert!(text(&output.stderr).contains(part), "{line}: {}", text(&output.stderr));
+    }
+    assert_eq!(loads_running(), before);
+}
+
+#[test]
+fn an_interrupted_run_prints_what_it_measured_and_no_bogus_time() {
+    let links = Links::new();
+    let before = loads_running();
+    for (line, stdout_part, stderr_part) in [
+        ("schbench -t 1 -r 60 -n 0", "", "average rps: "),
+        ("hackbench -g 1 -l 100000000", "Running in", "interrupted after"),
+        ("hackbench -T -g 1 -l 100000000", "Running in", "interrupted after"),
+    ] {
+        let mut words = line.split_whitespace();
+        let child = Command::new(links.path(words.next().unwrap()))
+            .args(words)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(1_500));
+        let pid = schedlab_model::Pid(child.id().cast_signed());
+        schedlab_sys::process::kill(pid, 2).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{line}: {}", text(&output.stderr));
+        assert!(text(&output.stdout).contains(stdout_part), "{line}");
+        assert!(!text(&output.stdout).contains("Time:"), "{line}");
+        assert!(text(&output.stderr).contains(stderr_part), "{line}: {}", text(&output.stderr));
+    }
+    assert_eq!(loads_running(), before);
+}

@@ -1,0 +1,120 @@
+//! `schedlab load` as a user types it.
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
+
+use std::process::{Command, Output};
+
+fn load(line: &str) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .arg("load")
+        .args(line.split_whitespace())
+        .output()
+        .unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap()
+}
+
+fn json(line: &str) -> serde_json::Value {
+    let output = load(line);
+    assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+fn hackbench_json_has_the_contract_keys() {
+    let value = json("hackbench -g 1 -f 3 -l 20 --json");
+    assert_eq!((value["tasks"].as_u64(), value["messages"].as_u64()), (Some(6), Some(180)));
+    for key in ["time_s", "switches_voluntary", "switches_involuntary"] {
+        assert_eq!(value[key].as_array().map(Vec::len), Some(1), "{key}: {value}");
+    }
+    assert_eq!(value["schema"], "schedlab-load/1");
+    assert!(value["machine"]["kernel"]["release"].is_string());
+    let series = value["series"].as_array().unwrap();
+    assert_eq!(series[0]["histogram"]["count"], 180);
+}
+
+#[test]
+fn every_workload_measures_something() {
+    for (line, figure) in [
+        ("pingpong --duration 200ms", "round_trips"),
+        ("pingpong --via futex --rounds 100", "round_trips"),
+        ("pingpong --via eventfd --rounds 100 --processes", "round_trips"),
+        ("pingpong --via socket --rounds 100", "round_trips"),
+        ("barrier --tasks 3 --work 100us --rounds 20 --imbalance 50", "rounds"),
+        ("cpu --duration 200ms", "loops"),
+        ("threads --duration 200ms --tasks 3", "loops"),
+        ("processes --duration 200ms --tasks 3", "loops"),
+        ("mixed --duration 200ms --sleep 1ms --work 100us", "loops"),
+        ("udp --duration 200ms", "datagrams"),
+        ("stream --duration 300ms --array 1MiB", "bytes"),
+        ("hackbench -g 1 -f 2 --duration 200ms", "messages"),
+        ("schbench -t 1 -r 1 -n 0", "requests"),
+    ] {
+        let value = json(&format!("{line} --json"));
+        let found = &value[figure];
+        let number = found.as_f64().or_else(|| found[0].as_f64());
+        assert!(number.is_some_and(|n| n > 0.0), "{line}: {found}");
+    }
+}
+
+#[test]
+fn rounds_are_counted_exactly() {
+    let value = json("pingpong --rounds 57 --json");
+    assert_eq!(value["round_trips"][0], 57.0);
+    let value = json("barrier --tasks 2 --work 10us --rounds 31 --json");
+    assert_eq!(value["rounds"][0], 31.0);
+}
+
+#[test]
+fn help_tells_every_option_and_the_list_every_workload() {
+    let list = text(&load("").stdout);
+    for workload in schedlab_workload::workloads::CATALOGUE {
+        assert!(list.contains(workload.name));
+        let help = text(&load(&format!("{} --help", workload.name)).stdout);
+        for option in workload.options {
+            assert!(
+                help.contains(&format!("--{}", option.name)),
+                "{} {}",
+                workload.name,
+                option.name
+            );
+        }
+    }
+}
+
+#[test]
+fn wrong_usage_is_told_at_once_with_exit_code_2() {
+    for (line, part) in [
+        ("frobnicate", "no workload 'frobnicate'"),
+        ("hackbench --groups 0", "between 1 and"),
+        ("hackbench --group 3 --frob", "unrecognized option"),
+        ("hackbench extra", "no operand"),
+        ("hackbench --cpus 4000", "may be used"),
+        ("hackbench --policy fast", "none of"),
+        ("hackbench --nice sender=50", "between -20 and 19"),
+        ("hackbench --nice cook=5", "no role 'cook'"),
+        ("hackbench --slice 1ns", "between 100us and 100ms"),
+        ("hackbench --against groups=0", "between 1 and"),
+    ] {
+        let output = load(line);
+        assert_eq!(output.status.code(), Some(2), "{line}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains(part), "{line}: {}", text(&output.stderr));
+        assert!(output.stdout.is_empty(), "{line}");
+    }
+}
+
+#[test]
+fn repeats_have_intervals_and_a_second_setting_has_a_verdict() {
+    let line = "hackbench -g 1 -f 2 -l 20 --repeat 4 --against pipe --json";
+    let value = json(line);
+    assert_eq!(value["time_s"].as_array().map(Vec::len), Some(4));
+    assert!(value["intervals95"]["time_s"]["ci"].is_array(), "{value}");
+    assert_eq!(value["against"]["figures"]["time_s"].as_array().map(Vec::len), Some(4));
+    let verdicts = value["comparisons"].as_array().unwrap();
+    assert!(verdicts.iter().any(|c| c["metric"] == "time_s"), "{value}");
+    // Two runs bound nothing, and that is said rather than an interval.
+    let few = json("hackbench -g 1 -f 2 -l 20 --repeat 2 --json");
+    let told = few["intervals95"]["time_s"]["none"].as_str().unwrap_or_default();
+    assert!(told.contains("too few"), "{few}");
+}
