@@ -19,6 +19,7 @@
 
 pub mod analysis;
 mod environment;
+pub mod export;
 #[cfg(test)]
 mod fake;
 mod file;

@@ -14,6 +14,7 @@
 //! assert!(report.html().contains("1.2 s"));
 //! ```
 
+mod answers;
 mod facts;
 mod html;
 mod number;
@@ -21,6 +22,7 @@ mod runs;
 mod table;
 mod trace;
 
+pub use answers::answers;
 pub use html::Html;
 pub use number::{readable, significant};
 pub(crate) use runs::metrics;
@@ -86,6 +88,12 @@ impl Report {
     /// Appends a section that was made elsewhere.
     pub fn add(&mut self, section: Section) -> &mut Self {
         self.sections.push(section);
+        self
+    }
+
+    /// Appends the sections of another document.
+    pub fn append(&mut self, other: Self) -> &mut Self {
+        self.sections.extend(other.sections);
         self
     }
 

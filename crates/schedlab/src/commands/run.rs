@@ -1,8 +1,10 @@
 //! `schedlab run`: an experiment file, planned, run, stored and reported.
 
 use anyhow::Context as _;
+use schedlab_experiment::report::readable;
 use schedlab_experiment::{
-    Experiment, FileError, Plan, Progress, Tally, keep_experiment, run_plan, runs_of,
+    Experiment, FileError, Plan, Progress, StoredRun, Tally, keep_experiment, run_experiment,
+    runs_of,
 };
 use schedlab_workload::{Machine, WorkloadSpec};
 use std::io::{IsTerminal as _, Write as _};
@@ -33,15 +35,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(&experiment);
     if dry_run {
         print_plan(&plan)?;
+        print_estimate(&plan, &output.join(&experiment.name))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut machine = machine(&experiment.machine)?;
     let results = output.join(&experiment.name);
     let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
     let runs = runs_of(&results)?.runs;
-    let report = super::report::full_report(&experiment.title, &runs)?;
     let path = results.join("report.html");
-    std::fs::write(&path, report.html()).with_context(|| path.display().to_string())?;
+    super::report::write(Some(&experiment), &experiment.title, &runs, &path)?;
     writeln!(std::io::stdout(), "{}", path.display())?;
     Ok(exit_code(&tally))
 }
@@ -80,7 +82,7 @@ pub(crate) fn perform(
     keep_experiment(results, &experiment.text)?;
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
-    let tally = run_plan(machine, plan, results, &stop, &mut tell)?;
+    let tally = run_experiment(machine, experiment, results, &stop, &mut tell)?;
     let mut stderr = std::io::stderr();
     for failure in &tally.failed {
         writeln!(stderr, "schedlab: failed: {failure}")?;
@@ -145,6 +147,39 @@ fn print_plan(plan: &Plan) -> anyhow::Result<()> {
         let settings: Vec<String> =
             settings.iter().map(|s| format!(" {}={}", s.knob, s.value)).collect();
         writeln!(out, "{}  block {}  {what}{}", run.id, run.block + 1, settings.concat())?;
+    }
+    Ok(())
+}
+
+/// How long the plan takes, from runs of the same workload that are stored; else by its limit.
+fn print_estimate(plan: &Plan, results: &Path) -> anyhow::Result<()> {
+    let stored = runs_of(results).map(|found| found.runs).unwrap_or_default();
+    let is_done = |id| stored.iter().any(|run| run.manifest.id == id && !run.manifest.interrupted);
+    let mut seconds = 0.0;
+    let (mut left, mut unknown) = (0, 0);
+    for run in plan.runs.iter().filter(|run| !is_done(run.id.clone())) {
+        left += 1;
+        let took = |alike: &dyn Fn(&StoredRun) -> bool| {
+            let times = stored.iter().filter(|s| s.manifest.workload == run.workload && alike(s));
+            let sample =
+                schedlab_stats::Sample::new(times.map(|s| s.manifest.took_ns as f64 / 1e9));
+            sample.ok().map(|times| times.median())
+        };
+        let known = took(&|s| s.manifest.point == run.point).or_else(|| took(&|_| true));
+        match known.or_else(|| run.spec.time_limit.map(|limit| limit.as_secs_f64())) {
+            Some(time) => seconds += time,
+            None => unknown += 1,
+        }
+        unknown += usize::from(known.is_none() && run.spec.time_limit.is_some());
+    }
+    let mut out = std::io::stdout().lock();
+    let about = readable(seconds, schedlab_model::Unit::Seconds);
+    if unknown == 0 {
+        writeln!(out, "{left} runs to do, about {about}, judged by stored runs")?;
+    } else if seconds > 0.0 {
+        writeln!(out, "{left} runs to do, at most {about} by their limits; nothing alike ran yet")?;
+    } else {
+        writeln!(out, "{left} runs to do; how long they take is known once some are done")?;
     }
     Ok(())
 }

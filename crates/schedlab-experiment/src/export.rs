@@ -1,0 +1,125 @@
+//! All figures for other tools: CSV, JSON, and a gnuplot script that draws from the CSV.
+
+use crate::StoredRun;
+use crate::analysis::Cells;
+use std::collections::BTreeSet;
+
+/// All figures of all runs as CSV, one figure a line, a column for each axis.
+#[must_use]
+pub fn csv(runs: &[StoredRun]) -> String {
+    let axes: BTreeSet<&str> =
+        runs.iter().flat_map(|r| r.manifest.point.keys().map(String::as_str)).collect();
+    let mut head: Vec<String> = ["run", "workload", "block"].map(Into::into).to_vec();
+    head.extend(axes.iter().map(|axis| quoted(axis)));
+    head.extend(["figure", "unit", "of", "value", "whole", "doubts"].map(Into::into));
+    let mut out = line(&head);
+    for run in runs {
+        let manifest = &run.manifest;
+        let doubts: Vec<&str> = run.warnings.iter().map(|w| w.code.as_str()).collect();
+        for figure in &run.figures {
+            let mut row = vec![
+                manifest.id.to_string(),
+                quoted(&manifest.workload),
+                manifest.block.to_string(),
+            ];
+            row.extend(axes.iter().map(|a| quoted(manifest.point.get(*a).map_or("", |v| v))));
+            let unit = serde_json::to_value(figure.metric.unit).unwrap_or_default();
+            row.extend([
+                quoted(&figure.metric.name),
+                unit.as_str().unwrap_or_default().to_owned(),
+                quoted(&figure.of),
+                if figure.value.is_finite() { figure.value.to_string() } else { String::new() },
+                run.is_whole().to_string(),
+                quoted(&doubts.join(" ")),
+            ]);
+            out += &line(&row);
+        }
+    }
+    out
+}
+
+fn line(cells: &[String]) -> String {
+    cells.join(",") + "\n"
+}
+
+/// A cell of CSV (RFC 4180).
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// All runs as one JSON object: manifests with their figures and doubts.
+#[must_use]
+pub fn json(runs: &[StoredRun]) -> String {
+    let list: Vec<serde_json::Value> = runs
+        .iter()
+        .map(|run| {
+            let figure = |f: &schedlab_workload::Figure| {
+                serde_json::json!({ "metric": f.metric, "of": f.of, "value": f.value.is_finite().then_some(f.value) })
+            };
+            serde_json::json!({
+                "manifest": run.manifest,
+                "figures": run.figures.iter().map(figure).collect::<Vec<_>>(),
+                "warnings": run.warnings,
+            })
+        })
+        .collect();
+    let object = serde_json::json!({ "schema": "schedlab-results/1", "runs": list });
+    serde_json::to_string_pretty(&object).unwrap_or_default() + "\n"
+}
+
+/// A gnuplot script with the numbers inside: each workload's figures along its first axis, medians with
+/// the whole range of the runs. `gnuplot figures.gp` writes an SVG for each.
+#[must_use]
+pub fn gnuplot(runs: &[StoredRun], figures: &[String]) -> String {
+    let cells = Cells::new(runs);
+    let mut out = String::from(
+        "# gnuplot figures.gp\nset terminal svg size 900,500\nset grid\nset key outside\n",
+    );
+    for workload in cells.workloads() {
+        let axes = cells.axes(workload);
+        let Some((axis, values)) = axes.first() else { continue };
+        for metric in cells.metrics(workload) {
+            if !figures.contains(&metric.name) {
+                continue;
+            }
+            out += &format!("\n$data << EOD\n# rank \"{axis}\" median least most\n");
+            for (rank, value) in values.iter().enumerate() {
+                for cell in cells.of(workload).filter(|c| c.point.get(axis) == Some(value)) {
+                    if let Ok(s) =
+                        schedlab_stats::Sample::new(cell.values(&metric.name).into_values())
+                    {
+                        out +=
+                            &format!("{rank} \"{value}\" {} {} {}\n", s.median(), s.min(), s.max());
+                    }
+                }
+            }
+            let name =
+                |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
+            out += &format!(
+                "EOD\nset output '{}-{}.svg'\nset xlabel '{axis}'\nset ylabel '{}'\n\
+                 plot $data using 1:3:4:5:xtic(2) with yerrorbars title '{}'\n",
+                name(workload),
+                name(&metric.name),
+                metric.name,
+                name(workload)
+            );
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_with_commas_and_quotes_are_quoted() {
+        assert_eq!(quoted("a,b"), "\"a,b\"");
+        assert_eq!(quoted("say \"x\""), "\"say \"\"x\"\"\"");
+        assert_eq!(quoted("plain"), "plain");
+    }
+}
