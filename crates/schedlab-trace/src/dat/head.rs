@@ -6,7 +6,7 @@
 use super::companion::Companion;
 use super::header::{Compression, Header, Version};
 use super::options as id;
-use super::pages::{Packing, inflate};
+use super::pages::{Packing, Unpacker, inflate};
 use crate::encoding::Encoding;
 use crate::format::header_page;
 use crate::input::{Cursor, Input, Stop};
@@ -20,6 +20,8 @@ pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
 const CPUS_MAX: u32 = 1 << 16;
 /// No name in these files is longer.
 const NAME_MAX: usize = 4096;
+/// No section is larger once unpacked: the kernel's symbols have some 20 MB.
+const SECTION_MAX: u64 = 1 << 28;
 /// No chain of options is longer: a loop is cut.
 const OPTION_SECTIONS_MAX: usize = 10_000;
 
@@ -381,7 +383,10 @@ impl Reader<'_> {
         let size = cursor.u32()?;
         let data = cursor.bytes(packed.into())?;
         let mut out = Vec::new();
-        inflate(packing, &data, size as usize, &mut out)
+        if u64::from(size) > SECTION_MAX {
+            return Err(Stop { offset: at, what: format!("a section of {size} bytes, unpacked") });
+        }
+        inflate(&mut Unpacker::default(), packing, &data, size as usize, &mut out)
             .map_err(|error| Stop { offset: at, what: error.to_string() })?;
         Ok((number, out))
     }

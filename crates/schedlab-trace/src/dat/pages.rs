@@ -16,7 +16,7 @@ const LOST: u64 = 1 << 31;
 /// Their number stands behind the used bytes.
 const LOST_STORED: u64 = 1 << 30;
 /// An unpacked chunk is ten pages when trace-cmd writes it; nobody needs more than this.
-const CHUNK_MAX: u64 = 1 << 26;
+const CHUNK_MAX: u64 = 1 << 24;
 
 /// How pages are laid out.
 #[derive(Clone, Copy, Debug)]
@@ -211,8 +211,12 @@ impl Pages {
     /// The next page, and where it lies in the file (where its chunk lies, when packed). The last one
     /// may be cut. `None` at the end.
     #[inline]
-    pub(crate) fn next(&mut self, input: &Input) -> io::Result<Option<(&[u8], u64)>> {
-        if self.at == self.window.len() && !self.advance(input)? {
+    pub(crate) fn next(
+        &mut self,
+        input: &Input,
+        unpacker: &mut Unpacker,
+    ) -> io::Result<Option<(&[u8], u64)>> {
+        if self.at == self.window.len() && !self.advance(input, unpacker)? {
             return Ok(None);
         }
         let start = self.at;
@@ -225,7 +229,7 @@ impl Pages {
     }
 
     /// Goes on to the next window; `false` at the end.
-    fn advance(&mut self, input: &Input) -> io::Result<bool> {
+    fn advance(&mut self, input: &Input, unpacker: &mut Unpacker) -> io::Result<bool> {
         self.at = 0;
         self.window.clear();
         // A chunk that can't be unpacked leaves the window empty and is passed over.
@@ -233,7 +237,7 @@ impl Pages {
             self.window_at = self.left.start;
             let more = match self.packing {
                 Packing::None => self.fetch(input)?,
-                Packing::Zlib | Packing::Zstd => self.unpack(input)?,
+                Packing::Zlib | Packing::Zstd => self.unpack(input, unpacker)?,
             };
             if !more {
                 self.left.end = self.left.start;
@@ -261,7 +265,7 @@ impl Pages {
         Ok(count == want)
     }
 
-    fn unpack(&mut self, input: &Input) -> io::Result<bool> {
+    fn unpack(&mut self, input: &Input, unpacker: &mut Unpacker) -> io::Result<bool> {
         self.window.clear();
         let Some(left) = self.chunks.checked_sub(1) else { return Ok(false) };
         self.chunks = left;
@@ -282,7 +286,7 @@ impl Pages {
         self.packed.resize(packed as usize, 0);
         let count = input.read_at(start + 8, &mut self.packed)?;
         let size = usize::try_from(size).expect("checked against the maximum");
-        match inflate(self.packing, &self.packed[..count], size, &mut self.window) {
+        match inflate(unpacker, self.packing, &self.packed[..count], size, &mut self.window) {
             Ok(()) => self.left.start = start + 8 + u64::from(packed),
             Err(error) => {
                 self.window.clear();
@@ -294,8 +298,15 @@ impl Pages {
     }
 }
 
-/// Unpacks into `out` at most `size` bytes; memory grows with what is there, not with `size`.
+/// What unpacking needs again and again; one for each thread, since it is large.
+#[derive(Default)]
+pub(crate) struct Unpacker {
+    zstd: Option<zstd::bulk::Decompressor<'static>>,
+}
+
+/// Unpacks into `out` at most `size` bytes, which the caller has bounded.
 pub(crate) fn inflate(
+    unpacker: &mut Unpacker,
     packing: Packing,
     packed: &[u8],
     size: usize,
@@ -310,8 +321,12 @@ pub(crate) fn inflate(
             zlib.take(size as u64).read_to_end(out)?;
         }
         Packing::Zstd => {
-            let zstd = zstd::stream::read::Decoder::with_buffer(packed)?;
-            zstd.take(size as u64).read_to_end(out)?;
+            let zstd = match &mut unpacker.zstd {
+                Some(zstd) => zstd,
+                none => none.insert(zstd::bulk::Decompressor::new()?),
+            };
+            out.reserve(size);
+            zstd.decompress_to_buffer(packed, out)?;
         }
     }
     Ok(())

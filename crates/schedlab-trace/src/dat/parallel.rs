@@ -4,6 +4,7 @@
 //! so the events are the same as with one thread. Memory: a few runs of a few thousand events for each
 //! lane.
 
+use super::pages::Unpacker;
 use super::reader::{Lane, Shared};
 use crate::merge::Refill;
 use schedlab_model::Event;
@@ -138,6 +139,7 @@ impl Refill for Crew {
 
 /// Decodes whatever lane has the fewest runs ready, until all have ended.
 fn work(shared: &Shared, desk: &Desk, mut lanes: Vec<(usize, Lane)>) -> Vec<(usize, Lane)> {
+    let mut unpacker = Unpacker::default();
     loop {
         let mut trays = desk.lock();
         let (place, mut run) = loop {
@@ -155,7 +157,7 @@ fn work(shared: &Shared, desk: &Desk, mut lanes: Vec<(usize, Lane)>) -> Vec<(usi
         };
         drop(trays);
         run.clear();
-        let (ended, error) = fill(shared, &mut lanes[place].1, &mut run);
+        let (ended, error) = fill(shared, &mut lanes[place].1, &mut unpacker, &mut run);
         let mut trays = desk.lock();
         let tray = &mut trays.lanes[place];
         if !run.is_empty() {
@@ -169,9 +171,14 @@ fn work(shared: &Shared, desk: &Desk, mut lanes: Vec<(usize, Lane)>) -> Vec<(usi
 }
 
 /// Fills a run; whether the lane has ended, and why if by an error.
-fn fill(shared: &Shared, lane: &mut Lane, run: &mut Vec<Event>) -> (bool, Option<io::Error>) {
+fn fill(
+    shared: &Shared,
+    lane: &mut Lane,
+    unpacker: &mut Unpacker,
+    run: &mut Vec<Event>,
+) -> (bool, Option<io::Error>) {
     while run.len() < RUN {
-        match lane.page(shared, run) {
+        match lane.page(shared, unpacker, run) {
             Ok(true) => {}
             Ok(false) => return (true, None),
             Err(error) => return (true, Some(error)),

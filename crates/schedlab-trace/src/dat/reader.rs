@@ -7,7 +7,7 @@
 use super::clock::{Correction, clock};
 use super::head::{self, BufferHead, Head, TimeOptions};
 use super::header::{Header, Instance, Version};
-use super::pages::{Layout, Pages, Visit, walk};
+use super::pages::{Layout, Pages, Unpacker, Visit, walk};
 use super::parallel::Crew;
 use crate::error::TraceError;
 use crate::input::Input;
@@ -77,7 +77,7 @@ impl DatReader {
         let passing = decoder.passing();
         let decoders = [decoder, passing];
         let shared = Arc::new(Shared { input, decoders });
-        let mut lanes = Lanes { shared, lanes: Vec::new() };
+        let mut lanes = Lanes { shared, unpacker: Unpacker::default(), lanes: Vec::new() };
         let opened = lanes.add(&header, &buffers, &time, &mut warnings);
         opened.map_err(|error| TraceError::io(lanes.shared.input.path(), error))?;
         info.cpus = buffers.iter().flat_map(|buffer| &buffer.cpus).map(|entry| entry.0).collect();
@@ -122,7 +122,9 @@ impl RecordSource for DatReader {
     fn each(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
         let shared = Arc::clone(&self.lanes.shared);
         for lane in &mut self.lanes.lanes {
-            while let Some((page, offset)) = lane.pages.next(&shared.input)? {
+            while let Some((page, offset)) =
+                lane.pages.next(&shared.input, &mut self.lanes.unpacker)?
+            {
                 let mut pass = Pass { sink, buffer: lane.buffer, cpu: lane.cpu, result: Ok(()) };
                 if let Err(at) = walk(page, lane.layout, &mut pass)
                     && page.len() == lane.layout.page_size
@@ -215,6 +217,7 @@ pub(super) struct Shared {
 
 struct Lanes {
     shared: Arc<Shared>,
+    unpacker: Unpacker,
     lanes: Vec<Lane>,
 }
 
@@ -347,15 +350,22 @@ impl Lanes {
 
 impl Refill for Lanes {
     fn refill(&mut self, lane: usize, out: &mut Vec<Event>) -> io::Result<bool> {
-        self.lanes[lane].page(&self.shared, out)
+        self.lanes[lane].page(&self.shared, &mut self.unpacker, out)
     }
 }
 
 impl Lane {
     /// Appends the events of the next page to `out`; `false` at the end.
-    pub(super) fn page(&mut self, shared: &Shared, out: &mut Vec<Event>) -> io::Result<bool> {
+    pub(super) fn page(
+        &mut self,
+        shared: &Shared,
+        unpacker: &mut Unpacker,
+        out: &mut Vec<Event>,
+    ) -> io::Result<bool> {
         let from = out.len();
-        let Some((page, offset)) = self.pages.next(&shared.input)? else { return Ok(false) };
+        let Some((page, offset)) = self.pages.next(&shared.input, unpacker)? else {
+            return Ok(false);
+        };
         let decoder = &shared.decoders[self.decoder];
         let mut visit = Decode { decoder, names: &mut self.names, cpu: self.cpu, out };
         let walked = walk(page, self.layout, &mut visit);
@@ -393,7 +403,7 @@ impl Lane {
     fn first_page(&self, input: &Input, visit: &mut impl Visit) {
         let mut pages = self.pages.again(self.data.clone());
         if pages.start(input).is_ok()
-            && let Ok(Some((page, _))) = pages.next(input)
+            && let Ok(Some((page, _))) = pages.next(input, &mut Unpacker::default())
         {
             let _ = walk(page, self.layout, visit);
         }

@@ -216,8 +216,8 @@ fn a_file_cut_anywhere_is_read_as_far_as_it_goes() {
         let all = events(opened(whole.clone()).as_mut()).len();
         let mut most = 0;
         for length in 0..whole.len() {
-            // Pages are mostly padding; every 7th byte of them is enough.
-            if length > 12_000 && length % 7 != 0 {
+            // Texts and padding are long; some of their bytes are enough.
+            if length > 600 && length % 13 != 0 {
                 continue;
             }
             match open_bytes(Path::new("cut.dat"), whole[..length].to_vec()) {
@@ -245,8 +245,8 @@ fn any_byte_may_be_wrong_and_nothing_panics() {
     for (version, compression) in KINDS {
         let whole = small(&header(version, compression, 3));
         for at in 0..whole.len() {
-            // Texts and padding are long; every 5th byte of them is enough.
-            if at > 100 && at % 5 != 0 {
+            // Texts and padding are long; some of their bytes are enough.
+            if at > 100 && at % 17 != 0 {
                 continue;
             }
             let mut bytes = whole.clone();

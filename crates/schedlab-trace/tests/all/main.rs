@@ -3,9 +3,13 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test says aloud what it lacks")]
 
+#[path = "../../../../fuzz/bodies.rs"]
+mod bodies;
 mod common;
 mod convert;
+mod corpus;
 mod dat;
 mod perf;
+mod smoke;
 mod synthetic;
 mod text;

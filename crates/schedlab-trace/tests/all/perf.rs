@@ -75,7 +75,7 @@ fn a_file_cut_or_damaged_anywhere_is_read_as_far_as_it_goes() {
         let Some(path) = data("traces").map(|dir| dir.join(name)) else { return };
         let whole = std::fs::read(&path).unwrap();
         let all = events(open(&path).unwrap().as_mut()).len();
-        let step = whole.len() / 150;
+        let step = whole.len() / 60;
         for length in (0..300).chain((300..whole.len()).step_by(step)) {
             if let Ok(mut source) = open_bytes(Path::new("cut"), whole[..length].to_vec()) {
                 let read = events(source.as_mut()).len();

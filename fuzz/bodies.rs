@@ -1,0 +1,34 @@
+//! What each fuzz target does with its bytes. The seeded smoke tests of `schedlab-trace` do the same
+//! on stable Rust, so that a body that no longer holds is found without a fuzzer.
+
+use schedlab_trace::{format::Format, open_bytes};
+use std::path::Path;
+
+/// Reads `bytes` as a trace, whatever it is, to its end.
+///
+/// No input may panic or loop for ever; events ascend in time.
+pub(crate) fn read(bytes: &[u8]) {
+    let Ok(mut source) = open_bytes(Path::new("fuzz"), bytes.to_vec()) else { return };
+    let mut batch = Vec::new();
+    let mut last = schedlab_model::Nanos::ZERO;
+    while source.next(&mut batch).expect("memory can be read") {
+        assert!(!batch.is_empty(), "a batch that is not the last has events");
+        for event in &batch {
+            assert!(event.time >= last, "time goes back");
+            last = event.time;
+        }
+    }
+}
+
+/// Reads `bytes` with a format's magic before them.
+pub(crate) fn read_after(magic: &[u8], bytes: &[u8]) {
+    read(&[magic, bytes].concat());
+}
+
+/// Parses `bytes` as a format text.
+pub(crate) fn format(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(format) = Format::parse("sched", &text) {
+        assert!(!format.fields.iter().any(|field| field.name.contains('\n')));
+    }
+}

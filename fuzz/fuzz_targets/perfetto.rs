@@ -1,0 +1,8 @@
+#![no_main]
+//! Fuzz target `perfetto`: see `bodies.rs`.
+
+#[path = "../bodies.rs"]
+#[allow(dead_code, reason = "each target uses one body")]
+mod bodies;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::read_after(b"\x0a", bytes));
