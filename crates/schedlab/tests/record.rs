@@ -265,6 +265,39 @@ fn a_size_ends_a_recording_or_keeps_its_end() {
 }
 
 #[test]
+fn a_time_limit_ends_the_recording_and_the_command_goes_on() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("late-{}", std::process::id());
+    std::os::unix::fs::symlink("/bin/true", dir.path().join(&name)).unwrap();
+    let command = ["--", "sh", "-c", &format!("sleep 2; ./{name}; exit 9")];
+    let output =
+        record(dir.path(), &[["-o", "x.dat", "--time", "100ms"].as_slice(), &command].concat());
+    assert_eq!(output.status.code(), Some(9), "{}", stderr(&output));
+    let trace = std::fs::read(dir.path().join("x.dat")).unwrap();
+    let holds = |word: &[u8]| trace.windows(word.len()).any(|window| window == word);
+    assert!(holds(b"sleep"), "what ran at first is in the trace");
+    assert!(!trace_switches_to(dir.path(), &name), "what ran after the limit is not");
+}
+
+/// Whether any task of this name ran, as trace-cmd or we would print it.
+fn trace_switches_to(dir: &Path, name: &str) -> bool {
+    let mut source = schedlab_trace::open(&dir.join("x.dat")).expect("a trace");
+    let mut batch = Vec::new();
+    let mut found = false;
+    while source.next(&mut batch).expect("readable") {
+        found = found
+            || batch.iter().any(|event| match event.what {
+                schedlab_model::What::Comm { comm, .. } => comm.starts_with(name.as_bytes()),
+                _ => false,
+            });
+    }
+    found
+}
+
+#[test]
 fn events_are_filtered_by_task_and_by_the_kernels_expression_with_a_warning() {
     if !may_record() {
         return;

@@ -48,7 +48,8 @@ fn put_back() -> anyhow::Result<ExitCode> {
     }
     let mut code = ExitCode::SUCCESS;
     for one in all {
-        writeln!(out, "{}: {} changes put back", one.journal.display(), one.undone)?;
+        let changes = if one.undone == 1 { "change" } else { "changes" };
+        writeln!(out, "{}: {} {changes} put back", one.journal.display(), one.undone)?;
         for (undo, error) in one.failed {
             code = ExitCode::FAILURE;
             writeln!(out, "  could not: {undo:?}: {error}")?;
