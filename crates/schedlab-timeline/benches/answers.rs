@@ -4,6 +4,7 @@
 //! `cargo bench -p schedlab-timeline`. With a number as argument, that many million events a pass.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+#![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock")]
 
 use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, EventSource, Left, Nanos, Pid, Prio, TraceInfo, Warning,

@@ -50,7 +50,11 @@ fn idle_that_ended_unseen_once_is_unknown_from_then_on() {
     // 7 and 8 leave to idle; nothing tells how 8 and 9 came to run.
     let events = vec![switch(0, 0, 7), switch(10, 7, 0), switch(50, 8, 0), switch(90, 9, 0)];
     let (busy, idle, unknown) = of(events);
-    assert_eq!((busy, idle), (10, 40), "the first is believed, since nothing speaks against it yet");
+    assert_eq!(
+        (busy, idle),
+        (10, 40),
+        "the first is believed, since nothing speaks against it yet"
+    );
     assert_eq!(unknown, 50);
 }
 

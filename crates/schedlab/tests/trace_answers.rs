@@ -1,0 +1,157 @@
+//! `schedlab trace QUESTION` end to end, on a trace that is the same on every machine: the keys that scripts
+//! hang on, cuts and choices, and figures that fit each other.
+
+use schedlab_trace::dat::Header;
+use schedlab_trace::synthetic::{Plan, Synthetic};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+
+fn trace(dir: &Path, seed: u64) -> String {
+    let path = dir.join(format!("{seed}.dat"));
+    let plan = Plan { cpus: 4, events: 20_000, seed, ..Plan::default() };
+    Synthetic::new(plan).write(&path, Header::default()).expect("a temporary file can be written");
+    path.to_str().expect("a temporary path is UTF-8").to_owned()
+}
+
+fn run(args: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.arg("trace").args(args).output().expect("the built command starts")
+}
+
+#[track_caller]
+fn json(args: &[&str]) -> Value {
+    let output = run(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let value: Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
+    assert!(value["schema"].is_string(), "every object has a schema");
+    value
+}
+
+#[track_caller]
+fn has(value: &Value, keys: &[&str]) {
+    for key in keys {
+        assert!(value.get(key).is_some(), "no key '{key}' in {value}");
+    }
+}
+
+#[test]
+fn the_keys_that_scripts_hang_on_are_there() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = trace(dir.path(), 1);
+    let figures = [
+        "count",
+        "latency_ns_p50",
+        "latency_ns_p90",
+        "latency_ns_p99",
+        "latency_ns_p999",
+        "latency_ns_max",
+        "latency_ns_sum",
+    ];
+    let latency = json(&["latency", "--json", &file]);
+    assert!(latency["origin_ns"].is_string(), "a number would lose nanoseconds");
+    for value in [&latency["tasks"][0], &latency["total"]] {
+        has(&value["wakeup"], &figures);
+        has(&value["run_delay"], &figures);
+    }
+    has(&latency["tasks"][0], &["pid", "comm"]);
+    let conservation = json(&["conservation", "--json", &file]);
+    has(&conservation, &["violations", "total_ns", "bound"]);
+    assert_eq!(conservation["bound"], "upper", "this trace tells no affinity");
+    let keys = [
+        "start_ns",
+        "end_ns",
+        "overloaded_cpu",
+        "idle_cpus",
+        "waiting_pid",
+        "waker_pid",
+        "because",
+    ];
+    has(&conservation["violations"][0], &keys);
+    has(&json(&["tasks", "--json", &file]), &["tasks"]);
+    has(&json(&["cpus", "--json", &file]), &["cpus"]);
+    has(&json(&["waiting", "--json", &file]), &["cpus", "bins", "total"]);
+    has(&json(&["locality", "--json", &file]), &["matrix", "tasks", "total"]);
+    has(&json(&["migrations", "--json", &file]), &["total", "by", "chains"]);
+    let other = trace(dir.path(), 2);
+    has(&json(&["compare", "--json", &file, &other]), &["a", "b", "figures", "verdict"]);
+}
+
+#[test]
+fn a_sound_trace_leaves_no_doubts_and_its_figures_fit_each_other() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = trace(dir.path(), 3);
+    let cpus = json(&["cpus", "--json", &file]);
+    assert_eq!(cpus["warnings"], Value::Array(Vec::new()));
+    let sum = |value: &Value, key: &str| {
+        let rows = value.as_array().expect("an array of rows");
+        rows.iter().map(|row| row[key].as_u64().expect("a count")).sum::<u64>()
+    };
+    let tasks = json(&["tasks", "--json", &file]);
+    assert_eq!(sum(&cpus["cpus"], "busy_ns"), sum(&tasks["tasks"], "run_ns"));
+    let waiting = json(&["waiting", "--json", &file]);
+    let of = |key: &str| {
+        let times = waiting[key].as_array().expect("an array of times").iter().zip(0_u64..);
+        times.map(|(time, n)| n * time.as_u64().expect("a time")).sum::<u64>()
+    };
+    assert_eq!(of("running_time_ns"), sum(&tasks["tasks"], "run_ns"));
+    assert_eq!(of("waiting_time_ns"), sum(&tasks["tasks"], "wait_ns"));
+    let conservation = json(&["conservation", "--json", "--keep", "1000000", &file]);
+    let violations = conservation["violations"].as_array().expect("an array");
+    let length = |v: &Value| v["end_ns"].as_u64().zip(v["start_ns"].as_u64()).map(|(e, s)| e - s);
+    let total: u64 = violations.iter().filter_map(length).sum();
+    assert_eq!(conservation["total_ns"].as_u64(), Some(total));
+    assert!(violations.is_sorted_by_key(|v| std::cmp::Reverse(length(v))), "ranked by harm");
+}
+
+#[test]
+fn time_can_be_cut_and_tasks_chosen() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = trace(dir.path(), 4);
+    let whole = json(&["cpus", "--json", &file]);
+    let cut = json(&["cpus", "--json", "--from", "2ms", "--to", "5ms", &file]);
+    assert_eq!(
+        (cut["start_ns"].as_u64(), cut["end_ns"].as_u64()),
+        (Some(2_000_000), Some(5_000_000))
+    );
+    let spent = |value: &Value| {
+        let row = &value["cpus"][0];
+        let time = |key: &str| row[key].as_u64().expect("a time");
+        time("busy_ns") + time("idle_ns") + time("unknown_ns")
+    };
+    assert_eq!(spent(&cut), 3_000_000);
+    assert_eq!(Some(spent(&whole)), whole["end_ns"].as_u64());
+    let all = json(&["latency", "--json", &file]);
+    let rows = all["tasks"].as_array().expect("an array");
+    let (pid, comm) = (&rows[0]["pid"], rows[0]["comm"].as_str().expect("a name"));
+    let one = json(&["latency", "--json", "--pid", &pid.to_string(), &file]);
+    assert_eq!(one["tasks"].as_array().map(Vec::len), Some(1));
+    assert_eq!(one["total"]["run_delay"], one["tasks"][0]["run_delay"]);
+    let named = json(&["latency", "--json", "--regex", &format!("^{comm}$"), &file]);
+    assert!(named["tasks"].as_array().is_some_and(|rows| rows.iter().all(|r| r["comm"] == comm)));
+    let output = run(&["latency", "--from", "3ms", "--to", "2ms", &file]);
+    assert_eq!(output.status.code(), Some(2), "wrong usage");
+}
+
+#[test]
+fn tables_are_text_and_doubts_go_to_stderr() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = trace(dir.path(), 5);
+    for args in [
+        &["latency", "--worst", "3", "--histogram"][..],
+        &["latency", "--by", "comm"],
+        &["latency", "--by", "cpu"],
+        &["tasks", "--top", "3"],
+        &["cpus"],
+        &["waiting"],
+        &["conservation", "--min", "1us", "--definition", "schedviz"],
+        &["locality"],
+        &["migrations"],
+    ] {
+        let args: Vec<&str> = args.iter().copied().chain([file.as_str()]).collect();
+        let output = run(&args);
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.lines().count() > 2, "{args:?}:\n{text}");
+        assert!(text.lines().all(|line| line.trim_end() == line), "{args:?}: trailing blanks");
+    }
+}
