@@ -16,6 +16,7 @@ pub mod channel;
 pub mod clock;
 pub mod futex;
 pub mod guard;
+pub mod library;
 pub mod perf;
 pub mod process;
 pub mod sched;

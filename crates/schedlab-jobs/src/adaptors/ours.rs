@@ -47,9 +47,9 @@ impl Ours {
         self
     }
 
-    /// How the last run's pool ended: counts, the workers' sums and events.
-    pub fn report(&self) -> Option<&Report> {
-        self.last.as_ref()
+    /// How the last run's pool ended: counts, the workers' sums and events. Once.
+    pub fn take_report(&mut self) -> Option<Report> {
+        self.last.take()
     }
 }
 

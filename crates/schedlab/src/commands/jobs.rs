@@ -1,12 +1,66 @@
-//! `schedlab jobs`.
+//! `schedlab jobs`: graphs of jobs, executors under load, and where they break.
+
+mod breaking;
+mod compare;
+mod external;
+mod fit;
+mod generate;
+mod grain;
+mod options;
+mod peak;
+mod picture;
+mod rules;
+mod run;
+mod soak;
+mod table;
 
 use std::process::ExitCode;
 
 /// Options of `schedlab jobs`.
 #[derive(clap::Args)]
-pub(crate) struct Args {}
+#[command(
+    arg_required_else_help = true,
+    after_help = "\
+  schedlab jobs generate --shape load-bursts --nodes 64 --hash compat    a graph and its hash
+  schedlab jobs run --shape stencil --nodes 5000 --time 50us             one run, proved, with figures
+  schedlab jobs peak --jobs 10..100 --time 2ms -o peak.svg               run time over the number of jobs
+  schedlab jobs break --shape load-bursts --nodes 64 --time 500us        how tight a schedule may be
+  schedlab jobs grain                                                    the smallest useful job (METG)
+  schedlab jobs compare --shape fork-join                                all executors beside each other
+  schedlab jobs fit measured.csv                                         the models on any data"
+)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// A graph of jobs by rules: its hash, statistics, and files (json, dot, stg, svg, pdf, png)
+    Generate(generate::Args),
+    /// One run of a graph, proved, with every figure; or a soak; or an executor's own events
+    Run(run::Args),
+    /// A sweep of the number of jobs, or of their length, with the models of run time
+    Peak(peak::Args),
+    /// The breaking point: how tight a schedule may be until it is not kept
+    Break(breaking::Args),
+    /// The smallest job at which 50 % and 90 % of the time is work (METG), per executor
+    Grain(grain::Args),
+    /// Executors beside each other under the same load
+    Compare(compare::Args),
+    /// The models of `peak` on measured data (CSV)
+    Fit(fit::Args),
+}
 
 /// Runs it.
-pub(crate) fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("`schedlab jobs` is not there yet")
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.what {
+        What::Generate(args) => generate::run(&args),
+        What::Run(args) => run::run(&args),
+        What::Peak(args) => peak::run(&args),
+        What::Break(args) => breaking::run(&args),
+        What::Grain(args) => grain::run(&args),
+        What::Compare(args) => compare::run(&args),
+        What::Fit(args) => fit::run(&args),
+    }
 }

@@ -1,0 +1,105 @@
+//! Executors in shared libraries: loading one, and calling its one C function.
+//!
+//! `int schedlab_execute(uint32_t workers, uint32_t jobs, const uint32_t *begin, const uint32_t
+//! *successors, const uint32_t *waits, void (*perform)(void *, uint32_t job, uint32_t worker), void *run)`:
+//! the successors of job j are `successors[begin[j] .. begin[j + 1]]`, and it waits for `waits[j]` jobs.
+//! It calls `perform` once per job, from any thread, and returns when all have ended; 0 is success.
+
+use std::ffi::{CStr, CString, c_int, c_void};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+type Perform = unsafe extern "C" fn(*mut c_void, u32, u32);
+type Execute = unsafe extern "C" fn(
+    u32,
+    u32,
+    *const u32,
+    *const u32,
+    *const u32,
+    Perform,
+    *mut c_void,
+) -> c_int;
+
+/// A loaded executor. It stays loaded: its threads may outlive any call.
+#[derive(Debug)]
+pub struct Executor {
+    execute: Execute,
+}
+
+/// What is called for each job, with its number and the worker's.
+type Job<'a> = &'a (dyn Fn(u32, u32) + Sync);
+
+impl Executor {
+    /// Loads the library; whoever names a file here runs its code.
+    ///
+    /// # Errors
+    /// When it can't be loaded, or has no function `schedlab_execute`.
+    pub fn open(file: &Path) -> io::Result<Self> {
+        // Without a slash the loader would look in its own folders.
+        let file = file.canonicalize()?;
+        let name = CString::new(file.as_os_str().as_bytes())?;
+        // SAFETY: `name` is a string that ends in 0.
+        let library = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
+        if library.is_null() {
+            return Err(loader_error());
+        }
+        // SAFETY: `library` is open, and the name ends in 0.
+        let symbol = unsafe { libc::dlsym(library, c"schedlab_execute".as_ptr()) };
+        if symbol.is_null() {
+            return Err(loader_error());
+        }
+        // SAFETY: the library promises by the function's name that it has this type.
+        let execute = unsafe { std::mem::transmute::<*mut c_void, Execute>(symbol) };
+        Ok(Self { execute })
+    }
+
+    /// Runs a graph; returns the library's code, 0 for success.
+    ///
+    /// # Panics
+    /// When `begin` does not hold one number more than `waits`.
+    pub fn execute(
+        &self,
+        workers: u32,
+        begin: &[u32],
+        successors: &[u32],
+        waits: &[u32],
+        perform: Job<'_>,
+    ) -> i32 {
+        assert_eq!(begin.len(), waits.len() + 1, "a list of successors for each job");
+        let jobs = u32::try_from(waits.len()).unwrap_or(u32::MAX);
+        let mut perform = perform;
+        let run: *mut c_void = (&raw mut perform).cast();
+        // SAFETY: the slices and `perform` live until the call returns, by when, as it promises,
+        // nothing of the library uses them any more.
+        unsafe {
+            (self.execute)(
+                workers,
+                jobs,
+                begin.as_ptr(),
+                successors.as_ptr(),
+                waits.as_ptr(),
+                call,
+                run,
+            )
+        }
+    }
+}
+
+/// A panic must not unwind into foreign frames: `extern "C"` ends the process instead.
+unsafe extern "C" fn call(run: *mut c_void, job: u32, worker: u32) {
+    // SAFETY: the library hands back the pointer that `execute` gave it, which is still alive.
+    let perform = unsafe { *run.cast::<Job<'_>>() };
+    perform(job, worker);
+}
+
+fn loader_error() -> io::Error {
+    // SAFETY: takes nothing, returns a string that ends in 0, or null.
+    let text = unsafe { libc::dlerror() };
+    if text.is_null() {
+        return io::Error::other("the loader gives no reason");
+    }
+    // SAFETY: not null, so it is such a string.
+    let text = unsafe { CStr::from_ptr(text) };
+    io::Error::other(text.to_string_lossy().into_owned())
+}

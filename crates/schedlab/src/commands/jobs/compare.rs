@@ -1,0 +1,159 @@
+//! `schedlab jobs compare`: executors beside each other under the same graph and load, in turns.
+
+use super::options::{ExecutorArgs, GraphArgs, LoadArgs};
+use super::table;
+use anyhow::Context;
+use schedlab_jobs::executor::{Executor, ExecutorError, Offers};
+use schedlab_jobs::profile::Profile;
+use schedlab_stats::{Sample, median_interval};
+use serde_json::{Value, json};
+use std::process::ExitCode;
+
+/// Options of `schedlab jobs compare`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+  schedlab jobs compare --shape fork-join --time 20us
+  schedlab jobs compare --on schedlab,'cmd:python3 examples/executors/futures.py',lib:./libasync.so
+
+What an executor can't do is shown as not offered. `ideal` is a list schedule without any cost, `virtual`
+the same policy as `schedlab` in virtual time; their times are computed.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    executor: ExecutorArgs,
+    /// Executors; without it, all that are built in
+    #[arg(long, value_delimiter = ',')]
+    on: Vec<String>,
+    /// How often, in turns
+    #[arg(long, default_value_t = 5)]
+    repeat: usize,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+struct Entrant {
+    executor: Box<dyn Executor>,
+    runs: Vec<(Profile, Value)>,
+    refused: Option<String>,
+}
+
+/// Runs it.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let executors = if args.on.is_empty() {
+        args.executor.all()?
+    } else {
+        args.on.iter().map(|name| args.executor.named(name)).collect::<anyhow::Result<_>>()?
+    };
+    let mut entrants: Vec<Entrant> = executors
+        .into_iter()
+        .map(|executor| Entrant { executor, runs: Vec::new(), refused: None })
+        .collect();
+    let graph = args.graph.graph()?;
+    let burner = args.load.burner(args.executor.workers()?);
+    for turn in 0..args.repeat.max(1) {
+        for entrant in entrants.iter_mut().filter(|entrant| entrant.refused.is_none()) {
+            let seed = args.graph.seed.unwrap_or(0) + turn as u64;
+            let one = args.load.run(graph.clone(), burner, seed)?;
+            match entrant.executor.run(&one) {
+                Ok(told) => {
+                    let name = entrant.executor.name();
+                    one.verify().with_context(|| format!("{name}: the run is not proved"))?;
+                    let workers = entrant.executor.workers();
+                    let profile = Profile::of(&one, workers);
+                    let figures = super::run::figures(&profile, workers, &told);
+                    entrant.runs.push((profile, figures));
+                }
+                Err(ExecutorError::NotOffered { what, .. }) => {
+                    entrant.refused = Some(what.to_owned());
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+    if args.json {
+        let results: Vec<Value> = entrants.iter().map(summary).collect();
+        table::json(&json!({"schema": "schedlab/jobs-compare/1", "results": results}))?;
+    } else {
+        table::say(&text(&entrants))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(entrant: &Entrant) -> Value {
+    let offers = entrant.executor.offers();
+    json!({
+        "executor": entrant.executor.name(),
+        "offers": offered(offers),
+        "not_offered": entrant.refused,
+        "real": offers.real,
+        "run_ns": entrant.runs.iter().map(|(profile, _)| profile.covered_ns).collect::<Vec<_>>(),
+        "runs": entrant.runs.iter().map(|(_, figures)| figures).collect::<Vec<_>>(),
+    })
+}
+
+fn offered(offers: Offers) -> Vec<&'static str> {
+    [
+        (offers.start_times, "start times"),
+        (offers.deadlines, "deadlines"),
+        (offers.dependencies, "dependencies"),
+        (offers.cancellation, "cancellation"),
+    ]
+    .into_iter()
+    .filter_map(|(offered, name)| offered.then_some(name))
+    .collect()
+}
+
+fn text(entrants: &[Entrant]) -> String {
+    let head = [
+        "executor",
+        "run time",
+        "95 %",
+        "to first",
+        "concurrency",
+        "late p99",
+        "gap p50",
+        "offers",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let times = |entrant: &Entrant| -> Vec<f64> {
+        entrant.runs.iter().map(|(profile, _)| profile.covered_ns as f64).collect()
+    };
+    let first = entrants.first().map(times).unwrap_or_default();
+    for entrant in entrants {
+        let offers = entrant.executor.offers();
+        let name = entrant.executor.name() + if offers.real { "" } else { " (computed)" };
+        if let Some(what) = &entrant.refused {
+            rows.push(vec![name, format!("not offered: {what}")]);
+            continue;
+        }
+        let own = times(entrant);
+        let ratios: Vec<f64> = own.iter().zip(&first).map(|(own, first)| own / first).collect();
+        let middle = |values: &[f64]| {
+            let mut sorted = values.to_vec();
+            sorted.sort_by(f64::total_cmp);
+            sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+        };
+        let range = Sample::new(own.clone()).ok().and_then(|s| median_interval(&s, 0.95).ok());
+        let Some((last, _)) = entrant.runs.last() else { continue };
+        let of =
+            |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64));
+        rows.push(vec![
+            name,
+            table::time(middle(&own)),
+            range.map_or_else(
+                || "-".to_owned(),
+                |i| format!("{}..{}", table::time(i.low), table::time(i.high)),
+            ),
+            format!("{:.2}", middle(&ratios)),
+            format!("{:.2}", last.concurrency()),
+            of(last.lateness(0.99)),
+            of(last.gap(0.5)),
+            offered(offers).join(", "),
+        ]);
+    }
+    table::columns(&rows)
+}

@@ -1,0 +1,140 @@
+//! `schedlab jobs generate`.
+
+use super::options::GraphArgs;
+use super::{picture, table};
+use crate::commands::UsageError;
+use schedlab_jobs::graph::{Graph, GraphStatistics, dot, stg};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `schedlab jobs generate`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    graph: GraphArgs,
+    /// Writes the graph: .json, .dot, .stg, .svg, .pdf or .png; may be given several times
+    #[arg(short, long, value_name = "FILE")]
+    output: Vec<PathBuf>,
+    /// Prints JSON: nodes, levels, edges, hash and statistics
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let graph = args.graph.graph()?;
+    let statistics = GraphStatistics::of(&graph);
+    for file in &args.output {
+        let extension = file.extension().map(|end| end.to_string_lossy().to_lowercase());
+        match extension.as_deref() {
+            Some("json") => table::save(file, format!("{:#}\n", nodes(&graph)).as_bytes())?,
+            Some("dot") => table::save(file, dot(&graph).as_bytes())?,
+            Some("stg") => table::save(file, stg(&graph).as_bytes())?,
+            Some("svg" | "pdf" | "png") => {
+                picture::write(file, &picture::graph(&graph, &title(args)))?;
+            }
+            _ => {
+                let name = file.display();
+                let ends = "the name must end in .json, .dot, .stg, .svg, .pdf or .png";
+                return Err(UsageError(format!("{name}: {ends}")).into());
+            }
+        }
+    }
+    if args.json {
+        table::json(&summary(&graph, &statistics))?;
+    } else {
+        table::say(&text(&graph, &statistics))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn title(args: &Args) -> String {
+    match &args.graph.stg {
+        Some(file) => format!("Jobs of {}", file.display()),
+        None => format!("Jobs: {}", args.graph.shape),
+    }
+}
+
+fn summary(graph: &Graph, statistics: &GraphStatistics) -> Value {
+    let categories: serde_json::Map<String, Value> = statistics
+        .summary
+        .iter()
+        .map(|s| {
+            let figures = json!({
+                "count": s.count,
+                "fraction": s.fraction,
+                "per_level": s.per_level,
+                "per_width": s.per_width,
+                "centre": s.centre,
+            });
+            (s.category.name().to_owned(), figures)
+        })
+        .collect();
+    json!({
+        "schema": "schedlab/jobs-graph/1",
+        "nodes": graph.len(),
+        "levels": graph.levels(),
+        "edges": graph.edges(),
+        "hash": format!("{:016X}", graph.hash()),
+        "seed": graph.seed(),
+        "weight_sum": graph.weight_sum(),
+        "critical_path": graph.critical_path(),
+        "segments": statistics.segments,
+        "width_max": statistics.width_max(),
+        "fan_in_max": statistics.fan_in_max,
+        "fan_out_max": statistics.fan_out_max,
+        "categories": categories,
+    })
+}
+
+fn nodes(graph: &Graph) -> Value {
+    let nodes: Vec<Value> = (0..graph.len())
+        .map(|node| {
+            json!({
+                "node": node,
+                "level": graph.level(node),
+                "weight": graph.weight(node),
+                "hash": format!("{:016X}", graph.expected(node)),
+                "after": graph.predecessors(node),
+            })
+        })
+        .collect();
+    json!({
+        "schema": "schedlab/jobs-nodes/1",
+        "hash": format!("{:016X}", graph.hash()),
+        "seed": graph.seed(),
+        "jobs": nodes,
+    })
+}
+
+fn text(graph: &Graph, statistics: &GraphStatistics) -> String {
+    let mut text = format!(
+        "{} jobs, {} levels, {} edges, {} segments, hash {:016X}\n\
+         weight {} in all, {} on the critical path; at most {} wide, {} in, {} out\n\n",
+        graph.len(),
+        graph.levels(),
+        graph.edges(),
+        statistics.segments,
+        graph.hash(),
+        graph.weight_sum(),
+        graph.critical_path(),
+        statistics.width_max(),
+        statistics.fan_in_max,
+        statistics.fan_out_max,
+    );
+    let head = ["kind", "count", "of jobs", "per level", "of level", "centre"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for s in &statistics.summary {
+        rows.push(vec![
+            s.category.name().to_owned(),
+            s.count.to_string(),
+            format!("{:.1} %", 100.0 * s.fraction),
+            format!("{:.2}", s.per_level),
+            format!("{:.1} %", 100.0 * s.per_width),
+            s.centre.map_or_else(|| "-".to_owned(), |centre| format!("{centre:.2}")),
+        ]);
+    }
+    text.push_str(&table::columns(&rows));
+    text
+}

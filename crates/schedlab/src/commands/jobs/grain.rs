@@ -1,0 +1,95 @@
+//! `schedlab jobs grain`: METG, the smallest job at which an efficiency is reached, per executor.
+
+use super::options::{ExecutorArgs, GraphArgs};
+use super::table;
+use schedlab_jobs::load::{Burner, Kind};
+use schedlab_jobs::rig::metg;
+use schedlab_stats::{Sample, median_interval};
+use serde_json::json;
+use std::process::ExitCode;
+
+/// Options of `schedlab jobs grain`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+METG(e) is the shortest job at which a fraction e of the workers' time is work (Slaughter et al., Task Bench,
+2020). Executors take turns within each repeat, and ratios are taken within a repeat, so that a slow
+moment of the machine hits all alike.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    executor: ExecutorArgs,
+    /// Executors, the first is the one that the others are compared with
+    #[arg(long, value_delimiter = ',', default_value = "schedlab,rayon,tokio,channel")]
+    on: Vec<String>,
+    /// Efficiencies
+    #[arg(long, value_delimiter = ',', default_value = "0.5,0.9")]
+    efficiency: Vec<f64>,
+    /// How often
+    #[arg(long, default_value_t = 5)]
+    repeat: usize,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let graph = args.graph.graph()?.with_weight(1);
+    let mut executors = Vec::new();
+    for name in &args.on {
+        executors.push(args.executor.named(name)?);
+    }
+    let workers = args.executor.workers()?;
+    let burner = Burner::calibrate_at(Kind::Cpu, workers);
+    let (mut results, mut rows) = (Vec::new(), Vec::new());
+    rows.push(
+        ["executor", "efficiency", "METG", "ratio to the first", "95 %"]
+            .map(str::to_owned)
+            .to_vec(),
+    );
+    for &efficiency in &args.efficiency {
+        let mut found: Vec<Vec<Option<f64>>> = vec![Vec::new(); executors.len()];
+        for _ in 0..args.repeat.max(1) {
+            for (executor, found) in executors.iter_mut().zip(&mut found) {
+                found.push(metg(executor.as_mut(), &graph, burner, efficiency)?);
+            }
+        }
+        for (executor, grains) in executors.iter().zip(&found) {
+            let ratios: Vec<f64> =
+                found[0].iter().zip(grains).filter_map(|(o, t)| Some((*t)? / (*o)?)).collect();
+            let known: Vec<f64> = grains.iter().flatten().copied().collect();
+            let range =
+                Sample::new(ratios.clone()).ok().and_then(|s| median_interval(&s, 0.95).ok());
+            rows.push(vec![
+                executor.name(),
+                format!("{:.0} %", 100.0 * efficiency),
+                median(&known).map_or_else(|| "above 1 ms".to_owned(), table::time),
+                median(&ratios).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
+                range.map_or_else(|| "-".to_owned(), |i| format!("{:.2}..{:.2}", i.low, i.high)),
+            ]);
+            results.push(json!({
+                "executor": executor.name(),
+                "efficiency": efficiency,
+                "metg_ns": grains,
+                "ratio_to_first": ratios,
+                "ratio_ci95": range.map(|i| [i.low, i.high]),
+            }));
+        }
+    }
+    if args.json {
+        let shape = args.graph.shape.name();
+        table::json(&json!({
+            "schema": "schedlab/jobs-grain/1", "workers": workers, "shape": shape, "results": results,
+        }))?;
+    } else {
+        table::say(&table::columns(&rows))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.get(sorted.len() / 2).copied()
+}

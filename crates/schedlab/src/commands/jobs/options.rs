@@ -1,0 +1,333 @@
+//! Options that several of the subcommands share, and what they mean.
+
+use super::rules;
+use crate::commands::UsageError;
+use anyhow::Context;
+use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
+use schedlab_jobs::executor::Executor;
+use schedlab_jobs::graph::{Graph, Hashing, Rule, Rules, Shape, parse_stg};
+use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load};
+use schedlab_jobs::policy::{Emergency, Order, Policy, Queues, Step};
+use schedlab_jobs::pool::{OnStart, Options};
+use schedlab_jobs::run::{Clock, Run, Schedule};
+use schedlab_jobs::virtual_time::{Costs, VirtualTime};
+use schedlab_model::{CpuSet, Nanos, Pid};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+/// Which graph.
+#[derive(clap::Args)]
+pub(super) struct GraphArgs {
+    /// A shape with a name: chain, isolated, short-chains2, short-chains3, short-segments3, load-bursts,
+    /// stationary, stencil, fork-join, tree
+    #[arg(long, default_value = "chain")]
+    pub(super) shape: Shape,
+    /// How many jobs
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=16_000_000))]
+    pub(super) nodes: u32,
+    /// The widest level, and the most predecessors
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(super) fan: u32,
+    /// What start nodes hash; shapes that were published with a seed keep theirs unless one is given
+    #[arg(long)]
+    pub(super) seed: Option<u64>,
+    /// mixed, or compat: reproduces the published graphs
+    #[arg(long, default_value = "mixed", value_parser = hashing)]
+    pub(super) hash: Hashing,
+    /// New start nodes: CHANCE/MAX/MIN, or =N; with ~COUNTER to shuffle and @start, @link or @join
+    #[arg(long, value_parser = rules::parse)]
+    pub(super) seeding: Option<Rule>,
+    /// Further successors of a node, as a rule
+    #[arg(long, value_parser = rules::parse)]
+    pub(super) expansion: Option<Rule>,
+    /// How many following nodes join, as a rule
+    #[arg(long, value_parser = rules::parse)]
+    pub(super) reduction: Option<Rule>,
+    /// Where branches end, as a rule
+    #[arg(long, value_parser = rules::parse)]
+    pub(super) pruning: Option<Rule>,
+    /// How heavy jobs are, as a rule
+    #[arg(long, value_parser = rules::parse)]
+    pub(super) weight: Option<Rule>,
+    /// Reads the graph from a Standard Task Graph file instead
+    #[arg(long, value_name = "FILE")]
+    pub(super) stg: Option<PathBuf>,
+}
+
+fn hashing(text: &str) -> Result<Hashing, String> {
+    match text {
+        "mixed" => Ok(Hashing::Mixed),
+        "compat" => Ok(Hashing::Compat),
+        _ => Err("there are mixed and compat".to_owned()),
+    }
+}
+
+impl GraphArgs {
+    /// The graph.
+    pub(super) fn graph(&self) -> anyhow::Result<Graph> {
+        if let Some(file) = &self.stg {
+            let text =
+                std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+            let graph = parse_stg(&text, self.seed.unwrap_or(0), self.hash);
+            return graph.with_context(|| format!("{}", file.display()));
+        }
+        let base = Rules {
+            nodes: self.nodes,
+            fan: self.fan,
+            seed: self.seed.unwrap_or(0),
+            hashing: self.hash,
+            ..Rules::default()
+        };
+        let given = [self.seeding, self.expansion, self.reduction, self.pruning, self.weight];
+        let Some(mut rules) = self.shape.rules(&base) else { return Ok(self.shape.build(&base)) };
+        if given.iter().all(Option::is_none) && self.seed.is_none() {
+            return Ok(self.shape.build(&base));
+        }
+        rules.seed = self.seed.unwrap_or(rules.seed);
+        rules.seeding = self.seeding.unwrap_or(rules.seeding);
+        rules.expansion = self.expansion.unwrap_or(rules.expansion);
+        rules.reduction = self.reduction.unwrap_or(rules.reduction);
+        rules.pruning = self.pruning.unwrap_or(rules.pruning);
+        rules.weight = self.weight.unwrap_or(rules.weight);
+        Ok(rules.build())
+    }
+}
+
+/// What jobs do, how long, and when they arrive.
+#[derive(clap::Args)]
+pub(super) struct LoadArgs {
+    /// Time of a job of weight 1
+    #[arg(long, default_value = "500us")]
+    pub(super) time: Nanos,
+    /// cpu, memory, lock, sleep or block
+    #[arg(long = "load", default_value = "cpu")]
+    pub(super) kind: Kind,
+    /// fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE
+    #[arg(long, default_value = "fixed")]
+    pub(super) length: Length,
+    /// at-once, gap:TIME, poisson:TIME, bursts:JOBS:TIME or levels:TIME
+    #[arg(long, default_value = "at-once")]
+    pub(super) arrivals: Arrivals,
+    /// Start times from a file instead: one per line, nanoseconds, ascending; repeated when too few
+    #[arg(long, value_name = "FILE")]
+    pub(super) arrival_trace: Option<PathBuf>,
+    /// Latest start after a job's start time; a job that is later is dropped
+    #[arg(long)]
+    pub(super) life: Option<Nanos>,
+}
+
+impl LoadArgs {
+    /// Calibrates at the concurrency of the run.
+    pub(super) fn burner(&self, workers: usize) -> Burner {
+        Burner::calibrate_at(self.kind, workers)
+    }
+
+    /// The run of a graph under this load.
+    pub(super) fn run(&self, graph: Graph, burner: Burner, seed: u64) -> anyhow::Result<Arc<Run>> {
+        self.at(self.time, graph, burner, seed)
+    }
+
+    /// The same, with another length of jobs.
+    pub(super) fn at(
+        &self,
+        time: Nanos,
+        graph: Graph,
+        burner: Burner,
+        seed: u64,
+    ) -> anyhow::Result<Arc<Run>> {
+        let load = Load::new(&graph, burner, time.0, self.length, seed);
+        let starts = match &self.arrival_trace {
+            None => self.arrivals.starts(&graph, seed),
+            Some(file) => Arrivals::Trace(times(file)?).starts(&graph, seed),
+        };
+        let schedule = Schedule { starts, life_ns: self.life.map(|life| life.0) };
+        let run = Run::new(graph, schedule, Box::new(load), Clock::start());
+        Ok(Arc::new(run.with_cpu_clock(|| schedlab_sys::clock::thread_cpu().0)))
+    }
+}
+
+fn times(file: &std::path::Path) -> anyhow::Result<Vec<u64>> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+    let mut times = Vec::new();
+    for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let time: u64 = line.trim().parse().with_context(|| {
+            format!("{}, line {}: a start time is a whole number of ns", file.display(), number + 1)
+        })?;
+        if times.last().is_some_and(|last| *last > time) {
+            anyhow::bail!("{}, line {}: start times must ascend", file.display(), number + 1);
+        }
+        times.push(time);
+    }
+    Ok(times)
+}
+
+/// The executor, and for ours its policy.
+#[derive(clap::Args)]
+pub(super) struct ExecutorArgs {
+    /// How many workers; without it, one per CPU that this process may use
+    #[arg(long)]
+    pub(super) workers: Option<usize>,
+    /// Binds worker i to the i-th of these CPUs, in turn
+    #[arg(long, value_name = "LIST")]
+    pub(super) cpus: Option<CpuSet>,
+    /// Real-time priority of the workers (SCHED_FIFO), 1 to 99; needs the right to it
+    #[arg(long, value_name = "PRIORITY")]
+    pub(super) fifo: Option<u32>,
+    /// Slice of the workers, where the kernel has EEVDF
+    #[arg(long, value_name = "TIME")]
+    pub(super) slice: Option<Nanos>,
+    /// Which due job goes first: start, deadline or laxity
+    #[arg(long, default_value = "start")]
+    order: OrderName,
+    /// Where due jobs wait: one-token or per-worker
+    #[arg(long, default_value = "one-token")]
+    queues: QueuesName,
+    /// How contention is forgotten: halving, linear or none
+    #[arg(long, default_value = "halving")]
+    ladder: LadderName,
+    /// What a missed compulsory job brings about: shed, pause, run-late or drop
+    #[arg(long, default_value = "shed")]
+    emergency: EmergencyName,
+    /// Sleepers wake by their timers only, as in the original
+    #[arg(long)]
+    no_notify: bool,
+    /// One job per pull, as in the original
+    #[arg(long)]
+    no_batch: bool,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum OrderName {
+    Start,
+    Deadline,
+    Laxity,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum QueuesName {
+    OneToken,
+    PerWorker,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum LadderName {
+    Halving,
+    Linear,
+    None,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum EmergencyName {
+    Shed,
+    Pause,
+    RunLate,
+    Drop,
+}
+
+impl ExecutorArgs {
+    /// How many workers.
+    pub(super) fn workers(&self) -> anyhow::Result<usize> {
+        let workers = self
+            .workers
+            .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
+            .unwrap_or(1);
+        if !(1..=1024).contains(&workers) {
+            return Err(UsageError(format!("{workers} workers: 1 to 1024 are possible")).into());
+        }
+        Ok(workers)
+    }
+
+    /// The policy of our pool.
+    pub(super) fn policy(&self) -> anyhow::Result<Policy> {
+        let usual = Policy::new(self.workers()?);
+        Ok(Policy {
+            order: match self.order {
+                OrderName::Start => Order::Start,
+                OrderName::Deadline => Order::Deadline,
+                OrderName::Laxity => Order::Laxity,
+            },
+            queues: match self.queues {
+                QueuesName::OneToken => Queues::OneToken,
+                QueuesName::PerWorker => Queues::PerWorker,
+            },
+            step: match self.ladder {
+                LadderName::Halving => Step::Halving,
+                LadderName::Linear => Step::Linear,
+                LadderName::None => Step::None,
+            },
+            emergency: match self.emergency {
+                EmergencyName::Shed => Emergency::Shed,
+                EmergencyName::Pause => Emergency::Pause,
+                EmergencyName::RunLate => Emergency::RunLate,
+                EmergencyName::Drop => Emergency::Drop,
+            },
+            notify: !self.no_notify,
+            batch_ns: if self.no_batch { 0 } else { usual.batch_ns },
+            ..usual
+        })
+    }
+
+    /// Our pool's options, with so many events kept per worker.
+    pub(super) fn options(&self, events: usize) -> anyhow::Result<Options> {
+        let policy = self.policy()?;
+        let options = Options { events, ..Options::new(policy.workers) };
+        Ok(Options { policy, on_start: Some(self.on_start()?), ..options })
+    }
+
+    /// What each worker does first. Tried here once, so that a missing right is said before the run.
+    fn on_start(&self) -> anyhow::Result<OnStart> {
+        let cpus: Vec<_> = self.cpus.iter().flat_map(CpuSet::iter).collect();
+        let (fifo, slice) = (self.fifo, self.slice);
+        let place = move |worker: usize| -> std::io::Result<()> {
+            if !cpus.is_empty() {
+                let one: CpuSet = std::iter::once(cpus[worker % cpus.len()]).collect();
+                schedlab_sys::sched::set_affinity(Pid(0), &one)?;
+            }
+            super::table::attributes(fifo, slice)
+        };
+        let tried = place.clone();
+        let tried = std::thread::spawn(move || tried(0)).join();
+        tried
+            .map_err(|_| anyhow::anyhow!("placing a worker panicked"))?
+            .context("a worker can't be placed as asked (--cpus, --fifo, --slice)")?;
+        Ok(Arc::new(move |worker| {
+            // It worked for the trial; a CPU that vanished since is no reason to lose the run.
+            let _ = place(worker);
+        }))
+    }
+
+    /// Every executor that is built in, ours first.
+    pub(super) fn all(&self) -> anyhow::Result<Vec<Box<dyn Executor>>> {
+        ["schedlab", "rayon", "tokio", "channel", "serial", "virtual", "ideal"]
+            .into_iter()
+            .map(|name| self.named(name))
+            .collect()
+    }
+
+    /// An executor by name, `cmd:PROGRAM ARGUMENTS`, or `lib:FILE.so`.
+    pub(super) fn named(&self, name: &str) -> anyhow::Result<Box<dyn Executor>> {
+        let workers = self.workers()?;
+        if let Some(command) = name.strip_prefix("cmd:") {
+            return Ok(Box::new(super::external::Lines::new(command, workers)));
+        }
+        if let Some(file) = name.strip_prefix("lib:") {
+            return Ok(Box::new(super::external::Library::open(file.as_ref(), workers)?));
+        }
+        Ok(match name {
+            "schedlab" => Box::new(Ours::new(self.options(0)?)),
+            "rayon" => Box::new(RayonScope::start(workers).context("rayon")?),
+            "tokio" => Box::new(TokioTasks::start(workers).context("tokio")?),
+            "channel" => Box::new(ChannelThreads::start(workers)),
+            "serial" => Box::new(Serial),
+            "virtual" => Box::new(VirtualTime::new(self.policy()?, Costs::USUAL)),
+            "ideal" => Box::new(VirtualTime::ideal(workers)),
+            _ => {
+                return Err(UsageError(format!(
+                    "`{name}` is no executor; there are: schedlab, rayon, tokio, channel, serial, virtual, \
+                     ideal, cmd:PROGRAM (JSON lines), lib:FILE.so (C ABI)"
+                ))
+                .into());
+            }
+        })
+    }
+}

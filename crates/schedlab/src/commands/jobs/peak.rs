@@ -1,0 +1,276 @@
+//! `schedlab jobs peak`: a sweep of the number of jobs, or of their length, and the models of run time.
+
+use super::fit::Models;
+use super::options::{ExecutorArgs, GraphArgs, LoadArgs};
+use super::{picture, table};
+use crate::commands::UsageError;
+use anyhow::Context;
+use schedlab_jobs::adaptors::Serial;
+use schedlab_jobs::executor::Executor;
+use schedlab_jobs::graph::Shape;
+use schedlab_jobs::load::{Burner, Random};
+use schedlab_jobs::profile::Profile;
+use schedlab_jobs::virtual_time::VirtualTime;
+use schedlab_model::Nanos;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `schedlab jobs peak`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Jobs are independent unless --shape says otherwise, and all due at once unless --arrivals says otherwise:
+with a gap, concurrency can't exceed the offered load, which stands beside it in the table.")]
+pub(super) struct Args {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    executor: ExecutorArgs,
+    /// Sweeps the number of jobs
+    #[arg(long, value_name = "FROM..TO", default_value = "10..100")]
+    jobs: String,
+    /// Sweeps the length of jobs instead: FROM..TO, with units; their number is --nodes
+    #[arg(long, value_name = "FROM..TO")]
+    lengths: Option<String>,
+    /// How many points
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(3..=10_000))]
+    points: u32,
+    /// schedlab, rayon, tokio, channel, cmd:PROGRAM or lib:FILE.so
+    #[arg(long, default_value = "schedlab")]
+    on: String,
+    /// Writes the rows as CSV
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// Writes a gnuplot script with the data in it
+    #[arg(long, value_name = "FILE")]
+    gnuplot: Option<PathBuf>,
+    /// Draws the regression with its residuals: .svg, .pdf or .png
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+struct Row {
+    x: f64,
+    profile: Profile,
+    ideal_ns: u64,
+    figures: Value,
+}
+
+/// Runs it.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut executor = args.executor.named(&args.on)?;
+    let workers = executor.workers();
+    let burner = args.load.burner(workers);
+    let mut rows = Vec::new();
+    for (number, x) in points(args)?.into_iter().enumerate() {
+        rows.push(row(args, executor.as_mut(), burner, x, number as u64)?);
+    }
+    let serial_ns = serial(args, burner, rows.iter().map(|row| row.x).fold(0.0, f64::max))?;
+    let points: Vec<(f64, f64)> =
+        rows.iter().map(|row| (row.x, row.profile.covered_ns as f64 / 1e6)).collect();
+    let models = Models::of(&points)?;
+    let label = if args.lengths.is_some() { "length of a job, ms" } else { "jobs" };
+    if let Some(file) = &args.csv {
+        table::save(file, csv(&rows).as_bytes())?;
+    }
+    if let Some(file) = &args.gnuplot {
+        table::save(file, gnuplot(&rows, &models, label).as_bytes())?;
+    }
+    if let Some(file) = &args.output {
+        let title = format!("Load peak: {}, {workers} workers", executor.name());
+        let chart = picture::fit(&title, label, &points, &models.line, vec![models.sentence()]);
+        picture::write(file, &chart)?;
+    }
+    rows.sort_by(|a, b| a.x.total_cmp(&b.x));
+    if args.json {
+        let mut model = models.json();
+        model["socket_parts_ms"] = socket(&rows, models.line.line.intercept);
+        table::json(&json!({
+            "schema": "schedlab/jobs-peak/1",
+            "executor": executor.name(),
+            "workers": workers,
+            "serial_ns": serial_ns,
+            "model": model,
+            "points": rows.iter().map(|row| &row.figures).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        table::say(&text(&rows, label, workers))?;
+        table::say(&format!("\nserial, at the last point: {}\n\n", table::time(serial_ns as f64)))?;
+        table::say(&models.text())?;
+        let parts = socket(&rows, models.line.line.intercept);
+        table::say(&format!("socket, measured from events: {parts}\n"))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The points in random order, so that drift is not taken for an effect; both bounds are among them.
+fn points(args: &Args) -> anyhow::Result<Vec<f64>> {
+    let wrong = |text: &str| UsageError(format!("`{text}` is no range FROM..TO that ascends"));
+    let (text, unit) = match &args.lengths {
+        Some(lengths) => (lengths, true),
+        None => (&args.jobs, false),
+    };
+    let (from, to) = text.split_once("..").ok_or_else(|| wrong(text))?;
+    let read = |bound: &str| -> Option<f64> {
+        if unit {
+            bound.parse::<Nanos>().ok().map(|ns| ns.0 as f64 / 1e6)
+        } else {
+            bound.parse().ok()
+        }
+    };
+    let (from, to) = read(from).zip(read(to)).ok_or_else(|| wrong(text))?;
+    if !(from > 0.0 && from < to && to < 1e8) {
+        return Err(wrong(text).into());
+    }
+    let mut random = Random::new(args.graph.seed.unwrap_or(1));
+    let mut points: Vec<f64> =
+        (0..args.points).map(|_| from + random.unit() * (to - from)).collect();
+    let last = points.len() - 1;
+    (points[last - 1], points[last]) = (from, to);
+    if !unit {
+        points.iter_mut().for_each(|x| *x = x.round());
+    }
+    Ok(points)
+}
+
+fn row(
+    args: &Args,
+    executor: &mut dyn Executor,
+    burner: Burner,
+    x: f64,
+    seed: u64,
+) -> anyhow::Result<Row> {
+    let workers = executor.workers();
+    let make = || one(args, burner, x, seed);
+    let measured = make()?;
+    let told = executor.run(&measured)?;
+    measured.verify().with_context(|| format!("at {x}, the run is not proved"))?;
+    let profile = Profile::of(&measured, workers);
+    let ideal = make()?;
+    VirtualTime::ideal(workers).run(&ideal)?;
+    let ideal_ns = Profile::of(&ideal, workers).covered_ns;
+    let mut figures = super::run::figures(&profile, workers, &told);
+    figures["x"] = x.into();
+    figures["ideal_ns"] = ideal_ns.into();
+    Ok(Row { x, profile, ideal_ns, figures })
+}
+
+/// A fresh run for a point.
+fn one(
+    args: &Args,
+    burner: Burner,
+    x: f64,
+    seed: u64,
+) -> anyhow::Result<std::sync::Arc<schedlab_jobs::run::Run>> {
+    let base = schedlab_jobs::graph::Rules {
+        nodes: if args.lengths.is_some() { args.graph.nodes } else { x as u32 },
+        fan: args.graph.fan,
+        seed: args.graph.seed.unwrap_or(0),
+        hashing: args.graph.hash,
+        ..Default::default()
+    };
+    // The default of a peak is independent jobs; any other shape is taken as asked.
+    let shape = if args.graph.shape == Shape::Chain { Shape::Isolated } else { args.graph.shape };
+    let graph = shape.build(&base);
+    let time = if args.lengths.is_some() { Nanos((x * 1e6) as u64) } else { args.load.time };
+    args.load.at(time, graph, burner, seed)
+}
+
+fn serial(args: &Args, burner: Burner, x: f64) -> anyhow::Result<u64> {
+    let run = one(args, burner, x, 0)?;
+    if run.schedule().is_timed() || run.schedule().life_ns.is_some() {
+        // A serial pass knows no start times; its work is the sum of the planned work.
+        return Ok((0..run.graph().len()).map(|node| run.expected_ns(node)).sum());
+    }
+    Serial.run(&run)?;
+    Ok(Profile::of(&run, 1).covered_ns)
+}
+
+/// The model's socket beside what events say of ramp-up and shutdown, means in ms.
+fn socket(rows: &[Row], socket_ms: f64) -> Value {
+    let mean = |of: fn(&Profile) -> Option<u64>| {
+        let known: Vec<f64> =
+            rows.iter().filter_map(|r| of(&r.profile)).map(|ns| ns as f64 / 1e6).collect();
+        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+    };
+    let (ramp, shutdown) = (mean(|p| p.ramp_up_ns), mean(|p| p.shutdown_ns));
+    let rest = ramp.zip(shutdown).map(|(ramp, shutdown)| socket_ms - ramp - shutdown);
+    json!({"ramp_up": ramp, "shutdown": shutdown, "rest": rest})
+}
+
+fn text(rows: &[Row], label: &str, workers: usize) -> String {
+    let head = [
+        label,
+        "run",
+        "ideal",
+        "concurrency",
+        "offered",
+        "job wall",
+        "job CPU",
+        "late p99",
+        "impeded",
+    ];
+    let mut cells = vec![head.map(str::to_owned).to_vec()];
+    for Row { x, profile, ideal_ns, .. } in rows {
+        let jobs = profile.jobs.max(1) as f64;
+        cells.push(vec![
+            if *x == x.round() { format!("{x}") } else { format!("{x:.3}") },
+            table::time(profile.covered_ns as f64),
+            table::time(*ideal_ns as f64),
+            format!("{:.2}", profile.concurrency()),
+            profile
+                .offered
+                .map_or_else(|| format!("all ({workers})"), |offered| format!("{offered:.2}")),
+            table::time(profile.wall_ns as f64 / jobs),
+            table::time(profile.cpu_ns as f64 / jobs),
+            profile.lateness(0.99).map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64)),
+            table::time(profile.impeded_ns() as f64),
+        ]);
+    }
+    table::columns(&cells)
+}
+
+/// The original's columns, in its units.
+fn csv(rows: &[Row]) -> String {
+    let mut text = String::from(
+        "\"load size\",\"result time\",\"concurrency\",\"avg jobtime\",\"avg impeded\"\n",
+    );
+    for Row { x, profile, .. } in rows {
+        let jobs = profile.jobs.max(1) as f64;
+        let _ = writeln!(
+            text,
+            "{x},{},{},{},{}",
+            profile.covered_ns as f64 / 1e6,
+            profile.concurrency(),
+            profile.wall_ns as f64 / jobs / 1e3,
+            profile.impeded_ns() as f64 / jobs / 1e3,
+        );
+    }
+    text
+}
+
+fn gnuplot(rows: &[Row], models: &Models, label: &str) -> String {
+    let line = models.line.line;
+    format!(
+        "$data << EOD\n{}EOD\n\
+         set datafile separator ','\n\
+         set multiplot layout 2,1\n\
+         set grid\nset key left\n\
+         set ylabel 'run time, ms'\n\
+         plot $data using 1:2 skip 1 with points pt 7 title 'measured', \\\n     \
+         {} + {} * x with lines title '{}'\n\
+         set xlabel '{label}'\nset ylabel 'concurrency'\n\
+         plot $data using 1:3 skip 1 with impulses title 'concurrency'\n\
+         unset multiplot\n",
+        csv(rows),
+        line.intercept,
+        line.slope,
+        models.sentence(),
+    )
+}

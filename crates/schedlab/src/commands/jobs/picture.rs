@@ -1,0 +1,98 @@
+//! Pictures of graphs, runs and sweeps, through the charts of `schedlab-draw`.
+
+use super::table::save;
+use crate::commands::UsageError;
+use schedlab_draw::chart::{Axis, Chart, Edge, Fit, Gantt, Graph as GraphChart, Job, Node};
+use schedlab_draw::{PALETTE, Theme};
+use schedlab_jobs::graph::Graph;
+use schedlab_jobs::run::Run;
+use schedlab_model::{Nanos, Span};
+use std::path::Path;
+
+const WIDTH_PX: i32 = 1200;
+
+/// Writes a chart in the format that the name asks for.
+pub(super) fn write(file: &Path, chart: &dyn Chart) -> anyhow::Result<()> {
+    let scene = chart.scene(WIDTH_PX, &Theme::light());
+    let extension = file.extension().map(|end| end.to_string_lossy().to_lowercase());
+    let bytes = match extension.as_deref() {
+        Some("svg") => schedlab_draw::svg(&scene).into_bytes(),
+        Some("pdf") => schedlab_draw::pdf(&scene),
+        Some("png") => schedlab_draw::png(&scene, 1)?,
+        _ => {
+            let what = format!("{}: the name must end in .svg, .pdf or .png", file.display());
+            return Err(UsageError(what).into());
+        }
+    };
+    save(file, &bytes)
+}
+
+/// A graph, coloured by weight.
+pub(super) fn graph(graph: &Graph, title: &str) -> GraphChart {
+    let nodes = (0..graph.len()).map(|node| Node {
+        level: graph.level(node) as usize,
+        name: node.to_string(),
+        colour: PALETTE[graph.weight(node) as usize % PALETTE.len()],
+    });
+    let edges = (0..graph.len()).flat_map(|from| {
+        let to = graph.successors(from).iter();
+        to.map(move |&to| Edge { from: from as usize, to: to as usize })
+    });
+    let weight_max = (0..graph.len()).map(|node| graph.weight(node)).max().unwrap_or(0);
+    let legend = (0..=weight_max.min(PALETTE.len() as u32 - 1))
+        .map(|weight| (PALETTE[weight as usize], format!("weight {weight}")));
+    GraphChart {
+        title: title.to_owned(),
+        notes: vec![format!(
+            "{} jobs, {} levels, {} edges, hash {:016X}",
+            graph.len(),
+            graph.levels(),
+            graph.edges(),
+            graph.hash()
+        )],
+        nodes: nodes.collect(),
+        edges: edges.collect(),
+        legend: legend.collect(),
+    }
+}
+
+/// A run: a lane per worker, each job where it ran.
+pub(super) fn run(run: &Run, workers: usize, title: &str, notes: Vec<String>) -> Gantt {
+    let base = run.base();
+    let at = |time: u64| Nanos(time.saturating_sub(base));
+    let timed = run.schedule().is_timed();
+    let jobs = run.spans().into_iter().map(|span| Job {
+        lane: span.worker as usize,
+        span: Span::new(at(span.begin), at(span.end)),
+        name: span.node.to_string(),
+        colour: PALETTE[run.graph().level(span.node) as usize % PALETTE.len()],
+        due: timed.then(|| Nanos(run.schedule().start(span.node))),
+    });
+    Gantt {
+        title: title.to_owned(),
+        notes,
+        lanes: (0..workers).map(|worker| format!("worker {worker}")).collect(),
+        jobs: jobs.collect(),
+        legend: Vec::new(),
+    }
+}
+
+/// A regression: points in (x, ms), the line and its residuals.
+pub(super) fn fit(
+    title: &str,
+    x_label: &str,
+    points: &[(f64, f64)],
+    line: &schedlab_stats::Fit,
+    notes: Vec<String>,
+) -> Fit {
+    Fit {
+        title: title.to_owned(),
+        notes,
+        x: Axis::new(x_label),
+        y: Axis::new("run time, ms"),
+        points: points.to_vec(),
+        offset: line.line.intercept,
+        gradient: line.line.slope,
+        sigma: line.sigma,
+    }
+}

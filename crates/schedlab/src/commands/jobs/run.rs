@@ -1,0 +1,224 @@
+//! `schedlab jobs run`: one graph on one executor, proved, with every figure.
+
+use super::options::{ExecutorArgs, GraphArgs, LoadArgs};
+use super::{external, picture, soak, table};
+use anyhow::Context;
+use schedlab_jobs::adaptors::Ours;
+use schedlab_jobs::executor::{Executor, Told};
+use schedlab_jobs::pool::{Events, Report, WorkerReport, perfetto, text};
+use schedlab_jobs::profile::Profile;
+use schedlab_jobs::run::Run;
+use schedlab_model::Nanos;
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `schedlab jobs run`.
+#[derive(clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    graph: GraphArgs,
+    #[command(flatten)]
+    load: LoadArgs,
+    #[command(flatten)]
+    executor: ExecutorArgs,
+    /// schedlab, rayon, tokio, channel, serial, virtual, ideal, cmd:PROGRAM or lib:FILE.so
+    #[arg(long, default_value = "schedlab")]
+    on: String,
+    /// Draws the jobs, a lane per worker: .svg, .pdf or .png
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The pool's own events: as text (.txt) or for Perfetto (.json)
+    #[arg(long, value_name = "FILE")]
+    trace: Option<PathBuf>,
+    /// Runs nothing: takes the events of an executor from JSON lines {"job","worker","begin_ns","end_ns"}
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "soak"])]
+    events: Option<PathBuf>,
+    /// Runs the graph again and again for so long and watches memory and counts
+    #[arg(long, value_name = "TIME")]
+    soak: Option<Nanos>,
+    /// In a soak: every so many jobs panic
+    #[arg(long, value_name = "N", requires = "soak")]
+    panic_every: Option<u64>,
+    /// In a soak: every so many notifications are lost
+    #[arg(long, value_name = "N", requires = "soak")]
+    lose_notification: Option<u32>,
+    /// In a soak: the clock jumps by so many ms after a second
+    #[arg(long, value_name = "MS", requires = "soak", allow_negative_numbers = true)]
+    clock_jump: Option<i64>,
+    /// In a soak: one job never returns
+    #[arg(long, requires = "soak")]
+    stuck: bool,
+    /// Prints JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Events kept per worker when they are asked for.
+const EVENTS: usize = 1 << 20;
+
+/// Runs it.
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let graph = args.graph.graph()?;
+    if let Some(time) = args.soak {
+        let options = args.executor.options(0)?;
+        let faults = soak::Faulty {
+            panic_every: args.panic_every,
+            lose_notification: args.lose_notification.unwrap_or(0),
+            clock_jump_ms: args.clock_jump,
+            stuck: args.stuck,
+        };
+        return soak::run(&graph, options, time, faults, args.json);
+    }
+    let workers = args.executor.workers()?;
+    let burner = args.load.burner(workers);
+    let run = args.load.run(graph, burner, args.graph.seed.unwrap_or(0))?;
+    let (name, workers, told, report) = match &args.events {
+        Some(file) => {
+            let workers = external::read_events(file, &run)?;
+            (file.display().to_string(), workers, Told::default(), None)
+        }
+        None if args.on == "schedlab" => {
+            let events = if args.trace.is_some() { EVENTS } else { 0 };
+            let mut ours = Ours::new(args.executor.options(events)?);
+            let told = ours.run(&run);
+            let report = ours.take_report();
+            (ours.name(), ours.workers(), told?, report)
+        }
+        None => {
+            let mut executor = args.executor.named(&args.on)?;
+            let told = executor.run(&run)?;
+            (executor.name(), executor.workers(), told, None)
+        }
+    };
+    let proof = run.verify();
+    if let (Some(file), Some(report)) = (&args.trace, &report) {
+        save_trace(file, report)?;
+    }
+    let profile = Profile::of(&run, workers);
+    if let Some(file) = &args.output {
+        let notes = vec![format!(
+            "{name}, {} jobs, concurrency {:.2} of {workers}",
+            profile.jobs,
+            profile.concurrency()
+        )];
+        picture::write(file, &picture::run(&run, workers, "Jobs by worker", notes))?;
+    }
+    if args.json {
+        let mut value = figures(&profile, workers, &told);
+        value["schema"] = "schedlab/jobs-run/1".into();
+        value["executor"] = name.into();
+        value["proved"] = proof.is_ok().into();
+        value["hash"] = format!("{:016X}", run.graph().hash()).into();
+        table::json(&value)?;
+    } else {
+        table::say(&show(&name, &run, &profile, workers, &told, report.as_ref()))?;
+    }
+    proof.context("the run is not proved")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn save_trace(file: &std::path::Path, report: &Report) -> anyhow::Result<()> {
+    let workers: Vec<Events> =
+        report.workers.iter().flatten().map(|worker| worker.events.clone()).collect();
+    let json = file.extension().is_some_and(|end| end == "json");
+    let bytes = if json { perfetto(&workers) } else { text(&workers) };
+    table::save(file, bytes.as_bytes())
+}
+
+/// Every figure of a run.
+pub(super) fn figures(profile: &Profile, workers: usize, told: &Told) -> Value {
+    let jobs = profile.jobs.max(1) as f64;
+    let lateness = |q| profile.lateness(q);
+    json!({
+        "jobs": profile.jobs,
+        "workers": workers,
+        "run_ns": profile.covered_ns,
+        "makespan_ns": profile.makespan_ns,
+        "concurrency": profile.concurrency(),
+        "at_concurrency_ns": profile.at_concurrency_ns,
+        "offered": profile.offered,
+        "utilisation": profile.offered.map(|offered| offered / workers as f64),
+        "job_wall_ns": profile.wall_ns as f64 / jobs,
+        "job_cpu_ns": profile.cpu_ns as f64 / jobs,
+        "job_planned_ns": profile.planned_ns as f64 / jobs,
+        "inflation": profile.inflation(),
+        "impeded_ns": profile.impeded_ns(),
+        "idle_ns": profile.idle_ns(workers),
+        "lateness_ns_p50": lateness(0.5),
+        "lateness_ns_p99": lateness(0.99),
+        "lateness_ns_p999": lateness(0.999),
+        "lateness_ns_max": profile.lateness_ns.last(),
+        "gap_ns_p50": profile.gap(0.5),
+        "gap_ns_p99": profile.gap(0.99),
+        "ramp_up_ns": profile.ramp_up_ns,
+        "shutdown_ns": profile.shutdown_ns,
+        "planning_ns_per_job": told.planning_ns as f64 / jobs,
+        "management_ns": told.management_ns,
+        "back_off_ns": told.back_off_ns,
+    })
+}
+
+fn show(
+    name: &str,
+    run: &Run,
+    profile: &Profile,
+    workers: usize,
+    told: &Told,
+    report: Option<&Report>,
+) -> String {
+    let ns = |value: u64| table::time(value as f64);
+    let maybe = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), ns);
+    let jobs = profile.jobs.max(1) as u64;
+    let mut rows = vec![
+        vec!["executor".to_owned(), name.to_owned()],
+        vec!["jobs".to_owned(), format!("{} on {workers} workers", profile.jobs)],
+        vec!["run time".to_owned(), ns(profile.covered_ns)],
+        vec!["concurrency".to_owned(), format!("{:.3} of {workers}", profile.concurrency())],
+        vec!["job, wall".to_owned(), ns(profile.wall_ns / jobs)],
+        vec!["job, CPU".to_owned(), ns(profile.cpu_ns / jobs)],
+        vec!["job, planned".to_owned(), ns(profile.planned_ns / jobs)],
+        vec!["impeded".to_owned(), ns(profile.impeded_ns())],
+        vec!["lateness p50".to_owned(), maybe(profile.lateness(0.5))],
+        vec!["lateness p99".to_owned(), maybe(profile.lateness(0.99))],
+        vec!["gap p50".to_owned(), maybe(profile.gap(0.5))],
+        vec!["ramp-up".to_owned(), maybe(profile.ramp_up_ns)],
+        vec!["shutdown".to_owned(), maybe(profile.shutdown_ns)],
+        vec!["planning a job".to_owned(), ns(told.planning_ns / jobs)],
+        vec!["management".to_owned(), maybe(told.management_ns)],
+        vec!["back-off".to_owned(), maybe(told.back_off_ns)],
+    ];
+    if let Some(offered) = profile.offered {
+        let share = 100.0 * offered / workers as f64;
+        rows.insert(4, vec!["offered load".to_owned(), format!("{offered:.3} ({share:.0} %)")]);
+    }
+    for (level, &time) in profile.at_concurrency_ns.iter().enumerate() {
+        rows.push(vec![format!("  {level} at once"), ns(time)]);
+    }
+    let mut text = table::columns(&rows);
+    let _ = writeln!(
+        text,
+        "hash {:016X}: every job ran once, after its predecessors",
+        run.graph().hash()
+    );
+    if let Some(report) = report {
+        text.push_str(&lost(report, profile, workers));
+    }
+    text
+}
+
+/// Where the workers' time went that no job had.
+fn lost(report: &Report, profile: &Profile, workers: usize) -> String {
+    let all: Vec<&WorkerReport> = report.workers.iter().flatten().collect();
+    let sum =
+        |of: fn(&WorkerReport) -> u64| all.iter().map(|worker| of(worker)).sum::<u64>() as f64;
+    let mut rows = vec![vec!["time of all workers".to_owned(), String::new()]];
+    let mut row = |name: &str, ns: f64| rows.push(vec![format!("  {name}"), table::time(ns)]);
+    row("in jobs", sum(|w| w.busy_ns));
+    row("with the token, or awake for it", sum(|w| w.management_ns));
+    row("backing off from contention", sum(|w| w.back_off_ns));
+    row("asleep (before and after the run as well)", sum(|w| w.asleep_ns));
+    row("without a job during the run", profile.idle_ns(workers) as f64);
+    table::columns(&rows)
+}

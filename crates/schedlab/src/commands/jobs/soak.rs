@@ -1,0 +1,136 @@
+//! A soak: jobs come and go for as long as asked, perhaps with faults; memory must stay flat, nothing may
+//! be lost, and it ends with a report.
+
+use super::table;
+use schedlab_jobs::graph::{Graph, Node};
+use schedlab_jobs::policy::{Plan, Posting};
+use schedlab_jobs::pool::{Context, Faults, Flow, Options, Pool, Runner};
+use schedlab_jobs::run::Clock;
+use schedlab_model::Nanos;
+use serde_json::json;
+use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What goes wrong on purpose.
+#[derive(Clone, Copy)]
+pub(super) struct Faulty {
+    pub(super) panic_every: Option<u64>,
+    pub(super) lose_notification: u32,
+    pub(super) clock_jump_ms: Option<i64>,
+    pub(super) stuck: bool,
+}
+
+struct Soaked {
+    panic_every: u64,
+    stuck: AtomicBool,
+    ran: AtomicU64,
+}
+
+impl Runner for Soaked {
+    type Job = Node;
+
+    fn run(&self, _: Node, _: &mut Context<'_, Self>) -> Flow {
+        let ran = self.ran.fetch_add(1, Ordering::Relaxed) + 1;
+        if self.stuck.swap(false, Ordering::Relaxed) {
+            loop {
+                std::thread::park();
+            }
+        }
+        if self.panic_every > 0 && ran.is_multiple_of(self.panic_every) {
+            // Without the panic hook: a message per fault would be the load.
+            std::panic::resume_unwind(Box::new("a fault"));
+        }
+        Flow::Done
+    }
+}
+
+/// Runs it.
+pub(super) fn run(
+    graph: &Graph,
+    options: Options,
+    time: Nanos,
+    faulty: Faulty,
+    json_wanted: bool,
+) -> anyhow::Result<ExitCode> {
+    let faults = Faults {
+        lose_notification: faulty.lose_notification,
+        clock_jump: faulty.clock_jump_ms.map(|ms| (1_000_000_000, ms * 1_000_000)),
+    };
+    let runner = Soaked {
+        panic_every: faulty.panic_every.unwrap_or(0),
+        stuck: AtomicBool::new(faulty.stuck),
+        ran: AtomicU64::new(0),
+    };
+    let pool = Pool::start(runner, Options { faults, ..options }, Clock::start())?;
+    let end = Instant::now() + Duration::from_nanos(time.0);
+    let (mut rounds, mut refused, mut memory) = (0u64, 0u64, Vec::new());
+    let mut sample = Instant::now();
+    let mut stopped = false;
+    while Instant::now() < end && !stopped {
+        if pool.handle().plan(round(graph, pool.handle().now())).is_ok() {
+            rounds += 1;
+        } else {
+            refused += 1;
+        }
+        // A job that never returns must not hold up the others: so no waiting for the last one.
+        stopped = !faulty.stuck && !pool.handle().wait(Duration::from_secs(60));
+        if faulty.stuck {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        if Instant::now() >= sample {
+            memory.push((pool.handle().memory(), resident_kib()));
+            sample += Duration::from_nanos(time.0 / 10);
+        }
+    }
+    let drained = pool.handle().wait(Duration::from_secs(10));
+    let report = pool.stop(Duration::from_secs(2));
+    let counts = report.counts;
+    let lost = counts.posted - counts.ended();
+    let stuck: Vec<usize> = report.stuck.iter().map(|(worker, _)| *worker).collect();
+    if json_wanted {
+        table::json(&json!({
+            "schema": "schedlab/jobs-soak/1",
+            "rounds": rounds,
+            "refused": refused,
+            "posted": counts.posted,
+            "done": counts.done,
+            "panicked": counts.panicked,
+            "abandoned": counts.abandoned,
+            "missed": counts.missed,
+            "left": lost,
+            "drained": drained,
+            "stuck_workers": stuck,
+            "blocks": memory.iter().map(|(memory, _)| memory.0).collect::<Vec<_>>(),
+            "edges": memory.iter().map(|(memory, _)| memory.1).collect::<Vec<_>>(),
+            "resident_kib": memory.iter().map(|(_, kib)| kib).collect::<Vec<_>>(),
+        }))?;
+    } else {
+        table::say(&format!("{rounds} rounds, {refused} refused: {counts:?}\n"))?;
+        table::say(&format!("left {lost}; workers stuck in a job: {stuck:?}\n"))?;
+        for ((blocks, edges), kib) in &memory {
+            let resident = kib.map_or_else(|| "-".to_owned(), |kib| format!("{kib} KiB"));
+            table::say(&format!("  {blocks} blocks, {edges} edges, resident {resident}\n"))?;
+        }
+    }
+    // What a stuck job holds back is no loss: it is in the report.
+    let clean = lost == 0 || !stuck.is_empty();
+    Ok(if clean && !stopped { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn round(graph: &Graph, now: u64) -> Plan<Node> {
+    let mut plan = Plan::default();
+    for node in 0..graph.len() {
+        plan.add(Posting::new(node, now));
+        for &p in graph.predecessors(node) {
+            plan.link(p, node);
+        }
+    }
+    plan
+}
+
+fn resident_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    line.trim().trim_end_matches("kB").trim().parse().ok()
+}
