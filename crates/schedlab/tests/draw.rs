@@ -1,0 +1,155 @@
+//! `draw` and `view` as they are typed: files in every format, the names of other tools, refusals.
+
+#![expect(clippy::print_stderr, reason = "what is missing must be said aloud")]
+
+use schedlab_trace::dat::Header;
+use schedlab_trace::synthetic::{Plan, Synthetic};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A directory of a test's own with a small trace in it.
+struct Desk(PathBuf);
+
+impl Desk {
+    fn new(name: &str) -> Self {
+        let path =
+            std::env::temp_dir().join(format!("schedlab-draw-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("writable");
+        let plan = Plan { cpus: 4, tasks_per_cpu: 3, events: 4_000, seed: 3 };
+        Synthetic::new(plan).write(&path.join("x.dat"), Header::default()).expect("writable");
+        Self(path)
+    }
+
+    fn run(&self, arguments: &str) -> Output {
+        self.start(Path::new(env!("CARGO_BIN_EXE_schedlab")), arguments)
+    }
+
+    fn start(&self, program: &Path, arguments: &str) -> Output {
+        let mut command = Command::new(program);
+        command.current_dir(&self.0).args(arguments.split_whitespace());
+        command.output().expect("the built command starts")
+    }
+
+    fn read(&self, name: &str) -> Vec<u8> {
+        std::fs::read(self.0.join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn done(output: &Output) {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn every_picture_comes_in_every_format_and_says_what_it_is() {
+    let desk = Desk::new("formats");
+    for picture in ["cores", "waiting", "latency"] {
+        for (end, magic) in [("svg", &b"<svg"[..]), ("pdf", b"%PDF"), ("png", b"\x89PNG")] {
+            let output = desk.run(&format!("draw {picture} x.dat -o {picture}.{end} --json"));
+            done(&output);
+            let bytes = desk.read(&format!("{picture}.{end}"));
+            assert!(bytes.starts_with(magic), "{picture}.{end}");
+            let json: serde_json::Value =
+                serde_json::from_slice(&output.stdout).expect("stdout is JSON");
+            assert_eq!(json["schema"], "schedlab/draw/1");
+            assert_eq!(json["bytes"], bytes.len());
+            assert_eq!(json["cpus"], 4);
+            assert!(json["origin_ns"].is_string());
+        }
+    }
+}
+
+#[test]
+fn the_same_input_gives_the_same_bytes() {
+    let desk = Desk::new("same");
+    for end in ["svg", "pdf", "png"] {
+        done(&desk.run(&format!("draw cores x.dat -o a.{end}")));
+        done(&desk.run(&format!("draw cores x.dat -o b.{end}")));
+        assert_eq!(desk.read(&format!("a.{end}")), desk.read(&format!("b.{end}")));
+    }
+}
+
+#[test]
+fn a_recipe_draws_rows_and_curve() {
+    let desk = Desk::new("recipe");
+    let recipe =
+        "title = 'mine'\nmin = '1ms'\nmax = '3ms'\ncurve = true\n[rows]\nmarks = ['migrations']\n";
+    std::fs::write(desk.0.join("r.toml"), recipe).expect("writable");
+    done(&desk.run("draw --recipe r.toml x.dat -o r.svg"));
+    let text = String::from_utf8(desk.read("r.svg")).expect("SVG is text");
+    assert!(text.contains(">mine</text>") && text.contains(">tasks</text>"));
+    std::fs::write(desk.0.join("bad.toml"), "[rows]\ncolor-by = 'pid'\n").expect("writable");
+    let output = desk.run("draw --recipe bad.toml x.dat -o r.svg");
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("color-by"));
+}
+
+#[test]
+fn a_page_holds_the_trace_and_nothing_from_outside() {
+    let desk = Desk::new("page");
+    done(&desk.run("view x.dat"));
+    let page = String::from_utf8(desk.read("x.html")).expect("HTML is text");
+    assert!(page.contains("default-src 'none'"));
+    for outside in ["src=\"http", "href=\"http", "@import", "fetch("] {
+        assert!(!page.contains(outside), "{outside}");
+    }
+}
+
+#[test]
+fn what_cannot_be_drawn_is_refused_with_the_reason() {
+    let desk = Desk::new("refused");
+    for (arguments, code, reason) in [
+        ("draw cores x.dat -o x.jpg", 2, ".svg, .pdf or .png"),
+        ("draw cores x.dat", 2, "--output"),
+        ("draw cores none.dat -o x.svg", 1, "none.dat"),
+        ("draw cores x.dat --min 9h -o x.svg", 1, "the trace lasts"),
+        ("draw cores x.dat --mark sched_switch:who=me -o x.svg", 2, "comm=NAME"),
+        ("draw cores x.dat --topology none -o x.svg", 1, "lscpu -p"),
+    ] {
+        let output = desk.run(arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{arguments}: {said}");
+        assert!(said.contains(reason), "{arguments}: {said}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn under_the_names_of_other_tools_it_names_files_and_titles_as_they_do() {
+    let desk = Desk::new("names");
+    let link = |name: &str| {
+        let path = desk.0.join(name);
+        std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_schedlab"), &path).expect("writable");
+        path
+    };
+    let dat2graph2 = link("dat2graph2");
+    done(
+        &desk
+            .start(&dat2graph2, "--min 0.001 --max 0.003 --target worker --color-by-command x.dat"),
+    );
+    assert!(desk.read("x_from_0.001_upto_0.003_color.pdf").starts_with(b"%PDF"));
+    let output = desk.start(&dat2graph2, "--cores x.dat");
+    assert_eq!(output.status.code(), Some(2), "what is not documented is not claimed");
+    done(&desk.start(&link("running_waiting"), "x.dat"));
+    assert!(desk.read("x_running_waiting.pdf").starts_with(b"%PDF"));
+}
+
+#[test]
+fn text_of_a_pdf_can_be_searched() {
+    let desk = Desk::new("text");
+    done(&desk.run("draw cores x.dat -o x.pdf"));
+    let Ok(output) = Command::new("pdftotext").arg(desk.0.join("x.pdf")).arg("-").output() else {
+        eprintln!(
+            "MISSING: pdftotext: the text of PDFs was not checked (apt-get install poppler-utils)"
+        );
+        assert!(std::env::var_os("CI").is_none(), "CI must have poppler-utils");
+        return;
+    };
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("cores of x.dat") && text.contains("CPU 3"), "{text}");
+}
