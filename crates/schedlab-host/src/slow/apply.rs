@@ -50,10 +50,15 @@ impl Held {
         // What slows a group slows nothing when its tasks may go elsewhere.
         let bind = if node.bind || grouped { node.cpus() } else { Default::default() };
         let keep = plan.request.keep || !node.attach.is_empty();
-        let wants = Wants { cpu: grouped, bind, keep };
+        let wants = Wants { cpu: grouped || plan.request.heavy, bind, keep };
         let zone = Zone::create(name, &wants, ground, guard)?;
         let speed = node.speeds.values().next().copied().unwrap_or(Speed::FULL);
         let mut groups = zone.groups.clone();
+        if plan.request.heavy
+            && let Some(zone) = &zone.cpu
+        {
+            super::weight::heaviest(zone)?;
+        }
         let cpu =
             || zone.cpu.as_ref().ok_or_else(|| SlowError::Missing("no CPU controller".into()));
         let hold = match method {
@@ -128,6 +133,9 @@ impl Under {
     ) -> Result<Self, SlowError> {
         let mut under = Self { gov: plan.method == Method::Gov, ..Self::default() };
         match plan.method {
+            // Full speed to compare with: not even a hog that wakes.
+            Method::Hogs
+                if plan.request.heavy && speeds.values().all(|speed| *speed == Speed::FULL) => {}
             Method::Hogs => under.hogs = Some(HogProcess::start(speeds, plan.grid, guard)?),
             Method::Freq | Method::Gov => {
                 for domain in &ground.domains {

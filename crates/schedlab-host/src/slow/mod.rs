@@ -20,9 +20,11 @@
 //! first, so that it is undone when the controller dies. What was applied is measured, never believed.
 
 mod apply;
+mod bench;
 mod burner;
 mod control;
 mod entry;
+mod evaluate;
 pub mod frequency;
 mod grid;
 mod ground;
@@ -37,11 +39,14 @@ mod request;
 mod session;
 mod speed;
 mod stop;
+mod verdict;
 mod weight;
 mod zone;
 
+pub use bench::{BENCHMARKS, Benchmark};
 pub use control::{Order, ask, sessions};
 pub use entry::{ARGUMENT, hidden, set_program};
+pub use evaluate::{Evaluation, Figures, Progress, Results, evaluate, granted};
 pub use grid::Grid;
 pub use ground::Ground;
 pub use measure::Measured;
@@ -51,6 +56,7 @@ pub use noise::Noise;
 pub use request::{Change, Node, Plan, Request, Step};
 pub use session::{Ended, Session};
 pub use speed::{Assignment, Speed, Speeds, speeds};
+pub use verdict::{Verdict, verdicts};
 
 use schedlab_model::Pid;
 use schedlab_sys::guard::{Guard, Undo};

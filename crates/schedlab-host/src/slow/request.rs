@@ -69,6 +69,8 @@ pub struct Request {
     pub measure: bool,
     /// The session ends after this time.
     pub time_limit: Option<Nanos>,
+    /// Tasks of nodes have a weight beside which other load takes next to nothing: for measuring.
+    pub heavy: bool,
 }
 
 impl Default for Request {
@@ -83,6 +85,7 @@ impl Default for Request {
             keep: false,
             measure: true,
             time_limit: None,
+            heavy: false,
         }
     }
 }

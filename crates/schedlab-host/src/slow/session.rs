@@ -197,6 +197,11 @@ impl Session {
         failed
     }
 
+    /// The groups of the tasks of the first node.
+    pub(super) fn groups(&self) -> Vec<std::path::PathBuf> {
+        self.nodes.first().map(|active| active.held.groups.clone()).unwrap_or_default()
+    }
+
     fn code(&self) -> i32 {
         let codes = self.nodes.iter().flat_map(|active| &active.commands).filter_map(|r| r.code);
         codes.into_iter().find(|code| *code != 0).unwrap_or(0)

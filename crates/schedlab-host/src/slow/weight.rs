@@ -44,7 +44,7 @@ impl Weight {
     ) -> Result<Self, SlowError> {
         let (version, top) = zone;
         let hierarchy = ground.cpu_group.as_ref().expect("the zone has a CPU group");
-        write(&top.join(file(*version)), &most(*version).to_string())?;
+        heaviest(zone)?;
         if *version == Version::V2 {
             write(&top.join("cgroup.subtree_control"), "+cpu")?;
         }
@@ -80,6 +80,11 @@ impl Weight {
         }
         Ok(())
     }
+}
+
+/// Gives a group the largest weight there is.
+pub(super) fn heaviest((version, dir): &(Version, PathBuf)) -> Result<(), SlowError> {
+    write(&dir.join(file(*version)), &most(*version).to_string())
 }
 
 const fn file(version: Version) -> &'static str {

@@ -1,5 +1,7 @@
 //! `schedlab slow`.
 
+#[path = "slow/evaluation.rs"]
+mod evaluation;
 #[path = "slow/running.rs"]
 mod running;
 
@@ -22,6 +24,7 @@ use std::process::ExitCode;
   schedlab slow --cpu 0=10% --method quota -- ./job          another method; --method help lists them
   schedlab slow attach --cpu 1=40% --pid 1234                processes that run already
   schedlab slow status; schedlab slow set all=40%            sessions that run
+  schedlab slow evaluate --short -o evaluation               how true each method is here, with pictures
 
 CPUs are slowed and networks are not: what a node sends is as fast as ever. Programs see all CPUs of their
 node at their full clock (nproc counts the CPUs that a command is bound to; /proc/cpuinfo shows the

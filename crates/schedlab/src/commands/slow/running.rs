@@ -1,4 +1,4 @@
-//! `schedlab slow attach|set|fail|recover|status`: processes and sessions that run already.
+//! The subcommands of `schedlab slow`, of which most are about processes and sessions that run already.
 
 use super::{How, from_options, session, told};
 use crate::commands::UsageError;
@@ -44,6 +44,8 @@ pub(super) enum Command {
         #[command(flatten)]
         which: Which,
     },
+    /// How true each method is on this machine: figures, verdicts and pictures
+    Evaluate(super::evaluation::Args),
     /// What running sessions have in force
     Status {
         /// Print JSON
@@ -72,6 +74,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Fail { node, which } => order(&which, &Order::Fail { node }),
         Command::Recover { node, which } => order(&which, &Order::Recover { node }),
+        Command::Evaluate(args) => super::evaluation::run(&args),
         Command::Status { json } => status(json),
     }
 }
