@@ -7,6 +7,7 @@
 //! Cost: a sched event is 40 to 96 bytes in the ring; a drain is at most two `write` calls and copies
 //! once, from the ring into the page cache.
 
+use rustix::ioctl::{Opcode, opcode};
 use schedlab_model::{Cpu, Pid};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -80,10 +81,11 @@ const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
 const FLAG_USE_CLOCKID: u64 = 1 << 25;
 const FLAG_WRITE_BACKWARD: u64 = 1 << 27;
 const OPEN_CLOEXEC: libc::c_ulong = 8;
-const IOC_ENABLE: libc::c_ulong = 0x2400;
-const IOC_DISABLE: libc::c_ulong = 0x2401;
-const IOC_SET_OUTPUT: libc::c_ulong = 0x2405;
-const IOC_SET_FILTER: libc::c_ulong = 0x4008_2406;
+/// The requests' numbers are packed differently on some architectures.
+const IOC_ENABLE: Opcode = opcode::none(b'$', 0);
+const IOC_DISABLE: Opcode = opcode::none(b'$', 1);
+const IOC_SET_OUTPUT: Opcode = opcode::none(b'$', 5);
+const IOC_SET_FILTER: Opcode = opcode::write::<*mut libc::c_char>(b'$', 6);
 
 /// An open event of one CPU, disabled until [`Event::enable`].
 #[derive(Debug)]
@@ -199,7 +201,7 @@ fn open(attr: &Attr, cpu: Cpu) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-fn ioctl(fd: &OwnedFd, request: libc::c_ulong, argument: libc::c_ulong) -> io::Result<()> {
+fn ioctl(fd: &OwnedFd, request: Opcode, argument: libc::c_ulong) -> io::Result<()> {
     // SAFETY: the requests used here take a plain number, a descriptor, or a NUL-terminated string
     // that outlives the call.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), request as _, argument) };

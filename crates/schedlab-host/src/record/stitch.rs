@@ -75,16 +75,18 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Summary, RecordEr
     }
     summary.warnings.extend(tail.iter().flat_map(|tail| tail.doubts.clone()));
     let names = names(dir, &head)?;
-    let partial = out.with_extension("partial");
+    let mut partial = out.as_os_str().to_owned();
+    partial.push(".partial");
+    let partial = Path::new(&partial);
     let mark_id = free_id(&head.tracepoints);
     let header = header(dir, &head, names, marks, mark_id);
-    let mut writer = Writer::create(&partial, &header).map_err(RecordError::file(&partial))?;
+    let mut writer = Writer::create(partial, &header).map_err(RecordError::file(partial))?;
     for cpu in head.cpus.iter() {
         let mut marks: Vec<Mark> = marks.marks.iter().filter(|m| m.cpu == cpu).copied().collect();
         marks.sort_by_key(|mark| mark.time);
         let kernel_lost = tail.as_ref().and_then(|tail| tail.lost.get(&cpu).copied());
         let mut stitched = Stitched {
-            out: writer.cpu(cpu).map_err(RecordError::file(&partial))?,
+            out: writer.cpu(cpu).map_err(RecordError::file(partial))?,
             kinds: &head.tracepoints,
             overwrites: head.overwrites,
             counts: vec![0; head.tracepoints.len()],
@@ -103,10 +105,10 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Summary, RecordEr
         if !whole {
             summary.warnings.push(cut_file(cpu));
         }
-        stitched.finish(cpu, kernel_lost, &mut summary).map_err(RecordError::file(&partial))?;
+        stitched.finish(cpu, kernel_lost, &mut summary).map_err(RecordError::file(partial))?;
     }
-    writer.finish().map_err(RecordError::file(&partial))?;
-    std::fs::rename(&partial, out).map_err(RecordError::file(out))?;
+    writer.finish().map_err(RecordError::file(partial))?;
+    std::fs::rename(partial, out).map_err(RecordError::file(out))?;
     summary.warnings.extend(loss(&summary));
     Ok(summary)
 }
@@ -269,4 +271,97 @@ fn names(dir: &Path, head: &Head) -> Result<BTreeMap<Pid, Comm>, RecordError> {
         })?;
     }
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::spool::Source;
+    use schedlab_model::{CpuSet, Phase};
+    use schedlab_sys::perf::record;
+
+    const ID: u16 = 372;
+    const RAW: usize = 12;
+
+    fn head() -> Head {
+        let format = format!(
+            "name: sched_switch\nID: {ID}\nformat:\n\
+             \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+             \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+             \tfield:pid_t next_pid;\toffset:8;\tsize:4;\tsigned:1;\n\nprint fmt: \"\"\n"
+        );
+        let (system, name) = ("sched".into(), "sched_switch".into());
+        Head {
+            schema: spool::SCHEMA,
+            source: Source::Perf,
+            overwrites: false,
+            header_page: String::new(),
+            header_event: String::new(),
+            tracepoints: vec![Tracepoint { system, name, id: ID, format }],
+            cpus: CpuSet::first(2),
+            topology: None,
+            uname: "Linux".into(),
+            page_size: 4096,
+            started: Nanos::ZERO,
+        }
+    }
+
+    fn sample(time: u64) -> Vec<u8> {
+        let mut raw = vec![0; RAW];
+        raw[..2].copy_from_slice(&ID.to_ne_bytes());
+        let size = u16::try_from(record::HEADER + 12 + RAW).unwrap();
+        let header = [&record::SAMPLE.to_ne_bytes()[..], &[0, 0], &size.to_ne_bytes()].concat();
+        let body = [&time.to_ne_bytes()[..], &12u32.to_ne_bytes(), &raw].concat();
+        [header, body].concat()
+    }
+
+    #[test]
+    fn a_spool_that_is_cut_anywhere_is_stitched_as_far_as_it_goes() {
+        let dir = tempfile::tempdir().unwrap();
+        spool::write(&spool::head(dir.path()), &head()).unwrap();
+        let ring = [sample(10), sample(20), sample(30)].concat();
+        let out = dir.path().join("x.dat");
+        for cut in 0..=ring.len() {
+            std::fs::write(spool::records(dir.path(), Cpu(0)), &ring[..cut]).unwrap();
+            let summary = stitch(dir.path(), &out, &Marks::default()).unwrap();
+            let whole = (cut / sample(0).len()) as u64;
+            assert_eq!(summary.events().values().sum::<u64>(), whole, "cut at {cut}");
+            assert_eq!(summary.warnings[0].code, "recording-cut");
+            let cut_within = summary.warnings.iter().any(|w| w.code == "record-cut");
+            assert_eq!(cut_within, cut % sample(0).len() != 0);
+            assert!(schedlab_trace::open(&out).is_ok());
+        }
+    }
+
+    #[test]
+    fn marks_are_merged_by_time_and_a_loss_at_the_end_is_counted() {
+        let dir = tempfile::tempdir().unwrap();
+        spool::write(&spool::head(dir.path()), &head()).unwrap();
+        let lost = BTreeMap::from([(Cpu(0), 7)]);
+        let tail = Tail { stopped: Nanos(99), lost, doubts: Vec::new() };
+        spool::write(&spool::tail(dir.path()), &tail).unwrap();
+        let ring = [sample(10), sample(30)].concat();
+        std::fs::write(spool::records(dir.path(), Cpu(0)), ring).unwrap();
+        let mark = |time, cpu| Mark {
+            time: Nanos(time),
+            cpu: Cpu(cpu),
+            pid: Pid(5),
+            id: 0,
+            phase: Phase::Point,
+        };
+        let marks = Marks { names: vec!["m".into()], marks: vec![mark(40, 1), mark(20, 0)] };
+        let out = dir.path().join("x.dat");
+        let summary = stitch(dir.path(), &out, &marks).unwrap();
+        assert_eq!((summary.lost_total(), summary.events()["mark"]), (7, 2));
+        assert_eq!(summary.span, Some(Span::new(Nanos(10), Nanos(41))));
+        let mut source = schedlab_trace::open(&out).unwrap();
+        let (mut batch, mut times) = (Vec::new(), Vec::new());
+        while source.next(&mut batch).unwrap() {
+            let marks =
+                batch.iter().filter(|e| matches!(e.what, schedlab_model::What::Mark { .. }));
+            times.extend(marks.map(|event| (event.time.0, event.cpu.0)));
+        }
+        assert_eq!(times, [(20, 0), (40, 1)]);
+        assert_eq!(source.info().marks, ["m"]);
+    }
 }

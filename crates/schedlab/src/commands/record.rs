@@ -97,8 +97,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         [] => watch.until_it_ends(),
         command => watch.during(command),
     };
-    if let Some(ended) = recorder.ended() {
-        note(&why(ended));
+    match (recorder.ended(), options.snapshot) {
+        (Some(ended), _) => note(&why(ended)),
+        (None, Some(asked)) => {
+            note(&format!("no task waited for {}: the end is kept instead", asked.bound));
+        }
+        (None, None) => {}
     }
     // Whatever became of the command, what was recorded is kept.
     let dir = recorder.stop()?;
