@@ -16,6 +16,9 @@ const ATTR_MIN: u64 = 64;
 const CLOCKID_AT: usize = 92;
 /// Type of tracepoints.
 const TRACEPOINT: u32 = 2;
+/// Type of the kernel's own counters, and the one of them that counts nothing.
+const SOFTWARE: u32 = 1;
+const SOFTWARE_DUMMY: u64 = 9;
 
 /// What is known about the events.
 #[derive(Debug)]
@@ -33,6 +36,8 @@ pub(crate) struct Head {
     /// Formats, from the miniature trace.dat.
     pub(crate) tracing: Option<Header>,
     pub(crate) has_tracepoints: bool,
+    /// Whether samples of other events can be among them.
+    pub(crate) has_others: bool,
     pub(crate) warnings: Vec<Warning>,
 }
 
@@ -49,6 +54,7 @@ impl Head {
             span: None,
             tracing: None,
             has_tracepoints: false,
+            has_others: false,
             warnings: Vec::new(),
         }
     }
@@ -164,9 +170,11 @@ impl Head {
         let flags = u64_at(40).unwrap_or(0);
         let flags = if encoding.big_endian { flags.reverse_bits() } else { flags };
         let layout = Layout::new(sample_type, u64_at(32).unwrap_or(0), flags >> 18 & 1 == 1);
-        if kind == TRACEPOINT && layout.is_tracepoint() {
-            self.has_tracepoints = true;
-        }
+        let layout = if kind == TRACEPOINT { layout } else { layout.foreign() };
+        self.has_tracepoints |= layout.is_tracepoint();
+        // The dummy event carries names and never a sample.
+        self.has_others |=
+            !layout.is_tracepoint() && (kind, u64_at(8)) != (SOFTWARE, Some(SOFTWARE_DUMMY));
         if flags >> 25 & 1 == 1 {
             self.clock = match u32_at(CLOCKID_AT) {
                 Some(1) => Clock::Monotonic,

@@ -31,6 +31,8 @@ pub(crate) struct Layout {
     rest: usize,
     /// Whether records that are no samples end with time and CPU too.
     trailer: bool,
+    /// Whether its event is a tracepoint.
+    tracepoint: bool,
 }
 
 /// Where a record happened.
@@ -59,12 +61,17 @@ impl Layout {
         offset(STREAM_ID);
         let cpu = offset(CPU);
         offset(PERIOD);
-        Self { sample_type, read_format, time, cpu, rest: at, trailer }
+        Self { sample_type, read_format, time, cpu, rest: at, trailer, tracepoint: true }
+    }
+
+    /// The same of an event that is no tracepoint, whatever its samples carry.
+    pub(crate) fn foreign(self) -> Self {
+        Self { tracepoint: false, ..self }
     }
 
     /// Whether samples carry a tracepoint's record, a time and a CPU.
     pub(crate) fn is_tracepoint(&self) -> bool {
-        self.sample_type & RAW != 0 && self.time != 0 && self.cpu != 0
+        self.tracepoint && self.sample_type & RAW != 0 && self.time != 0 && self.cpu != 0
     }
 
     /// Whether the first number of a sample is its event's id.

@@ -162,7 +162,8 @@ impl PerfReader {
         }
         let mut tracepoints = self.head.layouts.iter().filter(|layout| layout.is_tracepoint());
         let first = tracepoints.next().copied();
-        self.common = first.filter(|first| tracepoints.all(|layout| layout == first));
+        let alike = |first: &Layout| tracepoints.all(|layout| layout == first);
+        self.common = first.filter(|_| !self.head.has_others).filter(alike);
         self.info.clock = self.head.clock.clone();
         self.info.topology = self.head.hardware.topology();
         self.info.kernel.clone_from(&self.head.release);
