@@ -4,6 +4,10 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::{PoisonError, RwLock};
+
+/// Tests that count processes run alone; the others hold this for reading.
+static ALONE: RwLock<()> = RwLock::new(());
 
 /// A folder with links of the other tools' names to the program.
 struct Links(tempfile::TempDir);
@@ -54,6 +58,7 @@ fn masked(text: &str) -> String {
 
 #[test]
 fn hackbench_prints_what_its_parsers_read() {
+    let _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     let links = Links::new();
     for (line, mode, tasks) in [
         ("hackbench -g 2 -f 3 -l 5", "process", 12),
@@ -79,6 +84,7 @@ fn hackbench_prints_what_its_parsers_read() {
 
 #[test]
 fn hackbench_tells_wrong_usage_as_the_original_does() {
+    let _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
     let links = Links::new();
     let before = loads_running();
     for line in [
@@ -102,6 +108,7 @@ fn hackbench_tells_wrong_usage_as_the_original_does() {
 
 #[test]
 fn perf_text_has_the_total_time_where_mmtests_looks_for_it() {
+    let _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     let output = Links::new().run("hackbench --format perf -g 1 -l 5");
     let stdout = text(&output.stdout);
     assert!(stdout.starts_with("# Running 'sched/messaging' benchmark:\n"), "{stdout}");
@@ -141,6 +148,7 @@ fn squeezed(text: &str) -> String {
 
 #[test]
 fn schbench_prints_reports_of_the_original_s_shape_on_stderr() {
+    let _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     let links = Links::new();
     let output = links.run("schbench -m 1 -t 2 -r 2 -i 1 -n 1 -F 16 -s 10");
     assert_eq!(output.status.code(), Some(0));
@@ -177,6 +185,7 @@ fn parsers_read(stderr: &str) {
 
 #[test]
 fn schbench_writes_its_json_to_stdout_and_to_a_file() {
+    let _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     let links = Links::new();
     let output = links.run("schbench -t 1 -r 1 -n 0 -J we\"ird -j -");
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -195,6 +204,7 @@ fn schbench_writes_its_json_to_stdout_and_to_a_file() {
 
 #[test]
 fn schbench_tells_what_is_wrong_before_it_starts_anything() {
+    let _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
     let links = Links::new();
     let before = loads_running();
     for (line, part) in [
@@ -217,6 +227,7 @@ fn schbench_tells_what_is_wrong_before_it_starts_anything() {
 
 #[test]
 fn an_interrupted_run_prints_what_it_measured_and_no_bogus_time() {
+    let _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
     let links = Links::new();
     let before = loads_running();
     for (line, stdout_part, stderr_part) in [

@@ -15,6 +15,10 @@ fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }
 
+fn text_of(output: &Output) -> String {
+    text(&output.stderr)
+}
+
 fn json(line: &str) -> serde_json::Value {
     let output = load(line);
     assert_eq!(output.status.code(), Some(0), "{line}: {}", text(&output.stderr));
@@ -56,6 +60,24 @@ fn every_workload_measures_something() {
         let number = found.as_f64().or_else(|| found[0].as_f64());
         assert!(number.is_some_and(|n| n > 0.0), "{line}: {found}");
     }
+}
+
+#[test]
+fn rt_app_performs_a_file_of_its_grammar() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("two.json");
+    let text = r#"{"tasks": {
+        "periodic": {"loop": 20, "run": 100, "timer": {"ref": "t", "period": 1000}},
+        "pair": {"instance": 2, "loop": 5, "lock": "m", "run": 50, "unlock": "m", "barrier": "b", "sleep": 100}
+    }}"#;
+    std::fs::write(&file, text).unwrap();
+    let value = json(&format!("rt-app {} --json", file.display()));
+    assert_eq!(value["tasks"], 3);
+    assert_eq!(value["activations"][0], 20.0);
+    std::fs::write(&file, r#"{"tasks": {"t": {"mem": 5}}}"#).unwrap();
+    let output = load(&format!("rt-app {}", file.display()));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text_of(&output).contains("task t: the event mem is not supported"));
 }
 
 #[test]

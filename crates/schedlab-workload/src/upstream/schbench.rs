@@ -41,7 +41,8 @@ impl Values {
         let at = ALL.map(|p| {
             let value = histogram.quantile(p / 100.0).unwrap_or(0);
             let below = if histogram.is_empty() { 0 } else { histogram.count_up_to(value) };
-            (value / 1_000, below)
+            // A bucket's middle stands for all in it: to the nearest, not down.
+            ((value + 500) / 1_000, below)
         });
         Self {
             count: histogram.count(),

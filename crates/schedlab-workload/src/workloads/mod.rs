@@ -1,6 +1,7 @@
 //! The workloads, by name: their options, and the plans made of them.
 
 mod hackbench;
+mod rt_app;
 pub mod schbench;
 mod simple;
 
@@ -33,6 +34,7 @@ pub const CATALOGUE: &[Workload] = &[
     simple::PROCESSES,
     simple::THREADS,
     simple::STREAM,
+    rt_app::WORKLOAD,
 ];
 
 /// Why a workload can't be planned.

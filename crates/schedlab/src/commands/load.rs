@@ -9,6 +9,7 @@ mod repeat;
 mod show;
 
 use crate::commands::UsageError;
+use anyhow::Context as _;
 use schedlab_workload::getopt;
 use schedlab_workload::options::{Kind, OptionDoc, Options};
 use schedlab_workload::placement::COMMON;
@@ -82,9 +83,18 @@ impl Wanted {
         let (name, rest) = words.split_first().expect("looked at before");
         let workload = workloads::find(name).map_err(usage)?;
         let table: Vec<OptionDoc> = [OWN, workload.options, COMMON].concat();
-        let typed = getopt::read(&table, rest).map_err(usage)?;
-        if let Some(operand) = typed.operands.first() {
-            anyhow::bail!(UsageError(format!("{name} takes no operand: '{operand}'")));
+        let mut typed = getopt::read(&table, rest).map_err(usage)?;
+        let operands = std::mem::take(&mut typed.operands);
+        match (name.as_str(), &operands[..]) {
+            (_, []) => {}
+            // What the file says is part of the run's identity: the spec holds it, not its path.
+            ("rt-app", [file]) => {
+                let text = std::fs::read_to_string(file).with_context(|| file.clone())?;
+                typed.options.insert("program".to_owned(), text);
+            }
+            (_, [operand, ..]) => {
+                anyhow::bail!(UsageError(format!("{name} takes no operand: '{operand}'")));
+            }
         }
         let is_own = |key: &str| OWN.iter().any(|doc| doc.name == key);
         let (own, theirs): (BTreeMap<_, _>, BTreeMap<_, _>) =
