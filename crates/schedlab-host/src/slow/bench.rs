@@ -202,14 +202,16 @@ fn measure(task: &Task) -> Option<Rate> {
     })
 }
 
-/// Repeats `step` until `end`; returns the sum of `of`.
+/// Repeats `step` until `end`, once at least; returns the sum of `of`.
 fn work_until(end: Nanos, of: impl Fn() -> u64, mut step: impl FnMut()) -> u64 {
     let mut work = 0;
-    while clock::monotonic() < end {
+    loop {
         step();
         work += of();
+        if clock::monotonic() >= end {
+            return work;
+        }
     }
-    work
 }
 
 fn udp() -> Option<std::net::UdpSocket> {

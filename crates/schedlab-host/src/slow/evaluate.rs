@@ -152,7 +152,7 @@ pub fn evaluate(
         }
         progress(round + 1, points.len(), clock::monotonic() - began);
     }
-    results.results = figures(&seen);
+    results.results = figures(&seen, rounds_in_ms);
     Ok(results)
 }
 
@@ -273,7 +273,7 @@ pub fn granted(
     Ok(readings?.iter().flatten().map(super::probe::Reading::share).collect())
 }
 
-fn figures(seen: &[(Point, Vec<(Rate, f64)>)]) -> Vec<Figures> {
+fn figures(seen: &[(Point, Vec<(Rate, f64)>)], rounds_in_ms: u64) -> Vec<Figures> {
     let full = |point: &Point| {
         let same = |other: &Point| {
             other.method.is_none() && other.benchmark == point.benchmark && other.cpus == point.cpus
@@ -299,13 +299,26 @@ fn figures(seen: &[(Point, Vec<(Rate, f64)>)]) -> Vec<Figures> {
             mean: mean(&measured),
             ci95,
             relative: pairs().map(|(rate, full)| rate.rate / full.rate).collect(),
-            ideal: point.benchmark.ideal(point.speed.fraction()),
+            ideal: ideal(point, base, rounds_in_ms),
             cpu_time: mean(&used),
             controller: mean(&rates.iter().map(|(_, part)| *part).collect::<Vec<f64>>()),
             measured,
         }
     });
     figures.collect()
+}
+
+/// What a perfectly slowed CPU would reach. A sleep takes longer than it was asked to, so its length is
+/// taken from the cycle at full speed.
+fn ideal(point: &Point, base: &[(Rate, f64)], rounds_in_ms: u64) -> f64 {
+    let speed = point.speed.fraction();
+    let full = base.iter().map(|(rate, _)| rate.rate).sum::<f64>() / base.len().max(1) as f64;
+    if point.benchmark != Benchmark::Sleep || full <= 0.0 {
+        return point.benchmark.ideal(speed);
+    }
+    let compute = super::bench::PHASE.as_secs_f64();
+    let cycle = (rounds_in_ms as f64 * compute * 1e3 / full).max(compute);
+    cycle / (compute / speed + cycle - compute)
 }
 
 impl Figures {
@@ -348,9 +361,13 @@ mod tests {
             (point(None, Speed::FULL), vec![rate(100.0), rate(200.0)]),
             (point(Some(Method::Hogs), half), vec![rate(50.0), rate(100.0)]),
         ];
-        let all = figures(&seen);
+        let all = figures(&seen, 1_000);
         assert_eq!(all[1].relative, [0.5, 0.5]);
         assert_eq!(all[1].reached().0, 0.5);
         assert_eq!(all[1].ideal, 0.5);
+        // A cycle of 3 ms of which 1 ms is work: at a half it takes 4 ms.
+        let sleep = Point { benchmark: Benchmark::Sleep, ..seen[1].0.clone() };
+        let rates = [rate(1_000.0 / 0.003)];
+        assert!((ideal(&sleep, &rates, 1_000) - 0.75).abs() < 1e-9);
     }
 }
