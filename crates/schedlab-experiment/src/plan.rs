@@ -87,6 +87,18 @@ impl Plan {
             .collect();
         let names: Vec<&str> = offers.knobs.iter().map(|k| k.name.as_str()).collect();
         for name in wanted {
+            if name.starts_with("speed:") {
+                wrong.push(match &offers.speeds {
+                    schedlab_model::Fact::Unknown(why) => format!("CPUs can't be slowed here: {why}"),
+                    schedlab_model::Fact::Known(_) => format!(
+                        "{} does not take speeds as an axis of a run; use a command: `schedlab slow .. -- CMD`",
+                        offers.machine
+                    ),
+                });
+                continue;
+            }
+            // A single switch is set through the file that holds all of them.
+            let name = if name.starts_with("feature:") { "features" } else { name };
             match offers.knobs.iter().find(|k| k.name == name) {
                 Some(knob) if knob.writable => {}
                 Some(knob) => {

@@ -3,7 +3,7 @@
 use super::UsageError;
 use schedlab_experiment::analysis::{Comparison, FailIf, Verdict, compare};
 use schedlab_experiment::report::{Table, readable, significant};
-use schedlab_experiment::{StoredRun, runs_of};
+use schedlab_experiment::{Experiment, StoredRun, StoredRuns, runs_of};
 use serde_json::json;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -47,10 +47,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !figures.is_empty() {
         figures.extend(fail_if.iter().map(|condition| condition.metric.clone()));
     }
-    let read = |folder: &PathBuf| Ok(runs_of(folder)?.runs);
-    let sets: Vec<Vec<StoredRun>> = folders.iter().map(read).collect::<anyhow::Result<_>>()?;
+    let stored: Vec<StoredRuns> = folders.iter().map(|f| runs_of(f)).collect::<Result<_, _>>()?;
+    if figures.is_empty() {
+        figures = measured(&stored[0], &fail_if);
+    }
+    for condition in &fail_if {
+        let has = |set: &StoredRuns| set.runs.iter().any(|r| r.value(&condition.metric).is_some());
+        if !stored.iter().all(has) {
+            return Err(UsageError(format!("no figure '{}' in both sets", condition.metric)).into());
+        }
+    }
+    let sets: Vec<&[StoredRun]> = stored.iter().map(|found| found.runs.as_slice()).collect();
     let pairs: Vec<(&[StoredRun], &[StoredRun])> =
-        sets.chunks(2).map(|pair| (&*pair[0], &*pair[1])).collect();
+        sets.chunks(2).map(|pair| (pair[0], pair[1])).collect();
     let comparisons = compare(&pairs, &figures);
     if comparisons.is_empty() {
         anyhow::bail!("the two sets have no figure at a common point; is it the same experiment?");
@@ -63,13 +72,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     judge(&comparisons, &fail_if)
 }
 
+/// The figures that the experiment itself names, if any, and those of the conditions.
+fn measured(stored: &StoredRuns, conditions: &[FailIf]) -> Vec<String> {
+    let text = stored.experiment.as_deref().unwrap_or_default();
+    let experiment = Experiment::parse(text, &stored.folder.join("experiment.toml"));
+    let mut figures = experiment.map(|e| e.measure).unwrap_or_default();
+    let asked: Vec<String> = conditions.iter().map(|c| c.metric.clone()).collect();
+    figures.extend(asked);
+    figures.dedup();
+    figures
+}
+
 fn judge(comparisons: &[Comparison], conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
     let mut stderr = std::io::stderr();
     let mut code = ExitCode::SUCCESS;
     for condition in conditions {
-        if !comparisons.iter().any(|c| c.metric.name == condition.metric) {
-            return Err(UsageError(format!("no figure '{}' in both sets", condition.metric)).into());
-        }
         match condition.check(comparisons) {
             Some(false) => {}
             Some(true) => {

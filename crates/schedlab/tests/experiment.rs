@@ -1,0 +1,165 @@
+//! Experiments end to end: mistakes, plans, `kill -9` and going on, knobs as before, verdicts.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+fn schedlab(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.args(arguments).current_dir(folder).stdin(Stdio::null());
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    schedlab(folder, arguments).output().expect("the built command starts")
+}
+
+fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn write(folder: &Path, name: &str, text: &str) {
+    std::fs::write(folder.join(name), text).expect("the folder can be written");
+}
+
+fn run_folders(results: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(results.join("runs")).expect("there are runs");
+    entries
+        .map(|e| e.expect("it can be listed").file_name().to_string_lossy().into_owned())
+        .collect()
+}
+
+#[test]
+fn mistakes_are_all_named_before_anything_runs() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(
+        folder.path(),
+        "x.toml",
+        "repaets = 3\n[workload]\nname = \"hackbench\"\n[[axis]]\nknob = 5\nvalues = [1]\n",
+    );
+    let output = run(folder.path(), &["run", "x.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = stderr(&output);
+    assert!(
+        said.contains("x.toml: line 1, column 1: repaets: no such key; did you mean 'repeats'?"),
+        "{said}"
+    );
+    assert!(
+        said.contains("line 5, column 8: axis.knob: expected a name, found the number 5"),
+        "{said}"
+    );
+    assert!(!folder.path().join("results").exists(), "nothing was begun");
+}
+
+#[test]
+fn a_dry_run_prints_the_plan_and_runs_nothing() {
+    let folder = tempfile::tempdir().expect("a folder");
+    write(
+        folder.path(),
+        "x.toml",
+        "repeats = 3\ntime_limit = \"2s\"\n[workload]\ncommand = [\"true\"]\n",
+    );
+    let output = run(folder.path(), &["run", "--dry-run", "x.toml"]);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.starts_with("3 runs on host:"), "{said}");
+    assert!(said.contains("3 runs to do, at most 6.00 s by their limits"), "{said}");
+    assert!(!folder.path().join("results").exists());
+}
+
+/// Numbers that differ from run to run; not random enough for anything but moments to kill at.
+fn moments() -> impl Iterator<Item = Duration> {
+    let mut state = 12_345_u64;
+    std::iter::repeat_with(move || {
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        Duration::from_millis(5 + (state >> 33) % 120)
+    })
+}
+
+#[test]
+fn killed_at_fifty_moments_it_goes_on_completes_and_leaves_knobs_as_before() {
+    const KNOB: &str = "/proc/sys/kernel/sched_autogroup_enabled";
+    let folder = tempfile::tempdir().expect("a folder");
+    let before = std::fs::read_to_string(KNOB).unwrap_or_default();
+    let may = std::fs::OpenOptions::new().write(true).open(KNOB).is_ok();
+    let other = if before.trim() == "1" { "0" } else { "1" };
+    let knobs = match may {
+        true => format!("[knobs]\nautogroup = {other}\n"),
+        false => {
+            eprintln!("MISSING: the right to set {KNOB}; that knobs are put back was not tested");
+            String::new()
+        }
+    };
+    let text = format!(
+        "name = \"killed\"\nrepeats = 15\n{knobs}[workload]\ncommand = [\"sh\", \"-c\", \"sleep 0.01; : {{n}}\"]\n\
+         [[axis]]\noption = \"n\"\nvalues = [1, 2, 3, 4]\n"
+    );
+    write(folder.path(), "x.toml", &text);
+    for moment in moments().take(50) {
+        let mut command = schedlab(folder.path(), &["run", "x.toml"]);
+        let mut child =
+            command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("it starts");
+        std::thread::sleep(moment);
+        let _ = child.kill();
+        child.wait().expect("it is gone");
+    }
+    let output = run(folder.path(), &["run", "x.toml"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let results = folder.path().join("results/killed");
+    let folders = run_folders(&results);
+    let names: BTreeSet<&String> = folders.iter().collect();
+    assert_eq!((folders.len(), names.len()), (60, 60), "every run once: {folders:?}");
+    assert!(folders.iter().all(|name| !name.starts_with('.')), "nothing half done is left");
+    for name in &folders {
+        let manifest =
+            std::fs::read_to_string(results.join("runs").join(name).join("manifest.json"))
+                .expect("a run has a manifest");
+        let manifest: serde_json::Value = serde_json::from_str(&manifest).expect("it is JSON");
+        assert_eq!(manifest["interrupted"], false);
+        assert_eq!(manifest["exit_code"], 0);
+    }
+    if may {
+        // Guardians of killed runs need a moment.
+        for _ in 0..100 {
+            if std::fs::read_to_string(KNOB).unwrap_or_default() == before {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        panic!("{KNOB} was {before} and stays otherwise");
+    }
+}
+
+fn results_of(folder: &Path, name: &str, score: u32, repeats: u32) {
+    let text = format!(
+        "name = \"{name}\"\nrepeats = {repeats}\n[workload]\ncommand = [\"true\"]\n\
+         [hooks]\nmetric = [\"echo\", \"score {score}\"]\n"
+    );
+    write(folder, "x.toml", &text);
+    let output = run(folder, &["run", "x.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
+#[test]
+fn compare_ends_with_the_codes_that_git_bisect_expects() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    results_of(folder, "base", 10, 6);
+    results_of(folder, "same", 10, 6);
+    results_of(folder, "worse", 20, 6);
+    results_of(folder, "few", 20, 2);
+    let code = |after: &str| {
+        let after = format!("results/{after}");
+        run(folder, &["compare", "results/base", &after, "--fail-if", "score > +3%"]).status.code()
+    };
+    assert_eq!(code("same"), Some(0));
+    assert_eq!(code("worse"), Some(1));
+    assert_eq!(code("few"), Some(125));
+    let output =
+        run(folder, &["compare", "results/base", "results/same", "--fail-if", "scrod > +3%"]);
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    let output = run(folder, &["compare", "results/base", "results/none"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("no results there"), "{}", stderr(&output));
+}
