@@ -428,7 +428,9 @@ impl Picture<'_> {
                         Rect::new(x, y, (end - x).max(PX / 2), height)
                     })),
                     Mark::Link { time, from, to } => {
-                        if let (Some(&from), Some(&to)) = (rows.get(from), rows.get(to)) {
+                        if let (Some(&from), Some(&to)) = (rows.get(from), rows.get(to))
+                            && from != to
+                        {
                             links.push(self.link(*time, from, to));
                         }
                     }

@@ -1,7 +1,5 @@
 //! `draw` and `view` as they are typed: files in every format, the names of other tools, refusals.
 
-#![expect(clippy::print_stderr, reason = "what is missing must be said aloud")]
-
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use std::path::{Path, PathBuf};

@@ -45,10 +45,10 @@ pub(crate) use names::{dat2graph2, running_waiting};
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.picture {
-        Picture::Cores(args) => cores::run(args),
-        Picture::Waiting(args) => waiting::run(args),
-        Picture::Latency(args) => latency::run(args),
-        Picture::Wakeup(args) => wakeup::run(args),
+        Picture::Cores(args) => cores::run(&args),
+        Picture::Waiting(args) => waiting::run(&args),
+        Picture::Latency(args) => latency::run(&args),
+        Picture::Wakeup(args) => wakeup::run(&args),
         Picture::Recipe(args) => recipe::run(args),
     }
 }

@@ -118,7 +118,7 @@ impl View {
 }
 
 /// Draws each CPU's row.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (scene, drawn) = draw(&args.files, &args.common, &args.view)?;
     args.common.write(&scene, &drawn)?;
     Ok(ExitCode::SUCCESS)

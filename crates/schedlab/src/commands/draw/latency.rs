@@ -32,7 +32,7 @@ pub(crate) struct Args {
 }
 
 /// Draws the distribution of waits.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let label = if args.run_delay { "run delay" } else { "wakeup latency" };
     let mut curves = Vec::new();

@@ -21,7 +21,7 @@ pub(crate) struct Args {
 }
 
 /// Draws how many tasks ran and waited.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let theme = common.theme();
     let (running, drawn) = collect(&args.file, common, args.sockets)?;

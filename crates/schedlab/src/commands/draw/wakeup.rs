@@ -29,7 +29,7 @@ pub(crate) struct Args {
 }
 
 /// Draws the placement behind a violation of work conservation.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let mut window = common.open(&args.file)?;
     let question = Conservation::new(ConservationOptions::default(), window.source.info());
