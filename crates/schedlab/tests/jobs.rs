@@ -1,0 +1,319 @@
+//! `schedlab jobs`, as a user runs it.
+
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn jobs(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.arg("jobs").args(arguments).output().expect("the command was built")
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let out = jobs(arguments);
+    assert!(out.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+    serde_json::from_slice(&out.stdout).expect("JSON on stdout")
+}
+
+fn said(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+fn example(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/executors").join(name)
+}
+
+/// Whether a program that a check needs is there; says so aloud when not.
+fn has(program: &str) -> bool {
+    let there = Command::new(program).arg("--version").output().is_ok();
+    if !there {
+        eprintln!("MISSING: {program}: the example that needs it was not run");
+    }
+    there
+}
+
+#[test]
+fn generate_has_the_keys_of_the_contract() {
+    let shape = ["--shape", "load-bursts", "--nodes", "64", "--hash", "compat", "--json"];
+    let graph = json(&[&["generate"], shape.as_slice()].concat());
+    assert_eq!(graph["nodes"], 64);
+    assert_eq!(graph["levels"], 26);
+    assert_eq!(graph["edges"], 84);
+    assert_eq!(graph["hash"], "258C8DEF5E0791BF");
+}
+
+#[test]
+fn a_graph_by_typed_rules_is_the_published_one() {
+    let rules = ["--seeding", "0.8/2~55", "--reduction", "0.6/5/2", "--pruning", "0.42"];
+    let common = ["generate", "--json", "--hash", "compat", "--nodes", "256", "--seed", "23"];
+    let graph = json(&[common.as_slice(), rules.as_slice()].concat());
+    assert_eq!((&graph["levels"], &graph["hash"]), (&20.into(), &"4D0575F8BD269FC3".into()));
+}
+
+#[test]
+fn a_graph_written_as_stg_reads_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("g.stg");
+    let file = file.to_str().unwrap();
+    let made = json(&["generate", "--shape", "stencil", "--nodes", "90", "--json", "-o", file]);
+    let read = json(&["generate", "--stg", file, "--json"]);
+    for key in ["nodes", "edges", "levels", "critical_path"] {
+        assert_eq!(made[key], read[key], "{key}");
+    }
+}
+
+#[test]
+fn fit_finds_an_exact_line() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("line.csv");
+    let rows: String = (10..40).map(|x| format!("{x},{}\n", 8.5 + 0.5 * f64::from(x))).collect();
+    std::fs::write(&file, format!("\"load size\",\"result time\"\n{rows}")).unwrap();
+    let fit = json(&["fit", "--json", file.to_str().unwrap()]);
+    let near = |key: &str, value: f64| {
+        assert!((fit[key].as_f64().unwrap() - value).abs() < 1e-9, "{key}: {}", fit[key]);
+    };
+    near("gradient_ms_per_job", 0.5);
+    near("socket_ms", 8.5);
+    near("r", 1.0);
+    near("sigma_ms", 0.0);
+    near("residual_ms_max", 0.0);
+}
+
+#[test]
+fn fit_reproduces_the_published_figures() {
+    let Some(data) = std::env::var_os("SCHEDLAB_DATA") else {
+        eprintln!("MISSING: SCHEDLAB_DATA: the published measurements were not fitted");
+        return;
+    };
+    // Gradient, socket, r, largest residual, sigma, in the digits of the publication.
+    for (file, published) in [
+        ("graph-10.csv", ["0.518", "8.57", "0.983", "5.1", "2.7"]),
+        ("graph-11.csv", ["0.262", "10.00", "0.976", "8.6", "3.2"]),
+        ("graph-13.csv", ["1.063", "12.85", "0.997", "20.1", "4.6"]),
+    ] {
+        let path = Path::new(&data).join("jobs").join(file);
+        if !path.is_file() {
+            eprintln!("MISSING: {}: not fitted", path.display());
+            continue;
+        }
+        let fit = json(&["fit", "--json", path.to_str().unwrap()]);
+        let of = |key: &str| fit[key].as_f64().unwrap();
+        let found = [
+            format!("{:.3}", of("gradient_ms_per_job")),
+            format!("{:.2}", of("socket_ms")),
+            format!("{:.3}", of("r")),
+            format!("{:.1}", of("residual_ms_max")),
+            format!("{:.1}", of("sigma_ms")),
+        ];
+        assert_eq!(found, published, "{file}");
+    }
+}
+
+#[test]
+fn a_bad_cell_is_named_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("bad.csv");
+    std::fs::write(&file, "jobs,ms\n1,2\n2,much\n").unwrap();
+    let out = jobs(&["fit", file.to_str().unwrap()]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(said(&out).contains("line 3: ms is `much`, no number"), "{}", said(&out));
+}
+
+#[test]
+fn a_run_is_proved_on_every_executor() {
+    for executor in ["schedlab", "rayon", "tokio", "channel", "serial", "virtual", "ideal"] {
+        let graph = ["--shape", "fork-join", "--nodes", "120", "--time", "2us"];
+        let common = ["run", "--json", "--workers", "2", "--on", executor];
+        let run = json(&[common.as_slice(), graph.as_slice()].concat());
+        assert_eq!((&run["jobs"], &run["proved"]), (&120.into(), &true.into()), "{executor}");
+    }
+}
+
+#[test]
+fn what_an_executor_does_not_offer_is_shown_not_faked() {
+    let load = ["--shape", "isolated", "--nodes", "20", "--time", "10us", "--arrivals", "gap:50us"];
+    let compared = json(&[&["compare", "--json", "--repeat", "1"], load.as_slice()].concat());
+    let results = compared["results"].as_array().unwrap();
+    let rayon = results.iter().find(|result| result["executor"] == "rayon").unwrap();
+    assert_eq!(rayon["not_offered"], "start times");
+    assert_eq!(rayon["run_ns"].as_array().unwrap().len(), 0);
+}
+
+#[test]
+fn events_of_others_go_through_the_same_proof() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("events.jsonl");
+    let lines: String = (0..3)
+        .map(|job| {
+            let (begin, end) = (job * 100, job * 100 + 90);
+            format!("{{\"job\":{job},\"worker\":0,\"begin_ns\":{begin},\"end_ns\":{end}}}\n")
+        })
+        .collect();
+    std::fs::write(&file, &lines).unwrap();
+    let file = file.to_str().unwrap();
+    let chain = ["run", "--shape", "chain", "--nodes", "3", "--json", "--events", file];
+    let run = json(&chain);
+    assert_eq!((&run["proved"], &run["run_ns"]), (&true.into(), &290.into()));
+    // The second job begins before the first has ended.
+    std::fs::write(file, lines.replace("\"begin_ns\":100", "\"begin_ns\":80")).unwrap();
+    let out = jobs(&chain);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(said(&out).contains("job 1 began 10 ns before its predecessor 0"), "{}", said(&out));
+}
+
+#[test]
+fn a_process_that_speaks_json_lines_is_an_executor() {
+    if !has("python3") {
+        return;
+    }
+    let command = format!("cmd:python3 {}", example("futures.py").display());
+    let run = json(&[
+        "run",
+        "--json",
+        "--on",
+        &command,
+        "--shape",
+        "fork-join",
+        "--nodes",
+        "40",
+        "--time",
+        "5us",
+    ]);
+    assert_eq!((&run["jobs"], &run["proved"]), (&40.into(), &true.into()));
+}
+
+#[test]
+fn a_shared_library_with_the_c_function_is_an_executor() {
+    if !has("g++") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let library = folder.path().join("libasync.so");
+    let built = Command::new("g++")
+        .args(["-O1", "-std=c++17", "-shared", "-fPIC", "-pthread", "-o"])
+        .args([&library, &example("async.cpp")])
+        .status();
+    assert!(built.unwrap().success());
+    let executor = format!("lib:{}", library.display());
+    let run = json(&[
+        "run",
+        "--json",
+        "--on",
+        &executor,
+        "--shape",
+        "fork-join",
+        "--nodes",
+        "40",
+        "--time",
+        "5us",
+    ]);
+    assert_eq!((&run["jobs"], &run["proved"]), (&40.into(), &true.into()));
+}
+
+#[test]
+fn the_trace_of_the_pool_is_json_for_perfetto() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.json");
+    json(&["run", "--json", "--nodes", "50", "--time", "1us", "--trace", file.to_str().unwrap()]);
+    let trace: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let events = trace["traceEvents"].as_array().unwrap();
+    let names = |wanted: &str| events.iter().any(|event| event["name"] == wanted);
+    assert!(names("jobs") && names("pull") && names("begin") && names("end"), "{events:?}");
+}
+
+#[test]
+fn peak_writes_the_columns_of_the_original() {
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, script) = (folder.path().join("p.csv"), folder.path().join("p.gp"));
+    let peak = json(&[
+        "peak",
+        "--json",
+        "--jobs",
+        "5..30",
+        "--time",
+        "20us",
+        "--points",
+        "8",
+        "--csv",
+        csv.to_str().unwrap(),
+        "--gnuplot",
+        script.to_str().unwrap(),
+    ]);
+    assert_eq!(peak["points"].as_array().unwrap().len(), 8);
+    assert!(peak["model"]["gradient_ms_per_job"].is_number());
+    assert!(peak["serial_ns"].as_u64().unwrap() > 0);
+    let text = std::fs::read_to_string(&csv).unwrap();
+    assert!(text.starts_with("\"load size\",\"result time\",\"concurrency\""), "{text}");
+    let again = json(&["fit", "--json", csv.to_str().unwrap()]);
+    let difference = again["gradient_ms_per_job"].as_f64().unwrap()
+        - peak["model"]["gradient_ms_per_job"].as_f64().unwrap();
+    assert!(difference.abs() < 1e-9);
+}
+
+#[test]
+fn break_reports_raw_adjusted_and_bound() {
+    let found = json(&[
+        "break",
+        "--json",
+        "--on",
+        "ideal",
+        "--workers",
+        "4",
+        "--repeat",
+        "2",
+        "--runs",
+        "1",
+        "--shape",
+        "load-bursts",
+        "--nodes",
+        "64",
+        "--hash",
+        "compat",
+        "--time",
+        "500us",
+    ]);
+    assert!((found["bound"].as_f64().unwrap() - 1.0387).abs() < 0.001);
+    assert_eq!(found["critical_path_ns"], 15_500_000);
+    let raw = found["raw"].as_array().unwrap();
+    assert!(raw.len() == 2 && raw[0] == raw[1], "the ideal repeats exactly: {raw:?}");
+    assert!(raw[0].as_f64().unwrap() > 0.85, "{raw:?}");
+}
+
+#[test]
+fn a_soak_with_faults_ends_in_a_report() {
+    let soak = json(&[
+        "run",
+        "--json",
+        "--shape",
+        "load-bursts",
+        "--nodes",
+        "200",
+        "--soak",
+        "300ms",
+        "--panic-every",
+        "99",
+        "--lose-notification",
+        "3",
+        "--clock-jump",
+        "-50",
+    ]);
+    assert_eq!(soak["left"], 0);
+    assert!(soak["panicked"].as_u64().unwrap() > 0);
+    let stuck =
+        json(&["run", "--json", "--nodes", "50", "--soak", "100ms", "--stuck", "--workers", "2"]);
+    assert_eq!(stuck["stuck_workers"].as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn wrong_usage_exits_with_2() {
+    for arguments in [
+        ["generate", "--shape", "circle"].as_slice(),
+        &["generate", "-o", "x.gif"],
+        &["run", "--on", "nobody"],
+        &["peak", "--jobs", "9..3"],
+        &["run", "--arrivals", "sometimes"],
+    ] {
+        let out = jobs(arguments);
+        assert_eq!(out.status.code(), Some(2), "{arguments:?}: {}", said(&out));
+    }
+}
