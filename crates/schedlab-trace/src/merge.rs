@@ -1,9 +1,9 @@
 //! Merges the CPUs' streams into one, ascending by time; equal times go by lane.
 //!
 //! Each lane holds a decoded run of one CPU's events. A tournament (loser tree) finds the lane whose
-//! next event is earliest in log2(lanes) comparisons (few lanes are simply scanned), and that lane is drained as long as it stays
-//! ahead of the runner-up: on real traces a CPU logs several events in a row, so most events cost one
-//! comparison and one copy.
+//! next event is earliest in log2(lanes) comparisons (few lanes are simply scanned), and that lane is
+//! drained as long as it stays ahead of the runner-up: on real traces a CPU logs several events in a
+//! row, so most events cost one comparison and one copy.
 
 use crate::names::Names;
 use schedlab_model::{Event, Nanos, What};
@@ -24,33 +24,51 @@ struct Lane {
     at: usize,
 }
 
+/// Time and lane of a next event in one number, so that comparing is one step and never a tie.
+type Head = u128;
+
+fn head(lane: usize, event: Option<&Event>) -> Head {
+    u128::from(event.map_or(ENDED, |event| event.time.0)) << 32 | lane as u128
+}
+
+/// The lane of a head.
+fn lane_of(head: Head) -> usize {
+    (head & 0xffff_ffff) as usize
+}
+
+/// The time of a head.
+fn time_of(head: Head) -> u64 {
+    (head >> 32) as u64
+}
+
+/// The time of a lane that has ended.
+const ENDED: u64 = u64::MAX;
+
 /// The merge and what it has read ahead: one run of events for each lane.
 pub(crate) struct Merge {
     lanes: Vec<Lane>,
-    /// Time of each lane's next event; `u64::MAX` when it has ended.
-    heads: Vec<u64>,
-    /// Losers of the tournament; `tree[0]` is the winner.
-    tree: Vec<u32>,
+    /// Each lane's next event, when lanes are few.
+    heads: Vec<Head>,
+    /// Losers of the tournament, when they are many; `tree[0]` is the winner.
+    tree: Vec<Head>,
     started: bool,
     names: Names,
 }
 
 impl Merge {
     pub(crate) fn new(lanes: usize) -> Self {
-        Self {
-            lanes: (0..lanes).map(|_| Lane::default()).collect(),
-            heads: vec![u64::MAX; lanes],
-            tree: vec![0; lanes.max(1)],
-            started: false,
-            names: Names::default(),
-        }
+        let names = Names::default();
+        let mut merge =
+            Self { lanes: Vec::new(), heads: Vec::new(), tree: Vec::new(), started: false, names };
+        merge.restart(lanes);
+        merge
     }
 
     /// Begins anew with `lanes` lanes; what is known of names stays.
     pub(crate) fn restart(&mut self, lanes: usize) {
         self.lanes.resize_with(lanes, Lane::default);
-        self.heads.resize(lanes, u64::MAX);
-        self.tree.resize(lanes.max(1), 0);
+        self.heads.resize(lanes, 0);
+        self.tree.resize(lanes, 0);
         self.started = false;
     }
 
@@ -70,61 +88,38 @@ impl Merge {
         }
         let few = self.lanes.len() <= SCAN_MAX;
         while batch.len() < limit {
-            let (winner, runner_up, before) = if few {
-                self.scan()
-            } else {
-                let winner = self.tree[0] as usize;
-                let (runner_up, before) = self.runner_up(winner);
-                (winner, runner_up, before)
-            };
-            if self.heads[winner] == u64::MAX {
+            let (first, second) =
+                if few { scan(&self.heads) } else { (self.tree[0], self.runner_up()) };
+            if time_of(first) == ENDED {
                 break;
             }
-            self.drain(winner, runner_up, before, batch, limit);
+            let winner = lane_of(first);
+            // At equal times the lower lane goes first.
+            let tie = u64::from(winner > lane_of(second));
+            self.drain(winner, time_of(second).saturating_sub(tie), batch, limit);
             let lane = &mut self.lanes[winner];
             if lane.at == lane.events.len() {
                 Self::refill(lane, winner, source)?;
             }
-            self.heads[winner] = lane.events.get(lane.at).map_or(u64::MAX, |event| event.time.0);
-            if !few {
-                self.replay(winner);
+            let next = head(winner, lane.events.get(lane.at));
+            if few {
+                self.heads[winner] = next;
+            } else {
+                self.replay(next);
             }
         }
         Ok(!batch.is_empty())
     }
 
-    /// The earliest lane and the time of the second, by looking at all: no branch to mispredict, which
-    /// is faster than the tournament when lanes are few.
+    /// Moves events of `winner` to `batch`: its first, and those up to `until`.
     #[inline]
-    fn scan(&self) -> (usize, u64, bool) {
-        let (mut first, mut second) = ((u64::MAX, 0), (u64::MAX, usize::MAX));
-        for (lane, &head) in self.heads.iter().enumerate() {
-            let ahead = head < first.0;
-            let other = if ahead { first } else { (head, lane) };
-            second = if other.0 < second.0 { other } else { second };
-            first = if ahead { (head, lane) } else { first };
-        }
-        (first.1, second.0, first.1 < second.1)
-    }
-
-    /// Moves events of `winner` to `batch` while they come before the runner-up's.
-    #[inline]
-    fn drain(
-        &mut self,
-        winner: usize,
-        runner_up: u64,
-        before: bool,
-        batch: &mut Vec<Event>,
-        limit: usize,
-    ) {
+    fn drain(&mut self, winner: usize, until: u64, batch: &mut Vec<Event>, limit: usize) {
         let lane = &mut self.lanes[winner];
         let room = limit - batch.len();
         batch.reserve(room);
-        // The first event is the winner's by definition; it may tie with the runner-up.
         let mut taken = 0;
         for event in lane.events[lane.at..].iter().take(room) {
-            let time = event.time.0;
-            if taken > 0 && (time > runner_up || (time == runner_up && !before)) {
+            if taken > 0 && event.time.0 > until {
                 break;
             }
             taken += 1;
@@ -141,23 +136,20 @@ impl Merge {
 
     fn start(&mut self, source: &mut impl Refill) -> io::Result<()> {
         self.started = true;
+        let count = self.lanes.len();
         for (index, lane) in self.lanes.iter_mut().enumerate() {
             Self::refill(lane, index, source)?;
-            self.heads[index] = lane.events.first().map_or(u64::MAX, |event| event.time.0);
+            self.heads[index] = head(index, lane.events.first());
         }
-        // Play every lane into an empty tree: a lane waits at its first free node.
-        let count = self.lanes.len();
-        let mut winners = vec![u32::MAX; count * 2];
-        for lane in 0..count {
-            winners[count + lane] = lane as u32;
-        }
+        // Every node of the tournament keeps its loser and passes its winner up.
+        let mut winners = vec![0; count];
+        winners.extend_from_slice(&self.heads);
         for node in (1..count).rev() {
             let (a, b) = (winners[node * 2], winners[node * 2 + 1]);
-            let (win, lose) = if self.beats(a, b) { (a, b) } else { (b, a) };
-            winners[node] = win;
-            self.tree[node] = lose;
+            winners[node] = a.min(b);
+            self.tree[node] = a.max(b);
         }
-        self.tree[0] = if count == 1 { 0 } else { winners[1] };
+        self.tree[0] = winners[1];
         Ok(())
     }
 
@@ -168,38 +160,43 @@ impl Merge {
         Ok(())
     }
 
+    /// Plays a lane's next event against the losers on its way up; selections rather than branches.
     #[inline]
-    fn beats(&self, a: u32, b: u32) -> bool {
-        (self.heads[a as usize], a) < (self.heads[b as usize], b)
-    }
-
-    #[inline]
-    fn replay(&mut self, lane: usize) {
-        let mut winner = lane as u32;
-        let mut node = (lane + self.lanes.len()) / 2;
+    fn replay(&mut self, next: Head) {
+        let mut winner = next;
+        let mut node = (lane_of(next) + self.lanes.len()) / 2;
         while node > 0 {
             let loser = self.tree[node];
-            if self.beats(loser, winner) {
-                self.tree[node] = winner;
-                winner = loser;
-            }
+            self.tree[node] = loser.max(winner);
+            winner = loser.min(winner);
             node /= 2;
         }
         self.tree[0] = winner;
     }
 
-    /// Time of the second earliest lane, and whether the winner goes first when they tie.
+    /// The second earliest: whoever lost to the winner itself.
     #[inline]
-    fn runner_up(&self, winner: usize) -> (u64, bool) {
-        let mut best = (u64::MAX, u32::MAX);
-        let mut node = (winner + self.lanes.len()) / 2;
+    fn runner_up(&self) -> Head {
+        let mut best = Head::MAX;
+        let mut node = (lane_of(self.tree[0]) + self.lanes.len()) / 2;
         while node > 0 {
-            let loser = self.tree[node];
-            best = best.min((self.heads[loser as usize], loser));
+            best = best.min(self.tree[node]);
             node /= 2;
         }
-        (best.0, (winner as u32) < best.1)
+        best
     }
+}
+
+/// The earliest and the second earliest, by looking at all: no branch to mispredict, which is faster
+/// than the tournament when lanes are few.
+#[inline]
+fn scan(heads: &[Head]) -> (Head, Head) {
+    let (mut first, mut second) = (Head::MAX, Head::MAX);
+    for &head in heads {
+        second = second.min(first.max(head));
+        first = first.min(head);
+    }
+    (first, second)
 }
 
 /// Makes the times from `from` on ascend: a time before its predecessor's is raised to it. Returns

@@ -51,7 +51,7 @@ const RECENT: usize = 512;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Recent {
     /// Empty until the first name, so that a file which promises a million CPUs costs nothing.
-    slots: Vec<(i32, u128)>,
+    slots: Vec<(i32, u64)>,
 }
 
 impl Recent {
@@ -63,10 +63,12 @@ impl Recent {
             self.slots.resize(RECENT, (0, 0));
         }
         let Some(slot) = self.slots.get_mut(index) else { return false };
-        if *slot == (pid.0, comm) || pid.is_idle() {
+        // Two names of one task that fall on the same number are as likely as a bit flip.
+        let folded = comm as u64 ^ ((comm >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        if *slot == (pid.0, folded) || pid.is_idle() {
             return false;
         }
-        *slot = (pid.0, comm);
+        *slot = (pid.0, folded);
         true
     }
 }
