@@ -100,6 +100,12 @@ impl Plan {
             // A single switch is set through the file that holds all of them.
             let name = if name.starts_with("feature:") { "features" } else { name };
             match offers.knobs.iter().find(|k| k.name == name) {
+                // A speed of CPUs is no knob of the kernel, but held around the run.
+                _ if name.starts_with("speed:") => {
+                    if let schedlab_model::Fact::Unknown(why) = &offers.speeds {
+                        wrong.push(format!("{name} can't be had here: {why}"));
+                    }
+                }
                 Some(knob) if knob.writable => {}
                 Some(knob) => {
                     wrong.push(format!("knob {name} can't be set here: {}", knob.why_not));

@@ -8,7 +8,7 @@ use crate::doctor::{self, Verdict};
 use crate::knobs::{self, Held};
 use crate::load::{self, Told};
 use crate::record::{self, Recorder};
-use crate::{facts, marks};
+use crate::{facts, marks, slow};
 use schedlab_model::{Better, Fact, MachineFacts, Metric, Nanos, Pid, Setting, Unit, Warning};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
@@ -75,6 +75,13 @@ impl Machine for Host {
         check(spec)?;
         let signals =
             schedlab_sys::signal::catch().map_err(|e| MachineError::io("catching signals", e))?;
+        // Speeds are held around the load; what is left are knobs.
+        let (speeds, knobs) = slow::part(&spec.settings);
+        let slowed = slow::hold(&speeds).map_err(|e| not_slowed(&e))?;
+        if let Some(slowed) = &slowed {
+            slowed.warnings.iter().cloned().for_each(|warning| out.warning(warning));
+        }
+        let spec = &RunSpec { settings: knobs, ..spec.clone() };
         let held = hold(spec, out)?;
         let mut trace = Trace::start(spec, out)?;
         let result = match &spec.workload {
@@ -97,6 +104,10 @@ impl Machine for Host {
             }
         };
         held.release().into_iter().for_each(|warning| out.warning(warning));
+        for failed in slowed.map(slow::Session::finish).into_iter().flatten() {
+            let remedy = "`schedlab doctor --restore` tries again";
+            out.warning(Warning::new("not-undone", failed, remedy));
+        }
         trace.finish(names, out)?;
         Ok(outcome)
     }
@@ -114,6 +125,11 @@ fn hold(spec: &RunSpec, out: &mut dyn Output) -> Result<Held, MachineError> {
     let (held, warnings) = Held::make(&spec.settings).map_err(|e| not_set(&e))?;
     warnings.into_iter().for_each(|warning| out.warning(warning));
     Ok(held)
+}
+
+fn not_slowed(error: &slow::SlowError) -> MachineError {
+    let (machine, what) = ("host".to_owned(), "slow CPUs".to_owned());
+    MachineError::NotOffered { machine, what, why: error.to_string() }
 }
 
 fn not_set(error: &knobs::KnobError) -> MachineError {

@@ -37,6 +37,7 @@ mod probe;
 pub mod quota;
 mod request;
 mod session;
+mod settings;
 mod speed;
 mod stop;
 mod verdict;
@@ -55,6 +56,7 @@ pub use nodes::{NodesError, parse as parse_nodes};
 pub use noise::Noise;
 pub use request::{Change, Node, Plan, Request, Step};
 pub use session::{Ended, Session};
+pub use settings::{SETTING, hold, part};
 pub use speed::{Assignment, Speed, Speeds, speeds};
 pub use verdict::{Verdict, verdicts};
 

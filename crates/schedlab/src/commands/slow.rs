@@ -80,7 +80,7 @@ pub(crate) struct How {
     /// Only say what would be done
     #[arg(long)]
     dry_run: bool,
-    /// Print what was measured as JSON on stderr's place of notes
+    /// Say what was measured as JSON, on stderr: stdout is the command's
     #[arg(long)]
     json: bool,
 }
@@ -108,11 +108,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     session(request, &args.how)
 }
 
+/// What the kernel has and is no way to a speed, with why.
+const NOT_OFFERED: &[(&str, &str)] = &[
+    ("uclamp", "a hint to the schedutil governor: any other task on the CPU lifts its clock again"),
+    (
+        "SCHED_DEADLINE",
+        "its tasks can't fork and can't be bound to one CPU; burners of it can't be kept in step",
+    ),
+];
+
 fn list_methods() -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
     writeln!(out, "{:<16}hogs where they can be had; says what it took and why", "auto")?;
     for (_, name, about) in METHODS {
         writeln!(out, "{name:<16}{about}")?;
+    }
+    for (name, why) in NOT_OFFERED {
+        writeln!(out, "not offered: {name}: {why}")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -134,6 +146,7 @@ fn from_options(how: &How, command: &[String], attach: Vec<Pid>) -> anyhow::Resu
 }
 
 fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Request> {
+    note("CPUs are emulated and no network is: what nodes send to each other is as fast as ever");
     if !command.is_empty() {
         anyhow::bail!(UsageError("commands of nodes stand in their file, not after --".into()));
     }

@@ -4,9 +4,9 @@ use super::{note, told};
 use crate::commands::UsageError;
 use anyhow::Context;
 use schedlab_draw::chart::{Axis, Chart, Line, Sample, Series, Values};
-use schedlab_draw::{Theme, svg};
+use schedlab_draw::{PALETTE, Theme, svg};
 use schedlab_host::slow::{
-    BENCHMARKS, Evaluation, Figures, Ground, Method, Results, Speed, evaluate, verdicts,
+    BENCHMARKS, Evaluation, Figures, Ground, METHODS, Method, Results, Speed, evaluate, verdicts,
 };
 use schedlab_model::Nanos;
 use schedlab_sys::signal;
@@ -211,7 +211,10 @@ fn picture(figures: &[&Figures]) -> Line {
             let (y, interval) = f.reached();
             Sample { x: f.speed, y, interval }
         });
-        series.push(Series::new(method, samples.collect()));
+        // A method has the same colour in every picture.
+        let place = METHODS.iter().position(|(_, name, _)| *name == method).unwrap_or(0);
+        let colour = Some(PALETTE[place % PALETTE.len()]);
+        series.push(Series { colour, ..Series::new(method, samples.collect()) });
     }
     let of = if first.cpus == 1 { "one CPU".to_owned() } else { format!("{} CPUs", first.cpus) };
     let axis = |label: &str| Axis { values: Values::Percent, ..Axis::new(label).over(0.0, 1.0) };
