@@ -119,6 +119,15 @@ impl Recorder {
         Ok(Self { dir: dir.to_owned(), options: options.clone(), backend, shared, threads })
     }
 
+    /// Through which interface it records; never [`Via::Auto`].
+    #[must_use]
+    pub const fn via(&self) -> Via {
+        match self.backend {
+            Backend::Perf(_) => Via::Perf,
+            Backend::Ftrace(_) => Via::Ftrace,
+        }
+    }
+
     /// Bytes of records spooled so far.
     #[must_use]
     pub fn bytes(&self) -> u64 {
