@@ -3,6 +3,7 @@
 use crate::StoredRun;
 use crate::analysis::Cells;
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 /// All figures of all runs as CSV, one figure a line, a column for each axis.
 #[must_use]
@@ -83,33 +84,39 @@ pub fn gnuplot(runs: &[StoredRun], figures: &[String]) -> String {
         let axes = cells.axes(workload);
         let Some((axis, values)) = axes.first() else { continue };
         for metric in cells.metrics(workload) {
-            if !figures.contains(&metric.name) {
-                continue;
+            if figures.contains(&metric.name) {
+                plot(&mut out, &cells, workload, &metric.name, (axis, values))
+                    .expect("a String takes all that is written to it");
             }
-            out += &format!("\n$data << EOD\n# rank \"{axis}\" median least most\n");
-            for (rank, value) in values.iter().enumerate() {
-                for cell in cells.of(workload).filter(|c| c.point.get(axis) == Some(value)) {
-                    if let Ok(s) =
-                        schedlab_stats::Sample::new(cell.values(&metric.name).into_values())
-                    {
-                        out +=
-                            &format!("{rank} \"{value}\" {} {} {}\n", s.median(), s.min(), s.max());
-                    }
-                }
-            }
-            let name =
-                |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
-            out += &format!(
-                "EOD\nset output '{}-{}.svg'\nset xlabel '{axis}'\nset ylabel '{}'\n\
-                 plot $data using 1:3:4:5:xtic(2) with yerrorbars title '{}'\n",
-                name(workload),
-                name(&metric.name),
-                metric.name,
-                name(workload)
-            );
         }
     }
     out
+}
+
+fn plot(
+    out: &mut String,
+    cells: &Cells<'_>,
+    workload: &str,
+    metric: &str,
+    (axis, values): (&str, &[String]),
+) -> std::fmt::Result {
+    // Names go into quotes and file names: what is no plain word is spelled with dashes.
+    let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
+    let (name, metric_name, axis_name) = (plain(workload), plain(metric), plain(axis));
+    writeln!(out, "\n$data << EOD\n# rank \"{axis_name}\" median least most")?;
+    for (rank, value) in values.iter().enumerate() {
+        for cell in cells.of(workload).filter(|c| c.point.get(axis) == Some(value)) {
+            if let Ok(s) = schedlab_stats::Sample::new(cell.values(metric).into_values()) {
+                let value = value.replace(['"', '\\', '\n'], "-");
+                writeln!(out, "{rank} \"{value}\" {} {} {}", s.median(), s.min(), s.max())?;
+            }
+        }
+    }
+    writeln!(
+        out,
+        "EOD\nset output '{name}-{metric_name}.svg'\nset xlabel '{axis_name}'\nset ylabel '{metric_name}'\n\
+         plot $data using 1:3:4:5:xtic(2) with yerrorbars title '{name}'"
+    )
 }
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ pub mod report;
 mod run_loop;
 mod session;
 mod store;
+mod traced;
 
 pub use file::{
     Axis, Drawing, Experiment, FileError, Hooks, Mistake, Order, StopRule, Varies, Workload, keys,

@@ -9,7 +9,7 @@ use crate::file::Hooks;
 use crate::store::{Manifest, RunWriter, StoreError, StoredRun, write_synced};
 use crate::{Plan, Planned};
 use schedlab_model::{MachineFacts, Warning};
-use schedlab_workload::{Machine, MachineError, Output as _};
+use schedlab_workload::{Machine, MachineError, Output as _, Stream};
 use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -199,6 +199,10 @@ fn one(
         found.into_iter().for_each(|warning| writer.warning(warning));
         manifest.ended(&outcome, took, after.load);
         take_figures(&hook(&hooks.metric, &folder)?, &mut writer)?;
+        // Between runs, so that reading disturbs none of them.
+        let trace = writer.path(Stream::Trace);
+        crate::traced::take_figures(&trace, &mut writer)
+            .map_err(|e| MachineError::io("storing a figure of the trace", e))?;
         Ok(manifest)
     });
     // What was started before is ended after, also where the run failed in between.

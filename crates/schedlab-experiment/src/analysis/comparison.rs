@@ -79,8 +79,8 @@ pub fn compare(blocks: &[(&[StoredRun], &[StoredRun])], wanted: &[String]) -> Ve
     let mut out = Vec::new();
     for cell in &first.cells {
         for metric in first.metrics(&cell.workload) {
-            let asked = wanted.contains(&metric.name);
-            if !asked && !(wanted.is_empty() && metric.better != Better::Neither) {
+            let judging = wanted.is_empty() && metric.better != Better::Neither;
+            if !(judging || wanted.contains(&metric.name)) {
                 continue;
             }
             let values = |cells: &Cells<'_>| -> Vec<f64> {

@@ -65,9 +65,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         anyhow::bail!("the two sets have no figure at a common point; is it the same experiment?");
     }
     if json {
-        print_json(&comparisons)?
+        print_json(&comparisons)?;
     } else {
-        print_text(&comparisons)?
+        print_text(&comparisons)?;
     }
     judge(&comparisons, &fail_if)
 }
