@@ -12,8 +12,14 @@
  * @typedef {{cpu: number, socket: number|null, llc: number|null, start: Float64Array,
  *   end: Float64Array, busy: Float64Array, wait: Float64Array, task: Uint32Array,
  *   waker: Uint32Array, left: Uint8Array}} Row
- * @typedef {{head: Head, span: number, rows: Row[], colours: Uint32Array}} Trace
+ *
+ * Task time run and waited up to the edges of equally wide bins, so that a column of the curve costs
+ * two look-ups however many slices it covers.
+ * @typedef {{width: number, running: Float64Array, waiting: Float64Array}} Sums
+ * @typedef {{head: Head, span: number, rows: Row[], colours: Uint32Array, sums: Sums}} Trace
  */
+
+const BINS = 65536;
 
 /** How a slice ended, by the code in the data. */
 export const LEFT = ["unknown", "preempted", "yielded", "slept", "blocked", "stopped", "ended"];
@@ -67,7 +73,55 @@ export function decode(head, bytes) {
     return row;
   });
   const colours = Uint32Array.from(head.tasks, (task) => parseInt(task[2], 16));
-  return { head, span: head.span, rows, colours };
+  return { head, span: head.span, rows, colours, sums: sumUp(rows, head.span) };
+}
+
+/**
+ * The time of intervals up to an instant t is the sum of (t - start) over those that began, less the
+ * sum of (t - end) over those that ended: so counts and sums of starts and ends in each bin suffice.
+ * @param {Row[]} rows @param {number} span
+ * @returns {Sums}
+ */
+function sumUp(rows, span) {
+  const width = Math.max(span, 1) / BINS;
+  const columns = () => ({ count: new Float64Array(BINS + 1), sum: new Float64Array(BINS + 1) });
+  const run = columns(), wait = columns();
+  const note = (/** @type {ReturnType<typeof columns>} */ into, /** @type {number} */ time, /** @type {number} */ sign) => {
+    const bin = Math.min(BINS, Math.max(0, Math.ceil(time / width)));
+    into.count[bin] += sign;
+    into.sum[bin] += sign * time;
+  };
+  for (const row of rows) {
+    for (let i = 0; i < row.start.length; i++) {
+      if (row.task[i] !== 0) {
+        note(run, row.start[i], 1);
+        note(run, row.end[i], -1);
+      }
+      if (row.wait[i] > 0) {
+        note(wait, Math.max(0, row.start[i] - row.wait[i]), 1);
+        note(wait, row.start[i], -1);
+      }
+    }
+  }
+  const total = (/** @type {ReturnType<typeof columns>} */ { count, sum }) => {
+    const edges = new Float64Array(BINS + 1);
+    for (let bin = 0, n = 0, times = 0; bin <= BINS; bin++) {
+      n += count[bin];
+      times += sum[bin];
+      edges[bin] = bin * width * n - times;
+    }
+    return edges;
+  };
+  return { width, running: total(run), waiting: total(wait) };
+}
+
+/**
+ * Such a sum at any instant, taken as a straight line inside of a bin.
+ * @param {Float64Array} edges @param {number} width @param {number} time
+ */
+export function upTo(edges, width, time) {
+  const place = Math.min(Math.max(time / width, 0), BINS), bin = Math.min(Math.floor(place), BINS - 1);
+  return edges[bin] + (edges[bin + 1] - edges[bin]) * (place - bin);
 }
 
 /**

@@ -1,7 +1,7 @@
 // @ts-check
 // The picture: rows, axis, curve, minimap. Each pixel of a row costs two binary searches at most,
 // so a frame costs pixels times rows, whatever the number of slices.
-import { after, busy, duration } from "./data.js";
+import { after, busy, duration, upTo } from "./data.js";
 
 /**
  * @typedef {import("./data.js").Trace} Trace
@@ -83,12 +83,22 @@ export function ticks(view, count) {
 
 /**
  * Running and waiting tasks in each of `count` equal parts of the window, as means. Waits are those
- * that ended with running. Looks at every slice of the window, or at every n-th of very many.
+ * that ended with running. Far out it comes from sums made when the page was opened; close by, where
+ * a column is narrower than two of their bins, from the slices themselves.
  * @param {Trace} trace @param {View} view @param {number} count
  */
 export function curve(trace, view, count) {
   const running = new Float64Array(count), waiting = new Float64Array(count);
   const step = (view.to - view.from) / count;
+  const { sums } = trace;
+  if (step >= 2 * sums.width) {
+    for (let x = 0; x < count; x++) {
+      const from = view.from + x * step, to = from + step;
+      running[x] = (upTo(sums.running, sums.width, to) - upTo(sums.running, sums.width, from)) / step;
+      waiting[x] = (upTo(sums.waiting, sums.width, to) - upTo(sums.waiting, sums.width, from)) / step;
+    }
+    return { running, waiting };
+  }
   const add = (/** @type {Float64Array} */ sums, /** @type {number} */ start, /** @type {number} */ end) => {
     const from = Math.max(start, view.from), to = Math.min(end, view.to);
     if (to <= from) return;
@@ -109,15 +119,8 @@ export function curve(trace, view, count) {
     }
     // A wait lies before its slice, so slices after the window can have waits in it: look a little on.
     const start = after(row, view.from), end = Math.min(after(row, view.to) + 2, row.start.length);
-    const skip = Math.max(1, Math.floor((end - start) / 20000));
-    for (let i = start; i < end; i += skip) {
-      if (row.wait[i] > 0) {
-        if (skip === 1) add(waiting, row.start[i] - row.wait[i], row.start[i]);
-        else {
-          const x = Math.floor((row.start[i] - view.from) / step);
-          if (x >= 0 && x < count) waiting[x] += (row.wait[i] * skip) / step;
-        }
-      }
+    for (let i = start; i < end; i++) {
+      if (row.wait[i] > 0) add(waiting, row.start[i] - row.wait[i], row.start[i]);
     }
   }
   return { running, waiting };
