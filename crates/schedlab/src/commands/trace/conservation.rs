@@ -18,7 +18,8 @@ nobody on its way there. Without recorded affinity the sum is an upper bound. Th
 tools know no affinity:
   schedviz  wall: some CPU idle, some overloaded; cpu and thread: the lesser of both, integrated
   systing   wall: some CPU with two runnable tasks while another is idle, hand-overs included
-Per-CPU kernel threads that wait are no violation; they are summed apart.")]
+Per-CPU kernel threads that wait are no violation; they are summed apart. --pid, --comm and --regex choose
+the violations that are listed; the sums count all.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -148,7 +149,9 @@ fn to_text(reply: &Reply<ConservationAnswer>, args: &Args) -> String {
             causes.row(vec![cause.name().replace('_', " "), count.to_string(), time.to_string()]);
         }
     }
-    let _ = write!(text, "\n{}", causes.text(0));
+    if answer.count > 0 {
+        let _ = write!(text, "\n{}", causes.text(0));
+    }
     let sums = &answer.sums;
     let _ = writeln!(
         text,
@@ -166,7 +169,7 @@ fn to_text(reply: &Reply<ConservationAnswer>, args: &Args) -> String {
         let state = &reply.state;
         let _ = writeln!(
             text,
-            "{} at {}: {} ({}) waited on CPU {} while {} {} idle\n    {}",
+            "{} at {}: {} ({}) waited on CPU {} while {} {} {} idle\n    {}",
             violation.end - violation.start,
             violation.start - reply.origin,
             state.name(violation.task),
@@ -174,6 +177,7 @@ fn to_text(reply: &Reply<ConservationAnswer>, args: &Args) -> String {
             violation.overloaded,
             if violation.idle.len() == 1 { "CPU" } else { "CPUs" },
             violation.idle,
+            if violation.idle.len() == 1 { "was" } else { "were" },
             violation.because.sentence(violation.overloaded, state)
         );
     }
