@@ -246,31 +246,37 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
     }
 }
 
-/// The last name under which each task was switched to: what the records themselves know.
+/// The last name under which each task came to or left a CPU: what the records themselves know.
 fn names(dir: &Path, head: &Head) -> Result<BTreeMap<Pid, Comm>, RecordError> {
-    let mut names = BTreeMap::new();
     let switch = head.tracepoints.iter().find(|point| point.name == "sched_switch");
-    let fields = switch.and_then(|s| Some((s.id, s.field("next_pid")?.0, s.field("next_comm")?)));
-    let Some((id, pid_at, (comm_at, comm_len))) = fields else { return Ok(names) };
-    let mut see = |body: &[u8]| {
-        let own = body.first_chunk().map(|bytes| u16::from_ne_bytes(*bytes))?;
-        let pid = i32::from_ne_bytes(body.get(pid_at..pid_at + 4)?.try_into().ok()?);
-        let comm = body.get(comm_at..comm_at + comm_len.min(16))?;
-        // Idle tasks share a pid, not a name.
-        (own == id && pid != 0).then(|| {
-            names.insert(Pid(pid), schedlab_sys::process::comm_of(comm));
-        })
-    };
+    let Some(switch) = switch else { return Ok(BTreeMap::new()) };
+    let side = |pid: &str, comm: &str| Some((switch.field(pid)?.0, switch.field(comm)?));
+    let sides = [side("prev_pid", "prev_comm"), side("next_pid", "next_comm")];
+    let mut names: BTreeMap<Pid, (Nanos, Comm)> = BTreeMap::new();
+    let mut see =
+        |time: Nanos, body: &[u8], (pid_at, (comm_at, comm_len)): (usize, (usize, usize))| {
+            let pid = i32::from_ne_bytes(body.get(pid_at..pid_at + 4)?.try_into().ok()?);
+            let comm = body.get(comm_at..comm_at + comm_len.min(16))?;
+            let latest = names.get(&Pid(pid)).is_none_or(|(seen, _)| *seen <= time);
+            // Idle tasks share a pid, not a name.
+            (latest && pid != 0).then(|| {
+                names.insert(Pid(pid), (time, schedlab_sys::process::comm_of(comm)));
+            })
+        };
     for cpu in head.cpus.iter() {
         let path = spool::records(dir, cpu);
         copy::read(&path, head.source, head.page_size as usize, &mut |piece| {
-            if let Piece::Record(_, body) = piece {
-                see(body);
+            if let Piece::Record(time, body) = piece
+                && body.first_chunk().is_some_and(|id| u16::from_ne_bytes(*id) == switch.id)
+            {
+                for side in sides.into_iter().flatten() {
+                    see(time, body, side);
+                }
             }
             Ok(())
         })?;
     }
-    Ok(names)
+    Ok(names.into_iter().map(|(pid, (_, comm))| (pid, comm)).collect())
 }
 
 #[cfg(test)]
@@ -309,9 +315,14 @@ mod tests {
     fn sample(time: u64) -> Vec<u8> {
         let mut raw = vec![0; RAW];
         raw[..2].copy_from_slice(&ID.to_ne_bytes());
-        let size = u16::try_from(record::HEADER + 12 + RAW).unwrap();
+        framed(time, &raw)
+    }
+
+    fn framed(time: u64, raw: &[u8]) -> Vec<u8> {
+        let size = u16::try_from(record::HEADER + 12 + raw.len()).unwrap();
         let header = [&record::SAMPLE.to_ne_bytes()[..], &[0, 0], &size.to_ne_bytes()].concat();
-        let body = [&time.to_ne_bytes()[..], &12u32.to_ne_bytes(), &raw].concat();
+        let length = u32::try_from(raw.len()).unwrap().to_ne_bytes();
+        let body = [&time.to_ne_bytes()[..], &length, raw].concat();
         [header, body].concat()
     }
 
@@ -331,6 +342,33 @@ mod tests {
             assert_eq!(cut_within, cut % sample(0).len() != 0);
             assert!(schedlab_trace::open(&out).is_ok());
         }
+    }
+
+    #[test]
+    fn the_name_of_a_task_is_the_last_one_in_time_whichever_cpu_saw_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut head = head();
+        head.tracepoints[0].format.push_str(
+            "\tfield:char next_comm[16];\toffset:12;\tsize:16;\tsigned:0;\n\
+             \tfield:pid_t prev_pid;\toffset:28;\tsize:4;\tsigned:1;\n\
+             \tfield:char prev_comm[16];\toffset:32;\tsize:16;\tsigned:0;\n",
+        );
+        let named = |time, next: &[u8], prev: &[u8]| {
+            let mut raw = vec![0; 48];
+            raw[..2].copy_from_slice(&ID.to_ne_bytes());
+            raw[8..12].copy_from_slice(&7u32.to_ne_bytes());
+            raw[12..12 + next.len()].copy_from_slice(next);
+            raw[28..32].copy_from_slice(&8u32.to_ne_bytes());
+            raw[32..32 + prev.len()].copy_from_slice(prev);
+            framed(time, &raw)
+        };
+        let write = |cpu, bytes: Vec<u8>| {
+            std::fs::write(spool::records(dir.path(), Cpu(cpu)), bytes).unwrap();
+        };
+        write(0, named(20, b"after", b"b"));
+        write(1, named(10, b"before", b"a"));
+        let names = names(dir.path(), &head).unwrap();
+        assert!(names[&Pid(7)].starts_with(b"after\0") && names[&Pid(8)].starts_with(b"b\0"));
     }
 
     #[test]
