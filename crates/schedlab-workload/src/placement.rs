@@ -46,7 +46,7 @@ pub const COMMON: &[OptionDoc] = &[
         short: None,
         kind: Kind::Text,
         default: "",
-        help: "control group to run in (made and removed where it is not there); ROLE=PATH for one role",
+        help: "control group to run in, below the mount point (it has to be there); ROLE=PATH for one role",
     },
     OptionDoc {
         name: "compat",

@@ -50,6 +50,7 @@ fn every_workload_measures_something() {
         ("threads --duration 200ms --tasks 3", "loops"),
         ("processes --duration 200ms --tasks 3", "loops"),
         ("mixed --duration 200ms --sleep 1ms --work 100us", "loops"),
+        ("app --duration 300ms --work 10us", "items"),
         ("udp --duration 200ms", "datagrams"),
         ("stream --duration 300ms --array 1MiB", "bytes"),
         ("hackbench -g 1 -f 2 --duration 200ms", "messages"),

@@ -1,5 +1,6 @@
 //! The workloads, by name: their options, and the plans made of them.
 
+mod app;
 mod hackbench;
 mod rt_app;
 pub mod schbench;
@@ -35,6 +36,7 @@ pub const CATALOGUE: &[Workload] = &[
     simple::THREADS,
     simple::STREAM,
     rt_app::WORKLOAD,
+    app::WORKLOAD,
 ];
 
 /// Why a workload can't be planned.

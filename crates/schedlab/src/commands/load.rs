@@ -3,6 +3,7 @@
 //! The options of a workload come from its table in `schedlab-workload`; those here are about what is
 //! done with a run: how often, against what, recorded or not, printed how.
 
+mod calibrate;
 pub(crate) mod drop_in;
 mod once;
 mod repeat;
@@ -66,6 +67,12 @@ const OWN: &[OptionDoc] = &[
         "folder to store the runs in (with --repeat; by default they are not kept)",
     ),
     own("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
+    own(
+        "calibrate-to",
+        Kind::Duration(1_000),
+        "",
+        "schbench: find --operations so that p99 of a request's work lies just under this",
+    ),
     own("seed", Kind::Number(0, u64::MAX >> 1), "1", "seed of everything random"),
     own("time-limit", Kind::Duration(1_000_000_000), "", "stop after this time"),
     own("help", Kind::Flag, "false", "what the workload's options are"),
@@ -130,6 +137,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return show::print(&help(wanted.workload));
     }
     schedlab_host::load::check(&wanted.spec).map_err(usage)?;
+    if wanted.own.is_given("calibrate-to") {
+        return calibrate::run(&wanted);
+    }
     let against = !wanted.own.text("against").is_empty();
     if wanted.own.number("repeat") > 1 || against {
         return repeat::run(&wanted);

@@ -1,0 +1,241 @@
+//! A program with more threads than CPUs, like those written for a managed runtime: producers hand
+//! items to a pool of consumers, consumers allocate, and collectors wake all at once, work and sleep.
+
+use super::Workload;
+use crate::options::{Kind, OptionDoc, OptionError, Options};
+use crate::placement::Surroundings;
+use crate::plan::{Placement, Plan, Queue, Task, Timing};
+use crate::{Behaviour, CounterId, Done, Instruments, Op, QueueId, SampleId, WordId};
+use schedlab_model::{Better, Metric, Nanos, Unit};
+
+const MICRO: Kind = Kind::Duration(1_000);
+const SECOND: Kind = Kind::Duration(1_000_000_000);
+
+const fn option(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDoc {
+    OptionDoc { name, short: None, kind, default, help }
+}
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "app",
+    about: "more threads than CPUs: pools that hand work on, allocate, and bursts of collection",
+    options: &[
+        option(
+            "producers",
+            Kind::Number(0, 10_000),
+            "0",
+            "threads that make items; 0: as many as CPUs",
+        ),
+        option(
+            "consumers",
+            Kind::Number(0, 10_000),
+            "0",
+            "threads that take them; 0: twice as many as CPUs",
+        ),
+        option(
+            "collectors",
+            Kind::Number(0, 10_000),
+            "0",
+            "threads of a collection; 0: as many as CPUs",
+        ),
+        option(
+            "work",
+            MICRO,
+            "100us",
+            "work to make an item, and to take it, as time at full speed",
+        ),
+        option("allocate", Kind::Size(1), "64KiB", "memory that an item needs"),
+        option("pause", MICRO, "50ms", "time between two collections"),
+        option("collect", MICRO, "5ms", "work of each collector in a collection"),
+        option("duration", SECOND, "3s", "how long; 0: until Ctrl-C"),
+        option("warmup", SECOND, "0", "what is measured before is left out"),
+        option("interval", SECOND, "0", "tell figures each time that this has passed"),
+    ],
+    build,
+};
+
+/// Items that may lie before a consumer.
+const ITEMS: u32 = 64;
+
+#[derive(Clone, Copy)]
+struct Measured {
+    handed: SampleId,
+    collection: SampleId,
+    items: CounterId,
+}
+
+fn ends(last: Done) -> bool {
+    matches!(last, Done::Stopped | Done::Failed(_))
+}
+
+/// Makes an item and hands it to the next consumer; waits where that has too many.
+struct Producer {
+    work: u64,
+    consumers: Vec<(QueueId, WordId)>,
+    turn: usize,
+    pushed: bool,
+}
+
+impl Behaviour for Producer {
+    fn next(&mut self, now: Nanos, last: Done, _: &mut dyn Instruments) -> Op {
+        let (queue, word) = self.consumers[self.turn];
+        match last {
+            last if ends(last) => Op::Exit,
+            Done::Pushed { .. } => {
+                self.turn = (self.turn + 1) % self.consumers.len();
+                self.pushed = true;
+                Op::Wake { word, stamp: now }
+            }
+            Done::Full => {
+                self.turn = (self.turn + 1) % self.consumers.len();
+                Op::Sleep(Nanos::from_micros(200))
+            }
+            Done::Ok if !std::mem::take(&mut self.pushed) => Op::Push { queue, value: now.0 },
+            _ => Op::Compute { iterations: self.work },
+        }
+    }
+}
+
+#[derive(Clone, Copy)]
+enum At {
+    Look,
+    Wait,
+    Allocate,
+    Work,
+}
+
+struct Consumer {
+    work: u64,
+    bytes: u32,
+    queue: QueueId,
+    word: WordId,
+    measured: Measured,
+    at: At,
+}
+
+impl Behaviour for Consumer {
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
+        if ends(last) {
+            return Op::Exit;
+        }
+        match (self.at, last) {
+            (At::Look, Done::Popped { value, .. }) => {
+                instruments.sample(self.measured.handed, (now - Nanos(value)).0);
+                self.at = At::Allocate;
+                Op::Allocate { bytes: self.bytes }
+            }
+            (At::Look, Done::Empty) => {
+                self.at = At::Wait;
+                Op::Wait(self.word)
+            }
+            (At::Allocate, _) => {
+                self.at = At::Work;
+                Op::Compute { iterations: self.work }
+            }
+            (at, _) => {
+                if matches!(at, At::Work) {
+                    instruments.count(self.measured.items, 1);
+                }
+                self.at = At::Look;
+                Op::Pop(self.queue)
+            }
+        }
+    }
+}
+
+/// All collectors wake at the same points in time.
+struct Collector {
+    work: u64,
+    pause: Nanos,
+    due: Nanos,
+    working: bool,
+    measured: Measured,
+}
+
+impl Behaviour for Collector {
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
+        if ends(last) {
+            return Op::Exit;
+        }
+        if last != Done::Start && !self.working {
+            self.working = true;
+            return Op::Compute { iterations: self.work };
+        }
+        if std::mem::take(&mut self.working) {
+            instruments.sample(self.measured.collection, (now - self.due).0);
+        }
+        // On one grid for all, so that they meet without talking.
+        let pause = self.pause.0.max(1);
+        self.due = Nanos((now.0 / pause + 1) * pause);
+        Op::SleepUntil(self.due)
+    }
+}
+
+fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
+    let mut plan = Plan::new("app");
+    let duration = options.duration("duration");
+    plan.timing = Timing {
+        duration: (duration > Nanos::ZERO).then_some(duration),
+        warm_up: options.duration("warmup"),
+        interval: options.duration("interval"),
+        zero: Nanos::ZERO,
+    };
+    let time = |name| Metric::new(name, Unit::Nanoseconds, Better::Lower);
+    let measured = Measured {
+        handed: plan.series(time("handover_latency_ns")),
+        collection: plan.series(time("collection_ns")),
+        items: plan.counter(Metric::new("items", Unit::Count, Better::Higher)),
+    };
+    plan.progress = Some(measured.items.0);
+    let cpus = u32::try_from(around.allowed.len()).unwrap_or(1).max(1);
+    let many = |name, default| match options.small(name) {
+        0 => default,
+        n => n,
+    };
+    let Ok(bytes) = u32::try_from(options.size("allocate")) else {
+        return Err(OptionError::new("allocate", "an item has less than 4 GiB"));
+    };
+    let iterations = |name: &str| {
+        let product = u128::from(options.duration(name).0) * u128::from(around.speed) / 1_000;
+        u64::try_from(product).unwrap_or(u64::MAX)
+    };
+    let roles = [plan.role("producer"), plan.role("consumer"), plan.role("collector")];
+    let consumers: Vec<(QueueId, WordId)> = (0..many("consumers", 2 * cpus))
+        .map(|_| (plan.queue(Queue::Fifo { capacity: ITEMS }), plan.word()))
+        .collect();
+    let work = iterations("work");
+    for turn in 0..many("producers", cpus) {
+        let turn = turn as usize % consumers.len();
+        let consumers = consumers.clone();
+        let behaviour = Producer { work, consumers, turn, pushed: true };
+        plan.tasks.push(task("app-producer", roles[0], Box::new(behaviour)));
+    }
+    for &(queue, word) in &consumers {
+        let behaviour = Consumer { work, bytes, queue, word, measured, at: At::Wait };
+        plan.tasks.push(task("app-consumer", roles[1], Box::new(behaviour)));
+    }
+    let (work, pause) = (iterations("collect"), options.duration("pause"));
+    for _ in 0..many("collectors", cpus) {
+        let due = Nanos::ZERO;
+        let behaviour = Collector { work, pause, due, working: false, measured };
+        plan.tasks.push(task("app-collector", roles[2], Box::new(behaviour)));
+    }
+    Ok(plan)
+}
+
+fn task(comm: &str, role: u16, behaviour: Box<dyn Behaviour>) -> Task {
+    Task {
+        comm: comm.to_owned(),
+        role,
+        group: 0,
+        placement: Placement::default(),
+        sends: Vec::new(),
+        receives: Vec::new(),
+        blocks: Vec::new(),
+        behaviour,
+    }
+}
