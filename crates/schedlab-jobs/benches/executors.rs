@@ -18,6 +18,7 @@ fn main() {
     for workers in [1, 2] {
         zero_load(workers, repeats);
     }
+    instrumentation(repeats);
     for shape in [Shape::Isolated, Shape::Stencil] {
         grains(shape, repeats.min(7));
     }
@@ -55,6 +56,26 @@ fn zero_load(workers: usize, repeats: usize) {
             println!("  {name:10} {nodes:>7} jobs {:8.3} {:8.3}", costs[0], costs[repeats / 2]);
         }
     }
+}
+
+/// The pool's own trace, on against off, in turns.
+fn instrumentation(repeats: usize) {
+    let mut ratios: Vec<f64> = (0..repeats)
+        .map(|_| {
+            let cost = |events| {
+                let mut ours = Ours::new(Options { events, ..Options::new(1) });
+                let graph = graph(Shape::Isolated, 100_000);
+                let (work, clock) = (Box::new(Nothing), Clock::start());
+                let run = Arc::new(Run::new(graph, Schedule::default(), work, clock));
+                ours.run(&run).expect("the run ends");
+                Profile::of(&run, 1).covered_ns as f64
+            };
+            cost(1 << 20) / cost(0)
+        })
+        .collect();
+    ratios.sort_by(f64::total_cmp);
+    let (low, middle, high) = (ratios[0], ratios[repeats / 2], ratios[repeats - 1]);
+    println!("trace on against off, 1 worker: {middle:.3} [{low:.3}, {high:.3}]");
 }
 
 /// METG of each executor, interleaved; ratios to ours per round, so that a slow moment hits all alike.

@@ -1,6 +1,7 @@
 //! `schedlab jobs`, as a user runs it.
 
 use serde_json::Value;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -27,7 +28,8 @@ fn example(name: &str) -> PathBuf {
 fn has(program: &str) -> bool {
     let there = Command::new(program).arg("--version").output().is_ok();
     if !there {
-        eprintln!("MISSING: {program}: the example that needs it was not run");
+        let missing = "the example that needs it was not run";
+        let _ = writeln!(std::io::stderr(), "MISSING: {program}: {missing}");
     }
     there
 }

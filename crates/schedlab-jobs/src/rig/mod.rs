@@ -2,6 +2,8 @@
 
 mod breaking;
 mod grain;
+mod queueing;
 
 pub use breaking::{BreakingPoint, Probe, Thresholds, breaking_point};
 pub use grain::{GrainPoint, grain_at, metg};
+pub use queueing::waiting;

@@ -7,6 +7,7 @@ use schedlab_jobs::adaptors::Ours;
 use schedlab_jobs::executor::{Executor, Told};
 use schedlab_jobs::pool::{Events, Report, WorkerReport, perfetto, text};
 use schedlab_jobs::profile::Profile;
+use schedlab_jobs::rig::waiting;
 use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
 use serde_json::{Value, json};
@@ -149,6 +150,10 @@ pub(super) fn figures(profile: &Profile, workers: usize, told: &Told) -> Value {
         "lateness_ns_p50": lateness(0.5),
         "lateness_ns_p99": lateness(0.99),
         "lateness_ns_p999": lateness(0.999),
+        "lateness_ns_p99_poisson": profile.offered.and_then(|offered| {
+            let wait = waiting(workers, offered / workers as f64, 0.99)?;
+            Some(wait * profile.planned_ns as f64 / jobs)
+        }),
         "lateness_ns_max": profile.lateness_ns.last(),
         "gap_ns_p50": profile.gap(0.5),
         "gap_ns_p99": profile.gap(0.99),
@@ -191,6 +196,11 @@ fn show(
     ];
     if let Some(offered) = profile.offered {
         let share = 100.0 * offered / workers as f64;
+        if let Some(wait) = waiting(workers, offered / workers as f64, 0.99) {
+            let bound = table::time(wait * profile.planned_ns as f64 / jobs as f64);
+            let at = rows.iter().position(|row| row[0] == "gap p50").unwrap_or(rows.len());
+            rows.insert(at, vec!["  if Poisson (M/M/c)".to_owned(), bound]);
+        }
         rows.insert(4, vec!["offered load".to_owned(), format!("{offered:.3} ({share:.0} %)")]);
     }
     for (level, &time) in profile.at_concurrency_ns.iter().enumerate() {
