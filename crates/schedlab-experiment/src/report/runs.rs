@@ -3,6 +3,7 @@
 use super::{Report, Section, Table, readable};
 use crate::StoredRun;
 use schedlab_model::{Metric, Warning};
+use schedlab_stats::Sample;
 use std::collections::BTreeMap;
 
 /// A report of stored runs: for each workload its figures with all repeats, doubts beside them, the
@@ -29,42 +30,60 @@ pub(crate) fn by_workload(runs: &[StoredRun]) -> BTreeMap<String, Vec<&StoredRun
     groups
 }
 
-/// The figures of one workload: a row for each, a column for each run where they are few.
+/// The figures of one workload: the telling ones open, all of them behind a click.
 fn figures(label: &str, runs: &[&StoredRun]) -> Section {
-    const COLUMNS_MAX: usize = 8;
+    const OPEN_MAX: usize = 14;
     let mut section = Section::new(label);
-    let metrics = metrics(runs);
-    if metrics.is_empty() {
+    let all = metrics(runs);
+    if all.is_empty() {
         section.paragraph("The runs gave no figures.");
-    } else if runs.len() <= COLUMNS_MAX {
-        let names = runs.iter().map(|run| run_name(run, runs.len()));
-        let mut table = Table::new(std::iter::once("figure".to_owned()).chain(names));
-        for metric in &metrics {
-            let cells = runs.iter().map(|run| {
-                run.value(&metric.name).map_or_else(|| "-".into(), |v| readable(v, metric.unit))
-            });
-            table.row(std::iter::once(metric.name.clone()).chain(cells));
-        }
-        section.table(table);
+    } else if all.len() <= OPEN_MAX {
+        section.table(table(&all, runs));
     } else {
-        let mut table = Table::new(["figure", "runs", "least", "median", "most"]);
-        for metric in &metrics {
-            let mut values: Vec<f64> =
-                runs.iter().filter_map(|run| run.value(&metric.name)).collect();
-            values.sort_by(f64::total_cmp);
-            let cell =
-                |value: Option<&f64>| value.map_or("-".into(), |v| readable(*v, metric.unit));
-            let median = values.get(values.len() / 2);
-            let cells = [cell(values.first()), cell(median), cell(values.last())];
-            table.row([metric.name.clone(), values.len().to_string()].into_iter().chain(cells));
-        }
-        section.table(table);
+        let telling: Vec<Metric> = all.iter().filter(|m| is_telling(&m.name)).cloned().collect();
+        section.table(table(&telling, runs));
+        section.folded_table(format!("all {} figures", all.len()), table(&all, runs));
     }
     let mut warnings: Vec<Warning> = runs.iter().flat_map(|run| run.warnings.clone()).collect();
     warnings.sort();
     warnings.dedup();
     section.warnings(&warnings);
     section
+}
+
+/// Figures that most readers look for: time, rates, latencies at the usual quantiles, switches.
+fn is_telling(name: &str) -> bool {
+    let quantile = ["_p50", "_p90", "_p99", "_p999"].iter().any(|end| name.ends_with(end));
+    let rate = name.ends_with("_per_s") && !name.contains("offered") && !name.contains("dropped");
+    let own =
+        ["time_s", "run_delay_s", "migrations"].contains(&name) || name.starts_with("switches_");
+    // What the trace says has a section of its own, with tables.
+    (quantile || rate || own) && !name.starts_with("trace_")
+}
+
+/// A row for each figure; a column for each run where they are few.
+fn table(metrics: &[Metric], runs: &[&StoredRun]) -> Table {
+    const COLUMNS_MAX: usize = 8;
+    if runs.len() <= COLUMNS_MAX {
+        let names = runs.iter().map(|run| run_name(run, runs.len()));
+        let mut table = Table::new(std::iter::once("figure".to_owned()).chain(names));
+        for metric in metrics {
+            let cell = |run: &&StoredRun| {
+                run.value(&metric.name).map_or_else(|| "-".into(), |v| readable(v, metric.unit))
+            };
+            table.row(std::iter::once(metric.name.clone()).chain(runs.iter().map(cell)));
+        }
+        return table;
+    }
+    let mut table = Table::new(["figure", "runs", "least", "median", "most"]);
+    for metric in metrics {
+        let values = runs.iter().filter_map(|run| run.value(&metric.name));
+        let Ok(sample) = Sample::new(values) else { continue };
+        let numbers = [sample.min(), sample.median(), sample.max()];
+        let cells = numbers.map(|v| readable(v, metric.unit));
+        table.row([metric.name.clone(), sample.len().to_string()].into_iter().chain(cells));
+    }
+    table
 }
 
 fn run_name(run: &StoredRun, of: usize) -> String {

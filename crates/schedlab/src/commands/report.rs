@@ -77,16 +77,16 @@ pub(crate) fn write(
     put(&beside("figures.gp"), export::gnuplot(runs, &measure))
 }
 
-/// The usual report of stored runs, with a section for the first trace of each workload.
+/// The usual report of stored runs: first the pictures of the first trace of each workload.
 pub(crate) fn full_report(title: &str, runs: &[StoredRun]) -> anyhow::Result<Report> {
-    let mut report = report::of_runs(title, runs);
+    let mut full = Report::new(title);
     let mut seen = BTreeSet::new();
     for run in runs {
         let label = &run.manifest.workload;
         let Some(path) = run.stream(Stream::Trace).filter(|_| seen.insert(label)) else { continue };
         let title = format!("{label}: what the scheduler did");
-        let section = report::trace_section(&title, &path)?;
-        report.add(section);
+        full.add(report::trace_section(&title, &path)?);
     }
-    Ok(report)
+    full.append(report::of_runs(title, runs));
+    Ok(full)
 }
