@@ -35,7 +35,7 @@ fn main() {
     let plan = Plan { cpus: 128, tasks_per_cpu: 3, events: events.unwrap_or(10_000_000), seed: 1 };
     let window = span_of(&mut Synthetic::new(plan.clone())).expect("in memory");
     let reply = ask(&mut Synthetic::new(plan), Columns::new(window)).expect("in memory");
-    let html = page("bench", &reply.answer, None, &[]);
+    let html = page("bench", &reply.answer, None, &[], 0);
     println!("{} slices of 128 CPUs, {:.1} MB", reply.answer.slices(), html.len() as f64 / 1e6);
     let folder = std::env::temp_dir().join(format!("schedlab-browser-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("writable");

@@ -87,7 +87,7 @@ fn view(file: &Path) {
     let window = span_of(source.as_mut()).expect("readable");
     let mut source = schedlab_trace::open(file).expect("a trace");
     let reply = ask(source.as_mut(), Columns::new(window)).expect("readable");
-    let html = page("bench", &reply.answer, None, &[]);
+    let html = page("bench", &reply.answer, None, &[], 0);
     println!(
         "page in {:.2} s: {} slices, {:.1} MB (aim: under 40 MB)",
         start.elapsed().as_secs_f64(),

@@ -5,7 +5,8 @@
  * @typedef {{cpu: number, socket: number|null, llc: number|null, bytes: number, count: number}} CpuHead
  * @typedef {{start: number, end: number, cpu: number, text: string}} Note
  * @typedef {{title: string, origin: string, span: number, cpus: CpuHead[],
- *   tasks: [number, string, string][], violations: Note[], marks: Note[]}} Head
+ *   tasks: [number, string, string][], violations: Note[],
+ *   violationsCount: number}} Head
  *
  * Slices of one CPU, in order of time. Times are nanoseconds since the trace began: whole numbers
  * below 2^53, so exact. `busy[i]` is the time that slices before i take.

@@ -295,9 +295,9 @@ class Page {
 
   lists() {
     const { head, rows } = this.trace;
-    const notes = head.violations.slice(0, 500);
+    const notes = head.violations;
     element("violations").replaceChildren(...notes.map((note) => this.entry(`${(note.start / 1e6).toFixed(3)} ms  ${note.text}`, () => this.goTo(note))));
-    element("violation-count").textContent = `Work conservation violated: ${head.violations.length}`;
+    element("violation-count").textContent = `Work conservation violated: ${head.violationsCount}` + (notes.length < head.violationsCount ? `, the ${notes.length} longest:` : "");
     /** @type {{wait: number, row: number, slice: number}[]} */
     let longest = [];
     let least = 0;

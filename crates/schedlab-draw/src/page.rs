@@ -164,14 +164,15 @@ impl PageData {
     }
 }
 
-/// Writes the page. Rows are in socket order where `topology` is given. Times are counted from
-/// `origin`, and the window of `data` must not begin before it.
+/// Writes the page. Rows are in socket order where `topology` is given; `violations` are those that it
+/// lists, of `violations_count` in all.
 #[must_use]
 pub fn page(
     title: &str,
     data: &PageData,
     topology: Option<&Topology>,
     violations: &[Note],
+    violations_count: u64,
 ) -> String {
     let mut cpus: Vec<&(u16, Track)> = data.cpus.iter().collect();
     if let Some(topology) = topology {
@@ -197,7 +198,7 @@ pub fn page(
             ("title", &html(&title)),
             ("note", &html(&note)),
             ("css", include_str!("../page/page.css")),
-            ("head", &head(&title, data, &cpus, topology, violations)),
+            ("head", &head(&title, data, &cpus, topology, (violations, violations_count))),
             ("data", &base64(&packed)),
             ("script", &script()),
         ],
@@ -243,7 +244,7 @@ fn head(
     data: &PageData,
     cpus: &[&(u16, Track)],
     topology: Option<&Topology>,
-    violations: &[Note],
+    (violations, violations_count): (&[Note], u64),
 ) -> String {
     let mut out = String::new();
     let place = |cpu: u16| topology.and_then(|all| all.place(schedlab_model::Cpu(cpu)));
@@ -281,7 +282,7 @@ fn head(
         .collect();
     write!(
         out,
-        "{{\"title\":{},\"origin\":\"{}\",\"span\":{},\"cpus\":[{}],\"tasks\":[{}],\"violations\":[{}]}}",
+        "{{\"title\":{},\"origin\":\"{}\",\"span\":{},\"cpus\":[{}],\"tasks\":[{}],\"violations\":[{}],\"violationsCount\":{violations_count}}}",
         json(title),
         data.window.start.0,
         data.window.duration().0,
@@ -360,7 +361,7 @@ mod tests {
             tasks: vec![(1, "</script><b>\"\\\n\u{202e}{{data}}".into(), "000000".into())],
         };
         let note = Note { span: data.window, cpu: 0, text: "</script>".into() };
-        let page = page("</title><script>alert(1)</script>{{css}}", &data, None, &[note]);
+        let page = page("</title><script>alert(1)</script>{{css}}", &data, None, &[note], 1);
         assert_eq!(page.matches("</script>").count(), 3, "three elements of ours");
         assert!(!page.contains("<script>alert") && !page.contains('\u{202e}'));
         assert!(page.contains("{{data}}"), "values are not looked at again");

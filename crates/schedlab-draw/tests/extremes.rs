@@ -109,7 +109,7 @@ fn all(make: impl Fn() -> Memory) -> [String; 3] {
     let running =
         Running { title: "w".into(), notes: vec![], window: span, origin: span.start, curves };
     let lines = waiting(&running, 1200, Tints::of(&theme), &theme);
-    [svg(&scene), svg(&lines), page("<i>", &slices, None, &[])]
+    [svg(&scene), svg(&lines), page("<i>", &slices, None, &[], 0)]
 }
 
 fn check_harmless(pictures: &[String; 3]) {

@@ -43,7 +43,7 @@ fn html() -> (String, Span) {
         cpu: 1,
         text: "CPU 1 idle while b waits <on> 0".into(),
     };
-    (page("a <test>.dat", &reply.answer, None, &[note]), span)
+    (page("a <test>.dat", &reply.answer, None, &[note], 3), span)
 }
 
 /// What the driver wrote down after opening the page.

@@ -60,7 +60,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .collect();
     notes.sort_by_key(|note| note.span.start);
     let title = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-    let html = page(&title, &slices, topology.as_ref(), &notes);
+    let html = page(&title, &slices, topology.as_ref(), &notes, conservation.count);
     let output = args.output.unwrap_or_else(|| file.with_extension("html"));
     std::fs::write(&output, &html)
         .with_context(|| format!("{} could not be written", output.display()))?;
