@@ -2,8 +2,8 @@
 //!
 //! It is the binary re-executed with [`ARGUMENT`]: the spec comes as one line of JSON on its standard
 //! input, what it learns goes as JSON lines to its standard output. All that tasks share is words in
-//! one piece of shared memory ([`arena`]); each task is driven by [`interpret`], started and awaited
-//! by [`crew`], while [`conduct`] keeps the clock: intervals, the end, a rate that follows the
+//! one piece of shared memory (`arena`); each task is driven by `interpret`, started and awaited
+//! by `crew`, while `conduct` keeps the clock: intervals, the end, a rate that follows the
 //! machine. When the parent dies the child is killed, and its processes with it.
 
 mod arena;
