@@ -88,24 +88,15 @@ impl Plan {
         let names: Vec<&str> = offers.knobs.iter().map(|k| k.name.as_str()).collect();
         for name in wanted {
             if name.starts_with("speed:") {
-                wrong.push(match &offers.speeds {
-                    schedlab_model::Fact::Unknown(why) => format!("CPUs can't be slowed here: {why}"),
-                    schedlab_model::Fact::Known(_) => format!(
-                        "{} does not take speeds as an axis of a run; use a command: `schedlab slow .. -- CMD`",
-                        offers.machine
-                    ),
-                });
+                // A speed of CPUs is no knob of the kernel, but held around the run.
+                if let schedlab_model::Fact::Unknown(why) = &offers.speeds {
+                    wrong.push(format!("CPUs can't be slowed here: {why}"));
+                }
                 continue;
             }
             // A single switch is set through the file that holds all of them.
             let name = if name.starts_with("feature:") { "features" } else { name };
             match offers.knobs.iter().find(|k| k.name == name) {
-                // A speed of CPUs is no knob of the kernel, but held around the run.
-                _ if name.starts_with("speed:") => {
-                    if let schedlab_model::Fact::Unknown(why) = &offers.speeds {
-                        wrong.push(format!("{name} can't be had here: {why}"));
-                    }
-                }
                 Some(knob) if knob.writable => {}
                 Some(knob) => {
                     wrong.push(format!("knob {name} can't be set here: {}", knob.why_not));

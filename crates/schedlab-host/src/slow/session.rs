@@ -465,6 +465,14 @@ fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError
     if active.held.groups.is_empty() {
         return Err(SlowError::Missing("attaching needs control groups and root".into()));
     }
+    if active.node.bind
+        && let Some(started) = process::start_ticks(pid)
+        && let Ok(cpus) = schedlab_sys::sched::affinity(pid)
+    {
+        // Read before the cpuset narrows it.
+        let undo = Undo::Affinity { pid, started, cpus };
+        guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+    }
     for group in &active.held.groups {
         let file = group.join("cgroup.procs");
         match std::fs::write(&file, pid.to_string()) {
@@ -476,12 +484,8 @@ fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError
             _ => {}
         }
     }
-    if active.node.bind
-        && let Some(started) = process::start_ticks(pid)
-        && let Ok(cpus) = schedlab_sys::sched::affinity(pid)
-    {
-        let undo = Undo::Affinity { pid, started, cpus };
-        guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+    if active.node.bind {
+        // Where there is no cpuset; where there is, this changes nothing.
         let _ = schedlab_sys::sched::set_affinity(pid, &active.node.cpus());
     }
     Ok(())
