@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Its reason.
-        source: io::Error,
+        /// Its reason; part of the message, so not told again as its source.
+        reason: io::Error,
     },
     /// The file has no bytes.
     #[error("{}: the file is empty (0 bytes): nothing was recorded into it", path.display())]
@@ -69,7 +69,7 @@ pub enum TraceError {
 
 impl TraceError {
     /// Wraps an I/O error with the file that it concerns.
-    pub fn io(path: &Path, source: io::Error) -> Self {
-        Self::Io { path: path.to_owned(), source }
+    pub fn io(path: &Path, reason: io::Error) -> Self {
+        Self::Io { path: path.to_owned(), reason }
     }
 }

@@ -41,6 +41,14 @@ pub fn format_text(id: u16, names: &[String]) -> String {
     )
 }
 
+/// The names in a format text of [`format_text`], for files that tell them nowhere else.
+pub(crate) fn names(format: &str) -> Vec<String> {
+    let list = format.rsplit_once("REC->mark").map_or("", |parts| parts.1);
+    let list = list.rsplit_once("REC->pid").map_or("", |parts| parts.0);
+    let entries = list.split("{ ").skip(1);
+    entries.filter_map(|entry| Some(entry.split('"').nth(1)?.to_owned())).collect()
+}
+
 /// The body of a mark's record (little-endian): `by` logged it, it concerns `pid`.
 #[must_use]
 pub fn body(id: u16, by: Pid, pid: Pid, mark: u32, phase: Phase) -> [u8; 20] {
@@ -56,4 +64,16 @@ pub fn body(id: u16, by: Pid, pid: Pid, mark: u32, phase: Phase) -> [u8; 20] {
     body[12..16].copy_from_slice(&mark.to_le_bytes());
     body[16..20].copy_from_slice(&phase.to_le_bytes());
     body
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back_out_of_the_format() {
+        let marks = ["warm-up".to_owned(), "a, {b}".to_owned()];
+        assert_eq!(names(&format_text(7, &marks)), marks);
+        assert_eq!(names("print fmt: nonsense"), Vec::<String>::new());
+    }
 }

@@ -12,6 +12,7 @@ use super::parallel::Crew;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::live::Piece;
+use crate::mark;
 use crate::merge::{Merge, Refill, ascend};
 use crate::names::Recent;
 use crate::plan::Decoder;
@@ -186,6 +187,11 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
         info.topology.clone_from(&companion.topology);
         info.affinity.clone_from(&companion.affinity);
         info.marks.clone_from(&companion.marks);
+    }
+    if info.marks.is_empty()
+        && let Some((_, text)) = header.formats.iter().find(|(system, _)| system == mark::SYSTEM)
+    {
+        info.marks = mark::names(text);
     }
     info
 }
