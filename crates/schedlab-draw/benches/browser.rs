@@ -90,9 +90,9 @@ impl Browser {
         // Until the page is there, the script would run in an empty one.
         let there = json!({ "expression": "document.body?.dataset.ready ?? ''" });
         let mut waited = 0;
-        while !self.call(Some(&session), "Runtime.evaluate", &there)["result"]["value"]
+        while self.call(Some(&session), "Runtime.evaluate", &there)["result"]["value"]
             .as_str()
-            .is_some_and(|ready| !ready.is_empty())
+            .is_none_or(str::is_empty)
         {
             std::thread::sleep(std::time::Duration::from_millis(50));
             waited += 1;
