@@ -343,3 +343,19 @@ fn several_threads_tell_the_same_story() {
     let mut source = open_with(&path, &Options { threads: 3 }).unwrap();
     source.next(&mut Vec::new()).unwrap();
 }
+
+#[test]
+fn a_file_that_shrinks_while_it_is_read_is_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.dat");
+    let plan = Plan { cpus: 2, events: 20_000, ..Plan::default() };
+    Synthetic::new(plan).write(&path, Header::default()).unwrap();
+    let all = events(open(&path).unwrap().as_mut()).len();
+    let mut source = open(&path).unwrap();
+    source.next(&mut Vec::new()).unwrap();
+    let length = std::fs::metadata(&path).unwrap().len();
+    std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(length / 2).unwrap();
+    let read = events(source.as_mut()).len();
+    assert!(read < all, "{read} of {all}");
+    assert_eq!(source.warnings()[0].code, "trace-cut");
+}
