@@ -270,3 +270,29 @@ fn with_keep_the_command_lives_on_at_full_speed() {
     assert!(command.starts_with("sleep"), "{command}");
     signal(pid.cast_unsigned(), "KILL");
 }
+
+#[test]
+fn an_attached_process_goes_back_to_where_it_was() {
+    if !has_rights() {
+        return;
+    }
+    let mut victim = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = victim.id().to_string();
+    let allowed = || {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("Cpus_allowed_list")).unwrap();
+        line.split_whitespace().last().unwrap().to_owned()
+    };
+    let groups = || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let before = (allowed(), groups());
+    let cpu = format!("{}=90%", last_cpu());
+    let arguments = ["attach", "--bind", "--no-measure", "--cpu", &cpu, "--pid", &pid];
+    let mut session = slow(&arguments).stderr(Stdio::null()).spawn().unwrap();
+    until(|| allowed() == last_cpu() && groups().contains("schedlab-"));
+    session.kill().unwrap();
+    session.wait().unwrap();
+    until(|| (allowed(), groups()) == before && left(session.id()).is_empty());
+    assert!(victim.try_wait().unwrap().is_none(), "it was attached, not started: it lives on");
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+}
