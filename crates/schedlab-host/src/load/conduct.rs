@@ -321,11 +321,30 @@ impl Run {
                 "measure for longer: at least some seconds, or more loops",
             ));
         }
+        warnings.extend(self.overload());
         if self.interrupted {
             let what = "the run was interrupted: its figures are partial";
             warnings.push(Warning::new("interrupted", what, "let it run to its end"));
         }
         warnings
+    }
+
+    /// An open loop that was offered more than was done.
+    fn overload(&self) -> Option<Warning> {
+        let total = |name: &str| {
+            let at = self.plan.counters.iter().position(|metric| metric.name == name)?;
+            Some(self.arena.total(u32::try_from(at).ok()?))
+        };
+        let (offered, done) = (total("requests_offered")?, total("requests")?);
+        let dropped = total("requests_dropped")?;
+        let behind = offered > 0 && (dropped > 0 || done * 20 < offered * 19);
+        behind.then(|| {
+            Warning::new(
+                "overload",
+                format!("{offered} requests were offered, {done} done, {dropped} dropped"),
+                "ask for a lower rate; latencies count from when a request was to start",
+            )
+        })
     }
 
     fn first_failure(&self) -> Option<String> {

@@ -33,6 +33,7 @@ fn first_of(
 ) -> io::Result<()> {
     match names.iter().find(|name| folder.join(name).exists()) {
         Some(name) => write(name),
-        None => Err(io::ErrorKind::NotFound.into()),
+        // ENOENT, as a number, so that it survives the way out of a task.
+        None => Err(io::Error::from_raw_os_error(2)),
     }
 }
