@@ -3,7 +3,7 @@
 
 use super::{Section, Table, picture, readable};
 use crate::analysis::{Cells, Curve, Map, MapError, Noise, Plane, curves};
-use crate::{Drawing, Experiment, Point, StoredRun};
+use crate::{Drawing, Experiment, Point, StoredRun, Varies};
 use schedlab_draw::Theme;
 use schedlab_draw::chart::{Axis, Chart as _, Heatmap, Line, Sample as Dot, Series, Shape, Values};
 use schedlab_model::{Better, Metric, Unit};
@@ -36,7 +36,7 @@ fn workload(experiment: Option<&Experiment>, cells: &Cells<'_>, label: &str) -> 
         section.paragraph(what);
     }
     if wants(experiment, Drawing::Map) {
-        maps(&mut section, cells, label, main, &axes);
+        maps(&mut section, experiment, cells, label, main, &axes);
     }
     if wants(experiment, Drawing::Curves) {
         for (axis, _) in &axes {
@@ -72,6 +72,7 @@ fn chosen(experiment: Option<&Experiment>, all: &[Metric]) -> Vec<Metric> {
 
 fn maps(
     section: &mut Section,
+    experiment: Option<&Experiment>,
     cells: &Cells<'_>,
     label: &str,
     metric: &Metric,
@@ -102,7 +103,15 @@ fn maps(
             plane.cells[row][column] = cell.values(&metric.name);
         }
     }
-    for (fixed, plane) in planes.into_iter().take(PICTURES_MAX) {
+    let loads = loads(experiment, &x.0, &y.0);
+    for (fixed, mut plane) in planes.into_iter().take(PICTURES_MAX) {
+        let mut metric = metric.clone();
+        if let Some(load) = &loads {
+            relative(&mut plane, *load == x.0);
+            metric.name = format!("{} relative to the mean at its {load}", metric.name);
+            metric.unit = Unit::Count;
+        }
+        let metric = &metric;
         match Map::new(&plane, Noise::Measured, metric.better != Better::Higher) {
             Ok(map) => map_picture(section, metric, &plane, &map, &fixed),
             Err(MapError::SingleRuns) => {
@@ -113,6 +122,41 @@ fn maps(
             Err(error) => {
                 section.paragraph(format!("No map is drawn: {error}."));
             }
+        }
+    }
+}
+
+/// The axis that says how much is asked, where the other is what may be tuned: nobody tunes the number of
+/// groups, and less work is always done sooner.
+fn loads(experiment: Option<&Experiment>, x: &str, y: &str) -> Option<String> {
+    let axes = &experiment?.axes;
+    let is_option = |name: &str| {
+        axes.iter().any(|a| a.varies.name() == name && matches!(a.varies, Varies::Option(_)))
+    };
+    match (is_option(x), is_option(y)) {
+        (true, false) => Some(x.to_owned()),
+        (false, true) => Some(y.to_owned()),
+        _ => None,
+    }
+}
+
+/// Divides each row (or column) by its geometric mean: what the other axis does at each load.
+fn relative(plane: &mut Plane, columns: bool) {
+    let lines = if columns { plane.columns.len() } else { plane.rows.len() };
+    for line in 0..lines {
+        let inside = |row: usize, column: usize| (if columns { column } else { row }) == line;
+        let mut cells: Vec<&mut BTreeMap<u32, f64>> = plane
+            .cells
+            .iter_mut()
+            .enumerate()
+            .flat_map(|(r, row)| row.iter_mut().enumerate().map(move |(c, cell)| (r, c, cell)))
+            .filter(|(r, c, _)| inside(*r, *c))
+            .map(|(_, _, cell)| cell)
+            .collect();
+        let logs: Vec<f64> = cells.iter().flat_map(|c| c.values().map(|v| v.ln())).collect();
+        let mean = (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp();
+        if mean.is_finite() && mean > 0.0 {
+            cells.iter_mut().flat_map(|c| c.values_mut()).for_each(|value| *value /= mean);
         }
     }
 }
