@@ -77,7 +77,10 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
             break;
         }
         let next = (operations as f64 * AIM * goal.0 as f64 / time).round().max(1.0) as u64;
-        if next == operations {
+        // Rounding must not hold the search above the goal.
+        let above = time > goal.0 as f64 && next >= operations;
+        let next = if above { operations - 1 } else { next };
+        if next == operations || next == 0 {
             break;
         }
         operations = next.min(1 << 30);
