@@ -27,6 +27,7 @@ pub(crate) struct Cli {
 }
 
 /// The subcommands, in the order in which a new user needs them.
+#[expect(clippy::large_enum_variant, reason = "there is one, for as long as the program runs")]
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// A guided first minute: load, trace, pictures, one HTML report

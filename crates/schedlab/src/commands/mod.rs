@@ -39,7 +39,9 @@ pub(crate) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
             Some(ExitCode::SUCCESS)
         }
         schedlab_host::load::ARGUMENT => Some(schedlab_host::load_child()),
-        schedlab_host::slow::ARGUMENT => Some(ExitCode::from(schedlab_host::slow::hidden(arguments))),
+        schedlab_host::slow::ARGUMENT => {
+            Some(ExitCode::from(schedlab_host::slow::hidden(arguments)))
+        }
         _ => None,
     }
 }
@@ -72,6 +74,6 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Run(args) => run::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
-        Command::Shell(args) => shell::run(args),
+        Command::Shell(args) => shell::run(&args),
     }
 }

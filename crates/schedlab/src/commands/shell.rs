@@ -27,7 +27,7 @@ enum What {
 }
 
 /// Runs it.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     use clap_complete::Shell;
     let mut text = Vec::new();
     let shell = match args.what {

@@ -7,7 +7,8 @@ mod running;
 
 use super::UsageError;
 use schedlab_host::slow::{
-    self, Assignment, Ended, Ground, METHODS, Method, Node, Noise, Plan, Request, Session, SlowError,
+    self, Assignment, Ended, Ground, METHODS, Method, Node, Noise, Plan, Request, Session,
+    SlowError,
 };
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::signal;
@@ -17,7 +18,9 @@ use std::process::ExitCode;
 
 /// Options of `schedlab slow`.
 #[derive(clap::Args)]
-#[command(args_conflicts_with_subcommands = true, after_help = "\
+#[command(
+    args_conflicts_with_subcommands = true,
+    after_help = "\
   schedlab slow --cpu 0=30% --cpu 1-3=75% -- ./my-server     until the server ends; its exit code is passed on
   schedlab slow --cpu 0=50%                                  until Ctrl-C, whatever runs there
   schedlab slow nodes.toml                                   virtual nodes: CPUs, speed, commands, a script
@@ -30,7 +33,8 @@ CPUs are slowed and networks are not: what a node sends is as fast as ever. Prog
 node at their full clock (nproc counts the CPUs that a command is bound to; /proc/cpuinfo shows the
 hardware). With hogs a task that wakes waits up to (1 - speed) x period longer (half of it on average when
 it meets a burn): 1 ms at 50% and the default period.
-Everything is undone at the end, also after kill -9: a guardian process waits for it.")]
+Everything is undone at the end, also after kill -9: a guardian process waits for it."
+)]
 pub(crate) struct Args {
     #[command(subcommand)]
     running: Option<running::Command>,
@@ -219,8 +223,17 @@ fn tell(session: &Session, json: bool) {
         return;
     }
     for one in &session.measured {
-        let work = if one.work.is_finite() { format!(", work {:.1}%", one.work * 100.0) } else { String::new() };
-        note(&format!("CPU {}: asked {}, granted {:.1}%{work}", one.cpu, one.asked, one.granted * 100.0));
+        let work = if one.work.is_finite() {
+            format!(", work {:.1}%", one.work * 100.0)
+        } else {
+            String::new()
+        };
+        note(&format!(
+            "CPU {}: asked {}, granted {:.1}%{work}",
+            one.cpu,
+            one.asked,
+            one.granted * 100.0
+        ));
     }
     for warning in &session.warnings {
         note(&warning.to_string());

@@ -9,6 +9,7 @@ use anyhow::Context as _;
 use schedlab_experiment::{Experiment, Plan, StoredRun, runs_of};
 use schedlab_timeline::Latency;
 use schedlab_workload::{Figure, Stream};
+use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -81,7 +82,7 @@ fn measured(run: &StoredRun) -> anyhow::Result<String> {
         |figure: &&Figure| figure.of.is_empty() && HEADLINES.contains(&&*figure.metric.name);
     for figure in run.figures.iter().filter(wanted) {
         let value = schedlab_experiment::report::readable(figure.value, figure.metric.unit);
-        text += &format!("  {:<28} {value}\n", figure.metric.name);
+        let _ = writeln!(text, "  {:<28} {value}", figure.metric.name);
     }
     let Some(trace) = run.stream(Stream::Trace) else {
         text += "  no trace: what is missing stands above, under recording\n";
@@ -93,8 +94,9 @@ fn measured(run: &StoredRun) -> anyhow::Result<String> {
         [("wakeup latency", &answer.total.wakeup), ("run delay", &answer.total.run_delay)]
     {
         let at = |q: f64| schedlab_model::Nanos(histogram.quantile(q).unwrap_or(0)).to_string();
-        text += &format!(
-            "  {name:<28} p50 {:>9}   p90 {:>9}   p99 {:>9}   p99.9 {:>9}   ({} waits)\n",
+        let _ = writeln!(
+            text,
+            "  {name:<28} p50 {:>9}   p90 {:>9}   p99 {:>9}   p99.9 {:>9}   ({} waits)",
             at(0.5),
             at(0.9),
             at(0.99),

@@ -49,8 +49,8 @@ enum Packing {
 }
 
 /// Runs it.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let target = target(&args)?;
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let target = target(args)?;
     let converted = convert(&args.from, &args.target, target)?;
     let mut err = io::stderr().lock();
     let how = if converted.untouched { "records, untouched" } else { "events" };

@@ -19,7 +19,7 @@ pub(crate) struct Args {
 }
 
 /// Runs it.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut source = schedlab_trace::open(&args.file)?;
     let census = Census::of(source.as_mut())
         .with_context(|| format!("{} can't be read on", args.file.display()))?;

@@ -161,10 +161,8 @@ pub(crate) fn histogram_json(histogram: &Histogram) -> Value {
     })
 }
 
-const HEADS: [&str; 12] = [
-    "wakeups", "p50", "p90", "p99", "p99.9", "max", "waits", "p50", "p99", "p99.9",
-    "max", "sum",
-];
+const HEADS: [&str; 12] =
+    ["wakeups", "p50", "p90", "p99", "p99.9", "max", "waits", "p50", "p99", "p99.9", "max", "sum"];
 
 fn cells(first: Vec<String>, delays: &Delays) -> Vec<String> {
     let (wakeup, all) = (&delays.wakeup, &delays.run_delay);

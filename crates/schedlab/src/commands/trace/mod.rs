@@ -50,7 +50,7 @@ enum Question {
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.question {
-        Question::Info(args) => info::run(args),
+        Question::Info(args) => info::run(&args),
         Question::Latency(args) => latency::run(&args),
         Question::Tasks(args) => tasks::run(&args),
         Question::Cpus(args) => cpus::run(&args),
@@ -59,6 +59,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Question::Locality(args) => locality::run(&args),
         Question::Migrations(args) => migrations::run(&args),
         Question::Compare(args) => compare::run(&args),
-        Question::Convert(args) => convert::run(args),
+        Question::Convert(args) => convert::run(&args),
     }
 }
