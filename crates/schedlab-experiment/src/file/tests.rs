@@ -1,3 +1,5 @@
+//! Experiment files as they are written, rightly and wrongly.
+
 use super::*;
 
 fn parse(text: &str) -> Result<Experiment, FileError> {
@@ -23,7 +25,8 @@ fn a_small_file_means_one_point_and_one_run() {
 
 #[test]
 fn every_mistake_is_named_with_line_key_and_what_was_expected() {
-    let text = "repaets = 5\norder = \"randomised\"\n[workload]\nname = \"hackbench\"\noption.groups = 3\n[[axis]]\nknob = \"base_slice\"\nvalues = []\n";
+    let text = "repaets = 5\norder = \"randomised\"\n[workload]\nname = \"hackbench\"\n\
+        option.groups = 3\n[[axis]]\nknob = \"base_slice\"\nvalues = []\n";
     assert_eq!(
         mistakes(text),
         [

@@ -1,3 +1,5 @@
+//! The run loop over a machine that is told what to answer.
+
 use super::*;
 use crate::fake::Fake;
 use crate::{Experiment, runs_of};

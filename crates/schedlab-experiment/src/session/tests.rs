@@ -1,3 +1,5 @@
+//! Sessions: warm-up, stop rules, hooks, doubtful runs.
+
 use super::*;
 use crate::fake::Fake;
 use schedlab_workload::RunSpec;

@@ -1,3 +1,5 @@
+//! Knobs of kernel generations, on copies of their files.
+
 use super::*;
 use schedlab_sys::guard::Undo;
 

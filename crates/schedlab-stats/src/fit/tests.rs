@@ -1,3 +1,5 @@
+//! Fits against published and independently computed figures.
+
 use super::*;
 use crate::Random;
 

@@ -1,3 +1,5 @@
+//! Rank tests against published and independently computed figures.
+
 use super::*;
 use crate::Random;
 

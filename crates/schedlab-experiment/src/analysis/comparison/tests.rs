@@ -1,3 +1,5 @@
+//! Verdicts on recorded and made-up runs: no difference invented, a real one found.
+
 use super::*;
 use crate::recorded;
 use schedlab_model::Unit;

@@ -1,3 +1,5 @@
+//! Maps of a recorded plane and of noise: what is found, and what is not claimed.
+
 use super::*;
 use crate::recorded;
 use schedlab_stats::Random;

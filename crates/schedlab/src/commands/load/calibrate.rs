@@ -95,25 +95,44 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
     let Some(loaded) = p99(&with(&wanted.spec, &loaded)).map_err(told)? else {
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     };
-    let drift = loaded / alone - 1.0;
-    let text = if wanted.own.flag("json") {
+    let found = Found { goal, operations, alone, loaded };
+    show::print(&if wanted.own.flag("json") { found.json() } else { found.text() })
+}
+
+/// What the search found, and how it holds under load; times in nanoseconds.
+struct Found {
+    goal: Nanos,
+    operations: u64,
+    alone: f64,
+    loaded: f64,
+}
+
+impl Found {
+    fn drift(&self) -> f64 {
+        self.loaded / self.alone - 1.0
+    }
+
+    fn json(&self) -> String {
         let value = json!({
             "schema": "schedlab-calibration/1",
-            "wanted_ns": goal,
-            "operations": operations,
-            "request_latency_ns_p99": alone,
-            "under_load_ns_p99": loaded,
-            "drift": drift,
+            "wanted_ns": self.goal,
+            "operations": self.operations,
+            "request_latency_ns_p99": self.alone,
+            "under_load_ns_p99": self.loaded,
+            "drift": self.drift(),
         });
         format!("{value:#}\n")
-    } else {
+    }
+
+    fn text(&self) -> String {
         format!(
-            "--operations {operations}: p99 of a request's work {} of {goal}\nunder load {} \
-             (sleep and locks included): {:+.0} %\n",
-            human(alone, Unit::Nanoseconds),
-            human(loaded, Unit::Nanoseconds),
-            drift * 100.0
+            "--operations {}: p99 of a request's work {} of {}\nunder load {} (sleep and locks \
+             included): {:+.0} %\n",
+            self.operations,
+            human(self.alone, Unit::Nanoseconds),
+            self.goal,
+            human(self.loaded, Unit::Nanoseconds),
+            self.drift() * 100.0
         )
-    };
-    show::print(&text)
+    }
 }
