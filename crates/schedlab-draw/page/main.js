@@ -8,6 +8,9 @@ import { toSvg } from "./export.js";
 /** @param {string} id */
 const element = (id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
+/** Inside of a report the page has no address of its own: no link can restore its view. */
+const FRAMED = location.protocol === "about:";
+
 class Page {
   /** @param {import("./data.js").Trace} trace */
   constructor(trace) {
@@ -43,7 +46,7 @@ class Page {
     if (this.frames.length > 500) this.frames.shift();
     clearTimeout(this.linking);
     // Browsers refuse a history that changes with every frame.
-    this.linking = setTimeout(() => history.replaceState(null, "", toLink(this.view)), 200);
+    if (!FRAMED) this.linking = setTimeout(() => history.replaceState(null, "", toLink(this.view)), 200);
   }
 
   /** @param {number} x in CSS pixels of the canvas */
@@ -89,6 +92,7 @@ class Page {
     element("fit").addEventListener("click", () => { look(this.trace, this.view, 0, this.trace.span); this.paint(); });
     element("svg").addEventListener("click", () => this.save());
     element("link").addEventListener("click", () => this.copy());
+    element("link").hidden = FRAMED;
     element("help").addEventListener("click", () => element("keys").toggleAttribute("hidden"));
   }
 
@@ -332,6 +336,7 @@ class Page {
   }
 
   copy() {
+    if (FRAMED) return;
     history.replaceState(null, "", toLink(this.view));
     navigator.clipboard?.writeText(location.href).catch(() => {});
     element("chosen").textContent = "The address of this page now restores this view.";

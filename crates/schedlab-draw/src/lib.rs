@@ -37,4 +37,4 @@ pub use png::{PngError, png};
 pub use scene::{
     Anchor, Glyph, Item, PX, Point, Rect, Scene, Step, Stroke, Style, Text, at, circle,
 };
-pub use svg::{SvgOptions, font_css, svg, svg_with};
+pub use svg::{SvgOptions, base64, font_css, svg, svg_with};

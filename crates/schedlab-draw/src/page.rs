@@ -14,14 +14,17 @@ use crate::rows::colour_of_pid;
 use crate::svg::base64;
 use flate2::{Compression, write::DeflateEncoder};
 use schedlab_model::{Left, Nanos, Span, Topology};
-use schedlab_timeline::{Change, Occupant, Question, State, Switch};
+use schedlab_timeline::{Change, ConservationAnswer, Occupant, Question, State, Switch};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
-/// The question: every slice of a window, packed. Memory grows by about 8 bytes a slice.
+/// The question: every slice of a window, packed. Memory grows by about 8 bytes a slice, up to a limit
+/// where one is set.
 pub struct Columns {
     window: Span,
     cpus: Vec<Track>,
+    /// Bytes that may still come; `None` once they did not suffice.
+    room: Option<usize>,
 }
 
 /// The slices of one CPU.
@@ -46,6 +49,22 @@ pub struct Note {
     pub text: String,
 }
 
+/// The violations of work conservation as places, in order of time.
+#[must_use]
+pub fn notes(found: &ConservationAnswer, state: &State) -> Vec<Note> {
+    let mut notes: Vec<Note> = found
+        .violations
+        .iter()
+        .map(|violation| Note {
+            span: Span::new(violation.start, violation.end),
+            cpu: violation.overloaded.0,
+            text: violation.because.sentence(violation.overloaded, state),
+        })
+        .collect();
+    notes.sort_by_key(|note| note.span.start);
+    notes
+}
+
 /// What a page shows.
 #[derive(Clone, Debug)]
 pub struct PageData {
@@ -53,13 +72,22 @@ pub struct PageData {
     cpus: Vec<(u16, Track)>,
     /// Pid, name, colour.
     tasks: Vec<(i32, String, String)>,
+    whole: bool,
 }
 
 impl Columns {
     /// Asks for the slices of a window (on the trace's clock).
     #[must_use]
     pub const fn new(window: Span) -> Self {
-        Self { window, cpus: Vec::new() }
+        Self { window, cpus: Vec::new(), room: Some(usize::MAX) }
+    }
+
+    /// Gives up, and frees what was kept, once the slices take more than so many bytes before
+    /// compression; [`PageData::is_whole`] then says so.
+    #[must_use]
+    pub const fn at_most(mut self, bytes: usize) -> Self {
+        self.room = Some(bytes);
+        self
     }
 
     fn track(&mut self, cpu: usize) -> &mut Track {
@@ -70,7 +98,7 @@ impl Columns {
     }
 
     fn add(&mut self, cpu: usize, since: Nanos, at: Nanos, who: Occupant, left: Option<Left>) {
-        let window = self.window;
+        let (window, Some(room)) = (self.window, self.room) else { return };
         let span = window.intersection(Span::new(since, at));
         let task = match who {
             Occupant::Idle => return,
@@ -83,6 +111,7 @@ impl Columns {
         if end <= start {
             return;
         }
+        let before = track.bytes.len();
         let (gap, wait) = (start - track.end, std::mem::take(&mut track.wait));
         track.end = end;
         track.count += 1;
@@ -91,6 +120,10 @@ impl Columns {
         }
         if wait > 0 {
             leb128(&mut track.bytes, track.waker.into());
+        }
+        self.room = room.checked_sub(track.bytes.len() - before);
+        if self.room.is_none() {
+            self.cpus.clear();
         }
     }
 }
@@ -146,11 +179,17 @@ impl Question for Columns {
             .observed_cpus()
             .map(|(cpu, _)| (cpu.0, std::mem::take(self.track(cpu.index()))))
             .collect();
-        PageData { window: self.window, cpus, tasks }
+        PageData { window: self.window, cpus, tasks, whole: self.room.is_some() }
     }
 }
 
 impl PageData {
+    /// Whether every slice is there: not so where there were more than [`Columns::at_most`].
+    #[must_use]
+    pub const fn is_whole(&self) -> bool {
+        self.whole
+    }
+
     /// How many slices the page holds.
     #[must_use]
     pub fn slices(&self) -> usize {
@@ -220,8 +259,12 @@ fn fill(template: &str, values: &[(&str, &str)]) -> String {
     out
 }
 
-/// The modules in the order of their needs, as one.
-fn script() -> String {
+/// The text of the page's one script element, to the byte: a document that holds the page in a frame,
+/// whose policy the frame inherits, can allow this script by its hash and no other.
+///
+/// The modules stand in the order of their needs, as one.
+#[must_use]
+pub fn script() -> String {
     let modules = [
         include_str!("../page/data.js"),
         include_str!("../page/view.js"),
@@ -231,7 +274,7 @@ fn script() -> String {
     ];
     let lines = modules.iter().flat_map(|module| module.lines());
     let kept = lines.filter(|line| !line.starts_with("import ") && *line != "// @ts-check");
-    let mut script = String::new();
+    let mut script = String::from("\n");
     for line in kept {
         script.push_str(line.strip_prefix("export ").unwrap_or(line));
         script.push('\n');
@@ -359,6 +402,7 @@ mod tests {
             window: Span::new(Nanos(5), Nanos(10)),
             cpus: vec![],
             tasks: vec![(1, "</script><b>\"\\\n\u{202e}{{data}}".into(), "000000".into())],
+            whole: true,
         };
         let note = Note { span: data.window, cpu: 0, text: "</script>".into() };
         let page = page("</title><script>alert(1)</script>{{css}}", &data, None, &[note], 1);

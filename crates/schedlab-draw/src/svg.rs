@@ -258,7 +258,7 @@ impl fmt::Display for Escaped<'_> {
 
 /// Base64 with padding (RFC 4648, section 4).
 #[must_use]
-pub(crate) fn base64(data: &[u8]) -> String {
+pub fn base64(data: &[u8]) -> String {
     const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(data.len().div_ceil(3) * 4);
     for chunk in data.chunks(3) {

@@ -32,6 +32,7 @@ pub use trace::{ShowError, trace_section};
 
 use schedlab_draw::Weight;
 use schedlab_model::{MachineFacts, Warning};
+use sha2::{Digest as _, Sha256};
 
 const STYLE: &str = include_str!("style.css");
 
@@ -60,10 +61,24 @@ pub struct Section {
 enum Part {
     Paragraph(String),
     Table(Table),
-    Picture { svg: String, caption: String },
+    Picture {
+        svg: String,
+        caption: String,
+    },
     Warnings(Vec<Warning>),
-    Folded { summary: String, text: String },
-    FoldedTable { summary: String, table: Table },
+    Folded {
+        summary: String,
+        text: String,
+    },
+    FoldedTable {
+        summary: String,
+        table: Table,
+    },
+    /// A document of its own in a frame.
+    Page {
+        summary: String,
+        html: String,
+    },
 }
 
 impl Report {
@@ -112,7 +127,12 @@ impl Report {
         html.markup("<meta name=\"color-scheme\" content=\"light dark\">\n");
         // Nothing may be loaded from anywhere, whatever a name of a task looks like.
         html.markup("<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ");
-        html.markup("style-src 'unsafe-inline'; img-src data:; font-src data:\">\n");
+        html.markup("style-src 'unsafe-inline'; img-src data:; font-src data:");
+        if self.sections.iter().flat_map(|s| &s.parts).any(|p| matches!(p, Part::Page { .. })) {
+            // A frame inherits this policy: it lets the script of our page run, and no other.
+            html.markup("; script-src ").markup(&page_script());
+        }
+        html.markup("\">\n");
         html.element("title", &self.title);
         html.markup("<style>\n").markup(STYLE);
         if self.sections.iter().flat_map(|s| &s.parts).any(|p| matches!(p, Part::Picture { .. })) {
@@ -184,6 +204,13 @@ impl Section {
         self
     }
 
+    /// A page of `schedlab_draw::page` behind a click. It runs in a frame that can reach neither this
+    /// document nor anything outside, and is unpacked only when it is opened.
+    pub fn page(&mut self, summary: impl Into<String>, page: impl Into<String>) -> &mut Self {
+        self.parts.push(Part::Page { summary: summary.into(), html: page.into() });
+        self
+    }
+
     fn write(&self, html: &mut Html, pictures: &mut usize) {
         html.markup("<section>\n").element("h2", &self.title);
         for part in &self.parts {
@@ -221,8 +248,20 @@ impl Part {
                 table.write(html);
                 html.markup("</details>\n");
             }
+            Self::Page { summary, html: page } => {
+                html.markup("<details class=\"page\">").element("summary", summary);
+                html.markup("<iframe loading=\"lazy\" sandbox=\"allow-scripts allow-downloads\" ");
+                html.markup("title=\"").text(summary).markup("\" srcdoc=\"");
+                html.text(page).markup("\"></iframe></details>\n");
+            }
         }
     }
+}
+
+/// The source expression that allows the page's script (Content Security Policy Level 3, section 6.7.2).
+fn page_script() -> String {
+    let hash = Sha256::digest(schedlab_draw::page::script());
+    format!("'sha256-{}'", schedlab_draw::base64(&hash))
 }
 
 /// A picture inside HTML: without XML declaration, and with names of clips that no other picture of

@@ -4,12 +4,14 @@ use super::{Section, Table, picture, readable};
 use schedlab_draw::Theme;
 use schedlab_draw::cores::{Cores, Size, cores};
 use schedlab_draw::levels::Levels;
+use schedlab_draw::page::{Columns, notes, page};
 use schedlab_draw::rows::{Colouring, Rows, RowsAnswer, RowsOptions};
 use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
 use schedlab_model::{Nanos, Span, Topology, Unit};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
-    Cpus, CpusAnswer, Cut, Latency, LatencyAnswer, Tasks, TasksAnswer, ask, ask_within, span_of,
+    Conservation, ConservationOptions, Cpus, CpusAnswer, Cut, Latency, LatencyAnswer, Tasks,
+    TasksAnswer, ask, ask_within, span_of,
 };
 use schedlab_trace::TraceError;
 use std::collections::BTreeMap;
@@ -18,6 +20,12 @@ use std::path::{Path, PathBuf};
 /// Commands that are listed by name; the rest is in the total.
 const COMMANDS_MAX: usize = 12;
 const LEGEND_MAX: usize = 10;
+/// Larger pages are left out of a report, which goes by mail.
+const PAGE_MAX: usize = 3_000_000;
+/// What a page's slices may take before compression.
+const SLICES_MAX: usize = 8 << 20;
+/// Violations that the page lists, longest first.
+const NOTES_MAX: usize = 300;
 /// Width of pictures in a report, in pixels of their own.
 const WIDTH_PX: i32 = 1100;
 /// Longer traces get a second picture that shows single slices: this much of their middle.
@@ -41,7 +49,8 @@ pub enum ShowError {
 }
 
 /// The section of one trace: pictures of its CPUs and of running and waiting tasks, latencies,
-/// switches, migrations, and what casts doubt on them. Memory is bounded by its tasks and pixels.
+/// switches, migrations, and what casts doubt on them. The page
+/// to move in is in it while it is small. Memory is bounded by its tasks and pixels, and that limit.
 ///
 /// # Errors
 /// When the trace can't be read.
@@ -51,15 +60,15 @@ pub fn trace_section(title: &str, path: &Path) -> Result<Section, ShowError> {
     let span = span_of(source.as_mut()).map_err(read)?;
     let mut source = schedlab_trace::open(path)?;
     let topology = source.info().topology.clone();
+    let violations = ConservationOptions { limit: NOTES_MAX, ..ConservationOptions::default() };
     let question = (
-        Latency::new(),
-        Tasks::by_distance(topology.clone()),
-        Cpus::new(),
+        (Latency::new(), Tasks::by_distance(topology.clone()), Cpus::new()),
         rows(span, topology.as_ref()),
         Levels::new(span, columns(WIDTH_PX), Vec::new()),
+        (Columns::new(span).at_most(SLICES_MAX), Conservation::new(violations, source.info())),
     );
     let reply = ask(source.as_mut(), question).map_err(read)?;
-    let (latency, tasks, cpus, rows, curve) = reply.answer;
+    let ((latency, tasks, cpus), rows, curve, (slices, found)) = reply.answer;
     let mut section = Section::new(title);
     section.paragraph(format!(
         "{} were observed. Wakeup latency is from the wakeup of a sleeping task to its running; run delay is \
@@ -76,6 +85,16 @@ pub fn trace_section(title: &str, path: &Path) -> Result<Section, ShowError> {
         let caption = format!("The same, close up: {} from {from} on.", time(window.duration()));
         section.picture(picture(&scene), caption);
     }
+    let notes = notes(&found, &reply.state);
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    let html = || page(&name, &slices, topology.as_ref(), &notes, found.count);
+    match Some(()).filter(|()| slices.is_whole()).map(|()| html()) {
+        Some(html) if html.len() <= PAGE_MAX => section.page(PAGE, html),
+        _ => section.paragraph(format!(
+            "The page to move in would make this report too large. It is written by: schedlab view {}",
+            quoted(path)
+        )),
+    };
     section.table(latencies(&latency)).table(switches(&tasks)).table(cpu_table(&cpus));
     section.warnings(&reply.warnings);
     Ok(section)
@@ -85,6 +104,18 @@ const CORES: &str = "Each CPU's row over time: a colour for each task, white whe
     are finer than a pixel, a column is the mean of what ran in it.";
 const WAITING: &str = "Tasks that ran, and on top of them tasks that waited for a CPU. Above the dotted line \
     (the number of CPUs) somebody must wait; what waits below it could have run.";
+
+const PAGE: &str = "Move in this trace: zoom, search, hover, follow a task, go to violations";
+
+/// A path as a shell takes it.
+fn quoted(path: &Path) -> String {
+    let text = path.to_string_lossy();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+=,".contains(c);
+    match text.chars().all(plain) {
+        true => text.into_owned(),
+        false => format!("'{}'", text.replace('\'', "'\\''")),
+    }
+}
 
 fn rows(window: Span, topology: Option<&Topology>) -> Rows {
     let size = Size { width_px: WIDTH_PX, row_px: None };

@@ -1,7 +1,7 @@
 //! `schedlab view`: the interactive page of a trace.
 
 use anyhow::Context;
-use schedlab_draw::page::{Columns, Note, page};
+use schedlab_draw::page::{Columns, notes, page};
 use schedlab_model::Span;
 use schedlab_timeline::{Conservation, ConservationOptions, ask, span_of};
 use std::io::Write;
@@ -49,16 +49,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let question = (Columns::new(Span::new(span.start, span.end)), conservation);
     let reply = ask(source.as_mut(), question).with_context(|| file.display().to_string())?;
     let (slices, conservation) = reply.answer;
-    let mut notes: Vec<Note> = conservation
-        .violations
-        .iter()
-        .map(|violation| Note {
-            span: Span::new(violation.start, violation.end),
-            cpu: violation.overloaded.0,
-            text: violation.because.sentence(violation.overloaded, &reply.state),
-        })
-        .collect();
-    notes.sort_by_key(|note| note.span.start);
+    let notes = notes(&conservation, &reply.state);
     let title = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     let html = page(&title, &slices, topology.as_ref(), &notes, conservation.count);
     let output = args.output.unwrap_or_else(|| file.with_extension("html"));
