@@ -25,6 +25,12 @@ pub(crate) fn read_after(magic: &[u8], bytes: &[u8]) {
     read(&[magic, bytes].concat());
 }
 
+/// Reads `bytes` as a perf.data of either byte order: eight of them give way to its magic.
+pub(crate) fn read_perf(bytes: &[u8]) {
+    let magic = if bytes.first() == Some(&b'2') { b"2ELIFREP" } else { b"PERFILE2" };
+    read_after(magic, bytes.get(8..).unwrap_or_default());
+}
+
 /// Parses `bytes` as a format text.
 pub(crate) fn format(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);

@@ -5,4 +5,4 @@
 #[allow(dead_code, reason = "each target uses one body")]
 mod bodies;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::read_after(b"PERFILE2", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::read_perf(bytes));

@@ -87,6 +87,19 @@ impl Slices {
         Self { answer: SlicesAnswer::default(), limit }
     }
 
+    /// Items that are held now, of all kinds.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let answer = &self.answer;
+        let rest = answer.wakes.len() + answer.marks.len() + answer.others.len();
+        answer.slices.len() + answer.waits.len() + rest
+    }
+
+    /// Hands out what is held now, so that a whole trace can pass by without being held.
+    pub fn take(&mut self) -> SlicesAnswer {
+        std::mem::take(&mut self.answer)
+    }
+
     fn slice(&mut self, cpu: Cpu, was: Occupant, span: Span, left: Option<Left>, state: &State) {
         let from = span.start.max(state.window().start);
         let to = span.end;

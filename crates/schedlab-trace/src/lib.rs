@@ -28,10 +28,12 @@ mod plan;
 mod record;
 mod states;
 pub mod synthetic;
+#[cfg(feature = "parquet")]
+pub mod table;
 mod text;
 
 pub use census::Census;
-pub use convert::{Converted, Target, convert};
+pub use convert::{Converted, Target, convert, replace};
 pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;

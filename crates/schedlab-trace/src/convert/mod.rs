@@ -3,7 +3,10 @@
 
 mod csv;
 mod dat;
+#[cfg(feature = "parquet")]
+mod events;
 mod report;
+mod row;
 
 use crate::error::TraceError;
 use crate::perfetto::PerfettoWriter;
@@ -23,18 +26,21 @@ pub enum Target {
     Perfetto,
     /// Comma-separated values, a line for each event.
     Csv,
+    /// The events as a Parquet table; only with the feature `parquet`.
+    Parquet,
     /// The text of `trace-cmd report`.
     Report,
 }
 
 impl Target {
-    /// The target that a file's name asks for: `.dat`, `.pftrace` or `.perfetto-trace`, `.csv`, `.txt`.
+    /// The target that a file's name asks for: `.dat`, `.pftrace` or `.perfetto-trace`, `.csv`, `.parquet`, `.txt`.
     #[must_use]
     pub fn by_name(path: &Path) -> Option<Self> {
         Some(match path.extension()?.to_str()? {
             "dat" => Self::Dat(trace_dat::Version::V6, trace_dat::Compression::None),
             "pftrace" | "perfetto-trace" | "perfetto" | "pb" => Self::Perfetto,
             "csv" => Self::Csv,
+            "parquet" => Self::Parquet,
             "txt" | "report" => Self::Report,
             _ => return None,
         })
@@ -57,11 +63,22 @@ pub struct Converted {
 /// # Errors
 /// The source is no trace, or the target can't be written.
 pub fn convert(from: &Path, to: &Path, target: Target) -> Result<Converted, TraceError> {
+    replace(to, |part| write(from, part, target))
+}
+
+/// Writes a file by `write`, which is given another name beside it: `to` appears only when it is whole,
+/// and nothing stays of what failed.
+///
+/// # Errors
+/// Those of `write`, or the file can't be given its name.
+pub fn replace<T>(
+    to: &Path,
+    write: impl FnOnce(&Path) -> Result<T, TraceError>,
+) -> Result<T, TraceError> {
     let part = part_name(to);
-    let result = write(from, &part, target);
-    let renamed = result.and_then(|converted| {
+    let renamed = write(&part).and_then(|written| {
         std::fs::rename(&part, to).map_err(|error| TraceError::io(to, error))?;
-        Ok(converted)
+        Ok(written)
     });
     if renamed.is_err() {
         // Nothing half-written stays; what it could not remove was not there.
@@ -85,19 +102,36 @@ fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceErr
         let mut source = open(from)?;
         return dat::encode(source.as_mut(), part, version, compression).map_err(failed);
     }
+    if target == Target::Parquet {
+        return parquet(from, part);
+    }
     let mut source = open(from)?;
     let out = BufWriter::with_capacity(1 << 16, File::create(part).map_err(failed)?);
     let written = match target {
         Target::Csv => drive(source.as_mut(), &mut csv::Csv::new(out)),
         Target::Report => drive(source.as_mut(), &mut report::Report::new(out)),
-        Target::Perfetto | Target::Dat(..) => {
+        Target::Perfetto | Target::Dat(..) | Target::Parquet => {
             drive(source.as_mut(), &mut PerfettoWriter::new(out, source_clock(from)?))
         }
     };
     written.map_err(failed)
 }
 
-/// Whether the source's clock is `boot`, which is Perfetto's own.
+#[cfg(feature = "parquet")]
+fn parquet(from: &Path, part: &Path) -> Result<Converted, TraceError> {
+    let failed = |error| TraceError::io(part, error);
+    let mut source = open(from)?;
+    let mut events = events::Events::create(part).map_err(failed)?;
+    drive(source.as_mut(), &mut events).map_err(failed)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_from: &Path, part: &Path) -> Result<Converted, TraceError> {
+    let what = "this build writes no Parquet: it was made without the feature `parquet`".into();
+    Err(TraceError::Target { path: part.to_owned(), what })
+}
+
+/// The source's clock: Perfetto's own is `boot`.
 fn source_clock(from: &Path) -> Result<schedlab_model::Clock, TraceError> {
     Ok(open(from)?.info().clock.clone())
 }
@@ -163,6 +197,17 @@ fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<C
 /// A sentence about what a target can't hold.
 pub(crate) fn cannot_hold(what: impl Into<String>, remedy: &str) -> Warning {
     Warning::new("target-cannot-hold", what, remedy)
+}
+
+/// What tables hold of tracepoints beyond the scheduler's.
+pub(crate) fn arguments_left_out(others: u64) -> Vec<Warning> {
+    if others == 0 {
+        return Vec::new();
+    }
+    let what = format!(
+        "{others} events of tracepoints beyond the scheduler's are written by name, without arguments"
+    );
+    vec![cannot_hold(what, "convert to trace.dat to keep them")]
 }
 
 /// Flushes a writer's buffer at the end.

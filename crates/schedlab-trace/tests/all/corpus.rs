@@ -1,7 +1,8 @@
 //! The kept corpus: small traces of what no public file shows, made by our own writer. `cargo xtask
 //! corpus` writes them anew; the tests hold them against what they should say.
 
-use crate::common::{Bodies, counts, header, instances, peer, small};
+use crate::common::{Bodies, counts, formats, header, instances, peer, small};
+use crate::perf;
 use schedlab_model::{Cpu, Nanos, What};
 use schedlab_trace::dat::{Compression, Version, Writer};
 use schedlab_trace::{Census, Target, convert, open, open_bytes};
@@ -130,7 +131,24 @@ fn the_kept_files_say_what_the_writer_says() {
             std::fs::create_dir_all(seeds.join(target)).unwrap();
             convert(&folder().join("lost.dat"), &seeds.join(target).join(file), to).unwrap();
         }
+        for (folder, file, bytes) in seeds_of_their_own() {
+            std::fs::create_dir_all(seeds.join(folder)).unwrap();
+            std::fs::write(seeds.join(folder).join(file), bytes).unwrap();
+        }
     }
+    for (folder, file, bytes) in seeds_of_their_own() {
+        let kept = std::fs::read(seeds.join(folder).join(&file)).unwrap();
+        assert!(kept == bytes, "{folder}/{file}: `cargo xtask corpus` writes it anew");
+    }
+}
+
+/// Seeds of the targets that read no kept file: target, name, bytes.
+fn seeds_of_their_own() -> Vec<(&'static str, String, Vec<u8>)> {
+    let perf = [("little", false), ("big", true)];
+    let perf = perf.map(|(name, big)| ("perf", format!("{name}.data"), perf::made(big)));
+    let formats = formats().into_iter().enumerate();
+    let formats = formats.map(|(at, (_, text))| ("format", format!("{at}.txt"), text.into_bytes()));
+    perf.into_iter().chain(formats).collect()
 }
 
 fn bytes_of(name: &str) -> Vec<u8> {

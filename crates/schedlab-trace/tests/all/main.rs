@@ -9,6 +9,8 @@ mod common;
 mod convert;
 mod corpus;
 mod dat;
+#[cfg(feature = "parquet")]
+mod parquet;
 mod perf;
 mod smoke;
 mod synthetic;

@@ -95,7 +95,7 @@ fn a_file_cut_or_damaged_anywhere_is_read_as_far_as_it_goes() {
 
 /// A perf.data made here, in either byte order: two CPUs dumped one after the other in two rounds, a
 /// name, a loss, and samples of an event that is no tracepoint.
-fn made(big_endian: bool) -> Vec<u8> {
+pub(crate) fn made(big_endian: bool) -> Vec<u8> {
     let encoding = Encoding { big_endian, long: 8 };
     let p = Put(encoding);
     let tracing = tracing_data(encoding);

@@ -39,11 +39,20 @@ fn mutated(seed: &[u8], random: &mut Random) -> Vec<u8> {
 fn no_reader_panics_on_damaged_traces() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let seeds = ["corpus/zlib.dat", "corpus/lost.dat", "fuzz/corpus/text/x.txt"];
+    let more = [
+        "fuzz/corpus/perfetto/x.pftrace",
+        "fuzz/corpus/perf/little.data",
+        "fuzz/corpus/perf/big.data",
+    ];
     let mut random = Random(0x5eed);
-    for name in seeds.into_iter().chain(["fuzz/corpus/perfetto/x.pftrace"]) {
+    for name in seeds.into_iter().chain(more) {
         let seed = std::fs::read(root.join(name)).unwrap();
         for _ in 0..150 {
-            bodies::read(&mutated(&seed, &mut random));
+            let bytes = mutated(&seed, &mut random);
+            bodies::read(&bytes);
+            if name.starts_with("fuzz/corpus/perf/") {
+                bodies::read_perf(&bytes);
+            }
         }
     }
 }

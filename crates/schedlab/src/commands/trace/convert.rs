@@ -1,11 +1,13 @@
 //! `schedlab trace convert`: from any format to any other.
 
+#[cfg(feature = "parquet")]
+use super::intervals;
 use crate::commands::UsageError;
 use clap::ValueEnum;
 use schedlab_trace::dat::{Compression, Version};
-use schedlab_trace::{Target, convert};
+use schedlab_trace::{Converted, Target, convert};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options of `schedlab trace convert`.
@@ -13,7 +15,7 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     /// The trace, in any format that schedlab reads
     from: PathBuf,
-    /// What to write; its ending says the format (.dat .pftrace .csv .txt) unless --to does
+    /// What to write; its ending says the format (.dat .pftrace .csv .parquet .txt) unless --to does
     #[arg(value_name = "TO")]
     target: PathBuf,
     /// The format to write
@@ -22,6 +24,18 @@ pub(crate) struct Args {
     /// Pack a trace.dat of version 7
     #[arg(long, value_name = "HOW")]
     compression: Option<Packing>,
+    /// The one table to write as Parquet; without it events go to TO, intervals beside it
+    #[arg(long, value_name = "TABLE")]
+    table: Option<Table>,
+}
+
+/// A table of a Parquet file.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Table {
+    /// A row for each event, the columns of the CSV
+    Events,
+    /// A row for each interval in which a task ran or waited
+    Intervals,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -34,6 +48,8 @@ enum Format {
     Perfetto,
     /// A line for each event, for spreadsheets and scripts
     Csv,
+    /// Tables with typed columns, for notebooks and databases
+    Parquet,
     /// The text of `trace-cmd report`
     Report,
 }
@@ -51,14 +67,55 @@ enum Packing {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let target = target(args)?;
-    let converted = convert(&args.from, &args.target, target)?;
+    match (target, args.table) {
+        (Target::Parquet, table) => tables(args, table)?,
+        (_, Some(_)) => {
+            return Err(UsageError("--table is for Parquet (--to parquet)".into()).into());
+        }
+        _ => told(&args.target, "events", &convert(&args.from, &args.target, target)?)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says what was written, and what was not.
+fn told(path: &Path, what: &str, converted: &Converted) -> io::Result<()> {
     let mut err = io::stderr().lock();
-    let how = if converted.untouched { "records, untouched" } else { "events" };
-    writeln!(err, "{}: {} {how}", args.target.display(), converted.events)?;
+    let how = if converted.untouched { "records, untouched" } else { what };
+    writeln!(err, "{}: {} {how}", path.display(), converted.events)?;
     for warning in &converted.warnings {
         writeln!(err, "note: {warning}")?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
+}
+
+#[cfg(feature = "parquet")]
+fn tables(args: &Args, table: Option<Table>) -> anyhow::Result<()> {
+    let mut events = None;
+    if table != Some(Table::Intervals) {
+        let written = events.insert(convert(&args.from, &args.target, Target::Parquet)?);
+        told(&args.target, "events", written)?;
+    }
+    if table != Some(Table::Events) {
+        let path = match table {
+            Some(_) => args.target.clone(),
+            None => args.target.with_extension("intervals.parquet"),
+        };
+        let mut written =
+            schedlab_trace::replace(&path, |part| intervals::write(&args.from, part))?;
+        // What was said of the events need not be said again.
+        let said = events.map_or_else(Vec::new, |events| events.warnings);
+        written.warnings.retain(|warning| !said.contains(warning));
+        told(&path, "intervals", &written)?;
+    }
+    Ok(())
+}
+
+#[cfg(not(feature = "parquet"))]
+fn tables(_args: &Args, _table: Option<Table>) -> anyhow::Result<()> {
+    anyhow::bail!(
+        "this schedlab was built without Parquet, which takes longer to compile: build it with \
+         `cargo build --release --features parquet`, or convert to .csv"
+    )
 }
 
 fn target(args: &Args) -> Result<Target, UsageError> {
@@ -73,10 +130,11 @@ fn target(args: &Args) -> Result<Target, UsageError> {
         Some(Format::DatV7) => Target::Dat(Version::V7, Compression::None),
         Some(Format::Perfetto) => Target::Perfetto,
         Some(Format::Csv) => Target::Csv,
+        Some(Format::Parquet) => Target::Parquet,
         Some(Format::Report) => Target::Report,
         None => Target::by_name(&args.target).ok_or_else(|| {
             UsageError(format!(
-                "{}: its ending says no format: give --to, or one of .dat .pftrace .csv .txt",
+                "{}: its ending says no format: give --to, or one of .dat .pftrace .csv .parquet .txt",
                 args.target.display()
             ))
         })?,
@@ -97,6 +155,6 @@ fn target(args: &Args) -> Result<Target, UsageError> {
 fn version(target: Target) -> Version {
     match target {
         Target::Dat(version, _) => version,
-        Target::Perfetto | Target::Csv | Target::Report => Version::V6,
+        Target::Perfetto | Target::Csv | Target::Parquet | Target::Report => Version::V6,
     }
 }

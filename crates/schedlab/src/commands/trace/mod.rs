@@ -6,6 +6,8 @@ mod convert;
 mod cpus;
 mod info;
 pub(crate) mod input;
+#[cfg(feature = "parquet")]
+mod intervals;
 mod latency;
 mod locality;
 mod migrations;

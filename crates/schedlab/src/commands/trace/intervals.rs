@@ -1,0 +1,133 @@
+//! The intervals of a trace as a Parquet table: who ran, who waited, and what is not known, row by row
+//! as they end.
+//!
+//! Memory: the tasks and CPUs seen and one row group of the table, whatever the trace's length.
+
+use schedlab_model::{Cpu, Nanos};
+use schedlab_timeline::{Change, CommId, Question, Slices, SlicesAnswer, State, TaskId, Why};
+use schedlab_trace::table::{Cell, ColumnKind, Table};
+use schedlab_trace::{Converted, TraceError};
+use std::io;
+use std::path::Path;
+
+/// The columns: `left` says how a running task left (as the kernel's state letters), `why` why a
+/// waiting task waited.
+const COLUMNS: [(&str, ColumnKind); 8] = [
+    ("start_ns", ColumnKind::Time),
+    ("end_ns", ColumnKind::Time),
+    ("cpu", ColumnKind::Cpu),
+    ("state", ColumnKind::Text),
+    ("pid", ColumnKind::Number),
+    ("comm", ColumnKind::Text),
+    ("left", ColumnKind::Text),
+    ("why", ColumnKind::Text),
+];
+
+/// Intervals that are held before they go to the table.
+const HELD: usize = 4096;
+
+/// Writes the intervals of the trace `from` to `part`.
+pub(super) fn write(from: &Path, part: &Path) -> Result<Converted, TraceError> {
+    let failed = |error| TraceError::io(part, error);
+    let mut source = schedlab_trace::open(from)?;
+    let table = Table::create(part, "intervals", &COLUMNS).map_err(failed)?;
+    let question = Intervals { slices: Slices::new(usize::MAX), table, rows: Ok(0) };
+    let reply = schedlab_timeline::ask(source.as_mut(), question)
+        .map_err(|error| TraceError::io(from, error))?;
+    let events = reply.answer.map_err(failed)?;
+    Ok(Converted { events, untouched: false, warnings: reply.warnings })
+}
+
+/// Asks for all intervals, and passes them on as they come.
+struct Intervals {
+    slices: Slices,
+    table: Table,
+    /// Rows so far, or why there are no more.
+    rows: io::Result<u64>,
+}
+
+/// A row that has yet to be spelt.
+struct Interval {
+    span: [Nanos; 2],
+    cpu: Cpu,
+    state: &'static str,
+    task: TaskId,
+    comm: CommId,
+    left: Option<&'static str>,
+    why: Option<&'static str>,
+}
+
+impl Intervals {
+    fn pass(&mut self, held: &SlicesAnswer, state: &State) {
+        let running = held.slices.iter().map(|slice| Interval {
+            span: [slice.from, slice.to],
+            cpu: slice.cpu,
+            state: if slice.task.is_some() { "running" } else { "unknown" },
+            task: slice.task,
+            comm: slice.comm,
+            left: slice.left.map(|left| left.letters()),
+            why: None,
+        });
+        let waiting = held.waits.iter().map(|wait| Interval {
+            span: [wait.from, wait.to],
+            cpu: wait.cpu,
+            state: "waiting",
+            task: wait.task,
+            comm: state.task(wait.task).comm,
+            left: None,
+            why: Some(match wait.why {
+                Why::Woken => "woken",
+                Why::New => "new",
+                Why::Preempted => "preempted",
+                Why::Yielded => "yielded",
+            }),
+        });
+        for interval in running.chain(waiting) {
+            let Ok(rows) = &mut self.rows else { return };
+            match row(&mut self.table, &interval, state) {
+                Ok(()) => *rows += 1,
+                Err(error) => self.rows = Err(error),
+            }
+        }
+    }
+}
+
+fn row(table: &mut Table, interval: &Interval, state: &State) -> io::Result<()> {
+    let known = interval.task.is_some();
+    let name = if known { state.names().text(interval.comm) } else { String::new() };
+    let text = |text: Option<&'static str>| text.map_or(Cell::Absent, Cell::Text);
+    table.row(&[
+        Cell::Time(interval.span[0].0),
+        Cell::Time(interval.span[1].0),
+        Cell::Number(interval.cpu.0.into()),
+        Cell::Text(interval.state),
+        if known { Cell::Number(state.task(interval.task).pid.0) } else { Cell::Absent },
+        if known { Cell::Text(&name) } else { Cell::Absent },
+        text(interval.left),
+        text(interval.why),
+    ])
+}
+
+impl Question for Intervals {
+    type Answer = io::Result<u64>;
+
+    fn begin(&mut self, state: &State) {
+        self.slices.begin(state);
+    }
+
+    fn see(&mut self, change: &Change, state: &State) {
+        self.slices.see(change, state);
+        if self.slices.held() >= HELD {
+            let held = self.slices.take();
+            self.pass(&held, state);
+        }
+    }
+
+    fn answer(mut self, state: &State) -> io::Result<u64> {
+        let slices = std::mem::replace(&mut self.slices, Slices::new(0));
+        let held = slices.answer(state);
+        self.pass(&held, state);
+        self.table.finish()?;
+        self.rows
+    }
+}
