@@ -1,35 +1,51 @@
 //! How fast a trace becomes events, and a latency table; beside the peers on the same events.
 //!
 //! `cargo bench -p schedlab-trace --bench read [-- EVENTS [CPUS]]` makes a synthetic trace (5 million
-//! events of 8 CPUs unless told), reads it as trace.dat v6 and v7 with zstd, and runs `trace-cmd
-//! report` and `perf sched latency` where they are installed. Best of three by CPU time (peers: wall time, once); ratios, not verdicts.
+//! events of 8 CPUs unless told) as trace.dat v6 and v7 with zstd, and lets `perf record` trace
+//! hackbench until it has as many events; that file stays in the temporary folder for the next run.
+//! All are read to a latency table, on one core and with two threads, beside `trace-cmd report`,
+//! `perf script`, `perf sched latency`, and libkshark's load (from a program of ten lines that is
+//! compiled here). Ours is the best of five and theirs the best of two, by time on a CPU, which a
+//! busy machine disturbs least; with threads it is wall time. Ratios, not verdicts.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark speaks and may fail")]
 
-use schedlab_model::{Event, EventSource};
+use schedlab_model::{Event, EventSource, Kind};
 use schedlab_timeline::{Latency, ask};
 use schedlab_trace::dat::{Compression, Header, Version};
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use schedlab_trace::{Options, open_with};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+
+/// Runs of ours, and of a peer, which takes seconds each.
+const RUNS: usize = 5;
+const PEER_RUNS: usize = 2;
 
 fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
     let events = numbers.next().unwrap_or(5_000_000);
     let cpus = u16::try_from(numbers.next().unwrap_or(8)).unwrap();
     let dir = tempfile::tempdir().unwrap();
-    println!("{events} events of {cpus} CPUs, best of three\n");
+    dat(dir.path(), events, cpus);
+    match recorded(events) {
+        Some(file) => perf(&file),
+        None => println!("MISSING: perf or hackbench, or the right to trace: no perf.data"),
+    }
+}
+
+/// trace.dat beside trace-cmd and libkshark.
+fn dat(dir: &Path, events: u64, cpus: u16) {
     let plan = Plan { cpus, events, ..Plan::default() };
-    let v6 = dir.path().join("v6.dat");
-    let zstd = dir.path().join("zstd.dat");
+    let v6 = dir.join("v6.dat");
+    let zstd = dir.join("zstd.dat");
     Synthetic::new(plan.clone()).write(&v6, Header::default()).unwrap();
     let header =
         Header { version: Version::V7, compression: Compression::Zstd, ..Header::default() };
     Synthetic::new(plan).write(&zstd, header).unwrap();
-    let bytes = std::fs::metadata(&v6).unwrap().len();
-    println!("trace.dat v6 has {:.1} bytes an event\n", bytes as f64 / events as f64);
+    let bytes = std::fs::metadata(&v6).unwrap().len() as f64 / events as f64;
+    println!("trace.dat: {events} events of {cpus} CPUs, {bytes:.1} bytes each\n");
 
     let ours = row("schedlab: latency table, v6", events, None, best(1, || latency(&v6, 1)));
     row("schedlab: events only, v6", events, None, best(1, || drain(&v6, 1)));
@@ -39,6 +55,93 @@ fn main() {
     if let Some(time) = peer("trace-cmd", &["report", "-i"], &v6) {
         row("trace-cmd report, v6", events, Some(ours), time);
     }
+    match kshark(dir).and_then(|program| peer(program.to_str()?, &[], &v6)) {
+        Some(time) => {
+            row("libkshark: load, v6", events, Some(ours), time);
+        }
+        None => println!("MISSING: libkshark (libkshark-dev and a C compiler): no ratio to it"),
+    }
+}
+
+/// perf.data beside perf.
+fn perf(file: &Path) {
+    let events = count(file);
+    let bytes = std::fs::metadata(file).unwrap().len() as f64 / events as f64;
+    println!("\nperf.data: {events} events of hackbench, {bytes:.1} bytes each\n");
+    let ours =
+        row("schedlab: latency table, perf.data", events, None, best(1, || latency(file, 1)));
+    row("schedlab: events only, perf.data", events, None, best(1, || drain(file, 1)));
+    let peers: [(&str, &[&str]); 2] =
+        [("perf sched latency", &["sched", "latency", "-i"]), ("perf script", &["script", "-i"])];
+    for (name, arguments) in peers {
+        if let Some(time) = peer("perf", arguments, file) {
+            row(name, events, Some(ours), time);
+        }
+    }
+}
+
+/// A perf.data of hackbench with at least this many events, from an earlier run where there is one.
+fn recorded(events: u64) -> Option<PathBuf> {
+    let file = std::env::temp_dir().join(format!("schedlab-bench-read-{events}.perf.data"));
+    let mut loops = 100;
+    while !file.exists() || count(&file) < events {
+        let partial = file.with_extension("partial");
+        record(&partial, loops)?;
+        let seen = count(&partial);
+        println!("recorded hackbench with {loops} loops: {seen} events");
+        // A tenth more than in proportion, and at least twice as many loops.
+        loops = (loops * events * 11 / seen.max(1) / 10).max(loops * 2);
+        std::fs::rename(&partial, &file).ok()?;
+    }
+    Some(file)
+}
+
+fn record(file: &Path, loops: u64) -> Option<()> {
+    let names = ["switch", "waking", "wakeup", "wakeup_new", "migrate_task", "stat_runtime"];
+    let events: Vec<String> = names.iter().map(|name| format!("sched:sched_{name}")).collect();
+    let events = events.join(",") + ",sched:sched_process_fork,sched:sched_process_exit";
+    let status = Command::new("perf")
+        .args(["record", "-q", "-a", "-c", "1", "-m", "4M", "-e", &events, "-o"])
+        .arg(file)
+        .args(["hackbench", "-g", "4", "-l", &loops.to_string()])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    status.ok()?.success().then_some(())
+}
+
+/// The events of a file, names apart, which we make of records that have them.
+fn count(file: &Path) -> u64 {
+    let Ok(mut source) = open_with(file, &Options { threads: 1 }) else { return 0 };
+    let (mut batch, mut count) = (Vec::new(), 0);
+    while source.next(&mut batch).unwrap() {
+        count += batch.iter().filter(|event| event.what.kind() != Kind::Comm).count() as u64;
+    }
+    count
+}
+
+/// A program that loads a file as KernelShark does; `None` where it can't be compiled. It declares what
+/// it calls itself, since the library's headers want those of three others.
+fn kshark(dir: &Path) -> Option<PathBuf> {
+    const SOURCE: &str = r#"
+        _Bool kshark_instance(void **context);
+        int kshark_open(void *context, const char *file);
+        long kshark_load_entries(void *context, int stream, void ***entries);
+        int main(int argc, char **argv) {
+            void *context = 0, **entries = 0;
+            if (argc < 2 || !kshark_instance(&context)) return 1;
+            int stream = kshark_open(context, argv[1]);
+            if (stream < 0) return 1;
+            return kshark_load_entries(context, stream, &entries) > 0 ? 0 : 1;
+        }
+    "#;
+    let source = dir.join("load.c");
+    let program = dir.join("load");
+    std::fs::write(&source, SOURCE).ok()?;
+    let mut compile = Command::new("cc");
+    compile.arg("-O2").arg(&source).arg("-o").arg(&program).arg("-lkshark");
+    let status = compile.stderr(Stdio::null()).status();
+    status.ok()?.success().then_some(program)
 }
 
 /// Prints one line; the time again.
@@ -52,10 +155,10 @@ fn row(name: &str, events: u64, ours: Option<Duration>, time: Duration) -> Durat
     time
 }
 
-/// The best of three by the time on a CPU, which a loaded machine disturbs less; helpers' time is not
+/// The best of our runs by the time on a CPU, which a loaded machine disturbs less; helpers' time is not
 /// in it, so with several threads wall time counts.
 fn best(threads: usize, mut run: impl FnMut()) -> Duration {
-    (0..3)
+    (0..RUNS)
         .map(|_| {
             let (start, cpu) = (Instant::now(), on_cpu());
             run();
@@ -91,20 +194,30 @@ fn drain(path: &Path, threads: usize) {
     }
 }
 
-/// A peer's time on the file, once: it takes seconds. `None` where it is not installed.
+/// A peer's time on the file: the better of its runs, on a CPU where the system tells. `None` where it
+/// is not installed or does not take the file.
 fn peer(program: &str, arguments: &[&str], file: &Path) -> Option<Duration> {
-    let start = Instant::now();
-    let status = Command::new(program)
-        .args(arguments)
-        .arg(file)
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status();
-    match status {
-        Ok(status) if status.success() => Some(start.elapsed()),
-        _ => {
-            println!("MISSING: {program}: no ratio to it");
-            None
-        }
+    let run = || {
+        let (start, before) = (Instant::now(), children_on_cpu());
+        let mut command = Command::new(program);
+        command.args(arguments).arg(file).stdout(Stdio::null()).stderr(Stdio::null());
+        let success = command.status().is_ok_and(|status| status.success());
+        let on_cpu = children_on_cpu().zip(before).map(|(after, before)| after - before);
+        success.then(|| on_cpu.unwrap_or_else(|| start.elapsed()))
+    };
+    let times: Option<Vec<Duration>> = (0..PEER_RUNS).map(|_| run()).collect();
+    if times.is_none() {
+        println!("MISSING: {program} {}: no ratio to it", arguments.join(" "));
     }
+    times?.into_iter().min()
+}
+
+/// Time that children which have ended were on a CPU, to the kernel's tick of 10 ms.
+fn children_on_cpu() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/self/stat").ok()?;
+    // Fields are counted from 1, and the second, a name in brackets, may hold spaces.
+    let after_name = text.rsplit_once(')')?.1;
+    let fields: Vec<&str> = after_name.split_whitespace().collect();
+    let ticks: u64 = fields.get(13)?.parse::<u64>().ok()? + fields.get(14)?.parse::<u64>().ok()?;
+    Some(Duration::from_millis(ticks * 10))
 }

@@ -6,7 +6,7 @@
 //! row, so most events cost one comparison and one copy.
 
 use crate::names::Names;
-use schedlab_model::{Event, Nanos, What};
+use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
 use std::io;
 
 /// Up to as many lanes all are looked at for each run.
@@ -24,11 +24,19 @@ struct Lane {
     at: usize,
 }
 
+impl Lane {
+    /// The time of the next event, [`ENDED`] when there is none.
+    #[inline]
+    fn time(&self) -> u64 {
+        self.events.get(self.at).map_or(ENDED, |event| event.time.0)
+    }
+}
+
 /// Time and lane of a next event in one number, so that comparing is one step and never a tie.
 type Head = u128;
 
-fn head(lane: usize, event: Option<&Event>) -> Head {
-    u128::from(event.map_or(ENDED, |event| event.time.0)) << 32 | lane as u128
+fn head(lane: usize, time: u64) -> Head {
+    u128::from(time) << 32 | lane as u128
 }
 
 /// The lane of a head.
@@ -44,11 +52,20 @@ fn time_of(head: Head) -> u64 {
 /// The time of a lane that has ended.
 const ENDED: u64 = u64::MAX;
 
+/// Stands in a batch where no event was put yet.
+const FILLER: Event = Event {
+    time: Nanos(0),
+    by: Pid(0),
+    cpu: Cpu(0),
+    context: Context::Task,
+    what: What::Lost { count: None },
+};
+
 /// The merge and what it has read ahead: one run of events for each lane.
 pub(crate) struct Merge {
     lanes: Vec<Lane>,
-    /// Each lane's next event, when lanes are few.
-    heads: Vec<Head>,
+    /// The time of each lane's next event, when lanes are few.
+    heads: Vec<u64>,
     /// Losers of the tournament, when they are many; `tree[0]` is the winner.
     tree: Vec<Head>,
     started: bool,
@@ -79,47 +96,63 @@ impl Merge {
         batch: &mut Vec<Event>,
         limit: usize,
     ) -> io::Result<bool> {
-        batch.clear();
         if self.lanes.is_empty() {
+            batch.clear();
             return Ok(false);
         }
         if !self.started {
             self.start(source)?;
         }
-        let few = self.lanes.len() <= SCAN_MAX;
-        while batch.len() < limit {
-            let (first, second) =
-                if few { scan(&self.heads) } else { (self.tree[0], self.runner_up()) };
-            if time_of(first) == ENDED {
-                break;
+        // What lies behind the events that are put in place is cut off at the end; filling it costs
+        // nothing, since the caller's batch mostly comes back as it went.
+        batch.resize(limit, FILLER);
+        let mut count = 0;
+        if self.lanes.len() <= SCAN_MAX {
+            while count < limit {
+                let (winner, first, second) = scan(&self.heads);
+                if first == ENDED {
+                    break;
+                }
+                count += self.drain(winner, second.saturating_sub(1), &mut batch[count..]);
+                self.heads[winner] = self.head_after(winner, source)?;
             }
-            let winner = lane_of(first);
-            // At equal times the lower lane goes first.
-            let tie = u64::from(winner > lane_of(second));
-            self.drain(winner, time_of(second).saturating_sub(tie), batch, limit);
-            let lane = &mut self.lanes[winner];
-            if lane.at == lane.events.len() {
-                Self::refill(lane, winner, source)?;
-            }
-            let next = head(winner, lane.events.get(lane.at));
-            if few {
-                self.heads[winner] = next;
-            } else {
-                self.replay(next);
+        } else {
+            while count < limit {
+                let (first, second) = (self.tree[0], self.runner_up());
+                if time_of(first) == ENDED {
+                    break;
+                }
+                let winner = lane_of(first);
+                // At equal times the lower lane goes first.
+                let tie = u64::from(winner > lane_of(second));
+                let until = time_of(second).saturating_sub(tie);
+                count += self.drain(winner, until, &mut batch[count..]);
+                let next = self.head_after(winner, source)?;
+                self.replay(head(winner, next));
             }
         }
-        Ok(!batch.is_empty())
+        batch.truncate(count);
+        Ok(count > 0)
     }
 
-    /// Moves events of `winner` to `batch`: its first, and those up to `until`.
+    /// The time of a lane's next event.
     #[inline]
-    fn drain(&mut self, winner: usize, until: u64, batch: &mut Vec<Event>, limit: usize) {
+    fn head_after(&mut self, index: usize, source: &mut impl Refill) -> io::Result<u64> {
+        let lane = &mut self.lanes[index];
+        if lane.at == lane.events.len() {
+            Self::refill(lane, index, source)?;
+        }
+        Ok(lane.time())
+    }
+
+    /// Moves events of `winner` to `batch`: its first, and those up to `until`. Returns how many.
+    #[inline]
+    fn drain(&mut self, winner: usize, until: u64, batch: &mut [Event]) -> usize {
         let lane = &mut self.lanes[winner];
-        let room = limit - batch.len();
-        batch.reserve(room);
+        let mut count = 0;
         let mut taken = 0;
-        for event in lane.events[lane.at..].iter().take(room) {
-            if taken > 0 && event.time.0 > until {
+        for (event, place) in lane.events[lane.at..].iter().zip(0..batch.len()) {
+            if place > 0 && event.time.0 > until {
                 break;
             }
             taken += 1;
@@ -129,9 +162,11 @@ impl Merge {
                     continue;
                 }
             }
-            batch.push(*event);
+            batch[count] = *event;
+            count += 1;
         }
         lane.at += taken;
+        count
     }
 
     fn start(&mut self, source: &mut impl Refill) -> io::Result<()> {
@@ -139,11 +174,11 @@ impl Merge {
         let count = self.lanes.len();
         for (index, lane) in self.lanes.iter_mut().enumerate() {
             Self::refill(lane, index, source)?;
-            self.heads[index] = head(index, lane.events.first());
+            self.heads[index] = lane.time();
         }
         // Every node of the tournament keeps its loser and passes its winner up.
         let mut winners = vec![0; count];
-        winners.extend_from_slice(&self.heads);
+        winners.extend((0..count).map(|lane| head(lane, self.heads[lane])));
         for node in (1..count).rev() {
             let (a, b) = (winners[node * 2], winners[node * 2 + 1]);
             winners[node] = a.min(b);
@@ -187,16 +222,18 @@ impl Merge {
     }
 }
 
-/// The earliest and the second earliest, by looking at all: no branch to mispredict, which is faster
-/// than the tournament when lanes are few.
+/// The lane of the earliest time (the lowest of equal ones), that time, and the second earliest. By
+/// looking at all: no branch to mispredict, which is faster than the tournament when lanes are few.
 #[inline]
-fn scan(heads: &[Head]) -> (Head, Head) {
-    let (mut first, mut second) = (Head::MAX, Head::MAX);
-    for &head in heads {
-        second = second.min(first.max(head));
-        first = first.min(head);
+fn scan(heads: &[u64]) -> (usize, u64, u64) {
+    let (mut winner, mut first, mut second) = (0, ENDED, ENDED);
+    for (lane, &time) in heads.iter().enumerate() {
+        let earlier = time < first;
+        second = second.min(first.max(time));
+        winner = if earlier { lane } else { winner };
+        first = first.min(time);
     }
-    (first, second)
+    (winner, first, second)
 }
 
 /// Makes the times from `from` on ascend: a time before its predecessor's is raised to it. Returns
@@ -217,7 +254,6 @@ pub(crate) fn ascend(events: &mut [Event], from: u64) -> (u64, u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_model::{Context, Cpu, Pid};
 
     struct Lists(Vec<Vec<Vec<u64>>>);
 

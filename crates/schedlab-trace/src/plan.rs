@@ -205,15 +205,31 @@ impl Decoder {
         names: &mut Recent,
         out: &mut Vec<Event>,
     ) {
-        let Some(id) = body.first_chunk::<2>() else { return };
-        let id = usize::from(self.encoding.u16(*id));
-        let entry = &self.entries[usize::from(self.ids.get(id).copied().unwrap_or(0))];
-        let mut record = Decoding { decoder: self, body, time, cpu, names, out };
-        if body.len() < usize::from(entry.need) {
-            return record.emit(What::Other { format: entry.other });
+        if self.encoding.big_endian {
+            self.decode_as::<true>(time, cpu, body, names, out);
+        } else {
+            self.decode_as::<false>(time, cpu, body, names, out);
         }
-        let what = record.what(entry);
-        record.emit(what);
+    }
+
+    /// The byte order is decided once a record, not once a field.
+    #[inline]
+    fn decode_as<const BIG: bool>(
+        &self,
+        time: u64,
+        cpu: Cpu,
+        body: &[u8],
+        names: &mut Recent,
+        out: &mut Vec<Event>,
+    ) {
+        let Some(id) = body.first_chunk::<2>() else { return };
+        let id = usize::from(order::<BIG>().u16(*id));
+        let entry = &self.entries[usize::from(self.ids.get(id).copied().unwrap_or(0))];
+        let mut record = Decoding::<BIG> { decoder: self, body, time, cpu, names, out };
+        if body.len() < usize::from(entry.need) {
+            return record.emit_rare(What::Other { format: entry.other });
+        }
+        record.push(entry);
     }
 
     #[inline]
@@ -225,54 +241,60 @@ impl Decoder {
             _ => Context::SoftIrq,
         }
     }
+}
 
-    #[inline]
-    fn load(&self, body: &[u8], slot: Slot) -> i64 {
-        let at = usize::from(slot.at);
-        match slot.size {
-            4 => i64::from(self.i32(body, at)),
-            8 => body
-                .get(at..)
-                .and_then(|rest| rest.first_chunk::<8>())
-                .map_or(0, |bytes| self.encoding.u64(*bytes).cast_signed()),
-            2 => body
-                .get(at..)
-                .and_then(|rest| rest.first_chunk::<2>())
-                .map_or(0, |bytes| i64::from(self.encoding.u16(*bytes).cast_signed())),
-            _ => body.get(at).map_or(0, |&byte| i64::from(byte)),
-        }
-    }
+/// How numbers are read; a constant in each instance.
+#[inline]
+const fn order<const BIG: bool>() -> Encoding {
+    Encoding { big_endian: BIG, long: 8 }
+}
 
-    #[inline]
-    fn i32(&self, body: &[u8], at: usize) -> i32 {
-        body.get(at..)
-            .and_then(|rest| rest.first_chunk::<4>())
-            .map_or(0, |bytes| self.encoding.u32(*bytes).cast_signed())
-    }
-
-    #[inline]
-    fn name(&self, body: &[u8], slot: NameSlot) -> Option<u128> {
-        let bytes = match slot {
-            NameSlot::Fixed(at) => {
-                let bytes = body.get(usize::from(at)..)?.first_chunk::<16>()?;
-                return Some(u128::from_le_bytes(*bytes));
-            }
-            NameSlot::Absent => return None,
-            NameSlot::Array(at, length) => {
-                body.get(usize::from(at)..usize::from(at) + usize::from(length))?
-            }
-            NameSlot::Elsewhere(at, base) => {
-                let place = self.i32(body, usize::from(at)).cast_unsigned();
-                let start = (place & 0xffff) as usize + usize::from(base);
-                body.get(start..start + (place >> 16) as usize)?
-            }
-        };
-        Some(u128::from_le_bytes(names::comm(bytes)))
+#[inline]
+fn load<const BIG: bool>(body: &[u8], slot: Slot) -> i64 {
+    let at = usize::from(slot.at);
+    match slot.size {
+        4 => i64::from(i32_at::<BIG>(body, at)),
+        8 => body
+            .get(at..)
+            .and_then(|rest| rest.first_chunk::<8>())
+            .map_or(0, |bytes| order::<BIG>().u64(*bytes).cast_signed()),
+        2 => body
+            .get(at..)
+            .and_then(|rest| rest.first_chunk::<2>())
+            .map_or(0, |bytes| i64::from(order::<BIG>().u16(*bytes).cast_signed())),
+        _ => body.get(at).map_or(0, |&byte| i64::from(byte)),
     }
 }
 
+#[inline]
+fn i32_at<const BIG: bool>(body: &[u8], at: usize) -> i32 {
+    body.get(at..)
+        .and_then(|rest| rest.first_chunk::<4>())
+        .map_or(0, |bytes| order::<BIG>().u32(*bytes).cast_signed())
+}
+
+#[inline]
+fn name_at<const BIG: bool>(body: &[u8], slot: NameSlot) -> Option<u128> {
+    let bytes = match slot {
+        NameSlot::Fixed(at) => {
+            let bytes = body.get(usize::from(at)..)?.first_chunk::<16>()?;
+            return Some(u128::from_le_bytes(*bytes));
+        }
+        NameSlot::Absent => return None,
+        NameSlot::Array(at, length) => {
+            body.get(usize::from(at)..usize::from(at) + usize::from(length))?
+        }
+        NameSlot::Elsewhere(at, base) => {
+            let place = i32_at::<BIG>(body, usize::from(at)).cast_unsigned();
+            let start = (place & 0xffff) as usize + usize::from(base);
+            body.get(start..start + (place >> 16) as usize)?
+        }
+    };
+    Some(u128::from_le_bytes(names::comm(bytes)))
+}
+
 /// One record on its way to events.
-struct Decoding<'a> {
+struct Decoding<'a, const BIG: bool> {
     decoder: &'a Decoder,
     body: &'a [u8],
     time: u64,
@@ -281,45 +303,51 @@ struct Decoding<'a> {
     out: &'a mut Vec<Event>,
 }
 
-impl Decoding<'_> {
+impl<const BIG: bool> Decoding<'_, BIG> {
+    /// Each kind is emitted in its own arm: the fields then go from registers to where the event
+    /// lies. Built elsewhere first and copied, each event waits for its own small stores, which
+    /// costs as much as all the rest.
     #[inline]
-    fn what(&mut self, entry: &Entry) -> What {
+    fn push(&mut self, entry: &Entry) {
         match entry.plan {
             Plan::Switch { prev, prev_prio, prev_state, prev_comm, next, next_prio, next_comm } => {
                 let (prev, next) = (self.pid(prev), self.pid(next));
                 self.called(prev, prev_comm);
                 self.called(next, next_comm);
-                What::Switch {
-                    prev,
-                    prev_prio: self.prio(prev_prio),
-                    left: self.left(prev_state),
-                    next,
-                    next_prio: self.prio(next_prio),
-                }
+                let (prev_prio, next_prio) = (self.prio(prev_prio), self.prio(next_prio));
+                let left = self.left(prev_state);
+                self.emit(What::Switch { prev, prev_prio, left, next, next_prio });
             }
             Plan::Waking { pid, prio, cpu, comm } => {
                 let pid = self.pid(pid);
                 self.called(pid, comm);
-                What::Waking { pid, prio: self.prio(prio), last_cpu: self.place(cpu) }
+                let (prio, last_cpu) = (self.prio(prio), self.place(cpu));
+                self.emit(What::Waking { pid, prio, last_cpu });
             }
             Plan::Wakeup { pid, prio, cpu, comm, success, new } => {
                 // Old kernels log wakeups of tasks that were awake already.
-                if success.is_some_and(|slot| self.decoder.load(self.body, slot) == 0) {
-                    return What::Other { format: entry.other };
+                if success.is_some_and(|slot| load::<BIG>(self.body, slot) == 0) {
+                    return self.emit_rare(What::Other { format: entry.other });
                 }
                 let pid = self.pid(pid);
                 self.called(pid, comm);
-                What::Wakeup { pid, prio: self.prio(prio), cpu: self.place(cpu), new }
+                let (prio, cpu) = (self.prio(prio), self.place(cpu));
+                self.emit(What::Wakeup { pid, prio, cpu, new });
             }
             Plan::Migrate { pid, from, to, comm } => {
                 let pid = self.pid(pid);
                 self.called(pid, comm);
-                What::Migrate { pid, from: self.place(from), to: self.place(to) }
+                let (from, to) = (self.place(from), self.place(to));
+                self.emit(What::Migrate { pid, from, to });
             }
-            _ => self.rare(entry),
+            _ => {
+                let what = self.rare(entry);
+                self.emit_rare(what);
+            }
         }
     }
 
+    #[inline(never)]
     fn rare(&mut self, entry: &Entry) -> What {
         match entry.plan {
             Plan::Fork { child, comm } => {
@@ -334,12 +362,12 @@ impl Decoding<'_> {
                 What::Exit { pid }
             }
             Plan::Mark { pid, mark, phase } => {
-                let phase = match self.decoder.load(self.body, phase) {
+                let phase = match load::<BIG>(self.body, phase) {
                     0 => Phase::Begin,
                     1 => Phase::End,
                     _ => Phase::Point,
                 };
-                let id = self.decoder.load(self.body, mark) as u32;
+                let id = load::<BIG>(self.body, mark) as u32;
                 What::Mark { pid: self.pid(pid), id, phase }
             }
             Plan::Rename { pid, comm } => {
@@ -351,9 +379,14 @@ impl Decoding<'_> {
         }
     }
 
-    #[inline]
+    #[inline(never)]
+    fn emit_rare(&mut self, what: What) {
+        self.emit(what);
+    }
+
+    #[inline(always)]
     fn emit(&mut self, what: What) {
-        let by = Pid(self.decoder.i32(self.body, self.decoder.pid_at));
+        let by = Pid(i32_at::<BIG>(self.body, self.decoder.pid_at));
         let context = self.decoder.context(self.body);
         self.out.push(Event { time: Nanos(self.time), by, cpu: self.cpu, context, what });
     }
@@ -361,31 +394,36 @@ impl Decoding<'_> {
     /// A task's name stands in the record: an event of its own when it is news.
     #[inline]
     fn called(&mut self, pid: Pid, slot: NameSlot) {
-        let Some(comm) = self.decoder.name(self.body, slot) else { return };
+        let Some(comm) = name_at::<BIG>(self.body, slot) else { return };
         if self.names.changed(pid, comm) {
-            let comm = names::clean(comm).to_le_bytes();
-            self.emit(What::Comm { pid, comm });
+            self.renamed(pid, comm);
         }
+    }
+
+    #[cold]
+    fn renamed(&mut self, pid: Pid, comm: u128) {
+        let comm = names::clean(comm).to_le_bytes();
+        self.emit(What::Comm { pid, comm });
     }
 
     #[inline]
     fn pid(&self, slot: Slot) -> Pid {
-        Pid(self.decoder.load(self.body, slot) as i32)
+        Pid(load::<BIG>(self.body, slot) as i32)
     }
 
     #[inline]
     fn prio(&self, slot: Slot) -> Prio {
-        Prio(self.decoder.load(self.body, slot) as i16)
+        Prio(load::<BIG>(self.body, slot) as i16)
     }
 
     #[inline]
     fn place(&self, slot: Slot) -> Cpu {
-        Cpu(self.decoder.load(self.body, slot) as u16)
+        Cpu(load::<BIG>(self.body, slot) as u16)
     }
 
     #[inline]
     fn left(&self, slot: Slot) -> Left {
-        self.decoder.states.left(self.decoder.load(self.body, slot).cast_unsigned())
+        self.decoder.states.left(load::<BIG>(self.body, slot).cast_unsigned())
     }
 }
 
