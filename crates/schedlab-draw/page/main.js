@@ -269,7 +269,8 @@ class Page {
   describe(row, slice) {
     const slices = this.trace.rows[row], wait = slices.wait[slice];
     const lines = [taskName(this.trace, slices.task[slice]) + ` on CPU ${slices.cpu}`];
-    lines.push(`ran ${duration(slices.end[slice] - slices.start[slice])} from ${(slices.start[slice] / 1e6).toFixed(6)} ms, then ${LEFT[slices.left[slice]]}`);
+    const ran = slices.end[slice] - slices.start[slice];
+    lines.push(`ran ${duration(ran)} (${ran} ns) from ${(slices.start[slice] / 1e6).toFixed(6)} ms, then ${LEFT[slices.left[slice]]}`);
     if (wait > 0) {
       const waker = slices.waker[slice];
       lines.push(`waited ${duration(wait)} (${wait} ns) before` + (waker > 0 ? `, woken by ${taskName(this.trace, waker)}` : ""));

@@ -1,0 +1,130 @@
+//! What the interactive page says on hover equals what `schedlab trace` says of the same file: headless
+//! Chromium opens the page, the pointer goes over every slice, and the numbers are added up.
+#![expect(clippy::print_stderr, reason = "what is missing must be said aloud")]
+
+use schedlab_trace::dat::Header;
+use schedlab_trace::synthetic::{Plan, Synthetic};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+
+const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+
+/// Goes over every slice, reads the tip as a person would, and adds up by task and by CPU.
+const DRIVER: &str = r#"
+(async () => {
+  while (!document.body.dataset.ready) await new Promise((done) => setTimeout(done, 20));
+  const p = window.schedlabPage, tip = document.getElementById("tip"), canvas = p.canvas, box = canvas.getBoundingClientRect();
+  const tasks = {}, cpus = {}, odd = [];
+  p.trace.rows.forEach((row, r) => {
+    for (let i = 0; i < row.start.length; i++) {
+      const length = row.end[i] - row.start[i];
+      [p.view.from, p.view.to] = [row.start[i] - length, row.end[i] + length];
+      const { rows, rowHeight } = p.painter.layout(p.view);
+      canvas.dispatchEvent(new PointerEvent("pointermove", { pointerId: 1, clientX: box.left + rows.left + rows.width / 2, clientY: box.top + rows.top + (r + 0.5) * rowHeight }));
+      const text = tip.textContent;
+      if (text.startsWith("unknown")) continue;
+      const said = /^(.*):(-?\d+) on CPU (\d+)\nran [^(]*\((\d+) ns\)(?:.*\nwaited [^(]*\((\d+) ns\))?/.exec(text);
+      if (!said) { odd.push(text); continue; }
+      const [, name, pid, cpu, ran, waited] = said;
+      const task = tasks[pid] ??= { comm: name, ran: 0, waited: 0, longest: 0, slices: 0 };
+      task.ran += Number(ran);
+      task.slices++;
+      task.waited += Number(waited ?? 0);
+      task.longest = Math.max(task.longest, Number(waited ?? 0));
+      cpus[cpu] = (cpus[cpu] ?? 0) + Number(ran);
+    }
+  });
+  const out = document.createElement("pre");
+  out.id = "result";
+  out.textContent = JSON.stringify({ tasks, cpus, odd, violations: document.getElementById("violation-count").textContent });
+  document.body.append(out);
+})();
+"#;
+
+/// The first browser that starts; `None`, said aloud, where there is none. In CI that is a failure.
+fn browser() -> Option<&'static str> {
+    let starts = |name: &&str| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    let found = BROWSERS.into_iter().find(starts);
+    if found.is_none() {
+        eprintln!(
+            "MISSING: chromium: the page's numbers were not compared (apt-get install chromium)"
+        );
+        assert!(std::env::var_os("CI").is_none(), "CI must have chromium");
+    }
+    found
+}
+
+/// What `schedlab trace QUESTION FILE --json` says.
+fn trace(question: &str, file: &Path) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    let output = command.args(["trace", question, "--json"]).arg(file).output().expect("starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("stdout is JSON")
+}
+
+/// What the page of the file says, slice by slice.
+fn hovered(browser: &str, folder: &Path, file: &Path) -> Value {
+    let page = folder.join("page.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    let done = command.arg("view").arg(file).arg("-o").arg(&page).status().expect("starts");
+    assert!(done.success());
+    let html = std::fs::read_to_string(&page).expect("just written");
+    let driver = format!("<script type=\"module\">{DRIVER}</script></body>");
+    std::fs::write(&page, html.replace("</body>", &driver)).expect("writable");
+    let output = Command::new(browser)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,700"])
+        .args(["--virtual-time-budget=20000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
+        .arg(format!("file://{}", page.display()))
+        .output()
+        .expect("it said its version");
+    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
+    let said =
+        dom.split_once("<pre id=\"result\">").and_then(|(_, rest)| rest.split_once("</pre>"));
+    let Some((said, _)) = said else {
+        panic!("the driver wrote nothing: {}", String::from_utf8_lossy(&output.stderr))
+    };
+    let said = said.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    serde_json::from_str(&said).expect("the driver writes JSON")
+}
+
+#[test]
+fn every_number_on_hover_equals_that_of_schedlab_trace() {
+    let Some(browser) = browser() else { return };
+    let folder = tempfile::tempdir().expect("writable");
+    let file = folder.path().join("x.dat");
+    let plan = Plan { cpus: 4, tasks_per_cpu: 3, events: 3_000, seed: 7 };
+    Synthetic::new(plan).write(&file, Header::default()).expect("writable");
+    let page = hovered(browser, folder.path(), &file);
+    assert_eq!(page["odd"], serde_json::json!([]), "each tip is understood");
+
+    let tasks = trace("tasks", &file);
+    let tasks = tasks["tasks"].as_array().expect("a list");
+    let ran: Vec<&Value> = tasks.iter().filter(|task| task["run_ns"] != 0).collect();
+    assert!(ran.len() > 8, "a trace worth comparing");
+    assert_eq!(page["tasks"].as_object().map(serde_json::Map::len), Some(ran.len()));
+    for task in ran {
+        let said = &page["tasks"][task["pid"].to_string()];
+        assert_eq!(said["comm"], task["comm"]);
+        assert_eq!(said["ran"], task["run_ns"], "pid {}", task["pid"]);
+    }
+
+    let latency = trace("latency", &file);
+    let waited = latency["tasks"].as_array().expect("a list");
+    assert!(waited.len() > 8, "a trace worth comparing");
+    for task in waited.iter().filter(|task| task["run_delay"]["latency_ns_sum"] != 0) {
+        let (said, delay) = (&page["tasks"][task["pid"].to_string()], &task["run_delay"]);
+        assert_eq!(said["waited"], delay["latency_ns_sum"], "pid {}", task["pid"]);
+        assert_eq!(said["longest"], delay["latency_ns_max"], "pid {}", task["pid"]);
+    }
+
+    for cpu in trace("cpus", &file)["cpus"].as_array().expect("a list") {
+        assert_eq!(page["cpus"][cpu["cpu"].to_string()], cpu["busy_ns"], "CPU {}", cpu["cpu"]);
+    }
+    let count = trace("conservation", &file)["count"].clone();
+    let said = page["violations"].as_str().unwrap_or_default();
+    assert!(said.contains(&format!("violated: {count}")), "{said}; {count}");
+}
