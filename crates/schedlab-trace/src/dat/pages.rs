@@ -231,15 +231,23 @@ impl Pages {
     /// Goes on to the next window; `false` at the end.
     fn advance(&mut self, input: &Input, unpacker: &mut Unpacker) -> io::Result<bool> {
         self.at = 0;
+        if self.packing == Packing::None {
+            // The old window is overwritten: clearing it would mean to fill it with zeros first.
+            if self.left.is_empty() {
+                self.window.clear();
+            } else {
+                self.window_at = self.left.start;
+                if !self.fetch(input)? {
+                    self.left.end = self.left.start;
+                }
+            }
+            return Ok(!self.window.is_empty());
+        }
         self.window.clear();
         // A chunk that can't be unpacked leaves the window empty and is passed over.
         while self.window.is_empty() && !self.left.is_empty() {
             self.window_at = self.left.start;
-            let more = match self.packing {
-                Packing::None => self.fetch(input)?,
-                Packing::Zlib | Packing::Zstd => self.unpack(input, unpacker)?,
-            };
-            if !more {
+            if !self.unpack(input, unpacker)? {
                 self.left.end = self.left.start;
             }
         }

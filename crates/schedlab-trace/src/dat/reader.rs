@@ -1,6 +1,6 @@
 //! Events of a trace.dat: one lane for each CPU of each buffer, merged by time.
 //!
-//! Resource sketch: a window of pages for each lane (at most 4 MiB over all lanes, at least one page
+//! Resource sketch: a window of pages for each lane (at most 1 MiB over all lanes, at least one page
 //! each) and one page's worth of decoded events for each. Nothing grows with the file but the names of
 //! tasks seen. Decoding a page touches each byte once, in order.
 
@@ -25,10 +25,10 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Bytes of windows over all lanes.
-const WINDOWS: usize = 4 << 20;
+/// Bytes of windows over all lanes: no more than a second-level cache holds beside the rest.
+const WINDOWS: usize = 1 << 20;
 /// Largest window of a lane: larger reads are no faster.
-const WINDOW_MAX: usize = 64 << 10;
+const WINDOW_MAX: usize = 32 << 10;
 /// Events handed out at once: 40 KiB, which stay in the first-level cache.
 const BATCH: usize = 1024;
 

@@ -18,7 +18,7 @@ use crate::merge::{Merge, Refill, ascend};
 use crate::names::{self, Recent};
 use crate::plan::Decoder;
 use schedlab_model::{
-    Context, Cpu, CpuSet, Event, EventSource, Kind, Nanos, Pid, TraceInfo, Warning, What,
+    Comm, Context, Cpu, CpuSet, Event, EventSource, Kind, Nanos, Pid, TraceInfo, Warning, What,
 };
 use std::io;
 use std::num::NonZeroU32;
@@ -48,6 +48,8 @@ pub(crate) struct PerfReader {
     /// Samples that carry no tracepoint, and records that make no sense.
     foreign: u64,
     broken: u64,
+    /// Changes of name that the record layer met.
+    renamed: u64,
 }
 
 /// What the order of rounds says.
@@ -123,6 +125,7 @@ impl PerfReader {
             ended: false,
             foreign: 0,
             broken: 0,
+            renamed: 0,
             head,
             input,
         };
@@ -204,10 +207,14 @@ impl PerfReader {
     fn sample(&mut self) {
         let record = self.records.get();
         let encoding = self.head.encoding;
-        let layout = match self.common {
+        let own;
+        let layout = match &self.common {
             Some(layout) => layout,
             None => match self.head.layout(record) {
-                Some(layout) => layout,
+                Some(layout) => {
+                    own = layout;
+                    &own
+                }
                 None => return self.foreign += 1,
             },
         };
@@ -238,10 +245,7 @@ impl PerfReader {
         let u64_at = |at: usize| number(at).map_or(0, |bytes| encoding.u64(*bytes));
         let what = match kind {
             records::COMM => {
-                let tid = record.get(12..).and_then(|rest| rest.first_chunk());
-                let tid = tid.map_or(0, |bytes| encoding.u32(*bytes));
-                let comm = names::comm(record.get(16..).unwrap_or_default());
-                let pid = Pid(tid.cast_signed());
+                let (pid, comm) = named(record, encoding);
                 // Names of tasks that were there before have no time.
                 if time == 0 {
                     self.info.comms.insert(pid, comm);
@@ -326,14 +330,14 @@ impl PerfReader {
                 lane.sort_by_key(|event| event.time);
             }
             let due = lane.partition_point(|event| event.time.0 <= limit);
-            if due == lane.len() {
-                std::mem::swap(lane, ready);
-            } else {
-                ready.extend_from_slice(&lane[..due]);
-                lane.drain(..due);
+            // What must wait is copied, what is due changes hands.
+            ready.extend_from_slice(&lane[due..]);
+            lane.truncate(due);
+            std::mem::swap(lane, ready);
+            if ready.first().is_some_and(|event| event.time.0 < self.order.last) {
+                let (_, raised) = ascend(ready, self.order.last);
+                self.order.late += raised;
             }
-            let (_, raised) = ascend(ready, self.order.last);
-            self.order.late += raised;
             self.order.waiting -= ready.len();
         }
         self.merge.restart(count);
@@ -370,6 +374,13 @@ impl PerfReader {
     }
 }
 
+/// The task and the name that a `COMM` record tells.
+fn named(record: &[u8], encoding: Encoding) -> (Pid, Comm) {
+    let tid = record.get(12..).and_then(|rest| rest.first_chunk());
+    let tid = tid.map_or(0, |bytes| encoding.u32(*bytes));
+    (Pid(tid.cast_signed()), names::comm(record.get(16..).unwrap_or_default()))
+}
+
 /// What the record layer needs.
 impl PerfReader {
     pub(super) fn info_now(&self) -> &TraceInfo {
@@ -378,6 +389,16 @@ impl PerfReader {
 
     pub(super) fn tracing(&self) -> Option<&crate::dat::Header> {
         self.head.tracing.as_ref()
+    }
+
+    /// Whether samples hold call chains.
+    pub(super) fn has_chains(&self) -> bool {
+        self.head.layouts.iter().any(Layout::has_chain)
+    }
+
+    /// How often a task changed its name in the records held so far.
+    pub(super) fn renamed(&self) -> u64 {
+        self.renamed
     }
 
     pub(super) fn warnings_now(&self) -> &[Warning] {
@@ -396,6 +417,7 @@ impl PerfReader {
         newest: &mut u64,
     ) -> io::Result<bool> {
         let encoding = self.head.encoding;
+        let mut count = 0;
         loop {
             let Some(kind) = self.records.next(&self.input)? else {
                 self.report();
@@ -430,6 +452,12 @@ impl PerfReader {
                     let when = layout.trailer(record, encoding);
                     (when, Err(u32::try_from(count).unwrap_or(u32::MAX)))
                 }
+                records::COMM => {
+                    let (pid, comm) = named(record, encoding);
+                    let before = self.info.comms.insert(pid, comm);
+                    self.renamed += u64::from(before.is_some_and(|before| before != comm));
+                    continue;
+                }
                 _ => continue,
             };
             let cpu = usize::from(u16::try_from(when.cpu).unwrap_or(0));
@@ -447,6 +475,10 @@ impl PerfReader {
             };
             held.pieces.push((when.time, piece));
             *newest = (*newest).max(when.time);
+            count += 1;
+            if count >= ROUND_MAX {
+                return Ok(true);
+            }
         }
     }
 }

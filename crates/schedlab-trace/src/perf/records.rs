@@ -22,10 +22,9 @@ pub(crate) const HEADER_FEATURE: u32 = 80;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
-/// Bytes of the file that are held.
-const WINDOW: usize = 1 << 20;
-/// A record's size has 16 bits.
-const RECORD_MAX: usize = 1 << 16;
+/// Bytes of the file that are read at once: they stay in the second-level cache until they are decoded,
+/// and a record, whose size has 16 bits, fits.
+const WINDOW: usize = 1 << 17;
 /// What one call unpacks at most.
 const STEP: usize = 1 << 17;
 
@@ -114,7 +113,8 @@ impl Records {
 
     #[inline]
     fn outer(&mut self, input: &Input) -> io::Result<Option<u32>> {
-        if self.window.len() - self.at < RECORD_MAX && !self.left.is_empty() {
+        let whole = |rest: &[u8]| self.head(rest).is_some_and(|(_, size)| size <= rest.len());
+        if !whole(&self.window[self.at..]) && !self.left.is_empty() {
             self.fill(input)?;
         }
         let rest = &self.window[self.at..];
@@ -144,6 +144,7 @@ impl Records {
         Ok(Some(kind))
     }
 
+    #[cold]
     fn fill(&mut self, input: &Input) -> io::Result<()> {
         self.window.drain(..self.at);
         self.at = 0;
