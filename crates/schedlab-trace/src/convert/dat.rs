@@ -1,5 +1,6 @@
 //! Towards trace.dat.
 
+use super::unknown::Unknown;
 use super::{Converted, cannot_hold};
 use crate::dat::{Companion, Compression, Header, PageRun, Spool, Version, Writer};
 use crate::encode::Encoder;
@@ -31,6 +32,8 @@ pub(super) fn pass(
             }
             Piece::Lost(count) => spool.lost(cpu, count),
         })?;
+        // Names that the source learnt on the way.
+        spool.header().cmdlines.clone_from(&source.header().cmdlines);
         spool.finish()?;
     }
     converted.warnings = source.warnings().to_vec();
@@ -69,7 +72,7 @@ pub(super) fn encode(
     let mut spool = Spool::create(to, head(source.info(), version, compression))?;
     let mut converted = Converted::default();
     let mut batch = Vec::new();
-    let mut others = false;
+    let (mut others, mut unknown) = (false, Unknown::default());
     while source.next(&mut batch)? {
         encoder.learn(&source.info().others);
         for event in &batch {
@@ -77,6 +80,7 @@ pub(super) fn encode(
                 What::Lost { count } => spool.lost(event.cpu, count)?,
                 what => {
                     others |= matches!(what, What::Other { .. });
+                    unknown.see(&what);
                     converted.events += u64::from(!matches!(what, What::Comm { .. }));
                     if let Some(body) = encoder.body(event) {
                         spool.record(event.cpu, event.time, body)?;
@@ -99,6 +103,7 @@ pub(super) fn encode(
         let what = "arguments of tracepoints beyond the scheduler's are not kept, only their names";
         converted.warnings.push(cannot_hold(what, "the source has no records to pass on"));
     }
+    converted.warnings.extend(unknown.told());
     Ok(converted)
 }
 

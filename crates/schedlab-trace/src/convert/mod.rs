@@ -7,6 +7,7 @@ mod dat;
 mod events;
 mod report;
 mod row;
+mod unknown;
 
 use crate::error::TraceError;
 use crate::perfetto::PerfettoWriter;
@@ -191,6 +192,15 @@ fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<C
     sink.end(&names, source.info())?;
     converted.warnings = source.warnings().to_vec();
     converted.warnings.extend(sink.dropped());
+    let info = source.info();
+    let besides = [
+        (info.topology.is_some(), "how the CPUs share hardware"),
+        (info.affinity.is_some(), "on which CPUs tasks were allowed"),
+    ];
+    for (_, what) in besides.into_iter().filter(|(known, _)| *known) {
+        let what = format!("{what} is left out");
+        converted.warnings.push(cannot_hold(what, "convert to trace.dat to keep it"));
+    }
     Ok(converted)
 }
 

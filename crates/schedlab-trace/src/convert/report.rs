@@ -1,5 +1,6 @@
 //! The text of `trace-cmd report -t -N`: what scripts of others read.
 
+use super::unknown::Unknown;
 use super::{EventSink, TaskNames, cannot_hold, flush};
 use schedlab_model::{Event, Kind, Phase, TraceInfo, Warning, What};
 use std::io::{self, Write};
@@ -9,11 +10,12 @@ pub(super) struct Report<W: Write> {
     out: W,
     others: u64,
     contexts: bool,
+    unknown: Unknown,
 }
 
 impl<W: Write> Report<W> {
     pub(super) fn new(out: W) -> Self {
-        Self { out, others: 0, contexts: false }
+        Self { out, others: 0, contexts: false, unknown: Unknown::default() }
     }
 
     fn line(&mut self, event: &Event, name: &str, by: &str) -> io::Result<()> {
@@ -45,6 +47,7 @@ impl<W: Write> EventSink for Report<W> {
             }
             _ => {}
         }
+        self.unknown.see(&event.what);
         self.contexts |= event.context != schedlab_model::Context::Task;
         let other = match event.what {
             What::Other { format } => info.others.get(usize::from(format)),
@@ -77,6 +80,7 @@ impl<W: Write> EventSink for Report<W> {
             let what = "whether an event came from an interrupt is not in this text";
             dropped.push(cannot_hold(what, "convert to trace.dat to keep it"));
         }
+        dropped.extend(self.unknown.told());
         dropped
     }
 }

@@ -69,6 +69,11 @@ impl Layout {
         Self { tracepoint: false, ..self }
     }
 
+    /// Whether samples hold a call chain.
+    pub(crate) fn has_chain(&self) -> bool {
+        self.sample_type & CALLCHAIN != 0
+    }
+
     /// Whether samples carry a tracepoint's record, a time and a CPU.
     pub(crate) fn is_tracepoint(&self) -> bool {
         self.tracepoint && self.sample_type & RAW != 0 && self.time != 0 && self.cpu != 0

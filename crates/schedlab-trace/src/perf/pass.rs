@@ -3,12 +3,13 @@
 //! Each CPU's samples are sorted round by round; CPUs take turns as the file has them.
 
 use super::reader::PerfReader;
+use crate::convert::cannot_hold;
 use crate::dat::Header;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::live::Piece;
 use crate::record::{RecordSource, Sink};
-use schedlab_model::{Clock, Cpu, Nanos, Warning};
+use schedlab_model::{Clock, Comm, Cpu, Nanos, Pid, TraceInfo, Warning};
 use std::io;
 use std::num::NonZeroU32;
 
@@ -16,6 +17,7 @@ use std::num::NonZeroU32;
 pub(crate) struct PerfRecords {
     reader: PerfReader,
     header: Header,
+    warnings: Vec<Warning>,
 }
 
 /// What one CPU logged since the last round but one: time, and the body's place or a loss.
@@ -42,7 +44,7 @@ impl PerfRecords {
             Clock::Nanoseconds(name) | Clock::Ticks(name) => name.clone(),
         };
         header.uname.clone_from(&info.kernel);
-        header.cmdlines = info.comms.iter().map(|(pid, comm)| (*pid, *comm)).collect();
+        header.cmdlines = cmdlines(info);
         // Pages are ours to make, whatever the traced kernel's were.
         header.page_size = 4096;
         header.header_page = String::new();
@@ -50,8 +52,33 @@ impl PerfRecords {
             topology: Some(topology),
             ..crate::dat::Companion::default()
         });
-        Ok(Self { reader, header })
+        let warnings = reader.warnings_now().to_vec();
+        Ok(Self { reader, header, warnings })
     }
+}
+
+impl PerfRecords {
+    /// When all was read: the names that came on the way, and what is not passed on.
+    fn conclude(&mut self) {
+        self.header.cmdlines = cmdlines(self.reader.info_now());
+        self.warnings = self.reader.warnings_now().to_vec();
+        let renamed = self.reader.renamed();
+        if renamed > 0 {
+            let what = format!(
+                "{renamed} changes of name are kept as the last names only; records carry the names \
+                 of their time"
+            );
+            self.warnings.push(cannot_hold(what, ""));
+        }
+        if self.reader.has_chains() {
+            let what = "call chains of samples are left out";
+            self.warnings.push(cannot_hold(what, "`perf script` prints them from the source"));
+        }
+    }
+}
+
+fn cmdlines(info: &TraceInfo) -> Vec<(Pid, Comm)> {
+    info.comms.iter().map(|(pid, comm)| (*pid, *comm)).collect()
 }
 
 impl RecordSource for PerfRecords {
@@ -72,6 +99,7 @@ impl RecordSource for PerfRecords {
                 held.release(due, |time, piece| sink(0, cpu, told(time, piece)))?;
             }
             if !more {
+                self.conclude();
                 return Ok(());
             }
         }
@@ -82,7 +110,7 @@ impl RecordSource for PerfRecords {
     }
 
     fn warnings(&self) -> &[Warning] {
-        self.reader.warnings_now()
+        &self.warnings
     }
 }
 

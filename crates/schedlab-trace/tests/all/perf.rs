@@ -209,3 +209,15 @@ fn rounds_are_put_in_order_in_either_byte_order() {
     assert_eq!(warnings[0].code, "samples-skipped");
     assert!(story(true) == (events, warnings, clock), "big-endian tells the same");
 }
+
+#[test]
+fn a_name_told_after_the_first_round_reaches_the_trace_dat() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("x.data"), dir.path().join("x.dat"));
+    std::fs::write(&from, made(false)).unwrap();
+    let target = schedlab_trace::Target::Dat(Version::V6, Compression::None);
+    schedlab_trace::convert(&from, &to, target).unwrap();
+    let source = schedlab_trace::open(&to).unwrap();
+    let comm = source.info().comms.get(&schedlab_model::Pid(50)).copied();
+    assert_eq!(comm, Some(crate::common::comm("renamed")));
+}
