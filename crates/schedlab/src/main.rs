@@ -40,11 +40,24 @@ fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
         // Whoever read our output has seen enough: that is success, as for any filter.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "schedlab: {error:#}");
+            let _ = writeln!(std::io::stderr(), "schedlab: {}", sentence(&error));
             let usage = error.downcast_ref::<commands::UsageError>().is_some();
             ExitCode::from(if usage { EXIT_USAGE } else { 1 })
         }
     }
+}
+
+/// An error and its causes; a cause that was said already is not said again.
+fn sentence(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
