@@ -146,7 +146,7 @@ impl Merge {
     }
 
     /// Moves events of `winner` to `batch`: its first, and those up to `until`. Returns how many.
-    #[inline]
+    #[inline(always)]
     fn drain(&mut self, winner: usize, until: u64, batch: &mut [Event]) -> usize {
         let lane = &mut self.lanes[winner];
         let mut count = 0;

@@ -249,21 +249,34 @@ const fn order<const BIG: bool>() -> Encoding {
     Encoding { big_endian: BIG, long: 8 }
 }
 
+/// Nearly all numbers have 32 bits; the others stay out of line, so that decoding is short.
 #[inline]
 fn load<const BIG: bool>(body: &[u8], slot: Slot) -> i64 {
-    let at = usize::from(slot.at);
-    match slot.size {
-        4 => i64::from(i32_at::<BIG>(body, at)),
-        8 => body
-            .get(at..)
-            .and_then(|rest| rest.first_chunk::<8>())
-            .map_or(0, |bytes| order::<BIG>().u64(*bytes).cast_signed()),
-        2 => body
-            .get(at..)
-            .and_then(|rest| rest.first_chunk::<2>())
-            .map_or(0, |bytes| i64::from(order::<BIG>().u16(*bytes).cast_signed())),
-        _ => body.get(at).map_or(0, |&byte| i64::from(byte)),
+    if slot.size == 4 {
+        return i64::from(i32_at::<BIG>(body, usize::from(slot.at)));
     }
+    load_other::<BIG>(body, slot)
+}
+
+#[inline(never)]
+fn load_other<const BIG: bool>(body: &[u8], slot: Slot) -> i64 {
+    let rest = body.get(usize::from(slot.at)..).unwrap_or_default();
+    let order = order::<BIG>();
+    match slot.size {
+        8 => rest.first_chunk::<8>().map_or(0, |bytes| order.u64(*bytes).cast_signed()),
+        2 => rest.first_chunk::<2>().map_or(0, |bytes| i64::from(order.u16(*bytes).cast_signed())),
+        _ => rest.first().map_or(0, |&byte| i64::from(byte)),
+    }
+}
+
+/// A `long` of a 64-bit kernel, or whatever else the state is.
+#[inline]
+fn load_state<const BIG: bool>(body: &[u8], slot: Slot) -> u64 {
+    if slot.size == 8 {
+        let bytes = body.get(usize::from(slot.at)..).and_then(|rest| rest.first_chunk::<8>());
+        return bytes.map_or(0, |bytes| order::<BIG>().u64(*bytes));
+    }
+    load::<BIG>(body, slot).cast_unsigned()
 }
 
 #[inline]
@@ -275,22 +288,26 @@ fn i32_at<const BIG: bool>(body: &[u8], at: usize) -> i32 {
 
 #[inline]
 fn name_at<const BIG: bool>(body: &[u8], slot: NameSlot) -> Option<u128> {
-    let bytes = match slot {
-        NameSlot::Fixed(at) => {
-            let bytes = body.get(usize::from(at)..)?.first_chunk::<16>()?;
-            return Some(u128::from_le_bytes(*bytes));
-        }
+    if let NameSlot::Fixed(at) = slot {
+        let bytes = body.get(usize::from(at)..)?.first_chunk::<16>()?;
+        return Some(u128::from_le_bytes(*bytes));
+    }
+    name_elsewhere::<BIG>(body, slot)
+}
+
+#[inline(never)]
+fn name_elsewhere<const BIG: bool>(body: &[u8], slot: NameSlot) -> Option<u128> {
+    let range = match slot {
         NameSlot::Absent => return None,
-        NameSlot::Array(at, length) => {
-            body.get(usize::from(at)..usize::from(at) + usize::from(length))?
-        }
+        NameSlot::Fixed(at) => usize::from(at)..usize::from(at) + 16,
+        NameSlot::Array(at, length) => usize::from(at)..usize::from(at) + usize::from(length),
         NameSlot::Elsewhere(at, base) => {
             let place = i32_at::<BIG>(body, usize::from(at)).cast_unsigned();
             let start = (place & 0xffff) as usize + usize::from(base);
-            body.get(start..start + (place >> 16) as usize)?
+            start..start + (place >> 16) as usize
         }
     };
-    Some(u128::from_le_bytes(names::comm(bytes)))
+    Some(u128::from_le_bytes(names::comm(body.get(range)?)))
 }
 
 /// One record on its way to events.
@@ -423,7 +440,7 @@ impl<const BIG: bool> Decoding<'_, BIG> {
 
     #[inline]
     fn left(&self, slot: Slot) -> Left {
-        self.decoder.states.left(load::<BIG>(self.body, slot).cast_unsigned())
+        self.decoder.states.left(load_state::<BIG>(self.body, slot))
     }
 }
 
