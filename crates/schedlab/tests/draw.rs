@@ -2,6 +2,7 @@
 
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -150,4 +151,46 @@ fn text_of_a_pdf_can_be_searched() {
     };
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(text.contains("cores of x.dat") && text.contains("CPU 3"), "{text}");
+}
+
+#[test]
+fn charts_are_drawn_from_a_table_whose_columns_are_named() {
+    let desk = Desk::new("charts");
+    let mut text = String::from("load,slice,who,time\n");
+    for row in 0..24 {
+        let (load, slice) = (1 << (row % 4), 1 + row % 3);
+        let who = if row < 12 { "old" } else { "\"new, \"\"fast\"\"\"" };
+        let time = 10 + 3 * load + row % 2;
+        writeln!(text, "{load},{slice},{who},{time}").expect("a String takes all");
+    }
+    std::fs::write(desk.0.join("t.csv"), text).expect("writable");
+    for (chart, shown) in [
+        ("heatmap t.csv --x load --y slice --value time --best lowest", "slice</text>"),
+        ("sweep t.csv --x load --y time --by who --log-x", ">new, "),
+        ("fit t.csv --x load --y time --where who=old", "12 points: "),
+        ("boxes t.csv --value time --by who", "old (n=12)</text>"),
+    ] {
+        done(&desk.run(&format!("draw {chart} -o c.svg")));
+        let svg = String::from_utf8(desk.read("c.svg")).expect("SVG is UTF-8");
+        assert!(svg.contains(shown), "{chart}");
+    }
+}
+
+#[test]
+fn a_table_that_cannot_be_drawn_is_refused_with_line_and_column() {
+    let desk = Desk::new("tables");
+    for (text, code, said) in [
+        ("a,c\n1,2\n", 2, "x.csv: line 1: no column 'b' (there are: a, c)"),
+        ("a,b\n1,2\n\n3,x\n", 1, "x.csv: line 4, column 2 (b): 'x' is not a number"),
+        ("a,b\n1,2,3\n", 1, "x.csv: line 2, column 3: 3 fields, not 2"),
+        ("a,b\n1,\"2\n", 1, "x.csv: line 2, column 2: this quote never ends"),
+        ("", 1, "x.csv: line 1: the names of the columns must stand here"),
+        ("a,b\n1,2\n", 1, "x.csv: no line fits"),
+    ] {
+        std::fs::write(desk.0.join("x.csv"), text).expect("writable");
+        let output = desk.run("draw fit x.csv --x a --y b -o c.svg");
+        let error = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(code), "{error}");
+        assert!(error.contains(said), "{error}");
+    }
 }

@@ -1,6 +1,8 @@
-//! `schedlab draw`: pictures of a trace.
+//! `schedlab draw`: pictures of a trace, and charts of a table.
 
+mod charts;
 mod cores;
+mod csv;
 mod latency;
 mod names;
 mod recipe;
@@ -35,6 +37,14 @@ enum Picture {
     Latency(latency::Args),
     /// One bad placement: who woke whom where, what was idle, and why
     Wakeup(wakeup::Args),
+    /// A value for each choice on two axes, from a CSV table
+    Heatmap(charts::HeatmapArgs),
+    /// Medians with their intervals over what was set, from a CSV table
+    Sweep(charts::SweepArgs),
+    /// The line of least squares with its residuals, from a CSV table
+    Fit(charts::PairsArgs),
+    /// Boxes and densities of groups beside each other, from a CSV table
+    Boxes(charts::BoxesArgs),
     /// A view described in a file: which rows, what colours by what, which marks, which curve
     #[command(long_flag = "recipe")]
     Recipe(recipe::Args),
@@ -49,6 +59,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Picture::Waiting(args) => waiting::run(&args),
         Picture::Latency(args) => latency::run(&args),
         Picture::Wakeup(args) => wakeup::run(&args),
+        Picture::Heatmap(args) => charts::heatmap(&args),
+        Picture::Sweep(args) => charts::sweep(&args),
+        Picture::Fit(args) => charts::fit(&args),
+        Picture::Boxes(args) => charts::boxes(&args),
         Picture::Recipe(args) => recipe::run(args),
     }
 }
