@@ -155,3 +155,46 @@ fn tables_are_text_and_doubts_go_to_stderr() {
         assert!(text.lines().all(|line| line.trim_end() == line), "{args:?}: trailing blanks");
     }
 }
+
+/// Prints the sum of the running intervals.
+#[cfg(feature = "parquet")]
+const SUM: &str = r"
+import sys, pyarrow.parquet as pq
+rows = pq.read_table(sys.argv[1]).to_pylist()
+print(sum(row['end_ns'] - row['start_ns'] for row in rows if row['state'] == 'running'))
+";
+
+#[cfg(feature = "parquet")]
+#[test]
+fn the_running_intervals_of_the_table_are_the_busy_time_of_the_cpus() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let source = trace(dir.path(), 5);
+    let target = dir.path().join("x.parquet");
+    let output = run(&["convert", &source, target.to_str().expect("UTF-8")]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(target.exists(), "the events");
+    let table = dir.path().join("x.intervals.parquet");
+    assert!(table.exists(), "the intervals beside them");
+    let sum = Command::new("python3").args(["-c", SUM]).arg(&table).output();
+    let Some(sum) = sum.ok().filter(|output| output.status.success()) else {
+        eprintln!("MISSING: pyarrow: the table of intervals is not read back");
+        return;
+    };
+    let sum: u64 = String::from_utf8_lossy(&sum.stdout).trim().parse().expect("a number");
+    let cpus = json(&["cpus", "--json", &source]);
+    let cpus = cpus["cpus"].as_array().expect("a row for each CPU");
+    assert_eq!(sum, cpus.iter().filter_map(|cpu| cpu["busy_ns"].as_u64()).sum::<u64>());
+}
+
+#[cfg(not(feature = "parquet"))]
+#[test]
+fn a_build_without_parquet_says_how_to_get_it() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let target = dir.path().join("x.parquet");
+    let source = trace(dir.path(), 5);
+    let output = run(&["convert", &source, target.to_str().expect("UTF-8")]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(told.contains("--features parquet") && told.contains(".csv"), "{told}");
+    assert!(!target.exists());
+}
