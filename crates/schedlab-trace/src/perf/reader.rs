@@ -72,6 +72,19 @@ struct Order {
 struct Lane {
     events: Vec<Event>,
     names: Recent,
+    /// The latest time that came, and whether an earlier one came after it: a ring is in order but
+    /// for rare cases, and looking at all events again costs a pass over memory.
+    last: u64,
+    unsorted: bool,
+}
+
+impl Lane {
+    /// Takes note of the time of what was appended.
+    #[inline]
+    fn came(&mut self, time: u64) {
+        self.unsorted |= time < self.last;
+        self.last = self.last.max(time);
+    }
 }
 
 /// Sorted events of each CPU that are ready.
@@ -228,10 +241,11 @@ impl PerfReader {
         if usize::from(cpu) >= self.lanes.len() {
             self.lanes.resize_with(usize::from(cpu) + 1, Lane::default);
         }
-        let Lane { events, names } = &mut self.lanes[usize::from(cpu)];
-        let before = events.len();
-        self.decoder.decode(when.time, Cpu(cpu), body, names, events);
-        self.order.waiting += events.len() - before;
+        let lane = &mut self.lanes[usize::from(cpu)];
+        let before = lane.events.len();
+        self.decoder.decode(when.time, Cpu(cpu), body, &mut lane.names, &mut lane.events);
+        lane.came(when.time);
+        self.order.waiting += lane.events.len() - before;
         self.order.newest = self.order.newest.max(when.time);
     }
 
@@ -269,7 +283,9 @@ impl PerfReader {
             _ => Pid::IDLE,
         };
         let (time, context) = (Nanos(time), Context::Task);
-        self.lanes[usize::from(cpu)].events.push(Event { time, by, cpu: Cpu(cpu), context, what });
+        let lane = &mut self.lanes[usize::from(cpu)];
+        lane.events.push(Event { time, by, cpu: Cpu(cpu), context, what });
+        lane.came(time.0);
         self.order.waiting += 1;
         self.order.newest = self.order.newest.max(time.0);
     }
@@ -324,9 +340,10 @@ impl PerfReader {
         let count = self.lanes.len();
         self.ready.0.resize_with(count, Vec::new);
         for (lane, ready) in self.lanes.iter_mut().zip(&mut self.ready.0) {
+            let unsorted = std::mem::take(&mut lane.unsorted);
             let lane = &mut lane.events;
             ready.clear();
-            if !lane.is_sorted_by_key(|event| event.time) {
+            if unsorted {
                 lane.sort_by_key(|event| event.time);
             }
             let due = lane.partition_point(|event| event.time.0 <= limit);
@@ -508,5 +525,21 @@ impl EventSource for PerfReader {
 
     fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_below_the_latest_is_noticed_even_when_it_follows_an_earlier_one() {
+        let mut lane = Lane::default();
+        lane.came(5);
+        assert!(!lane.unsorted);
+        lane.came(3);
+        assert!(std::mem::take(&mut lane.unsorted));
+        lane.came(4);
+        assert!(lane.unsorted, "5 may still wait");
     }
 }
