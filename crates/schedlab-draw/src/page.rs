@@ -219,7 +219,7 @@ pub fn page(
         let rank = |cpu: u16| order.iter().position(|other| other.0 == cpu).unwrap_or(usize::MAX);
         cpus.sort_by_key(|(cpu, _)| (rank(*cpu), *cpu));
     }
-    let mut packed = DeflateEncoder::new(Vec::new(), Compression::new(4));
+    let mut packed = DeflateEncoder::new(Vec::new(), Compression::new(6));
     for (_, track) in &cpus {
         packed.write_all(&track.bytes).expect("a Vec takes all that is written to it");
     }

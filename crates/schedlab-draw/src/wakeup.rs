@@ -8,7 +8,7 @@ use crate::cores::{Cores, Fill, Label, Mark, Marks, Piece, Row, Size, cores};
 use crate::rows::colour_of_pid;
 use crate::scene::{PX, Scene, Style};
 use schedlab_model::{Cpu, CpuSet, Nanos, Span};
-use schedlab_timeline::{SlicesAnswer, State, TaskId};
+use schedlab_timeline::{Slice, SlicesAnswer, State, TaskId};
 
 /// A placement to be drawn.
 #[derive(Clone, Debug)]
@@ -68,6 +68,8 @@ impl Wakeup {
             _ => String::new(),
         });
         let row = |&cpu: &Cpu| Row { cpu, place: None, fill: self.fill(cpu, ran, state, theme) };
+        let grey = |slice: &Slice| !slice.task.is_some() && cpus.contains(&slice.cpu);
+        let unknown = ran.slices.iter().any(grey);
         let name = state.name(self.task);
         let wake =
             self.waker.map(|(_, from)| Mark::Link { time: self.wait.start, from, to: self.cpu });
@@ -78,7 +80,7 @@ impl Wakeup {
             origin: self.origin,
             rows: cpus.iter().map(row).collect(),
             names: names.collect(),
-            legend: Vec::new(),
+            legend: unknown.then(|| (theme.unknown, "not known".to_owned())).into_iter().collect(),
             marks: vec![
                 Marks {
                     name: format!("{name} waits"),

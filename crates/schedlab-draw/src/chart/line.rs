@@ -176,10 +176,12 @@ impl Line {
 
 /// Round markers.
 pub(super) fn dots(scene: &mut Scene, colour: Colour, points: &[Point]) {
-    let steps: Vec<_> = points.iter().flat_map(|&point| circle(point, 3 * PX)).collect();
-    if !steps.is_empty() {
-        scene.items.push(Item::Path { fill: Some(colour), stroke: None, steps });
-    }
+    // One path each: in one path, circles that overlap would cut holes into each other.
+    scene.items.extend(points.iter().map(|&point| Item::Path {
+        fill: Some(colour),
+        stroke: None,
+        steps: circle(point, 3 * PX),
+    }));
 }
 
 /// Each height holds until the next point.
