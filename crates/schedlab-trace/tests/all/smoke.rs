@@ -57,6 +57,13 @@ fn no_reader_panics_on_damaged_traces() {
     }
 }
 
+/// Found by the fuzzer: a round whose events are in disorder gave out times that went back.
+#[test]
+fn a_perf_data_in_disorder_still_ascends() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    bodies::read_perf(&std::fs::read(root.join("fuzz/corpus/perf/late.data")).unwrap());
+}
+
 #[test]
 fn no_reader_panics_on_noise_behind_its_magic() {
     let mut random = Random(0xbad);
