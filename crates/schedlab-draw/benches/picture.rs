@@ -1,6 +1,7 @@
 //! From a trace.dat of ten million events on 128 CPUs to a PDF: at most 1.5 s is the aim.
 //!
-//! Prints each stage, and the page's size and time for the same trace. Beside it, on a trace that
+//! Prints each stage, and the page's size and time for the same trace. Beside it
+//! kernelshark's load of the same file where its library is installed, and, on a trace that
 //! `perf timechart` can still hold (named by `SCHEDLAB_PERF_DATA`), the ratio to that tool in the
 //! same run. `SCHEDLAB_BENCH_EVENTS` asks for another number of events.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints what it found")]
@@ -27,6 +28,7 @@ fn main() {
     println!("trace.dat: {events} events, 128 CPUs, {} MB", size >> 20);
     picture(&file);
     view(&file);
+    kernelshark(&file);
     std::fs::remove_file(&file).expect("ours");
     peer();
 }
@@ -94,6 +96,55 @@ fn view(file: &Path) {
         reply.answer.slices(),
         html.len() as f64 / 1e6
     );
+}
+
+/// The part of kernelshark that reads a file before anything can be drawn. Its three functions are
+/// declared here, so that the library alone suffices, without the headers that its own ones need.
+const LOAD: &str = r#"
+#include <stdio.h>
+#include <sys/types.h>
+_Bool kshark_instance(void **);
+int kshark_open(void *, const char *);
+ssize_t kshark_load_entries(void *, int, void ***);
+int main(int count, char **names) {
+    void *context = NULL;
+    void **rows = NULL;
+    if (count < 2 || !kshark_instance(&context)) return 1;
+    int stream = kshark_open(context, names[1]);
+    if (stream < 0) return 2;
+    ssize_t found = kshark_load_entries(context, stream, &rows);
+    printf("%zd", found);
+    return found > 0 ? 0 : 3;
+}
+"#;
+
+/// How long libkshark takes to load the same file, by a small program built against it here.
+fn kernelshark(file: &Path) {
+    let base = std::env::temp_dir().join(format!("schedlab-kshark-{}", std::process::id()));
+    let source = base.with_extension("c");
+    std::fs::write(&source, LOAD).expect("writable");
+    let mut build = Command::new("cc");
+    build.arg("-O2").arg(&source).arg("-o").arg(&base).arg("-l:libkshark.so.2");
+    let built = build.output().is_ok_and(|output| output.status.success());
+    if built {
+        let start = Instant::now();
+        let done = Command::new(&base).arg(file).output();
+        let theirs = start.elapsed().as_secs_f64();
+        match done {
+            Ok(output) if output.status.success() => println!(
+                "kernelshark's load: {theirs:.2} s for {} rows, before anything is drawn",
+                String::from_utf8_lossy(&output.stdout)
+            ),
+            Ok(output) => {
+                eprintln!("MISSING: libkshark could not load the trace: {}", output.status);
+            }
+            Err(error) => eprintln!("MISSING: libkshark's program did not start: {error}"),
+        }
+    } else {
+        eprintln!("MISSING: libkshark2 and a C compiler: kernelshark's load was not measured");
+    }
+    let _ = std::fs::remove_file(&base);
+    let _ = std::fs::remove_file(&source);
 }
 
 /// `perf timechart` on the same file.
