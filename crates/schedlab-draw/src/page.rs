@@ -325,7 +325,8 @@ fn head(
         .collect();
     write!(
         out,
-        "{{\"title\":{},\"origin\":\"{}\",\"span\":{},\"cpus\":[{}],\"tasks\":[{}],\"violations\":[{}],\"violationsCount\":{violations_count}}}",
+        "{{\"title\":{},\"origin\":\"{}\",\"span\":{},\"cpus\":[{}],\"tasks\":[{}],\
+         \"violations\":[{}],\"violationsCount\":{violations_count}}}",
         json(title),
         data.window.start.0,
         data.window.duration().0,

@@ -29,7 +29,8 @@ const INSIDE: &str = r##"
   const colour = [...canvas.getContext("2d").getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data].slice(0, 3).join();
   const wanted = [16, 8, 0].map((shift) => (trace.colours[row.task[slice]] >> shift) & 255).join();
   parent.postMessage({ cpus: trace.rows.length, width: canvas.width, colour, wanted, chosen: document.getElementById("chosen").textContent,
-    requests: performance.getEntriesByType("resource").length, origin: self.origin, broken: document.getElementById("chosen").textContent.includes("could not") }, "*");
+    requests: performance.getEntriesByType("resource").length,
+    origin: self.origin, broken: document.getElementById("chosen").textContent.includes("could not") }, "*");
 })();
 "##;
 

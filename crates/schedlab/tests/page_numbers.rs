@@ -21,7 +21,8 @@ const DRIVER: &str = r#"
       const length = row.end[i] - row.start[i];
       [p.view.from, p.view.to] = [row.start[i] - length, row.end[i] + length];
       const { rows, rowHeight } = p.painter.layout(p.view);
-      canvas.dispatchEvent(new PointerEvent("pointermove", { pointerId: 1, clientX: box.left + rows.left + rows.width / 2, clientY: box.top + rows.top + (r + 0.5) * rowHeight }));
+      canvas.dispatchEvent(new PointerEvent("pointermove", { pointerId: 1, clientX: box.left + rows.left + rows.width / 2,
+        clientY: box.top + rows.top + (r + 0.5) * rowHeight }));
       const text = tip.textContent;
       if (text.startsWith("unknown")) continue;
       const said = /^(.*):(-?\d+) on CPU (\d+)\nran [^(]*\((\d+) ns\)(?:.*\nwaited [^(]*\((\d+) ns\))?/.exec(text);
