@@ -7,7 +7,7 @@
 use crate::doctor::{self, Verdict};
 use crate::knobs::{self, Held};
 use crate::load::{self, Told};
-use crate::record::{self, Recorder};
+use crate::record::{self, Recorder, Summary};
 use crate::{facts, marks, slow};
 use schedlab_model::{Better, Fact, MachineFacts, Metric, Nanos, Pid, Setting, Unit, Warning};
 use schedlab_sys::signal::Signals;
@@ -17,7 +17,7 @@ use schedlab_workload::{
     WorkloadSpec,
 };
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -29,6 +29,7 @@ const GRACE: Nanos = Nanos::from_secs(8);
 pub struct Host {
     program: PathBuf,
     offers: Offers,
+    recorded: Option<Summary>,
 }
 
 impl Host {
@@ -50,7 +51,7 @@ impl Host {
             speeds: Fact::Known(vec!["hogs".to_owned()]),
             repeatable: false,
         };
-        Self { program, offers }
+        Self { program, offers, recorded: None }
     }
 
     /// This machine, with the running program as the load child.
@@ -59,6 +60,11 @@ impl Host {
     /// When the program's own path can't be found out.
     pub fn here() -> std::io::Result<Self> {
         Ok(Self::new(std::env::current_exe()?))
+    }
+
+    /// What the last run recorded, once.
+    pub fn recorded(&mut self) -> Option<Summary> {
+        self.recorded.take()
     }
 }
 
@@ -93,7 +99,8 @@ impl Machine for Host {
             }
             WorkloadSpec::Command { argv } => {
                 let argv = under_settings(&self.program, argv, &spec.settings);
-                command(&argv, spec.time_limit, signals, out).map(|outcome| (outcome, Vec::new()))
+                command(&argv, spec.time_limit, signals, &trace, out)
+                    .map(|outcome| (outcome, Vec::new()))
             }
         };
         let (outcome, names) = match result {
@@ -103,12 +110,13 @@ impl Machine for Host {
                 return Err(error);
             }
         };
+        trace.say_why_it_ended(out);
         held.release().into_iter().for_each(|warning| out.warning(warning));
         for failed in slowed.map(slow::Session::finish).into_iter().flatten() {
             let remedy = "`schedlab doctor --restore` tries again";
             out.warning(Warning::new("not-undone", failed, remedy));
         }
-        trace.finish(names, out)?;
+        self.recorded = trace.finish(names, out)?;
         Ok(outcome)
     }
 }
@@ -171,16 +179,27 @@ struct Trace {
     recorder: Option<Recorder>,
     spool: PathBuf,
     target: PathBuf,
+    /// When the recording, but not the load, ends.
+    until: Option<Nanos>,
+    snapshot: Option<record::Snapshot>,
 }
 
 impl Trace {
     fn start(spec: &RunSpec, out: &mut dyn Output) -> Result<Self, MachineError> {
         let target = out.path(Stream::Trace);
-        let spool = target.with_extension("spool");
-        let mut trace = Self { recorder: None, spool, target };
+        let spool = record::spool_of(&target);
+        let mut trace = Self { recorder: None, spool, target, until: None, snapshot: None };
         if let Some(record) = &spec.record {
             match Recorder::start(record, &trace.spool) {
-                Ok(recorder) => trace.recorder = Some(recorder),
+                Ok(recorder) => {
+                    trace.recorder = Some(recorder);
+                    trace.until = record.time.map(|time| clock::monotonic() + time);
+                    trace.snapshot = record.snapshot;
+                }
+                Err(error) if record.required => {
+                    let (machine, what) = ("host".to_owned(), "record".to_owned());
+                    return Err(MachineError::NotOffered { machine, what, why: error.to_string() });
+                }
                 // The rest of the run is worth having; what is missing is said.
                 Err(error) => out.warning(Warning::new(
                     "not-recorded",
@@ -197,6 +216,29 @@ impl Trace {
         self.recorder.as_ref().map(|_| self.target.with_extension("marks"))
     }
 
+    /// How long a wait may be before the recording is looked at again.
+    fn patience(&self) -> Nanos {
+        Nanos::from_millis(if self.until.is_some() { 50 } else { 200 })
+    }
+
+    /// Ends the events at the recording's own time limit.
+    fn look(&self) {
+        if self.until.is_some_and(|until| clock::monotonic() >= until) {
+            self.recorder.iter().for_each(Recorder::pause);
+        }
+    }
+
+    fn say_why_it_ended(&self, out: &mut dyn Output) {
+        let Some(recorder) = &self.recorder else { return };
+        match (recorder.ended(), self.snapshot) {
+            (Some(ended), _) => out.note(&ended.to_string()),
+            (None, Some(asked)) => {
+                out.note(&format!("no task waited for {}: the end is kept instead", asked.bound));
+            }
+            (None, None) => {}
+        }
+    }
+
     fn discard(&mut self) {
         if let Some(recorder) = self.recorder.take() {
             let _ = recorder.stop();
@@ -204,9 +246,13 @@ impl Trace {
         }
     }
 
-    fn finish(mut self, names: Vec<String>, out: &mut dyn Output) -> Result<(), MachineError> {
+    fn finish(
+        mut self,
+        names: Vec<String>,
+        out: &mut dyn Output,
+    ) -> Result<Option<Summary>, MachineError> {
         let marks_path = self.marks_path();
-        let Some(recorder) = self.recorder.take() else { return Ok(()) };
+        let Some(recorder) = self.recorder.take() else { return Ok(None) };
         let failed = |doing: &str| {
             let doing = doing.to_owned();
             move |error: record::RecordError| {
@@ -222,10 +268,11 @@ impl Trace {
         let summary = record::stitch(&self.spool, &self.target, &marks)
             .map_err(failed("writing the trace"))?;
         let _ = std::fs::remove_dir_all(&self.spool);
-        summary.warnings.into_iter().for_each(|warning| out.warning(warning));
+        summary.warnings.iter().cloned().for_each(|warning| out.warning(warning));
         let metric = Metric::new("trace_events_lost", Unit::Count, Better::Lower);
         let value = summary.lost.values().sum::<u64>() as f64;
-        tell(out, Figure { metric, of: String::new(), value })
+        tell(out, Figure { metric, of: String::new(), value })?;
+        Ok(Some(summary))
     }
 }
 
@@ -420,44 +467,57 @@ fn figures(interval: &Interval) -> Vec<Figure> {
     figures
 }
 
-/// Runs the user's command as it stands; its output goes to the run's folder.
+/// Runs the user's command as it stands; its output goes where `out` wants it.
 fn command(
     argv: &[String],
     limit: Option<Nanos>,
     signals: Signals,
+    trace: &Trace,
     out: &mut dyn Output,
 ) -> Result<Outcome, MachineError> {
     let Some((program, arguments)) = argv.split_first() else {
         return Err(MachineError::Load("the command is empty".to_owned()));
     };
     let mut command = Command::new(program);
-    command.args(arguments).stdout(create(&out.path(Stream::Stdout))?);
-    command.stderr(create(&out.path(Stream::Stderr))?);
-    process::die_with_parent(&mut command);
-    process::own_session(&mut command);
+    command.args(arguments);
+    // A command with our streams is a guest at the user's terminal: it stays in its foreground, is
+    // not killed for being slow to end, and outlives us.
+    let guest = !out.keeps_streams();
+    if !guest {
+        command.stdout(create(&out.path(Stream::Stdout))?);
+        command.stderr(create(&out.path(Stream::Stderr))?);
+        process::die_with_parent(&mut command);
+        process::own_session(&mut command);
+    }
     let began = clock::monotonic();
     let mut child =
         command.spawn().map_err(|e| MachineError::io(format!("starting '{program}'"), e))?;
     let ended = process::ended(&child).map_err(|e| MachineError::io("awaiting the command", e))?;
-    // It leads a session and so a process group: all that it started are asked.
-    let group = Pid(-child.id().cast_signed());
+    // Otherwise it leads a session and so a process group: all that it started are asked.
+    let pid = child.id().cast_signed();
+    let group = Pid(if guest { pid } else { -pid });
     let mut asked: Option<Nanos> = None;
     loop {
         let fds = [ended.as_fd(), signals.fd()];
         let watched = if asked.is_some() { &fds[..1] } else { &fds[..] };
-        let ready = process::poll(watched, Some(Nanos::from_millis(200)))
+        let ready = process::poll(watched, Some(trace.patience()))
             .map_err(|e| MachineError::io("awaiting the command", e))?;
         if ready[0] {
             break;
         }
+        trace.look();
         let now = clock::monotonic();
         let over = limit.is_some_and(|limit| now > began + limit);
         match asked {
             None if over || signals.caught().is_some() || out.stopped() => {
-                let _ = process::kill(group, signals.caught().unwrap_or(15));
+                let signal = signals.caught().unwrap_or(15);
+                // Ctrl-C at a terminal has reached a guest already.
+                if !(guest && signal == 2 && std::io::stdin().is_terminal()) {
+                    let _ = process::kill(group, signal);
+                }
                 asked = Some(now);
             }
-            Some(since) if now > since + GRACE => {
+            Some(since) if now > since + GRACE && !guest => {
                 let _ = process::kill(group, 9);
             }
             _ => {}

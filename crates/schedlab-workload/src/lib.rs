@@ -13,6 +13,7 @@ mod machine;
 pub mod options;
 pub mod placement;
 pub mod plan;
+mod record;
 pub mod regulate;
 mod spec;
 pub mod upstream;
@@ -25,4 +26,5 @@ pub use behaviour::{
 pub use machine::{
     Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, Series, Stream,
 };
-pub use spec::{RecordSpec, RunSpec, WorkloadSpec};
+pub use record::{Filter, Full, RecordSpec, Snapshot, Via};
+pub use spec::{RunSpec, WorkloadSpec};

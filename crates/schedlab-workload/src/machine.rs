@@ -124,6 +124,12 @@ pub trait Output {
     /// creates nothing.
     fn path(&mut self, stream: Stream) -> std::path::PathBuf;
 
+    /// Whether what a command prints goes to [`Stream::Stdout`] and [`Stream::Stderr`]; otherwise it
+    /// keeps our own streams, terminal included.
+    fn keeps_streams(&self) -> bool {
+        true
+    }
+
     /// A number for the whole run.
     ///
     /// # Errors

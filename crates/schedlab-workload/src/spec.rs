@@ -1,5 +1,6 @@
 //! What a run is: plain values that can be written down, hashed and sent to a load child.
 
+use crate::RecordSpec;
 use schedlab_model::{Nanos, Setting};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -47,16 +48,4 @@ pub enum WorkloadSpec {
         /// Program and arguments.
         argv: Vec<String>,
     },
-}
-
-/// What to record beside a run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RecordSpec {
-    /// Tracepoints beyond the scheduler's, as `system` or `system:name`.
-    #[serde(default)]
-    pub events: Vec<String>,
-    /// Ring size for each CPU in bytes; 0 for the recorder's default.
-    #[serde(default)]
-    pub ring_bytes: u64,
 }

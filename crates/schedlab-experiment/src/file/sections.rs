@@ -262,7 +262,8 @@ fn record(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<RecordSpec> {
         }
     });
     decoder.finish(keys, RECORD);
-    Some(RecordSpec { events: events.unwrap_or_default(), ring_bytes: ring.unwrap_or(0) })
+    let (events, ring_bytes) = (events.unwrap_or_default(), ring.unwrap_or(0));
+    Some(RecordSpec { events, ring_bytes, ..RecordSpec::default() })
 }
 
 fn stop(decoder: &mut Decoder<'_>, entry: Entry<'_>, repeats: u32) -> StopRule {

@@ -4,7 +4,7 @@
 //! is a directory of tracefs that stays when its maker dies: the guard removes it then.
 
 use super::error::{RecordError, tracefs_right};
-use super::options::Options;
+use super::options::{Meaning as _, Options};
 use super::recorder::{Ended, Shared, be_prompt, spawn};
 use super::spool::{self, Head};
 use schedlab_model::{Cpu, CpuSet, Nanos, Warning};

@@ -26,6 +26,14 @@ pub use recorder::{Ended, Recorder};
 pub use snapshot::Spike;
 pub use stitch::{Marks, Summary, stitch};
 
+/// The directory beside a trace in which its recording grows: the trace's name and `.spool`.
+#[must_use]
+pub fn spool_of(target: &std::path::Path) -> std::path::PathBuf {
+    let mut name = target.file_name().unwrap_or_default().to_owned();
+    name.push(".spool");
+    target.with_file_name(name)
+}
+
 use schedlab_model::{Cpu, Nanos, Phase, Pid};
 
 /// A user's mark, taken by the workload on the clock of the trace (`CLOCK_MONOTONIC`).

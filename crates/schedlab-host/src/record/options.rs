@@ -1,110 +1,28 @@
-//! How to record: which events, through what, and when to end.
+//! How to record: what the spec asks of rings, filters and doubts.
 
 use super::RING_BYTES;
 use super::tracepoints::Tracepoint;
-use schedlab_model::{Nanos, Pid, Warning};
-use schedlab_workload::RecordSpec;
-use std::str::FromStr;
+use schedlab_model::{Pid, Warning};
+pub use schedlab_workload::{Filter, Full, RecordSpec as Options, Snapshot, Via};
 
-/// Through which interface of the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Via {
-    /// Perf events; ftrace where those are refused.
-    #[default]
-    Auto,
-    /// Perf events: one ring for each CPU.
-    Perf,
-    /// The pages of an ftrace instance of our own.
-    Ftrace,
-}
-
-/// What happens when a size is reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Full {
-    /// Recording ends.
-    #[default]
-    Stop,
-    /// The oldest events give way: the end of the recording is kept, in memory until it stops.
-    Overwrite,
-}
-
-/// Keep only what led to a long wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Snapshot {
-    /// A task that was runnable for at least this long without running ends the recording.
-    pub bound: Nanos,
-    /// How much of the time before is kept.
-    pub keep: Nanos,
-}
-
-/// A filter of the kernel's for one event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Filter {
-    /// The event's name.
-    pub event: String,
-    /// The kernel's expression on its fields: `next_prio < 100 && next_pid != 7`.
-    pub expression: String,
-}
-
-/// Reads `EVENT: EXPRESSION`.
-impl FromStr for Filter {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let parts =
-            text.split_once(':').map(|(event, expression)| (event.trim(), expression.trim()));
-        match parts {
-            Some((event, expression)) if !event.is_empty() && !expression.is_empty() => {
-                Ok(Self { event: event.into(), expression: expression.into() })
-            }
-            _ => Err(format!(
-                "'{text}' is no filter: write EVENT: EXPRESSION, as in 'sched_switch: \
-                              next_prio < 100'"
-            )),
-        }
-    }
-}
-
-/// How to record.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Tracepoints beyond the scheduler's, as `system` or `system:name`.
-    pub events: Vec<String>,
-    /// Bytes of each CPU's ring; 0 for [`RING_BYTES`].
-    pub ring_bytes: u64,
-    /// Through which interface.
-    pub via: Via,
-    /// Only events that concern these tasks; empty for all.
-    pub pids: Vec<Pid>,
-    /// Filters for single events.
-    pub filters: Vec<Filter>,
-    /// Bytes of records, over all CPUs, to keep at most.
-    pub limit_bytes: Option<u64>,
-    /// What happens at that limit.
-    pub full: Full,
-    /// Keep only what led to a long wait.
-    pub snapshot: Option<Snapshot>,
-}
-
-impl From<&RecordSpec> for Options {
-    fn from(spec: &RecordSpec) -> Self {
-        Self { events: spec.events.clone(), ring_bytes: spec.ring_bytes, ..Self::default() }
-    }
-}
-
-impl From<&Self> for Options {
-    fn from(options: &Self) -> Self {
-        options.clone()
-    }
-}
-
-impl Options {
+/// What an [`Options`] means to a recorder.
+pub(crate) trait Meaning {
     /// Whether the kernel itself drops the oldest events.
-    pub(crate) fn overwrites(&self) -> bool {
+    fn overwrites(&self) -> bool;
+    /// Bytes of each CPU's ring.
+    fn ring(&self, cpus: usize) -> usize;
+    /// The kernel's filter for a tracepoint; `None` for none.
+    fn filter(&self, point: &Tracepoint) -> Option<String>;
+    /// What a filter costs the answers.
+    fn doubts(&self) -> Vec<Warning>;
+}
+
+impl Meaning for Options {
+    fn overwrites(&self) -> bool {
         self.limit_bytes.is_some() && self.full == Full::Overwrite && self.snapshot.is_none()
     }
 
-    /// Bytes of each CPU's ring.
-    pub(crate) fn ring(&self, cpus: usize) -> usize {
+    fn ring(&self, cpus: usize) -> usize {
         let asked = if self.ring_bytes == 0 { RING_BYTES } else { self.ring_bytes };
         let bytes = match self.limit_bytes {
             // The ring is all that is kept.
@@ -114,8 +32,7 @@ impl Options {
         usize::try_from(bytes).unwrap_or(usize::MAX >> 1)
     }
 
-    /// The kernel's filter for a tracepoint; `None` for none.
-    pub(crate) fn filter(&self, point: &Tracepoint) -> Option<String> {
+    fn filter(&self, point: &Tracepoint) -> Option<String> {
         let own = self.filters.iter().filter(|filter| filter.event == point.name);
         let mut parts: Vec<String> = own.map(|filter| format!("({})", filter.expression)).collect();
         if !self.pids.is_empty() {
@@ -124,8 +41,7 @@ impl Options {
         (!parts.is_empty()).then(|| parts.join(" && "))
     }
 
-    /// What a filter costs the answers.
-    pub(crate) fn doubts(&self) -> Vec<Warning> {
+    fn doubts(&self) -> Vec<Warning> {
         let mut doubts = Vec::new();
         if !self.pids.is_empty() || !self.filters.is_empty() {
             doubts.push(Warning::new(

@@ -2,6 +2,7 @@
 
 use super::error::{tracefs_right, unmounted};
 use super::ftrace::Instance;
+use super::options::Meaning as _;
 use super::rings::Rings;
 use super::spool::{self, Head, Source, Tail};
 use super::tracepoints;
@@ -10,6 +11,7 @@ use super::{Options, RecordError, Spike, Via};
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::perf::Ring;
 use schedlab_sys::{clock, process, sched, topology, tracefs::Tracefs};
+use std::fmt;
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -24,6 +26,22 @@ pub enum Ended {
     Full,
     /// A task waited longer than the bound of the snapshot.
     Spike(Spike),
+}
+
+/// The sentence that says why.
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Spike(spike) = self else {
+            return f.write_str("the recording ended at its size limit");
+        };
+        write!(f, "task {}", spike.pid)?;
+        if let Some(comm) = process::comm(spike.pid) {
+            let text: Vec<u8> = comm.into_iter().take_while(|byte| *byte != 0).collect();
+            write!(f, " ({})", String::from_utf8_lossy(&text))?;
+        }
+        let end = if spike.cpu.is_some() { "" } else { ", and it still waits" };
+        write!(f, " was runnable for {} without running{end}", spike.waited)
+    }
 }
 
 /// What the recorder's threads share.

@@ -1,6 +1,7 @@
 //! Perf events: one ring for each CPU, and the threads that empty them.
 
 use super::error::{libc_errno, perf_right};
+use super::options::Meaning as _;
 use super::recorder::{Ended, Shared, be_prompt, spawn};
 use super::snapshot;
 use super::spool::{self, Head};

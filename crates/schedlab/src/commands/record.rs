@@ -2,15 +2,16 @@
 
 use super::UsageError;
 use anyhow::Context;
+use schedlab_host::Host;
 use schedlab_host::record::{
-    Ended, Filter, Full, Marks, Options, Recorder, Snapshot, Summary, Via, stitch,
+    Filter, Full, Marks, Options, Recorder, Snapshot, Summary, Via, spool_of, stitch,
 };
-use schedlab_model::{Bytes, Nanos, Pid};
+use schedlab_model::{Bytes, Nanos, Pid, Warning};
 use schedlab_sys::{clock, process, signal};
-use std::io::{IsTerminal, Write};
-use std::os::fd::AsFd;
+use schedlab_workload::{Figure, Machine, Output, RunSpec, Stream, WorkloadSpec};
+use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 /// Options of `schedlab record`.
 #[derive(clap::Args)]
@@ -85,35 +86,100 @@ enum AtSize {
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = options(&args)?;
-    let Args { output, salvage, json, command, time, .. } = args;
-    if let Some(dir) = salvage {
-        finish(&dir, &output, json)?;
-        return Ok(ExitCode::SUCCESS);
+    let Args { output, salvage, json, command, .. } = args;
+    match (salvage, command.is_empty()) {
+        (Some(dir), _) => {
+            finish(&dir, &output, json)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        (None, true) => until_it_ends(&options, &output, json),
+        (None, false) => during(command, options, &output, json),
     }
-    let signals = signal::catch()?;
-    let recorder = Recorder::start(&options, &spool(&output))?;
-    let watch = Watch { recorder: &recorder, signals, until: time.map(|t| clock::monotonic() + t) };
-    let ended = match command.as_slice() {
-        [] => watch.until_it_ends(),
-        command => watch.during(command),
+}
+
+/// A run of the user's command with a trace, on this machine; its exit code is ours.
+fn during(
+    argv: Vec<String>,
+    record: Options,
+    output: &Path,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let spec = RunSpec {
+        workload: WorkloadSpec::Command { argv },
+        settings: Vec::new(),
+        record: Some(record),
+        seed: 0,
+        repeat: 0,
+        time_limit: None,
     };
+    let mut host = Host::here().context("this program's own path")?;
+    let outcome = host.run(&spec, &mut Guest { output })?;
+    if let Some(summary) = host.recorded() {
+        tell(&summary, output);
+        if json {
+            writeln!(std::io::stdout(), "{}", as_json(&summary, output))?;
+        }
+    }
+    if outcome.interrupted {
+        note("interrupted: what was recorded until then is kept");
+        return Ok(ExitCode::from(130));
+    }
+    Ok(ExitCode::from(u8::try_from(outcome.exit_code).unwrap_or(1)))
+}
+
+/// The output of such a run: the trace where the user wants it, and all else on the user's terminal.
+struct Guest<'a> {
+    output: &'a Path,
+}
+
+impl Output for Guest<'_> {
+    fn path(&mut self, _: Stream) -> PathBuf {
+        self.output.to_owned()
+    }
+
+    fn keeps_streams(&self) -> bool {
+        false
+    }
+
+    fn figure(&mut self, _: Figure) -> std::io::Result<()> {
+        Ok(())
+    }
+
+    fn note(&mut self, sentence: &str) {
+        note(sentence);
+    }
+
+    /// What a recording is doubted for is told with its summary.
+    fn warning(&mut self, _: Warning) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// Records whatever happens until Ctrl-C, or until it ends by itself.
+fn until_it_ends(options: &Options, output: &Path, json: bool) -> anyhow::Result<ExitCode> {
+    let signals = signal::catch()?;
+    let recorder = Recorder::start(options, &spool_of(output))?;
+    let until = options.time.map(|time| clock::monotonic() + time);
+    note("recording; end with Ctrl-C");
+    let is_over = || until.is_some_and(|until| clock::monotonic() >= until);
+    while signals.caught().is_none() && !is_over() && recorder.ended().is_none() {
+        process::poll(&[signals.fd()], Some(LOOK))?;
+    }
     match (recorder.ended(), options.snapshot) {
-        (Some(ended), _) => note(&why(ended)),
+        (Some(ended), _) => note(&ended.to_string()),
         (None, Some(asked)) => {
             note(&format!("no task waited for {}: the end is kept instead", asked.bound));
         }
         (None, None) => {}
     }
-    // Whatever became of the command, what was recorded is kept.
-    let dir = recorder.stop()?;
-    finish(&dir, &output, json)?;
-    let code = ended?;
-    if signals.caught().is_some() && !command.is_empty() {
-        note("interrupted: what was recorded until then is kept");
-        return Ok(ExitCode::from(130));
-    }
-    Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)))
+    finish(&recorder.stop()?, output, json)?;
+    Ok(ExitCode::SUCCESS)
 }
+
+/// How often a recording that may end by itself is looked at.
+const LOOK: Nanos = Nanos::from_millis(50);
 
 fn options(args: &Args) -> anyhow::Result<Options> {
     let usage = |what: &str| Err(anyhow::Error::new(UsageError(what.to_owned())));
@@ -142,87 +208,9 @@ fn options(args: &Args) -> anyhow::Result<Options> {
             AtSize::Overwrite => Full::Overwrite,
         },
         snapshot: args.snapshot.map(|bound| Snapshot { bound, keep: args.keep }),
+        time: args.time,
+        required: true,
     })
-}
-
-/// The directory beside the output in which a recording grows.
-fn spool(output: &Path) -> PathBuf {
-    let mut name = output.file_name().unwrap_or_default().to_owned();
-    name.push(".spool");
-    output.with_file_name(name)
-}
-
-/// What is looked at while a recording runs.
-struct Watch<'a> {
-    recorder: &'a Recorder,
-    signals: signal::Signals,
-    /// When the recording ends by its time limit.
-    until: Option<Nanos>,
-}
-
-/// How often a recording that may end by itself is looked at.
-const LOOK: Nanos = Nanos::from_millis(50);
-
-impl Watch<'_> {
-    /// Whether the recording has come to its end; stops the events at the time limit.
-    fn is_over(&self) -> bool {
-        let late = self.until.is_some_and(|until| clock::monotonic() >= until);
-        if late {
-            self.recorder.pause();
-        }
-        late || self.recorder.ended().is_some()
-    }
-
-    fn until_it_ends(&self) -> anyhow::Result<i32> {
-        note("recording; end with Ctrl-C");
-        while self.signals.caught().is_none() && !self.is_over() {
-            process::poll(&[self.signals.fd()], Some(LOOK))?;
-        }
-        Ok(0)
-    }
-
-    /// Runs the command to its end. Ctrl-C reaches it from the terminal as it reaches us; a signal
-    /// that came to us alone is passed on.
-    fn during(&self, command: &[String]) -> anyhow::Result<i32> {
-        let mut child = Command::new(&command[0])
-            .args(&command[1..])
-            .spawn()
-            .with_context(|| format!("can't run '{}'", command[0]))?;
-        let ended = process::ended(&child)?;
-        let mut passed = false;
-        let mut over = false;
-        loop {
-            let fds = [ended.as_fd(), self.signals.fd()];
-            let timeout = (!over).then_some(LOOK);
-            let ready = process::poll(if passed { &fds[..1] } else { &fds }, timeout)?;
-            over = over || self.is_over();
-            if ready[0] {
-                return Ok(process::exit_code(child.wait()?));
-            }
-            if let (Some(signal), false) = (self.signals.caught(), passed) {
-                passed = true;
-                if !(signal == 2 && std::io::stdin().is_terminal()) {
-                    let _ = process::kill(Pid(child.id().cast_signed()), signal);
-                }
-            }
-        }
-    }
-}
-
-fn why(ended: Ended) -> String {
-    match ended {
-        Ended::Full => "the recording ended at its size limit".into(),
-        Ended::Spike(spike) => {
-            let end = if spike.cpu.is_some() { "" } else { ", and it still waits" };
-            let name = process::comm(spike.pid);
-            let name = name.map(|comm| {
-                let text: Vec<u8> = comm.into_iter().take_while(|byte| *byte != 0).collect();
-                format!(" ({})", String::from_utf8_lossy(&text))
-            });
-            let (pid, name) = (spike.pid, name.unwrap_or_default());
-            format!("task {pid}{name} was runnable for {} without running{end}", spike.waited)
-        }
-    }
 }
 
 /// Writes the trace, says what is in it, and removes the spool.

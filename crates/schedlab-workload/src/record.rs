@@ -1,0 +1,112 @@
+//! What to record beside a run, and when to end it.
+
+use schedlab_model::{Nanos, Pid};
+use serde::{Deserialize, Serialize};
+use std::str::FromStr;
+
+/// Through which interface of the kernel.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Via {
+    /// Perf events; ftrace where those are refused.
+    #[default]
+    Auto,
+    /// Perf events: one ring for each CPU.
+    Perf,
+    /// The pages of an ftrace instance of our own.
+    Ftrace,
+}
+
+/// What happens when a size is reached.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Full {
+    /// Recording ends.
+    #[default]
+    Stop,
+    /// The oldest events give way: the end of the recording is kept, in memory until it stops.
+    Overwrite,
+}
+
+/// Keep only what led to a long wait.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Snapshot {
+    /// A task that was runnable for at least this long without running ends the recording.
+    pub bound: Nanos,
+    /// How much of the time before is kept.
+    pub keep: Nanos,
+}
+
+/// A filter of the kernel's for one event.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Filter {
+    /// The event's name.
+    pub event: String,
+    /// The kernel's expression on its fields: `next_prio < 100 && next_pid != 7`.
+    pub expression: String,
+}
+
+/// Reads `EVENT: EXPRESSION`.
+impl FromStr for Filter {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let parts =
+            text.split_once(':').map(|(event, expression)| (event.trim(), expression.trim()));
+        match parts {
+            Some((event, expression)) if !event.is_empty() && !expression.is_empty() => {
+                Ok(Self { event: event.into(), expression: expression.into() })
+            }
+            _ => Err(format!(
+                "'{text}' is no filter: write EVENT: EXPRESSION, as in 'sched_switch: \
+                              next_prio < 100'"
+            )),
+        }
+    }
+}
+
+/// What to record, through what, and when to end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RecordSpec {
+    /// Tracepoints beyond the scheduler's, as `system` or `system:name`.
+    pub events: Vec<String>,
+    /// Bytes of each CPU's ring; 0 for the recorder's default.
+    pub ring_bytes: u64,
+    /// Through which interface.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub via: Via,
+    /// Only events that concern these tasks; empty for all.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pids: Vec<Pid>,
+    /// Filters for single events.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub filters: Vec<Filter>,
+    /// Bytes of records, over all CPUs, to keep at most.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub limit_bytes: Option<u64>,
+    /// What happens at that limit.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub full: Full,
+    /// Keep only what led to a long wait.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub snapshot: Option<Snapshot>,
+    /// Record only for this long; the load goes on.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub time: Option<Nanos>,
+    /// Whether the run is worth nothing without its trace: then it is not begun without the right.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub required: bool,
+}
+
+impl From<&Self> for RecordSpec {
+    fn from(spec: &Self) -> Self {
+        spec.clone()
+    }
+}
+
+/// What was not asked for is not part of a run's identity.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
