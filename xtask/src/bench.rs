@@ -8,7 +8,12 @@ pub(crate) fn run(names: &[&str]) -> Result<()> {
     packages::ensure()?;
     for (package, name) in all()? {
         if names.is_empty() || names.contains(&name.as_str()) {
-            steps::cargo(&["bench", "-p", &package, "--bench", &name])?;
+            let mut arguments = vec!["bench", "-p", &package, "--bench", &name];
+            // The executors that ours is measured beside are features of that crate.
+            if package == "schedlab-jobs" {
+                arguments.extend(["--features", "rayon,tokio"]);
+            }
+            steps::cargo(&arguments)?;
         }
     }
     Ok(())

@@ -75,7 +75,10 @@ fn ci() -> Result<()> {
 
 fn test() -> Result<()> {
     packages::ensure()?;
-    steps::cargo(&["test", "--workspace", "--locked"])
+    steps::cargo(&["test", "--workspace", "--locked"])?;
+    // Off by default, since it costs minutes to compile; tested all the same.
+    let parquet = ["test", "-p", "schedlab-trace", "--features", "parquet", "--locked"];
+    steps::cargo(&[&parquet[..], &["--test", "all", "--", "parquet"]].concat())
 }
 
 fn model() -> Result<()> {

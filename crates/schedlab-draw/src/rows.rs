@@ -1,6 +1,6 @@
 //! The question behind the picture `cores`: what ran on each CPU, as boxes or as exact shades.
 //!
-//! A row keeps boxes as long as there are at most [`BOXES_PER_COLUMN`] for each column of the
+//! A row keeps boxes as long as there are at most `BOXES_PER_COLUMN` for each column of the
 //! picture; then it turns into columns, in each of which the time and the colour of everything that
 //! ran there is summed up. So memory is bounded by the picture (32 bytes a column and CPU), not by
 //! the trace, and nothing is sampled: a shade is the mean over all that ran.

@@ -4,7 +4,7 @@
 //! and waits for its own word; the message thread wakes all that it finds there, with one time stamp
 //! for the batch, so that what a waker costs is part of the wakeup latency. With a rate the message
 //! thread hands out requests by the clock instead, whether or not workers are free: see
-//! [`dispatcher`].
+//! `dispatcher`.
 
 mod dispatcher;
 mod messenger;
