@@ -70,7 +70,7 @@ fn ci() -> Result<()> {
         &["doc", "--workspace", "--no-deps", "--locked"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
-    fuzz::run(15)
+    fuzz::run(30)
 }
 
 fn test() -> Result<()> {
