@@ -6,7 +6,7 @@
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
-//! # let machine: &mut dyn schedlab_workload::Machine = todo!();
+//! # let machine: &mut dyn schedlab_workload::Machine = unreachable!();
 //! use schedlab_experiment::{Experiment, Plan, report, run_plan, runs_of};
 //! use std::path::Path;
 //! let experiment = Experiment::read(Path::new("examples/tour.toml"))?;
