@@ -76,7 +76,8 @@ fn strings(parts: [&str; 3]) -> [String; 3] {
     parts.map(str::to_owned)
 }
 
-fn record() -> Check {
+/// Whether the scheduler's events can be recorded, by recording some.
+pub(crate) fn record() -> Check {
     let (name, what) = ("record", "record scheduler events of all CPUs");
     let dir = std::env::temp_dir().join(format!("schedlab-doctor-{}", std::process::id()));
     let options = Options { ring_bytes: 64 << 10, ..Options::default() };

@@ -37,10 +37,10 @@ impl Host {
     #[must_use]
     pub fn new(program: PathBuf) -> Self {
         let facts = facts::facts();
-        let recording = match doctor::doctor().into_iter().find(|check| check.name == "record") {
-            Some(check) if check.verdict == Verdict::No => {
-                Fact::Unknown(format!("{}; {}", check.found, check.remedy))
-            }
+        // The one check that a run needs: the others cost every start what only `doctor` asks for.
+        let check = doctor::record();
+        let recording = match check.verdict {
+            Verdict::No => Fact::Unknown(format!("{}; {}", check.found, check.remedy)),
             _ => Fact::Known(Recording { via: "perf".to_owned(), warnings: Vec::new() }),
         };
         let offers = Offers {
@@ -110,7 +110,8 @@ impl Machine for Host {
                 return Err(error);
             }
         };
-        trace.say_why_it_ended(out);
+        let ending = trace.recorder.as_ref().and_then(Recorder::ending);
+        ending.iter().for_each(|sentence| out.note(sentence));
         held.release().into_iter().for_each(|warning| out.warning(warning));
         for failed in slowed.map(slow::Session::finish).into_iter().flatten() {
             let remedy = "`schedlab doctor --restore` tries again";
@@ -181,20 +182,18 @@ struct Trace {
     target: PathBuf,
     /// When the recording, but not the load, ends.
     until: Option<Nanos>,
-    snapshot: Option<record::Snapshot>,
 }
 
 impl Trace {
     fn start(spec: &RunSpec, out: &mut dyn Output) -> Result<Self, MachineError> {
         let target = out.path(Stream::Trace);
         let spool = record::spool_of(&target);
-        let mut trace = Self { recorder: None, spool, target, until: None, snapshot: None };
+        let mut trace = Self { recorder: None, spool, target, until: None };
         if let Some(record) = &spec.record {
             match Recorder::start(record, &trace.spool) {
                 Ok(recorder) => {
                     trace.recorder = Some(recorder);
                     trace.until = record.time.map(|time| clock::monotonic() + time);
-                    trace.snapshot = record.snapshot;
                 }
                 Err(error) if record.required => {
                     let (machine, what) = ("host".to_owned(), "record".to_owned());
@@ -225,17 +224,6 @@ impl Trace {
     fn look(&self) {
         if self.until.is_some_and(|until| clock::monotonic() >= until) {
             self.recorder.iter().for_each(Recorder::pause);
-        }
-    }
-
-    fn say_why_it_ended(&self, out: &mut dyn Output) {
-        let Some(recorder) = &self.recorder else { return };
-        match (recorder.ended(), self.snapshot) {
-            (Some(ended), _) => out.note(&ended.to_string()),
-            (None, Some(asked)) => {
-                out.note(&format!("no task waited for {}: the end is kept instead", asked.bound));
-            }
-            (None, None) => {}
         }
     }
 

@@ -158,6 +158,16 @@ impl Recorder {
         self.shared.ended.get().copied()
     }
 
+    /// What the user should know about how it ended; `None` when it was simply stopped.
+    #[must_use]
+    pub fn ending(&self) -> Option<String> {
+        let unseen = |asked: super::Snapshot| {
+            format!("no task waited for {}: the end is kept instead", asked.bound)
+        };
+        let ended = self.ended().map(|ended| ended.to_string());
+        ended.or_else(|| self.options.snapshot.map(unseen))
+    }
+
     /// Stops the events; what was recorded waits for [`Recorder::stop`].
     pub fn pause(&self) {
         match &self.backend {

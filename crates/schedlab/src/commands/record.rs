@@ -167,13 +167,7 @@ fn until_it_ends(options: &Options, output: &Path, json: bool) -> anyhow::Result
     while signals.caught().is_none() && !is_over() && recorder.ended().is_none() {
         process::poll(&[signals.fd()], Some(LOOK))?;
     }
-    match (recorder.ended(), options.snapshot) {
-        (Some(ended), _) => note(&ended.to_string()),
-        (None, Some(asked)) => {
-            note(&format!("no task waited for {}: the end is kept instead", asked.bound));
-        }
-        (None, None) => {}
-    }
+    recorder.ending().iter().for_each(|sentence| note(sentence));
     finish(&recorder.stop()?, output, json)?;
     Ok(ExitCode::SUCCESS)
 }
