@@ -74,6 +74,7 @@ mod tests {
     fn spec(repeat: u32) -> RunSpec {
         RunSpec {
             workload: WorkloadSpec::Command { argv: vec!["true".into()] },
+            beside: Vec::new(),
             settings: Vec::new(),
             record: None,
             seed: 1,

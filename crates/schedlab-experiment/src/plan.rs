@@ -169,6 +169,7 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
     }
     let spec = RunSpec {
         workload,
+        beside: Vec::new(),
         settings,
         record: experiment.record.clone(),
         seed: experiment.seed.wrapping_add(u64::from(block)),

@@ -4,9 +4,10 @@
 //! command. While it runs this process only waits: for what the child tells, for a signal, for the
 //! run's limit. Whatever happens here, the child is killed when this thread dies.
 
+use crate::beside::{self, Company};
 use crate::doctor::{self, Verdict};
 use crate::knobs::{self, Held};
-use crate::load::{self, Told};
+use crate::load::{self, Asked, GO, Part, Told};
 use crate::record::{self, Recorder, Summary};
 use crate::{facts, marks, slow};
 use schedlab_model::{Better, Fact, MachineFacts, Metric, Nanos, Pid, Setting, Unit, Warning};
@@ -20,7 +21,7 @@ use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command};
 
 /// How long a load may take to end after it was asked to, before it is killed.
 const GRACE: Nanos = Nanos::from_secs(8);
@@ -90,20 +91,8 @@ impl Machine for Host {
         let spec = &RunSpec { settings: knobs, ..spec.clone() };
         let held = hold(spec, out)?;
         let mut trace = Trace::start(spec, out)?;
-        let result = match &spec.workload {
-            WorkloadSpec::Builtin { name, .. } => {
-                let marks = trace.marks_path();
-                let mut load = Load::start(&self.program, spec, name, marks, &held, out)?;
-                load.follow(signals, out)
-                    .map(|outcome| (outcome, std::mem::take(&mut load.mark_names)))
-            }
-            WorkloadSpec::Command { argv } => {
-                let argv = under_settings(&self.program, argv, &spec.settings);
-                command(&argv, spec.time_limit, signals, &trace, out)
-                    .map(|outcome| (outcome, Vec::new()))
-            }
-        };
-        let (outcome, names) = match result {
+        let result = self.perform(spec, &trace, &held, signals, out);
+        let (outcome, marks) = match result {
             Ok(ended) => ended,
             Err(error) => {
                 trace.discard();
@@ -117,8 +106,44 @@ impl Machine for Host {
             let remedy = "`schedlab doctor --restore` tries again";
             out.warning(Warning::new("not-undone", failed, remedy));
         }
-        self.recorded = trace.finish(names, out)?;
+        self.recorded = trace.finish(&marks, out)?;
         Ok(outcome)
+    }
+}
+
+/// Files of marks, each with the names of its marks by number.
+type MarkFiles = Vec<(PathBuf, Vec<String>)>;
+
+impl Host {
+    /// The run's own workload, with those beside it around it.
+    fn perform(
+        &self,
+        spec: &RunSpec,
+        trace: &Trace,
+        held: &Held,
+        signals: Signals,
+        out: &mut dyn Output,
+    ) -> Result<(Outcome, MarkFiles), MachineError> {
+        let marks = trace.marks_path();
+        let path = marks.as_deref();
+        let mut company = Company::start(&self.program, spec, path, held, signals, out)?;
+        let (outcome, names) = match &spec.workload {
+            WorkloadSpec::Builtin { name, .. } => {
+                let part = if company.is_empty() { Part::Alone } else { Part::Among };
+                let mut load = Load::start(&self.program, spec, part, name, path, held, out)?;
+                let outcome = load.follow(signals, &mut company, out)?;
+                (outcome, std::mem::take(&mut load.mark_names))
+            }
+            WorkloadSpec::Command { argv } => {
+                company.go();
+                let argv = under_settings(&self.program, argv, &spec.settings);
+                let outcome = command(&argv, spec.time_limit, signals, trace, out)?;
+                (outcome, Vec::new())
+            }
+        };
+        let mut files: MarkFiles = marks.map(|path| (path, names)).into_iter().collect();
+        files.extend(company.finish(out)?);
+        Ok((outcome, files))
     }
 }
 
@@ -236,10 +261,9 @@ impl Trace {
 
     fn finish(
         mut self,
-        names: Vec<String>,
+        files: &MarkFiles,
         out: &mut dyn Output,
     ) -> Result<Option<Summary>, MachineError> {
-        let marks_path = self.marks_path();
         let Some(recorder) = self.recorder.take() else { return Ok(None) };
         let failed = |doing: &str| {
             let doing = doing.to_owned();
@@ -248,11 +272,16 @@ impl Trace {
             }
         };
         recorder.stop().map_err(failed("stopping the recorder"))?;
-        let mut marks = record::Marks { names, marks: Vec::new() };
-        if let Some(path) = marks_path {
-            marks.marks = marks::read(&path).map_err(|e| MachineError::io("reading marks", e))?;
+        let mut marks = record::Marks { names: Vec::new(), marks: Vec::new() };
+        for (path, names) in files {
+            // Each file numbers its names from 0.
+            let first = u32::try_from(marks.names.len()).expect("workloads have few names");
+            let read = marks::read(path).map_err(|e| MachineError::io("reading marks", e))?;
+            marks.marks.extend(read.into_iter().map(|m| record::Mark { id: first + m.id, ..m }));
+            marks.names.extend_from_slice(names);
             let _ = std::fs::remove_file(path);
         }
+        marks.marks.sort_by_key(|mark| mark.time);
         let summary = record::stitch(&self.spool, &self.target, &marks)
             .map_err(failed("writing the trace"))?;
         let _ = std::fs::remove_dir_all(&self.spool);
@@ -275,6 +304,10 @@ fn create(path: &Path) -> Result<File, MachineError> {
 /// A load child at work.
 struct Load {
     child: Child,
+    /// Where it waits for the word to begin.
+    stdin: Option<ChildStdin>,
+    /// Whether its tasks are ready.
+    ready: bool,
     stderr: PathBuf,
     mark_names: Vec<String>,
     /// Lines that have not ended yet.
@@ -288,41 +321,28 @@ impl Load {
     fn start(
         program: &Path,
         spec: &RunSpec,
+        part: Part,
         name: &str,
-        marks: Option<PathBuf>,
+        marks: Option<&Path>,
         held: &Held,
         out: &mut dyn Output,
     ) -> Result<Self, MachineError> {
         let stderr = out.path(Stream::Stderr);
-        let mut command = Command::new(program);
-        command.arg(load::ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(create(&stderr)?).env_remove(marks::VARIABLE);
-        if let Some(marks) = marks {
-            command.env(marks::VARIABLE, marks);
-        }
-        process::die_with_parent(&mut command);
-        process::own_session(&mut command);
-        let mut child = command
-            .spawn()
-            .map_err(|e| MachineError::io(format!("starting {}", program.display()), e))?;
-        // It waits for its spec, so none of its work runs outside of the group.
-        if let Err(error) = held.admit(child.id()) {
-            let _ = child.kill();
-            let _ = child.wait();
-            return Err(MachineError::io("moving the load into its control group", error));
-        }
-        let mut line = serde_json::to_string(spec).expect("specs are plain values");
-        line.push('\n');
-        let mut stdin = child.stdin.take().expect("it was piped");
-        // A child that is gone already is found by its exit code.
-        let _ = stdin.write_all(line.as_bytes());
-        let (mark_names, unread) = (Vec::new(), Vec::new());
+        let asked = Asked { spec: RunSpec { beside: Vec::new(), ..spec.clone() }, part };
+        let (child, stdin) = beside::spawn(program, &asked, marks, &stderr, held)?;
+        let (mark_names, unread, ready) = (Vec::new(), Vec::new(), false);
         let (failed, ended, name) = (None, None, name.to_owned());
-        Ok(Self { child, stderr, mark_names, unread, failed, ended, name })
+        let stdin = part.waits().then_some(stdin);
+        Ok(Self { child, stdin, ready, stderr, mark_names, unread, failed, ended, name })
     }
 
     /// Hands on what the child tells until it ends; asks it to when the user does.
-    fn follow(&mut self, signals: Signals, out: &mut dyn Output) -> Result<Outcome, MachineError> {
+    fn follow(
+        &mut self,
+        signals: Signals,
+        company: &mut Company,
+        out: &mut dyn Output,
+    ) -> Result<Outcome, MachineError> {
         let mut pipe = self.child.stdout.take().expect("it was piped");
         let pid = Pid(self.child.id().cast_signed());
         let mut asked: Option<Nanos> = None;
@@ -348,6 +368,12 @@ impl Load {
                     Ok(read) => {
                         self.unread.extend_from_slice(&buffer[..read]);
                         self.lines(out)?;
+                        if self.ready
+                            && let Some(mut stdin) = self.stdin.take()
+                        {
+                            company.go();
+                            let _ = stdin.write_all(GO);
+                        }
                     }
                     Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                     Err(error) => return Err(MachineError::io("reading from the load", error)),
@@ -391,7 +417,7 @@ impl Load {
         match told {
             Told::Note(sentence) => out.note(&sentence),
             Told::Marks(names) => self.mark_names = names,
-            Told::Tasks(_) => {}
+            Told::Tasks(_) => self.ready = true,
             Told::Interval(interval) => {
                 out.interval(&interval);
                 if interval.last {
@@ -428,7 +454,7 @@ const QUANTILES: [(&str, f64); 5] =
     [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 /// The figures of a run's last interval: quantiles of its series, counters and what they are a second.
-fn figures(interval: &Interval) -> Vec<Figure> {
+pub(crate) fn figures(interval: &Interval) -> Vec<Figure> {
     let mut figures = Vec::new();
     for series in &interval.total {
         for (name, q) in QUANTILES {

@@ -139,6 +139,9 @@ pub trait Output {
     /// What was measured so far. Also told once at the end, with all samples.
     fn interval(&mut self, _interval: &Interval) {}
 
+    /// What a workload beside the run's own (see [`crate::Beside`]) measured so far, by its label.
+    fn interval_beside(&mut self, _label: &str, _interval: &Interval) {}
+
     /// A sentence about what was made of the options.
     fn note(&mut self, _sentence: &str) {}
 

@@ -14,6 +14,10 @@ use std::collections::BTreeMap;
 pub struct RunSpec {
     /// What loads the machine.
     pub workload: WorkloadSpec,
+    /// What runs at the same time: a server's antagonist, say. They begin with the workload and end
+    /// when it ends. (Left out of the text where there is none, so that such a run keeps its identity.)
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub beside: Vec<Beside>,
     /// Knobs to set before and put back after.
     #[serde(default)]
     pub settings: Vec<Setting>,
@@ -29,6 +33,58 @@ pub struct RunSpec {
     /// The run is stopped after this time.
     #[serde(default)]
     pub time_limit: Option<Nanos>,
+}
+
+/// A workload that runs beside another. Its figures are told of its label (`antagonist`), and those of
+/// its roles below it (`antagonist/worker`): see [`Beside::of`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Beside {
+    /// Its name in the results, unlike that of any other beside it: letters, digits, `-` and `_`.
+    pub label: String,
+    /// What it is.
+    pub workload: WorkloadSpec,
+}
+
+impl Beside {
+    /// Whose a figure is in the results of the whole run, when the workload itself says that it is
+    /// `role`'s (empty: its own).
+    #[must_use]
+    pub fn of(&self, role: &str) -> String {
+        if role.is_empty() { self.label.clone() } else { format!("{}/{role}", self.label) }
+    }
+
+    /// The reverse of [`Beside::of`]: the role, where `of` is this workload's.
+    #[must_use]
+    pub fn role<'o>(&self, of: &'o str) -> Option<&'o str> {
+        let rest = of.strip_prefix(self.label.as_str())?;
+        if rest.is_empty() { Some(rest) } else { rest.strip_prefix('/') }
+    }
+}
+
+impl RunSpec {
+    /// The labels of what runs beside must tell the figures apart.
+    ///
+    /// # Errors
+    /// The first that is none or is there twice, in a sentence.
+    pub fn check_labels(&self) -> Result<(), String> {
+        for (index, one) in self.beside.iter().enumerate() {
+            let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            if one.label.is_empty() || !one.label.chars().all(fits) {
+                return Err(format!(
+                    "'{}' is no label: it takes letters, digits, - and _",
+                    one.label
+                ));
+            }
+            if self.beside[..index].iter().any(|other| other.label == one.label) {
+                return Err(format!(
+                    "two workloads are labelled '{}': give one a name of its own (NAME: WORKLOAD ...)",
+                    one.label
+                ));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// A workload by name, or a command of the user's.

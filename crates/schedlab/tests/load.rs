@@ -81,6 +81,70 @@ fn rt_app_performs_a_file_of_its_grammar() {
     assert!(text_of(&output).contains("task t: the event mem is not supported"));
 }
 
+/// The words are given one by one: a workload beside is one of them.
+fn words(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_schedlab")).arg("load").args(words).output().unwrap()
+}
+
+#[test]
+fn workloads_side_by_side_have_figures_of_their_own() {
+    let output = words(&[
+        "cpu",
+        "--duration",
+        "400ms",
+        "--beside",
+        "noise: hackbench -g 1 -f 2 --duration 60s",
+        "--beside=mixed --tasks 2",
+        "--json",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((value["tasks"].as_u64(), value["workload"].as_str()), (Some(1), Some("cpu")));
+    assert!(value["loops"][0].as_f64().unwrap() > 0.0);
+    let beside = value["beside"].as_array().unwrap();
+    let shown: Vec<_> = beside
+        .iter()
+        .map(|one| (one["label"].as_str().unwrap(), one["tasks"].as_u64().unwrap()))
+        .collect();
+    assert_eq!(shown, [("noise", 4), ("mixed", 2)]);
+    // It would have gone on for a minute: the workload's end is the end of all.
+    assert!(beside[0]["time_s"][0].as_f64().unwrap() < 30.0);
+    assert!(beside[0]["messages_per_s"][0].as_f64().unwrap() > 0.0, "{}", beside[0]);
+    assert!(beside[1]["by_role"].as_array().unwrap().iter().all(|f| f["of"] == "task"));
+    assert_eq!(
+        value["by_role"].as_array().unwrap().iter().filter(|f| f["of"] != "task").count(),
+        0
+    );
+    for (line, part) in [("frob", "frob"), ("cpu --tasks 0", "between 1"), ("a b: cpu", "'a'")] {
+        let output = words(&["cpu", "--beside", line]);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(text_of(&output).contains(part), "{line}: {}", text_of(&output));
+    }
+    let twice = words(&["cpu", "--beside", "udp", "--beside", "udp"]);
+    assert!(text_of(&twice).contains("two workloads are labelled 'udp'"), "{}", text_of(&twice));
+}
+
+#[test]
+fn repeats_tell_what_a_workload_beside_changes() {
+    let output = words(&[
+        "pingpong",
+        "--rounds",
+        "200",
+        "--beside",
+        "cpu",
+        "--against",
+        "alone",
+        "--repeat",
+        "4",
+        "--json",
+    ]);
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(value["beside"][0]["time_s"].as_array().map(Vec::len), Some(4), "{value}");
+    assert!(value["against"]["spec"].get("beside").is_none());
+    assert_eq!(value["against"]["figures"]["time_s"].as_array().map(Vec::len), Some(4));
+}
+
 #[test]
 fn rounds_are_counted_exactly() {
     let value = json("pingpong --rounds 57 --json");

@@ -3,19 +3,21 @@
 //! While tasks work this is the only other thread, and it wakes once a second.
 
 use super::arena::{Arena, Stand};
+use super::asked::Part;
 use super::crew::{self, Crew, Leader};
 use super::figures::{self, Shape, Times};
 use super::live::Moment;
 use super::told::Told;
 use crate::marks::{self, Marks};
 use schedlab_model::{Nanos, Warning};
-use schedlab_sys::clock;
 use schedlab_sys::signal::Signals;
+use schedlab_sys::{clock, process};
 use schedlab_sys::{futex, shared};
 use schedlab_workload::Interval;
 use schedlab_workload::plan::{Plan, Timing};
 use schedlab_workload::regulate;
 use std::io;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
@@ -31,6 +33,7 @@ pub(super) fn conduct(
     arena: Arena,
     signals: Signals,
     leader: &mut Leader,
+    part: Part,
 ) -> Result<i32, Told> {
     let failed = |option: &str, doing: &str, error: &io::Error| Told::Failed {
         option: (!option.is_empty()).then(|| option.to_owned()),
@@ -63,6 +66,7 @@ pub(super) fn conduct(
         last_second: Nanos::ZERO,
         last_report: Nanos::ZERO,
         interrupted: false,
+        part,
         plan,
         arena,
         crew,
@@ -71,6 +75,7 @@ pub(super) fn conduct(
     };
     run.await_ready()?;
     leader.lead().map_err(|e| failed("fifo", "becoming SCHED_FIFO", &e))?;
+    run.await_word();
     run.go();
     run.work();
     run.finish()
@@ -95,6 +100,7 @@ struct Run {
     last_second: Nanos,
     last_report: Nanos,
     interrupted: bool,
+    part: Part,
 }
 
 impl Run {
@@ -128,6 +134,17 @@ impl Run {
         }
     }
 
+    /// Where others begin at the same time, until the parent says so. A parent that is gone, or a
+    /// signal, ends the wait too: what follows sees to that.
+    fn await_word(&self) {
+        if !self.part.waits() {
+            return;
+        }
+        let input = io::stdin();
+        let fds = [input.as_fd(), self.signals.fd()];
+        let _ = process::poll(&fds, None);
+    }
+
     /// Sleeps until the word changes, a signal comes or the time has passed.
     fn pause(&self, word: &std::sync::atomic::AtomicU64, value: u64, time: Nanos) {
         let value = value as u32;
@@ -156,7 +173,7 @@ impl Run {
                 return;
             }
             if self.signals.caught().is_some() {
-                self.interrupted = true;
+                self.interrupted = self.part != Part::Beside;
                 return;
             }
             if now >= end {

@@ -7,6 +7,7 @@
 //! machine. When the parent dies the child is killed, and its processes with it.
 
 mod arena;
+mod asked;
 mod calibrate;
 mod conduct;
 mod crew;
@@ -18,12 +19,14 @@ mod memory;
 mod overhead;
 mod told;
 
+pub(crate) use asked::{Asked, GO, Part};
 pub use calibrate::calibrate;
 pub use overhead::{Overhead, overhead};
 pub(crate) use told::Told;
 
 use arena::Arena;
 use schedlab_model::{Nanos, Topology};
+use schedlab_workload::options::OptionError;
 use schedlab_workload::placement::Surroundings;
 use schedlab_workload::plan::Plan;
 use schedlab_workload::workloads::{self, PlanError};
@@ -40,18 +43,18 @@ pub const ARGUMENT: &str = "__load";
 pub fn load_child() -> ExitCode {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
-    let spec = match read
+    let Asked { spec, part } = match read
         .map_err(|e| e.to_string())
-        .and_then(|_| serde_json::from_str::<RunSpec>(&line).map_err(|error| error.to_string()))
+        .and_then(|_| serde_json::from_str::<Asked>(&line).map_err(|error| error.to_string()))
     {
-        Ok(spec) => spec,
+        Ok(asked) => asked,
         Err(error) => return fail(&Told::Failed { option: None, why: error }),
     };
     // Here, since attributes belong to threads: all tasks of the load are started by this one.
     if let Err(error) = crate::knobs::take_on(&spec.settings) {
         return fail(&Told::Failed { option: None, why: error.to_string() });
     }
-    match perform(&spec) {
+    match perform(&spec, part) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(told) => fail(&told),
@@ -79,17 +82,30 @@ pub fn surroundings(seed: u64) -> std::io::Result<Surroundings> {
 /// # Errors
 /// The first option that is wrong.
 pub fn check(spec: &RunSpec) -> Result<(), PlanError> {
-    let WorkloadSpec::Builtin { name, options } = &spec.workload else { return Ok(()) };
+    spec.check_labels().map_err(|why| PlanError::Option(OptionError::new("beside", why)))?;
+    check_one(&spec.workload, spec.seed)?;
+    for one in &spec.beside {
+        let told = |why: String| PlanError::Option(OptionError::new("beside", why));
+        if matches!(one.workload, WorkloadSpec::Command { .. }) {
+            return Err(told(format!("{}: a command can't run beside a workload", one.label)));
+        }
+        check_one(&one.workload, spec.seed).map_err(|e| told(format!("{}: {e}", one.label)))?;
+    }
+    Ok(())
+}
+
+fn check_one(workload: &WorkloadSpec, seed: u64) -> Result<(), PlanError> {
+    let WorkloadSpec::Builtin { name, options } = workload else { return Ok(()) };
     let surroundings = Surroundings {
         topology: schedlab_sys::topology::read(Path::new("/sys")).unwrap_or(Topology::flat(1)),
         allowed: schedlab_sys::sched::affinity(schedlab_model::Pid(0)).unwrap_or_default(),
         speed: 1,
-        seed: spec.seed,
+        seed,
     };
     workloads::plan(name, options, &surroundings).map(|_| ())
 }
 
-fn perform(spec: &RunSpec) -> Result<i32, Told> {
+fn perform(spec: &RunSpec, part: Part) -> Result<i32, Told> {
     let io = |doing: &str, error: std::io::Error| Told::Failed {
         option: None,
         why: format!("{doing}: {error}"),
@@ -104,13 +120,16 @@ fn perform(spec: &RunSpec) -> Result<i32, Told> {
         other => Told::Failed { option: None, why: other.to_string() },
     })?;
     limits(&mut plan, spec.time_limit)?;
+    if part == Part::Beside {
+        plan.timing.duration = None;
+    }
     for note in &plan.notes {
         Told::Note(note.clone()).tell();
     }
     Told::Marks(plan.marks.clone()).tell();
     let arena = Arena::new(&plan).map_err(|e| io("sharing memory", e))?;
     let mut leader = crew::Leader::of(options.get("fifo").is_some_and(|v| v == "true"));
-    conduct::conduct(plan, arena, signals, &mut leader)
+    conduct::conduct(plan, arena, signals, &mut leader, part)
 }
 
 /// What can be known to fail before anything was started: files and tasks.

@@ -61,6 +61,7 @@ fn spec(name: &str, options: &str) -> RunSpec {
     let options = options.split_whitespace().map(option).collect();
     RunSpec {
         workload: WorkloadSpec::Builtin { name: name.to_owned(), options },
+        beside: Vec::new(),
         settings: Vec::new(),
         record: None,
         seed: 1,

@@ -3,6 +3,7 @@
 //! The options of a workload come from its table in `schedlab-workload`; those here are about what is
 //! done with a run: how often, against what, recorded or not, printed how.
 
+mod beside;
 mod calibrate;
 pub(crate) mod drop_in;
 mod once;
@@ -31,6 +32,7 @@ use std::process::ExitCode;
   schedlab load hackbench -g 4 -l 1000
   schedlab load schbench -m 2 -t 8 -r 10 --json
   schedlab load hackbench --repeat 10 --against 'pipe'     the same with --pipe, and a verdict
+  schedlab load schbench -r 10 --beside 'cpu --tasks 2 --nice 10'     a server and its antagonist
   schedlab load schbench -r 5 --trace x.dat; schedlab trace latency x.dat"
 )]
 pub(crate) struct Args {
@@ -58,13 +60,20 @@ const OWN: &[OptionDoc] = &[
         "against",
         Kind::Text,
         "",
-        "a second setting, interleaved: options ('pipe', 'groups=4') or knob:NAME=VALUE; several with spaces",
+        "a second setting, interleaved: options ('pipe', 'groups=4'), LABEL:OPTION=VALUE of one beside, alone (nothing beside), \
+         knob:NAME=VALUE; several with spaces",
     ),
     own(
         "out",
         Kind::Text,
         "",
         "folder to store the runs in (with --repeat; by default they are not kept)",
+    ),
+    own(
+        "beside",
+        Kind::Text,
+        "",
+        "run this at the same time: '[LABEL:] WORKLOAD [OPTIONS]'; may stand more than once",
     ),
     own("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
     own(
@@ -87,30 +96,18 @@ pub(super) struct Wanted {
 
 impl Wanted {
     fn read(words: &[String]) -> anyhow::Result<Self> {
+        let (lines, words) = beside::part(words).map_err(usage)?;
         let (name, rest) = words.split_first().expect("looked at before");
-        let workload = workloads::find(name).map_err(usage)?;
-        let table: Vec<OptionDoc> = [OWN, workload.options, COMMON].concat();
-        let mut typed = getopt::read(&table, rest).map_err(usage)?;
-        let operands = std::mem::take(&mut typed.operands);
-        match (name.as_str(), &operands[..]) {
-            (_, []) => {}
-            // What the file says is part of the run's identity: the spec holds it, not its path.
-            ("rt-app", [file]) => {
-                let text = std::fs::read_to_string(file).with_context(|| file.clone())?;
-                typed.options.insert("program".to_owned(), text);
-            }
-            (_, [operand, ..]) => {
-                anyhow::bail!(UsageError(format!("{name} takes no operand: '{operand}'")));
-            }
-        }
+        let (workload, typed) = words_of(name, rest, OWN)?;
         let is_own = |key: &str| OWN.iter().any(|doc| doc.name == key);
         let (own, theirs): (BTreeMap<_, _>, BTreeMap<_, _>) =
-            typed.options.into_iter().partition(|(key, _)| is_own(key));
+            typed.into_iter().partition(|(key, _)| is_own(key));
         let own = Options::new(&[OWN], &own).map_err(usage)?;
         let record = (!own.text("trace").is_empty()).then(RecordSpec::default);
         let limit = own.is_given("time-limit").then(|| own.duration("time-limit"));
         let spec = RunSpec {
             workload: WorkloadSpec::Builtin { name: name.clone(), options: theirs },
+            beside: lines.iter().map(|line| beside::read(line)).collect::<anyhow::Result<_>>()?,
             settings: Vec::new(),
             record,
             seed: own.number("seed"),
@@ -119,6 +116,29 @@ impl Wanted {
         };
         Ok(Self { workload, spec, own })
     }
+}
+
+/// A workload by name, and the options that stand after it, of its own and of `own`.
+fn words_of(
+    name: &str,
+    rest: &[String],
+    own: &[OptionDoc],
+) -> anyhow::Result<(&'static Workload, BTreeMap<String, String>)> {
+    let workload = workloads::find(name).map_err(usage)?;
+    let table: Vec<OptionDoc> = [own, workload.options, COMMON].concat();
+    let mut typed = getopt::read(&table, rest).map_err(usage)?;
+    match (name, &typed.operands[..]) {
+        (_, []) => {}
+        // What the file says is part of the run's identity: the spec holds it, not its path.
+        ("rt-app", [file]) => {
+            let text = std::fs::read_to_string(file).with_context(|| file.clone())?;
+            typed.options.insert("program".to_owned(), text);
+        }
+        (_, [operand, ..]) => {
+            anyhow::bail!(UsageError(format!("{name} takes no operand: '{operand}'")));
+        }
+    }
+    Ok((workload, typed.options))
 }
 
 fn usage(error: impl std::fmt::Display) -> anyhow::Error {

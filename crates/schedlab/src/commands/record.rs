@@ -106,6 +106,7 @@ fn during(
 ) -> anyhow::Result<ExitCode> {
     let spec = RunSpec {
         workload: WorkloadSpec::Command { argv },
+        beside: Vec::new(),
         settings: Vec::new(),
         record: Some(record),
         seed: 0,

@@ -43,6 +43,7 @@ fn out(text: &str) {
 fn spec(name: &str, options: BTreeMap<String, String>) -> RunSpec {
     RunSpec {
         workload: WorkloadSpec::Builtin { name: name.to_owned(), options },
+        beside: Vec::new(),
         settings: Vec::new(),
         record: None,
         seed: 1,

@@ -53,6 +53,10 @@ impl Output for Keeper<'_> {
         self.measured.intervals.push(interval.clone());
     }
 
+    fn interval_beside(&mut self, label: &str, interval: &Interval) {
+        self.measured.beside.entry(label.to_owned()).or_default().push(interval.clone());
+    }
+
     fn note(&mut self, sentence: &str) {
         (self.listener)(Heard::Note(sentence));
     }

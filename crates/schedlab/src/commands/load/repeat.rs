@@ -13,7 +13,7 @@ use schedlab_experiment::{Plan, Planned, Progress, RunId, StoredRun, run_plan, r
 use schedlab_host::Host;
 use schedlab_model::Setting;
 use schedlab_stats::{Random, Sample, interval};
-use schedlab_workload::{RunSpec, WorkloadSpec};
+use schedlab_workload::{Figure, RunSpec, WorkloadSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -47,6 +47,24 @@ fn against(wanted: &Wanted) -> anyhow::Result<Option<RunSpec>> {
     let mut spec = wanted.spec.clone();
     for word in text.split_whitespace() {
         let (name, value) = word.split_once('=').unwrap_or((word, "true"));
+        if word == "alone" && !spec.beside.is_empty() {
+            spec.beside.clear();
+            continue;
+        }
+        let labelled = name.split_once(':').filter(|(label, _)| *label != "knob");
+        if let Some((label, name)) = labelled {
+            let beside = spec.beside.iter_mut().find(|beside| beside.label == label);
+            match beside.map(|beside| &mut beside.workload) {
+                Some(WorkloadSpec::Builtin { options, .. }) => {
+                    options.insert(name.to_owned(), value.to_owned());
+                }
+                _ => {
+                    let why = format!("option against: nothing beside is labelled '{label}'");
+                    return Err(usage(why));
+                }
+            }
+            continue;
+        }
         match (name.strip_prefix("knob:"), &mut spec.workload) {
             (Some(knob), _) => {
                 spec.settings.push(Setting { knob: knob.to_owned(), value: value.to_owned() });
@@ -99,6 +117,7 @@ fn measure(wanted: &Wanted, sides: &[RunSpec], folder: &Path) -> anyhow::Result<
     let of_side = |spec: &RunSpec| -> Vec<StoredRun> {
         let same = |run: &&StoredRun| {
             run.manifest.spec.workload == spec.workload
+                && run.manifest.spec.beside == spec.beside
                 && run.manifest.spec.settings == spec.settings
         };
         runs.iter().filter(same).cloned().collect()
@@ -141,10 +160,11 @@ fn plan(wanted: &Wanted, sides: &[RunSpec], repeats: u32) -> Plan {
     Plan { machine: "host".to_owned(), runs }
 }
 
-/// The values of a figure of the whole run, by its name, over the runs; with the metric's unit.
-fn figures(runs: &[StoredRun]) -> Vec<(schedlab_model::Metric, Vec<f64>)> {
+/// The values of a figure of all tasks together, by its name, over the runs; with the metric's unit.
+/// `of` is whose they are: empty for the workload itself, or the label of one beside it.
+fn figures(runs: &[StoredRun], of: &str) -> Vec<(schedlab_model::Metric, Vec<f64>)> {
     let mut all: Vec<(schedlab_model::Metric, Vec<f64>)> = Vec::new();
-    for figure in runs.iter().flat_map(|run| &run.figures).filter(|f| f.of.is_empty()) {
+    for figure in runs.iter().flat_map(|run| &run.figures).filter(|f| f.of == of) {
         match all.iter_mut().find(|(metric, _)| *metric == figure.metric) {
             Some((_, values)) => values.push(figure.value),
             None => all.push((figure.metric.clone(), vec![figure.value])),
@@ -155,7 +175,18 @@ fn figures(runs: &[StoredRun]) -> Vec<(schedlab_model::Metric, Vec<f64>)> {
 
 fn text(wanted: &Wanted, runs: &[StoredRun]) -> String {
     let mut text = format!("{}: {} runs\n\n", wanted.workload.name, runs.len());
-    for (metric, values) in figures(runs) {
+    text.push_str(&lines(wanted, runs, ""));
+    for beside in &wanted.spec.beside {
+        let _ = writeln!(text, "\nbeside it, {}:\n", beside.label);
+        text.push_str(&lines(wanted, runs, &beside.label));
+    }
+    text.push_str(&doubts(runs));
+    text
+}
+
+fn lines(wanted: &Wanted, runs: &[StoredRun], of: &str) -> String {
+    let mut text = String::new();
+    for (metric, values) in figures(runs, of) {
         let name = metric.name.trim_end_matches("_ns").replace('_', " ");
         let shown = |value: f64| show::human(value, metric.unit);
         let Ok(sample) = Sample::new(values) else { continue };
@@ -172,6 +203,11 @@ fn text(wanted: &Wanted, runs: &[StoredRun]) -> String {
         };
         let _ = writeln!(text, "  {name:32} {line}");
     }
+    text
+}
+
+fn doubts(runs: &[StoredRun]) -> String {
+    let mut text = String::new();
     let mut doubts: BTreeMap<&str, (usize, String)> = BTreeMap::new();
     for warning in runs.iter().flat_map(|run| &run.warnings) {
         let told = format!("{}\n  {}", warning.what, warning.remedy);
@@ -195,18 +231,24 @@ fn json(
     object.insert("workload".into(), wanted.workload.name.into());
     object.insert("spec".into(), serde_json::to_value(&sides[0])?);
     object.insert("interrupted".into(), stopped.into());
-    let intervals: serde_json::Map<String, Value> = figures(&stored[0])
-        .into_iter()
-        .map(|(metric, values)| {
-            let made = Sample::new(values).and_then(|s| interval(&s, LEVEL, wanted.spec.seed));
-            let value = match made {
-                Ok(i) => json!({ "estimate": i.estimate, "ci": [i.low, i.high], "level": i.level }),
-                Err(why) => json!({ "none": why.to_string() }),
-            };
-            (metric.name, value)
+    object.insert("intervals95".into(), intervals(wanted, &stored[0], "").into());
+    let beside: Vec<Value> = sides[0]
+        .beside
+        .iter()
+        .map(|beside| {
+            let own: Vec<Vec<Figure>> =
+                stored[0].iter().map(|run| show::of_beside(beside, &run.figures)).collect();
+            let mut object = show::arrays(own.iter().map(Vec::as_slice));
+            object.insert("label".into(), beside.label.clone().into());
+            object.insert("workload".into(), show::name(&beside.workload).into());
+            let intervals = intervals(wanted, &stored[0], &beside.label);
+            object.insert("intervals95".into(), intervals.into());
+            Value::Object(object)
         })
         .collect();
-    object.insert("intervals95".into(), intervals.into());
+    if !beside.is_empty() {
+        object.insert("beside".into(), beside.into());
+    }
     if let [_, after] = stored {
         let arrays = show::arrays(after.iter().map(|run| run.figures.as_slice()));
         object.insert("against".into(), json!({ "spec": sides[1], "figures": arrays }));
@@ -224,4 +266,19 @@ fn json(
         object.insert("comparisons".into(), verdicts.into());
     }
     Ok(format!("{:#}\n", Value::Object(object)))
+}
+
+/// Intervals of the figures of `of` (see [`figures`]), by name.
+fn intervals(wanted: &Wanted, runs: &[StoredRun], of: &str) -> serde_json::Map<String, Value> {
+    figures(runs, of)
+        .into_iter()
+        .map(|(metric, values)| {
+            let made = Sample::new(values).and_then(|s| interval(&s, LEVEL, wanted.spec.seed));
+            let value = match made {
+                Ok(i) => json!({ "estimate": i.estimate, "ci": [i.low, i.high], "level": i.level }),
+                Err(why) => json!({ "none": why.to_string() }),
+            };
+            (metric.name, value)
+        })
+        .collect()
 }

@@ -2,33 +2,40 @@
 
 use schedlab_model::{LoadFacts, MachineFacts, Unit, Warning};
 use schedlab_stats::Histogram;
-use schedlab_workload::{Figure, Interval, RunSpec, WorkloadSpec};
+use schedlab_workload::{Beside, Figure, Interval, RunSpec, WorkloadSpec};
 use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 /// All that one run told.
-#[derive(Default)]
 pub(crate) struct Measured {
     pub(crate) workload: String,
-    pub(crate) spec: Value,
+    pub(crate) spec: RunSpec,
     pub(crate) facts: Option<MachineFacts>,
     pub(crate) load_after: Option<LoadFacts>,
     pub(crate) figures: Vec<Figure>,
     pub(crate) intervals: Vec<Interval>,
+    /// Intervals of what ran beside it, by label.
+    pub(crate) beside: BTreeMap<String, Vec<Interval>>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) interrupted: bool,
 }
 
 impl Measured {
     pub(crate) fn of(spec: &RunSpec) -> Self {
-        let workload = match &spec.workload {
-            WorkloadSpec::Builtin { name, .. } => name.clone(),
-            WorkloadSpec::Command { argv } => argv.join(" "),
-        };
-        let spec = serde_json::to_value(spec).expect("specs are plain values");
-        Self { workload, spec, ..Self::default() }
+        Self {
+            workload: name(&spec.workload),
+            spec: spec.clone(),
+            facts: None,
+            load_after: None,
+            figures: Vec::new(),
+            intervals: Vec::new(),
+            beside: BTreeMap::new(),
+            warnings: Vec::new(),
+            interrupted: false,
+        }
     }
 
     pub(crate) fn facts_before(&mut self, facts: MachineFacts) {
@@ -70,6 +77,25 @@ impl Measured {
         self.load_after = Some(after);
     }
 
+    /// What was told of the workload alone, and of each that ran beside it: its label, its workload's
+    /// name, its figures as if it had run alone.
+    fn parts(&self) -> Vec<Part> {
+        let own = |figure: &&Figure| self.spec.beside.iter().all(|b| b.role(&figure.of).is_none());
+        let mut parts = vec![Part {
+            label: String::new(),
+            workload: self.workload.clone(),
+            figures: self.figures.iter().filter(own).cloned().collect(),
+            intervals: self.intervals.clone(),
+        }];
+        parts.extend(self.spec.beside.iter().map(|beside| Part {
+            label: beside.label.clone(),
+            workload: name(&beside.workload),
+            figures: of_beside(beside, &self.figures),
+            intervals: self.beside.get(&beside.label).cloned().unwrap_or_default(),
+        }));
+        parts
+    }
+
     /// A figure of the whole run.
     pub(crate) fn value(&self, name: &str) -> Option<f64> {
         let found = self.figures.iter().find(|f| f.of.is_empty() && f.metric.name == name)?;
@@ -78,6 +104,43 @@ impl Measured {
 
     /// The last interval: all that was measured.
     pub(crate) fn whole(&self) -> Option<&Interval> {
+        self.intervals.iter().rev().find(|interval| interval.last)
+    }
+}
+
+/// The figures of a workload that ran beside another, as if it had run alone.
+pub(super) fn of_beside(beside: &Beside, figures: &[Figure]) -> Vec<Figure> {
+    let own = |figure: &Figure| {
+        let of = beside.role(&figure.of)?.to_owned();
+        Some(Figure { of, ..figure.clone() })
+    };
+    figures.iter().filter_map(own).collect()
+}
+
+/// A workload in a word.
+pub(super) fn name(workload: &WorkloadSpec) -> String {
+    match workload {
+        WorkloadSpec::Builtin { name, .. } => name.clone(),
+        WorkloadSpec::Command { argv } => argv.join(" "),
+    }
+}
+
+/// What one workload of a run measured.
+struct Part {
+    /// Empty for the run's own.
+    label: String,
+    workload: String,
+    figures: Vec<Figure>,
+    intervals: Vec<Interval>,
+}
+
+impl Part {
+    fn value(&self, name: &str) -> Option<f64> {
+        let found = self.figures.iter().find(|f| f.of.is_empty() && f.metric.name == name)?;
+        Some(found.value)
+    }
+
+    fn whole(&self) -> Option<&Interval> {
         self.intervals.iter().rev().find(|interval| interval.last)
     }
 }
@@ -158,17 +221,38 @@ fn bare(name: &str) -> &str {
 
 pub(super) fn text(measured: &Measured, percents: &[f64]) -> String {
     let mut text = String::new();
-    let tasks = measured.value("tasks").unwrap_or(0.0);
-    let time = measured.value("time_s").unwrap_or(0.0);
+    for (index, part) in measured.parts().iter().enumerate() {
+        let gap = if index > 0 { "\n" } else { "" };
+        let _ = write!(text, "{gap}{}", part_text(part, measured.interrupted, percents));
+    }
+    for warning in &measured.warnings {
+        let _ = write!(text, "\nwarning: {}\n  {}", warning.what, warning.remedy);
+    }
+    if !measured.warnings.is_empty() {
+        text.push('\n');
+    }
+    text
+}
+
+fn part_text(part: &Part, interrupted: bool, percents: &[f64]) -> String {
+    let mut text = String::new();
+    match part.label.as_str() {
+        "" => text.push_str(&part.workload),
+        label if label == part.workload => {
+            let _ = write!(text, "beside it, {label}");
+        }
+        label => {
+            let _ = write!(text, "beside it, {label} ({})", part.workload);
+        }
+    }
     let _ = writeln!(
         text,
-        "{}: {} tasks, {}{}\n",
-        measured.workload,
-        count(tasks),
-        human(time, Unit::Seconds),
-        if measured.interrupted { " (interrupted: partial)" } else { "" }
+        ": {} tasks, {}{}\n",
+        count(part.value("tasks").unwrap_or(0.0)),
+        human(part.value("time_s").unwrap_or(0.0), Unit::Seconds),
+        if interrupted { " (interrupted: partial)" } else { "" }
     );
-    if let Some(whole) = measured.whole() {
+    if let Some(whole) = part.whole() {
         for series in &whole.total {
             let name = format!("{} ({})", bare(&series.metric.name), series.of);
             let _ = write!(text, "  {name:32}");
@@ -183,24 +267,18 @@ pub(super) fn text(measured: &Measured, percents: &[f64]) -> String {
         }
     }
     let shown = |figure: &&Figure| !is_quantile(figure) && figure.metric.name != "tasks";
-    for figure in measured.figures.iter().filter(|f| f.of.is_empty()).filter(shown) {
+    for figure in part.figures.iter().filter(|f| f.of.is_empty()).filter(shown) {
         let name = bare(&figure.metric.name).replace('_', " ");
         let name =
             if figure.metric.unit == Unit::PerSecond { format!("{name} a second") } else { name };
         let name = name.replace(" per a second", " a second");
         let _ = write!(text, "  {name:32} {:<14}", human(figure.value, figure.metric.unit));
-        for part in measured.figures.iter().filter(|f| !f.of.is_empty()) {
-            if part.metric == figure.metric {
-                let _ = write!(text, " {} {}", part.of, human(part.value, part.metric.unit));
+        for role in part.figures.iter().filter(|f| !f.of.is_empty()) {
+            if role.metric == figure.metric {
+                let _ = write!(text, " {} {}", role.of, human(role.value, role.metric.unit));
             }
         }
         text.truncate(text.trim_end().len());
-        text.push('\n');
-    }
-    for warning in &measured.warnings {
-        let _ = write!(text, "\nwarning: {}\n  {}", warning.what, warning.remedy);
-    }
-    if !measured.warnings.is_empty() {
         text.push('\n');
     }
     text
@@ -248,28 +326,44 @@ pub(super) fn arrays<'f>(runs: impl Iterator<Item = &'f [Figure]>) -> Map<String
 }
 
 pub(super) fn json(measured: &Measured, percents: &[f64]) -> anyhow::Result<String> {
-    let mut object = arrays(std::iter::once(measured.figures.as_slice()));
+    let parts = measured.parts();
+    let (own, beside) = parts.split_first().expect("the workload itself is always there");
+    let mut object = part_json(own, percents);
     object.insert("schema".into(), "schedlab-load/1".into());
-    object.insert("workload".into(), measured.workload.clone().into());
-    object.insert("spec".into(), measured.spec.clone());
+    object.insert("spec".into(), serde_json::to_value(&measured.spec)?);
     object.insert("interrupted".into(), measured.interrupted.into());
     object.insert("warnings".into(), serde_json::to_value(&measured.warnings)?);
     object.insert("machine".into(), serde_json::to_value(&measured.facts)?);
     object.insert("load_after".into(), serde_json::to_value(&measured.load_after)?);
-    let of: Vec<Value> = measured
+    if !beside.is_empty() {
+        let one = |part: &Part| {
+            let mut object = part_json(part, percents);
+            object.insert("label".into(), part.label.clone().into());
+            Value::Object(object)
+        };
+        object.insert("beside".into(), beside.iter().map(one).collect());
+    }
+    Ok(format!("{:#}\n", Value::Object(object)))
+}
+
+/// The results of one workload of a run.
+fn part_json(part: &Part, percents: &[f64]) -> Map<String, Value> {
+    let mut object = arrays(std::iter::once(part.figures.as_slice()));
+    object.insert("workload".into(), part.workload.clone().into());
+    let of: Vec<Value> = part
         .figures
         .iter()
         .filter(|figure| !figure.of.is_empty())
         .map(|f| json!({ "metric": f.metric.name, "of": f.of, "value": f.value }))
         .collect();
     object.insert("by_role".into(), of.into());
-    if let Some(whole) = measured.whole() {
+    if let Some(whole) = part.whole() {
         object.insert("series".into(), series(&whole.total, percents));
         object.insert("rates".into(), json!(whole.rates));
     }
-    let intervals: Vec<Value> = measured.intervals.iter().map(|i| interval(i, percents)).collect();
+    let intervals: Vec<Value> = part.intervals.iter().map(|i| interval(i, percents)).collect();
     object.insert("intervals".into(), intervals.into());
-    Ok(format!("{:#}\n", Value::Object(object)))
+    object
 }
 
 /// An interval: what was measured since the one before, so that intervals can be added up.
@@ -293,12 +387,19 @@ pub(super) fn csv(measured: &Measured, percents: &[f64]) -> String {
     for figure in &measured.figures {
         line(&figure.metric.name, &figure.of, figure.metric.unit, figure.value);
     }
-    for series in measured.whole().iter().flat_map(|whole| &whole.total) {
-        for percent in percents {
-            let value = series.histogram.quantile(percent / 100.0).unwrap_or(0) as f64;
-            let name = format!("{}{}", series.metric.name, suffix(*percent));
-            line(&name, &series.of, series.metric.unit, value);
+    let mut all = |whole: Option<&Interval>, of: &dyn Fn(&str) -> String| {
+        for series in whole.iter().flat_map(|whole| &whole.total) {
+            for percent in percents {
+                let value = series.histogram.quantile(percent / 100.0).unwrap_or(0) as f64;
+                let name = format!("{}{}", series.metric.name, suffix(*percent));
+                line(&name, &of(&series.of), series.metric.unit, value);
+            }
         }
+    };
+    all(measured.whole(), &str::to_owned);
+    for beside in &measured.spec.beside {
+        let told = measured.beside.get(&beside.label).and_then(|all| all.last());
+        all(told, &|of| beside.of(of));
     }
     text
 }
