@@ -143,8 +143,9 @@ impl Steps {
     }
 }
 
-/// When each job could have started: its start time, and the ends of its predecessors.
-fn ready_times(run: &Run, spans: &[Span]) -> Vec<Nanos> {
+/// When each job of a run could have started: its start time, or the end of the last of its predecessors. On
+/// the run's clock, in order of nodes.
+pub fn ready_times(run: &Run, spans: &[Span]) -> Vec<Nanos> {
     let mut end = vec![0; run.graph().len() as usize];
     for span in spans {
         end[span.node as usize] = span.end;

@@ -49,7 +49,12 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn policy() -> impl Strategy<Value = Policy> {
-    let order = prop_oneof![Just(Order::Start), Just(Order::Deadline), Just(Order::Laxity)];
+    let order = prop_oneof![
+        Just(Order::Start),
+        Just(Order::Deadline),
+        Just(Order::Laxity),
+        Just(Order::Path)
+    ];
     let queues = prop_oneof![Just(Queues::OneToken), Just(Queues::PerWorker)];
     let emergency = prop_oneof![
         Just(Emergency::Shed),

@@ -31,7 +31,7 @@ fn run(shape: Shape, nodes: u32, schedule: Schedule, work: impl Work + 'static) 
 fn executors(workers: usize) -> Vec<Box<dyn Executor>> {
     let mut all: Vec<Box<dyn Executor>> =
         vec![Box::new(Serial), Box::new(ChannelThreads::start(workers))];
-    for order in [Order::Start, Order::Deadline, Order::Laxity] {
+    for order in [Order::Start, Order::Deadline, Order::Laxity, Order::Path] {
         for queues in [Queues::OneToken, Queues::PerWorker] {
             for step in [Step::Halving, Step::Linear, Step::None] {
                 let policy = Policy { order, queues, step, ..Policy::new(workers) };

@@ -59,6 +59,15 @@ pub struct Attributes {
     pub clamp: Option<(u32, u32)>,
 }
 
+/// How late the kernel may let timers of the calling thread be, to join wake-ups (`PR_SET_TIMERSLACK`); 50 µs
+/// by default. Zero asks for that default.
+///
+/// # Errors
+/// The kernel's.
+pub fn set_timer_slack(slack: Nanos) -> io::Result<()> {
+    Ok(rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(slack.0))?)
+}
+
 impl From<Policy> for Attributes {
     fn from(policy: Policy) -> Self {
         Self { policy, slice: Nanos::ZERO, reset_on_fork: false, clamp: None }
@@ -246,6 +255,16 @@ mod tests {
     use super::*;
 
     const SELF: Pid = Pid(0);
+
+    #[test]
+    fn the_timer_slack_of_a_thread_is_what_was_set() {
+        std::thread::spawn(|| {
+            set_timer_slack(Nanos(7_000)).unwrap();
+            assert_eq!(rustix::thread::current_timer_slack().unwrap(), 7_000);
+        })
+        .join()
+        .unwrap();
+    }
 
     #[test]
     fn a_thread_can_be_bound_and_asked() {

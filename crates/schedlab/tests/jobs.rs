@@ -221,6 +221,67 @@ fn the_trace_of_the_pool_is_json_for_perfetto() {
     let events = trace["traceEvents"].as_array().unwrap();
     let names = |wanted: &str| events.iter().any(|event| event["name"] == wanted);
     assert!(names("jobs") && names("pull") && names("begin") && names("end"), "{events:?}");
+    assert!((0..50).all(|job| names(&format!("job {job}"))), "jobs are named: {events:?}");
+}
+
+#[test]
+fn a_recorded_run_puts_all_time_of_all_workers_down_to_causes() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.dat");
+    // Twice as many threads that only burn as there are CPUs: workers can't but wait for them.
+    let over = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    let antagonists: Vec<_> = (0..2 * cpus)
+        .map(|_| {
+            let over = over.clone();
+            std::thread::spawn(move || while !over.load(std::sync::atomic::Ordering::Relaxed) {})
+        })
+        .collect();
+    let load = ["--shape", "load-bursts", "--nodes", "64", "--time", "500us", "--workers", "2"];
+    let record = ["run", "--json", "--record", file.to_str().unwrap()];
+    let out = jobs(&[record.as_slice(), &load].concat());
+    over.store(true, std::sync::atomic::Ordering::Relaxed);
+    antagonists.into_iter().for_each(|antagonist| antagonist.join().unwrap());
+    if said(&out).contains("the kernel's events can't be recorded") {
+        let _ = writeln!(std::io::stderr(), "MISSING: the right to record: no stall was put down");
+        return;
+    }
+    assert!(out.status.success(), "{}", said(&out));
+    let run: Value = serde_json::from_slice(&out.stdout).unwrap();
+    let sums = run["stalls"]["sums"].as_object().unwrap();
+    let all: u64 = sums.values().map(|ns| ns.as_u64().unwrap()).sum();
+    assert_eq!(all, 2 * run["stalls"]["window_ns"].as_u64().unwrap());
+    assert_eq!(run["stalls"]["window_ns"], run["run_ns"]);
+    let in_jobs =
+        sums["in_jobs_ns"].as_u64().unwrap() + sums["in_jobs_run_delay_ns"].as_u64().unwrap();
+    assert_eq!(in_jobs, (run["job_wall_ns"].as_f64().unwrap() * 64.0).round() as u64);
+    assert!(sums["in_jobs_run_delay_ns"].as_u64().unwrap() > 0, "{sums:?}");
+    // The jobs are marks in the same file.
+    let info = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .args(["trace", "info", "--json", file.to_str().unwrap()])
+        .output()
+        .unwrap();
+    let info: Value = serde_json::from_slice(&info.stdout).unwrap();
+    let marks: u64 = info["events"]
+        .as_object()
+        .unwrap()
+        .iter()
+        .filter(|(name, _)| name.contains("mark"))
+        .map(|(_, count)| count.as_u64().unwrap())
+        .sum();
+    assert_eq!(marks, 2 * 64, "{}", info["events"]);
+}
+
+#[test]
+fn a_run_with_start_times_shows_the_jitter_of_the_machine_and_lateness_without_a_scheduler() {
+    let load =
+        ["--shape", "isolated", "--nodes", "40", "--time", "20us", "--arrivals", "gap:100us"];
+    let run = json(&[&["run", "--json", "--jitter", "10ms"], load.as_slice()].concat());
+    assert!(run["jitter"]["timer_late_ns_p99"].is_u64(), "{}", run["jitter"]);
+    let (late, replayed) = (&run["lateness_ns_p99"], &run["lateness_ns_p99_replayed"]);
+    assert!(replayed.is_u64() && late.is_u64(), "{late} {replayed}");
+    let none = json(&[&["run", "--json", "--jitter", "0ns"], load.as_slice()].concat());
+    assert!(none["jitter"].is_null());
 }
 
 #[test]

@@ -31,7 +31,7 @@ pub struct Posting<J> {
     pub start: Nanos,
     /// Latest start; [`NEVER`] for none.
     pub deadline: Nanos,
-    /// How long it is expected to run; only [`Order::Laxity`] asks.
+    /// How long it is expected to run; [`Order::Laxity`] and [`Order::Path`] ask.
     pub expected_ns: Nanos,
     /// Its stream.
     pub stream: StreamId,
@@ -86,6 +86,30 @@ impl<J> Plan<J> {
     /// The job `to` of the plan starts after a job posted before, if that has not ended already.
     pub fn after(&mut self, from: JobId, to: u32) {
         self.after.push((from, to));
+    }
+
+    /// Replaces the expected time of each job by that of the longest path that begins with it. Jobs in a
+    /// circle never start, so theirs stays.
+    fn expect_paths(&mut self) {
+        let mut before = vec![Vec::new(); self.len()];
+        let mut open = vec![0u32; self.len()];
+        for &(from, to) in &self.edges {
+            before[to as usize].push(from as usize);
+            open[from as usize] += 1;
+        }
+        let mut behind = vec![0; self.len()];
+        let mut last: Vec<usize> = (0..self.len()).filter(|&job| open[job] == 0).collect();
+        while let Some(job) = last.pop() {
+            let posting = &mut self.postings[job];
+            posting.expected_ns = posting.expected_ns.saturating_add(behind[job]);
+            for &from in &before[job] {
+                behind[from] = posting.expected_ns.max(behind[from]);
+                open[from] -= 1;
+                if open[from] == 0 {
+                    last.push(from);
+                }
+            }
+        }
     }
 
     /// How many jobs there are.
@@ -254,7 +278,10 @@ impl<J> Agenda<J> {
 
     /// Posts all jobs of a plan; their ids, in its order. An edge from a number that the plan does not
     /// have, and one to itself or backwards in a circle, would never open; such jobs end by their deadline.
-    pub fn plan(&mut self, plan: Plan<J>) -> Vec<JobId> {
+    pub fn plan(&mut self, mut plan: Plan<J>) -> Vec<JobId> {
+        if self.policy.order == Order::Path {
+            plan.expect_paths();
+        }
         let ids: Vec<JobId> = plan.postings.into_iter().map(|p| self.record(p)).collect();
         for (from, to) in plan.edges {
             self.gate(ids[from as usize], ids[to as usize]);
@@ -399,6 +426,7 @@ impl<J> Agenda<J> {
             Order::Start => record.start,
             Order::Deadline => record.deadline,
             Order::Laxity => record.deadline.saturating_sub(record.expected_ns),
+            Order::Path => NEVER - record.expected_ns,
         }
     }
 }

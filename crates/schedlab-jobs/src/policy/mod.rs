@@ -51,6 +51,9 @@ pub enum Order {
     Deadline,
     /// The one with the least time to spare: deadline less expected length.
     Laxity,
+    /// The one with the longest path of work behind it, within its plan: the critical path first
+    /// (Hu, "Parallel sequencing and assembly line problems", 1961).
+    Path,
 }
 
 /// Where jobs that are due wait.

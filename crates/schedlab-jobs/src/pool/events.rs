@@ -2,6 +2,7 @@
 //! is over, written as text or as JSON for Perfetto.
 
 use crate::policy::Nanos;
+use crate::run::Span;
 use std::fmt::Write;
 
 /// What happened.
@@ -23,10 +24,12 @@ pub enum What {
         /// Negative: due since.
         head_in_ns: Option<i64>,
     },
-    /// The token was taken.
+    /// The token was taken; backing off ended.
     Contention {
         /// The ladder's level after that.
         level: u32,
+        /// How long the worker backed off.
+        took_ns: Nanos,
     },
     /// A sleep ended.
     Sleep {
@@ -97,16 +100,20 @@ impl Events {
     }
 }
 
-/// One line per event: time in microseconds, worker, what.
-pub fn text(workers: &[Events]) -> String {
-    let mut lines: Vec<(Nanos, usize, What)> = Vec::new();
+/// One line per event: time in microseconds, worker, what. Each job has a line of its own, when it ended.
+pub fn text(workers: &[Events], jobs: &[Span]) -> String {
+    let mut lines: Vec<(Nanos, usize, String)> = Vec::new();
     for (worker, events) in workers.iter().enumerate() {
-        lines.extend(events.kept.iter().map(|event| (event.time, worker, event.what)));
+        lines.extend(events.kept.iter().map(|event| (event.time, worker, say(event.what))));
     }
-    lines.sort_by_key(|&(time, worker, _)| (time, worker));
+    lines.extend(jobs.iter().map(|job| {
+        let said = format!("job {} took {} ns", job.node, job.end.saturating_sub(job.begin));
+        (job.end, job.worker as usize, said)
+    }));
+    lines.sort();
     let mut text = String::new();
-    for (time, worker, what) in lines {
-        let _ = writeln!(text, "{:>12}.{:03} w{worker} {}", time / 1000, time % 1000, say(what));
+    for (time, worker, said) in lines {
+        let _ = writeln!(text, "{:>12}.{:03} w{worker} {said}", time / 1000, time % 1000);
     }
     for (worker, events) in workers.iter().enumerate().filter(|(_, events)| events.lost > 0) {
         let _ = writeln!(text, "w{worker}: {} later events did not fit", events.lost);
@@ -120,7 +127,9 @@ fn say(what: What) -> String {
         What::Tick => "tick".to_owned(),
         What::Pull { got, head_in_ns: None } => format!("pull {got}, nothing else planned"),
         What::Pull { got, head_in_ns: Some(ns) } => format!("pull {got}, head in {ns} ns"),
-        What::Contention { level } => format!("contention level {level}"),
+        What::Contention { level, took_ns } => {
+            format!("contention level {level}, backed off {took_ns} ns")
+        }
         What::Sleep { asked_ns, got_ns } => format!("slept {got_ns} ns, asked {asked_ns} ns"),
         What::Notify { worker } => format!("notify w{worker}"),
         What::Jobs { count, took_ns } => format!("ran {count} jobs in {took_ns} ns"),
@@ -130,8 +139,9 @@ fn say(what: What) -> String {
     }
 }
 
-/// The trace as Perfetto's (and Chrome's) JSON: a thread per worker, slices for what takes time.
-pub fn perfetto(workers: &[Events]) -> String {
+/// The trace as Perfetto's (and Chrome's) JSON: a thread per worker, slices for what takes time, and in those of
+/// the batches one for each job.
+pub fn perfetto(workers: &[Events], jobs: &[Span]) -> String {
     let mut text = String::from("{\"displayTimeUnit\":\"ns\",\"traceEvents\":[\n");
     for worker in 0..workers.len() {
         let _ = writeln!(
@@ -154,6 +164,17 @@ pub fn perfetto(workers: &[Events]) -> String {
             );
         }
     }
+    for job in jobs {
+        let took = job.end.saturating_sub(job.begin);
+        let _ = writeln!(
+            text,
+            "{{\"ph\":\"X\",\"dur\":{},\"pid\":1,\"tid\":{},\"ts\":{},\"name\":\"job {}\"}},",
+            us(took),
+            job.worker,
+            us(job.begin),
+            job.node
+        );
+    }
     text.push_str(
         "{\"ph\":\"M\",\"pid\":1,\"name\":\"process_name\",\"args\":{\"name\":\"jobs\"}}\n]}\n",
     );
@@ -167,7 +188,7 @@ fn slice(what: What) -> (&'static str, Option<Nanos>) {
         What::Jobs { took_ns, .. } => ("jobs", Some(took_ns)),
         What::Tick => ("tick", None),
         What::Pull { .. } => ("pull", None),
-        What::Contention { .. } => ("contention", None),
+        What::Contention { took_ns, .. } => ("contention", Some(took_ns)),
         What::Notify { .. } => ("notify", None),
         What::Panic => ("panic", None),
         What::Begin => ("begin", None),
@@ -189,6 +210,6 @@ mod tests {
         let mut events = Events::with_capacity(2);
         (0..5).for_each(|time| events.add(time, What::Tick));
         assert_eq!((events.events().len() as u64, events.lost()), (2, 3));
-        assert!(text(&[events]).ends_with("w0: 3 later events did not fit\n"));
+        assert!(text(&[events], &[]).ends_with("w0: 3 later events did not fit\n"));
     }
 }

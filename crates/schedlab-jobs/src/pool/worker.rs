@@ -212,7 +212,6 @@ impl<R: Runner> Worker<'_, R> {
     fn back_off(&mut self, now: Nanos) -> Nanos {
         let pause = self.ladder.climb();
         self.report.contentions += 1;
-        self.report.events.add(now, What::Contention { level: self.ladder.level() });
         match pause {
             Pause::Spin { turns, rounds } => {
                 for _ in 0..rounds {
@@ -222,7 +221,10 @@ impl<R: Runner> Worker<'_, R> {
             }
             Pause::Sleep(ns) => std::thread::sleep(Duration::from_nanos(ns)),
         }
-        self.passed(now, |report| &mut report.back_off_ns)
+        let end = self.passed(now, |report| &mut report.back_off_ns);
+        let (level, took_ns) = (self.ladder.level(), end.saturating_sub(now));
+        self.report.events.add(end, What::Contention { level, took_ns });
+        end
     }
 
     fn sleep(&mut self, now: Nanos, until: Nanos) -> Nanos {

@@ -3,7 +3,9 @@
 mod breaking;
 mod grain;
 mod queueing;
+mod replay;
 
 pub use breaking::{BreakingPoint, Probe, Thresholds, breaking_point};
 pub use grain::{GrainPoint, grain_at, metg};
 pub use queueing::waiting;
+pub use replay::replay;

@@ -6,12 +6,15 @@ mod external;
 mod fit;
 mod generate;
 mod grain;
+mod jitter;
+mod kernel;
 mod options;
 mod peak;
 mod picture;
 mod rules;
 mod run;
 mod soak;
+mod stalls;
 mod table;
 
 use std::process::ExitCode;

@@ -1,6 +1,6 @@
 //! `schedlab jobs break`: bisection over the stress factor, raw and adjusted, against the bound.
 
-use super::options::{ExecutorArgs, GraphArgs, LoadArgs};
+use super::options::Setup;
 use super::table;
 use schedlab_jobs::rig::{BreakingPoint, Probe, Thresholds, breaking_point};
 use schedlab_model::Nanos;
@@ -19,11 +19,7 @@ out the concurrency and job times that the executor really got, and is near 1 by
 what the critical path and the number of workers allow.")]
 pub(super) struct Args {
     #[command(flatten)]
-    graph: GraphArgs,
-    #[command(flatten)]
-    load: LoadArgs,
-    #[command(flatten)]
-    executor: ExecutorArgs,
+    setup: Setup,
     /// schedlab, virtual or ideal: it must know start times
     #[arg(long, default_value = "schedlab")]
     on: String,
@@ -42,16 +38,13 @@ pub(super) struct Args {
     /// Also the stress up to which at most this fraction of runs fails, whatever their scatter
     #[arg(long, value_name = "FRACTION", default_value_t = 0.01)]
     miss_rate: f64,
-    /// Prints JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let graph = args.graph.graph()?;
-    let mut executor = args.executor.named(&args.on)?;
-    let burner = args.load.burner(executor.workers());
+    let graph = args.setup.graph.graph()?;
+    let mut executor = args.setup.executor.named(&args.on)?;
+    let burner = args.setup.load.burner(executor.workers());
     let usual = Thresholds {
         runs: args.runs.max(1),
         fail_ns: args.fail.0,
@@ -64,21 +57,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (mut found, mut kept) = (Vec::new(), Vec::new());
     for _ in 0..args.repeat.max(1) {
         let show = |probe: &Probe| {
-            if !args.json {
+            if !args.setup.json {
                 table::note(&line(probe));
             }
         };
-        let base = args.load.time.0;
+        let base = args.setup.load.time.0;
         found.push(breaking_point(executor.as_mut(), &graph, burner, base, &usual, show)?);
         let quiet = |_: &Probe| {};
         kept.push(breaking_point(executor.as_mut(), &graph, burner, base, &strict, quiet)?.raw);
     }
     let raw: Vec<f64> = found.iter().map(|point| point.raw).collect();
     let adjusted: Vec<f64> = found.iter().map(|point| point.adjusted).collect();
-    let bound = found[0].bound;
-    let path_ns = graph.critical_path() * args.load.time.0;
+    let (bound, bound_late) = (found[0].bound, found[0].bound_late);
+    let path_ns = graph.critical_path() * args.setup.load.time.0;
     let jobs_per_s = |stress: f64| throughput(&found[0], stress, graph.len());
-    if args.json {
+    if args.setup.json {
         table::json(&json!({
             "schema": "schedlab/jobs-break/1",
             "executor": executor.name(),
@@ -88,6 +81,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "adjusted": adjusted,
             "adjusted_ci95": interval(&adjusted),
             "bound": bound,
+            "bound_late": bound_late,
             "of_bound": raw.iter().map(|raw| raw / bound).collect::<Vec<_>>(),
             "critical_path_ns": path_ns,
             "miss_rate": args.miss_rate,
@@ -109,6 +103,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             table::time(path_ns as f64),
             100.0 * raw.iter().sum::<f64>() / raw.len() as f64 / bound,
         );
+        if let Some(late) = bound_late {
+            let _ = writeln!(text, "bound when {} late is in time {late:.3}", args.fail);
+        }
         let at = format!("stress at {} % missed", 100.0 * args.miss_rate);
         text.push_str(&show(&at, &kept));
         let mean = kept.iter().sum::<f64>() / kept.len() as f64;

@@ -1,6 +1,6 @@
 //! `schedlab jobs compare`: executors beside each other under the same graph and load, in turns.
 
-use super::options::{ExecutorArgs, GraphArgs, LoadArgs};
+use super::options::Setup;
 use super::table;
 use anyhow::Context;
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers};
@@ -19,20 +19,13 @@ What an executor can't do is shown as not offered. `ideal` is a list schedule wi
 the same policy as `schedlab` in virtual time; their times are computed.")]
 pub(super) struct Args {
     #[command(flatten)]
-    graph: GraphArgs,
-    #[command(flatten)]
-    load: LoadArgs,
-    #[command(flatten)]
-    executor: ExecutorArgs,
+    setup: Setup,
     /// Executors; without it, all that are built in
     #[arg(long, value_delimiter = ',')]
     on: Vec<String>,
     /// How often, in turns
     #[arg(long, default_value_t = 5)]
     repeat: usize,
-    /// Prints JSON
-    #[arg(long)]
-    json: bool,
 }
 
 struct Entrant {
@@ -44,20 +37,20 @@ struct Entrant {
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let executors = if args.on.is_empty() {
-        args.executor.all()?
+        args.setup.executor.all()?
     } else {
-        args.on.iter().map(|name| args.executor.named(name)).collect::<anyhow::Result<_>>()?
+        args.on.iter().map(|name| args.setup.executor.named(name)).collect::<anyhow::Result<_>>()?
     };
     let mut entrants: Vec<Entrant> = executors
         .into_iter()
         .map(|executor| Entrant { executor, runs: Vec::new(), refused: None })
         .collect();
-    let graph = args.graph.graph()?;
-    let burner = args.load.burner(args.executor.workers()?);
+    let graph = args.setup.graph.graph()?;
+    let burner = args.setup.load.burner(args.setup.executor.workers()?);
     for turn in 0..args.repeat.max(1) {
         for entrant in entrants.iter_mut().filter(|entrant| entrant.refused.is_none()) {
-            let seed = args.graph.seed.unwrap_or(0) + turn as u64;
-            let one = args.load.run(graph.clone(), burner, seed)?;
+            let seed = args.setup.graph.seed.unwrap_or(0) + turn as u64;
+            let one = args.setup.load.run(graph.clone(), burner, seed)?;
             match entrant.executor.run(&one) {
                 Ok(told) => {
                     let name = entrant.executor.name();
@@ -74,7 +67,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
-    if args.json {
+    if args.setup.json {
         let results: Vec<Value> = entrants.iter().map(summary).collect();
         table::json(&json!({"schema": "schedlab/jobs-compare/1", "results": results}))?;
     } else {

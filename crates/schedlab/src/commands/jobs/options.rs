@@ -15,6 +15,20 @@ use schedlab_model::{CpuSet, Nanos, Pid};
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// What `run`, `peak`, `break` and `compare` have in common.
+#[derive(clap::Args)]
+pub(super) struct Setup {
+    #[command(flatten)]
+    pub(super) graph: GraphArgs,
+    #[command(flatten)]
+    pub(super) load: LoadArgs,
+    #[command(flatten)]
+    pub(super) executor: ExecutorArgs,
+    /// Prints JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
 /// Which graph.
 #[derive(clap::Args)]
 pub(super) struct GraphArgs {
@@ -176,7 +190,10 @@ pub(super) struct ExecutorArgs {
     /// Slice of the workers, where the kernel has EEVDF
     #[arg(long, value_name = "TIME")]
     pub(super) slice: Option<Nanos>,
-    /// Which due job goes first: start, deadline or laxity
+    /// How late the kernel may let a worker's timer be; its own default is 50us
+    #[arg(long, value_name = "TIME", default_value = "1ns")]
+    pub(super) timer_slack: Nanos,
+    /// Which due job goes first: start, deadline, laxity or path (the most work behind it)
     #[arg(long, default_value = "start")]
     order: OrderName,
     /// Where due jobs wait: one-token or per-worker
@@ -201,6 +218,7 @@ enum OrderName {
     Start,
     Deadline,
     Laxity,
+    Path,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -245,6 +263,7 @@ impl ExecutorArgs {
                 OrderName::Start => Order::Start,
                 OrderName::Deadline => Order::Deadline,
                 OrderName::Laxity => Order::Laxity,
+                OrderName::Path => Order::Path,
             },
             queues: match self.queues {
                 QueuesName::OneToken => Queues::OneToken,
@@ -275,21 +294,22 @@ impl ExecutorArgs {
     }
 
     /// What each worker does first. Tried here once, so that a missing right is said before the run.
-    fn on_start(&self) -> anyhow::Result<OnStart> {
+    pub(super) fn on_start(&self) -> anyhow::Result<OnStart> {
         let cpus: Vec<_> = self.cpus.iter().flat_map(CpuSet::iter).collect();
-        let (fifo, slice) = (self.fifo, self.slice);
+        let (fifo, slice, slack) = (self.fifo, self.slice, self.timer_slack);
         let place = move |worker: usize| -> std::io::Result<()> {
             if !cpus.is_empty() {
                 let one: CpuSet = std::iter::once(cpus[worker % cpus.len()]).collect();
                 schedlab_sys::sched::set_affinity(Pid(0), &one)?;
             }
+            schedlab_sys::sched::set_timer_slack(slack)?;
             super::table::attributes(fifo, slice)
         };
         let tried = place.clone();
         let tried = std::thread::spawn(move || tried(0)).join();
-        tried
-            .map_err(|_| anyhow::anyhow!("placing a worker panicked"))?
-            .context("a worker can't be placed as asked (--cpus, --fifo, --slice)")?;
+        tried.map_err(|_| anyhow::anyhow!("placing a worker panicked"))?.context(
+            "a worker can't be placed as asked (--cpus, --fifo, --slice, --timer-slack)",
+        )?;
         Ok(Arc::new(move |worker| {
             // It worked for the trial; a CPU that vanished since is no reason to lose the run.
             let _ = place(worker);

@@ -1,7 +1,7 @@
 //! `schedlab jobs peak`: a sweep of the number of jobs, or of their length, and the models of run time.
 
 use super::fit::Models;
-use super::options::{ExecutorArgs, GraphArgs, LoadArgs};
+use super::options::Setup;
 use super::{picture, table};
 use crate::commands::UsageError;
 use anyhow::Context;
@@ -24,11 +24,7 @@ Jobs are independent unless --shape says otherwise, and all due at once unless -
 with a gap, concurrency can't exceed the offered load, which stands beside it in the table.")]
 pub(super) struct Args {
     #[command(flatten)]
-    graph: GraphArgs,
-    #[command(flatten)]
-    load: LoadArgs,
-    #[command(flatten)]
-    executor: ExecutorArgs,
+    setup: Setup,
     /// Sweeps the number of jobs
     #[arg(long, value_name = "FROM..TO", default_value = "10..100")]
     jobs: String,
@@ -50,9 +46,6 @@ pub(super) struct Args {
     /// Draws the regression with its residuals: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Prints JSON
-    #[arg(long)]
-    json: bool,
 }
 
 struct Row {
@@ -64,9 +57,9 @@ struct Row {
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut executor = args.executor.named(&args.on)?;
+    let mut executor = args.setup.executor.named(&args.on)?;
     let workers = executor.workers();
-    let burner = args.load.burner(workers);
+    let burner = args.setup.load.burner(workers);
     let mut rows = Vec::new();
     for (number, x) in points(args)?.into_iter().enumerate() {
         rows.push(row(args, executor.as_mut(), burner, x, number as u64)?);
@@ -88,7 +81,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         picture::write(file, &chart)?;
     }
     rows.sort_by(|a, b| a.x.total_cmp(&b.x));
-    if args.json {
+    if args.setup.json {
         let mut model = models.json();
         model["socket_parts_ms"] = socket(&rows, models.line.line.intercept);
         table::json(&json!({
@@ -128,7 +121,7 @@ fn points(args: &Args) -> anyhow::Result<Vec<f64>> {
     if !(from > 0.0 && from < to && to < 1e8) {
         return Err(wrong(text).into());
     }
-    let mut random = Random::new(args.graph.seed.unwrap_or(1));
+    let mut random = Random::new(args.setup.graph.seed.unwrap_or(1));
     let mut points: Vec<f64> =
         (0..args.points).map(|_| from + random.unit() * (to - from)).collect();
     let last = points.len() - 1;
@@ -169,17 +162,21 @@ fn one(
     seed: u64,
 ) -> anyhow::Result<std::sync::Arc<schedlab_jobs::run::Run>> {
     let base = schedlab_jobs::graph::Rules {
-        nodes: if args.lengths.is_some() { args.graph.nodes } else { x as u32 },
-        fan: args.graph.fan,
-        seed: args.graph.seed.unwrap_or(0),
-        hashing: args.graph.hash,
+        nodes: if args.lengths.is_some() { args.setup.graph.nodes } else { x as u32 },
+        fan: args.setup.graph.fan,
+        seed: args.setup.graph.seed.unwrap_or(0),
+        hashing: args.setup.graph.hash,
         ..Default::default()
     };
     // The default of a peak is independent jobs; any other shape is taken as asked.
-    let shape = if args.graph.shape == Shape::Chain { Shape::Isolated } else { args.graph.shape };
+    let shape = if args.setup.graph.shape == Shape::Chain {
+        Shape::Isolated
+    } else {
+        args.setup.graph.shape
+    };
     let graph = shape.build(&base);
-    let time = if args.lengths.is_some() { Nanos((x * 1e6) as u64) } else { args.load.time };
-    args.load.at(time, graph, burner, seed)
+    let time = if args.lengths.is_some() { Nanos((x * 1e6) as u64) } else { args.setup.load.time };
+    args.setup.load.at(time, graph, burner, seed)
 }
 
 fn serial(args: &Args, burner: Burner, x: f64) -> anyhow::Result<u64> {

@@ -1,38 +1,46 @@
 //! `schedlab jobs run`: one graph on one executor, proved, with every figure.
 
-use super::options::{ExecutorArgs, GraphArgs, LoadArgs};
+use super::jitter::Jitter;
+use super::kernel::{self, Recording};
+use super::options::Setup;
+use super::stalls::Stalls;
 use super::{external, picture, soak, table};
+use crate::commands::UsageError;
 use anyhow::Context;
 use schedlab_jobs::adaptors::Ours;
 use schedlab_jobs::executor::{Executor, Told};
 use schedlab_jobs::pool::{Events, Report, WorkerReport, perfetto, text};
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::rig::waiting;
+use schedlab_jobs::rig::{replay, waiting};
 use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Options of `schedlab jobs run`.
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    graph: GraphArgs,
-    #[command(flatten)]
-    load: LoadArgs,
-    #[command(flatten)]
-    executor: ExecutorArgs,
+    setup: Setup,
     /// schedlab, rayon, tokio, channel, serial, virtual, ideal, cmd:PROGRAM or lib:FILE.so
     #[arg(long, default_value = "schedlab")]
     on: String,
+    /// Measures the machine's own jitter for so long before a run with start times; 0 leaves it out
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    jitter: Nanos,
     /// Draws the jobs, a lane per worker: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// The pool's own events: as text (.txt) or for Perfetto (.json)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    /// Records the kernel's events into a trace.dat, with a mark for every job, and puts all time of all workers
+    /// down to its cause
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["events", "soak"])]
+    record: Option<PathBuf>,
     /// Runs nothing: takes the events of an executor from JSON lines {"job","worker","begin_ns","end_ns"}
     #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "soak"])]
     events: Option<PathBuf>,
@@ -51,9 +59,6 @@ pub(super) struct Args {
     /// In a soak: one job never returns
     #[arg(long, requires = "soak")]
     stuck: bool,
-    /// Prints JSON
-    #[arg(long)]
-    json: bool,
 }
 
 /// Events kept per worker when they are asked for.
@@ -61,41 +66,29 @@ const EVENTS: usize = 1 << 20;
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let graph = args.graph.graph()?;
+    let graph = args.setup.graph.graph()?;
     if let Some(time) = args.soak {
-        let options = args.executor.options(0)?;
+        let options = args.setup.executor.options(0)?;
         let faults = soak::Faulty {
             panic_every: args.panic_every,
             lose_notification: args.lose_notification.unwrap_or(0),
             clock_jump_ms: args.clock_jump,
             stuck: args.stuck,
         };
-        return soak::run(&graph, options, time, faults, args.json);
+        return soak::run(&graph, options, time, faults, args.setup.json);
     }
-    let workers = args.executor.workers()?;
-    let burner = args.load.burner(workers);
-    let run = args.load.run(graph, burner, args.graph.seed.unwrap_or(0))?;
-    let (name, workers, told, report) = match &args.events {
-        Some(file) => {
-            let workers = external::read_events(file, &run)?;
-            (file.display().to_string(), workers, Told::default(), None)
-        }
-        None if args.on == "schedlab" => {
-            let events = if args.trace.is_some() { EVENTS } else { 0 };
-            let mut ours = Ours::new(args.executor.options(events)?);
-            let told = ours.run(&run);
-            let report = ours.take_report();
-            (ours.name(), ours.workers(), told?, report)
-        }
-        None => {
-            let mut executor = args.executor.named(&args.on)?;
-            let told = executor.run(&run)?;
-            (executor.name(), executor.workers(), told, None)
-        }
+    let workers = args.setup.executor.workers()?;
+    let burner = args.setup.load.burner(workers);
+    let run = args.setup.load.run(graph, burner, args.setup.graph.seed.unwrap_or(0))?;
+    let jitter = if run.schedule().is_timed() && args.events.is_none() && args.jitter.0 > 0 {
+        Some(Jitter::probe(workers, args.jitter, &args.setup.executor.on_start()?))
+    } else {
+        None
     };
+    let Ran { name, workers, told, report, stalls } = execute(args, &run)?;
     let proof = run.verify();
     if let (Some(file), Some(report)) = (&args.trace, &report) {
-        save_trace(file, report)?;
+        save_trace(file, &run, report)?;
     }
     let profile = Profile::of(&run, workers);
     if let Some(file) = &args.output {
@@ -106,25 +99,82 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         )];
         picture::write(file, &picture::run(&run, workers, "Jobs by worker", notes))?;
     }
-    if args.json {
+    if args.setup.json {
         let mut value = figures(&profile, workers, &told);
         value["schema"] = "schedlab/jobs-run/1".into();
         value["executor"] = name.into();
+        if proof.is_ok() {
+            value["lateness_ns_p99_replayed"] = replay(&run, workers)?.lateness(0.99).into();
+        }
+        value["jitter"] = jitter.as_ref().map(Jitter::json).into();
+        value["stalls"] = stalls.as_ref().map(|s| kernel::as_json(s, run.base())).into();
         value["proved"] = proof.is_ok().into();
         value["hash"] = format!("{:016X}", run.graph().hash()).into();
         table::json(&value)?;
     } else {
         table::say(&show(&name, &run, &profile, workers, &told, report.as_ref()))?;
+        if proof.is_ok() {
+            table::say(&machine(&replay(&run, workers)?, jitter.as_ref()))?;
+        }
+        if let Some(stalls) = &stalls {
+            table::say(&kernel::as_text(stalls, run.base()))?;
+        }
     }
     proof.context("the run is not proved")?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn save_trace(file: &std::path::Path, report: &Report) -> anyhow::Result<()> {
+struct Ran {
+    name: String,
+    workers: usize,
+    told: Told,
+    /// Ours alone has one.
+    report: Option<Report>,
+    /// Where it was recorded.
+    stalls: Option<Stalls>,
+}
+
+fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
+    let (report, stalls) = (None, None);
+    if let Some(file) = &args.events {
+        let workers = external::read_events(file, run)?;
+        let (name, told) = (file.display().to_string(), Told::default());
+        return Ok(Ran { name, workers, told, report, stalls });
+    }
+    if args.on == "schedlab" {
+        return ours(args, run);
+    }
+    if args.record.is_some() || args.trace.is_some() {
+        let what =
+            format!("--record and --trace need the events of our pool: {} has none", args.on);
+        return Err(UsageError(what).into());
+    }
+    let mut executor = args.setup.executor.named(&args.on)?;
+    let told = executor.run(run)?;
+    Ok(Ran { name: executor.name(), workers: executor.workers(), told, report, stalls })
+}
+
+fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
+    let events = if args.trace.is_some() || args.record.is_some() { EVENTS } else { 0 };
+    let mut options = args.setup.executor.options(events)?;
+    let recording =
+        args.record.as_deref().map(|file| Recording::start(file, &mut options)).transpose()?;
+    let mut ours = Ours::new(options);
+    let told = ours.run(run)?;
+    let report = ours.take_report();
+    let stalls = match (recording, &report) {
+        (Some(recording), Some(report)) => Some(recording.finish(run, report)?),
+        _ => None,
+    };
+    Ok(Ran { name: ours.name(), workers: ours.workers(), told, report, stalls })
+}
+
+fn save_trace(file: &std::path::Path, run: &Run, report: &Report) -> anyhow::Result<()> {
     let workers: Vec<Events> =
         report.workers.iter().flatten().map(|worker| worker.events.clone()).collect();
+    let jobs = run.spans();
     let json = file.extension().is_some_and(|end| end == "json");
-    let bytes = if json { perfetto(&workers) } else { text(&workers) };
+    let bytes = if json { perfetto(&workers, &jobs) } else { text(&workers, &jobs) };
     table::save(file, bytes.as_bytes())
 }
 
@@ -216,6 +266,24 @@ fn show(
         text.push_str(&lost(report, profile, workers));
     }
     text
+}
+
+/// What of lateness is not the executor's: that of an ideal schedule of jobs as long as these were, and what the
+/// machine does to threads without any scheduler of ours.
+fn machine(replayed: &Profile, jitter: Option<&Jitter>) -> String {
+    let ns = |q| replayed.lateness(q).map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64));
+    let mut rows = vec![
+        vec!["had scheduling cost nothing".to_owned(), String::new()],
+        vec!["  lateness p50".to_owned(), ns(0.5)],
+        vec!["  lateness p99".to_owned(), ns(0.99)],
+    ];
+    if let Some(jitter) = jitter {
+        rows.push(vec!["this machine, before the run".to_owned(), String::new()]);
+        rows.extend(
+            jitter.rows().into_iter().map(|row| vec![format!("  {}", row[0]), row[1].clone()]),
+        );
+    }
+    table::columns(&rows)
 }
 
 /// Where the workers' time went that no job had.

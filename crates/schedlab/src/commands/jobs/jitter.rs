@@ -1,0 +1,116 @@
+//! The machine's own jitter, to stand beside lateness: how late timers are, and for how long a thread that
+//! does nothing but look at the clock is stopped (by other tasks, interrupts, or the hypervisor).
+
+use schedlab_jobs::pool::OnStart;
+use schedlab_jobs::profile::quantile;
+use schedlab_model::Nanos;
+use schedlab_sys::clock::{monotonic, sleep_until};
+use serde_json::{Value, json};
+
+/// From one timer to the next.
+const STEP: Nanos = Nanos(200_000);
+/// Looking at the clock takes tens of nanoseconds: longer than this, somebody else had the CPU.
+const PAUSE_NS: u64 = 5_000;
+
+/// What the machine does to threads that do nothing. In nanoseconds, ascending.
+pub(super) struct Jitter {
+    timer_ns: Vec<u64>,
+    pause_ns: Vec<u64>,
+    /// Time looked at the clock, over all threads.
+    looked_ns: u64,
+}
+
+impl Jitter {
+    /// Measures with so many threads at once, placed like the workers: half of the time by timers, half by looking.
+    pub(super) fn probe(threads: usize, time: Nanos, place: &OnStart) -> Self {
+        let each = Nanos(time.0 / 2);
+        let probes: Vec<_> = (0..threads)
+            .map(|number| {
+                let place = place.clone();
+                std::thread::spawn(move || {
+                    place(number);
+                    (timers(each), pauses(each))
+                })
+            })
+            .collect();
+        let mut all = Self { timer_ns: Vec::new(), pause_ns: Vec::new(), looked_ns: 0 };
+        for (timers, pauses) in probes.into_iter().filter_map(|probe| probe.join().ok()) {
+            all.timer_ns.extend(timers);
+            all.pause_ns.extend(pauses);
+            all.looked_ns += each.0;
+        }
+        all.timer_ns.sort_unstable();
+        all.pause_ns.sort_unstable();
+        all
+    }
+
+    /// The share of time that others took, from 0 to 1.
+    fn taken(&self) -> f64 {
+        self.pause_ns.iter().sum::<u64>() as f64 / self.looked_ns.max(1) as f64
+    }
+
+    pub(super) fn json(&self) -> Value {
+        json!({
+            "timer_late_ns_p50": quantile(&self.timer_ns, 0.5),
+            "timer_late_ns_p99": quantile(&self.timer_ns, 0.99),
+            "timer_late_ns_max": self.timer_ns.last(),
+            "pauses": self.pause_ns.len(),
+            "pause_ns_max": self.pause_ns.last(),
+            "taken": self.taken(),
+        })
+    }
+
+    /// Rows for a table: name, value.
+    pub(super) fn rows(&self) -> Vec<Vec<String>> {
+        let of = |value: Option<u64>| {
+            value.map_or_else(|| "-".to_owned(), |ns| super::table::time(ns as f64))
+        };
+        let row = |name: &str, value: String| vec![name.to_owned(), value];
+        vec![
+            row("timers late, p50", of(quantile(&self.timer_ns, 0.5))),
+            row("timers late, p99", of(quantile(&self.timer_ns, 0.99))),
+            row("longest pause", of(self.pause_ns.last().copied())),
+            row("taken by others", format!("{:.2} %", 100.0 * self.taken())),
+        ]
+    }
+}
+
+fn timers(time: Nanos) -> Vec<u64> {
+    let begin = monotonic();
+    let due = (1..=time.0 / STEP.0).map(|step| Nanos(begin.0 + step * STEP.0));
+    due.map(|due| {
+        sleep_until(due);
+        monotonic().0.saturating_sub(due.0)
+    })
+    .collect()
+}
+
+fn pauses(time: Nanos) -> Vec<u64> {
+    let mut last = monotonic().0;
+    let end = last + time.0;
+    let mut pauses = Vec::new();
+    while last < end {
+        let now = monotonic().0;
+        if now - last >= PAUSE_NS {
+            pauses.push(now - last);
+        }
+        last = now;
+    }
+    pauses
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+
+    #[test]
+    fn a_probe_counts_its_timers_and_its_share_is_a_share() {
+        let jitter = Jitter::probe(2, Nanos(8_000_000), &(Arc::new(|_| {}) as OnStart));
+        assert_eq!(jitter.timer_ns.len(), 2 * 20);
+        let long = jitter.pause_ns.iter().all(|&pause| pause >= PAUSE_NS);
+        assert!(long && jitter.taken() >= 0.0);
+        let of = |pause_ns: Vec<u64>| Jitter { timer_ns: Vec::new(), pause_ns, looked_ns: 100_000 };
+        assert!((of(vec![5_000, 20_000]).taken() - 0.25).abs() < 1e-12);
+    }
+}

@@ -1,0 +1,208 @@
+//! Where workers were while no job ran on them: every moment of every worker put down to one cause, so that the
+//! causes sum to workers times time.
+//!
+//! At a moment, as many idle workers as there are ready jobs are losing something that a scheduler could have
+//! had; each of them has its own reason. The others lose nothing that a scheduler could give: what is planned waits
+//! for a predecessor, or there is nothing to do.
+
+use schedlab_model::{Nanos, Span};
+
+/// Why a worker ran no job, or how it ran one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Cause {
+    /// In a job, on a CPU.
+    Job,
+    /// In a job, runnable, and some other task had the CPU.
+    JobDelayed,
+    /// Without a job, runnable, and some other task had the CPU.
+    RunDelay,
+    /// Backing off from the token, which was taken.
+    BackOff,
+    /// Asleep past what was asked.
+    LateTimer,
+    /// Awake: with the token, or on the way to it.
+    Token,
+    /// Asleep as asked: nobody had called it yet.
+    Asleep,
+    /// No job was ready for it: what was due waited for predecessors.
+    Dependency,
+    /// No job was ready for it, and none was due.
+    NoWork,
+}
+
+impl Cause {
+    /// All, in order.
+    pub(super) const ALL: [Self; 9] = [
+        Self::Job,
+        Self::JobDelayed,
+        Self::RunDelay,
+        Self::BackOff,
+        Self::LateTimer,
+        Self::Token,
+        Self::Asleep,
+        Self::Dependency,
+        Self::NoWork,
+    ];
+
+    /// Key in JSON, and for people with its underscores as blanks.
+    pub(super) fn key(self) -> &'static str {
+        match self {
+            Self::Job => "in_jobs",
+            Self::JobDelayed => "in_jobs_run_delay",
+            Self::RunDelay => "run_delay",
+            Self::BackOff => "back_off",
+            Self::LateTimer => "late_timer",
+            Self::Token => "token",
+            Self::Asleep => "asleep",
+            Self::Dependency => "dependency",
+            Self::NoWork => "no_work",
+        }
+    }
+}
+
+/// What is known of a worker, each in any order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lane {
+    pub(super) jobs: Vec<Span>,
+    /// Runnable without running, as the kernel says.
+    pub(super) delayed: Vec<Span>,
+    pub(super) back_off: Vec<Span>,
+    pub(super) asleep: Vec<Span>,
+    /// Asleep longer than asked.
+    pub(super) overslept: Vec<Span>,
+}
+
+/// What is known of the jobs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Demand {
+    /// Per job, from when it could have begun until it began.
+    pub(super) ready: Vec<Span>,
+    /// Per job, from its start time until its last predecessor ended.
+    pub(super) blocked: Vec<Span>,
+}
+
+/// A stretch of one worker with one cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Stall {
+    pub(super) worker: usize,
+    pub(super) cause: Cause,
+    pub(super) span: Span,
+}
+
+/// All time of all workers within a window.
+#[derive(Clone, Debug)]
+pub(super) struct Stalls {
+    pub(super) window: Span,
+    /// Per worker, in order of time, without gaps.
+    pub(super) stretches: Vec<Vec<Stall>>,
+}
+
+/// What begins or ends at a moment.
+#[derive(Clone, Copy)]
+enum Edge {
+    /// Of a worker, which of its five lists.
+    Lane(usize, usize),
+    Ready,
+    Blocked,
+}
+
+impl Stalls {
+    /// Puts the window down to causes.
+    pub(super) fn of(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
+        let mut edges = edges(lanes, demand, window);
+        edges.sort_by_key(|&(time, ..)| time);
+        let mut state = vec![[0i64; 5]; lanes.len()];
+        let (mut ready, mut blocked) = (0i64, 0i64);
+        let mut stalls = Self { window, stretches: vec![Vec::new(); lanes.len()] };
+        let mut since = window.start;
+        for (time, edge, change) in edges.into_iter().chain([(window.end, Edge::Ready, 0)]) {
+            if time > since {
+                stalls.pass(Span::new(since, time), &state, ready, blocked);
+                since = time;
+            }
+            match edge {
+                Edge::Lane(worker, list) => state[worker][list] += change,
+                Edge::Ready => ready += change,
+                Edge::Blocked => blocked += change,
+            }
+        }
+        stalls
+    }
+
+    fn pass(&mut self, span: Span, state: &[[i64; 5]], mut ready: i64, mut blocked: i64) {
+        let mut idle: Vec<(Cause, usize)> = Vec::new();
+        for (worker, &[job, delayed, back_off, asleep, overslept]) in state.iter().enumerate() {
+            let cause = match (job > 0, delayed > 0) {
+                (true, true) => Cause::JobDelayed,
+                (true, false) => Cause::Job,
+                (false, true) => Cause::RunDelay,
+                _ if back_off > 0 => Cause::BackOff,
+                _ if overslept > 0 => Cause::LateTimer,
+                _ if asleep > 0 => Cause::Asleep,
+                _ => Cause::Token,
+            };
+            if job > 0 { self.add(worker, cause, span) } else { idle.push((cause, worker)) }
+        }
+        // Those that were held up come before those that slept as they should: they are why jobs waited.
+        idle.sort_unstable();
+        for (cause, worker) in idle {
+            let cause = if ready > 0 {
+                ready -= 1;
+                cause
+            } else if blocked > 0 {
+                blocked -= 1;
+                Cause::Dependency
+            } else {
+                Cause::NoWork
+            };
+            self.add(worker, cause, span);
+        }
+    }
+
+    fn add(&mut self, worker: usize, cause: Cause, span: Span) {
+        match self.stretches[worker].last_mut() {
+            Some(last) if last.cause == cause => last.span.end = span.end,
+            _ => self.stretches[worker].push(Stall { worker, cause, span }),
+        }
+    }
+
+    /// Time of a cause, over all workers.
+    pub(super) fn sum(&self, cause: Cause) -> Nanos {
+        let all = self.stretches.iter().flatten().filter(|stall| stall.cause == cause);
+        all.map(|stall| stall.span.duration()).fold(Nanos::ZERO, |sum, time| Nanos(sum.0 + time.0))
+    }
+
+    /// The longest stretches that a scheduler or the machine is to blame for.
+    pub(super) fn longest(&self, count: usize) -> Vec<Stall> {
+        let blamed = |stall: &&Stall| (Cause::JobDelayed..=Cause::Asleep).contains(&stall.cause);
+        let mut all: Vec<Stall> = self.stretches.iter().flatten().filter(blamed).copied().collect();
+        all.sort_by_key(|stall| (std::cmp::Reverse(stall.span.duration()), stall.span.start));
+        all.truncate(count);
+        all
+    }
+}
+
+fn edges(lanes: &[Lane], demand: &Demand, window: Span) -> Vec<(Nanos, Edge, i64)> {
+    let mut edges = Vec::new();
+    let mut add = |spans: &[Span], edge: Edge| {
+        for span in spans {
+            let (from, to) = (span.start.max(window.start), span.end.min(window.end));
+            if from < to {
+                edges.push((from, edge, 1));
+                edges.push((to, edge, -1));
+            }
+        }
+    };
+    for (worker, lane) in lanes.iter().enumerate() {
+        let lists = [&lane.jobs, &lane.delayed, &lane.back_off, &lane.asleep, &lane.overslept];
+        for (list, spans) in lists.into_iter().enumerate() {
+            add(spans, Edge::Lane(worker, list));
+        }
+    }
+    add(&demand.ready, Edge::Ready);
+    add(&demand.blocked, Edge::Blocked);
+    edges
+}
+
+#[cfg(test)]
+mod tests;
