@@ -77,7 +77,7 @@ fn strings(parts: [&str; 3]) -> [String; 3] {
 }
 
 /// Whether the scheduler's events can be recorded, by recording some.
-pub(crate) fn record() -> Check {
+fn record() -> Check {
     let (name, what) = ("record", "record scheduler events of all CPUs");
     let dir = std::env::temp_dir().join(format!("schedlab-doctor-{}", std::process::id()));
     let options = Options { ring_bytes: 64 << 10, ..Options::default() };
@@ -88,8 +88,8 @@ pub(crate) fn record() -> Check {
     let _ = std::fs::remove_dir_all(&dir);
     let cost = "no trace, no pictures of this machine; load, jobs and the reading of traces work";
     match result {
-        Ok(Via::Ftrace) => Check::yes(name, what, "through ftrace (perf events are refused)"),
-        Ok(_) => Check::yes(name, what, "through perf events"),
+        Ok(Via::Ftrace) => Check::yes(name, what, "through ftrace"),
+        Ok(_) => Check::yes(name, what, "through perf events (tracefs can't be written)"),
         Err(RecordError::Right { missing, remedy }) => {
             Check::short(name, what, Verdict::No, [missing, cost.into(), remedy])
         }
@@ -101,7 +101,7 @@ pub(crate) fn record() -> Check {
 
 fn ftrace() -> Check {
     let (name, what) = ("ftrace", "record through ftrace's own buffers");
-    let cost = "nothing while perf events work: they record the same events";
+    let cost = "perf events record the same, and cost the recorded machine more";
     let tracefs = match schedlab_sys::tracefs::Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(error) => {
@@ -110,11 +110,10 @@ fn ftrace() -> Check {
             return Check::short(name, what, Verdict::No, parts);
         }
     };
-    let on = tracefs.root().join("tracing_on");
-    match std::fs::OpenOptions::new().write(true).open(&on) {
-        Ok(_) => Check::yes(name, what, "tracefs can be written"),
+    match tracefs.writable() {
+        Ok(()) => Check::yes(name, what, "tracefs can be written"),
         Err(error) => {
-            let parts = [format!("tracefs is read-only: {error}"), cost.into(), String::new()];
+            let parts = [format!("tracefs can't be written: {error}"), cost.into(), String::new()];
             Check::short(name, what, Verdict::No, parts)
         }
     }

@@ -5,7 +5,6 @@
 //! run's limit. Whatever happens here, the child is killed when this thread dies.
 
 use crate::beside::{self, Company};
-use crate::doctor::{self, Verdict};
 use crate::knobs::{self, Held};
 use crate::load::{self, Asked, GO, Part, Told};
 use crate::record::{self, Recorder, Summary};
@@ -39,10 +38,9 @@ impl Host {
     pub fn new(program: PathBuf) -> Self {
         let facts = facts::facts();
         // The one check that a run needs: the others cost every start what only `doctor` asks for.
-        let check = doctor::record();
-        let recording = match check.verdict {
-            Verdict::No => Fact::Unknown(format!("{}; {}", check.found, check.remedy)),
-            _ => Fact::Known(Recording { via: "perf".to_owned(), warnings: Vec::new() }),
+        let recording = match Recorder::available() {
+            Ok(via) => Fact::Known(Recording { via: via.name().to_owned(), warnings: Vec::new() }),
+            Err(error) => Fact::Unknown(error.to_string()),
         };
         let offers = Offers {
             machine: "host".to_owned(),

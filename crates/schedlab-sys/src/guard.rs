@@ -9,6 +9,7 @@
 //!
 //! A step must be harmless when its change was never made, and when it is undone twice.
 
+use crate::tracefs::Tracefs;
 use schedlab_model::Pid;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
@@ -60,6 +61,18 @@ pub enum Undo {
     RemoveFile {
         /// The file.
         path: PathBuf,
+    },
+    /// Remove an ftrace instance, wherever tracefs is mounted then.
+    RemoveInstance {
+        /// Its name below `instances`.
+        name: String,
+    },
+    /// Write this into a file of tracefs, wherever that is mounted then.
+    WriteTracefs {
+        /// The file, relative to the root of tracefs.
+        file: String,
+        /// Its content before the change.
+        content: String,
     },
     /// Move the processes of one control group to another.
     MoveTasks {
@@ -230,6 +243,10 @@ impl Undo {
             Self::KillGroup { path } => kill_group(path),
             Self::RemoveDir { path } => remove_dir(path),
             Self::RemoveFile { path } => std::fs::remove_file(path),
+            Self::RemoveInstance { name } => Tracefs::open()
+                .and_then(|tracefs| remove_dir(&tracefs.root().join("instances").join(name))),
+            Self::WriteTracefs { file, content } => Tracefs::open()
+                .and_then(|tracefs| std::fs::write(tracefs.root().join(file), content)),
             Self::MoveTasks { from, to } => move_tasks(from, to),
             Self::Attributes { pid, started, attributes } => {
                 same(*pid, *started).and_then(|()| crate::sched::set(*pid, attributes))

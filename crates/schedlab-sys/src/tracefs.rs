@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 pub struct Tracefs {
     root: PathBuf,
     /// Holds a mount of our own; it is gone when this is dropped.
-    mount: Option<OwnedFd>,
+    _mount: Option<OwnedFd>,
 }
 
 /// Where systems mount it.
@@ -36,13 +36,13 @@ impl Tracefs {
         if !is_tracefs(&root) {
             return Err(io::Error::other("tracefs was mounted but shows no events"));
         }
-        Ok(Self { root, mount: Some(mount) })
+        Ok(Self { root, _mount: Some(mount) })
     }
 
     /// A tracefs (or a tree that looks like one) at a path.
     #[must_use]
     pub fn at(root: &Path) -> Self {
-        Self { root: root.to_owned(), mount: None }
+        Self { root: root.to_owned(), _mount: None }
     }
 
     /// The path of its root, valid in this process.
@@ -51,10 +51,16 @@ impl Tracefs {
         &self.root
     }
 
-    /// Whether it has a path that other processes can use; a mount of our own has none.
-    #[must_use]
-    pub const fn is_mounted(&self) -> bool {
-        self.mount.is_none()
+    /// Whether instances can be made and files be written, by opening one for writing: a locked
+    /// kernel refuses that, whatever the file's mode says.
+    ///
+    /// # Errors
+    /// The refusal: `EACCES`, `EPERM`, or `EROFS` on a read-only mount.
+    pub fn writable(&self) -> io::Result<()> {
+        std::fs::OpenOptions::new().write(true).open(self.root.join("tracing_on"))?;
+        use rustix::fs::{Access, AtFlags, CWD, accessat};
+        accessat(CWD, self.root.join("instances"), Access::WRITE_OK, AtFlags::EACCESS)?;
+        Ok(())
     }
 
     /// The text of a file below the root.

@@ -8,13 +8,25 @@ use std::str::FromStr;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
-    /// Perf events; ftrace where those are refused.
+    /// Ftrace, which costs the machine least; perf events where tracefs can't be written.
     #[default]
     Auto,
     /// Perf events: one ring for each CPU.
     Perf,
     /// The pages of an ftrace instance of our own.
     Ftrace,
+}
+
+impl Via {
+    /// As it is written: `auto`, `perf`, `ftrace`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Perf => "perf",
+            Self::Ftrace => "ftrace",
+        }
+    }
 }
 
 /// What happens when a size is reached.

@@ -64,6 +64,16 @@ impl RecordError {
         move |error| Self::Io { doing, error }
     }
 
+    /// Two ways were tried, and each lacks a right: one error, with the remedy of the second.
+    pub(crate) fn and(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Right { missing: first, .. }, Self::Right { missing, remedy }) => {
+                Self::Right { missing: format!("{first}, and {missing}"), remedy }
+            }
+            (_, other) => other,
+        }
+    }
+
     pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self {
         Self::io(path.display().to_string())
     }
@@ -103,11 +113,12 @@ pub(crate) fn tracefs_right(error: &io::Error) -> RecordError {
     }
 }
 
-/// Tracefs can be read by a mount of our own, but who cleans up after us could not see it.
-pub(crate) fn unmounted() -> RecordError {
+/// What is known about the right to make an ftrace instance.
+pub(crate) fn tracefs_write_right(error: &io::Error) -> RecordError {
     RecordError::Right {
-        missing: "tracefs is not mounted at /sys/kernel/tracing".into(),
-        remedy: "mount -t tracefs tracefs /sys/kernel/tracing".into(),
+        missing: format!("tracefs can't be written: {error}"),
+        remedy: "run as root, or `mount -o remount,rw /sys/kernel/tracing` where it is read-only"
+            .into(),
     }
 }
 

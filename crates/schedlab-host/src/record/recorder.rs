@@ -1,14 +1,14 @@
 //! A recording in progress, whichever way the kernel hands over its events.
 
-use super::error::{tracefs_right, unmounted};
+use super::error::tracefs_right;
 use super::ftrace::Instance;
 use super::options::Meaning as _;
-use super::rings::Rings;
+use super::rings::{self, Rings};
 use super::spool::{self, Head, Source, Tail};
 use super::tracepoints;
 use super::watch::Watcher;
 use super::{Options, RecordError, Spike, Via};
-use schedlab_model::{Nanos, Pid};
+use schedlab_model::{Cpu, Nanos, Pid};
 use schedlab_sys::perf::Ring;
 use schedlab_sys::{clock, process, sched, topology, tracefs::Tracefs};
 use std::fmt;
@@ -87,8 +87,10 @@ impl Recorder {
         let result = match options.via {
             Via::Perf => Self::perf(&options, dir),
             Via::Ftrace => Self::ftrace(&options, dir),
-            Via::Auto => Self::perf(&options, dir).or_else(|error| match error {
-                RecordError::Right { .. } => Self::ftrace(&options, dir).map_err(|_| error),
+            // Watching for a spike takes rings that can be read while they are written.
+            Via::Auto if options.snapshot.is_some() => Self::perf(&options, dir),
+            Via::Auto => Self::ftrace(&options, dir).or_else(|error| match error {
+                RecordError::Right { .. } => Self::perf(&options, dir).map_err(|e| error.and(e)),
                 _ => Err(error),
             }),
         };
@@ -121,20 +123,34 @@ impl Recorder {
             });
         }
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
-        if !tracefs.is_mounted() {
-            return Err(unmounted());
-        }
         let head = head(options, &tracefs, Source::Ftrace)?;
         spool::write(&spool::head(dir), &head)?;
         let shared = Arc::<Shared>::default();
-        let instance = Instance::guarded(&tracefs, options, &head)?;
-        let mut threads = vec![watcher(dir, Vec::new(), &shared)?];
+        let instance = Instance::guarded(tracefs, options, &head)?;
+        let mut threads = vec![watcher(dir, rings::watch(&head), &shared)?];
         if !options.overwrites() {
             threads.push(instance.thread(options, dir, &shared)?);
         }
         instance.enable(true)?;
         let backend = Backend::Ftrace(Box::new(instance));
         Ok(Self { dir: dir.to_owned(), options: options.clone(), backend, shared, threads })
+    }
+
+    /// Through which interface [`Via::Auto`] would record, found out in a millisecond and without
+    /// recording; never [`Via::Auto`].
+    ///
+    /// # Errors
+    /// [`RecordError::Right`] when neither can be had.
+    pub fn available() -> Result<Via, RecordError> {
+        let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
+        if tracefs.writable().is_ok() {
+            return Ok(Via::Ftrace);
+        }
+        let switch = tracefs.event("sched", "sched_switch");
+        let (id, _) = switch.map_err(|error| tracefs_right(&error))?;
+        let cpus = topology::online(Path::new("/sys"));
+        let first = cpus.ok().and_then(|cpus| cpus.iter().next()).unwrap_or(Cpu(0));
+        rings::try_event(id, first).map(|()| Via::Perf)
     }
 
     /// Through which interface it records; never [`Via::Auto`].

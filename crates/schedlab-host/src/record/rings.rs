@@ -91,11 +91,7 @@ impl Rings {
             self.events.push((cpu, event));
         }
         let ring = ring.expect("sched_switch is always among the tracepoints");
-        let tasks = open_event(Source::Tasks, cpu, u32::MAX >> 1, false)?;
-        let watch = Ring::map(&tasks, WATCH_BYTES, false);
-        let watch = watch.map_err(|error| map_error(error, WATCH_BYTES))?;
-        tasks.enable().map_err(RecordError::io("watching for new tasks"))?;
-        Ok((ring, watch))
+        Ok((ring, watch_cpu(cpu)?))
     }
 
     /// Starts the threads that empty the rings; none for overwritten ones.
@@ -167,6 +163,25 @@ impl Rings {
         }
         Ok(())
     }
+}
+
+/// A small ring with the kernel's records of created, ended and renamed tasks of a CPU.
+fn watch_cpu(cpu: Cpu) -> Result<Ring, RecordError> {
+    let tasks = open_event(Source::Tasks, cpu, u32::MAX >> 1, false)?;
+    let watch = Ring::map(&tasks, WATCH_BYTES, false);
+    let watch = watch.map_err(|error| map_error(error, WATCH_BYTES))?;
+    tasks.enable().map_err(RecordError::io("watching for new tasks"))?;
+    Ok(watch)
+}
+
+/// The watcher's rings alone; none where perf events are refused.
+pub(crate) fn watch(head: &Head) -> Vec<Ring> {
+    head.cpus.iter().map(watch_cpu).collect::<Result<_, _>>().unwrap_or_default()
+}
+
+/// Whether the tracepoint `id` can be observed, by opening it on one CPU.
+pub(crate) fn try_event(id: u64, cpu: Cpu) -> Result<(), RecordError> {
+    open_event(Source::Tracepoint(id), cpu, u32::MAX >> 1, false).map(drop)
 }
 
 /// The whole records of a ring that is written backwards. The oldest one is half overwritten, and

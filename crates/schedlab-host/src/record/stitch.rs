@@ -1,10 +1,10 @@
 //! From a spool directory to a trace.dat: two passes over the ring files, the first for the names of
 //! tasks (the head of the file wants them), the second for the records.
 
-use super::spool::{self, Head, Tail};
+use super::spool::{self, Head, Source, Tail};
 use super::tracepoints::Tracepoint;
 use super::watch::gather;
-use super::{Mark, RecordError, copy};
+use super::{Mark, RecordError, Via, copy};
 use schedlab_model::{Comm, Cpu, Nanos, Pid, Span, Warning};
 use schedlab_trace::dat::{Companion, Header, Writer};
 use schedlab_trace::live::Piece;
@@ -25,6 +25,8 @@ pub struct Marks {
 /// What was recorded.
 #[derive(Clone, Debug, Default)]
 pub struct Summary {
+    /// Through which interface; [`Via::Auto`] where nothing was recorded.
+    pub via: Via,
     /// Records by CPU and event name.
     pub per_cpu: BTreeMap<Cpu, BTreeMap<String, u64>>,
     /// Records that the kernel could not keep, by CPU; CPUs that lost none are not in it.
@@ -65,7 +67,11 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Summary, RecordEr
         return Err(RecordError::Spool { path: spool::head(dir), what });
     }
     let tail: Option<Tail> = spool::read(&spool::tail(dir)).ok();
-    let mut summary = Summary::default();
+    let via = match head.source {
+        Source::Perf => Via::Perf,
+        Source::Ftrace => Via::Ftrace,
+    };
+    let mut summary = Summary { via, ..Summary::default() };
     if tail.is_none() {
         summary.warnings.push(Warning::new(
             "recording-cut",
@@ -282,7 +288,6 @@ fn names(dir: &Path, head: &Head) -> Result<BTreeMap<Pid, Comm>, RecordError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::spool::Source;
     use schedlab_model::{CpuSet, Phase};
     use schedlab_sys::perf::record;
 

@@ -69,7 +69,7 @@ pub(crate) struct Args {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Interface {
-    /// Perf events; ftrace where those are refused
+    /// Ftrace, which costs least; perf events where tracefs can't be written
     Auto,
     /// One ring of perf events for each CPU
     Perf,
@@ -229,7 +229,8 @@ fn tell(summary: &Summary, output: &Path) {
     let size = std::fs::metadata(output).map_or(0, |data| data.len());
     let time = summary.span.map_or_else(String::new, |s| format!(" over {}", s.duration()));
     let cpus = summary.per_cpu.len();
-    note(&format!("{}: {total} events of {cpus} CPUs{time}, {}", output.display(), Bytes(size)));
+    let (file, via, size) = (output.display(), summary.via.name(), Bytes(size));
+    note(&format!("{file}: {total} events of {cpus} CPUs{time}, {size}, through {via}"));
     let list: Vec<String> = events.iter().map(|(name, count)| format!("{name} {count}")).collect();
     note(&list.join(", "));
     match summary.lost_total() {
@@ -254,6 +255,7 @@ fn as_json(summary: &Summary, output: &Path) -> serde_json::Value {
     serde_json::json!({
         "schema": 1,
         "file": output.display().to_string(),
+        "via": summary.via.name(),
         "origin_ns": summary.span.map_or(0, |span| span.start.0).to_string(),
         "duration_ns": summary.span.map_or(0, |span| span.duration().0),
         "events": summary.events(),
