@@ -1,6 +1,6 @@
 //! How fast a trace becomes events, and a latency table; beside the peers on the same events.
 //!
-//! `cargo bench -p schedlab-trace --bench read [-- EVENTS [CPUS]]` makes a synthetic trace (5 million
+//! `cargo bench -p schedlab-trace --bench read [-- EVENTS [CPUS] [--no-peers]]` makes a synthetic trace (5 million
 //! events of 8 CPUs unless told) as trace.dat v6 and v7 with zstd, and lets `perf record` trace
 //! hackbench until it has as many events; that file stays in the temporary folder for the next run.
 //! All are read to a latency table, on one core and with two threads, beside `trace-cmd report`,
@@ -27,16 +27,17 @@ fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
     let events = numbers.next().unwrap_or(5_000_000);
     let cpus = u16::try_from(numbers.next().unwrap_or(8)).unwrap();
+    let peers = !std::env::args().any(|argument| argument == "--no-peers");
     let dir = tempfile::tempdir().unwrap();
-    dat(dir.path(), events, cpus);
+    dat(dir.path(), events, cpus, peers);
     match recorded(events) {
-        Some(file) => perf(&file),
+        Some(file) => perf(&file, peers),
         None => println!("MISSING: perf or hackbench, or the right to trace: no perf.data"),
     }
 }
 
 /// trace.dat beside trace-cmd and libkshark.
-fn dat(dir: &Path, events: u64, cpus: u16) {
+fn dat(dir: &Path, events: u64, cpus: u16, peers: bool) {
     let plan = Plan { cpus, events, ..Plan::default() };
     let v6 = dir.join("v6.dat");
     let zstd = dir.join("zstd.dat");
@@ -52,6 +53,9 @@ fn dat(dir: &Path, events: u64, cpus: u16) {
     row("schedlab: latency table, v6, 2 threads", events, None, best(2, || latency(&v6, 2)));
     row("schedlab: latency table, v7 zstd", events, None, best(1, || latency(&zstd, 1)));
     row("schedlab: latency table, v7 zstd, 2 threads", events, None, best(2, || latency(&zstd, 2)));
+    if !peers {
+        return;
+    }
     if let Some(time) = peer("trace-cmd", &["report", "-i"], &v6) {
         row("trace-cmd report, v6", events, Some(ours), time);
     }
@@ -64,13 +68,17 @@ fn dat(dir: &Path, events: u64, cpus: u16) {
 }
 
 /// perf.data beside perf.
-fn perf(file: &Path) {
+fn perf(file: &Path, peers: bool) {
     let events = count(file);
     let bytes = std::fs::metadata(file).unwrap().len() as f64 / events as f64;
     println!("\nperf.data: {events} events of hackbench, {bytes:.1} bytes each\n");
     let ours =
         row("schedlab: latency table, perf.data", events, None, best(1, || latency(file, 1)));
     row("schedlab: events only, perf.data", events, None, best(1, || drain(file, 1)));
+    row("schedlab: latency table, 2 threads", events, None, best(2, || latency(file, 2)));
+    if !peers {
+        return;
+    }
     let peers: [(&str, &[&str]); 2] =
         [("perf sched latency", &["sched", "latency", "-i"]), ("perf script", &["script", "-i"])];
     for (name, arguments) in peers {

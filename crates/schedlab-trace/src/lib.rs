@@ -10,9 +10,11 @@
 //! wrong inside a file is a warning or a loss, and what can be read is read. Files are read by
 //! windows (`pread`), so memory does not grow with them and a file that shrinks is no signal.
 
+mod ahead;
 mod census;
 mod convert;
 pub mod dat;
+mod decode;
 mod encode;
 mod encoding;
 mod error;
@@ -22,10 +24,12 @@ pub mod live;
 pub mod mark;
 mod merge;
 mod names;
+mod near;
 mod perf;
 mod perfetto;
 mod plan;
 mod record;
+mod runs;
 mod states;
 pub mod synthetic;
 #[cfg(feature = "parquet")]
@@ -39,6 +43,7 @@ pub use encoding::Encoding;
 pub use error::TraceError;
 pub use record::{RecordSource, Sink, open_records};
 
+use ahead::Ahead;
 use input::Input;
 use schedlab_model::EventSource;
 use std::path::Path;
@@ -95,10 +100,13 @@ fn open_input(input: Input, options: &Options) -> Result<Box<dyn EventSource>, T
         return Err(TraceError::Empty { path });
     }
     if start.starts_with(dat::MAGIC) {
-        return Ok(Box::new(dat::DatReader::open(input, options.threads)?));
+        return open_dat(input, options.threads.saturating_sub(1));
     }
     if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
-        return Ok(Box::new(perf::PerfReader::open(input)?));
+        let reader = perf::PerfReader::open(input)?;
+        // What a pipe says of itself comes on the way.
+        let ahead = options.threads > 1 && !reader.is_pipe();
+        return Ok(if ahead { Box::new(Ahead::new(reader)) } else { Box::new(reader) });
     }
     if perfetto::looks_like(&start) {
         return Ok(Box::new(perfetto::PerfettoReader::open(input)?));
@@ -109,6 +117,13 @@ fn open_input(input: Input, options: &Options) -> Result<Box<dyn EventSource>, T
         return Ok(Box::new(reader));
     }
     Err(TraceError::Unknown { path, seen: seen(&start) })
+}
+
+/// Opens a trace.dat with this many threads beside the caller's: unpacking comes first.
+fn open_dat(input: Input, helpers: usize) -> Result<Box<dyn EventSource>, TraceError> {
+    let (packed, reader) = dat::DatReader::open(input, helpers)?;
+    let ahead = helpers > usize::from(packed);
+    Ok(if ahead { Box::new(Ahead::new(reader)) } else { Box::new(reader) })
 }
 
 /// What a file begins with, in words.

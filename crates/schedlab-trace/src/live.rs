@@ -3,7 +3,8 @@
 
 use crate::Encoding;
 use crate::dat::{Layout, Visit, walk};
-use crate::names::Recent;
+use crate::decode::Stamp;
+use crate::names::Names;
 use crate::plan::Decoder;
 use schedlab_model::{Cpu, Event, Nanos};
 use std::num::NonZeroU32;
@@ -11,7 +12,7 @@ use std::num::NonZeroU32;
 /// Decodes records of the kernel that runs here.
 pub struct LiveDecoder {
     decoder: Decoder,
-    names: Recent,
+    names: Names,
 }
 
 impl std::fmt::Debug for LiveDecoder {
@@ -29,12 +30,12 @@ fn native() -> Encoding {
 impl LiveDecoder {
     /// From the system and the format text of each tracepoint.
     pub fn new<'a>(formats: impl Iterator<Item = (&'a str, &'a str)>) -> Self {
-        Self { decoder: Decoder::new(native(), formats), names: Recent::default() }
+        Self { decoder: Decoder::new(native(), formats), names: Names::default() }
     }
 
     /// Appends the events of one record to `out`.
     pub fn decode(&mut self, time: Nanos, cpu: Cpu, body: &[u8], out: &mut Vec<Event>) {
-        self.decoder.decode(time.0, cpu, body, &mut self.names, out);
+        self.decoder.decode_to(Stamp { time: time.0, cpu }, body, &mut self.names, out);
     }
 }
 

@@ -1,35 +1,66 @@
 //! Merges the CPUs' streams into one, ascending by time; equal times go by lane.
 //!
-//! Each lane holds a decoded run of one CPU's events. A tournament (loser tree) finds the lane whose
-//! next event is earliest in log2(lanes) comparisons (few lanes are simply scanned), and that lane is
-//! drained as long as it stays ahead of the runner-up: on real traces a CPU logs several events in a
-//! row, so most events cost one comparison and one copy.
+//! A tournament (loser tree) finds the lane whose next event is earliest in log2(lanes) comparisons
+//! (few lanes are simply scanned), and that lane runs as long as it stays ahead of the runner-up: on
+//! real traces a CPU logs several events in a row. A lane decodes each event into the batch when its
+//! turn has come, so an event is written once, and what is learned on the way (names) is in order.
+//! The tournament is numbers only, a few KiB for a thousand CPUs: it stays in the first-level cache.
 
-use crate::names::Names;
 use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
 use std::io;
 
 /// Up to as many lanes all are looked at for each run.
 const SCAN_MAX: usize = 16;
 
-/// Where lanes get their events from.
-pub(crate) trait Refill {
-    /// Appends the next events of `lane`, ascending in time; `false` when there are no more.
-    fn refill(&mut self, lane: usize, out: &mut Vec<Event>) -> io::Result<bool>;
+/// The time of a lane that has ended; events' own are below.
+pub(crate) const ENDED: u64 = u64::MAX;
+
+/// Most events that one step of a lane puts: a record's, and the names that it tells before.
+pub(crate) const STEP_MAX: usize = 4;
+
+/// Where the merge gets its events from: lanes, each ascending in time.
+pub(crate) trait Lanes {
+    /// How many there are; may change when the merge restarts.
+    fn count(&self) -> usize;
+
+    /// The time of a lane's first event; [`ENDED`] when it has none.
+    fn first(&mut self, lane: usize) -> io::Result<u64>;
+
+    /// Puts the next event of `lane`, and those after it up to `until` as long as the batch has room.
+    /// Returns the time of the event that is next then.
+    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> io::Result<u64>;
 }
 
-#[derive(Default)]
-struct Lane {
-    events: Vec<Event>,
-    at: usize,
+/// Events on their way out, in places that are there already.
+pub(crate) struct Batch<'a> {
+    places: &'a mut [Event],
+    count: usize,
 }
 
-impl Lane {
-    /// The time of the next event, [`ENDED`] when there is none.
-    #[inline]
-    fn time(&self) -> u64 {
-        self.events.get(self.at).map_or(ENDED, |event| event.time.0)
+impl Batch<'_> {
+    /// Adds an event; there is room for [`STEP_MAX`] unless the batch is full.
+    #[inline(always)]
+    pub(crate) fn put(&mut self, event: Event) {
+        if let Some(place) = self.places.get_mut(self.count) {
+            *place = event;
+            self.count += 1;
+        }
     }
+
+    /// Whether no further step fits.
+    #[inline(always)]
+    pub(crate) fn is_full(&self) -> bool {
+        self.count + STEP_MAX > self.places.len()
+    }
+}
+
+/// Appends to `out` what `put` puts, at most [`STEP_MAX`] events.
+pub(crate) fn append(out: &mut Vec<Event>, put: impl FnOnce(&mut Batch<'_>)) {
+    let mut places = [FILLER; STEP_MAX];
+    let mut batch = Batch { places: &mut places, count: 0 };
+    put(&mut batch);
+    let count = batch.count;
+    out.extend_from_slice(&places[..count]);
 }
 
 /// Time and lane of a next event in one number, so that comparing is one step and never a tie.
@@ -49,11 +80,8 @@ fn time_of(head: Head) -> u64 {
     (head >> 32) as u64
 }
 
-/// The time of a lane that has ended.
-const ENDED: u64 = u64::MAX;
-
 /// Stands in a batch where no event was put yet.
-const FILLER: Event = Event {
+pub(crate) const FILLER: Event = Event {
     time: Nanos(0),
     by: Pid(0),
     cpu: Cpu(0),
@@ -61,137 +89,108 @@ const FILLER: Event = Event {
     what: What::Lost { count: None },
 };
 
-/// The merge and what it has read ahead: one run of events for each lane.
+/// The merge: whose turn it is.
+#[derive(Default)]
 pub(crate) struct Merge {
-    lanes: Vec<Lane>,
-    /// The time of each lane's next event, when lanes are few.
-    heads: Vec<u64>,
+    /// How many lanes there are.
+    count: usize,
+    /// The time of each lane's next event, when lanes are few; [`ENDED`] where there is none.
+    heads: [u64; SCAN_MAX],
     /// Losers of the tournament, when they are many; `tree[0]` is the winner.
     tree: Vec<Head>,
     started: bool,
-    names: Names,
 }
 
 impl Merge {
-    pub(crate) fn new(lanes: usize) -> Self {
-        let names = Names::default();
-        let mut merge =
-            Self { lanes: Vec::new(), heads: Vec::new(), tree: Vec::new(), started: false, names };
-        merge.restart(lanes);
-        merge
-    }
-
-    /// Begins anew with `lanes` lanes; what is known of names stays.
-    pub(crate) fn restart(&mut self, lanes: usize) {
-        self.lanes.resize_with(lanes, Lane::default);
-        self.heads.resize(lanes, 0);
-        self.tree.resize(lanes, 0);
+    /// Begins anew: all lanes are looked at again.
+    pub(crate) fn restart(&mut self) {
         self.started = false;
     }
 
-    /// Replaces `batch` by up to `limit` events; `false` when none are left.
+    /// Replaces `batch` by about `limit` events; `false` when none are left.
     pub(crate) fn next(
         &mut self,
-        source: &mut impl Refill,
+        lanes: &mut impl Lanes,
         batch: &mut Vec<Event>,
         limit: usize,
     ) -> io::Result<bool> {
-        if self.lanes.is_empty() {
-            batch.clear();
-            return Ok(false);
-        }
         if !self.started {
-            self.start(source)?;
+            self.start(lanes)?;
         }
         // What lies behind the events that are put in place is cut off at the end; filling it costs
         // nothing, since the caller's batch mostly comes back as it went.
-        batch.resize(limit, FILLER);
-        let mut count = 0;
-        if self.lanes.len() <= SCAN_MAX {
-            while count < limit {
-                let (winner, first, second) = scan(&self.heads);
-                if first == ENDED {
-                    break;
-                }
-                count += self.drain(winner, second.saturating_sub(1), &mut batch[count..]);
-                self.heads[winner] = self.head_after(winner, source)?;
-            }
-        } else {
-            while count < limit {
-                let (first, second) = (self.tree[0], self.runner_up());
-                if time_of(first) == ENDED {
-                    break;
-                }
-                let winner = lane_of(first);
-                // At equal times the lower lane goes first.
-                let tie = u64::from(winner > lane_of(second));
-                let until = time_of(second).saturating_sub(tie);
-                count += self.drain(winner, until, &mut batch[count..]);
-                let next = self.head_after(winner, source)?;
-                self.replay(head(winner, next));
-            }
+        batch.resize(limit + STEP_MAX, FILLER);
+        let mut places = Batch { places: batch, count: 0 };
+        match self.count {
+            0 => {}
+            1..=4 => self.few::<4>(lanes, &mut places)?,
+            5..=8 => self.few::<8>(lanes, &mut places)?,
+            9..=SCAN_MAX => self.few::<SCAN_MAX>(lanes, &mut places)?,
+            _ => self.many(lanes, &mut places)?,
         }
+        let count = places.count;
         batch.truncate(count);
         Ok(count > 0)
     }
 
-    /// The time of a lane's next event.
-    #[inline]
-    fn head_after(&mut self, index: usize, source: &mut impl Refill) -> io::Result<u64> {
-        let lane = &mut self.lanes[index];
-        if lane.at == lane.events.len() {
-            Self::refill(lane, index, source)?;
-        }
-        Ok(lane.time())
-    }
-
-    /// Moves events of `winner` to `batch`: its first, and those up to `until`. Returns how many.
-    #[inline(always)]
-    fn drain(&mut self, winner: usize, until: u64, batch: &mut [Event]) -> usize {
-        let lane = &mut self.lanes[winner];
-        let mut count = 0;
-        let mut taken = 0;
-        for (event, place) in lane.events[lane.at..].iter().zip(0..batch.len()) {
-            if place > 0 && event.time.0 > until {
+    /// `COUNT`: lanes, rounded up so that looking at all is a fixed sequence.
+    fn few<const COUNT: usize>(
+        &mut self,
+        lanes: &mut impl Lanes,
+        batch: &mut Batch<'_>,
+    ) -> io::Result<()> {
+        let mut heads: [u64; COUNT] = std::array::from_fn(|lane| self.heads[lane]);
+        while !batch.is_full() {
+            let (winner, first, second) = scan(&heads);
+            if first == ENDED {
                 break;
             }
-            taken += 1;
-            if let What::Comm { pid, comm } = event.what {
-                // Lanes are read ahead in turns, so the same news can come from several.
-                if !self.names.changed(pid, u128::from_le_bytes(comm)) {
-                    continue;
-                }
-            }
-            batch[count] = *event;
-            count += 1;
+            heads[winner] = lanes.run(winner, second.saturating_sub(1), batch)?;
         }
-        lane.at += taken;
-        count
+        self.heads[..COUNT].copy_from_slice(&heads);
+        Ok(())
     }
 
-    fn start(&mut self, source: &mut impl Refill) -> io::Result<()> {
-        self.started = true;
-        let count = self.lanes.len();
-        for (index, lane) in self.lanes.iter_mut().enumerate() {
-            Self::refill(lane, index, source)?;
-            self.heads[index] = lane.time();
+    #[inline]
+    fn many(&mut self, lanes: &mut impl Lanes, batch: &mut Batch<'_>) -> io::Result<()> {
+        while !batch.is_full() {
+            let (first, second) = (self.tree[0], self.runner_up());
+            if time_of(first) == ENDED {
+                break;
+            }
+            let winner = lane_of(first);
+            // At equal times the lower lane goes first; nobody runs into the time of the ended.
+            let tie = u64::from(winner > lane_of(second) || time_of(second) == ENDED);
+            let next = lanes.run(winner, time_of(second).saturating_sub(tie), batch)?;
+            self.replay(head(winner, next));
         }
+        Ok(())
+    }
+
+    fn start(&mut self, lanes: &mut impl Lanes) -> io::Result<()> {
+        let count = lanes.count();
+        self.count = count;
+        self.heads = [ENDED; SCAN_MAX];
         // Every node of the tournament keeps its loser and passes its winner up.
         let mut winners = vec![0; count];
-        winners.extend((0..count).map(|lane| head(lane, self.heads[lane])));
+        for lane in 0..count {
+            let time = lanes.first(lane)?;
+            winners.push(head(lane, time));
+            if let Some(place) = self.heads.get_mut(lane) {
+                *place = time;
+            }
+        }
+        self.started = true;
+        self.tree.clear();
+        self.tree.resize(count, 0);
         for node in (1..count).rev() {
             let (a, b) = (winners[node * 2], winners[node * 2 + 1]);
             winners[node] = a.min(b);
             self.tree[node] = a.max(b);
         }
-        self.tree[0] = winners[1];
-        Ok(())
-    }
-
-    fn refill(lane: &mut Lane, index: usize, source: &mut impl Refill) -> io::Result<()> {
-        lane.events.clear();
-        lane.at = 0;
-        while lane.events.is_empty() && source.refill(index, &mut lane.events)? {}
+        if count > 0 {
+            self.tree[0] = winners[1];
+        }
         Ok(())
     }
 
@@ -199,7 +198,7 @@ impl Merge {
     #[inline]
     fn replay(&mut self, next: Head) {
         let mut winner = next;
-        let mut node = (lane_of(next) + self.lanes.len()) / 2;
+        let mut node = (lane_of(next) + self.tree.len()) / 2;
         while node > 0 {
             let loser = self.tree[node];
             self.tree[node] = loser.max(winner);
@@ -213,7 +212,7 @@ impl Merge {
     #[inline]
     fn runner_up(&self) -> Head {
         let mut best = Head::MAX;
-        let mut node = (lane_of(self.tree[0]) + self.lanes.len()) / 2;
+        let mut node = (lane_of(self.tree[0]) + self.tree.len()) / 2;
         while node > 0 {
             best = best.min(self.tree[node]);
             node /= 2;
@@ -224,14 +223,15 @@ impl Merge {
 
 /// The lane of the earliest time (the lowest of equal ones), that time, and the second earliest. By
 /// looking at all: no branch to mispredict, which is faster than the tournament when lanes are few.
-#[inline]
-fn scan(heads: &[u64]) -> (usize, u64, u64) {
-    let (mut winner, mut first, mut second) = (0, ENDED, ENDED);
-    for (lane, &time) in heads.iter().enumerate() {
+#[inline(always)]
+fn scan<const COUNT: usize>(heads: &[u64; COUNT]) -> (usize, u64, u64) {
+    let (mut winner, mut first, mut second) = (0, heads[0], ENDED);
+    for (lane, &time) in heads.iter().enumerate().skip(1) {
         let earlier = time < first;
-        second = second.min(first.max(time));
+        let later = if earlier { first } else { time };
+        second = if later < second { later } else { second };
         winner = if earlier { lane } else { winner };
-        first = first.min(time);
+        first = if earlier { time } else { first };
     }
     (winner, first, second)
 }
@@ -255,31 +255,35 @@ pub(crate) fn ascend(events: &mut [Event], from: u64) -> (u64, u64) {
 mod tests {
     use super::*;
 
-    struct Lists(Vec<Vec<Vec<u64>>>);
+    struct Lists(Vec<Vec<u64>>);
 
-    impl Refill for Lists {
-        fn refill(&mut self, lane: usize, out: &mut Vec<Event>) -> io::Result<bool> {
-            if self.0[lane].is_empty() {
-                return Ok(false);
+    impl Lanes for Lists {
+        fn count(&self) -> usize {
+            self.0.len()
+        }
+
+        fn first(&mut self, lane: usize) -> io::Result<u64> {
+            Ok(self.0[lane].first().copied().unwrap_or(ENDED))
+        }
+
+        fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> io::Result<u64> {
+            loop {
+                let time = Nanos(self.0[lane].remove(0));
+                batch.put(Event { time, cpu: Cpu(lane as u16), ..FILLER });
+                let next = self.first(lane)?;
+                if next > until || batch.is_full() {
+                    return Ok(next);
+                }
             }
-            let cpu = Cpu(lane as u16);
-            out.extend(self.0[lane].remove(0).into_iter().map(|time| Event {
-                time: Nanos(time),
-                by: Pid(0),
-                cpu,
-                context: Context::Task,
-                what: What::Lost { count: None },
-            }));
-            Ok(true)
         }
     }
 
-    fn merged(lists: Vec<Vec<Vec<u64>>>, limit: usize) -> Vec<(u64, u16)> {
-        let mut merge = Merge::new(lists.len());
+    fn merged(lists: Vec<Vec<u64>>, limit: usize) -> Vec<(u64, u16)> {
+        let mut merge = Merge::default();
         let mut source = Lists(lists);
         let (mut all, mut batch) = (Vec::new(), Vec::new());
         while merge.next(&mut source, &mut batch, limit).unwrap() {
-            assert!(batch.len() <= limit);
+            assert!(batch.len() <= limit + STEP_MAX);
             all.extend(batch.iter().map(|event| (event.time.0, event.cpu.0)));
         }
         assert!(batch.is_empty());
@@ -288,7 +292,7 @@ mod tests {
 
     #[test]
     fn events_come_by_time_and_equal_times_by_lane() {
-        let lists = vec![vec![vec![1, 5], vec![5, 9]], vec![], vec![vec![], vec![1, 5, 6]]];
+        let lists = vec![vec![1, 5, 5, 9], vec![], vec![1, 5, 6]];
         for limit in [1, 2, 3, 100] {
             assert_eq!(
                 merged(lists.clone(), limit),
@@ -296,11 +300,12 @@ mod tests {
             );
         }
         assert_eq!(merged(vec![], 10), []);
+        assert_eq!(merged(vec![vec![], vec![]], 10), []);
     }
 
     #[test]
     fn any_number_of_lanes_merges_like_a_sort() {
-        for lanes in 1..20u64 {
+        for lanes in 1..40u64 {
             let mut state = lanes;
             let mut lists = Vec::new();
             for _ in 0..lanes {
@@ -311,12 +316,12 @@ mod tests {
                     })
                     .collect();
                 list.sort_unstable();
-                lists.push(list.chunks(7).map(<[u64]>::to_vec).collect::<Vec<_>>());
+                lists.push(list);
             }
             let mut sorted: Vec<(u64, u16)> = lists
                 .iter()
                 .enumerate()
-                .flat_map(|(lane, list)| list.iter().flatten().map(move |t| (*t, lane as u16)))
+                .flat_map(|(lane, list)| list.iter().map(move |t| (*t, lane as u16)))
                 .collect();
             sorted.sort_unstable();
             assert_eq!(merged(lists, 16), sorted, "{lanes} lanes");
@@ -325,9 +330,7 @@ mod tests {
 
     #[test]
     fn time_that_goes_back_is_raised() {
-        let mut merge = Lists(vec![vec![vec![3, 2, 5]]]);
-        let mut events = Vec::new();
-        merge.refill(0, &mut events).unwrap();
+        let mut events = [3, 2, 5].map(|time| Event { time: Nanos(time), ..FILLER });
         assert_eq!(ascend(&mut events, 3), (5, 1));
         assert_eq!(events[1].time, Nanos(3));
     }

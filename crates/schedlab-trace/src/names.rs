@@ -2,74 +2,44 @@
 
 use schedlab_model::{Comm, Pid};
 
-/// Pids of one inner table.
-const CHUNK: usize = 256;
 /// The kernel's largest pid plus one (`PID_MAX_LIMIT` on 64-bit).
 const PIDS_MAX: usize = 1 << 22;
 
-/// The last name seen of each task. Memory grows with the pids seen, up to 64 MiB.
+/// The last name seen of each task, by pid. 16 bytes for each pid up to the largest seen: half a MiB
+/// where pids have 15 bits, 64 MiB at most.
 #[derive(Default)]
 pub(crate) struct Names {
-    chunks: Vec<Option<Box<[u128; CHUNK]>>>,
+    names: Vec<u128>,
 }
 
 impl Names {
     /// Takes note of a name; whether it is another than the last one. The idle task has a different
     /// name on every CPU (`swapper/0`), and pids that no kernel gives out are noise: never.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn changed(&mut self, pid: Pid, comm: u128) -> bool {
-        let Ok(index) = usize::try_from(pid.0) else { return false };
-        if let Some(Some(chunk)) = self.chunks.get(index / CHUNK) {
-            let known = chunk[index % CHUNK];
-            if known == comm {
-                return false;
-            }
+        // A negative pid becomes a huge index.
+        let index = pid.0.cast_unsigned() as usize;
+        match self.names.get(index) {
+            Some(known) if *known == comm => false,
+            _ => pid.0 != 0 && self.replace(index, comm),
         }
-        self.replace(index, comm)
     }
 
     #[cold]
+    #[inline(never)]
     fn replace(&mut self, index: usize, comm: u128) -> bool {
         if index == 0 || index >= PIDS_MAX {
             return false;
         }
         let comm = clean(comm);
-        if index / CHUNK >= self.chunks.len() {
-            self.chunks.resize_with(index / CHUNK + 1, || None);
+        if index >= self.names.len() {
+            // Fresh from the system, zeros cost nothing until they are touched.
+            let mut names = vec![0; (index + 1).next_power_of_two()];
+            names[..self.names.len()].copy_from_slice(&self.names);
+            self.names = names;
         }
-        let chunk = self.chunks[index / CHUNK].get_or_insert_with(|| Box::new([0; CHUNK]));
-        let known = std::mem::replace(&mut chunk[index % CHUNK], comm);
+        let known = std::mem::replace(&mut self.names[index], comm);
         known != comm && comm != 0
-    }
-}
-
-/// Slots of a [`Recent`]; a power of two.
-const RECENT: usize = 512;
-
-/// The names that one CPU's records told lately: filters out most repetitions before the merge, which
-/// knows them all. What falls out of it is told again and dropped there.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Recent {
-    /// Empty until the first name, so that a file which promises a million CPUs costs nothing.
-    slots: Vec<(i32, u64)>,
-}
-
-impl Recent {
-    /// Whether this name may be news.
-    #[inline]
-    pub(crate) fn changed(&mut self, pid: Pid, comm: u128) -> bool {
-        let index = pid.0.cast_unsigned() as usize % RECENT;
-        if self.slots.is_empty() {
-            self.slots.resize(RECENT, (0, 0));
-        }
-        let Some(slot) = self.slots.get_mut(index) else { return false };
-        // Two names of one task that fall on the same number are as likely as a bit flip.
-        let folded = comm as u64 ^ ((comm >> 64) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        if *slot == (pid.0, folded) || pid.is_idle() {
-            return false;
-        }
-        *slot = (pid.0, folded);
-        true
     }
 }
 

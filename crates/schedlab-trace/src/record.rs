@@ -40,7 +40,7 @@ pub fn open_records(path: &Path) -> Result<Option<Box<dyn RecordSource>>, TraceE
     let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(path, error))?;
     let start = &start[..count];
     if start.starts_with(dat::MAGIC) {
-        return Ok(Some(Box::new(DatReader::open_as(input, 1, true)?)));
+        return Ok(Some(Box::new(DatReader::open_as(input, 0, true)?)));
     }
     if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
         return Ok(Some(Box::new(PerfRecords::open(input)?)));

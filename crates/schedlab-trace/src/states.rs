@@ -15,13 +15,19 @@ pub(crate) struct States {
     mask: u64,
     /// The bit of a displaced task; 0: any bit above the letters.
     preempted: u64,
+    /// The answers for small states, which nearly all are.
+    small: [Left; SMALL],
 }
+
+/// States below this are looked up.
+const SMALL: usize = 512;
 
 impl States {
     /// Reads the meaning out of a `print fmt`; what it lacks is filled by the kernel's rule that a
     /// bit above all letters means displaced.
     pub(crate) fn parse(print: &str) -> Self {
-        let mut states = Self { lowest: [Left::Other; 64], mask: 0, preempted: 0 };
+        let (lowest, small) = ([Left::Other; 64], [Left::Other; SMALL]);
+        let mut states = Self { lowest, mask: 0, preempted: 0, small };
         let mut letters = Vec::new();
         if let Some(flags) = print.split_once("__print_flags(").map(|parts| parts.1) {
             // Each entry is `{ number, "letter" }`; the list ends where the call does.
@@ -46,12 +52,19 @@ impl States {
             let number = before.rsplit_once('&').map(|parts| parts.1);
             states.preempted = number.and_then(evaluate).unwrap_or(0);
         }
+        states.small = std::array::from_fn(|state| states.reason(state as u64));
         states
     }
 
     /// How a task with this `prev_state` left its CPU.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn left(&self, state: u64) -> Left {
+        let small = usize::try_from(state).ok().and_then(|state| self.small.get(state));
+        small.copied().unwrap_or_else(|| self.reason(state))
+    }
+
+    #[inline(never)]
+    fn reason(&self, state: u64) -> Left {
         let above = !u64::MAX.checked_shr(self.mask.leading_zeros()).unwrap_or(0);
         let preempted = if self.preempted != 0 { self.preempted } else { above };
         match state {

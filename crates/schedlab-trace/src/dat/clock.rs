@@ -1,7 +1,7 @@
 //! From the numbers in the pages to nanoseconds of the trace's clock.
 
 use super::head::{ShiftSample, TimeOptions};
-use schedlab_model::{Clock, Cpu, Event, Nanos};
+use schedlab_model::{Clock, Cpu};
 
 /// Corrections of one CPU's time stamps; most files need none.
 #[derive(Clone, Debug, Default)]
@@ -22,21 +22,11 @@ impl Correction {
         Self { shift: shift.cloned().unwrap_or_default(), tsc, offset: options.offset }
     }
 
-    fn is_identity(&self) -> bool {
+    pub(crate) fn is_identity(&self) -> bool {
         self.shift.is_empty() && self.tsc.is_none() && self.offset == 0
     }
 
-    /// Corrects the times of `events` in place: the guest's shift, then ticks, then the offset.
-    pub(crate) fn apply(&self, events: &mut [Event]) {
-        if self.is_identity() {
-            return;
-        }
-        for event in events {
-            event.time = Nanos(self.time(event.time.0));
-        }
-    }
-
-    /// One time, corrected.
+    /// One time, corrected: the guest's shift, then ticks, then the offset.
     pub(crate) fn time(&self, raw: u64) -> u64 {
         let mut time = raw;
         if let Some(sample) = self.sample(time) {

@@ -1,28 +1,28 @@
 //! Events of a trace.dat: one lane for each CPU of each buffer, merged by time.
 //!
 //! Resource sketch: a window of pages for each lane (at most 1 MiB over all lanes, at least one page
-//! each) and one page's worth of decoded events for each. Nothing grows with the file but the names of
-//! tasks seen. Decoding a page touches each byte once, in order.
+//! each, or an unpacked chunk of ten); a record becomes an event in the caller's batch when its turn
+//! comes. Nothing grows with the file but the names of tasks seen. Helpers that fetch and unpack ahead
+//! keep two more windows of each lane.
 
 use super::clock::{Correction, clock};
 use super::head::{self, BufferHead, Head, TimeOptions};
 use super::header::{Header, Instance, Version};
-use super::pages::{Layout, Pages, Unpacker, Visit, walk};
-use super::parallel::Crew;
+use super::lane::{Fetch, FileLanes, Lane, Shared};
+use super::pages::Feed;
+use super::read_ahead::Crew;
+use super::walk::{Layout, Visit, walk};
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::live::Piece;
 use crate::mark;
-use crate::merge::{Merge, Refill, ascend};
-use crate::names::Recent;
+use crate::merge::Merge;
+use crate::names::Names;
 use crate::plan::Decoder;
 use crate::record::{RecordSource, Sink};
-use schedlab_model::{
-    Context, Cpu, Event, EventSource, Nanos, Pid, Span, TraceInfo, Warning, What,
-};
+use schedlab_model::{Cpu, Event, EventSource, Nanos, Span, TraceInfo, Warning};
 use std::io;
 use std::num::NonZeroU32;
-use std::ops::Range;
 use std::sync::Arc;
 
 /// Bytes of windows over all lanes: no more than a second-level cache holds beside the rest.
@@ -37,19 +37,21 @@ pub(crate) struct DatReader {
     info: TraceInfo,
     warnings: Vec<Warning>,
     merge: Merge,
-    lanes: Lanes,
-    /// Threads that decode ahead, when asked for.
-    crew: Option<Crew>,
+    lanes: FileLanes,
     header: Header,
 }
 
 impl DatReader {
-    pub(crate) fn open(input: Input, threads: usize) -> Result<Self, TraceError> {
-        Self::open_as(input, threads, false)
+    /// `helpers`: threads beside the caller's that may fetch and unpack. Whether anything is packed,
+    /// and the source.
+    pub(crate) fn open(input: Input, helpers: usize) -> Result<(bool, Self), TraceError> {
+        let reader = Self::open_as(input, helpers, false)?;
+        let packed = reader.lanes.is_packed();
+        Ok((packed, reader))
     }
 
     /// `all`: also what is large and only passed on.
-    pub(crate) fn open_as(input: Input, threads: usize, all: bool) -> Result<Self, TraceError> {
+    pub(crate) fn open_as(input: Input, helpers: usize, all: bool) -> Result<Self, TraceError> {
         let head = head::read(&input).map_err(|stop| TraceError::Broken {
             path: input.path().to_owned(),
             format: "trace.dat",
@@ -78,16 +80,14 @@ impl DatReader {
         let passing = decoder.passing();
         let decoders = [decoder, passing];
         let shared = Arc::new(Shared { input, decoders });
-        let mut lanes = Lanes { shared, unpacker: Unpacker::default(), lanes: Vec::new() };
-        let opened = lanes.add(&header, &buffers, &time, &mut warnings);
-        opened.map_err(|error| TraceError::io(lanes.shared.input.path(), error))?;
+        let mut opening = Opening { shared, lanes: Vec::new(), feeds: Vec::new() };
+        let opened = opening.add(&header, &buffers, &time, &mut warnings);
+        opened.map_err(|error| TraceError::io(opening.shared.input.path(), error))?;
         info.cpus = buffers.iter().flat_map(|buffer| &buffer.cpus).map(|entry| entry.0).collect();
-        info.span = lanes.span();
-        lanes.choose_buffer(&buffers, &mut warnings);
-        let merge = Merge::new(lanes.lanes.len());
-        let crew = (threads > 1 && lanes.lanes.len() > 1)
-            .then(|| Crew::new(&lanes.shared, std::mem::take(&mut lanes.lanes), threads - 1));
-        Ok(Self { info, warnings, merge, lanes, crew, header })
+        info.span = opening.span();
+        opening.choose_buffer(&buffers, &mut warnings);
+        let lanes = opening.finish(helpers);
+        Ok(Self { info, warnings, merge: Merge::default(), lanes, header })
     }
 }
 
@@ -97,14 +97,8 @@ impl EventSource for DatReader {
     }
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
-        let more = match &mut self.crew {
-            None => self.merge.next(&mut self.lanes, batch, BATCH)?,
-            Some(crew) => self.merge.next(crew, batch, BATCH)?,
-        };
+        let more = self.merge.next(&mut self.lanes, batch, BATCH)?;
         if !more {
-            if let Some(crew) = self.crew.take() {
-                self.lanes.lanes = crew.finish();
-            }
             self.lanes.report(&mut self.warnings);
         }
         Ok(more)
@@ -121,21 +115,20 @@ impl RecordSource for DatReader {
     }
 
     fn each(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
-        let shared = Arc::clone(&self.lanes.shared);
-        for lane in &mut self.lanes.lanes {
-            while let Some((page, offset)) =
-                lane.pages.next(&shared.input, &mut self.lanes.unpacker)?
-            {
+        for index in 0..self.lanes.lanes.len() {
+            while self.lanes.turn(index)? {
+                let lane = &mut self.lanes.lanes[index];
+                let page = lane.pages.page();
                 let mut pass = Pass { sink, buffer: lane.buffer, cpu: lane.cpu, result: Ok(()) };
                 if let Err(at) = walk(page, lane.layout, &mut pass)
                     && page.len() == lane.layout.page_size
                 {
                     pass.lost(0, 0);
-                    let first =
-                        if lane.damaged.0 == 0 { offset + at as u64 } else { lane.damaged.1 };
-                    lane.damaged = (lane.damaged.0 + 1, first);
+                    pass.result?;
+                    lane.damage(at);
+                } else {
+                    pass.result?;
                 }
-                pass.result?;
             }
         }
         self.lanes.report(&mut self.warnings);
@@ -196,38 +189,15 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
     info
 }
 
-/// The data of one CPU in one buffer.
-pub(super) struct Lane {
-    cpu: Cpu,
-    /// Index of its buffer in the file.
-    buffer: usize,
-    layout: Layout,
-    data: Range<u64>,
-    pages: Pages,
-    correction: Correction,
-    /// Index into [`Lanes::decoders`].
-    decoder: usize,
-    names: Recent,
-    last: u64,
-    raised: u64,
-    /// Pages whose records made no sense: how many, and where the first.
-    damaged: (u64, u64),
-}
-
-/// What all lanes need, also in several threads.
-pub(super) struct Shared {
-    input: Input,
-    /// The one that decodes, and the one that passes the scheduler's events on as others.
-    decoders: [Decoder; 2],
-}
-
-struct Lanes {
+/// A file's lanes before reading begins.
+struct Opening {
     shared: Arc<Shared>,
-    unpacker: Unpacker,
     lanes: Vec<Lane>,
+    /// One for each lane.
+    feeds: Vec<Feed>,
 }
 
-impl Lanes {
+impl Opening {
     fn add(
         &mut self,
         header: &Header,
@@ -248,25 +218,17 @@ impl Lanes {
             let layout = Layout { encoding: header.encoding, page_size };
             let clock = buffer.clock.as_deref().unwrap_or(&header.clock);
             for (cpu, data) in buffer.cpus.iter().filter(|(_, data)| !data.is_empty()) {
-                let mut pages = Pages::new(buffer.packing, layout, data.clone(), window);
-                pages.start(&self.shared.input)?;
+                let mut feed = Feed::new(buffer.packing, layout, data.clone(), window);
+                feed.start(&self.shared.input)?;
                 if data.start >= self.shared.input.len() {
                     absent += 1;
                     continue;
                 }
-                self.lanes.push(Lane {
-                    cpu: *cpu,
-                    buffer: index,
-                    layout,
-                    data: data.clone(),
-                    pages,
-                    correction: Correction::new(time, *cpu, clock),
-                    decoder: 0,
-                    names: Recent::default(),
-                    last: 0,
-                    raised: 0,
-                    damaged: (0, 0),
-                });
+                let correction = Correction::new(time, *cpu, clock);
+                let place = (index, *cpu);
+                let packed = feed.is_packed();
+                self.lanes.push(Lane::new(place, layout, data.clone(), correction, packed));
+                self.feeds.push(feed);
             }
         }
         if absent > 0 {
@@ -284,8 +246,8 @@ impl Lanes {
     /// First and last instant, from the first and last page of each CPU; unknown when packed.
     fn span(&self) -> Option<Span> {
         let mut span: Option<Span> = None;
-        for lane in &self.lanes {
-            let (first, last) = lane.ends(&self.shared.input)?;
+        for (lane, feed) in self.lanes.iter().zip(&self.feeds) {
+            let (first, last) = lane.ends(feed, &self.shared.input)?;
             let known = span.get_or_insert(Span::new(first, last));
             known.start = known.start.min(first);
             known.end = known.end.max(last);
@@ -299,13 +261,9 @@ impl Lanes {
         if buffers.len() < 2 {
             return;
         }
-        let has_sched = |lane: &Lane| {
-            let mut search = Search { decoder: &self.shared.decoders[0], found: false };
-            lane.first_page(&self.shared.input, &mut search);
-            search.found
-        };
-        let mut sched: Vec<usize> =
-            self.lanes.iter().filter(|lane| has_sched(lane)).map(|lane| lane.buffer).collect();
+        let lanes = self.lanes.iter().zip(&self.feeds);
+        let with_sched = lanes.filter(|(lane, feed)| lane.has_sched(feed, &self.shared));
+        let mut sched: Vec<usize> = with_sched.map(|(lane, _)| lane.buffer).collect();
         sched.dedup();
         let Some((&first, rest)) = sched.split_first().filter(|(_, rest)| !rest.is_empty()) else {
             return;
@@ -326,12 +284,28 @@ impl Lanes {
         warnings.push(Warning::new("several-buffers", what, ""));
     }
 
+    /// Ready to be read.
+    fn finish(self, helpers: usize) -> FileLanes {
+        let Self { shared, lanes, feeds } = self;
+        let packed = feeds.iter().any(Feed::is_packed);
+        let fetch = if packed && helpers > 0 {
+            // One of several has more to do with decoding.
+            Fetch::Ahead(Crew::new(&shared, feeds, (helpers - 1).max(1)))
+        } else {
+            Fetch::Here(feeds, Box::default())
+        };
+        FileLanes { shared, lanes, fetch, names: Names::default() }
+    }
+}
+
+impl FileLanes {
     /// What was found wrong in the pages.
     fn report(&mut self, warnings: &mut Vec<Warning>) {
         let path = self.shared.input.path().display();
-        for lane in &mut self.lanes {
+        let troubles = self.fetch.troubles();
+        for (lane, trouble) in self.lanes.iter_mut().zip(troubles) {
             let cpu = lane.cpu;
-            if let Some((offset, what)) = lane.pages.trouble.take() {
+            if let Some((offset, what)) = trouble {
                 let what = format!("{path}: CPU {cpu}: {what} (at offset {offset})");
                 let remedy = "what stands before it was read: figures are partial";
                 warnings.push(Warning::new("trace-cut", what, remedy));
@@ -352,128 +326,4 @@ impl Lanes {
             }
         }
     }
-}
-
-impl Refill for Lanes {
-    fn refill(&mut self, lane: usize, out: &mut Vec<Event>) -> io::Result<bool> {
-        self.lanes[lane].page(&self.shared, &mut self.unpacker, out)
-    }
-}
-
-impl Lane {
-    /// Appends the events of the next page to `out`; `false` at the end.
-    pub(super) fn page(
-        &mut self,
-        shared: &Shared,
-        unpacker: &mut Unpacker,
-        out: &mut Vec<Event>,
-    ) -> io::Result<bool> {
-        let from = out.len();
-        let Some((page, offset)) = self.pages.next(&shared.input, unpacker)? else {
-            return Ok(false);
-        };
-        let decoder = &shared.decoders[self.decoder];
-        let mut visit = Decode { decoder, names: &mut self.names, cpu: self.cpu, out };
-        let walked = walk(page, self.layout, &mut visit);
-        if let Err(at) = walked {
-            // A page that the file's end cut is told as that.
-            if page.len() == self.layout.page_size {
-                let first = if self.damaged.0 == 0 { offset + at as u64 } else { self.damaged.1 };
-                self.damaged = (self.damaged.0 + 1, first);
-            }
-            let last = visit.out[from..].last().map_or(self.last, |event| event.time.0);
-            visit.lost(last, 0);
-        }
-        let fresh = &mut out[from..];
-        self.correction.apply(fresh);
-        let (last, raised) = ascend(fresh, self.last);
-        self.last = last;
-        self.raised += raised;
-        Ok(true)
-    }
-
-    /// Times of the first and of the last record; `None` when packed or unreadable.
-    fn ends(&self, input: &Input) -> Option<(Nanos, Nanos)> {
-        let page_size = self.layout.page_size as u64;
-        let end = self.data.end.min(input.len());
-        let pages = end.checked_sub(self.data.start)?.div_ceil(page_size);
-        let last_at = self.data.start + pages.checked_sub(1)? * page_size;
-        let mut times = Times::default();
-        self.page_at(input, self.data.start, &mut times)?;
-        let first = times.first?;
-        self.page_at(input, last_at, &mut times)?;
-        let corrected = |time| Nanos(self.correction.time(time));
-        Some((corrected(first), corrected(times.last?)))
-    }
-
-    fn first_page(&self, input: &Input, visit: &mut impl Visit) {
-        let mut pages = self.pages.again(self.data.clone());
-        if pages.start(input).is_ok()
-            && let Ok(Some((page, _))) = pages.next(input, &mut Unpacker::default())
-        {
-            let _ = walk(page, self.layout, visit);
-        }
-    }
-
-    fn page_at(&self, input: &Input, at: u64, visit: &mut impl Visit) -> Option<()> {
-        if self.pages.is_packed() {
-            return None;
-        }
-        let mut page = vec![0; self.layout.page_size];
-        let count = input.read_at(at, &mut page).ok()?;
-        let _ = walk(&page[..count], self.layout, visit);
-        Some(())
-    }
-}
-
-/// Decodes records into events.
-struct Decode<'a> {
-    decoder: &'a Decoder,
-    names: &'a mut Recent,
-    cpu: Cpu,
-    out: &'a mut Vec<Event>,
-}
-
-impl Visit for Decode<'_> {
-    #[inline]
-    fn record(&mut self, time: u64, body: &[u8]) {
-        self.decoder.decode(time, self.cpu, body, self.names, self.out);
-    }
-
-    #[cold]
-    fn lost(&mut self, time: u64, count: u32) {
-        let what = What::Lost { count: NonZeroU32::new(count) };
-        let (time, by, context) = (Nanos(time), Pid::IDLE, Context::Task);
-        self.out.push(Event { time, by, cpu: self.cpu, context, what });
-    }
-}
-
-/// Looks for a record of the scheduler's.
-struct Search<'a> {
-    decoder: &'a Decoder,
-    found: bool,
-}
-
-impl Visit for Search<'_> {
-    fn record(&mut self, _time: u64, body: &[u8]) {
-        self.found |= self.decoder.is_sched(body);
-    }
-
-    fn lost(&mut self, _time: u64, _count: u32) {}
-}
-
-/// Notes the first and the last time.
-#[derive(Default)]
-struct Times {
-    first: Option<u64>,
-    last: Option<u64>,
-}
-
-impl Visit for Times {
-    fn record(&mut self, time: u64, _body: &[u8]) {
-        self.first.get_or_insert(time);
-        self.last = Some(time);
-    }
-
-    fn lost(&mut self, _time: u64, _count: u32) {}
 }

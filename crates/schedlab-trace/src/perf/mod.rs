@@ -13,6 +13,7 @@ mod layout;
 mod pass;
 mod reader;
 mod records;
+mod rounds;
 
 pub(crate) use pass::PerfRecords;
 pub(crate) use reader::PerfReader;

@@ -3,34 +3,21 @@
 //! Each CPU's samples are sorted round by round; CPUs take turns as the file has them.
 
 use super::reader::PerfReader;
+use super::rounds::{Found, Rounds};
 use crate::convert::cannot_hold;
 use crate::dat::Header;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::live::Piece;
 use crate::record::{RecordSource, Sink};
-use schedlab_model::{Clock, Comm, Cpu, Nanos, Pid, TraceInfo, Warning};
+use schedlab_model::{Clock, Comm, Cpu, Nanos, Pid, TraceInfo, Warning, What};
 use std::io;
-use std::num::NonZeroU32;
 
 /// A perf.data as records.
 pub(crate) struct PerfRecords {
     reader: PerfReader,
     header: Header,
     warnings: Vec<Warning>,
-}
-
-/// What one CPU logged since the last round but one: time, and the body's place or a loss.
-#[derive(Default)]
-pub(super) struct Held {
-    pub(super) bytes: Vec<u8>,
-    pub(super) pieces: Vec<(u64, HeldPiece)>,
-}
-
-#[derive(Clone, Copy)]
-pub(super) enum HeldPiece {
-    Body { start: usize, length: usize },
-    Lost(u32),
 }
 
 impl PerfRecords {
@@ -87,16 +74,18 @@ impl RecordSource for PerfRecords {
     }
 
     fn each(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
-        let mut held: Vec<Held> = Vec::new();
-        let mut limits = (0, 0);
+        let mut rounds = Rounds::default();
         self.reader.rewind();
         loop {
-            let more = self.reader.hold_round(&mut held, &mut limits.1)?;
-            let due = if more { limits.0 } else { u64::MAX };
-            limits.0 = limits.1;
-            for (cpu, held) in held.iter_mut().enumerate() {
+            let more = self.reader.hold_round(&mut rounds)?;
+            rounds.close(!more);
+            let due = rounds.due;
+            for (cpu, lane) in rounds.lanes.iter_mut().enumerate() {
                 let cpu = Cpu(u16::try_from(cpu).expect("CPUs were checked"));
-                held.release(due, |time, piece| sink(0, cpu, told(time, piece)))?;
+                while let Some((time, found)) = lane.get().filter(|(time, _)| *time <= due) {
+                    sink(0, cpu, told(time, found))?;
+                    lane.pass();
+                }
             }
             if !more {
                 self.conclude();
@@ -114,42 +103,10 @@ impl RecordSource for PerfRecords {
     }
 }
 
-fn told(time: u64, piece: Result<&[u8], u32>) -> Piece<'_> {
-    match piece {
-        Ok(body) => Piece::Record(Nanos(time), body),
-        Err(count) => Piece::Lost(NonZeroU32::new(count)),
-    }
-}
-
-impl Held {
-    /// Hands out all up to `due`, in order of time.
-    fn release(
-        &mut self,
-        due: u64,
-        mut sink: impl FnMut(u64, Result<&[u8], u32>) -> io::Result<()>,
-    ) -> io::Result<()> {
-        if !self.pieces.is_sorted_by_key(|piece| piece.0) {
-            self.pieces.sort_by_key(|piece| piece.0);
-        }
-        let count = self.pieces.partition_point(|piece| piece.0 <= due);
-        for (time, piece) in &self.pieces[..count] {
-            match *piece {
-                HeldPiece::Body { start, length } => {
-                    sink(*time, Ok(&self.bytes[start..start + length]))?;
-                }
-                HeldPiece::Lost(count) => sink(*time, Err(count))?,
-            }
-        }
-        self.pieces.drain(..count);
-        let mut kept = Vec::new();
-        for (_, piece) in &mut self.pieces {
-            if let HeldPiece::Body { start, length } = piece {
-                let at = kept.len();
-                kept.extend_from_slice(&self.bytes[*start..*start + *length]);
-                *start = at;
-            }
-        }
-        self.bytes = kept;
-        Ok(())
+fn told(time: u64, found: Found<'_>) -> Piece<'_> {
+    match found {
+        Found::Body { rest, length } => Piece::Record(Nanos(time), &rest[..length]),
+        Found::Aside(What::Lost { count }) => Piece::Lost(count),
+        Found::Aside(_) => Piece::Lost(None),
     }
 }

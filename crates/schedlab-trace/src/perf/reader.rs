@@ -1,21 +1,22 @@
 //! Events of a perf.data, put in order of time.
 //!
-//! perf dumps each CPU's ring in turn and marks the end of a round; events of a round are never
-//! older than the newest of the round before the last. So a lane for each CPU is filled for a round,
-//! and all up to the newest event of the previous round are merged and handed out.
+//! Bodies are held until their round is over (`rounds`), and decoded when their turn comes: names are
+//! then noticed in the order of time, and an event is written once. What comes too late even for that
+//! has its time raised and is told as a warning, so that times ascend whatever the file says.
 //!
-//! Memory: two rounds of events (what the rings hold, twice), not the file.
+//! Memory: two rounds of bodies (what the rings hold, twice), not the file.
 
 use super::head::Head;
 use super::layout::{Layout, When};
-use super::pass::{Held, HeldPiece};
 use super::records::{self, Records};
+use super::rounds::{Found, Rounds};
 use super::{MAGIC_BIG, feature};
+use crate::decode::Stamp;
 use crate::encoding::Encoding;
 use crate::error::TraceError;
 use crate::input::{Input, Stop};
-use crate::merge::{Merge, Refill, ascend};
-use crate::names::{self, Recent};
+use crate::merge::{Batch, ENDED, Lanes, Merge};
+use crate::names::{self, Names};
 use crate::plan::Decoder;
 use schedlab_model::{
     Comm, Context, Cpu, CpuSet, Event, EventSource, Kind, Nanos, Pid, TraceInfo, Warning, What,
@@ -25,8 +26,6 @@ use std::num::NonZeroU32;
 use std::ops::Range;
 
 const BATCH: usize = 1024;
-/// A file that marks no rounds is taken in pieces of this many events, and sorted within them.
-const ROUND_MAX: usize = 1 << 22;
 
 /// A perf.data as a source of events.
 pub(crate) struct PerfReader {
@@ -40,10 +39,13 @@ pub(crate) struct PerfReader {
     decoder: Decoder,
     info: TraceInfo,
     warnings: Vec<Warning>,
-    lanes: Vec<Lane>,
-    ready: Ready,
+    rounds: Rounds,
     merge: Merge,
-    order: Order,
+    names: Names,
+    /// The time that was handed out last, and how many events came too late for it.
+    last: u64,
+    late: u64,
+    pipe: bool,
     ended: bool,
     /// Samples that carry no tracepoint, and records that make no sense.
     foreign: u64,
@@ -52,53 +54,63 @@ pub(crate) struct PerfReader {
     renamed: u64,
 }
 
-/// What the order of rounds says.
-#[derive(Default)]
-struct Order {
-    /// Newest event so far.
-    newest: u64,
-    /// Newest event when the last round ended: all up to it can be handed out now.
-    limit: u64,
-    /// Last time that was handed out.
+/// What is due, as lanes.
+struct Due<'a> {
+    rounds: &'a mut Rounds,
+    decoder: &'a Decoder,
+    names: &'a mut Names,
     last: u64,
-    /// Events that came too late for their round.
-    late: u64,
-    /// Events that wait.
-    waiting: usize,
+    late: &'a mut u64,
 }
 
-/// What one CPU logged and was not handed out yet.
-#[derive(Default)]
-struct Lane {
-    events: Vec<Event>,
-    names: Recent,
-    /// The latest time that came, and whether an earlier one came after it: a ring is in order but
-    /// for rare cases, and looking at all events again costs a pass over memory.
-    last: u64,
-    unsorted: bool,
-}
-
-impl Lane {
-    /// Takes note of the time of what was appended.
+impl Due<'_> {
+    /// The time of an event, if it is due.
     #[inline]
-    fn came(&mut self, time: u64) {
-        self.unsorted |= time < self.last;
-        self.last = self.last.max(time);
+    fn due(&self, time: Option<u64>) -> u64 {
+        let due = time.filter(|time| *time <= self.rounds.due);
+        due.map_or(ENDED, |time| time.max(self.last).min(ENDED - 1))
     }
 }
 
-/// Sorted events of each CPU that are ready.
-#[derive(Default)]
-struct Ready(Vec<Vec<Event>>);
+impl Lanes for Due<'_> {
+    fn count(&self) -> usize {
+        self.rounds.lanes.len()
+    }
 
-impl Refill for Ready {
-    fn refill(&mut self, lane: usize, out: &mut Vec<Event>) -> io::Result<bool> {
-        let events = &mut self.0[lane];
-        if events.is_empty() {
-            return Ok(false);
+    fn first(&mut self, lane: usize) -> io::Result<u64> {
+        Ok(self.due(self.rounds.lanes[lane].time()))
+    }
+
+    #[inline]
+    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> io::Result<u64> {
+        let cpu = Cpu(u16::try_from(lane).expect("lanes are CPUs, which have 16 bits"));
+        loop {
+            let Some((time, found)) = self.rounds.lanes[lane].get() else { return Ok(ENDED) };
+            *self.late += u64::from(time < self.last);
+            let stamp = Stamp { time: self.due(Some(time)), cpu };
+            match found {
+                Found::Body { rest, length } => {
+                    self.decoder.decode(stamp, rest, length, self.names, batch);
+                }
+                Found::Aside(what) => {
+                    let (by, news) = match what {
+                        What::Comm { pid, comm } => {
+                            (pid, self.names.changed(pid, u128::from_le_bytes(comm)))
+                        }
+                        _ => (Pid::IDLE, true),
+                    };
+                    let (time, context) = (Nanos(stamp.time), Context::Task);
+                    if news {
+                        batch.put(Event { time, by, cpu, context, what });
+                    }
+                }
+            }
+            let following = self.rounds.lanes[lane].pass();
+            let next = self.due(following);
+            if next > until || batch.is_full() {
+                return Ok(next);
+            }
         }
-        std::mem::swap(events, out);
-        Ok(true)
     }
 }
 
@@ -131,10 +143,12 @@ impl PerfReader {
             decoder: Decoder::new(encoding, std::iter::empty()),
             info: TraceInfo::new(form, clock),
             warnings: Vec::new(),
-            lanes: Vec::new(),
-            ready: Ready::default(),
-            merge: Merge::new(0),
-            order: Order::default(),
+            rounds: Rounds::default(),
+            merge: Merge::default(),
+            names: Names::default(),
+            last: 0,
+            late: 0,
+            pipe,
             ended: false,
             foreign: 0,
             broken: 0,
@@ -149,6 +163,11 @@ impl PerfReader {
             return Err(TraceError::NoEvents { path, format: "perf.data", what: reader.lacks() });
         }
         Ok(reader)
+    }
+
+    /// Whether the head comes as records.
+    pub(crate) fn is_pipe(&self) -> bool {
+        self.pipe
     }
 
     /// Why there is nothing to read.
@@ -196,7 +215,6 @@ impl PerfReader {
         loop {
             let Some(kind) = self.records.next(&self.input)? else {
                 self.ended = true;
-                self.order.limit = u64::MAX;
                 break;
             };
             match kind {
@@ -208,11 +226,12 @@ impl PerfReader {
                 }
                 _ => {}
             }
-            if self.order.waiting >= ROUND_MAX {
+            if self.rounds.is_full() {
                 break;
             }
         }
-        self.prepare();
+        self.rounds.close(self.ended);
+        self.merge.restart();
         Ok(())
     }
 
@@ -238,15 +257,7 @@ impl PerfReader {
             return self.broken += 1;
         };
         let Ok(cpu) = u16::try_from(when.cpu) else { return self.broken += 1 };
-        if usize::from(cpu) >= self.lanes.len() {
-            self.lanes.resize_with(usize::from(cpu) + 1, Lane::default);
-        }
-        let lane = &mut self.lanes[usize::from(cpu)];
-        let before = lane.events.len();
-        self.decoder.decode(when.time, Cpu(cpu), body, &mut lane.names, &mut lane.events);
-        lane.came(when.time);
-        self.order.waiting += lane.events.len() - before;
-        self.order.newest = self.order.newest.max(when.time);
+        self.rounds.sample(cpu, when.time, body);
     }
 
     /// Records beside the samples: names and losses.
@@ -255,8 +266,6 @@ impl PerfReader {
         let encoding = self.head.encoding;
         let Some(layout) = self.head.layouts.first() else { return };
         let When { time, cpu } = layout.trailer(record, encoding);
-        let number = |at: usize| record.get(at..).and_then(|rest| rest.first_chunk());
-        let u64_at = |at: usize| number(at).map_or(0, |bytes| encoding.u64(*bytes));
         let what = match kind {
             records::COMM => {
                 let (pid, comm) = named(record, encoding);
@@ -267,27 +276,11 @@ impl PerfReader {
                 }
                 What::Comm { pid, comm }
             }
-            _ => {
-                let count = u64_at(if kind == records::LOST { 16 } else { 8 });
-                let count = u32::try_from(count).unwrap_or(u32::MAX);
-                What::Lost { count: NonZeroU32::new(count) }
-            }
+            _ => What::Lost { count: lost(kind, record, encoding) },
         };
         // A loss that names no CPU may concern any: the first must bear it.
         let cpu = u16::try_from(cpu).unwrap_or(0);
-        if usize::from(cpu) >= self.lanes.len() {
-            self.lanes.resize_with(usize::from(cpu) + 1, Lane::default);
-        }
-        let by = match what {
-            What::Comm { pid, .. } => pid,
-            _ => Pid::IDLE,
-        };
-        let (time, context) = (Nanos(time), Context::Task);
-        let lane = &mut self.lanes[usize::from(cpu)];
-        lane.events.push(Event { time, by, cpu: Cpu(cpu), context, what });
-        lane.came(time.0);
-        self.order.waiting += 1;
-        self.order.newest = self.order.newest.max(time.0);
+        self.rounds.aside(cpu, time, what);
     }
 
     /// Parts of the head that come as records through a pipe.
@@ -334,36 +327,6 @@ impl PerfReader {
         Ok(())
     }
 
-    /// Sorts what a round brought and moves what can be handed out.
-    fn prepare(&mut self) {
-        let limit = self.order.limit;
-        let count = self.lanes.len();
-        self.ready.0.resize_with(count, Vec::new);
-        for (lane, ready) in self.lanes.iter_mut().zip(&mut self.ready.0) {
-            let unsorted = std::mem::take(&mut lane.unsorted);
-            let lane = &mut lane.events;
-            ready.clear();
-            if unsorted {
-                lane.sort_by_key(|event| event.time);
-            }
-            let due = lane.partition_point(|event| event.time.0 <= limit);
-            // What must wait is copied, what is due changes hands.
-            ready.extend_from_slice(&lane[due..]);
-            lane.truncate(due);
-            std::mem::swap(lane, ready);
-            if ready.first().is_some_and(|event| event.time.0 < self.order.last) {
-                let (_, raised) = ascend(ready, self.order.last);
-                self.order.late += raised;
-            }
-            self.order.waiting -= ready.len();
-        }
-        self.merge.restart(count);
-        self.order.limit = self.order.newest;
-        if self.ended {
-            self.order.limit = u64::MAX;
-        }
-    }
-
     fn report(&mut self) {
         let path = self.input.path().display();
         if let Some((offset, what)) = self.records.trouble.take() {
@@ -371,7 +334,7 @@ impl PerfReader {
             let remedy = "what stands before it was read: figures are partial";
             self.warnings.push(Warning::new("trace-cut", what, remedy));
         }
-        let late = std::mem::take(&mut self.order.late);
+        let late = std::mem::take(&mut self.late);
         if late > 0 {
             let what = format!("{path}: {late} events came later than their round");
             let remedy = "their times were raised to their predecessors'";
@@ -396,6 +359,14 @@ fn named(record: &[u8], encoding: Encoding) -> (Pid, Comm) {
     let tid = record.get(12..).and_then(|rest| rest.first_chunk());
     let tid = tid.map_or(0, |bytes| encoding.u32(*bytes));
     (Pid(tid.cast_signed()), names::comm(record.get(16..).unwrap_or_default()))
+}
+
+/// How many events a record of this kind says were lost.
+fn lost(kind: u32, record: &[u8], encoding: Encoding) -> Option<NonZeroU32> {
+    let at = if kind == records::LOST { 16 } else { 8 };
+    let count = record.get(at..).and_then(|rest| rest.first_chunk());
+    let count = count.map_or(0, |bytes| encoding.u64(*bytes));
+    NonZeroU32::new(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// What the record layer needs.
@@ -427,27 +398,21 @@ impl PerfReader {
         self.records = Records::new(self.head.encoding, self.data.clone());
     }
 
-    /// Appends the records of a round to `held`; `false` when it was the last.
-    pub(super) fn hold_round(
-        &mut self,
-        held: &mut Vec<Held>,
-        newest: &mut u64,
-    ) -> io::Result<bool> {
+    /// Reads the records of a round into `rounds`; `false` when it was the last.
+    pub(super) fn hold_round(&mut self, rounds: &mut Rounds) -> io::Result<bool> {
         let encoding = self.head.encoding;
-        let mut count = 0;
-        loop {
+        while !rounds.is_full() {
             let Some(kind) = self.records.next(&self.input)? else {
                 self.report();
                 return Ok(false);
             };
             let record = self.records.get();
-            let (when, body) = match kind {
+            match kind {
                 records::FINISHED_ROUND => return Ok(true),
                 records::HEADER_TRACING_DATA => {
                     let size = record.get(8..).and_then(|rest| rest.first_chunk());
                     let size = size.map_or(0, |bytes| encoding.u32(*bytes));
                     self.records.payload(&self.input, size)?;
-                    continue;
                 }
                 records::SAMPLE => {
                     let layout = self.common.or_else(|| self.head.layout(record));
@@ -455,48 +420,28 @@ impl PerfReader {
                         self.foreign += 1;
                         continue;
                     };
-                    let Some((when, body)) = layout.sample(record, encoding) else {
-                        self.broken += 1;
-                        continue;
-                    };
-                    (when, Ok(body))
+                    let sample = layout.sample(record, encoding);
+                    let cpu = sample.and_then(|(when, _)| u16::try_from(when.cpu).ok());
+                    match sample.zip(cpu) {
+                        Some(((when, body), cpu)) => rounds.sample(cpu, when.time, body),
+                        None => self.broken += 1,
+                    }
                 }
                 records::LOST | records::LOST_SAMPLES => {
-                    let at = if kind == records::LOST { 16 } else { 8 };
-                    let count = record.get(at..).and_then(|rest| rest.first_chunk());
-                    let count = count.map_or(0, |bytes| encoding.u64(*bytes));
                     let Some(layout) = self.head.layouts.first() else { continue };
-                    let when = layout.trailer(record, encoding);
-                    (when, Err(u32::try_from(count).unwrap_or(u32::MAX)))
+                    let When { time, cpu } = layout.trailer(record, encoding);
+                    let what = What::Lost { count: lost(kind, record, encoding) };
+                    rounds.aside(u16::try_from(cpu).unwrap_or(0), time, what);
                 }
                 records::COMM => {
                     let (pid, comm) = named(record, encoding);
                     let before = self.info.comms.insert(pid, comm);
                     self.renamed += u64::from(before.is_some_and(|before| before != comm));
-                    continue;
                 }
-                _ => continue,
-            };
-            let cpu = usize::from(u16::try_from(when.cpu).unwrap_or(0));
-            if cpu >= held.len() {
-                held.resize_with(cpu + 1, Held::default);
-            }
-            let held = &mut held[cpu];
-            let piece = match body {
-                Ok(body) => {
-                    let start = held.bytes.len();
-                    held.bytes.extend_from_slice(body);
-                    HeldPiece::Body { start, length: body.len() }
-                }
-                Err(count) => HeldPiece::Lost(count),
-            };
-            held.pieces.push((when.time, piece));
-            *newest = (*newest).max(when.time);
-            count += 1;
-            if count >= ROUND_MAX {
-                return Ok(true);
+                _ => {}
             }
         }
+        Ok(true)
     }
 }
 
@@ -507,39 +452,26 @@ impl EventSource for PerfReader {
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         loop {
-            if self.merge.next(&mut self.ready, batch, BATCH)? {
-                self.order.last = batch.last().map_or(self.order.last, |event| event.time.0);
+            let mut due = Due {
+                rounds: &mut self.rounds,
+                decoder: &self.decoder,
+                names: &mut self.names,
+                last: self.last,
+                late: &mut self.late,
+            };
+            if self.merge.next(&mut due, batch, BATCH)? {
+                self.last = batch.last().map_or(self.last, |event| event.time.0);
                 return Ok(true);
             }
-            if self.ended && self.order.waiting == 0 {
+            if self.ended {
                 self.report();
                 return Ok(false);
             }
-            if self.ended {
-                self.prepare();
-            } else {
-                self.round()?;
-            }
+            self.round()?;
         }
     }
 
     fn warnings(&self) -> &[Warning] {
         &self.warnings
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_time_below_the_latest_is_noticed_even_when_it_follows_an_earlier_one() {
-        let mut lane = Lane::default();
-        lane.came(5);
-        assert!(!lane.unsorted);
-        lane.came(3);
-        assert!(std::mem::take(&mut lane.unsorted));
-        lane.came(4);
-        assert!(lane.unsorted, "5 may still wait");
     }
 }

@@ -8,8 +8,9 @@ use super::wire::{Fields, Value, packed};
 use super::{CLOCK_GLOBAL, bundle, compact, event, packet, trace};
 use crate::error::TraceError;
 use crate::input::Input;
-use crate::merge::{Merge, Refill, ascend};
+use crate::merge::ascend;
 use crate::names;
+use crate::runs::{Refill, Runs};
 use crate::states::States;
 use schedlab_model::{
     Clock, Context, Cpu, Event, EventSource, KindSet, Nanos, OtherFormat, Phase, Pid, Prio,
@@ -44,7 +45,7 @@ pub(crate) fn looks_like(start: &[u8]) -> bool {
 /// A Perfetto trace as a source of events.
 pub(crate) struct PerfettoReader {
     lanes: Lanes,
-    merge: Merge,
+    runs: Runs,
     info: TraceInfo,
     warnings: Vec<Warning>,
 }
@@ -102,10 +103,10 @@ impl PerfettoReader {
                 Lane { cpu, packets, prio: Prio::NORMAL, ..Lane::default() }
             })
             .collect::<Vec<_>>();
-        let merge = Merge::new(lanes.len());
+        let runs = Runs::new(lanes.len());
         let states = States::parse("");
         let lanes = Lanes { input, states, lanes, raised: 0, marks };
-        Ok(Self { lanes, merge, info, warnings })
+        Ok(Self { lanes, runs, info, warnings })
     }
 }
 
@@ -115,7 +116,7 @@ impl EventSource for PerfettoReader {
     }
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
-        let more = self.merge.next(&mut self.lanes, batch, BATCH)?;
+        let more = self.runs.next(&mut self.lanes, batch, BATCH)?;
         let raised = if more { 0 } else { std::mem::take(&mut self.lanes.raised) };
         if raised > 0 {
             let path = self.lanes.input.path().display();

@@ -1,0 +1,230 @@
+//! From a record's bytes to an event, by the plan of its id.
+//!
+//! The long way, for any field of any size in either byte order; `near` is the short one.
+
+use crate::encoding::Encoding;
+use crate::merge::{Batch, append};
+use crate::names::{self, Names};
+use crate::plan::{Decoder, Entry, NameSlot, Plan, Slot};
+use schedlab_model::{Context, Cpu, Event, Left, Nanos, Phase, Pid, Prio, What};
+
+/// When and where a record was logged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stamp {
+    pub(crate) time: u64,
+    pub(crate) cpu: Cpu,
+}
+
+impl Decoder {
+    /// Decodes one record into an event, and changes of name before it where there are some. What lies
+    /// behind the record in `rest` is of no matter.
+    #[inline(always)]
+    pub(crate) fn decode(
+        &self,
+        stamp: Stamp,
+        rest: &[u8],
+        length: usize,
+        names: &mut Names,
+        batch: &mut Batch<'_>,
+    ) {
+        if !self.decode_near(stamp, rest, length, names, batch) {
+            self.decode_any(stamp, rest.get(..length).unwrap_or(rest), names, batch);
+        }
+    }
+
+    /// Appends the events of one record to `out`.
+    pub(crate) fn decode_to(
+        &self,
+        stamp: Stamp,
+        body: &[u8],
+        names: &mut Names,
+        out: &mut Vec<Event>,
+    ) {
+        append(out, |batch| self.decode_any(stamp, body, names, batch));
+    }
+
+    #[inline(never)]
+    fn decode_any(&self, stamp: Stamp, body: &[u8], names: &mut Names, batch: &mut Batch<'_>) {
+        if self.encoding.big_endian {
+            self.decode_as::<true>(stamp, body, names, batch);
+        } else {
+            self.decode_as::<false>(stamp, body, names, batch);
+        }
+    }
+
+    /// The byte order is decided once a record, not once a field.
+    fn decode_as<const BIG: bool>(
+        &self,
+        stamp: Stamp,
+        body: &[u8],
+        names: &mut Names,
+        batch: &mut Batch<'_>,
+    ) {
+        let Some(id) = body.first_chunk::<2>() else { return };
+        let entry = self.entry(order::<BIG>().u16(*id));
+        let mut record = Decoding::<BIG> { decoder: self, body, stamp, names, batch };
+        if body.len() < usize::from(entry.need) {
+            return record.emit(What::Other { format: entry.other });
+        }
+        record.push(entry);
+    }
+
+    fn context(&self, body: &[u8]) -> Context {
+        self.contexts[usize::from(body.get(self.flags_at).copied().unwrap_or(0))]
+    }
+}
+
+/// How numbers are read; a constant in each instance.
+const fn order<const BIG: bool>() -> Encoding {
+    Encoding { big_endian: BIG, long: 8 }
+}
+
+/// A number of any size; those of 32 bits are signed.
+fn load<const BIG: bool>(body: &[u8], slot: Slot) -> i64 {
+    let rest = body.get(usize::from(slot.at)..).unwrap_or_default();
+    let order = order::<BIG>();
+    match slot.size {
+        4 => i64::from(i32_at::<BIG>(body, usize::from(slot.at))),
+        8 => rest.first_chunk::<8>().map_or(0, |bytes| order.u64(*bytes).cast_signed()),
+        2 => rest.first_chunk::<2>().map_or(0, |bytes| i64::from(order.u16(*bytes).cast_signed())),
+        _ => rest.first().map_or(0, |&byte| i64::from(byte)),
+    }
+}
+
+fn i32_at<const BIG: bool>(body: &[u8], at: usize) -> i32 {
+    body.get(at..)
+        .and_then(|rest| rest.first_chunk::<4>())
+        .map_or(0, |bytes| order::<BIG>().u32(*bytes).cast_signed())
+}
+
+fn name_at<const BIG: bool>(body: &[u8], slot: NameSlot) -> Option<u128> {
+    let range = match slot {
+        NameSlot::Absent => return None,
+        NameSlot::Fixed(at) => usize::from(at)..usize::from(at) + 16,
+        NameSlot::Array(at, length) => usize::from(at)..usize::from(at) + usize::from(length),
+        NameSlot::Elsewhere(at, base) => {
+            let place = i32_at::<BIG>(body, usize::from(at)).cast_unsigned();
+            let start = (place & 0xffff) as usize + usize::from(base);
+            start..start + (place >> 16) as usize
+        }
+    };
+    Some(u128::from_le_bytes(names::comm(body.get(range)?)))
+}
+
+/// One record on its way to events.
+struct Decoding<'a, 'b, const BIG: bool> {
+    decoder: &'a Decoder,
+    body: &'a [u8],
+    stamp: Stamp,
+    names: &'a mut Names,
+    batch: &'a mut Batch<'b>,
+}
+
+impl<const BIG: bool> Decoding<'_, '_, BIG> {
+    fn push(&mut self, entry: &Entry) {
+        match entry.plan {
+            Plan::Switch { prev, prev_prio, prev_state, prev_comm, next, next_prio, next_comm } => {
+                let (prev, next) = (self.pid(prev), self.pid(next));
+                self.called(prev, prev_comm);
+                self.called(next, next_comm);
+                let (prev_prio, next_prio) = (self.prio(prev_prio), self.prio(next_prio));
+                let left = self.left(prev_state);
+                self.emit(What::Switch { prev, prev_prio, left, next, next_prio });
+            }
+            Plan::Waking { pid, prio, cpu, comm } => {
+                let pid = self.pid(pid);
+                self.called(pid, comm);
+                let (prio, last_cpu) = (self.prio(prio), self.place(cpu));
+                self.emit(What::Waking { pid, prio, last_cpu });
+            }
+            Plan::Wakeup { pid, prio, cpu, comm, success, new } => {
+                // Old kernels log wakeups of tasks that were awake already.
+                if success.is_some_and(|slot| load::<BIG>(self.body, slot) == 0) {
+                    return self.emit(What::Other { format: entry.other });
+                }
+                let pid = self.pid(pid);
+                self.called(pid, comm);
+                let (prio, cpu) = (self.prio(prio), self.place(cpu));
+                self.emit(What::Wakeup { pid, prio, cpu, new });
+            }
+            Plan::Migrate { pid, from, to, comm } => {
+                let pid = self.pid(pid);
+                self.called(pid, comm);
+                let (from, to) = (self.place(from), self.place(to));
+                self.emit(What::Migrate { pid, from, to });
+            }
+            _ => {
+                let what = self.rare(entry);
+                self.emit(what);
+            }
+        }
+    }
+
+    fn rare(&mut self, entry: &Entry) -> What {
+        match entry.plan {
+            Plan::Fork { child, comm } => {
+                let child = self.pid(child);
+                self.called(child, comm);
+                What::Fork { child }
+            }
+            Plan::Exec { old } => What::Exec { old: self.pid(old) },
+            Plan::Exit { pid, comm } => {
+                let pid = self.pid(pid);
+                self.called(pid, comm);
+                What::Exit { pid }
+            }
+            Plan::Mark { pid, mark, phase } => {
+                let phase = match load::<BIG>(self.body, phase) {
+                    0 => Phase::Begin,
+                    1 => Phase::End,
+                    _ => Phase::Point,
+                };
+                let id = load::<BIG>(self.body, mark) as u32;
+                What::Mark { pid: self.pid(pid), id, phase }
+            }
+            Plan::Rename { pid, comm } => {
+                let pid = self.pid(pid);
+                self.called(pid, comm);
+                What::Other { format: entry.other }
+            }
+            _ => What::Other { format: entry.other },
+        }
+    }
+
+    fn emit(&mut self, what: What) {
+        let by = Pid(i32_at::<BIG>(self.body, self.decoder.pid_at));
+        let context = self.decoder.context(self.body);
+        let Stamp { time, cpu } = self.stamp;
+        self.batch.put(Event { time: Nanos(time), by, cpu, context, what });
+    }
+
+    /// A task's name stands in the record: an event of its own when it is news.
+    fn called(&mut self, pid: Pid, slot: NameSlot) {
+        let Some(comm) = name_at::<BIG>(self.body, slot) else { return };
+        if self.names.changed(pid, comm) {
+            self.renamed(pid, comm);
+        }
+    }
+
+    #[cold]
+    fn renamed(&mut self, pid: Pid, comm: u128) {
+        let comm = names::clean(comm).to_le_bytes();
+        self.emit(What::Comm { pid, comm });
+    }
+
+    fn pid(&self, slot: Slot) -> Pid {
+        Pid(load::<BIG>(self.body, slot) as i32)
+    }
+
+    fn prio(&self, slot: Slot) -> Prio {
+        Prio(load::<BIG>(self.body, slot) as i16)
+    }
+
+    fn place(&self, slot: Slot) -> Cpu {
+        Cpu(load::<BIG>(self.body, slot) as u16)
+    }
+
+    fn left(&self, slot: Slot) -> Left {
+        self.decoder.states.left(load::<BIG>(self.body, slot).cast_unsigned())
+    }
+}

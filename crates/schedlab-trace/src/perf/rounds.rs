@@ -1,0 +1,271 @@
+//! What each CPU logged and was not handed out yet: bodies as they came, and when each was logged.
+//!
+//! perf dumps each CPU's ring in turn and marks the end of a round; events of a round are never older
+//! than the newest of the round before the last. So when a round ends, all up to the newest event of
+//! the one before it is due. A segment is what one CPU logged in one round; segments are handed out as
+//! they are, and their memory is used again.
+//!
+//! Memory: two rounds of bodies (what the rings hold, twice), whatever the file's size; a file that
+//! marks no rounds is cut into pieces of [`BYTES_MAX`] or [`COUNT_MAX`], whichever comes first.
+
+use schedlab_model::What;
+
+/// Records after which a round is taken to end.
+const COUNT_MAX: usize = 1 << 22;
+/// Bytes of bodies after which it is.
+const BYTES_MAX: usize = 1 << 28;
+
+/// Everything that waits.
+#[derive(Default)]
+pub(super) struct Rounds {
+    pub(super) lanes: Vec<Lane>,
+    /// The newest event so far.
+    newest: u64,
+    /// The newest event when the last round ended.
+    before: u64,
+    /// All up to here can be handed out now.
+    pub(super) due: u64,
+    /// Records and bytes of the round that is being read.
+    count: usize,
+    bytes: usize,
+}
+
+/// What waits of one CPU.
+#[derive(Default)]
+pub(super) struct Lane {
+    /// In order of time; the second after the first.
+    front: Segment,
+    back: Segment,
+    /// What the present round brought.
+    fresh: Segment,
+}
+
+/// What one CPU logged in one round.
+#[derive(Default)]
+struct Segment {
+    bytes: Vec<u8>,
+    pieces: Vec<Piece>,
+    /// Pieces that were handed out.
+    at: usize,
+    /// The latest time, and whether an earlier one came after it: a ring is in order but for rare
+    /// cases, and looking at all of it again costs a pass over memory.
+    last: u64,
+    unsorted: bool,
+    /// What is no sample.
+    asides: Vec<What>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    time: u64,
+    /// Where the body begins, or which of the asides it is.
+    start: u32,
+    /// How long the body is; [`ASIDE`]: there is none.
+    length: u32,
+}
+
+const ASIDE: u32 = u32::MAX;
+
+/// One thing that waited.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Found<'a> {
+    /// A sample: its body's length, and the bytes from its start on, those behind it included.
+    Body { rest: &'a [u8], length: usize },
+    /// A loss or a change of name.
+    Aside(What),
+}
+
+impl Rounds {
+    /// Takes in a sample.
+    #[inline]
+    pub(super) fn sample(&mut self, cpu: u16, time: u64, body: &[u8]) {
+        self.newest = self.newest.max(time);
+        self.count += 1;
+        self.bytes += body.len();
+        self.lane(cpu).fresh.hold(time, body);
+    }
+
+    /// Takes in what is no sample.
+    pub(super) fn aside(&mut self, cpu: u16, time: u64, what: What) {
+        self.newest = self.newest.max(time);
+        self.count += 1;
+        self.lane(cpu).fresh.hold_aside(time, what);
+    }
+
+    #[inline]
+    fn lane(&mut self, cpu: u16) -> &mut Lane {
+        if usize::from(cpu) >= self.lanes.len() {
+            self.lanes.resize_with(usize::from(cpu) + 1, Lane::default);
+        }
+        &mut self.lanes[usize::from(cpu)]
+    }
+
+    /// Whether the round is as large as one may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.count >= COUNT_MAX || self.bytes >= BYTES_MAX
+    }
+
+    /// The round is over, and all up to the end of the one before is due; all there is when `ended`.
+    pub(super) fn close(&mut self, ended: bool) {
+        self.due = if ended { u64::MAX } else { self.before };
+        self.before = self.newest;
+        (self.count, self.bytes) = (0, 0);
+        for lane in &mut self.lanes {
+            lane.close();
+        }
+    }
+}
+
+impl Lane {
+    /// The time of what is next; `None` when nothing waits.
+    #[inline]
+    pub(super) fn time(&self) -> Option<u64> {
+        Some(self.front.pieces.get(self.front.at)?.time)
+    }
+
+    /// What is next, and its time.
+    #[inline]
+    pub(super) fn get(&self) -> Option<(u64, Found<'_>)> {
+        self.front.get(self.front.at)
+    }
+
+    /// Passes over what is next; the time of what follows.
+    #[inline]
+    pub(super) fn pass(&mut self) -> Option<u64> {
+        self.front.at += 1;
+        if self.front.at >= self.front.pieces.len() {
+            std::mem::swap(&mut self.front, &mut self.back);
+            self.back.clear();
+        }
+        self.time()
+    }
+
+    fn close(&mut self) {
+        let unsorted = std::mem::take(&mut self.fresh.unsorted);
+        if unsorted {
+            self.fresh.pieces.sort_by_key(|piece| piece.time);
+        }
+        let Some(first) = self.fresh.pieces.first().map(|piece| piece.time) else { return };
+        if self.front.is_empty() {
+            std::mem::swap(&mut self.front, &mut self.fresh);
+        } else if self.back.is_empty() && self.front.last <= first {
+            std::mem::swap(&mut self.back, &mut self.fresh);
+        } else {
+            self.join();
+        }
+        self.fresh.clear();
+    }
+
+    /// Something came that is older than what waits already: all of it is put in order again.
+    #[cold]
+    fn join(&mut self) {
+        let mut all = Segment::default();
+        for part in [&self.front, &self.back, &self.fresh] {
+            all.take(part);
+        }
+        all.pieces.sort_by_key(|piece| piece.time);
+        self.front = all;
+        self.back.clear();
+    }
+}
+
+impl Segment {
+    fn is_empty(&self) -> bool {
+        self.at >= self.pieces.len()
+    }
+
+    #[inline]
+    fn get(&self, at: usize) -> Option<(u64, Found<'_>)> {
+        let piece = self.pieces.get(at)?;
+        let found = if piece.length == ASIDE {
+            Found::Aside(*self.asides.get(piece.start as usize)?)
+        } else {
+            let rest = self.bytes.get(piece.start as usize..)?;
+            Found::Body { rest, length: piece.length as usize }
+        };
+        Some((piece.time, found))
+    }
+
+    #[inline]
+    fn came(&mut self, piece: Piece) {
+        self.unsorted |= piece.time < self.last;
+        self.last = self.last.max(piece.time);
+        self.pieces.push(piece);
+    }
+
+    #[inline]
+    fn hold(&mut self, time: u64, body: &[u8]) {
+        // Rounds are cut long before 32 bits are used up.
+        let (start, length) = (self.bytes.len() as u32, body.len() as u32);
+        self.bytes.extend_from_slice(body);
+        self.came(Piece { time, start, length });
+    }
+
+    fn hold_aside(&mut self, time: u64, what: What) {
+        let start = self.asides.len() as u32;
+        self.asides.push(what);
+        self.came(Piece { time, start, length: ASIDE });
+    }
+
+    /// Appends what `other` has not handed out.
+    fn take(&mut self, other: &Self) {
+        for at in other.at..other.pieces.len() {
+            match other.get(at) {
+                Some((time, Found::Body { rest, length })) => self.hold(time, &rest[..length]),
+                Some((time, Found::Aside(what))) => self.hold_aside(time, what),
+                None => {}
+            }
+        }
+    }
+
+    fn clear(&mut self) {
+        self.bytes.clear();
+        self.pieces.clear();
+        self.asides.clear();
+        (self.at, self.last, self.unsorted) = (0, 0, false);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Times in the order in which they are handed out, by round.
+    fn handed(rounds: &[&[u64]]) -> Vec<Vec<u64>> {
+        let mut all = Rounds::default();
+        let mut out = Vec::new();
+        for round in rounds.iter().copied().chain([&[][..]]) {
+            for time in round {
+                all.sample(0, *time, &time.to_le_bytes());
+            }
+            all.close(out.len() == rounds.len());
+            let mut now = Vec::new();
+            let due = all.due;
+            if let Some(lane) = all.lanes.first_mut() {
+                while let Some((time, found)) = lane.get().filter(|(time, _)| *time <= due) {
+                    let Found::Body { rest, length: 8 } = found else { panic!("a sample") };
+                    assert_eq!(rest[..8], time.to_le_bytes(), "each has its own body");
+                    now.push(time);
+                    lane.pass();
+                }
+            }
+            out.push(now);
+        }
+        out
+    }
+
+    #[test]
+    fn a_round_is_due_when_the_next_one_has_ended() {
+        assert_eq!(
+            handed(&[&[1, 2], &[3, 5], &[4, 6]]),
+            [vec![], vec![1, 2], vec![3, 4, 5], vec![6]]
+        );
+    }
+
+    #[test]
+    fn what_comes_out_of_order_is_sorted_within_what_still_waits() {
+        assert_eq!(handed(&[&[5, 3], &[4, 9, 8]]), [vec![], vec![3, 4, 5], vec![8, 9]]);
+        // 1 is later than the end of its round allows: it comes at once, for the reader to raise.
+        assert_eq!(handed(&[&[5], &[6], &[1, 7]])[2..], [vec![1, 6], vec![7]]);
+    }
+}
