@@ -103,6 +103,11 @@ pub fn quantile(ascending: &[Nanos], q: f64) -> Option<Nanos> {
     ascending.get(rank.max(1) - 1).copied()
 }
 
+/// When the number of running jobs changed, and to how many: the concurrency profile of a run.
+pub fn concurrency_steps(spans: &[Span]) -> Vec<(Nanos, usize)> {
+    Steps::of(spans).0
+}
+
 /// When the number of running jobs changed, and to how many.
 struct Steps(Vec<(Nanos, usize)>);
 

@@ -65,6 +65,58 @@ fn a_graph_written_as_stg_reads_back() {
 }
 
 #[test]
+fn a_graph_written_as_json_reads_back_with_its_hash() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("g.json");
+    let file = file.to_str().unwrap();
+    let made = json(&["generate", "--shape", "load-bursts", "--nodes", "80", "--json", "-o", file]);
+    let read = json(&["generate", "--graph", file, "--json"]);
+    for key in ["nodes", "edges", "levels", "critical_path", "hash"] {
+        assert_eq!(made[key], read[key], "{key}");
+    }
+    let run = json(&["run", "--graph", file, "--time", "1us", "--json"]);
+    assert_eq!((&run["proved"], &run["hash"]), (&true.into(), &made["hash"]));
+    let out = jobs(&["generate", "--graph", file, "--hash", "compat"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(said(&out).contains("made with another --hash"), "{}", said(&out));
+}
+
+#[test]
+fn a_peak_takes_typed_rules_and_repeats_with_intervals() {
+    let sweep = ["peak", "--json", "--on", "ideal", "--workers", "4", "--points", "4"];
+    let of = |rules: &[&str]| {
+        json(
+            &[&sweep, ["--jobs", "16..64", "--time", "1ms", "--repeat", "3"].as_slice(), rules]
+                .concat(),
+        )
+    };
+    let time = |peak: &Value| peak["repeated"].as_array().unwrap().last().unwrap().clone();
+    // 64 independent jobs on 4 workers; a chain knows no concurrency.
+    let independent = time(&of(&[]));
+    assert_eq!(independent["run_ns"], serde_json::json!([16e6, 16e6, 16e6]));
+    assert_eq!(independent["run_ns_ci95"], serde_json::json!([16e6, 16e6]));
+    assert_eq!(time(&of(&["--shape", "chain"]))["run_ns_mean"], 64e6);
+    // A weight of 2 everywhere, by rule, on a chain: twice as long.
+    assert_eq!(time(&of(&["--weight", "=2"]))["run_ns_mean"], 128e6);
+    let out = jobs(&["peak", "--shape", "stencil", "--weight", "=2"]);
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+}
+
+#[test]
+fn the_concurrency_of_a_run_is_written_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (csv, svg) = (of("c.csv"), of("c.svg"));
+    let common = ["run", "--json", "--on", "ideal", "--workers", "2", "--shape", "isolated"];
+    let load = ["--nodes", "3", "--time", "1ms", "--concurrency"];
+    json(&[common.as_slice(), &load, &[csv.as_str()]].concat());
+    // Three jobs of 1 ms on two workers.
+    assert_eq!(std::fs::read_to_string(&csv).unwrap(), "time_ns,jobs\n0,2\n1000000,1\n2000000,0\n");
+    json(&[common.as_slice(), &load, &[svg.as_str()]].concat());
+    assert!(std::fs::read_to_string(&svg).unwrap().contains("jobs at once"));
+}
+
+#[test]
 fn fit_finds_an_exact_line() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("line.csv");

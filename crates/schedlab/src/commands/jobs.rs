@@ -8,6 +8,7 @@ mod generate;
 mod grain;
 mod jitter;
 mod kernel;
+mod nodes;
 mod options;
 mod peak;
 mod picture;

@@ -28,7 +28,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for file in &args.output {
         let extension = file.extension().map(|end| end.to_string_lossy().to_lowercase());
         match extension.as_deref() {
-            Some("json") => table::save(file, format!("{:#}\n", nodes(&graph)).as_bytes())?,
+            Some("json") => {
+                table::save(file, format!("{:#}\n", super::nodes::write(&graph)).as_bytes())?;
+            }
             Some("dot") => table::save(file, dot(&graph).as_bytes())?,
             Some("stg") => table::save(file, stg(&graph).as_bytes())?,
             Some("svg" | "pdf" | "png") => {
@@ -50,9 +52,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn title(args: &Args) -> String {
-    match &args.graph.stg {
+    match args.graph.file() {
         Some(file) => format!("Jobs of {}", file.display()),
-        None => format!("Jobs: {}", args.graph.shape),
+        None => format!("Jobs: {}", args.graph.shape()),
     }
 }
 
@@ -85,26 +87,6 @@ fn summary(graph: &Graph, statistics: &GraphStatistics) -> Value {
         "fan_in_max": statistics.fan_in_max,
         "fan_out_max": statistics.fan_out_max,
         "categories": categories,
-    })
-}
-
-fn nodes(graph: &Graph) -> Value {
-    let nodes: Vec<Value> = (0..graph.len())
-        .map(|node| {
-            json!({
-                "node": node,
-                "level": graph.level(node),
-                "weight": graph.weight(node),
-                "hash": format!("{:016X}", graph.expected(node)),
-                "after": graph.predecessors(node),
-            })
-        })
-        .collect();
-    json!({
-        "schema": "schedlab/jobs-nodes/1",
-        "hash": format!("{:016X}", graph.hash()),
-        "seed": graph.seed(),
-        "jobs": nodes,
     })
 }
 

@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     if args.json {
-        let shape = args.graph.shape.name();
+        let shape = args.graph.shape().name();
         table::json(&json!({
             "schema": "schedlab/jobs-grain/1", "workers": workers, "shape": shape, "results": results,
         }))?;

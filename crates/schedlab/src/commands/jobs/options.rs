@@ -12,7 +12,7 @@ use schedlab_jobs::pool::{OnStart, Options};
 use schedlab_jobs::run::{Clock, Run, Schedule};
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use schedlab_model::{CpuSet, Nanos, Pid};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// What `run`, `peak`, `break` and `compare` have in common.
@@ -32,10 +32,10 @@ pub(super) struct Setup {
 /// Which graph.
 #[derive(clap::Args)]
 pub(super) struct GraphArgs {
-    /// A shape with a name: chain, isolated, short-chains2, short-chains3, short-segments3, load-bursts,
+    /// A shape with a name: chain (the default), isolated, short-chains2, short-chains3, short-segments3, load-bursts,
     /// stationary, stencil, fork-join, tree
-    #[arg(long, default_value = "chain")]
-    pub(super) shape: Shape,
+    #[arg(long)]
+    shape: Option<Shape>,
     /// How many jobs
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=16_000_000))]
     pub(super) nodes: u32,
@@ -65,7 +65,10 @@ pub(super) struct GraphArgs {
     pub(super) weight: Option<Rule>,
     /// Reads the graph from a Standard Task Graph file instead
     #[arg(long, value_name = "FILE")]
-    pub(super) stg: Option<PathBuf>,
+    stg: Option<PathBuf>,
+    /// Reads the graph from JSON instead, as `jobs generate -o FILE.json` writes it
+    #[arg(long, value_name = "FILE", conflicts_with = "stg")]
+    graph: Option<PathBuf>,
 }
 
 fn hashing(text: &str) -> Result<Hashing, String> {
@@ -77,8 +80,32 @@ fn hashing(text: &str) -> Result<Hashing, String> {
 }
 
 impl GraphArgs {
+    /// The file that it is read from, if it is.
+    pub(super) fn file(&self) -> Option<&Path> {
+        self.stg.as_deref().or(self.graph.as_deref())
+    }
+
+    /// The shape that was asked for, or a chain.
+    pub(super) fn shape(&self) -> Shape {
+        self.shape.unwrap_or(Shape::Chain)
+    }
+
     /// The graph.
     pub(super) fn graph(&self) -> anyhow::Result<Graph> {
+        self.sized(self.nodes, Shape::Chain)
+    }
+
+    /// The graph with so many jobs, where no file says how many there are; of the usual shape unless one, or any
+    /// rule, was given. Rules that weigh nothing would make jobs of no length: then all weigh 1.
+    pub(super) fn sized(&self, nodes: u32, usual: Shape) -> anyhow::Result<Graph> {
+        let graph = self.build(nodes, usual)?;
+        Ok(if graph.weight_sum() == 0 { graph.with_weight(1) } else { graph })
+    }
+
+    fn build(&self, nodes: u32, usual: Shape) -> anyhow::Result<Graph> {
+        if let Some(file) = &self.graph {
+            return super::nodes::read(file, self.hash);
+        }
         if let Some(file) = &self.stg {
             let text =
                 std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
@@ -86,16 +113,24 @@ impl GraphArgs {
             return graph.with_context(|| format!("{}", file.display()));
         }
         let base = Rules {
-            nodes: self.nodes,
+            nodes,
             fan: self.fan,
             seed: self.seed.unwrap_or(0),
             hashing: self.hash,
             ..Rules::default()
         };
         let given = [self.seeding, self.expansion, self.reduction, self.pruning, self.weight];
-        let Some(mut rules) = self.shape.rules(&base) else { return Ok(self.shape.build(&base)) };
-        if given.iter().all(Option::is_none) && self.seed.is_none() {
-            return Ok(self.shape.build(&base));
+        let ruled = given.iter().any(Option::is_some);
+        let shape = self.shape.unwrap_or(if ruled { Shape::Chain } else { usual });
+        let Some(mut rules) = shape.rules(&base) else {
+            if ruled {
+                let what = format!("--shape {shape} is no matter of rules: leave the rules out");
+                return Err(UsageError(what).into());
+            }
+            return Ok(shape.build(&base));
+        };
+        if !ruled && self.seed.is_none() {
+            return Ok(shape.build(&base));
         }
         rules.seed = self.seed.unwrap_or(rules.seed);
         rules.seeding = self.seeding.unwrap_or(rules.seeding);

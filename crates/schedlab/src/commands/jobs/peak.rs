@@ -12,6 +12,7 @@ use schedlab_jobs::load::{Burner, Random};
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::virtual_time::VirtualTime;
 use schedlab_model::Nanos;
+use schedlab_stats::{Sample, t_interval};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -34,6 +35,9 @@ pub(super) struct Args {
     /// How many points
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(3..=10_000))]
     points: u32,
+    /// All points so often, in turns, each time in the same random order
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    repeat: u32,
     /// schedlab, rayon, tokio, channel, cmd:PROGRAM or lib:FILE.so
     #[arg(long, default_value = "schedlab")]
     on: String,
@@ -57,12 +61,19 @@ struct Row {
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.lengths.is_none() && args.setup.graph.file().is_some() {
+        let what = "a graph from a file has its own number of jobs: sweep --lengths";
+        return Err(UsageError(what.to_owned()).into());
+    }
     let mut executor = args.setup.executor.named(&args.on)?;
     let workers = executor.workers();
     let burner = args.setup.load.burner(workers);
     let mut rows = Vec::new();
-    for (number, x) in points(args)?.into_iter().enumerate() {
-        rows.push(row(args, executor.as_mut(), burner, x, number as u64)?);
+    let swept = points(args)?;
+    for _ in 0..args.repeat {
+        for &x in &swept {
+            rows.push(row(args, executor.as_mut(), burner, x, rows.len() as u64)?);
+        }
     }
     let serial_ns = serial(args, burner, rows.iter().map(|row| row.x).fold(0.0, f64::max))?;
     let points: Vec<(f64, f64)> =
@@ -91,10 +102,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "serial_ns": serial_ns,
             "model": model,
             "points": rows.iter().map(|row| &row.figures).collect::<Vec<_>>(),
+            "repeated": repeated(&rows),
         }))?;
     } else {
         table::say(&text(&rows, label, workers))?;
         table::say(&format!("\nserial, at the last point: {}\n\n", table::time(serial_ns as f64)))?;
+        if args.repeat > 1 {
+            table::say(&intervals(&rows, label))?;
+        }
         table::say(&models.text())?;
         let parts = socket(&rows, models.line.line.intercept);
         table::say(&format!("socket, measured from events: {parts}\n"))?;
@@ -161,20 +176,9 @@ fn one(
     x: f64,
     seed: u64,
 ) -> anyhow::Result<std::sync::Arc<schedlab_jobs::run::Run>> {
-    let base = schedlab_jobs::graph::Rules {
-        nodes: if args.lengths.is_some() { args.setup.graph.nodes } else { x as u32 },
-        fan: args.setup.graph.fan,
-        seed: args.setup.graph.seed.unwrap_or(0),
-        hashing: args.setup.graph.hash,
-        ..Default::default()
-    };
-    // The default of a peak is independent jobs; any other shape is taken as asked.
-    let shape = if args.setup.graph.shape == Shape::Chain {
-        Shape::Isolated
-    } else {
-        args.setup.graph.shape
-    };
-    let graph = shape.build(&base);
+    let nodes = if args.lengths.is_some() { args.setup.graph.nodes } else { x as u32 };
+    // The usual peak is of independent jobs; shapes and rules are taken as asked.
+    let graph = args.setup.graph.sized(nodes, Shape::Isolated)?;
     let time = if args.lengths.is_some() { Nanos((x * 1e6) as u64) } else { args.setup.load.time };
     args.setup.load.at(time, graph, burner, seed)
 }
@@ -187,6 +191,46 @@ fn serial(args: &Args, burner: Burner, x: f64) -> anyhow::Result<u64> {
     }
     Serial.run(&run)?;
     Ok(Profile::of(&run, 1).covered_ns)
+}
+
+/// Run times of each point over the repeats.
+fn by_point(rows: &[Row]) -> Vec<(f64, Vec<f64>)> {
+    let mut points: Vec<(f64, Vec<f64>)> = Vec::new();
+    for row in rows {
+        let ns = row.profile.covered_ns as f64;
+        match points.last_mut() {
+            Some((x, times)) if x.total_cmp(&row.x).is_eq() => times.push(ns),
+            _ => points.push((row.x, vec![ns])),
+        }
+    }
+    points
+}
+
+/// Mean and 95 % interval; none of a single run.
+fn mean_of(times: &[f64]) -> (f64, Option<[f64; 2]>) {
+    let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
+    let interval = Sample::new(times.to_vec()).ok().and_then(|s| t_interval(&s, 0.95).ok());
+    (mean, interval.map(|interval| [interval.low, interval.high]))
+}
+
+fn repeated(rows: &[Row]) -> Vec<Value> {
+    let of = |(x, times): (f64, Vec<f64>)| {
+        let (mean, ci95) = mean_of(&times);
+        json!({"x": x, "run_ns": times, "run_ns_mean": mean, "run_ns_ci95": ci95})
+    };
+    by_point(rows).into_iter().map(of).collect()
+}
+
+fn intervals(rows: &[Row], label: &str) -> String {
+    let mut cells = vec![[label, "runs", "run, mean", "95 %"].map(str::to_owned).to_vec()];
+    for (x, times) in by_point(rows) {
+        let (mean, ci95) = mean_of(&times);
+        let range = |[low, high]: [f64; 2]| format!("{}..{}", table::time(low), table::time(high));
+        let count = times.len().to_string();
+        let ci95 = ci95.map_or_else(|| "-".to_owned(), range);
+        cells.push(vec![format!("{x:.3}"), count, table::time(mean), ci95]);
+    }
+    table::columns(&cells) + "\n"
 }
 
 /// The model's socket beside what events say of ramp-up and shutdown, means in ms.

@@ -2,9 +2,12 @@
 
 use super::table::save;
 use crate::commands::UsageError;
-use schedlab_draw::chart::{Axis, Chart, Edge, Fit, Gantt, Graph as GraphChart, Job, Node};
+use schedlab_draw::chart::{
+    Axis, Chart, Edge, Fit, Gantt, Graph as GraphChart, Job, Line, Node, Sample, Series, Shape,
+};
 use schedlab_draw::{PALETTE, Theme};
 use schedlab_jobs::graph::Graph;
+use schedlab_jobs::profile::concurrency_steps;
 use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Span};
 use std::path::Path;
@@ -74,6 +77,26 @@ pub(super) fn run(run: &Run, workers: usize, title: &str, notes: Vec<String>) ->
         lanes: (0..workers).map(|worker| format!("worker {worker}")).collect(),
         jobs: jobs.collect(),
         legend: Vec::new(),
+    }
+}
+
+/// How many jobs ran at once, over the time of a run, beside the number of workers.
+pub(super) fn concurrency(run: &Run, workers: usize, title: &str, notes: Vec<String>) -> Line {
+    let ms = |time: u64| (time as f64 - run.base() as f64) / 1e6;
+    let steps = concurrency_steps(&run.spans());
+    let samples: Vec<Sample> =
+        steps.iter().map(|&(time, level)| Sample::new(ms(time), level as f64)).collect();
+    let ends = [samples.first(), samples.last()];
+    let all = ends.into_iter().flatten().map(|end| Sample::new(end.x, workers as f64)).collect();
+    Line {
+        title: title.to_owned(),
+        notes,
+        x: Axis::new("time, ms"),
+        y: Axis::new("jobs at once").from_zero(),
+        series: vec![
+            Series { shape: Shape::Steps, ..Series::new("running", samples) },
+            Series::ideal("workers", all),
+        ],
     }
 }
 

@@ -10,7 +10,7 @@ use anyhow::Context;
 use schedlab_jobs::adaptors::Ours;
 use schedlab_jobs::executor::{Executor, Told};
 use schedlab_jobs::pool::{Events, Report, WorkerReport, perfetto, text};
-use schedlab_jobs::profile::Profile;
+use schedlab_jobs::profile::{Profile, concurrency_steps};
 use schedlab_jobs::rig::{replay, waiting};
 use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
@@ -34,6 +34,9 @@ pub(super) struct Args {
     /// Draws the jobs, a lane per worker: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Draws how many jobs ran at once over time: .svg, .pdf or .png; or writes it: .csv
+    #[arg(long, value_name = "FILE")]
+    concurrency: Option<PathBuf>,
     /// The pool's own events: as text (.txt) or for Perfetto (.json)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -91,14 +94,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         save_trace(file, &run, report)?;
     }
     let profile = Profile::of(&run, workers);
-    if let Some(file) = &args.output {
-        let notes = vec![format!(
-            "{name}, {} jobs, concurrency {:.2} of {workers}",
-            profile.jobs,
-            profile.concurrency()
-        )];
-        picture::write(file, &picture::run(&run, workers, "Jobs by worker", notes))?;
-    }
+    draw(args, &run, workers, &name, &profile)?;
     if args.setup.json {
         let mut value = figures(&profile, workers, &told);
         value["schema"] = "schedlab/jobs-run/1".into();
@@ -167,6 +163,33 @@ fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
         _ => None,
     };
     Ok(Ran { name: ours.name(), workers: ours.workers(), told, report, stalls })
+}
+
+fn draw(
+    args: &Args,
+    run: &Run,
+    workers: usize,
+    name: &str,
+    profile: &Profile,
+) -> anyhow::Result<()> {
+    let mean = profile.concurrency();
+    let notes = vec![format!("{name}, {} jobs, concurrency {mean:.2} of {workers}", profile.jobs)];
+    if let Some(file) = &args.output {
+        picture::write(file, &picture::run(run, workers, "Jobs by worker", notes.clone()))?;
+    }
+    match &args.concurrency {
+        Some(file) if file.extension().is_some_and(|end| end == "csv") => {
+            let mut rows = String::from("time_ns,jobs\n");
+            for (time, level) in concurrency_steps(&run.spans()) {
+                let _ = writeln!(rows, "{},{level}", time.saturating_sub(run.base()));
+            }
+            table::save(file, rows.as_bytes())
+        }
+        Some(file) => {
+            picture::write(file, &picture::concurrency(run, workers, "Jobs at once", notes))
+        }
+        None => Ok(()),
+    }
 }
 
 fn save_trace(file: &std::path::Path, run: &Run, report: &Report) -> anyhow::Result<()> {

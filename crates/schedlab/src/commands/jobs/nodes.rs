@@ -1,0 +1,101 @@
+//! Graphs as JSON: what `jobs generate -o FILE.json` writes and `--graph FILE.json` reads.
+
+use anyhow::{Context, bail, ensure};
+use schedlab_jobs::graph::{Graph, Hashing};
+use serde_json::{Value, json};
+use std::path::Path;
+
+const SCHEMA: &str = "schedlab/jobs-nodes/1";
+
+/// The graph, a job each with its predecessors in the order in which they are hashed.
+pub(super) fn write(graph: &Graph) -> Value {
+    let nodes: Vec<Value> = (0..graph.len())
+        .map(|node| {
+            json!({
+                "node": node,
+                "level": graph.level(node),
+                "weight": graph.weight(node),
+                "hash": format!("{:016X}", graph.expected(node)),
+                "after": graph.predecessors(node),
+            })
+        })
+        .collect();
+    json!({
+        "schema": SCHEMA,
+        "hash": format!("{:016X}", graph.hash()),
+        "seed": graph.seed(),
+        "jobs": nodes,
+    })
+}
+
+/// Reads a graph. Jobs need `after` alone; `weight` is 1 and `seed` 0 unless given, and a `hash` is checked.
+pub(super) fn read(file: &Path, hashing: Hashing) -> anyhow::Result<Graph> {
+    let text = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+    parse(&text, hashing).with_context(|| format!("{}", file.display()))
+}
+
+fn parse(text: &str, hashing: Hashing) -> anyhow::Result<Graph> {
+    let value: Value = serde_json::from_str(text).context("no JSON")?;
+    if let Some(schema) = value.get("schema").and_then(Value::as_str) {
+        ensure!(schema == SCHEMA, "its schema is `{schema}`, not `{SCHEMA}`");
+    }
+    let jobs = value.get("jobs").and_then(Value::as_array).context("it has no list `jobs`")?;
+    ensure!(!jobs.is_empty(), "its list `jobs` is empty");
+    let (mut weights, mut edges) = (Vec::new(), Vec::new());
+    for (number, job) in jobs.iter().enumerate() {
+        let to = u32::try_from(number)?;
+        let whole = |value: &Value| value.as_u64().and_then(|value| u32::try_from(value).ok());
+        if let Some(node) = job.get("node") {
+            ensure!(whole(node) == Some(to), "job {node} stands where {to} is due");
+        }
+        let weight = job.get("weight").map_or(Some(1), whole);
+        weights.push(weight.with_context(|| format!("job {to}: `weight` is no whole number"))?);
+        let after = job.get("after").and_then(Value::as_array);
+        for from in after.with_context(|| format!("job {to}: `after` is no list"))? {
+            let from = whole(from).with_context(|| format!("job {to}: `after` holds {from}"))?;
+            edges.push((from, to));
+        }
+    }
+    let seed = value.get("seed").and_then(Value::as_u64).unwrap_or(0);
+    let graph = Graph::from_edges(&weights, &edges, seed, hashing)?;
+    if let Some(hash) = value.get("hash").and_then(Value::as_str) {
+        let found = format!("{:016X}", graph.hash());
+        if hash != found {
+            bail!(
+                "its hash is {hash}, that of its jobs {found}: it was changed, or made with another --hash"
+            );
+        }
+    }
+    Ok(graph)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_jobs::graph::{Rules, Shape};
+
+    #[test]
+    fn a_graph_reads_back_with_its_hash() {
+        for hashing in [Hashing::Mixed, Hashing::Compat] {
+            for shape in [Shape::LoadBursts, Shape::Stencil, Shape::ForkJoin] {
+                let graph = shape.build(&Rules { nodes: 90, fan: 8, hashing, ..Rules::default() });
+                let back = parse(&write(&graph).to_string(), hashing).unwrap();
+                assert_eq!((back.hash(), back.edges()), (graph.hash(), graph.edges()), "{shape}");
+                assert_eq!(back.critical_path(), graph.critical_path());
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_named() {
+        let error = |text: &str| format!("{:#}", parse(text, Hashing::Mixed).unwrap_err());
+        assert_eq!(error("{}"), "it has no list `jobs`");
+        assert_eq!(error(r#"{"jobs": [{"after": [-1]}]}"#), "job 0: `after` holds -1");
+        assert_eq!(
+            error(r#"{"jobs": [{"after": []}, {"after": [7]}]}"#),
+            "an edge leads from node 7 to node 1, but there are 2 nodes"
+        );
+        let changed = error(r#"{"hash": "0", "jobs": [{"after": []}]}"#);
+        assert!(changed.starts_with("its hash is 0, that of its jobs "), "{changed}");
+    }
+}
