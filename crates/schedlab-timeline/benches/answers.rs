@@ -18,10 +18,18 @@ use std::io;
 use std::time::{Duration, Instant};
 
 /// CPUs and tasks of the synthetic machine: as hackbench with five groups on a small server.
-const CPUS: u16 = 16;
-const TASKS: i32 = 200;
+const SMALL: Size = Size { cpus: 16, tasks: 200 };
+/// The largest that anybody has, with as many tasks for each CPU.
+const LARGE: Size = Size { cpus: 1024, tasks: 12_800 };
 /// Passes, of which the best counts: others may use the machine.
 const PASSES: usize = 5;
+
+/// How large a synthetic machine is.
+#[derive(Clone, Copy)]
+struct Size {
+    cpus: u16,
+    tasks: usize,
+}
 
 /// What a task of the synthetic machine does.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -33,6 +41,7 @@ enum Now {
 
 /// A machine that schedules at random but legally, so that the state machine takes its usual paths.
 struct Machine {
+    size: Size,
     seed: u64,
     time: u64,
     tasks: Vec<(Now, u16)>,
@@ -41,10 +50,11 @@ struct Machine {
 }
 
 impl Machine {
-    fn new() -> Self {
-        let tasks = vec![(Now::Sleeps, 0); TASKS as usize];
-        let current = vec![Pid::IDLE; CPUS.into()];
-        Self { seed: 1, time: 0, tasks, current, events: Vec::new() }
+    fn new(size: Size) -> Self {
+        let tasks =
+            (0..size.tasks).map(|task| (Now::Sleeps, (task % usize::from(size.cpus)) as u16));
+        let (tasks, current) = (tasks.collect(), vec![Pid::IDLE; size.cpus.into()]);
+        Self { size, seed: 1, time: 0, tasks, current, events: Vec::new() }
     }
 
     /// SplitMix64.
@@ -64,10 +74,10 @@ impl Machine {
 
     fn step(&mut self) {
         self.time += 50 + self.roll(500);
-        let cpu = self.roll(CPUS.into()) as u16;
+        let cpu = self.roll(self.size.cpus.into()) as u16;
         let prio = Prio::NORMAL;
         if self.roll(2) == 0 {
-            let task = self.roll(TASKS as u64) as usize;
+            let task = self.roll(self.size.tasks as u64) as usize;
             if self.tasks[task].0 != Now::Sleeps {
                 return;
             }
@@ -82,8 +92,8 @@ impl Machine {
             return;
         }
         let prev = self.current[usize::from(cpu)];
-        let first = self.roll(TASKS as u64) as usize;
-        let order = (first..TASKS as usize).chain(0..first);
+        let first = self.roll(self.size.tasks as u64) as usize;
+        let order = (first..self.size.tasks).chain(0..first);
         let next = order.into_iter().find(|task| self.tasks[*task] == (Now::Waits, cpu));
         let stays = !prev.is_idle() && next.is_some() && self.roll(4) == 0;
         if next.is_none() && prev.is_idle() {
@@ -174,12 +184,13 @@ fn on_cpu_ns() -> Option<u64> {
 
 fn measure<Q: Question>(
     name: &str,
+    size: Size,
     events: &[Event],
     count: usize,
     question: impl Fn(&TraceInfo) -> Q,
 ) {
     let mut info = TraceInfo::new("synthetic", Clock::Monotonic);
-    info.cpus = CpuSet::first(CPUS.into());
+    info.cpus = CpuSet::first(size.cpus.into());
     let pass = || {
         let mut source =
             Repeated { info: info.clone(), events, at: 0, offset: Nanos::ZERO, left: count };
@@ -198,20 +209,31 @@ fn measure<Q: Question>(
 fn main() {
     let asked = std::env::args().filter_map(|argument| argument.parse::<usize>().ok()).next();
     let count = asked.unwrap_or(5) * 1_000_000;
-    let mut machine = Machine::new();
+    let events = events(SMALL);
+    println!("a small machine: {} CPUs, {} tasks", SMALL.cpus, SMALL.tasks);
+    measure("state machine alone", SMALL, &events, count, |_| Nothing);
+    measure("latency", SMALL, &events, count, |_| Latency::new());
+    measure("tasks", SMALL, &events, count, |_| Tasks::new());
+    measure("cpus", SMALL, &events, count, |_| Cpus::new());
+    measure("waiting", SMALL, &events, count, |_| Waiting::new(1000));
+    measure("conservation", SMALL, &events, count, conservation);
+    measure("latency, tasks, cpus and waiting", SMALL, &events, count, |_| {
+        (Latency::new(), Tasks::new(), Cpus::new(), Waiting::new(1000))
+    });
+    println!("a large machine: {} CPUs, {} tasks", LARGE.cpus, LARGE.tasks);
+    let events = self::events(LARGE);
+    measure("state machine alone", LARGE, &events, count, |_| Nothing);
+    measure("conservation", LARGE, &events, count, conservation);
+}
+
+fn conservation(info: &TraceInfo) -> Conservation {
+    Conservation::new(ConservationOptions::default(), info)
+}
+
+fn events(size: Size) -> Vec<Event> {
+    let mut machine = Machine::new(size);
     while machine.events.len() < 500_000 {
         machine.step();
     }
-    let events = machine.events;
-    measure("state machine alone", &events, count, |_| Nothing);
-    measure("latency", &events, count, |_| Latency::new());
-    measure("tasks", &events, count, |_| Tasks::new());
-    measure("cpus", &events, count, |_| Cpus::new());
-    measure("waiting", &events, count, |_| Waiting::new(1000));
-    measure("conservation", &events, count, |info| {
-        Conservation::new(ConservationOptions::default(), info)
-    });
-    measure("latency, tasks, cpus and waiting", &events, count, |_| {
-        (Latency::new(), Tasks::new(), Cpus::new(), Waiting::new(1000))
-    });
+    machine.events
 }

@@ -4,7 +4,10 @@ use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, EventSource, Kind, Left, Nanos, Phase, Pid, Prio,
     TraceInfo, Warning, What,
 };
-use schedlab_timeline::{By, Cpus, Density, Latency, Occupant, Slices, State, Tasks, Waiting, ask};
+use schedlab_timeline::{
+    By, Conservation, ConservationOptions, Cpus, Density, Latency, Occupant, Slices, State, Tasks,
+    Waiting, ask,
+};
 use std::io;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
@@ -166,4 +169,37 @@ fn the_same_events_give_the_same_answers() {
     };
     assert_eq!(answers(7), answers(7));
     assert_ne!(answers(7), answers(8));
+}
+
+#[test]
+fn work_conservation_does_not_depend_on_how_far_apart_cpus_are_numbered() {
+    let mut found = 0;
+    for seed in 0..60 {
+        let answer = |far: &dyn Fn(Cpu) -> Cpu| {
+            let mut chaos = Dice(seed).trace(400);
+            chaos.info.cpus = CpuSet::first(1024);
+            for event in &mut chaos.events {
+                event.cpu = far(event.cpu);
+                match &mut event.what {
+                    What::Waking { last_cpu: cpu, .. } | What::Wakeup { cpu, .. } => {
+                        *cpu = far(*cpu);
+                    }
+                    What::Migrate { from, to, .. } => (*from, *to) = (far(*from), far(*to)),
+                    _ => {}
+                }
+            }
+            let question = Conservation::new(ConservationOptions::default(), &chaos.info);
+            ask(&mut chaos, question).unwrap().answer
+        };
+        let far = |cpu: Cpu| Cpu(cpu.0 * 204 + 3);
+        let (near, spread) = (answer(&|cpu| cpu), answer(&far));
+        assert_eq!(near.total, spread.total, "seed {seed}");
+        assert_eq!(near.by_cause, spread.by_cause, "seed {seed}");
+        assert_eq!(near.sums, spread.sums, "seed {seed}");
+        let renamed = near.violations.iter().map(|v| (v.start, v.end, v.task, far(v.overloaded)));
+        let spread = spread.violations.iter().map(|v| (v.start, v.end, v.task, v.overloaded));
+        assert!(renamed.eq(spread), "seed {seed}");
+        found += near.count;
+    }
+    assert!(found > 100, "{found} violations are too few to judge by");
 }

@@ -4,6 +4,7 @@ use crate::change::{Moved, Runnable, When};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId, Why};
 use schedlab_model::{Context, Cpu, CpuSet, Nanos, Topology};
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// What put a task on an overloaded CPU, or kept it there.
@@ -95,18 +96,36 @@ impl WakeFacts {
         state: &State,
         wake: &Runnable,
         free: &CpuSet,
-        topology: Option<&Topology>,
+        near: Option<&Near>,
     ) -> Self {
         let previous = wake.last_cpu.and_then(|cpu| state.cpu(cpu).map(|here| (cpu, here)));
         let previous_free = previous
             .filter(|(cpu, _)| free.contains(*cpu))
             .map(|(_, here)| (here.since, here.last_task));
-        let llc_had_free = topology.and_then(|topology| {
-            let llc = topology.place(wake.waker.cpu)?.llc;
-            let mut near = topology.places().iter().filter(|place| place.llc == llc);
-            Some(near.any(|place| free.contains(place.cpu)))
-        });
+        let llc_had_free = near.and_then(|near| Some(near.of(wake.waker.cpu)?.intersects(free)));
         Self { at: wake.at, previous_free, llc_had_free, moved: None }
+    }
+}
+
+/// The CPUs that share each cache of the last level: looked up at every wakeup, so made once.
+#[derive(Debug)]
+pub(super) struct Near {
+    topology: Topology,
+    llcs: BTreeMap<u32, CpuSet>,
+}
+
+impl Near {
+    pub(super) fn new(topology: &Topology) -> Self {
+        let mut llcs = BTreeMap::<u32, CpuSet>::new();
+        for place in topology.places() {
+            llcs.entry(place.llc).or_default().insert(place.cpu);
+        }
+        Self { topology: topology.clone(), llcs }
+    }
+
+    /// Those that share one with `cpu`, itself included.
+    fn of(&self, cpu: Cpu) -> Option<&CpuSet> {
+        self.llcs.get(&self.topology.place(cpu)?.llc)
     }
 }
 

@@ -22,8 +22,8 @@ use crate::change::Change;
 use crate::question::Question;
 use crate::state::{CpuState, Occupant, State};
 use crate::task::{Activity, TaskId};
-use because::WakeFacts;
-use schedlab_model::{Affinity, Cpu, CpuSet, Nanos, Pid, Topology, TraceInfo};
+use because::{Near, WakeFacts};
+use schedlab_model::{Affinity, Cpu, CpuSet, Nanos, Pid, TraceInfo};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -46,11 +46,13 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Conservation {
     options: Options,
-    topology: Option<Topology>,
+    near: Option<Near>,
     affinity: Option<BTreeMap<Pid, Vec<(Nanos, CpuSet)>>>,
     parents: Vec<TaskId>,
     wakes: Vec<WakeFacts>,
     free: CpuSet,
+    /// Few even on a large machine, so that a CPU that becomes free need not look at all others.
+    overloaded: CpuSet,
     open: Vec<Open>,
     /// For each task, where its violation stands in `open`, plus one; 0 is none.
     opened: Vec<u32>,
@@ -144,11 +146,12 @@ impl Conservation {
         };
         Self {
             options,
-            topology: info.topology.clone(),
+            near: info.topology.as_ref().map(Near::new),
             affinity: info.affinity.as_ref().map(by_pid),
             parents: Vec::new(),
             wakes: Vec::new(),
             free: CpuSet::new(),
+            overloaded: CpuSet::new(),
             open: Vec::new(),
             opened: Vec::new(),
             sums: sums::Integrals::default(),
@@ -272,6 +275,11 @@ impl Conservation {
     fn note(&mut self, cpu: Cpu, state: &State) -> Flip {
         let Some(here) = state.cpu(cpu) else { return Flip::None };
         self.sums.note(cpu, here);
+        match (self.overloaded.contains(cpu), self.sums.is_overloaded(cpu)) {
+            (false, true) => self.overloaded.insert(cpu),
+            (true, false) => self.overloaded.remove(cpu),
+            _ => {}
+        }
         let (was, is) = (self.free.contains(cpu), is_free(here));
         match (was, is) {
             (false, true) => {
@@ -288,11 +296,14 @@ impl Conservation {
 
     /// Ends what does not hold any longer, begins what holds from now on.
     fn review(&mut self, at: Nanos, touched: [Option<Cpu>; 2], flips: [Flip; 2], state: &State) {
-        let taken = flips.contains(&Flip::Taken);
+        let mut taken = touched.iter().zip(flips).filter(|(_, flip)| *flip == Flip::Taken);
+        let taken = [taken.next(), taken.next()].map(|cpu| cpu.and_then(|(cpu, _)| *cpu));
         let mut i = 0;
         while i < self.open.len() {
-            let Open { task, cpu, .. } = self.open[i];
-            let concerned = taken || touched.contains(&Some(cpu));
+            let Open { task, cpu, ref idle, .. } = self.open[i];
+            // Only a free CPU that the task may use ends its violation by being taken.
+            let lost = taken.into_iter().flatten().any(|cpu| idle.contains(cpu));
+            let concerned = lost || touched.contains(&Some(cpu));
             if concerned && !self.waits_for_nothing(task, cpu, state) {
                 let open = self.take(i);
                 self.close(open, at);
@@ -309,12 +320,11 @@ impl Conservation {
                     self.joins(*cpu, state);
                 }
             }
-            for index in 0..state.cpus().len() {
-                let cpu = Cpu(u16::try_from(index).expect("a CPU's number has 16 bits"));
-                if self.sums.is_overloaded(cpu) {
-                    self.consider_all(cpu, at, state);
-                }
+            let overloaded = std::mem::take(&mut self.overloaded);
+            for cpu in overloaded.iter() {
+                self.consider_all(cpu, at, state);
             }
+            self.overloaded = overloaded;
         } else {
             for cpu in touched.into_iter().flatten() {
                 self.consider_all(cpu, at, state);
@@ -363,7 +373,7 @@ impl Question for Conservation {
                     self.wakes.resize(task + 1, WakeFacts::default());
                 }
                 self.wakes[task] =
-                    WakeFacts::gather(state, runnable, &self.free, self.topology.as_ref());
+                    WakeFacts::gather(state, runnable, &self.free, self.near.as_ref());
             }
             Change::Moved(moved) => {
                 if let Some(facts) = self.wakes.get_mut(moved.task.index()) {

@@ -52,6 +52,7 @@ pub(super) struct Integrals {
     idle: u64,
     overloaded: u64,
     long: u64,
+    long_idle: u64,
     waiting: u64,
 }
 
@@ -78,10 +79,7 @@ impl Integrals {
     /// CPUs that are long and idle at once: all of the long ones and all of the idle ones only when
     /// there is a single CPU of both kinds.
     fn both(&self) -> u64 {
-        if self.long != 1 || self.idle != 1 {
-            return 0;
-        }
-        u64::from(self.classes.iter().any(|class| class.long && class.idle))
+        if self.long == 1 && self.idle == 1 { self.long_idle } else { 0 }
     }
 
     /// A CPU may be of another class from now on.
@@ -100,6 +98,8 @@ impl Integrals {
         change(&mut self.idle, was.idle.into(), is.idle.into());
         change(&mut self.overloaded, was.overloaded.into(), is.overloaded.into());
         change(&mut self.long, was.long.into(), is.long.into());
+        let both = |class: &Class| u32::from(class.long && class.idle);
+        change(&mut self.long_idle, both(&was), both(&is));
         change(&mut self.waiting, was.waiting, is.waiting);
     }
 }
