@@ -74,7 +74,19 @@ impl Histogram {
     /// Adds one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
-        self.record_n(value, 1);
+        let index = index_of(value);
+        let slot = match self.table.get(index / BLOCK) {
+            Some(&block) if block != 0 => (block as usize - 1) * BLOCK + index % BLOCK,
+            _ => self.allocate(index),
+        };
+        match self.counts.get_mut(slot) {
+            Some(count) if *count < u32::MAX => *count += 1,
+            _ => self.carry(slot, 1),
+        }
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.count = self.count.saturating_add(1);
+        self.sum = self.sum.saturating_add(value);
     }
 
     /// Adds `n` equal values; the counts saturate at 2^64 - 1, as does the sum.
@@ -111,12 +123,33 @@ impl Histogram {
             0 => (other.min, other.max),
             _ => (self.min.min(other.min), self.max.max(other.max)),
         };
-        for bucket in other.buckets() {
-            self.record_n(bucket.low, bucket.count);
+        if other.carried.is_empty() {
+            for (block, &used) in other.table.iter().enumerate().filter(|(_, used)| **used != 0) {
+                let from = (used as usize - 1) * BLOCK;
+                self.add_block(block, &other.counts[from..from + BLOCK]);
+            }
+        } else {
+            for bucket in other.buckets() {
+                self.record_n(bucket.low, bucket.count);
+            }
         }
         self.count = count.saturating_add(other.count);
         self.sum = sum.saturating_add(other.sum);
         (self.min, self.max) = (min, max);
+    }
+
+    /// Adds the counts of a whole block.
+    fn add_block(&mut self, block: usize, counts: &[u32]) {
+        let start = match self.table.get(block) {
+            Some(&used) if used != 0 => (used as usize - 1) * BLOCK,
+            _ => self.allocate(block * BLOCK),
+        };
+        for (slot, &count) in (start..).zip(counts) {
+            match self.counts[slot].checked_add(count) {
+                Some(sum) => self.counts[slot] = sum,
+                None => self.carry(slot, count.into()),
+            }
+        }
     }
 
     /// The number of the bucket that `value` falls into: for counters that are kept elsewhere (in
@@ -499,6 +532,17 @@ mod tests {
         let counts: Vec<u64> = histogram.buckets().map(|bucket| bucket.count).collect();
         assert_eq!(counts, [3 * u64::from(u32::MAX) + 7, 1]);
         assert_eq!(Histogram::try_from(Sparse::from(histogram.clone())), Ok(histogram));
+    }
+
+    #[test]
+    fn merged_counts_go_on_beyond_32_bits_too() {
+        let mut half = Histogram::new();
+        half.record_n(5, u64::from(u32::MAX));
+        let mut both = half.clone();
+        both.merge(&half);
+        both.merge(&half);
+        assert_eq!(both.buckets().next().unwrap().count, 3 * u64::from(u32::MAX));
+        assert_eq!(both.count(), 3 * u64::from(u32::MAX));
     }
 
     #[test]

@@ -16,13 +16,21 @@ use schedlab_stats::Histogram;
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
     tasks: Vec<Waits>,
-    /// Waits that are not in their histograms yet. A histogram is seldom in a near cache; recorded
-    /// one after the other, several misses overlap, and a wait costs a quarter.
-    pending: Vec<(TaskId, Wait, Nanos)>,
+    /// Waits of each task that are not in its histograms yet. A histogram is seldom in a near cache:
+    /// once there, it takes several.
+    pending: Vec<Pending>,
 }
 
-/// Waits that are gathered before they are recorded.
-const PENDING: usize = 64;
+/// Waits of one task that are gathered before they are recorded: two lines of the cache.
+const PENDING: usize = 15;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Pending {
+    count: u8,
+    /// Bit by bit, which of them began with a wakeup.
+    woken: u16,
+    waits_ns: [u64; PENDING],
+}
 
 /// Asks for the same by the CPU on which tasks ran at last.
 #[derive(Clone, Debug, Default)]
@@ -126,13 +134,37 @@ impl Latency {
         Self::default()
     }
 
+    /// Out of line, so that the question stays small enough to be part of the state machine's loop.
     #[inline(never)]
-    fn flush(&mut self) {
-        let mut pending = std::mem::take(&mut self.pending);
-        for (task, wait, at) in pending.drain(..) {
-            self.of(task).record(wait, at);
+    fn add(&mut self, task: TaskId, wait: Wait, at: Nanos) {
+        let Some(pending) = self.pending.get_mut(task.index()) else {
+            return self.first(task, wait, at);
+        };
+        let index = usize::from(pending.count);
+        if let Some(place) = pending.waits_ns.get_mut(index) {
+            *place = (at - wait.since).0;
+            pending.woken |= u16::from(wait.why.is_wakeup()) << index;
+            pending.count += 1;
         }
-        self.pending = pending;
+        if index + 1 >= PENDING {
+            self.flush(task);
+        }
+    }
+
+    #[cold]
+    fn first(&mut self, task: TaskId, wait: Wait, at: Nanos) {
+        self.pending.resize(task.index() + 1, Pending::default());
+        self.add(task, wait, at);
+    }
+
+    #[inline(never)]
+    fn flush(&mut self, task: TaskId) {
+        let Some(pending) = self.pending.get_mut(task.index()).map(std::mem::take) else { return };
+        let waits = self.of(task);
+        for (index, wait) in pending.waits_ns.iter().enumerate().take(pending.count.into()) {
+            let woken = pending.woken >> index & 1 == 1;
+            (if woken { &mut waits.woken } else { &mut waits.displaced }).record(*wait);
+        }
     }
 
     #[inline]
@@ -152,10 +184,7 @@ impl Question for Latency {
         match *change {
             Change::Switch(Switch { at, is, wait: Some(wait), .. }) => {
                 if let Some(task) = is.task() {
-                    self.pending.push((task, wait, at));
-                    if self.pending.len() >= PENDING {
-                        self.flush();
-                    }
+                    self.add(task, wait, at);
                 }
             }
             Change::Forgotten { task, was: Activity::Waiting { .. }, .. } => {
@@ -166,8 +195,8 @@ impl Question for Latency {
     }
 
     fn answer(mut self, state: &State) -> LatencyAnswer {
-        self.flush();
         for (id, task) in state.tasks() {
+            self.flush(id);
             if matches!(task.activity, Activity::Waiting { .. }) {
                 self.of(id).unfinished += 1;
             }

@@ -1,19 +1,17 @@
-//! From a pid to the task that has it now: a table in pages, without hashing.
+//! From a pid to the task that has it now: a table, without hashing.
 
 use crate::TaskId;
 use schedlab_model::Pid;
 use std::collections::BTreeMap;
 
-/// Pids of one page.
-const PAGE: usize = 1024;
 /// Linux hands out pids below this (`PID_MAX_LIMIT` of 64-bit kernels); others come from broken files.
 const DENSE: usize = 1 << 22;
 
-/// The current task of each pid. 16 MiB at most for pids that Linux can hand out, 4 KiB a page of
-/// 1,024 pids in practice; anything else lives in a tree.
+/// The current task of each pid. 4 bytes for each pid up to the largest seen, so 16 MiB at most for
+/// pids that Linux can hand out; anything else lives in a tree.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pids {
-    pages: Vec<Option<Box<[TaskId; PAGE]>>>,
+    dense: Vec<TaskId>,
     strange: BTreeMap<Pid, TaskId>,
 }
 
@@ -22,12 +20,15 @@ impl Pids {
     #[inline]
     pub(crate) fn get(&self, pid: Pid) -> TaskId {
         // A negative pid becomes a huge index and falls out of the dense part.
-        let index = pid.0 as u32 as usize;
-        match self.pages.get(index / PAGE) {
-            Some(Some(page)) => page[index % PAGE],
-            _ if index < DENSE => TaskId::NONE,
-            _ => self.strange.get(&pid).copied().unwrap_or(TaskId::NONE),
+        match self.dense.get(pid.0 as u32 as usize) {
+            Some(task) => *task,
+            None => self.beyond(pid),
         }
+    }
+
+    #[cold]
+    fn beyond(&self, pid: Pid) -> TaskId {
+        self.strange.get(&pid).copied().unwrap_or(TaskId::NONE)
     }
 
     /// From now on `pid` means `task`; [`TaskId::NONE`] forgets it.
@@ -37,11 +38,10 @@ impl Pids {
             self.strange.insert(pid, task);
             return;
         }
-        let page = index / PAGE;
-        if page >= self.pages.len() {
-            self.pages.resize(page + 1, None);
+        if index >= self.dense.len() {
+            self.dense.resize((index + 1).next_power_of_two(), TaskId::NONE);
         }
-        self.pages[page].get_or_insert_with(|| Box::new([TaskId::NONE; PAGE]))[index % PAGE] = task;
+        self.dense[index] = task;
     }
 }
 

@@ -205,24 +205,28 @@ impl Lane {
         names: &mut Names,
         batch: &mut Batch<'_>,
     ) -> (u64, bool) {
-        let page = self.pages.page();
-        let mut walk = self.walk;
+        // The page and what the window holds behind it; where the page ends, the walk knows.
+        let page = self.pages.rest(0);
+        let (cpu, mut walk, mut time) = (self.cpu, self.walk, self.time);
         loop {
-            let stamp = Stamp { time: self.time, cpu: self.cpu };
-            decoder.decode(stamp, self.pages.rest(body.at), body.length, names, batch);
+            let rest = page.get(body.at..).unwrap_or_default();
+            decoder.decode(Stamp { time, cpu }, rest, body.length, names, batch);
             let Some(following) = walk.near(page) else {
-                self.walk = walk;
-                return (self.time, false);
+                (self.walk, self.time) = (walk, time);
+                return (time, false);
             };
             body = following;
             let raw = if self.corrected { self.correction.time(walk.time) } else { walk.time };
-            let time = raw.min(ENDED - 1);
-            self.raised += u64::from(time < self.time);
-            self.time = self.time.max(time);
-            if self.time > until || batch.is_full() {
-                self.walk = walk;
+            let raw = raw.min(ENDED - 1);
+            if raw < time {
+                self.raised += 1;
+            } else {
+                time = raw;
+            }
+            if time > until || batch.is_full() {
+                (self.walk, self.time) = (walk, time);
                 self.next = Next::Record(body);
-                return (self.time, true);
+                return (time, true);
             }
         }
     }

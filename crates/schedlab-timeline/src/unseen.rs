@@ -1,0 +1,189 @@
+//! What happened without being told: losses, switches that contradict each other, CPUs before their
+//! first event. Everything here ends in fewer claims, never in more.
+
+use crate::change::{Change, Switch};
+use crate::state::{Occupant, State};
+use crate::task::{Activity, TaskId};
+use schedlab_model::{Cpu, Event, Nanos, Pid};
+
+impl State {
+    /// A switch says that `prev` ran on `cpu`, and the state says otherwise. Gives the task, as an
+    /// error when its departure can't be believed.
+    #[cold]
+    pub(crate) fn correct(
+        &mut self,
+        cpu: Cpu,
+        prev: Pid,
+        see: &mut impl FnMut(&Change, &Self),
+    ) -> Result<TaskId, TaskId> {
+        match self.cpus[cpu.index()].occupant {
+            Occupant::Unknown => {}
+            Occupant::Idle => self.left_idle_unseen(cpu, see),
+            Occupant::Task(_) => {
+                self.tally.contradictions += 1;
+                self.vacate(cpu, self.now, see);
+            }
+        }
+        if prev.is_idle() {
+            return Err(TaskId::NONE);
+        }
+        let id = self.living(prev);
+        match self.tasks[id.index()].activity {
+            // It was seen to start elsewhere before it was seen to leave here: its clocks disagree,
+            // and where it is now is known better.
+            Activity::Running { .. } => Err(id),
+            Activity::Waiting { cpu: queue, placed, .. } => {
+                if placed {
+                    self.unlink(id, queue);
+                }
+                self.waiting -= 1;
+                self.forgotten(id, self.now, see);
+                Ok(id)
+            }
+            _ => Ok(id),
+        }
+    }
+
+    /// A task about to run here is still taken to run elsewhere: that one ended unseen.
+    #[inline]
+    pub(crate) fn running_elsewhere(&mut self, id: TaskId, see: &mut impl FnMut(&Change, &Self)) {
+        if let Activity::Running { cpu } = self.tasks[id.index()].activity {
+            self.overlap(cpu, see);
+        }
+    }
+
+    #[cold]
+    fn overlap(&mut self, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
+        self.tally.overlaps += 1;
+        self.vacate(cpu, self.now, see);
+    }
+
+    /// The CPU that logs an event tells who is current there; that is news before its first switch.
+    #[inline]
+    pub(crate) fn current(&mut self, event: &Event, see: &mut impl FnMut(&Change, &Self)) {
+        let here = &self.cpus[event.cpu.index()];
+        if here.occupant == Occupant::Unknown && !here.blind {
+            self.discover(event.cpu, event.by, see);
+        }
+    }
+
+    /// A task leaves a CPU that was taken to idle: the switch to it was not told. Some kernels
+    /// tell none on some CPUs, so from now on this one counts as unknown, not idle, whenever its
+    /// last task has left, until a switch away from idle is seen there.
+    #[cold]
+    pub(crate) fn left_idle_unseen(&mut self, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
+        self.tally.contradictions += 1;
+        self.cpus[cpu.index()].mute_idle = true;
+        self.vacate(cpu, self.now, see);
+    }
+
+    #[cold]
+    pub(crate) fn discover(&mut self, cpu: Cpu, by: Pid, see: &mut impl FnMut(&Change, &Self)) {
+        // A negative pid is a reader's "not known".
+        if by.0 < 0 {
+            return;
+        }
+        let mut is = Occupant::Idle;
+        if !by.is_idle() {
+            let id = self.living(by);
+            match self.tasks[id.index()].activity {
+                Activity::Running { .. } => return,
+                Activity::Waiting { cpu: queue, placed, .. } => {
+                    if placed {
+                        self.unlink(id, queue);
+                    }
+                    self.waiting -= 1;
+                    self.forgotten(id, self.now, see);
+                }
+                _ => {}
+            }
+            let task = &mut self.tasks[id.index()];
+            task.activity = Activity::Running { cpu };
+            task.since = self.now;
+            task.last_cpu = Some(cpu);
+            is = Occupant::Task(id);
+        }
+        let at = self.now;
+        let here = &mut self.cpus[cpu.index()];
+        let since = here.since;
+        here.observed = true;
+        here.since = at;
+        self.occupy(cpu, is);
+        let was = (Occupant::Unknown, since);
+        see(&Change::Switch(Switch::unlogged(at, cpu, was, is, Some(cpu))), self);
+    }
+
+    /// Events of `cpu` are missing: nothing about it is known until its next switch, and nothing
+    /// about the tasks that were on it.
+    #[cold]
+    pub(crate) fn lost(
+        &mut self,
+        cpu: Cpu,
+        count: Option<std::num::NonZeroU32>,
+        see: &mut impl FnMut(&Change, &Self),
+    ) {
+        let at = self.now;
+        self.tally.losses += 1;
+        self.tally.lost_events += count.map_or(0, |count| u64::from(count.get()));
+        let here = &mut self.cpus[cpu.index()];
+        here.blind = true;
+        here.observed = true;
+        // The gap is somewhere between the CPU's last event and now.
+        let since = here.last_event.max(here.since).min(at);
+        let occupant = here.occupant;
+        if occupant != Occupant::Unknown {
+            self.vacate(cpu, since, see);
+        }
+        while let Some(task) = Some(self.cpus[cpu.index()].head).filter(|id| id.is_some()) {
+            self.unlink(task, cpu);
+            self.waiting -= 1;
+            self.forgotten(task, since, see);
+        }
+        see(&Change::Lost { at, cpu, count }, self);
+    }
+
+    /// The occupant of `cpu` is not known any longer. The task that was there is left to the caller.
+    pub(crate) fn vacate(&mut self, cpu: Cpu, at: Nanos, see: &mut impl FnMut(&Change, &Self)) {
+        let here = &mut self.cpus[cpu.index()];
+        let (was, since) = (here.occupant, here.since);
+        here.since = at;
+        if let Occupant::Task(task) = was {
+            here.last_task = task;
+            let task = &mut self.tasks[task.index()];
+            task.activity = Activity::Unknown;
+            task.since = at;
+            task.ran_until = at;
+        }
+        let is = Occupant::Unknown;
+        self.occupy(cpu, is);
+        see(&Change::Switch(Switch::unlogged(at, cpu, (was, since), is, None)), self);
+    }
+
+    /// A task that waited, already off its queue, is not known any longer.
+    pub(crate) fn forgotten(
+        &mut self,
+        id: TaskId,
+        at: Nanos,
+        see: &mut impl FnMut(&Change, &Self),
+    ) {
+        let task = &mut self.tasks[id.index()];
+        let (was, since) = (task.activity, task.since);
+        task.activity = Activity::Unknown;
+        task.since = at.max(since);
+        see(&Change::Forgotten { at: at.max(since), task: id, was, since }, self);
+    }
+}
+
+impl Switch {
+    /// The occupant changed, and no switch was logged.
+    const fn unlogged(
+        at: Nanos,
+        cpu: Cpu,
+        (was, since): (Occupant, Nanos),
+        is: Occupant,
+        last_cpu: Option<Cpu>,
+    ) -> Self {
+        let (prev, left, wait) = (TaskId::NONE, None, None);
+        Self { at, cpu, was, since, prev, left, is, wait, last_cpu }
+    }
+}
