@@ -3,6 +3,7 @@
 mod bench;
 mod floors;
 mod fuzz;
+mod model;
 mod packages;
 mod release;
 mod steps;
@@ -45,7 +46,7 @@ fn chore() -> Result<()> {
         ["tidy"] => tidy::run(),
         ["fuzz"] => fuzz::run(20),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
-        ["model"] => model(),
+        ["model"] => model::run(),
         ["bench", names @ ..] => bench::run(names),
         ["corpus"] => {
             let mut command = std::process::Command::new("cargo");
@@ -79,11 +80,4 @@ fn test() -> Result<()> {
     // Off by default, since it costs minutes to compile; tested all the same.
     let parquet = ["test", "-p", "schedlab-trace", "--features", "parquet", "--locked"];
     steps::cargo(&[&parquet[..], &["--test", "all", "--", "parquet"]].concat())
-}
-
-fn model() -> Result<()> {
-    let loom = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")];
-    steps::cargo_with(&["test", "-p", "schedlab-jobs", "--release", "--test", "loom"], loom)?;
-    let miri = &[("MIRIFLAGS", "-Zmiri-disable-isolation"), ("CARGO_TARGET_DIR", "target/miri")];
-    steps::cargo_with(&["+nightly", "miri", "test", "-p", "schedlab-jobs", "--lib"], miri)
 }

@@ -208,6 +208,11 @@ fn events_of_others_go_through_the_same_proof() {
     let chain = ["run", "--shape", "chain", "--nodes", "3", "--json", "--events", file];
     let run = json(&chain);
     assert_eq!((&run["proved"], &run["run_ns"]), (&true.into(), &290.into()));
+    let trace = folder.path().join("trace.json");
+    json(&[chain.as_slice(), &["--trace", trace.to_str().unwrap()]].concat());
+    let trace: Value = serde_json::from_slice(&std::fs::read(&trace).unwrap()).unwrap();
+    let last = trace["traceEvents"].as_array().unwrap().iter().find(|e| e["name"] == "job 2");
+    assert_eq!(last.unwrap()["ts"].as_f64(), Some(0.2));
     // The second job begins before the first has ended.
     std::fs::write(file, lines.replace("\"begin_ns\":100", "\"begin_ns\":80")).unwrap();
     let out = jobs(&chain);

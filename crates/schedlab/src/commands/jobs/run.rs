@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// Draws how many jobs ran at once over time: .svg, .pdf or .png; or writes it: .csv
     #[arg(long, value_name = "FILE")]
     concurrency: Option<PathBuf>,
-    /// The pool's own events: as text (.txt) or for Perfetto (.json)
+    /// The jobs by worker, and the events of our own pool: as text (.txt) or for Perfetto (.json)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
     /// Records the kernel's events into a trace.dat, with a mark for every job, and puts all time of all workers
@@ -45,7 +45,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["events", "soak"])]
     record: Option<PathBuf>,
     /// Runs nothing: takes the events of an executor from JSON lines {"job","worker","begin_ns","end_ns"}
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["trace", "soak"])]
+    #[arg(long, value_name = "FILE", conflicts_with = "soak")]
     events: Option<PathBuf>,
     /// Runs the graph again and again for so long and watches memory and counts
     #[arg(long, value_name = "TIME")]
@@ -90,8 +90,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let Ran { name, workers, told, report, stalls } = execute(args, &run)?;
     let proof = run.verify();
-    if let (Some(file), Some(report)) = (&args.trace, &report) {
-        save_trace(file, &run, report)?;
+    if let Some(file) = &args.trace {
+        save_trace(file, &run, workers, report.as_ref())?;
     }
     let profile = Profile::of(&run, workers);
     draw(args, &run, workers, &name, &profile)?;
@@ -140,9 +140,8 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     if args.on == "schedlab" {
         return ours(args, run);
     }
-    if args.record.is_some() || args.trace.is_some() {
-        let what =
-            format!("--record and --trace need the events of our pool: {} has none", args.on);
+    if args.record.is_some() {
+        let what = format!("--record needs the events of our pool: {} has none", args.on);
         return Err(UsageError(what).into());
     }
     let mut executor = args.setup.executor.named(&args.on)?;
@@ -192,9 +191,17 @@ fn draw(
     }
 }
 
-fn save_trace(file: &std::path::Path, run: &Run, report: &Report) -> anyhow::Result<()> {
-    let workers: Vec<Events> =
-        report.workers.iter().flatten().map(|worker| worker.events.clone()).collect();
+fn save_trace(
+    file: &std::path::Path,
+    run: &Run,
+    workers: usize,
+    report: Option<&Report>,
+) -> anyhow::Result<()> {
+    // Other executors have jobs alone.
+    let workers: Vec<Events> = match report {
+        Some(report) => report.workers.iter().flatten().map(|w| w.events.clone()).collect(),
+        None => vec![Events::default(); workers],
+    };
     let jobs = run.spans();
     let json = file.extension().is_some_and(|end| end == "json");
     let bytes = if json { perfetto(&workers, &jobs) } else { text(&workers, &jobs) };
