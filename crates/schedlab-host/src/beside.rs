@@ -8,6 +8,7 @@ use crate::knobs::Held;
 use crate::load::{self, Asked, GO, Part, Told};
 use crate::machine::figures;
 use crate::marks;
+use crate::site::Sites;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
@@ -84,6 +85,7 @@ impl Company {
     pub(crate) fn start(
         program: &Path,
         spec: &RunSpec,
+        sites: &mut Sites,
         marks: Option<&Path>,
         held: &Held,
         signals: Signals,
@@ -91,7 +93,9 @@ impl Company {
     ) -> Result<Self, MachineError> {
         let mut company = Self::default();
         for (index, which) in spec.beside.iter().enumerate() {
-            let asked = Asked { spec: alone(spec, which), part: Part::Beside };
+            let spec = alone(spec, which);
+            let site = sites.prepare(&spec, &format!("-{}", which.label))?;
+            let asked = Asked { spec, part: Part::Beside, site };
             let marks = marks.map(|path| path.with_extension(format!("marks-{index}")));
             let stderr = out.path(Stream::Stderr).with_extension(format!("beside-{index}"));
             let (mut child, stdin) = spawn(program, &asked, marks.as_deref(), &stderr, held)?;

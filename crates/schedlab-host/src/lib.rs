@@ -7,7 +7,9 @@ pub mod knobs;
 pub mod load;
 mod machine;
 pub mod marks;
+pub mod net;
 pub mod record;
+mod site;
 pub mod slow;
 
 pub use load::load_child;

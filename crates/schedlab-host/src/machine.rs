@@ -8,6 +8,7 @@ use crate::beside::{self, Company};
 use crate::knobs::{self, Held};
 use crate::load::{self, Asked, GO, Part, Told};
 use crate::record::{self, Recorder, Summary};
+use crate::site::Sites;
 use crate::{facts, marks, slow};
 use schedlab_model::{Better, Fact, MachineFacts, Metric, Nanos, Pid, Setting, Unit, Warning};
 use schedlab_sys::signal::Signals;
@@ -89,7 +90,9 @@ impl Machine for Host {
         let spec = &RunSpec { settings: knobs, ..spec.clone() };
         let held = hold(spec, out)?;
         let mut trace = Trace::start(spec, out)?;
-        let result = self.perform(spec, &trace, &held, signals, out);
+        let mut sites = Sites::default();
+        let result = self.perform(spec, &trace, (&held, &mut sites), signals, out);
+        sites.finish().into_iter().for_each(|warning| out.warning(warning));
         let (outcome, marks) = match result {
             Ok(ended) => ended,
             Err(error) => {
@@ -118,17 +121,20 @@ impl Host {
         &self,
         spec: &RunSpec,
         trace: &Trace,
-        held: &Held,
+        (held, sites): (&Held, &mut Sites),
         signals: Signals,
         out: &mut dyn Output,
     ) -> Result<(Outcome, MarkFiles), MachineError> {
         let marks = trace.marks_path();
         let path = marks.as_deref();
-        let mut company = Company::start(&self.program, spec, path, held, signals, out)?;
+        let mut company = Company::start(&self.program, spec, sites, path, held, signals, out)?;
         let (outcome, names) = match &spec.workload {
             WorkloadSpec::Builtin { name, .. } => {
                 let part = if company.is_empty() { Part::Alone } else { Part::Among };
-                let mut load = Load::start(&self.program, spec, part, name, path, held, out)?;
+                let site = sites.prepare(spec, "")?;
+                let spec = RunSpec { beside: Vec::new(), ..spec.clone() };
+                let asked = Asked { spec, part, site };
+                let mut load = Load::start(&self.program, &asked, name, path, held, out)?;
                 let outcome = load.follow(signals, &mut company, out)?;
                 (outcome, std::mem::take(&mut load.mark_names))
             }
@@ -318,19 +324,17 @@ struct Load {
 impl Load {
     fn start(
         program: &Path,
-        spec: &RunSpec,
-        part: Part,
+        asked: &Asked,
         name: &str,
         marks: Option<&Path>,
         held: &Held,
         out: &mut dyn Output,
     ) -> Result<Self, MachineError> {
         let stderr = out.path(Stream::Stderr);
-        let asked = Asked { spec: RunSpec { beside: Vec::new(), ..spec.clone() }, part };
-        let (child, stdin) = beside::spawn(program, &asked, marks, &stderr, held)?;
+        let (child, stdin) = beside::spawn(program, asked, marks, &stderr, held)?;
         let (mark_names, unread, ready) = (Vec::new(), Vec::new(), false);
         let (failed, ended, name) = (None, None, name.to_owned());
-        let stdin = part.waits().then_some(stdin);
+        let stdin = asked.part.waits().then_some(stdin);
         Ok(Self { child, stdin, ready, stderr, mark_names, unread, failed, ended, name })
     }
 

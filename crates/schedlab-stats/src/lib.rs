@@ -14,6 +14,7 @@ mod power;
 mod random;
 mod rank;
 mod sample;
+mod steady;
 
 pub use change::{Level, change_points};
 pub use distribution::{binomial_cdf, normal_cdf, normal_quantile, t_cdf, t_quantile};
@@ -30,3 +31,4 @@ pub use rank::{
     signed_rank,
 };
 pub use sample::{Sample, SampleError};
+pub use steady::{STEADY_VALUES_MIN, Steady, warm_up};

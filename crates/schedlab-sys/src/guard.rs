@@ -81,6 +81,16 @@ pub enum Undo {
         /// Where they go.
         to: PathBuf,
     },
+    /// Remove a network namespace (`ip netns`) that we made, with the devices in it.
+    RemoveNamespace {
+        /// Its name.
+        name: String,
+    },
+    /// Remove a network device that we made; its peer goes with it.
+    RemoveDevice {
+        /// Its name.
+        name: String,
+    },
     /// Give a thread its scheduling attributes back.
     Attributes {
         /// The thread.
@@ -248,6 +258,8 @@ impl Undo {
             Self::WriteTracefs { file, content } => Tracefs::open()
                 .and_then(|tracefs| std::fs::write(tracefs.root().join(file), content)),
             Self::MoveTasks { from, to } => move_tasks(from, to),
+            Self::RemoveNamespace { name } => ip(&["netns", "del", name]),
+            Self::RemoveDevice { name } => ip(&["link", "del", name]),
             Self::Attributes { pid, started, attributes } => {
                 same(*pid, *started).and_then(|()| crate::sched::set(*pid, attributes))
             }
@@ -266,6 +278,20 @@ fn is_gone(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     error.kind() == io::ErrorKind::NotFound
         || matches!(code, Some(libc::ESRCH | libc::ENODEV | libc::ENOENT))
+}
+
+/// Runs `ip` of iproute2; `ENOENT` when what it was to remove is gone.
+fn ip(arguments: &[&str]) -> io::Result<()> {
+    let mut command = Command::new("ip");
+    let output = command.args(arguments).stdin(Stdio::null()).output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if output.status.success() {
+        Ok(())
+    } else if said.contains("Cannot find device") || said.contains("No such file") {
+        Err(io::Error::from_raw_os_error(libc::ENOENT))
+    } else {
+        Err(io::Error::other(format!("ip {}: {}", arguments.join(" "), said.trim())))
+    }
 }
 
 /// `ESRCH` unless `pid` is still the process that started then: pids are used again.

@@ -46,7 +46,14 @@ pub const COMMON: &[OptionDoc] = &[
         short: None,
         kind: Kind::Text,
         default: "",
-        help: "control group to run in, below the mount point (it has to be there); ROLE=PATH for one role",
+        help: "control group to run in, below the mount point (made for the run if it is not there); ROLE=PATH for one role",
+    },
+    OptionDoc {
+        name: "weight",
+        short: None,
+        kind: Kind::Text,
+        default: "",
+        help: "weight of the control group, 1 to 10000 (100: as any other); without one it is made; ROLE=N for one role",
     },
     OptionDoc {
         name: "compat",
@@ -148,7 +155,35 @@ pub fn place(
         }
     }
     apply(tasks, &groups, |p, v| p.cgroup = Some((*v).to_owned()));
+    weigh(tasks, roles, &parse_all(parsed("weight", ',')?, weight)?);
     Ok(())
+}
+
+/// Gives the groups of tasks their weights; those without a group get one of the load's own: all
+/// together, or each role that has a weight by itself.
+fn weigh(tasks: &mut [Task], roles: &[String], weights: &[(Option<usize>, u32)]) {
+    for wanted in [false, true] {
+        for (role, weight) in weights.iter().filter(|(role, _)| role.is_some() == wanted) {
+            let own = format!("@{}", role.map_or("all", |role| roles[role].as_str()));
+            for task in tasks.iter_mut() {
+                if role.is_some_and(|role| usize::from(task.role) != role) {
+                    continue;
+                }
+                let place = &mut task.placement;
+                place.weight = Some(*weight);
+                if place.cgroup.as_ref().is_none_or(|group| group.starts_with('@')) {
+                    place.cgroup = Some(own.clone());
+                }
+            }
+        }
+    }
+}
+
+fn weight(text: &str) -> Result<u32, OptionError> {
+    match text.parse() {
+        Ok(n) if (1..=10_000).contains(&n) => Ok(n),
+        _ => Err(OptionError::new("weight", format!("'{text}' is not between 1 and 10000"))),
+    }
 }
 
 fn parse_all<T>(

@@ -12,7 +12,7 @@ pub enum Transport {
     SocketPair,
     /// TCP over the loopback.
     Inet,
-    /// UDP over the loopback.
+    /// UDP over the loopback, or over the link of the plan.
     Udp,
     /// An eventfd; every message is 8 bytes.
     EventFd,
@@ -79,8 +79,11 @@ pub struct Placement {
     pub nice: Option<i32>,
     /// The slice of a fair task.
     pub slice: Option<Nanos>,
-    /// A control group (a path below the mount point); it has to exist and be ours to use.
+    /// A control group: a path below the mount point, or `@NAME` for one of the load's own, below the
+    /// group that it was started in. One that is not there is made for the run.
     pub cgroup: Option<String>,
+    /// The weight of that group: 100 is that of any other (`cpu.weight`).
+    pub weight: Option<u32>,
 }
 
 /// A scheduling policy by name.
@@ -96,6 +99,15 @@ pub enum Policy {
     Fifo(u32),
     /// `SCHED_RR` with its priority, 1 ..= 99.
     RoundRobin(u32),
+    /// `SCHED_DEADLINE`: so much time in each period, before the deadline in it.
+    Deadline {
+        /// Budget of each period.
+        runtime: Nanos,
+        /// From the beginning of a period.
+        deadline: Nanos,
+        /// The period.
+        period: Nanos,
+    },
     /// `SCHED_EXT`.
     Ext,
 }
@@ -180,6 +192,8 @@ pub struct Plan {
     pub regulation: Option<Regulation>,
     /// Sentences about what was made of the options.
     pub notes: Vec<String>,
+    /// Datagrams go over a link of so many bits a second to a network of its own, not over the loopback.
+    pub link_bit_s: Option<u64>,
     /// Keep to the upstream tool where a fix changes a number.
     pub upstream: bool,
 }
@@ -207,6 +221,7 @@ impl Plan {
             timing: Timing::default(),
             regulation: None,
             notes: Vec::new(),
+            link_bit_s: None,
             upstream: false,
         }
     }

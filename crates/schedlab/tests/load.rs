@@ -75,10 +75,20 @@ fn rt_app_performs_a_file_of_its_grammar() {
     let value = json(&format!("rt-app {} --json", file.display()));
     assert_eq!(value["tasks"], 3);
     assert_eq!(value["activations"][0], 20.0);
-    std::fs::write(&file, r#"{"tasks": {"t": {"mem": 5}}}"#).unwrap();
+    // Two tasks that hand each other the turn: each round of one is a round of the other.
+    let turns = r#"{"global": {"duration": 20}, "tasks": {
+        "one": {"loop": 30, "run": 20, "mem": 4096, "sync": {"ref": "turn", "mutex": "m"}},
+        "two": {"loop": 30, "lock": "m", "wait": {"ref": "turn", "mutex": "m"}, "unlock": "m", "run": 20,
+                "sleep": 200, "broad": "turn", "yield": ""}}}"#;
+    std::fs::write(&file, turns).unwrap();
+    let value = json(&format!("rt-app {} --duration 400ms --json", file.display()));
+    assert_eq!(value["tasks"], 2);
+    let ran = value["series"].as_array().unwrap().iter().find(|s| s["of"] == "two");
+    assert!(ran.is_some_and(|s| s["histogram"]["count"].as_u64() > Some(0)), "{value}");
+    std::fs::write(&file, r#"{"tasks": {"t": {"iorun": 5}}}"#).unwrap();
     let output = load(&format!("rt-app {}", file.display()));
     assert_eq!(output.status.code(), Some(2));
-    assert!(text_of(&output).contains("task t: the event mem is not supported"));
+    assert!(text_of(&output).contains("task t: the event iorun (iorun) is not supported"));
 }
 
 /// The words are given one by one: a workload beside is one of them.
@@ -143,6 +153,39 @@ fn repeats_tell_what_a_workload_beside_changes() {
     assert_eq!(value["beside"][0]["time_s"].as_array().map(Vec::len), Some(4), "{value}");
     assert!(value["against"]["spec"].get("beside").is_none());
     assert_eq!(value["against"]["figures"]["time_s"].as_array().map(Vec::len), Some(4));
+}
+
+#[test]
+fn causes_are_one_table_with_locks_and_without() {
+    let line = "schbench -m 1 -t 1 -r 1 -n 1 -F 64 --causes rps=50,1000000";
+    let value = json(&format!("{line} --json"));
+    let rows = value["rows"].as_array().unwrap();
+    let shown: Vec<_> = rows
+        .iter()
+        .map(|row| (row["value"].as_str().unwrap(), row["locks"].as_bool().unwrap()))
+        .collect();
+    assert_eq!(shown, [("50", true), ("50", false), ("1000000", true), ("1000000", false)]);
+    for row in rows {
+        for key in ["requests_per_s", "cpus_idle", "switches_involuntary_per_s", "queue_depth_p99"]
+        {
+            assert_eq!(row[key].as_array().map(Vec::len), Some(1), "{key}: {row}");
+        }
+    }
+    // A million requests a second of one worker are more than it can do, and that is said.
+    assert_eq!(rows[2]["overload"], true);
+    let csv = text(&load(&format!("{line} --csv")).stdout);
+    assert_eq!(csv.lines().count(), 5, "{csv}");
+    assert!(csv.starts_with("rps,locks,run,overload,requests_per_s,"));
+    assert!(text(&load(line).stdout).contains("overload: less was done than offered"));
+    for (line, part) in [
+        ("cpu --causes tasks=1", "only schbench"),
+        ("schbench --causes threads", "OPTION=VALUE"),
+        ("schbench --causes frob=1", "frob"),
+    ] {
+        let output = load(line);
+        assert_eq!(output.status.code(), Some(2), "{line}");
+        assert!(text_of(&output).contains(part), "{line}: {}", text_of(&output));
+    }
 }
 
 #[test]

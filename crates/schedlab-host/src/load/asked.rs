@@ -1,5 +1,6 @@
 //! What the parent asks of a load child: one line of JSON, and later, where it has to wait, the word.
 
+use crate::site::Site;
 use schedlab_workload::RunSpec;
 use serde::{Deserialize, Serialize};
 
@@ -11,6 +12,8 @@ pub(crate) struct Asked {
     pub(crate) spec: RunSpec,
     /// Its part in the run.
     pub(crate) part: Part,
+    /// What was made for it.
+    pub(crate) site: Site,
 }
 
 /// The part of a load child in a run.

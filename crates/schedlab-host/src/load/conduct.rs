@@ -9,6 +9,7 @@ use super::figures::{self, Shape, Times};
 use super::live::Moment;
 use super::told::Told;
 use crate::marks::{self, Marks};
+use crate::net::Namespace;
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
@@ -33,7 +34,7 @@ pub(super) fn conduct(
     arena: Arena,
     signals: Signals,
     leader: &mut Leader,
-    part: Part,
+    (part, network): (Part, Option<&Namespace>),
 ) -> Result<i32, Told> {
     let failed = |option: &str, doing: &str, error: &io::Error| Told::Failed {
         option: (!option.is_empty()).then(|| option.to_owned()),
@@ -52,8 +53,8 @@ pub(super) fn conduct(
     let began = clock::monotonic();
     let tasks = std::mem::take(&mut plan.tasks);
     let shape = Shape::of(&plan, &tasks);
-    let crew =
-        Crew::start(tasks, &plan, &arena, marks).map_err(|e| failed("", "starting tasks", &e))?;
+    let crew = Crew::start(tasks, &plan, &arena, marks, network)
+        .map_err(|e| failed("", "starting tasks", &e))?;
     let mut run = Run {
         timing: plan.timing,
         times: Times { began, ..Times::default() },
@@ -62,6 +63,7 @@ pub(super) fn conduct(
         rates: Vec::new(),
         warmed: plan.timing.warm_up == Nanos::ZERO,
         busy: regulate::Busy::default(),
+        idle: regulate::Busy::default(),
         last_done: 0,
         last_second: Nanos::ZERO,
         last_report: Nanos::ZERO,
@@ -96,6 +98,8 @@ struct Run {
     rates: Vec<f64>,
     warmed: bool,
     busy: regulate::Busy,
+    /// Over the whole run.
+    idle: regulate::Busy,
     last_done: u64,
     last_second: Nanos,
     last_report: Nanos,
@@ -153,6 +157,7 @@ impl Run {
 
     fn go(&mut self) {
         self.busy = regulate::Busy::default();
+        let _ = self.percent_busy();
         self.times.go = clock::monotonic();
         self.base.at = self.times.go;
         self.before.at = self.times.go;
@@ -231,6 +236,11 @@ impl Run {
         self.rates.clear();
     }
 
+    /// How busy all CPUs were since the last call, by whatever ran.
+    fn percent_busy(&mut self) -> Option<f64> {
+        self.idle.since_last(&std::fs::read_to_string("/proc/stat").ok()?)
+    }
+
     fn regulate(&mut self) {
         let Some(regulation) = self.plan.regulation else { return };
         let Ok(stat) = std::fs::read_to_string("/proc/stat") else { return };
@@ -301,6 +311,7 @@ impl Run {
 
     fn finish(mut self) -> Result<i32, Told> {
         let stopped_at = clock::monotonic();
+        let busy = self.percent_busy();
         let complete = self.arena.ended().load(Acquire) >= self.shape.tasks() as u64;
         // Taken before tasks are told to end: what they do while ending is no part of the figures.
         if !complete {
@@ -320,7 +331,13 @@ impl Run {
         for figure in figures::of_run(&self.shape, &self.arena, &self.times, &self.plan) {
             Told::Figure(figure).tell();
         }
-        for warning in self.warnings() {
+        if !self.plan.upstream {
+            busy.map(figures::idle).into_iter().for_each(|figure| Told::Figure(figure).tell());
+        }
+        let seconds = (self.base.at - self.times.go).as_secs_f64().round();
+        let (figure, warning) = figures::warm_up(&self.rates, seconds);
+        figure.into_iter().for_each(|figure| Told::Figure(figure).tell());
+        for warning in self.warnings().into_iter().chain(warning) {
             Told::Warning(warning).tell();
         }
         let code = i32::from(!failures.is_empty());

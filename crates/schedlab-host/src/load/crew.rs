@@ -4,6 +4,7 @@ use super::arena::{Arena, Stand};
 use super::interpret::{End, Interpreter};
 use super::memory;
 use crate::marks::Marks;
+use crate::net::Namespace;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::channel;
 use schedlab_sys::sched::{self, Attributes};
@@ -13,6 +14,7 @@ use schedlab_workload::plan::{Block, Placement, Plan, Policy, Task, Transport};
 use std::fs::File;
 use std::io;
 use std::panic::AssertUnwindSafe;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 use std::thread::JoinHandle;
@@ -102,6 +104,7 @@ impl Crew {
         plan: &Plan,
         arena: &Arc<Arena>,
         marks: Option<Arc<Marks>>,
+        network: Option<&Namespace>,
     ) -> io::Result<Self> {
         task::catch_nudges()?;
         let common = Common {
@@ -114,14 +117,19 @@ impl Crew {
         let (children, threads, killed) = (Vec::new(), Vec::new(), Vec::new());
         let mut crew = Self { arena: arena.clone(), children, threads, killed };
         match plan.processes {
-            true => crew.fork(tasks, plan, &common)?,
-            false => crew.spawn(tasks, plan, &common)?,
+            true => crew.fork(tasks, Channels::new(plan, network.cloned()), &common)?,
+            false => crew.spawn(tasks, Channels::new(plan, network.cloned()), &common)?,
         }
         Ok(crew)
     }
 
-    fn spawn(&mut self, tasks: Vec<Task>, plan: &Plan, common: &Common) -> io::Result<()> {
-        let mut channels = Channels::new(plan, &tasks);
+    fn spawn(
+        &mut self,
+        tasks: Vec<Task>,
+        mut channels: Channels,
+        common: &Common,
+    ) -> io::Result<()> {
+        channels.see(&tasks);
         for (index, task) in tasks.into_iter().enumerate() {
             let ends = channels.ends(&task)?;
             let common = common.clone();
@@ -133,9 +141,14 @@ impl Crew {
         Ok(())
     }
 
-    fn fork(&mut self, tasks: Vec<Task>, plan: &Plan, common: &Common) -> io::Result<()> {
+    fn fork(
+        &mut self,
+        tasks: Vec<Task>,
+        mut channels: Channels,
+        common: &Common,
+    ) -> io::Result<()> {
         task::catch_children()?;
-        let mut channels = Channels::new(plan, &tasks);
+        channels.see(&tasks);
         for (index, task) in tasks.into_iter().enumerate() {
             let ends = channels.ends(&task)?;
             match task::fork()? {
@@ -222,22 +235,28 @@ type Pair = (Arc<File>, Arc<File>);
 /// Channels that are open in this process: from the first task that uses one to the last.
 struct Channels {
     transports: Vec<Transport>,
+    /// The far end of datagrams; the loopback without it.
+    network: Option<Namespace>,
     last_use: Vec<usize>,
     open: Vec<Option<Pair>>,
 }
 
 impl Channels {
-    fn new(plan: &Plan, tasks: &[Task]) -> Self {
-        let mut last_use = vec![0; plan.channels.len()];
-        for (index, task) in tasks.iter().enumerate() {
-            for &channel in task.sends.iter().chain(&task.receives) {
-                last_use[channel as usize] = index;
-            }
-        }
+    fn new(plan: &Plan, network: Option<Namespace>) -> Self {
         Self {
             transports: plan.channels.iter().map(|channel| channel.transport).collect(),
-            open: last_use.iter().map(|_| None).collect(),
-            last_use,
+            network,
+            open: plan.channels.iter().map(|_| None).collect(),
+            last_use: vec![0; plan.channels.len()],
+        }
+    }
+
+    /// Notes which task is the last to use each.
+    fn see(&mut self, tasks: &[Task]) {
+        for (index, task) in tasks.iter().enumerate() {
+            for &channel in task.sends.iter().chain(&task.receives) {
+                self.last_use[channel as usize] = index;
+            }
         }
     }
 
@@ -257,7 +276,15 @@ impl Channels {
     fn open(&mut self, id: u32) -> io::Result<&Pair> {
         let slot = &mut self.open[id as usize];
         if slot.is_none() {
-            let (read, write) = channel::open(match self.transports[id as usize] {
+            let transport = self.transports[id as usize];
+            if let (Transport::Udp, Some(far)) = (transport, &self.network) {
+                let (read, write) = schedlab_sys::netns::udp_into(&far.path(), far.there.into())?;
+                let end = |socket: std::net::UdpSocket| {
+                    Arc::new(File::from(std::os::fd::OwnedFd::from(socket)))
+                };
+                return Ok(slot.insert((end(read), end(write))));
+            }
+            let (read, write) = channel::open(match transport {
                 Transport::Pipe => channel::Transport::Pipe,
                 Transport::SocketPair => channel::Transport::SocketPair,
                 Transport::Inet => channel::Transport::Inet,
@@ -335,7 +362,7 @@ fn settle(placement: &Placement) -> Result<(), i32> {
         move |error: io::Error| (step << 16) | (error.raw_os_error().unwrap_or(5) & 0xffff)
     };
     if let Some(group) = &placement.cgroup {
-        super::group::join(group).map_err(failed(1))?;
+        super::group::join(Path::new(group)).map_err(failed(1))?;
     }
     if let Some(cpus) = &placement.cpus {
         sched::set_affinity(Pid(0), cpus).map_err(failed(2))?;
@@ -353,6 +380,9 @@ fn settle(placement: &Placement) -> Result<(), i32> {
         Some(Policy::Batch) => sched::Policy::Batch { nice },
         Some(Policy::Idle) => sched::Policy::Idle,
         Some(Policy::Ext) => sched::Policy::Ext { nice },
+        Some(Policy::Deadline { runtime, deadline, period }) => {
+            sched::Policy::Deadline { runtime, deadline, period }
+        }
         Some(Policy::Fifo(priority)) => sched::Policy::Fifo { priority },
         Some(Policy::RoundRobin(priority)) => sched::Policy::RoundRobin { priority },
     };

@@ -2,8 +2,8 @@
 
 use super::arena::{Arena, Stand};
 use super::live::Moment;
-use schedlab_model::{Better, Comm, Metric, Nanos, Pid, Unit};
-use schedlab_stats::Histogram;
+use schedlab_model::{Better, Comm, Metric, Nanos, Pid, Unit, Warning};
+use schedlab_stats::{Histogram, Steady};
 use schedlab_sys::task::{self, Usage};
 use schedlab_workload::plan::{Plan, Task};
 use schedlab_workload::{Figure, Series};
@@ -153,6 +153,40 @@ pub(super) fn of_run(shape: &Shape, arena: &Arena, times: &Times, plan: &Plan) -
     figures
 }
 
+/// How many CPUs idled, in the mean of the run: of all that are online, whoever kept the others busy.
+pub(super) fn idle(percent_busy: f64) -> Figure {
+    let cpus = schedlab_sys::topology::online(std::path::Path::new("/sys"));
+    let cpus = cpus.map_or(1, |set| set.len()) as f64;
+    let metric = metric("cpus_idle", Unit::Count, Better::Neither);
+    Figure { metric, of: String::new(), value: (1.0 - percent_busy / 100.0).max(0.0) * cpus }
+}
+
+/// How long the run warmed up by the rates of its seconds, of which `left_out` are not among them; and
+/// what is to be done where that was not enough.
+pub(super) fn warm_up(rates: &[f64], left_out: f64) -> (Option<Figure>, Option<Warning>) {
+    match schedlab_stats::warm_up(rates) {
+        Steady::TooFew => (None, None),
+        Steady::Never => {
+            let what = format!("no steady state was reached in {} s", rates.len());
+            let remedy = "measure for longer, and leave the beginning out (--warmup)";
+            (None, Some(Warning::new("no-steady-state", what, remedy)))
+        }
+        Steady::From { skip, before, after } => {
+            let metric = metric("warm_up_s", Unit::Seconds, Better::Neither);
+            let value = left_out + skip as f64;
+            let apart = after > 0.0 && ((before - after) / after).abs() > 0.05;
+            let warning = (skip > 0 && apart).then(|| {
+                let percent = (before / after - 1.0) * 100.0;
+                let what = format!(
+                    "the first {skip} s of those measured were {percent:+.0} % from the rest"
+                );
+                Warning::new("warm-up", what, format!("leave {value:.0} s out (--warmup)"))
+            });
+            (Some(Figure { metric, of: String::new(), value }), warning)
+        }
+    }
+}
+
 /// What the kernel counted: for each role, and for all.
 fn kernel(shape: &Shape, arena: &Arena) -> Vec<Figure> {
     let sum = |tasks: &mut dyn Iterator<Item = usize>| {
@@ -235,4 +269,25 @@ fn spread(values: &[f64]) -> f64 {
     let most = values.iter().copied().fold(f64::MIN, f64::max);
     let least = values.iter().copied().fold(f64::MAX, f64::min);
     if mean > 0.0 { (most - least) / mean } else { 0.0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_warm_up_is_a_figure_and_a_slow_one_a_warning() {
+        let mut rates = vec![100.0; 20];
+        rates[0] = 20.0;
+        let (figure, warning) = warm_up(&rates, 2.0);
+        assert_eq!(figure.map(|figure| figure.value), Some(3.0));
+        assert!(warning.unwrap().remedy.contains("3 s"));
+        let (figure, warning) = warm_up(&[100.0; 20], 0.0);
+        assert_eq!((figure.map(|figure| figure.value), warning), (Some(0.0), None));
+        let climbing: Vec<f64> = (0..20).map(f64::from).collect();
+        let (figure, warning) = warm_up(&climbing, 0.0);
+        assert!(figure.is_none());
+        assert_eq!(warning.unwrap().code, "no-steady-state");
+        assert_eq!(warm_up(&[1.0; 3], 0.0), (None, None));
+    }
 }

@@ -2,27 +2,15 @@
 
 use schedlab_model::Pid;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The folder of a group, given below the mount point of the `cpu` controller.
-///
-/// # Errors
-/// `ENOENT` when the controller is not mounted.
-pub(crate) fn folder(group: &str) -> io::Result<PathBuf> {
-    let hierarchy = schedlab_sys::cgroup::here("cpu").ok_or_else(|| {
-        io::Error::new(io::ErrorKind::NotFound, "no control groups with the cpu controller")
-    })?;
-    Ok(hierarchy.mount.join(group.trim_start_matches('/')))
-}
-
-/// Moves the calling thread into a group.
-pub(super) fn join(group: &str) -> io::Result<()> {
-    let folder = folder(group)?;
+/// Moves the calling thread into the group of a folder.
+pub(super) fn join(folder: &Path) -> io::Result<()> {
     let thread: Pid = schedlab_sys::process::thread_id();
     let write = |name: &str| std::fs::write(folder.join(name), format!("{thread}"));
     // Threads of one process may be in different groups where the group is threaded, or of version 1.
-    first_of(&folder, &["cgroup.threads", "tasks"], write).or_else(|_| {
-        first_of(&folder, &["cgroup.procs"], |name| std::fs::write(folder.join(name), "0"))
+    first_of(folder, &["cgroup.threads", "tasks"], write).or_else(|_| {
+        first_of(folder, &["cgroup.procs"], |name| std::fs::write(folder.join(name), "0"))
     })
 }
 

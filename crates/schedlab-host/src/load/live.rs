@@ -76,7 +76,13 @@ impl Copied {
         let earlier = |at: usize| before.buckets.get(at).copied().unwrap_or(0);
         let counts =
             self.buckets.iter().enumerate().map(|(at, n)| (at, n.wrapping_sub(earlier(at))));
-        let ends = if before.ends.is_none() { self.ends } else { None };
+        // A task may have been between two of its words while they were copied.
+        let outermost = |&(min, max): &(u64, u64)| {
+            let filled = |&n: &u64| n > 0;
+            self.buckets.iter().position(filled) == Some(Histogram::bucket_of(min))
+                && self.buckets.iter().rposition(filled) == Some(Histogram::bucket_of(max))
+        };
+        let ends = self.ends.filter(|ends| before.ends.is_none() && outermost(ends));
         Histogram::from_counts(counts, self.sum.wrapping_sub(before.sum), ends)
     }
 }
@@ -124,6 +130,19 @@ mod tests {
             (since.count(), since.sum(), since.min(), since.max()),
             (2, 150, Some(70), Some(80))
         );
+    }
+
+    #[test]
+    fn a_copy_made_between_two_words_of_a_record_is_still_a_histogram() {
+        let memory = memory();
+        Live(memory).record(70);
+        // The bucket of a second value is there, its sum and maximum are not yet.
+        count(&memory[HEAD + Histogram::bucket_of(900)], 1);
+        let torn = Live(memory).copy().since(&Copied::default());
+        assert_eq!(torn.count(), 2);
+        assert!(torn.max().is_some_and(|max| max >= 900));
+        let text = serde_json::to_string(&torn).unwrap();
+        assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), torn);
     }
 
     #[test]

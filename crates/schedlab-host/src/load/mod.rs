@@ -12,7 +12,7 @@ mod calibrate;
 mod conduct;
 mod crew;
 mod figures;
-pub(crate) mod group;
+mod group;
 mod interpret;
 mod live;
 mod memory;
@@ -24,6 +24,7 @@ pub use calibrate::calibrate;
 pub use overhead::{Overhead, overhead};
 pub(crate) use told::Told;
 
+use crate::site::Site;
 use arena::Arena;
 use schedlab_model::{Nanos, Topology};
 use schedlab_workload::options::OptionError;
@@ -43,7 +44,7 @@ pub const ARGUMENT: &str = "__load";
 pub fn load_child() -> ExitCode {
     let mut line = String::new();
     let read = std::io::stdin().lock().read_line(&mut line);
-    let Asked { spec, part } = match read
+    let Asked { spec, part, site } = match read
         .map_err(|e| e.to_string())
         .and_then(|_| serde_json::from_str::<Asked>(&line).map_err(|error| error.to_string()))
     {
@@ -54,7 +55,7 @@ pub fn load_child() -> ExitCode {
     if let Err(error) = crate::knobs::take_on(&spec.settings) {
         return fail(&Told::Failed { option: None, why: error.to_string() });
     }
-    match perform(&spec, part) {
+    match perform(&spec, part, &site) {
         Ok(0) => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(told) => fail(&told),
@@ -94,18 +95,28 @@ pub fn check(spec: &RunSpec) -> Result<(), PlanError> {
     Ok(())
 }
 
+/// The plan of a spec's own workload, not calibrated: what it needs, not how long it takes. `None`
+/// for a command, and for what the load child will refuse.
+pub(crate) fn draft(spec: &RunSpec) -> Option<Plan> {
+    planned(&spec.workload, spec.seed).ok().flatten()
+}
+
 fn check_one(workload: &WorkloadSpec, seed: u64) -> Result<(), PlanError> {
-    let WorkloadSpec::Builtin { name, options } = workload else { return Ok(()) };
+    planned(workload, seed).map(|_| ())
+}
+
+fn planned(workload: &WorkloadSpec, seed: u64) -> Result<Option<Plan>, PlanError> {
+    let WorkloadSpec::Builtin { name, options } = workload else { return Ok(None) };
     let surroundings = Surroundings {
         topology: schedlab_sys::topology::read(Path::new("/sys")).unwrap_or(Topology::flat(1)),
         allowed: schedlab_sys::sched::affinity(schedlab_model::Pid(0)).unwrap_or_default(),
         speed: 1,
         seed,
     };
-    workloads::plan(name, options, &surroundings).map(|_| ())
+    workloads::plan(name, options, &surroundings).map(Some)
 }
 
-fn perform(spec: &RunSpec, part: Part) -> Result<i32, Told> {
+fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
     let io = |doing: &str, error: std::io::Error| Told::Failed {
         option: None,
         why: format!("{doing}: {error}"),
@@ -120,6 +131,12 @@ fn perform(spec: &RunSpec, part: Part) -> Result<i32, Told> {
         other => Told::Failed { option: None, why: other.to_string() },
     })?;
     limits(&mut plan, spec.time_limit)?;
+    for group in plan.tasks.iter_mut().filter_map(|task| task.placement.cgroup.as_mut()) {
+        // Groups are looked for where the parent made or found them.
+        if let Some(folder) = site.groups.get(group) {
+            *group = folder.display().to_string();
+        }
+    }
     if part == Part::Beside {
         plan.timing.duration = None;
     }
@@ -129,7 +146,7 @@ fn perform(spec: &RunSpec, part: Part) -> Result<i32, Told> {
     Told::Marks(plan.marks.clone()).tell();
     let arena = Arena::new(&plan).map_err(|e| io("sharing memory", e))?;
     let mut leader = crew::Leader::of(options.get("fifo").is_some_and(|v| v == "true"));
-    conduct::conduct(plan, arena, signals, &mut leader, part)
+    conduct::conduct(plan, arena, signals, &mut leader, (part, site.network.as_ref()))
 }
 
 /// What can be known to fail before anything was started: files and tasks.

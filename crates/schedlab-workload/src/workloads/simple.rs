@@ -88,10 +88,16 @@ pub(super) const MIXED: Workload = Workload {
 
 pub(super) const UDP: Workload = Workload {
     name: "udp",
-    about: "tasks that send datagrams over the loopback (which is CPU work, not a network)",
+    about: "tasks that send datagrams: over a link with --rate, else over the loopback (which is CPU work, not a network)",
     options: &[
         option("tasks", Kind::Number(1, 10_000), "1", "how many senders"),
         option("datasize", Kind::Size(1), "1024", "bytes of a datagram"),
+        option(
+            "rate",
+            Kind::Text,
+            "",
+            "send over a link of this rate (10Mbit, 1Gbit) into a network namespace; needs root and iproute2",
+        ),
         DURATION,
         WARM_UP,
         INTERVAL,
@@ -254,17 +260,43 @@ struct Datagrams {
     channel: ChannelId,
     bytes: u32,
     sent: CounterId,
+    payload: CounterId,
 }
 
 impl Behaviour for Datagrams {
     fn next(&mut self, _now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         match last {
             Done::Stopped | Done::Failed(_) => return Op::Exit,
-            Done::Ok => instruments.count(self.sent, 1),
+            Done::Ok => {
+                instruments.count(self.sent, 1);
+                instruments.count(self.payload, self.bytes.into());
+            }
             _ => {}
         }
         Op::Send { channel: self.channel, bytes: self.bytes }
     }
+}
+
+/// Reads `10Mbit`: bits a second, with the prefixes of powers of ten; `None` where it is empty.
+fn link_rate(text: &str) -> Result<Option<u64>, OptionError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let wrong = || {
+        let why = format!("'{text}' is not a rate from 64kbit to 100Gbit, like 10Mbit");
+        OptionError::new("rate", why)
+    };
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
+    let (number, unit) = text.split_at(digits);
+    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
+        "bit" => 1,
+        "kbit" => 1_000,
+        "mbit" => 1_000_000,
+        "gbit" => 1_000_000_000,
+        _ => return Err(wrong()),
+    };
+    let rate = number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(wrong)?;
+    if (64_000..=100_000_000_000).contains(&rate) { Ok(Some(rate)) } else { Err(wrong()) }
 }
 
 fn udp(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
@@ -276,14 +308,19 @@ fn udp(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     let mut plan = Plan::new("udp");
     plan.timing = timing(options);
     let sent = plan.counter(count("datagrams"));
+    let payload = plan.counter(Metric::new("bytes", Unit::Bytes, Better::Higher));
     plan.progress = Some(sent.0);
     let role = plan.role("sender");
-    plan.notes.push("over the loopback sending is CPU work: no network limits it".to_owned());
+    plan.link_bit_s = link_rate(options.text("rate"))?;
+    plan.notes.push(match plan.link_bit_s {
+        None => "over the loopback sending is CPU work: no network limits it".to_owned(),
+        Some(_) => format!("sending over a link of {} each way", options.text("rate")),
+    });
     for index in 0..options.small("tasks") {
         let channel = plan.channel(Transport::Udp, 1);
         // The sender holds the reader's end as well: nobody reads, and nothing is refused.
         let (sends, receives) = (vec![channel.0], vec![channel.0]);
-        let behaviour = Datagrams { channel, bytes, sent };
+        let behaviour = Datagrams { channel, bytes, sent, payload };
         plan.tasks.push(Task { sends, receives, ..task("udp", role, index, behaviour) });
     }
     Ok(plan)

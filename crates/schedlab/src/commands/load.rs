@@ -5,6 +5,7 @@
 
 mod beside;
 mod calibrate;
+mod causes;
 pub(crate) mod drop_in;
 mod once;
 mod repeat;
@@ -81,6 +82,13 @@ const OWN: &[OptionDoc] = &[
         Kind::Duration(1_000),
         "",
         "schbench: find --operations so that p99 of a request's work lies just under this",
+    ),
+    own(
+        "causes",
+        Kind::Text,
+        "",
+        "schbench: a table of requests a second against idle CPUs, involuntary switches and wakeup latency, with locks and \
+         without, over OPTION=VALUE,VALUE (threads=2,4,8; rps=500,1000)",
     ),
     own("seed", Kind::Number(0, u64::MAX >> 1), "1", "seed of everything random"),
     own("time-limit", Kind::Duration(1_000_000_000), "", "stop after this time"),
@@ -159,6 +167,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     schedlab_host::load::check(&wanted.spec).map_err(usage)?;
     if wanted.own.is_given("calibrate-to") {
         return calibrate::run(&wanted);
+    }
+    if wanted.own.is_given("causes") {
+        return causes::run(&wanted);
     }
     let against = !wanted.own.text("against").is_empty();
     if wanted.own.number("repeat") > 1 || against {

@@ -9,8 +9,9 @@ mod json;
 use super::Workload;
 use crate::options::{Kind, OptionDoc, OptionError, Options};
 use crate::placement::Surroundings;
-use crate::plan::{Placement, Plan, Policy, Task, Timing};
+use crate::plan::{Block, Placement, Plan, Policy, Queue, Task, Timing};
 use crate::{BarrierId, Behaviour, CounterId, Done, Instruments, LockId, Op, SampleId, WordId};
+use crate::{BlockId, QueueId};
 use json::Node;
 use schedlab_model::{Better, CpuSet, Metric, Nanos, Unit};
 use std::collections::BTreeMap;
@@ -47,12 +48,27 @@ enum Event {
     Run(u64),
     Runtime(Nanos),
     Sleep(Nanos),
-    Timer { index: usize, period: Nanos, absolute: bool },
+    Timer {
+        index: usize,
+        period: Nanos,
+        absolute: bool,
+    },
     Lock(LockId),
     Unlock(LockId),
     Barrier(BarrierId),
     Suspend(WordId),
     Resume(WordId),
+    /// Stand in the row of those that wait for a condition.
+    StandInRow(QueueId),
+    /// Until the condition is signalled to this task.
+    AwaitSignal,
+    /// Wake so many of those that stand in the row, the first ones first.
+    Signal {
+        row: QueueId,
+        most: u32,
+    },
+    /// Write so many bytes into the task's buffer.
+    Write(u32),
     Yield,
 }
 
@@ -80,6 +96,12 @@ struct Program {
     /// Until when a `runtime` computes, in small pieces.
     busy_until: Option<Nanos>,
     piece: u64,
+    /// The word on which it waits for conditions.
+    own: WordId,
+    /// Its buffer.
+    buffer: BlockId,
+    /// The row that is being woken, and how many more of it at most.
+    waking: Option<(QueueId, u32)>,
     measured: Measured,
 }
 
@@ -145,8 +167,32 @@ impl Program {
             Event::Barrier(barrier) => Op::Meet(barrier),
             Event::Suspend(word) => Op::Wait(word),
             Event::Resume(word) => Op::Wake { word, stamp: now },
+            Event::StandInRow(row) => Op::Push { queue: row, value: self.own.0.into() },
+            Event::AwaitSignal => Op::Wait(self.own),
+            Event::Signal { row, most } => {
+                self.waking = Some((row, most));
+                Op::Pop(row)
+            }
+            Event::Write(bytes) => Op::Fill { block: self.buffer, bytes },
             Event::Yield => Op::Yield,
         }
+    }
+
+    /// The next step of waking those that wait for a condition, while there is one.
+    fn wake_on(&mut self, now: Nanos, last: Done) -> Option<Op> {
+        let (row, most) = self.waking?;
+        match last {
+            Done::Popped { value, .. } => {
+                let word = u32::try_from(value).expect("only words are put in rows");
+                return Some(Op::Wake { word: WordId(word), stamp: now });
+            }
+            Done::Ok if most > 1 => {
+                self.waking = Some((row, most - 1));
+                return Some(Op::Pop(row));
+            }
+            _ => self.waking = None,
+        }
+        None
     }
 }
 
@@ -162,6 +208,9 @@ impl Behaviour for Program {
             return Op::Compute { iterations: self.piece };
         }
         self.busy_until = None;
+        if let Some(op) = self.wake_on(now, last) {
+            return op;
+        }
         if let Some(due) = self.due.take() {
             instruments.sample(self.measured.late, (now - due).0);
         }
@@ -181,6 +230,10 @@ struct Names {
     locks: BTreeMap<String, u32>,
     barriers: BTreeMap<String, u32>,
     words: BTreeMap<String, u32>,
+    /// Conditions: each is a row of those that wait for it.
+    rows: BTreeMap<String, u32>,
+    /// Bytes of a task's buffer.
+    buffer_bytes: u32,
 }
 
 fn number(names: &mut BTreeMap<String, u32>, name: &str) -> u32 {
@@ -201,11 +254,12 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
     };
     plan.progress = Some(measured.activations.0);
     let mut default_policy = None;
+    let mut names = Names { buffer_bytes: 4 << 20, ..Names::default() };
     let mut tasks = None;
     for (key, node) in root {
         match key.as_str() {
             "tasks" => tasks = node.object(),
-            "global" => default_policy = global(node, &mut plan)?,
+            "global" => default_policy = global(node, &mut plan, &mut names)?,
             "resources" => {}
             other => return Err(wrong("the file", format!("there is no section '{other}'"))),
         }
@@ -214,7 +268,6 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         plan.timing.duration = Some(options.duration("duration"));
     }
     let tasks = tasks.ok_or_else(|| wrong("the file", "it has no tasks"))?;
-    let mut names = Names::default();
     for (name, node) in tasks {
         task(name, node, &mut plan, &mut names, around, measured, default_policy)?;
     }
@@ -223,6 +276,8 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
     }
     plan.locks = u32::try_from(names.locks.len()).expect("few");
     plan.words = u32::try_from(names.words.len()).expect("few");
+    let capacity = u32::try_from(plan.tasks.len()).expect("few");
+    plan.queues = names.rows.iter().map(|_| Queue::Fifo { capacity }).collect();
     parties(&mut plan, &names);
     Ok(plan)
 }
@@ -238,7 +293,7 @@ fn parties(plan: &mut Plan, names: &Names) {
     plan.barriers = parties;
 }
 
-fn global(node: &Node, plan: &mut Plan) -> Result<Option<Policy>, OptionError> {
+fn global(node: &Node, plan: &mut Plan, names: &mut Names) -> Result<Option<Policy>, OptionError> {
     let place = "global";
     let mut policy = None;
     for (key, value) in node.object().ok_or_else(|| wrong(place, "it is no object"))? {
@@ -250,12 +305,18 @@ fn global(node: &Node, plan: &mut Plan) -> Result<Option<Policy>, OptionError> {
                     plan.timing.duration = Some(Nanos::from_secs(seconds.unsigned_abs()));
                 }
             }
-            "default_policy" => policy = self::policy(place, value, None)?,
+            "default_policy" => policy = self::policy(place, value, None, &[])?,
+            "mem_buffer_size" => {
+                let bytes = value.number().and_then(|n| u32::try_from(n).ok());
+                names.buffer_bytes = bytes
+                    .filter(|bytes| (1..=1 << 30).contains(bytes))
+                    .ok_or_else(|| wrong(place, "mem_buffer_size is not 1 to 2^30 bytes"))?;
+            }
             "calibration" => plan.notes.push(
                 "calibration is left to schedlab: a run of n is n us at full speed".to_owned(),
             ),
             "logdir" | "log_basename" | "log_size" | "ftrace" | "gnuplot" | "io_device"
-            | "mem_buffer_size" | "cumulative_slack" => {
+            | "cumulative_slack" => {
                 plan.notes.push(format!("{key} is not used: figures come with the run"));
             }
             "pi_enabled" | "lock_pages" => {
@@ -269,7 +330,34 @@ fn global(node: &Node, plan: &mut Plan) -> Result<Option<Policy>, OptionError> {
     Ok(policy)
 }
 
-fn policy(place: &str, node: &Node, priority: Option<i64>) -> Result<Option<Policy>, OptionError> {
+/// The budget of a deadline task from its keys; the period is the runtime and the deadline the period
+/// where they are not given.
+fn deadline(place: &str, keys: &[(String, Node)]) -> Result<Policy, OptionError> {
+    let time = |names: [&str; 2]| {
+        let found = keys.iter().find(|(key, _)| names.contains(&key.as_str()));
+        match found.map(|(key, node)| (key, node.number())) {
+            None => Ok(None),
+            Some((_, Some(n @ 1..))) => Ok(Some(Nanos::from_micros(n.unsigned_abs()))),
+            Some((key, _)) => Err(wrong(place, format!("{key} is no number of microseconds"))),
+        }
+    };
+    let runtime = time(["dl-runtime", "dl-runtime"])?
+        .ok_or_else(|| wrong(place, "SCHED_DEADLINE needs dl-runtime (microseconds)"))?;
+    let period = time(["dl-period", "period"])?.unwrap_or(runtime);
+    let deadline = time(["dl-deadline", "deadline"])?.unwrap_or(period);
+    if runtime <= deadline && deadline <= period {
+        Ok(Policy::Deadline { runtime, deadline, period })
+    } else {
+        Err(wrong(place, "it takes dl-runtime <= dl-deadline <= dl-period"))
+    }
+}
+
+fn policy(
+    place: &str,
+    node: &Node,
+    priority: Option<i64>,
+    keys: &[(String, Node)],
+) -> Result<Option<Policy>, OptionError> {
     let level = || match u32::try_from(priority.unwrap_or(10)) {
         Ok(level @ 1..=99) => Ok(level),
         _ => Err(wrong(place, "the priority is not 1 to 99")),
@@ -280,6 +368,7 @@ fn policy(place: &str, node: &Node, priority: Option<i64>) -> Result<Option<Poli
         Some("SCHED_IDLE") => Ok(Some(Policy::Idle)),
         Some("SCHED_FIFO") => Ok(Some(Policy::Fifo(level()?))),
         Some("SCHED_RR") => Ok(Some(Policy::RoundRobin(level()?))),
+        Some("SCHED_DEADLINE") => Ok(Some(deadline(place, keys)?)),
         Some(other) => Err(wrong(place, format!("the policy {other} is not supported"))),
         None => Err(wrong(place, "the policy is no text")),
     }
@@ -302,15 +391,7 @@ fn task(
         Some(Some(n @ 1..=100_000)) => n,
         Some(_) => return Err(wrong(&place, "instance is not 1 to 100000")),
     };
-    let priority = get("priority").and_then(Node::number);
-    let mut placement = Placement { policy: default_policy, ..Placement::default() };
-    if let Some(node) = get("policy") {
-        placement.policy = policy(&place, node, priority)?;
-    }
-    if matches!(placement.policy, None | Some(Policy::Normal | Policy::Batch)) {
-        placement.nice = priority.and_then(|nice| i32::try_from(nice).ok());
-    }
-    placement.cpus = get("cpus").map(|node| cpus(&place, node)).transpose()?;
+    let placement = placement(&place, keys, default_policy)?;
     let mut timers = Vec::new();
     let mut scope = Scope { place, names, around, timers: &mut timers, name };
     let phases = match get("phases") {
@@ -331,7 +412,16 @@ fn task(
     }
     let barriers = barriers(&phases);
     let role = plan.role(name);
+    let writes = phases.iter().flat_map(|phase| &phase.events);
+    let writes = writes.clone().any(|event| matches!(event, Event::Write(_)));
     for instance in 0..instances {
+        // Each has a buffer of its own where it writes at all.
+        let blocks: Vec<u32> = match writes {
+            true => vec![plan.block(Block::Page { bytes: names.buffer_bytes }).0],
+            false => Vec::new(),
+        };
+        // A name of the file can't hold the zero byte.
+        let own = WordId(number(&mut names.words, &format!("{name}\0{instance}")));
         let program = Program {
             phases: phases.clone(),
             times,
@@ -345,6 +435,9 @@ fn task(
             ran: None,
             busy_until: None,
             piece: around.speed.saturating_mul(20).max(1),
+            own,
+            buffer: BlockId(blocks.first().copied().unwrap_or(0)),
+            waking: None,
             measured,
         };
         let comm = if instances > 1 { format!("{name}-{instance}") } else { name.to_owned() };
@@ -355,11 +448,37 @@ fn task(
             placement: placement.clone(),
             sends: Vec::new(),
             receives: barriers.clone(),
-            blocks: Vec::new(),
+            blocks,
             behaviour: Box::new(program),
         });
     }
     Ok(())
+}
+
+/// Where and how a task runs.
+fn placement(
+    place: &str,
+    keys: &[(String, Node)],
+    default_policy: Option<Policy>,
+) -> Result<Placement, OptionError> {
+    let get = |wanted: &str| keys.iter().find(|(key, _)| key == wanted).map(|(_, node)| node);
+    let priority = get("priority").and_then(Node::number);
+    let mut placement = Placement { policy: default_policy, ..Placement::default() };
+    if let Some(node) = get("policy") {
+        placement.policy = policy(place, node, priority, keys)?;
+    }
+    if matches!(placement.policy, None | Some(Policy::Normal | Policy::Batch)) {
+        // Since Linux 6.12 it asks for a slice where there is no budget to give.
+        if let Some(node) = get("dl-runtime") {
+            let slice = node.number().filter(|us| (100..=100_000).contains(us));
+            let slice =
+                slice.ok_or_else(|| wrong(place, "dl-runtime is not 100 to 100000 (us)"))?;
+            placement.slice = Some(Nanos::from_micros(slice.unsigned_abs()));
+        }
+        placement.nice = priority.and_then(|nice| i32::try_from(nice).ok());
+    }
+    placement.cpus = get("cpus").map(|node| cpus(place, node)).transpose()?;
+    Ok(placement)
 }
 
 /// The barriers that phases name, each once.
@@ -435,29 +554,104 @@ impl Scope<'_> {
                 "cpus" if !key.is_empty() && place.contains("phase") => {
                     return Err(wrong(&place, "cpus of a phase is not supported, of a task it is"));
                 }
-                "dl-runtime" | "dl-period" | "dl-deadline" | "util_min" | "util_max"
-                | "nodes_membind" => {
+                "policy" | "priority" | "dl-runtime" | "dl-period" | "dl-deadline"
+                    if place.contains("phase") =>
+                {
+                    let why = format!("{key} of a phase is not supported, of a task it is");
+                    return Err(wrong(&place, why));
+                }
+                "util_min" | "util_max" | "nodes_membind" => {
                     return Err(wrong(&place, format!("{key} is not supported")));
                 }
                 key if NO_EVENTS.contains(&key) => {}
-                key => events.push(self.event(&place, key, node)?),
+                key => events.extend(self.events(&place, key, node)?),
             }
         }
         Ok(Phase { times: times(repeat, Some(1), &place)?, events })
     }
 
-    fn event(&mut self, place: &str, key: &str, node: &Node) -> Result<Event, OptionError> {
+    /// What is done for one key.
+    fn events(&mut self, place: &str, key: &str, node: &Node) -> Result<Vec<Event>, OptionError> {
         let kind = EVENTS
             .iter()
             .filter(|kind| key.starts_with(**kind))
             .max_by_key(|kind| kind.len())
             .ok_or_else(|| wrong(place, format!("there is no event '{key}'")))?;
+        match *kind {
+            "wait" => return self.wait(place, key, node),
+            "sync" => return self.sync(place, key, node),
+            "mem" => return self.write(place, key, node),
+            _ => {}
+        }
+        self.event(kind, place, key, node).map(|event| vec![event])
+    }
+
+    /// The row of a condition.
+    fn row(&mut self, name: &str) -> QueueId {
+        QueueId(number(&mut self.names.rows, name))
+    }
+
+    /// The condition and the lock of a `wait` or `sync`.
+    fn condition<'n>(
+        place: &str,
+        key: &str,
+        node: &'n Node,
+    ) -> Result<(&'n str, &'n str), OptionError> {
+        let keys = node.object().ok_or_else(|| wrong(place, format!("{key} is no object")))?;
+        let get = |wanted: &str| {
+            let found = keys.iter().find(|(key, _)| key == wanted);
+            found
+                .and_then(|(_, node)| node.text())
+                .ok_or_else(|| wrong(place, format!("{key} names no {wanted}")))
+        };
+        Ok((get("ref")?, get("mutex")?))
+    }
+
+    /// As `pthread_cond_wait`: the lock is free while the task waits, and its own again after.
+    fn wait(&mut self, place: &str, key: &str, node: &Node) -> Result<Vec<Event>, OptionError> {
+        let (name, mutex) = Self::condition(place, key, node)?;
+        let (row, lock) = (self.row(name), LockId(number(&mut self.names.locks, mutex)));
+        Ok(vec![Event::StandInRow(row), Event::Unlock(lock), Event::AwaitSignal, Event::Lock(lock)])
+    }
+
+    /// Lock, signal, wait, unlock.
+    fn sync(&mut self, place: &str, key: &str, node: &Node) -> Result<Vec<Event>, OptionError> {
+        let (name, mutex) = Self::condition(place, key, node)?;
+        let (row, lock) = (self.row(name), LockId(number(&mut self.names.locks, mutex)));
+        let mut events = vec![Event::Lock(lock), Event::Signal { row, most: 1 }];
+        events.extend(self.wait(place, key, node)?);
+        events.push(Event::Unlock(lock));
+        Ok(events)
+    }
+
+    /// Writes over the buffer, from its beginning again and again where more is asked than it holds.
+    fn write(&mut self, place: &str, key: &str, node: &Node) -> Result<Vec<Event>, OptionError> {
+        let size = u64::from(self.names.buffer_bytes);
+        let bytes = node.number().and_then(|n| u64::try_from(n).ok()).filter(|n| *n <= size << 10);
+        let bytes = bytes.ok_or_else(|| {
+            wrong(place, format!("{key} is not 0 to {} bytes (1024 buffers)", size << 10))
+        })?;
+        let piece = |n: u64| Event::Write(u32::try_from(n).expect("no more than a buffer"));
+        let mut events: Vec<Event> = (0..bytes / size).map(|_| piece(size)).collect();
+        if bytes % size > 0 {
+            events.push(piece(bytes % size));
+        }
+        Ok(events)
+    }
+
+    fn event(
+        &mut self,
+        kind: &str,
+        place: &str,
+        key: &str,
+        node: &Node,
+    ) -> Result<Event, OptionError> {
         let micros = || match node.number() {
             Some(n) if n >= 0 => Ok(Nanos::from_micros(n.unsigned_abs())),
             _ => Err(wrong(place, format!("{key} is no number of microseconds"))),
         };
         let name = || node.text().ok_or_else(|| wrong(place, format!("{key} names nothing")));
-        Ok(match *kind {
+        Ok(match kind {
             "runtime" => Event::Runtime(micros()?),
             "run" => Event::Run(micros()?.0.saturating_mul(self.around.speed) / 1_000),
             "sleep" => Event::Sleep(micros()?),
@@ -470,11 +664,13 @@ impl Scope<'_> {
                 Event::Suspend(WordId(number(&mut self.names.words, own)))
             }
             "resume" => Event::Resume(WordId(number(&mut self.names.words, name()?))),
+            "signal" => Event::Signal { row: self.row(name()?), most: 1 },
+            "broad" => Event::Signal { row: self.row(name()?), most: u32::MAX },
             "yield" => Event::Yield,
             "timer" => self.timer(place, key, node)?,
             other => {
                 let why = format!(
-                    "the event {other} is not supported: write it with lock, barrier, suspend and resume, or run and sleep"
+                    "the event {other} ({key}) is not supported: write it with run and sleep, mem, or lock, wait and signal"
                 );
                 return Err(wrong(place, why));
             }
@@ -504,9 +700,9 @@ impl Scope<'_> {
 }
 
 /// The events of the grammar; those without a counterpart here are refused by name.
-const EVENTS: [&str; 17] = [
+const EVENTS: [&str; 20] = [
     "run", "runtime", "sleep", "timer", "lock", "unlock", "barrier", "suspend", "resume", "yield",
-    "mem", "iorun", "wait", "signal", "broad", "sync", "fork",
+    "mem", "iorun", "wait", "signal", "broad", "sync", "fork", "memrun", "sem_post", "sem_wait",
 ];
 
 #[cfg(test)]
@@ -575,6 +771,79 @@ mod tests {
         assert!(plan.tasks.iter().all(|task| task.receives.is_empty()));
     }
 
+    /// The operations of the plan's task `index` until it ends; `answer` tells how each went.
+    fn ops(plan: &mut Plan, index: usize, answer: impl Fn(&Op) -> Done) -> Vec<Op> {
+        let (mut last, mut ops) = (Done::Start, Vec::new());
+        loop {
+            let op = plan.tasks[index].behaviour.next(Nanos(1), last, &mut Deaf);
+            if op == Op::Exit {
+                return ops;
+            }
+            last = answer(&op);
+            ops.push(op);
+        }
+    }
+
+    #[test]
+    fn a_wait_frees_its_lock_and_a_signal_wakes_who_stands_first_in_the_row() {
+        let text = r#"{"tasks": {
+            "a": {"loop": 1, "lock": "m", "wait": {"ref": "c", "mutex": "m"}, "unlock": "m"},
+            "b": {"loop": 1, "signal": "c", "broad": "c"},
+            "c": {"loop": 1, "sync": {"ref": "c", "mutex": "m"}}}}"#;
+        let mut plan = planned(text).unwrap();
+        assert_eq!((plan.queues.len(), plan.words, plan.locks), (1, 3, 1));
+        let row = QueueId(0);
+        let waiting = [
+            Op::Lock(LockId(0)),
+            Op::Push { queue: row, value: 0 },
+            Op::Unlock(LockId(0)),
+            Op::Wait(WordId(0)),
+            Op::Lock(LockId(0)),
+            Op::Unlock(LockId(0)),
+        ];
+        assert_eq!(ops(&mut plan, 0, |_| Done::Ok), waiting);
+        // One is there for the signal, two for the broadcast.
+        let left = std::cell::Cell::new(3_u64);
+        let popped = |op: &Op| match op {
+            Op::Pop(_) if left.get() > 0 => {
+                left.set(left.get() - 1);
+                Done::Popped { value: left.get(), first: true }
+            }
+            Op::Pop(_) => Done::Empty,
+            _ => Done::Ok,
+        };
+        let wake = |word| Op::Wake { word: WordId(word), stamp: Nanos(1) };
+        let pop = Op::Pop(row);
+        assert_eq!(ops(&mut plan, 1, popped), [pop, wake(2), pop, wake(1), pop, wake(0), pop]);
+        let sync = ops(&mut plan, 2, |op| match op {
+            Op::Pop(_) => Done::Empty,
+            _ => Done::Ok,
+        });
+        assert_eq!(sync[..2], [Op::Lock(LockId(0)), pop]);
+        assert_eq!(sync.len(), 7, "{sync:?}");
+    }
+
+    #[test]
+    fn memory_is_written_in_whole_buffers_and_deadlines_have_budgets() {
+        let text = r#"{"tasks": {"t": {"loop": 1, "mem": 2500, "policy": "SCHED_DEADLINE",
+            "dl-runtime": 100, "dl-period": 1000}}, "global": {"mem_buffer_size": 1000}}"#;
+        let mut plan = planned(text).unwrap();
+        let budget = Policy::Deadline {
+            runtime: Nanos::from_micros(100),
+            deadline: Nanos::from_micros(1_000),
+            period: Nanos::from_micros(1_000),
+        };
+        assert_eq!(plan.tasks[0].placement.policy, Some(budget));
+        let bytes: Vec<u32> = ops(&mut plan, 0, |_| Done::Ok)
+            .iter()
+            .map(|op| if let Op::Fill { bytes, .. } = op { *bytes } else { 0 })
+            .collect();
+        assert_eq!(bytes, [1_000, 1_000, 500]);
+        let slice = r#"{"tasks": {"t": {"run": 1, "dl-runtime": 3000}}}"#;
+        let placement = &planned(slice).unwrap().tasks[0].placement;
+        assert_eq!(placement.slice, Some(Nanos::from_millis(3)));
+    }
+
     #[test]
     fn what_is_not_supported_is_named_with_its_place() {
         for (text, part) in [
@@ -585,11 +854,26 @@ mod tests {
             (r#"{"tasks": {"t": {}}}"#, "task t: it has no events"),
             (r#"{"tasks": {"t": {"run": -1}}}"#, "task t: run is no number"),
             (r#"{"tasks": {"t": {"frob": 1}}}"#, "no event 'frob'"),
-            (r#"{"tasks": {"t": {"phases": {"p": {"mem": 1}}}}}"#, "phase p: the event mem is not"),
+            (
+                r#"{"tasks": {"t": {"phases": {"p": {"iorun2": 1}}}}}"#,
+                "phase p: the event iorun (iorun2) is not",
+            ),
+            (r#"{"tasks": {"t": {"wait": {"ref": "c"}}}}"#, "task t: wait names no mutex"),
+            (r#"{"tasks": {"t": {"sync": "c"}}}"#, "sync is no object"),
+            (r#"{"tasks": {"t": {"mem": -1}}}"#, "mem is not 0 to"),
+            (r#"{"tasks": {"t": {"sem_post": "s"}}}"#, "sem_post (sem_post) is not supported"),
+            (
+                r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "policy": "SCHED_FIFO"}}}}}"#,
+                "phase p: policy of a phase",
+            ),
+            (
+                r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE", "dl-runtime": 9, "dl-period": 5}}}"#,
+                "dl-runtime <= dl-deadline",
+            ),
             (r#"{"tasks": {"t": {"run": 1, "loop": 0}}}"#, "loop is neither"),
             (
                 r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE"}}}"#,
-                "SCHED_DEADLINE is not",
+                "SCHED_DEADLINE needs dl-runtime",
             ),
             (r#"{"tasks": {"t": {"run": 1, "cpus": []}}}"#, "no list of CPUs"),
             (r#"{"frob": {}}"#, "no section 'frob'"),

@@ -9,7 +9,7 @@ use super::{Wanted, usage};
 use crate::commands::compare::print_text;
 use anyhow::Context as _;
 use schedlab_experiment::analysis::{Comparison, compare};
-use schedlab_experiment::{Plan, Planned, Progress, RunId, StoredRun, run_plan, runs_of};
+use schedlab_experiment::{Plan, Planned, Progress, RunId, StoredRun, Tally, run_plan, runs_of};
 use schedlab_host::Host;
 use schedlab_model::Setting;
 use schedlab_stats::{Random, Sample, interval};
@@ -82,7 +82,7 @@ fn against(wanted: &Wanted) -> anyhow::Result<Option<RunSpec>> {
 }
 
 /// Where runs are stored, and whether they stay there.
-fn folder(wanted: &Wanted) -> anyhow::Result<(PathBuf, bool)> {
+pub(super) fn folder(wanted: &Wanted) -> anyhow::Result<(PathBuf, bool)> {
     let out = wanted.own.text("out");
     let (folder, kept) = match out {
         "" => {
@@ -95,12 +95,9 @@ fn folder(wanted: &Wanted) -> anyhow::Result<(PathBuf, bool)> {
     Ok((folder, kept))
 }
 
-fn measure(wanted: &Wanted, sides: &[RunSpec], folder: &Path) -> anyhow::Result<ExitCode> {
+/// Performs a plan on this machine by the one run loop, telling on stderr where it is; the whole runs.
+pub(super) fn perform(plan: &Plan, folder: &Path) -> anyhow::Result<(Vec<StoredRun>, Tally)> {
     let mut host = Host::here().context("this program's own path")?;
-    let repeats = u32::try_from(wanted.own.number("repeat")).expect("in range");
-    // With a second setting one run of each would say nothing.
-    let repeats = if sides.len() > 1 && !wanted.own.is_given("repeat") { 10 } else { repeats };
-    let plan = plan(wanted, sides, repeats);
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let mut tell = |progress: &Progress<'_>| {
         let line = match progress {
@@ -111,9 +108,17 @@ fn measure(wanted: &Wanted, sides: &[RunSpec], folder: &Path) -> anyhow::Result<
         let _ = writeln!(std::io::stderr(), "{line}");
     };
     let stop = || signals.caught().is_some();
-    let tally = run_plan(&mut host, &plan, folder, &stop, &mut tell)?;
-    let runs: Vec<StoredRun> =
-        runs_of(folder)?.runs.into_iter().filter(StoredRun::is_whole).collect();
+    let tally = run_plan(&mut host, plan, folder, &stop, &mut tell)?;
+    let runs = runs_of(folder)?.runs.into_iter().filter(StoredRun::is_whole).collect();
+    Ok((runs, tally))
+}
+
+fn measure(wanted: &Wanted, sides: &[RunSpec], folder: &Path) -> anyhow::Result<ExitCode> {
+    let repeats = u32::try_from(wanted.own.number("repeat")).expect("in range");
+    // With a second setting one run of each would say nothing.
+    let repeats = if sides.len() > 1 && !wanted.own.is_given("repeat") { 10 } else { repeats };
+    let plan = plan(wanted, sides, repeats);
+    let (runs, tally) = perform(&plan, folder)?;
     let of_side = |spec: &RunSpec| -> Vec<StoredRun> {
         let same = |run: &&StoredRun| {
             run.manifest.spec.workload == spec.workload

@@ -1,0 +1,184 @@
+//! Network namespaces with a link of chosen rate, delay and loss: the far end of a network on one
+//! machine. Loads send through it so that the network and not the CPU is the bound, and virtual nodes
+//! live behind one.
+//!
+//! A namespace is joined to ours by a veth pair whose two ends shape what they send: `tbf` for a rate
+//! alone, `netem` where there is delay or loss. It is made by `ip` and `tc` of iproute2, which every
+//! distribution has; each step is noted in the guard before it is made, so that nothing is left behind
+//! whoever dies.
+
+use schedlab_model::Nanos;
+use schedlab_sys::guard::{Guard, Undo};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write as _;
+use std::net::Ipv4Addr;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+/// What a link does to what is sent over it, each way.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Link {
+    /// Bits a second; `None`: as fast as the machine copies.
+    pub rate_bit_s: Option<u64>,
+    /// Bytes that may wait before a link with a rate; 0: what it sends in 50 ms, the rest is dropped. A
+    /// queue that holds more than the senders' socket buffers makes senders wait instead.
+    pub queue_bytes: u64,
+    /// Added to the way of each packet.
+    pub delay: Nanos,
+    /// Packets lost, in millionths.
+    pub loss_millionths: u32,
+}
+
+/// Why there is no network.
+#[derive(Debug, thiserror::Error)]
+pub enum NetError {
+    /// A program is missing.
+    #[error("'{0}' is not installed: it comes with iproute2")]
+    NoTool(&'static str),
+    /// The right is missing.
+    #[error("making a network namespace needs root (CAP_NET_ADMIN and CAP_SYS_ADMIN): {0}")]
+    NoRight(String),
+    /// The kernel lacks the queueing discipline.
+    #[error("this kernel has no {0} (CONFIG_NET_SCH_{1}): {2}")]
+    NoShaper(&'static str, &'static str, String),
+    /// A step failed otherwise.
+    #[error("{doing}: {why}")]
+    Failed {
+        /// The command.
+        doing: String,
+        /// What it said.
+        why: String,
+    },
+}
+
+/// A namespace behind a link. It is undone by the guard.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Namespace {
+    /// Its name, as `ip netns` tells it.
+    pub name: String,
+    /// Our end's address.
+    pub here: Ipv4Addr,
+    /// Its end's address.
+    pub there: Ipv4Addr,
+}
+
+impl Namespace {
+    /// Makes a namespace with a link of its own. Its addresses lie in 198.18.0.0/15, which is kept for
+    /// benchmarks (RFC 2544).
+    ///
+    /// # Errors
+    /// When a program or right is missing, or the kernel can't shape so. What was made is undone when
+    /// the guard finishes.
+    pub fn make(link: &Link, guard: &mut Guard) -> Result<Self, NetError> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Relaxed));
+        // Names of devices have at most 15 bytes.
+        let name = format!("sl{process:x}-{count}");
+        let (near, far) = (format!("{name}a"), format!("{name}b"));
+        let subnet = (process.wrapping_mul(61).wrapping_add(count) & 0x3fff) << 2;
+        let address = |host: u32| Ipv4Addr::from(0xc612_0000 | subnet | host);
+        let made = Self { name, here: address(1), there: address(2) };
+        let note = |guard: &mut Guard, undo: Undo| {
+            guard.before(undo).map(|_| ()).map_err(|error| NetError::Failed {
+                doing: "noting how to undo it".to_owned(),
+                why: error.to_string(),
+            })
+        };
+        note(guard, Undo::RemoveNamespace { name: made.name.clone() })?;
+        run("ip", &format!("netns add {}", made.name))?;
+        note(guard, Undo::RemoveDevice { name: near.clone() })?;
+        let inside = format!("-n {}", made.name);
+        for step in [
+            format!("link add {near} type veth peer name {far} netns {}", made.name),
+            format!("addr add {}/30 dev {near}", made.here),
+            format!("link set {near} up"),
+            format!("{inside} addr add {}/30 dev {far}", made.there),
+            format!("{inside} link set lo up"),
+            format!("{inside} link set {far} up"),
+        ] {
+            run("ip", &step)?;
+        }
+        if let Some(shape) = shape(link) {
+            run("tc", &format!("qdisc add dev {near} root {shape}"))?;
+            run("tc", &format!("{inside} qdisc add dev {far} root {shape}"))?;
+        }
+        Ok(made)
+    }
+
+    /// The file by which it is entered: see [`schedlab_sys::netns::inside`].
+    #[must_use]
+    pub fn path(&self) -> PathBuf {
+        PathBuf::from("/run/netns").join(&self.name)
+    }
+}
+
+/// The queueing discipline of a link, as `tc` takes it.
+fn shape(link: &Link) -> Option<String> {
+    if link.delay == Nanos::ZERO && link.loss_millionths == 0 {
+        let rate = link.rate_bit_s?;
+        // A bucket of 5 ms, but no less than ten frames.
+        let burst = (rate / 8 / 200).max(1 << 14);
+        let queue = match link.queue_bytes {
+            0 => "latency 50ms".to_owned(),
+            bytes => format!("limit {}", bytes.max(burst)),
+        };
+        return Some(format!("tbf rate {rate}bit burst {burst} {queue}"));
+    }
+    let mut text = String::from("netem limit 10000");
+    if link.delay > Nanos::ZERO {
+        let _ = write!(text, " delay {}us", link.delay.0.div_ceil(1_000));
+    }
+    if link.loss_millionths > 0 {
+        let _ = write!(text, " loss {}%", f64::from(link.loss_millionths) / 10_000.0);
+    }
+    if let Some(rate) = link.rate_bit_s {
+        let _ = write!(text, " rate {rate}bit");
+    }
+    Some(text)
+}
+
+fn run(program: &'static str, arguments: &str) -> Result<(), NetError> {
+    let doing = format!("{program} {arguments}");
+    let output = Command::new(program)
+        .args(arguments.split_whitespace())
+        .stdin(Stdio::null())
+        .output()
+        .map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => NetError::NoTool(program),
+            _ => NetError::Failed { doing: doing.clone(), why: error.to_string() },
+        })?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let why = String::from_utf8_lossy(&output.stderr).trim().replace('\n', "; ");
+    let has = |words: &[&str]| words.iter().any(|word| why.contains(word));
+    Err(if has(&["Operation not permitted", "Permission denied"]) {
+        NetError::NoRight(why)
+    } else if has(&["qdisc kind is unknown", "No such file or directory"]) && program == "tc" {
+        match arguments.contains("netem") {
+            true => NetError::NoShaper("netem", "NETEM", why),
+            false => NetError::NoShaper("tbf", "TBF", why),
+        }
+    } else {
+        NetError::Failed { doing, why }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_shaped_by_the_discipline_that_can() {
+        let rate = Link { rate_bit_s: Some(10_000_000), ..Link::default() };
+        assert_eq!(shape(&rate).unwrap(), "tbf rate 10000000bit burst 16384 latency 50ms");
+        let gigabit = Link { rate_bit_s: Some(1_000_000_000), ..Link::default() };
+        assert!(shape(&gigabit).unwrap().contains("burst 625000"));
+        let far = Link { delay: Nanos::from_millis(5), loss_millionths: 10_000, ..rate };
+        assert_eq!(shape(&far).unwrap(), "netem limit 10000 delay 5000us loss 1% rate 10000000bit");
+        let waiting = Link { queue_bytes: 1 << 20, ..rate };
+        assert!(shape(&waiting).unwrap().ends_with("limit 1048576"));
+        assert_eq!(shape(&Link::default()), None);
+    }
+}

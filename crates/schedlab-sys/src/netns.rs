@@ -1,0 +1,58 @@
+//! Network namespaces: sockets that belong to another one.
+
+use std::fs::File;
+use std::io;
+use std::net::{IpAddr, UdpSocket};
+use std::os::fd::AsFd;
+use std::path::Path;
+
+/// Does `work` in the network namespace whose file is `path` (`/run/netns/NAME`). It is done on a
+/// thread of its own, so that the caller stays where it is; sockets that it makes stay in that
+/// namespace, whoever uses them.
+///
+/// # Errors
+/// When the namespace is not there or may not be entered (CAP_SYS_ADMIN), and those of `work`.
+pub fn inside<T: Send>(path: &Path, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    let file = File::open(path)?;
+    std::thread::scope(|scope| {
+        let entered = scope.spawn(move || {
+            use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+            work()
+        });
+        entered.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+    })
+}
+
+/// A UDP socket here that sends to one in the namespace, at its address `there`: (to read from, to
+/// write to).
+///
+/// # Errors
+/// As [`inside`], and whatever the network refuses.
+pub fn udp_into(path: &Path, there: IpAddr) -> io::Result<(UdpSocket, UdpSocket)> {
+    let read = inside(path, || UdpSocket::bind((there, 0)))?;
+    let any: IpAddr = if there.is_ipv4() { [0; 4].into() } else { [0u16; 8].into() };
+    let write = UdpSocket::bind((any, 0))?;
+    write.connect(read.local_addr()?)?;
+    Ok((read, write))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_is_done_inside_and_the_caller_stays() {
+        let before = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+        match inside(Path::new("/proc/self/ns/net"), || Ok(7)) {
+            Ok(number) => assert_eq!(number, 7),
+            Err(error) => {
+                assert_eq!(error.kind(), io::ErrorKind::PermissionDenied);
+                use std::io::Write as _;
+                let _ = writeln!(io::stderr(), "MISSING: CAP_SYS_ADMIN: no namespace was entered");
+            }
+        }
+        assert_eq!(std::fs::read_link("/proc/thread-self/ns/net").unwrap(), before);
+        assert!(inside(Path::new("/nowhere"), || Ok(())).is_err());
+    }
+}
