@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 /// Bytes that a [`Cursor`] reads at once.
 const WINDOW: usize = 1 << 16;
@@ -23,7 +24,7 @@ pub(crate) struct Input {
 #[derive(Debug)]
 enum Bytes {
     File(File),
-    Memory(Vec<u8>),
+    Memory(Arc<Vec<u8>>),
 }
 
 impl Input {
@@ -50,7 +51,16 @@ impl Input {
     /// Bytes in memory, under a name for messages.
     pub(crate) fn memory(path: &Path, bytes: Vec<u8>) -> Self {
         let len = bytes.len() as u64;
-        Self { path: path.to_owned(), bytes: Bytes::Memory(bytes), len }
+        Self { path: path.to_owned(), bytes: Bytes::Memory(Arc::new(bytes)), len }
+    }
+
+    /// The same input once more, without its bytes being copied.
+    pub(crate) fn again(&self) -> io::Result<Self> {
+        let bytes = match &self.bytes {
+            Bytes::File(file) => Bytes::File(file.try_clone()?),
+            Bytes::Memory(bytes) => Bytes::Memory(Arc::clone(bytes)),
+        };
+        Ok(Self { path: self.path.clone(), bytes, len: self.len })
     }
 
     pub(crate) fn path(&self) -> &Path {

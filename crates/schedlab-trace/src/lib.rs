@@ -121,7 +121,18 @@ fn open_input(input: Input, options: &Options) -> Result<Box<dyn EventSource>, T
 
 /// Opens a trace.dat with this many threads beside the caller's: unpacking comes first.
 fn open_dat(input: Input, helpers: usize) -> Result<Box<dyn EventSource>, TraceError> {
-    let (packed, reader) = dat::DatReader::open(input, helpers)?;
+    let again = input.again().map_err(|error| TraceError::io(input.path(), error))?;
+    let (packed, reader) = match dat::DatReader::open(input, helpers) {
+        // No pages, but perhaps the text of a latency tracer.
+        Err(error @ TraceError::NoEvents { .. }) => {
+            let reader = match dat::text_of(&again) {
+                Some(offset) => text::TextReader::open_at(again, offset)?,
+                None => None,
+            };
+            return reader.map_or(Err(error), |reader| Ok(Box::new(reader) as Box<_>));
+        }
+        other => other?,
+    };
     let ahead = helpers > usize::from(packed);
     Ok(if ahead { Box::new(Ahead::new(reader)) } else { Box::new(reader) })
 }

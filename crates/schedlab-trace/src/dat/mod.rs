@@ -30,3 +30,8 @@ pub(crate) use reader::DatReader;
 pub use spool::Spool;
 pub(crate) use walk::{Layout, Visit, walk};
 pub use writer::{CpuWriter, Writer};
+
+/// Where the text of a latency tracer begins in a file that holds one.
+pub(crate) fn text_of(input: &crate::input::Input) -> Option<u64> {
+    head::read(input).ok()?.text
+}

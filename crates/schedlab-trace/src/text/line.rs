@@ -139,8 +139,13 @@ fn context(flags: &str) -> Context {
     }
 }
 
-/// `seconds.fraction`, exactly; without a point the number itself.
+/// `seconds.fraction`, exactly; `12us` with the latency format's mark of a long step behind it;
+/// without a point the number itself.
 fn nanoseconds(text: &str) -> Option<u64> {
+    let unmarked = text.trim_end_matches(['!', '+', '#', '*', '@', '$']);
+    if let Some(micros) = unmarked.strip_suffix("us") {
+        return micros.parse::<u64>().ok()?.checked_mul(1000);
+    }
     let Some((seconds, fraction)) = text.split_once('.') else { return text.parse().ok() };
     let digits = fraction.len();
     if !(1..=9).contains(&digits) || !fraction.bytes().all(|b| b.is_ascii_digit()) {
@@ -189,6 +194,18 @@ mod tests {
         }
         assert_eq!(event(" p 1 [0] 1.5: sched:sched_exit: a: b").system, "sched");
         assert_eq!(event("p-1 [0] 123456: x: y").time, 123_456);
+    }
+
+    #[test]
+    fn the_latency_format_counts_microseconds_from_its_start() {
+        for (line, time) in [
+            ("    bash-1234      0d..2.    7us : sched_switch: a=1", 7_000),
+            ("  <idle>-0         0dNh3.   12us!: sched_switch: a=1", 12_000),
+            ("kworker/-77        0....  1234us+: sched_switch: a=1", 1_234_000),
+        ] {
+            let found = event(line);
+            assert_eq!((found.time, found.cpu, found.event), (time, 0, "sched_switch"), "{line}");
+        }
     }
 
     #[test]

@@ -44,11 +44,16 @@ pub(crate) struct TextReader {
 impl TextReader {
     /// Opens a text; `Ok(None)` when it holds no event in any known spelling.
     pub(crate) fn open(input: Input) -> Result<Option<Self>, TraceError> {
+        Self::open_at(input, 0)
+    }
+
+    /// Opens the text that begins at `offset`, as in a trace.dat of a latency tracer.
+    pub(crate) fn open_at(input: Input, offset: u64) -> Result<Option<Self>, TraceError> {
         let mut info = TraceInfo::new("ftrace text", Clock::Nanoseconds("unknown".into()));
         info.kinds = KindSet::ALL;
         let mut reader = Self {
             input,
-            offset: 0,
+            offset,
             window: Vec::new(),
             at: 0,
             info,

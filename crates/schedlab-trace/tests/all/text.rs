@@ -116,3 +116,24 @@ fn a_text_cut_anywhere_or_with_any_byte_wrong_is_read_as_far_as_it_goes() {
     assert_eq!(kinds, [Kind::Switch, Kind::Lost, Kind::Waking, Kind::Mark, Kind::Other]);
     assert_eq!(read[1].time, read[2].time, "a loss lies before what follows it");
 }
+
+#[test]
+fn the_text_of_a_latency_tracer_in_a_trace_dat_is_read() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/lost.dat");
+    let mut bytes = std::fs::read(corpus).unwrap();
+    let tag = b"options  \0";
+    let at = bytes.windows(tag.len()).position(|window| window == tag).expect("a v6 file");
+    bytes.truncate(at);
+    bytes.extend(b"latency  \0# tracer: wakeup\n#\n");
+    let empty = schedlab_trace::open_bytes(Path::new("x.dat"), bytes.clone());
+    assert!(empty.err().unwrap().to_string().contains("latency tracer"));
+    bytes.extend(
+        b"    bash-12      1d..2.    7us : sched_switch: prev_comm=bash prev_pid=12 \
+          prev_prio=120 prev_state=S ==> next_comm=sh next_pid=13 next_prio=120\n",
+    );
+    let mut source = schedlab_trace::open_bytes(Path::new("x.dat"), bytes).unwrap();
+    let mut batch = Vec::new();
+    assert!(source.next(&mut batch).unwrap());
+    let switch = batch.iter().find(|event| matches!(event.what, What::Switch { .. })).unwrap();
+    assert_eq!((switch.time.0, switch.cpu.0, switch.by.0), (7_000, 1, 12));
+}
