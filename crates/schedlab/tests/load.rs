@@ -189,6 +189,28 @@ fn causes_are_one_table_with_locks_and_without() {
 }
 
 #[test]
+fn phases_of_workloads_lie_on_the_recorded_timeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("app.dat");
+    let line = format!("app --duration 400ms --work 10us --trace {} --json", file.display());
+    let value = json(&format!("{line} --seed 2"));
+    if value["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "not-recorded") {
+        use std::io::Write as _;
+        let _ =
+            writeln!(std::io::stderr(), "MISSING: the right to record: no marks were looked for");
+        return;
+    }
+    let info = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .args(["trace", "info", "--json"])
+        .arg(&file)
+        .output()
+        .unwrap();
+    let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
+    let marks = info["events"].as_object().unwrap().iter().find(|(name, _)| name.contains("mark"));
+    assert!(marks.is_some_and(|(_, count)| count.as_u64() > Some(1)), "{}", info["events"]);
+}
+
+#[test]
 fn rounds_are_counted_exactly() {
     let value = json("pingpong --rounds 57 --json");
     assert_eq!(value["round_trips"][0], 57.0);

@@ -6,7 +6,7 @@ use crate::options::{Kind, OptionDoc, OptionError, Options};
 use crate::placement::Surroundings;
 use crate::plan::{Placement, Plan, Queue, Task, Timing};
 use crate::{Behaviour, CounterId, Done, Instruments, Op, QueueId, SampleId, WordId};
-use schedlab_model::{Better, Metric, Nanos, Unit};
+use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
 
 const MICRO: Kind = Kind::Duration(1_000);
 const SECOND: Kind = Kind::Duration(1_000_000_000);
@@ -152,21 +152,42 @@ struct Collector {
     work: u64,
     pause: Nanos,
     due: Nanos,
-    working: bool,
+    stage: Stage,
     measured: Measured,
 }
+
+/// Where a collector is.
+#[derive(Clone, Copy, PartialEq)]
+enum Stage {
+    Asleep,
+    Begun,
+    Working,
+    Done,
+}
+
+/// The number of the mark around a collection.
+const COLLECTION: u32 = 0;
 
 impl Behaviour for Collector {
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         if ends(last) {
             return Op::Exit;
         }
-        if last != Done::Start && !self.working {
-            self.working = true;
-            return Op::Compute { iterations: self.work };
-        }
-        if std::mem::take(&mut self.working) {
-            instruments.sample(self.measured.collection, (now - self.due).0);
+        match self.stage {
+            Stage::Asleep if last != Done::Start => {
+                self.stage = Stage::Begun;
+                return Op::Mark { id: COLLECTION, phase: Phase::Begin };
+            }
+            Stage::Begun => {
+                self.stage = Stage::Working;
+                return Op::Compute { iterations: self.work };
+            }
+            Stage::Working => {
+                instruments.sample(self.measured.collection, (now - self.due).0);
+                self.stage = Stage::Done;
+                return Op::Mark { id: COLLECTION, phase: Phase::End };
+            }
+            Stage::Asleep | Stage::Done => self.stage = Stage::Asleep,
         }
         // On one grid for all, so that they meet without talking.
         let pause = self.pause.0.max(1);
@@ -191,6 +212,7 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         items: plan.counter(Metric::new("items", Unit::Count, Better::Higher)),
     };
     plan.progress = Some(measured.items.0);
+    plan.marks.push("collection".to_owned());
     let cpus = u32::try_from(around.allowed.len()).unwrap_or(1).max(1);
     let many = |name, default| match options.small(name) {
         0 => default,
@@ -221,7 +243,7 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
     let (work, pause) = (iterations("collect"), options.duration("pause"));
     for _ in 0..many("collectors", cpus) {
         let due = Nanos::ZERO;
-        let behaviour = Collector { work, pause, due, working: false, measured };
+        let behaviour = Collector { work, pause, due, stage: Stage::Asleep, measured };
         plan.tasks.push(task("app-collector", roles[2], Box::new(behaviour)));
     }
     Ok(plan)

@@ -10,7 +10,7 @@ use crate::placement::Surroundings;
 use crate::plan::{Block, Placement, Plan, Task, Timing, Transport};
 use crate::{BarrierId, Behaviour, BlockId, ChannelId, CounterId, Done, Instruments, Op, SampleId};
 use crate::{Sweep, WordId};
-use schedlab_model::{Better, Metric, Nanos, Unit};
+use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -391,6 +391,8 @@ struct Meeter {
     began: Nanos,
     computed: Option<Nanos>,
     meeting: bool,
+    /// Whether the mark of this round is to be put.
+    unmarked: bool,
 }
 
 impl Behaviour for Meeter {
@@ -398,7 +400,7 @@ impl Behaviour for Meeter {
         if matches!(last, Done::Stopped | Done::Failed(_)) {
             return Op::Exit;
         }
-        if last == Done::Ok && !self.meeting {
+        if last == Done::Ok && !self.meeting && self.unmarked {
             self.computed = Some(now);
             self.meeting = true;
             return Op::Meet(self.barrier);
@@ -415,6 +417,10 @@ impl Behaviour for Meeter {
             }
         }
         self.meeting = false;
+        if self.first && std::mem::replace(&mut self.unmarked, false) {
+            return Op::Mark { id: 0, phase: Phase::Point };
+        }
+        self.unmarked = true;
         self.began = now;
         Op::Compute { iterations: self.iterations }
     }
@@ -443,6 +449,7 @@ fn barrier(options: &Options, around: &Surroundings) -> Result<Plan, OptionError
     let rounds = plan.counter(count("rounds"));
     plan.progress = Some(rounds.0);
     plan.barriers.push(tasks);
+    plan.marks.push("round".to_owned());
     let role = plan.role("task");
     let even = options.duration("work");
     for index in 0..tasks {
@@ -458,6 +465,7 @@ fn barrier(options: &Options, around: &Surroundings) -> Result<Plan, OptionError
             began: Nanos::ZERO,
             computed: None,
             meeting: false,
+            unmarked: true,
         };
         plan.tasks.push(task("barrier", role, 0, behaviour));
     }
