@@ -333,11 +333,16 @@ fn several_threads_tell_the_same_story() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x.dat");
     let plan = Plan { cpus: 7, events: 60_000, ..Plan::default() };
-    Synthetic::new(plan).write(&path, Header::default()).unwrap();
+    Synthetic::new(plan.clone()).write(&path, Header::default()).unwrap();
     let alone = events(open(&path).unwrap().as_mut());
-    for threads in [2, 3, 16] {
-        let mut source = open_with(&path, &Options { threads }).unwrap();
-        assert!(events(source.as_mut()) == alone, "{threads} threads");
+    let packed = dir.path().join("packed.dat");
+    let zstd = Header { version: Version::V7, compression: Compression::Zstd, ..Header::default() };
+    Synthetic::new(plan).write(&packed, zstd).unwrap();
+    for (file, threads) in
+        [(&path, 2), (&path, 3), (&path, 16), (&packed, 1), (&packed, 2), (&packed, 9)]
+    {
+        let mut source = open_with(file, &Options { threads }).unwrap();
+        assert!(events(source.as_mut()) == alone, "{}, {threads} threads", file.display());
     }
     // A reader that is dropped early leaves no thread waiting.
     let mut source = open_with(&path, &Options { threads: 3 }).unwrap();
