@@ -8,6 +8,7 @@ mod packages;
 mod release;
 mod steps;
 mod tidy;
+mod types;
 
 use anyhow::{Result, bail};
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ cargo xtask CHORE
   test      the tests; installs the Debian packages that they need when it may, says what is
             missing when it may not
   tidy      floors, sizes, headers, forbidden words: what no compiler checks
+  types     the page's modules against their JSDoc types, by TypeScript; npm gets it by name
   fuzz [S]  every fuzz target for S seconds each (20 by default); needs the nightly toolchain
   model     loom and miri on the parts of the job executor that threads share
   bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
@@ -44,6 +46,7 @@ fn chore() -> Result<()> {
         ["ci"] => ci(),
         ["test"] => test(),
         ["tidy"] => tidy::run(),
+        ["types"] => types::run(),
         ["fuzz"] => fuzz::run(20),
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         ["model"] => model::run(),
@@ -65,6 +68,7 @@ fn chore() -> Result<()> {
 fn ci() -> Result<()> {
     steps::cargo(&["fmt", "--all", "--check"])?;
     tidy::run()?;
+    types::run()?;
     steps::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     test()?;
     steps::cargo_with(

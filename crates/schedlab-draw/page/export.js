@@ -1,10 +1,50 @@
 // @ts-check
 // What is seen, as SVG.
-import { rowColours, ticks, tones } from "./paint.js";
+import { pointText } from "./data.js";
+import { curve, rowColours, ticks, tones } from "./paint.js";
 
 /** @param {string} text */
 function escaped(text) {
   return text.replace(/[&<>"']/g, (letter) => `&#${letter.charCodeAt(0)};`);
+}
+
+/**
+ * The marks of the rows in the window, each with what it says.
+ * @param {import("./data.js").Trace} trace @param {import("./view.js").View} view
+ * @param {number} first @param {number} count @param {(time: number) => number} x
+ * @param {(row: number) => number} y
+ */
+function pennants(trace, view, first, count, x, y) {
+  const parts = [];
+  for (let r = first; r < first + count; r++) {
+    const row = trace.rows[r], { time, phase } = row.points;
+    for (let i = 0; i < time.length && parts.length < 5000; i++) {
+      if (time[i] < view.from || time[i] > view.to) continue;
+      const left = phase[i] === 0 ? 0 : 4, right = phase[i] === 1 ? 0 : 4;
+      parts.push(`<path fill="#111827" stroke="#fff" stroke-width="0.6" d="M${(x(time[i]) - left).toFixed(1)} ${y(r).toFixed(1)}h${left + right}l-${right} 7z"><title>${escaped(pointText(trace, row, i))}</title></path>`);
+    }
+  }
+  return parts;
+}
+
+/**
+ * Running and waiting tasks, and the dotted line at the number of CPUs.
+ * @param {import("./data.js").Trace} trace @param {import("./view.js").View} view
+ * @param {number} left @param {number} width @param {number} top @param {number} height
+ */
+function levels(trace, view, left, width, top, height) {
+  const count = Math.max(2, Math.floor(width / 2)), { running, waiting } = curve(trace, view, count);
+  const cpus = trace.rows.length, tone = tones(false);
+  const most = running.reduce((most, ran, i) => Math.max(most, ran + waiting[i]), cpus) * 1.08 || 1;
+  const point = (/** @type {number} */ i, /** @type {number} */ tasks) => `${(left + (i * width) / (count - 1)).toFixed(1)} ${(top + height * (1 - tasks / most)).toFixed(1)}`;
+  const upper = [...running].map((ran, i) => point(i, ran)), both = [...running].map((ran, i) => point(i, ran + waiting[i]));
+  const line = top + height * (1 - cpus / most);
+  return [
+    `<path fill="${tone.running}" fill-opacity="0.55" d="M${left} ${top + height}L${upper.join("L")}L${left + width} ${top + height}z"/>`,
+    `<path fill="${tone.waiting}" fill-opacity="0.8" d="M${both.join("L")}L${upper.reverse().join("L")}z"/>`,
+    `<path stroke="#111827" stroke-dasharray="2 3" d="M${left} ${line.toFixed(1)}h${width}"/>`,
+    `<text x="${left - 6}" y="${(line + 4).toFixed(1)}" text-anchor="end">${cpus}</text>`,
+  ];
 }
 
 /**
@@ -14,7 +54,7 @@ function escaped(text) {
 export function toSvg(trace, view, width, first, count) {
   const tone = tones(false);
   const left = 60, top = 40, rowHeight = Math.max(3, Math.min(20, 700 / Math.max(count, 1)));
-  const height = top + rowHeight * count + 40;
+  const below = top + rowHeight * count + 10, height = below + 120 + 40;
   const line = new Uint32Array(Math.max(1, Math.round(width)));
   /** @type {Map<number, string[]>} */
   const paths = new Map();
@@ -35,9 +75,12 @@ export function toSvg(trace, view, width, first, count) {
   const text = (/** @type {number} */ x, /** @type {number} */ y, /** @type {string} */ anchor, /** @type {string} */ what) =>
     `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}">${escaped(what)}</text>`;
   const parts = [...paths].map(([rgb, path]) => `<path fill="#${rgb.toString(16).padStart(6, "0")}" d="${path.join("")}"/>`);
+  const place = (/** @type {number} */ time) => left + ((time - view.from) / (view.to - view.from)) * width;
+  parts.push(...pennants(trace, view, first, count, place, (row) => top + (row - first) * rowHeight));
+  parts.push(...levels(trace, view, left, width, below, 120));
   const { list, name } = ticks(view, width / 90);
   for (const { time, label } of list) {
-    parts.push(text(left + ((time - view.from) / (view.to - view.from)) * width, height - 24, "middle", label));
+    parts.push(text(place(time), height - 24, "middle", label));
   }
   parts.push(text(left + width / 2, height - 8, "middle", `time since the trace began [${name}]`));
   const every = 2 ** Math.max(0, Math.ceil(Math.log2(11 / rowHeight)));

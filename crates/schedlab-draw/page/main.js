@@ -1,6 +1,6 @@
 // @ts-check
 // The page: puts the trace on the canvas, and turns wheel, touch, keys and clicks into views.
-import { LEFT, decode, duration, taskName, unpack } from "./data.js";
+import { LEFT, Totals, after, append, duration, outline, pointAt, pointText, points, taskName, unpack } from "./data.js";
 import { fromLink, look, nextOf, pan, search, show, sliceAt, toLink, whole, zoom } from "./view.js";
 import { Painter } from "./paint.js";
 import { toSvg } from "./export.js";
@@ -24,11 +24,29 @@ class Page {
     /** @type {Map<number, {x: number, y: number}>} */
     this.pointers = new Map();
     this.moved = 0;
-    fromLink(trace, this.view, location.hash);
+    /** The place that was gone to last, and the window then.
+     * @type {{time: number, from: number, to: number}|undefined} */
+    this.last = undefined;
+    /** The address that the page was opened with: its slice can be chosen when it is there. */
+    this.wanted = location.hash;
+    fromLink(trace, this.view, this.wanted);
     this.listen();
     this.lists();
     this.details();
     this.now();
+  }
+
+  /** Takes in what came since the last time, or the last of it. @param {number} part 0..1 */
+  grown(part) {
+    element("progress").hidden = part >= 1;
+    element("progress").textContent = `reading ${Math.floor(part * 100)} %`;
+    if (part >= 1) {
+      const at = new URLSearchParams(this.wanted.replace(/^#/, "")).get("at");
+      if (at && this.view.row < 0) fromLink(this.trace, this.view, `at=${at}`);
+      this.waits();
+      this.details();
+    }
+    this.paint();
   }
 
   /** Paints at the next frame. */
@@ -44,6 +62,7 @@ class Page {
     this.pending = false;
     this.frames.push(performance.now() - start);
     if (this.frames.length > 500) this.frames.shift();
+    if (!("ready" in document.body.dataset)) return;
     clearTimeout(this.linking);
     // Browsers refuse a history that changes with every frame.
     if (!FRAMED) this.linking = setTimeout(() => history.replaceState(null, "", toLink(this.view)), 200);
@@ -207,13 +226,14 @@ class Page {
     };
     const beside = (/** @type {number} */ way) => {
       const row = Math.max(0, view.row), slices = trace.rows[row];
-      if (!slices || slices.start.length === 0) return;
+      if (!slices || slices.count === 0) return;
       const slice = view.slice < 0 ? Math.max(0, sliceAt(trace, row, middle)) : view.slice + way;
-      this.go(row, Math.min(Math.max(slice, 0), slices.start.length - 1));
+      this.go(row, Math.min(Math.max(slice, 0), slices.count - 1));
     };
     const toRow = (/** @type {number} */ way) => {
       const row = Math.min(Math.max(view.row + way, 0), trace.rows.length - 1);
-      if (trace.rows[row]) this.choose(row, sliceAt(trace, row, chosen));
+      // What runs there then, or what runs next.
+      if (trace.rows[row]) this.choose(row, Math.min(after(trace.rows[row], chosen), trace.rows[row].count - 1));
     };
     /** @type {Record<string, () => void>} */
     const keys = {
@@ -225,6 +245,7 @@ class Page {
       n: () => step(1), p: () => step(-1),
       f: () => look(trace, view, 0, trace.span), Home: () => look(trace, view, 0, trace.span),
       m: () => { view.measure = view.measure && view.measure[0] === view.measure[1] ? [view.measure[0], chosen] : [chosen, chosen]; },
+      k: () => this.point(1), K: () => this.point(-1),
       v: () => this.violation(event.shiftKey ? -1 : 1), V: () => this.violation(-1),
       e: () => this.save(), l: () => this.copy(),
       "/": () => element("search").focus(), "?": () => element("keys").toggleAttribute("hidden"),
@@ -237,17 +258,46 @@ class Page {
     this.paint();
   }
 
-  /** Goes to the next violation after the middle of the window. @param {number} way */
+  /** From where the next place is sought: the one that was gone to, until the view moves; then the
+   * window's begin, backwards its end. @param {number} way */
+  since(way) {
+    const { from, to } = this.view;
+    if (this.last?.from === from && this.last.to === to) return this.last.time;
+    return way > 0 ? from - 1 : to + 1;
+  }
+
+  /** Goes to the next mark or tracepoint of any row. @param {number} way */
+  point(way) {
+    const from = this.since(way);
+    let best = { row: -1, point: -1, time: way * Infinity };
+    this.trace.rows.forEach(({ points: { time } }, row) => {
+      let low = 0, high = time.length;
+      while (low < high) {
+        const half = (low + high) >> 1;
+        if (way > 0 ? time[half] > from : time[half] >= from) high = half; else low = half + 1;
+      }
+      const point = way > 0 ? low : low - 1;
+      if (point >= 0 && point < time.length && way * (time[point] - best.time) < 0) best = { row, point, time: time[point] };
+    });
+    if (best.row < 0) return;
+    show(this.trace, this.view, best.time, best.time);
+    this.last = { time: best.time, from: this.view.from, to: this.view.to };
+    this.choose(best.row, sliceAt(this.trace, best.row, best.time));
+    const chosen = element("chosen");
+    chosen.textContent = `${pointText(this.trace, this.trace.rows[best.row], best.point)}\n${this.view.slice >= 0 ? chosen.textContent : ""}`.trim();
+  }
+
+  /** Goes to the next violation. @param {number} way */
   violation(way) {
-    const middle = (this.view.from + this.view.to) / 2;
-    const list = this.trace.head.violations;
-    const next = way > 0 ? list.find((note) => note.start > middle + 1) : [...list].reverse().find((note) => note.end < middle - 1);
+    const from = this.since(way), list = this.trace.head.violations;
+    const next = way > 0 ? list.find((note) => note.start > from) : [...list].reverse().find((note) => note.start < from);
     if (next) this.goTo(next);
   }
 
   /** @param {import("./data.js").Note} note */
   goTo(note) {
     show(this.trace, this.view, note.start, note.end);
+    this.last = { time: note.start, from: this.view.from, to: this.view.to };
     const row = this.trace.rows.findIndex((row) => row.cpu === note.cpu);
     if (row >= 0) this.choose(row, sliceAt(this.trace, row, note.start));
     this.paint();
@@ -257,10 +307,16 @@ class Page {
   hover(event) {
     const tip = element("tip");
     const row = event ? this.rowAt(event.offsetY) : -1;
-    const slice = event && row >= 0 ? sliceAt(this.trace, row, this.timeAt(event.offsetX)) : -1;
-    tip.hidden = slice < 0;
-    if (!event || slice < 0) return;
-    tip.textContent = this.describe(row, slice).join("\n");
+    if (!event || row < 0) { tip.hidden = true; return; }
+    const time = this.timeAt(event.offsetX), slices = this.trace.rows[row];
+    const slice = sliceAt(this.trace, row, time);
+    const room = (4 * (this.view.to - this.view.from)) / this.painter.layout(this.view).rows.width;
+    const point = pointAt(slices, time, room);
+    const lines = slice < 0 ? [] : this.describe(row, slice);
+    if (point >= 0) lines.unshift(pointText(this.trace, slices, point));
+    tip.hidden = lines.length === 0;
+    if (tip.hidden) return;
+    tip.textContent = lines.join("\n");
     tip.style.left = Math.min(event.offsetX + 14, this.canvas.clientWidth - 260) + "px";
     tip.style.top = Math.min(event.offsetY + 14, this.canvas.clientHeight - 110) + "px";
   }
@@ -299,25 +355,33 @@ class Page {
   }
 
   lists() {
-    const { head, rows } = this.trace;
-    const notes = head.violations;
+    const { head } = this.trace, notes = head.violations;
     element("violations").replaceChildren(...notes.map((note) => this.entry(`${(note.start / 1e6).toFixed(3)} ms  ${note.text}`, () => this.goTo(note))));
     element("violation-count").textContent = `Work conservation violated: ${head.violationsCount}` + (notes.length < head.violationsCount ? `, the ${notes.length} longest:` : "");
+    const { counts, leftOut } = head.points, marks = counts.reduce((sum, count) => sum + count, 0);
+    element("point-count").hidden = marks === 0;
+    element("point-count").textContent = `Marks and tracepoints: ${marks}` + (leftOut > 0 ? `, without the ${leftOut} last` : "") + " (k, K: next, previous)";
+  }
+
+  /** Lists the longest waits. */
+  waits() {
+    const { rows } = this.trace;
     /** @type {{wait: number, row: number, slice: number}[]} */
     let longest = [];
     let least = 0;
+    const cut = () => { longest = longest.sort((a, b) => b.wait - a.wait).slice(0, 40); };
     rows.forEach((row, r) => {
-      for (let i = 0; i < row.wait.length; i++) {
-        if (row.wait[i] > least) {
-          longest.push({ wait: row.wait[i], row: r, slice: i });
-          if (longest.length > 400) {
-            longest = longest.sort((a, b) => b.wait - a.wait).slice(0, 40);
-            least = longest[39].wait;
-          }
+      const { wait, count } = row;
+      for (let i = 0; i < count; i++) {
+        if (wait[i] <= least) continue;
+        longest.push({ wait: wait[i], row: r, slice: i });
+        if (longest.length > 400) {
+          cut();
+          least = longest[39].wait;
         }
       }
     });
-    longest = longest.sort((a, b) => b.wait - a.wait).slice(0, 40);
+    cut();
     element("waits").replaceChildren(...longest.map(({ wait, row, slice }) => this.entry(`${duration(wait)}  ${taskName(this.trace, rows[row].task[slice])}, CPU ${rows[row].cpu}`, () => this.go(row, slice))));
   }
 
@@ -344,12 +408,63 @@ class Page {
   }
 }
 
+/** Lets the browser do what waits: input, a frame. */
+const breathe = () => new Promise((done) => {
+  const { port1, port2 } = new MessageChannel();
+  port1.onmessage = () => { port1.close(); done(undefined); };
+  port2.postMessage(0);
+});
+
+/** The next frame that was painted, or a little later where frames are not wanted (in the background). */
+const painted = () => new Promise((done) => {
+  requestAnimationFrame(() => setTimeout(done, 0));
+  setTimeout(done, 500);
+});
+
+/** The text of an element that the document may still be getting. @param {() => Element|null|undefined} find */
+async function whenThere(find) {
+  for (let found; ; await new Promise((done) => setTimeout(done, 2))) {
+    found = find();
+    // An element is whole once something follows it.
+    if (found && (found.nextElementSibling || document.readyState !== "loading")) {
+      const text = found.textContent ?? "";
+      found.textContent = "";
+      return text;
+    }
+    if (!found && document.readyState !== "loading") throw new Error("the file was cut: a part of its data is missing");
+  }
+}
+
+/** Shows the coarse picture, then takes in part after part. */
 async function start() {
-  const head = JSON.parse(element("head").textContent ?? "");
-  const bytes = await unpack(element("data").textContent ?? "");
-  element("data").remove();
-  Object.assign(window, { schedlabPage: new Page(decode(head, bytes)) });
+  const head = /** @type {import("./data.js").Head} */ (JSON.parse(element("head").textContent ?? ""));
+  const trace = outline(head, await unpack(await whenThere(() => element("coarse"))));
+  const page = new Page(trace), totals = new Totals(trace.span);
+  Object.assign(window, { schedlabPage: page });
+  await painted();
+  document.body.dataset.first = String(Math.round(performance.now()));
+  points(trace, await unpack(await whenThere(() => element("points"))));
+  const parts = document.getElementsByClassName("part");
+  let shown = performance.now(), breathed = shown;
+  for (const [index, [row, count, bytes]] of head.parts.entries()) {
+    const slices = await unpack(await whenThere(() => parts[index]));
+    if (slices.length !== bytes) throw new Error(`part ${index} of the data is damaged`);
+    const into = trace.rows[row], before = into.count;
+    append(into, slices, count);
+    totals.add(into, before, into.count);
+    const now = performance.now();
+    if (now - shown > 250) {
+      page.grown(index / head.parts.length);
+      shown = now;
+    }
+    if (now - breathed > 6) {
+      await breathe();
+      breathed = performance.now();
+    }
+  }
+  trace.sums = totals.sums();
   document.body.dataset.ready = String(Math.round(performance.now()));
+  page.grown(1);
 }
 
 start().catch((error) => {

@@ -1,7 +1,7 @@
 // @ts-check
 // The picture: rows, axis, curve, minimap. Each pixel of a row costs two binary searches at most,
 // so a frame costs pixels times rows, whatever the number of slices.
-import { after, busy, duration, upTo } from "./data.js";
+import { after, busyUpTo, duration, slicesOf, upTo } from "./data.js";
 
 /**
  * @typedef {import("./data.js").Trace} Trace
@@ -20,46 +20,63 @@ export function tones(dark) {
 
 /** @param {number} over @param {number} under @param {number} part 0..1 of `over` */
 function mix(over, under, part) {
-  const one = (/** @type {number} */ shift) =>
-    Math.round(((over >> shift) & 255) * part + ((under >> shift) & 255) * (1 - part));
-  return (one(16) << 16) | (one(8) << 8) | one(0);
+  const p = Math.round(part * 256), q = 256 - p;
+  // Red and blue at once: green's place between them takes the carry.
+  const ends = (((over & 0xff00ff) * p + (under & 0xff00ff) * q) / 256) & 0xff00ff;
+  return ends | ((((over & 0xff00) * p + (under & 0xff00) * q) / 256) & 0xff00);
 }
 
 /**
  * The colours of a row's pixels, 0xRRGGBB: what ran longest where one slice fills the pixel, else as
  * strong as the pixel was busy. The busy time is exact; the hue is that of a slice in the pixel.
+ * Where the row's slices are not there yet, its coarse columns stand for them.
  * @param {Trace} trace @param {View} view @param {number} index @param {Uint32Array} out
  * @param {Tones} tone
  */
 export function rowColours(trace, view, index, out, tone) {
-  const row = trace.rows[index];
-  const width = out.length;
-  const step = (view.to - view.from) / width;
-  const n = row.start.length;
-  let first = after(row, view.from);
+  const row = trace.rows[index], { start, end, task: tasks, count, known } = row;
+  const width = out.length, step = (view.to - view.from) / width;
+  const paled = view.task > 0 ? view.task : -1;
+  let first = after(row, view.from), before = busyUpTo(row, view.from, first);
   for (let x = 0; x < width; x++) {
     const from = view.from + x * step, to = from + step;
-    // Slices mostly advance by few per pixel: look near before searching.
-    while (first < n && row.end[first] <= from) {
-      if (first + 8 < n && row.end[first + 8] <= from) { first = after(row, from, first + 8); break; }
-      first++;
-    }
-    if (first >= n) { out.fill(tone.ground, x); return; }
-    if (row.start[first] >= to) { out[x] = tone.ground; continue; }
-    let task = row.task[first];
-    let share;
-    if (row.start[first] <= from && row.end[first] >= to) {
-      share = 1;
-    } else {
-      const last = row.end[first] >= to ? first : after(row, to, first);
-      share = Math.min(1, busy(row, from, to, first, last) / step);
-      const middle = (first + Math.min(last, n - 1)) >> 1;
-      if (row.start[middle] < to && row.task[middle] !== 0) task = row.task[middle];
+    if (to > known) return coarseColours(trace, view, row, out, tone, x);
+    if (first >= count) { out.fill(tone.ground, x); return; }
+    if (start[first] >= to) { out[x] = tone.ground; continue; }
+    let task = tasks[first], share = 1, last = first;
+    if (start[first] > from || end[first] < to) {
+      last = after(row, to, first);
+      const until = busyUpTo(row, to, last);
+      share = Math.min(1, (until - before) / step);
+      before = until;
+      const middle = (first + Math.min(last, count - 1)) >> 1;
+      if (start[middle] < to && tasks[middle] !== 0) task = tasks[middle];
       share = share > 0 ? Math.max(share, 0.12) : task === 0 ? 1 : 0.12;
+    } else {
+      if (end[first] === to) last++;
+      before = busyUpTo(row, to, last);
     }
     let colour = task === 0 ? tone.unknown : trace.colours[task];
-    if (view.task > 0 && task !== view.task) colour = mix(colour, tone.ground, 0.22);
+    if (paled > 0 && task !== paled) colour = mix(colour, tone.ground, 0.22);
     out[x] = share >= 1 ? colour : mix(colour, tone.ground, share);
+    first = last;
+  }
+}
+
+/**
+ * The same from pixel `x` on, by the columns made before: each as strong as it was busy.
+ * @param {Trace} trace @param {View} view @param {import("./data.js").Row} row
+ * @param {Uint32Array} out @param {Tones} tone @param {number} x
+ */
+function coarseColours(trace, view, row, out, tone, x) {
+  const columns = row.share.length, scale = columns / Math.max(trace.span, 1);
+  const step = (view.to - view.from) / out.length;
+  for (; x < out.length; x++) {
+    const column = Math.min(columns - 1, Math.floor((view.from + (x + 0.5) * step) * scale));
+    const task = row.top[column], share = row.share[column] / 255;
+    let colour = task === 0 ? tone.unknown : trace.colours[task];
+    if (view.task > 0 && task !== view.task) colour = mix(colour, tone.ground, 0.22);
+    out[x] = share > 0 ? mix(colour, tone.ground, Math.max(share, 0.12)) : tone.ground;
   }
 }
 
@@ -91,11 +108,21 @@ export function curve(trace, view, count) {
   const running = new Float64Array(count), waiting = new Float64Array(count);
   const step = (view.to - view.from) / count;
   const { sums } = trace;
+  if (!sums) {
+    for (const row of trace.rows) {
+      const scale = row.share.length / Math.max(trace.span, 1) , most = row.share.length - 1;
+      for (let x = 0; x < count; x++) running[x] += row.share[Math.min(most, Math.floor((view.from + (x + 0.5) * step) * scale))] / 255;
+    }
+    return { running, waiting };
+  }
   if (step >= 2 * sums.width) {
+    let ran = upTo(sums.running, sums.width, view.from), waited = upTo(sums.waiting, sums.width, view.from);
     for (let x = 0; x < count; x++) {
-      const from = view.from + x * step, to = from + step;
-      running[x] = (upTo(sums.running, sums.width, to) - upTo(sums.running, sums.width, from)) / step;
-      waiting[x] = (upTo(sums.waiting, sums.width, to) - upTo(sums.waiting, sums.width, from)) / step;
+      const to = view.from + (x + 1) * step;
+      const runs = upTo(sums.running, sums.width, to), waits = upTo(sums.waiting, sums.width, to);
+      running[x] = (runs - ran) / step;
+      waiting[x] = (waits - waited) / step;
+      [ran, waited] = [runs, waits];
     }
     return { running, waiting };
   }
@@ -110,20 +137,46 @@ export function curve(trace, view, count) {
     sums[last] += (to - (view.from + last * step)) / step;
   };
   for (const row of trace.rows) {
-    let first = after(row, view.from);
-    for (let x = 0; x < count && first < row.start.length; x++) {
+    let last = after(row, view.from), before = busyUpTo(row, view.from, last);
+    const start = last;
+    for (let x = 0; x < count && last < row.count; x++) {
       const to = view.from + (x + 1) * step;
-      const last = after(row, to, first);
-      running[x] += busy(row, to - step, to, first, last) / step;
-      first = last;
+      last = after(row, to, last);
+      const until = busyUpTo(row, to, last);
+      running[x] += (until - before) / step;
+      before = until;
     }
     // A wait lies before its slice, so slices after the window can have waits in it: look a little on.
-    const start = after(row, view.from), end = Math.min(after(row, view.to) + 2, row.start.length);
+    const end = Math.min(after(row, view.to) + 2, row.count);
     for (let i = start; i < end; i++) {
       if (row.wait[i] > 0) add(waiting, row.start[i] - row.wait[i], row.start[i]);
     }
   }
   return { running, waiting };
+}
+
+/**
+ * Fills a canvas with lines of pixels, 0xRRGGBB each.
+ * @param {HTMLCanvasElement & {image?: ImageData}} canvas @param {number} width @param {number} height
+ * @param {(index: number, line: Uint32Array) => void} fill
+ */
+function lines(canvas, width, height, fill) {
+  const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
+  if (canvas.width !== width || canvas.height !== height || !canvas.image) {
+    [canvas.width, canvas.height] = [width, height];
+    canvas.image = context.createImageData(width, height);
+  }
+  const pixels = new Uint32Array(canvas.image.data.buffer);
+  for (let i = 0, at = 0; i < height; i++, at += width) {
+    const line = pixels.subarray(at, at + width);
+    fill(i, line);
+    // The image wants bytes R G B A, which a little-endian word holds backwards.
+    for (let x = 0; x < width; x++) {
+      const rgb = line[x];
+      line[x] = 0xff000000 | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16);
+    }
+  }
+  context.putImageData(canvas.image, 0, 0);
 }
 
 export class Painter {
@@ -164,9 +217,10 @@ export class Painter {
     c.font = "11px Inter, system-ui, sans-serif";
     this.rows(view, layout, tone, ratio);
     this.axis(view, layout, tone);
+    this.points(view, layout, tone);
     this.links(view, layout, tone);
     this.curve(view, layout.curve, tone);
-    this.minimap(view, layout.mini, tone, ratio);
+    this.minimap(view, layout.mini, tone);
     this.chosen(view, layout, tone);
   }
 
@@ -208,24 +262,7 @@ export class Painter {
   /** Fills the strip: a line of pixels for each row. @param {View} view @param {number} first
    * @param {number} end @param {number} width @param {Tones} tone */
   pixels(view, first, end, width, tone) {
-    const height = end - first;
-    if (this.strip.width !== width || this.strip.height !== height) {
-      [this.strip.width, this.strip.height] = [width, height];
-    }
-    const context = /** @type {CanvasRenderingContext2D} */ (this.strip.getContext("2d"));
-    const image = context.createImageData(width, height);
-    const line = new Uint32Array(width);
-    const pixels = new Uint32Array(image.data.buffer);
-    for (let i = first; i < end; i++) {
-      rowColours(this.trace, view, i, line, tone);
-      const offset = (i - first) * width;
-      for (let x = 0; x < width; x++) {
-        const rgb = line[x];
-        // The image wants bytes R G B A, which a little-endian word holds backwards.
-        pixels[offset + x] = 0xff000000 | ((rgb & 255) << 16) | (rgb & 0xff00) | (rgb >> 16);
-      }
-    }
-    context.putImageData(image, 0, 0);
+    lines(this.strip, width, end - first, (i, line) => rowColours(this.trace, view, first + i, line, tone));
   }
 
   /** @param {View} view @param {ReturnType<Painter["layout"]>} layout @param {number} first @param {number} end */
@@ -236,7 +273,7 @@ export class Painter {
     c.textBaseline = "middle";
     for (let r = first; r < end; r++) {
       const row = this.trace.rows[r];
-      for (let i = after(row, view.from), n = 0; i < row.start.length && row.start[i] < view.to && n < 400; i++, n++) {
+      for (let i = after(row, view.from), n = 0; i < row.count && row.start[i] < view.to && n < 400; i++, n++) {
         const from = Math.max(row.start[i], view.from);
         const room = (Math.min(row.end[i], view.to) - from) * scale - 6;
         if (room < 26 || row.task[i] === 0) continue;
@@ -289,19 +326,63 @@ export class Painter {
     c.fillText(`[${name}]`, 8, box.top - 6);
   }
 
+  /** Marks and other tracepoints: a pennant at the top of the row, one for each pixel at most.
+   * @param {View} view @param {ReturnType<Painter["layout"]>} layout @param {Tones} tone */
+  points(view, layout, tone) {
+    const { rows: box, rowHeight } = layout, c = this.context;
+    const scale = box.width / (view.to - view.from), size = Math.min(Math.max(rowHeight / 3, 2), 7);
+    c.save();
+    c.beginPath();
+    c.rect(box.left, box.top, box.width, box.height);
+    c.clip();
+    c.fillStyle = tone.text;
+    c.strokeStyle = tone.ground === 0xffffff ? "#ffffff" : "#161b24";
+    c.lineWidth = 1;
+    c.beginPath();
+    const last = Math.min(this.trace.rows.length, Math.ceil(view.top + box.height / rowHeight));
+    for (let r = Math.max(0, Math.floor(view.top)); r < last; r++) {
+      const { time, phase } = this.trace.rows[r].points, y = box.top + (r - view.top) * rowHeight;
+      let low = 0;
+      for (let high = time.length; low < high; ) {
+        const middle = (low + high) >> 1;
+        if (time[middle] >= view.from) high = middle; else low = middle + 1;
+      }
+      for (let i = low, free = -1; i < time.length && time[i] <= view.to; i++) {
+        const x = box.left + (time[i] - view.from) * scale;
+        if (x < free) continue;
+        free = x + 1;
+        // It points to where the time of a begin goes on, and of an end went by; else to both.
+        c.moveTo(x - (phase[i] === 0 ? 0 : size), y);
+        c.lineTo(x + (phase[i] === 1 ? 0 : size), y);
+        c.lineTo(x, y + size * 1.6);
+        c.closePath();
+      }
+    }
+    c.stroke();
+    c.fill();
+    c.restore();
+  }
+
   /** The chosen task from slice to slice. @param {View} view @param {ReturnType<Painter["layout"]>} layout @param {Tones} tone */
   links(view, layout, tone) {
     if (view.task <= 0) return;
     const { rows: box, rowHeight } = layout, c = this.context;
+    const { row, slice } = slicesOf(this.trace, view.task), rows = this.trace.rows;
+    const begin = (/** @type {number} */ i) => rows[row[i]].start[slice[i]];
+    let first = 0;
+    for (let high = row.length; first < high; ) {
+      const middle = (first + high) >> 1;
+      if (begin(middle) >= view.from) high = middle; else first = middle + 1;
+    }
+    // The slice before the window may move into it.
+    first = Math.max(0, first - 1);
     /** @type {{start: number, end: number, row: number}[]} */
     const slices = [];
-    this.trace.rows.forEach((row, r) => {
-      for (let i = after(row, view.from), n = 0; i < row.start.length && row.start[i] < view.to && n < 20000; i++, n++) {
-        if (row.task[i] === view.task) slices.push({ start: row.start[i], end: row.end[i], row: r });
-      }
-    });
+    for (let i = first; i < row.length && slices.length <= 4000; i++) {
+      slices.push({ start: begin(i), end: rows[row[i]].end[slice[i]], row: row[i] });
+      if (begin(i) > view.to) break;
+    }
     if (slices.length > 4000) return;
-    slices.sort((a, b) => a.start - b.start);
     const x = (/** @type {number} */ time) => box.left + ((time - view.from) / (view.to - view.from)) * box.width;
     const y = (/** @type {number} */ row) => box.top + (row - view.top + 0.5) * rowHeight;
     c.save();
@@ -354,15 +435,13 @@ export class Painter {
     c.fillText("0", box.left - 6, y(0));
   }
 
-  /** @param {View} view @param {Box} box @param {Tones} tone @param {number} ratio */
-  minimap(view, box, tone, ratio) {
+  /** @param {View} view @param {Box} box @param {Tones} tone */
+  minimap(view, box, tone) {
     const c = this.context, all = { ...view, from: 0, to: Math.max(this.trace.span, 1), task: -1 };
     if (!this.overview) {
-      const rows = this.trace.rows.length;
-      this.pixels(all, 0, Math.max(rows, 1) && rows, Math.round(box.width * ratio) || 1, tone);
       this.overview = document.createElement("canvas");
-      [this.overview.width, this.overview.height] = [this.strip.width, Math.max(1, this.strip.height)];
-      if (rows > 0) this.overview.getContext("2d")?.drawImage(this.strip, 0, 0);
+      const { rows } = this.trace, { columns } = this.trace.head;
+      if (rows.length > 0) lines(this.overview, columns, rows.length, (i, line) => coarseColours(this.trace, all, rows[i], line, tone, 0));
     }
     c.imageSmoothingEnabled = true;
     c.drawImage(this.overview, box.left, box.top, box.width, box.height);

@@ -1,6 +1,6 @@
 // @ts-check
 // What is looked at: the window of time, the rows, what is chosen. Pure functions on a plain value.
-import { after } from "./data.js";
+import { after, slicesOf } from "./data.js";
 
 /**
  * @typedef {import("./data.js").Trace} Trace
@@ -59,36 +59,24 @@ export function sliceAt(trace, row, time) {
   const slices = trace.rows[row];
   if (!slices) return -1;
   const index = after(slices, time);
-  return index < slices.start.length && slices.start[index] <= time ? index : -1;
+  return index < slices.count && slices.start[index] <= time ? index : -1;
 }
 
 /**
- * The nearest slice of a task after (or before) an instant, over all CPUs.
+ * The nearest slice of a task that begins after (or before) an instant, over all CPUs.
  * @param {Trace} trace @param {number} task @param {number} time @param {1|-1} direction
  * @returns {{row: number, slice: number}|null}
  */
 export function nextOf(trace, task, time, direction) {
-  /** @type {{row: number, slice: number}|null} */
-  let best = null;
-  let bestTime = direction > 0 ? Infinity : -Infinity;
-  trace.rows.forEach((row, index) => {
-    let i = after(row, time);
-    if (direction > 0) {
-      while (i < row.start.length && (row.task[i] !== task || row.start[i] <= time)) {
-        if (row.start[i] >= bestTime) return;
-        i++;
-      }
-      if (i < row.start.length && row.start[i] < bestTime) [bestTime, best] = [row.start[i], { row: index, slice: i }];
-    } else {
-      i = Math.min(i, row.start.length - 1);
-      while (i >= 0 && (row.task[i] !== task || row.start[i] >= time)) {
-        if (row.start[i] <= bestTime) return;
-        i--;
-      }
-      if (i >= 0 && row.start[i] > bestTime) [bestTime, best] = [row.start[i], { row: index, slice: i }];
-    }
-  });
-  return best;
+  const { row, slice } = slicesOf(trace, task);
+  const start = (/** @type {number} */ i) => trace.rows[row[i]].start[slice[i]];
+  let low = 0, high = row.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (direction > 0 ? start(middle) > time : start(middle) >= time) high = middle; else low = middle + 1;
+  }
+  const found = direction > 0 ? low : low - 1;
+  return found >= 0 && found < row.length ? { row: row[found], slice: slice[found] } : null;
 }
 
 /**
@@ -131,7 +119,7 @@ export function fromLink(trace, view, link) {
   const task = Number(wanted.get("task"));
   if (Number.isInteger(task) && task > 0 && task < trace.head.tasks.length) view.task = task;
   const at = pair(wanted.get("at"));
-  if (at && at[1] < (trace.rows[at[0]]?.start.length ?? 0)) [view.row, view.slice] = at;
+  if (at && at[1] < (trace.rows[at[0]]?.count ?? 0)) [view.row, view.slice] = at;
   const measure = pair(wanted.get("m"));
   if (measure) view.measure = [measure[0], measure[1]];
 }

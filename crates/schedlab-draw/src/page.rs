@@ -5,38 +5,22 @@
 //! run as they stand in the repository. It is no spelling of the scene but a second consumer of the
 //! timeline.
 //!
-//! Layout of the data, after base64 and raw deflate: for each CPU its slices in order of time, each
-//! as LEB128 numbers: gap since the slice before, length, task, how it left, wait before it, and,
-//! where that is not 0, who woke it. About 3.5 bytes a slice remain on traces of busy machines.
+//! What the first picture needs stands first: head, coarse columns, script. The script runs while the
+//! browser still reads the slices behind it, in parts of some thousand, and draws them as they come.
+//! Each part is raw deflate in base64, of columns of LEB128 numbers.
+
+mod columns;
+
+pub use columns::{Columns, PageData};
 
 use crate::font::printable;
-use crate::rows::colour_of_pid;
 use crate::svg::base64;
+use columns::{COARSE_COLUMNS, Track, coarse, leb128};
 use flate2::{Compression, write::DeflateEncoder};
-use schedlab_model::{Left, Nanos, Span, Topology};
-use schedlab_timeline::{Change, ConservationAnswer, Occupant, Question, State, Switch};
+use schedlab_model::{Nanos, Span, Topology};
+use schedlab_timeline::{ConservationAnswer, State};
 use std::fmt::Write as _;
 use std::io::Write as _;
-
-/// The question: every slice of a window, packed. Memory grows by about 8 bytes a slice, up to a limit
-/// where one is set.
-pub struct Columns {
-    window: Span,
-    cpus: Vec<Track>,
-    /// Bytes that may still come; `None` once they did not suffice.
-    room: Option<usize>,
-}
-
-/// The slices of one CPU.
-#[derive(Clone, Debug, Default)]
-struct Track {
-    bytes: Vec<u8>,
-    count: usize,
-    end: u64,
-    /// How long the task that runs now waited before, and the task that woke it.
-    wait: u64,
-    waker: u32,
-}
 
 /// A place that the page lists and can go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,144 +49,6 @@ pub fn notes(found: &ConservationAnswer, state: &State) -> Vec<Note> {
     notes
 }
 
-/// What a page shows.
-#[derive(Clone, Debug)]
-pub struct PageData {
-    window: Span,
-    cpus: Vec<(u16, Track)>,
-    /// Pid, name, colour.
-    tasks: Vec<(i32, String, String)>,
-    whole: bool,
-}
-
-impl Columns {
-    /// Asks for the slices of a window (on the trace's clock).
-    #[must_use]
-    pub const fn new(window: Span) -> Self {
-        Self { window, cpus: Vec::new(), room: Some(usize::MAX) }
-    }
-
-    /// Gives up, and frees what was kept, once the slices take more than so many bytes before
-    /// compression; [`PageData::is_whole`] then says so.
-    #[must_use]
-    pub const fn at_most(mut self, bytes: usize) -> Self {
-        self.room = Some(bytes);
-        self
-    }
-
-    fn track(&mut self, cpu: usize) -> &mut Track {
-        if self.cpus.len() <= cpu {
-            self.cpus.resize_with(cpu + 1, Track::default);
-        }
-        &mut self.cpus[cpu]
-    }
-
-    fn add(&mut self, cpu: usize, since: Nanos, at: Nanos, who: Occupant, left: Option<Left>) {
-        let (window, Some(room)) = (self.window, self.room) else { return };
-        let span = window.intersection(Span::new(since, at));
-        let task = match who {
-            Occupant::Idle => return,
-            Occupant::Task(task) => task.0,
-            Occupant::Unknown => 0,
-        };
-        let track = self.track(cpu);
-        let start = (span.start - window.start).0.max(track.end);
-        let end = (span.end - window.start).0;
-        if end <= start {
-            return;
-        }
-        let before = track.bytes.len();
-        let (gap, wait) = (start - track.end, std::mem::take(&mut track.wait));
-        track.end = end;
-        track.count += 1;
-        for number in [gap, end - start, task.into(), code(left), wait] {
-            leb128(&mut track.bytes, number);
-        }
-        if wait > 0 {
-            leb128(&mut track.bytes, track.waker.into());
-        }
-        self.room = room.checked_sub(track.bytes.len() - before);
-        if self.room.is_none() {
-            self.cpus.clear();
-        }
-    }
-}
-
-/// How a slice ended, as the script numbers it.
-const fn code(left: Option<Left>) -> u64 {
-    match left {
-        None | Some(Left::Other) => 0,
-        Some(Left::Preempted) => 1,
-        Some(Left::Yielded) => 2,
-        Some(Left::Slept | Left::IdleSleep | Left::Parked) => 3,
-        Some(Left::Blocked) => 4,
-        Some(Left::Stopped | Left::Traced) => 5,
-        Some(Left::Dead) => 6,
-    }
-}
-
-fn leb128(bytes: &mut Vec<u8>, mut number: u64) {
-    while number > 127 {
-        bytes.push((number & 127) as u8 | 128);
-        number >>= 7;
-    }
-    bytes.push(number as u8);
-}
-
-impl Question for Columns {
-    type Answer = PageData;
-
-    fn see(&mut self, change: &Change, state: &State) {
-        let Change::Switch(Switch { at, cpu, was, since, left, is, wait, .. }) = *change else {
-            return;
-        };
-        self.add(cpu.index(), since, at, was, left);
-        let waker = is.task().filter(|_| wait.is_some_and(|wait| wait.why.is_wakeup()));
-        let waker = waker.map_or(0, |task| state.task(task).waker.0);
-        let track = self.track(cpu.index());
-        (track.wait, track.waker) = (wait.map_or(0, |wait| (at - wait.since).0), waker);
-    }
-
-    fn answer(mut self, state: &State) -> PageData {
-        for (cpu, known) in state.observed_cpus() {
-            self.add(cpu.index(), known.since, state.window().end, known.occupant, None);
-        }
-        let unknown = (0, String::new(), "d1d5db".to_owned());
-        let task = |task| {
-            let pid = state.task(task).pid;
-            let colour = colour_of_pid(pid);
-            let hex = format!("{:02x}{:02x}{:02x}", colour.r, colour.g, colour.b);
-            (pid.0, state.name(task), hex)
-        };
-        let tasks = std::iter::once(unknown).chain(state.tasks().map(|(id, _)| task(id))).collect();
-        let cpus = state
-            .observed_cpus()
-            .map(|(cpu, _)| (cpu.0, std::mem::take(self.track(cpu.index()))))
-            .collect();
-        PageData { window: self.window, cpus, tasks, whole: self.room.is_some() }
-    }
-}
-
-impl PageData {
-    /// Whether every slice is there: not so where there were more than [`Columns::at_most`].
-    #[must_use]
-    pub const fn is_whole(&self) -> bool {
-        self.whole
-    }
-
-    /// How many slices the page holds.
-    #[must_use]
-    pub fn slices(&self) -> usize {
-        self.cpus.iter().map(|(_, track)| track.count).sum()
-    }
-
-    /// How many CPUs it shows.
-    #[must_use]
-    pub fn cpus(&self) -> usize {
-        self.cpus.len()
-    }
-}
-
 /// Writes the page. Rows are in socket order where `topology` is given; `violations` are those that it
 /// lists, of `violations_count` in all.
 #[must_use]
@@ -219,11 +65,6 @@ pub fn page(
         let rank = |cpu: u16| order.iter().position(|other| other.0 == cpu).unwrap_or(usize::MAX);
         cpus.sort_by_key(|(cpu, _)| (rank(*cpu), *cpu));
     }
-    let mut packed = DeflateEncoder::new(Vec::new(), Compression::new(6));
-    for (_, track) in &cpus {
-        packed.write_all(&track.bytes).expect("a Vec takes all that is written to it");
-    }
-    let packed = packed.finish().expect("a Vec takes all that is written to it");
     let title = printable(title);
     let note = format!(
         "{} CPUs, {} slices, {}",
@@ -238,10 +79,68 @@ pub fn page(
             ("note", &html(&note)),
             ("css", include_str!("../page/page.css")),
             ("head", &head(&title, data, &cpus, topology, (violations, violations_count))),
-            ("data", &base64(&packed)),
+            ("coarse", &packed(&[&coarse_columns(data, &cpus)])),
             ("script", &script()),
+            ("points", &packed(&[&points(data, &cpus)])),
+            ("parts", &parts(&cpus)),
         ],
     )
+}
+
+/// Bytes after each other, deflated, as base64.
+fn packed(pieces: &[&[u8]]) -> String {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::new(6));
+    for piece in pieces {
+        encoder.write_all(piece).expect("a Vec takes all that is written to it");
+    }
+    base64(&encoder.finish().expect("a Vec takes all that is written to it"))
+}
+
+/// The slices, an element for each part.
+fn parts(cpus: &[&(u16, Track)]) -> String {
+    let mut out = String::new();
+    for part in cpus.iter().flat_map(|(_, track)| &track.parts) {
+        let columns = part.columns.each_ref().map(Vec::as_slice);
+        out.push_str("<script type=\"text/plain\" class=\"part\">");
+        out.push_str(&packed(&columns));
+        out.push_str("</script>\n");
+    }
+    out
+}
+
+/// For each row how busy each column was, and who ran longest in it.
+fn coarse_columns(data: &PageData, cpus: &[&(u16, Track)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (cpu, _) in cpus {
+        let row = data.coarse.rows.iter().find(|(other, _)| other.0 == *cpu);
+        let cells = row.map_or(&[][..], |(_, cells)| cells);
+        let column = |column| cells.get(column).map_or((0, 0), coarse);
+        bytes.extend((0..COARSE_COLUMNS).map(|index| column(index).0));
+        for index in 0..COARSE_COLUMNS {
+            leb128(&mut bytes, column(index).1.into());
+        }
+    }
+    bytes
+}
+
+/// For each row its marks: gaps, names, phases, tasks.
+fn points(data: &PageData, cpus: &[&(u16, Track)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (cpu, _) in cpus {
+        let found: Vec<_> = data.points.found.iter().filter(|point| point.cpu == *cpu).collect();
+        let mut before = 0;
+        for point in &found {
+            leb128(&mut bytes, point.time - std::mem::replace(&mut before, point.time));
+        }
+        let columns: [fn(&columns::Point) -> u64; 3] =
+            [|point| point.name as u64, |point| point.phase.into(), |point| point.task.into()];
+        for column in columns {
+            for point in &found {
+                leb128(&mut bytes, column(point));
+            }
+        }
+    }
+    bytes
 }
 
 /// Puts values into the places `{{name}}`; what a value says is never looked at again.
@@ -262,7 +161,8 @@ fn fill(template: &str, values: &[(&str, &str)]) -> String {
 /// The text of the page's one script element, to the byte: a document that holds the page in a frame,
 /// whose policy the frame inherits, can allow this script by its hash and no other.
 ///
-/// The modules stand in the order of their needs, as one.
+/// The modules stand in the order of their needs, as one, in a scope of their own; no module of
+/// HTML, since those wait for the whole document.
 #[must_use]
 pub fn script() -> String {
     let modules = [
@@ -274,11 +174,12 @@ pub fn script() -> String {
     ];
     let lines = modules.iter().flat_map(|module| module.lines());
     let kept = lines.filter(|line| !line.starts_with("import ") && *line != "// @ts-check");
-    let mut script = String::from("\n");
+    let mut script = String::from("(() => {\n\"use strict\";\n");
     for line in kept {
         script.push_str(line.strip_prefix("export ").unwrap_or(line));
         script.push('\n');
     }
+    script.push_str("})();\n");
     script
 }
 
@@ -297,10 +198,9 @@ fn head(
         .map(|(cpu, track)| {
             let place = place(*cpu);
             format!(
-                "{{\"cpu\":{cpu},\"socket\":{},\"llc\":{},\"bytes\":{},\"count\":{}}}",
+                "{{\"cpu\":{cpu},\"socket\":{},\"llc\":{},\"count\":{}}}",
                 label(place.map(|place| place.socket)),
                 label(place.map(|place| place.llc)),
-                track.bytes.len(),
                 track.count
             )
         })
@@ -323,19 +223,40 @@ fn head(
             )
         })
         .collect();
+    let sizes = cpus.iter().enumerate().flat_map(|(row, (_, track))| {
+        let size = |part: &columns::Part| part.columns.iter().map(Vec::len).sum::<usize>();
+        track.parts.iter().map(move |part| format!("[{row},{},{}]", part.count, size(part)))
+    });
     write!(
         out,
-        "{{\"title\":{},\"origin\":\"{}\",\"span\":{},\"cpus\":[{}],\"tasks\":[{}],\
+        "{{\"title\":{},\"origin\":\"{}\",\"span\":{},\"columns\":{COARSE_COLUMNS},\
+         \"cpus\":[{}],\"tasks\":[{}],\"parts\":[{}],\"points\":{},\
          \"violations\":[{}],\"violationsCount\":{violations_count}}}",
         json(title),
         data.window.start.0,
         data.window.duration().0,
         rows.join(","),
         tasks.join(",\n"),
+        sizes.collect::<Vec<_>>().join(","),
+        points_head(data, cpus),
         notes.join(",")
     )
     .expect("a String takes all that is written to it");
     out
+}
+
+/// What marks are called, and how many each row has.
+fn points_head(data: &PageData, cpus: &[&(u16, Track)]) -> String {
+    let points = &data.points;
+    let count = |cpu: u16| points.found.iter().filter(|point| point.cpu == cpu).count();
+    let counts: Vec<String> = cpus.iter().map(|(cpu, _)| count(*cpu).to_string()).collect();
+    let names: Vec<String> = points.names.iter().map(|name| json(&printable(name))).collect();
+    format!(
+        "{{\"names\":[{}],\"counts\":[{}],\"leftOut\":{}}}",
+        names.join(","),
+        counts.join(","),
+        points.left_out
+    )
 }
 
 /// A JSON string that can stand inside of a script element: no `<`, no control characters.
@@ -364,16 +285,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_are_leb128() {
-        let mut bytes = Vec::new();
-        for number in [0, 127, 128, 300, u64::MAX] {
-            leb128(&mut bytes, number);
-        }
-        assert_eq!(bytes[..6], [0, 127, 128, 1, 0xac, 2]);
-        assert_eq!(bytes.len(), 6 + 10);
-    }
-
-    #[test]
     fn the_modules_join_into_one_script() {
         let script = script();
         assert!(
@@ -399,15 +310,11 @@ mod tests {
 
     #[test]
     fn names_cannot_leave_their_place() {
-        let data = PageData {
-            window: Span::new(Nanos(5), Nanos(10)),
-            cpus: vec![],
-            tasks: vec![(1, "</script><b>\"\\\n\u{202e}{{data}}".into(), "000000".into())],
-            whole: true,
-        };
+        let name = "</script><b>\"\\\n\u{202e}{{data}}";
+        let data = PageData::named(Span::new(Nanos(5), Nanos(10)), name);
         let note = Note { span: data.window, cpu: 0, text: "</script>".into() };
         let page = page("</title><script>alert(1)</script>{{css}}", &data, None, &[note], 1);
-        assert_eq!(page.matches("</script>").count(), 3, "three elements of ours");
+        assert_eq!(page.matches("</script>").count(), 4, "four elements of ours");
         assert!(!page.contains("<script>alert") && !page.contains('\u{202e}'));
         assert!(page.contains("{{data}}"), "values are not looked at again");
         assert!(

@@ -1,4 +1,5 @@
-// Appended to a page by tests/page.rs: acts as a person would and writes down what the page shows.
+// Run in a page by tests/page.rs: acts as a person would and writes down what the page shows.
+(() => {
 const page = () => window.schedlabPage;
 const press = (key, more = {}) => dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true, ...more }));
 const frame = () => new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)));
@@ -81,12 +82,5 @@ async function drive() {
   result.scripts = document.querySelectorAll("script").length;
   return result;
 }
-(async () => {
-  while (!document.body.dataset.ready) await new Promise((done) => setTimeout(done, 20));
-  let result;
-  try { result = await drive(); } catch (error) { result = { error: String(error.stack ?? error) }; }
-  const out = document.createElement("pre");
-  out.id = "result";
-  out.textContent = JSON.stringify(result);
-  document.body.append(out);
-})();
+return drive();
+})()

@@ -1,28 +1,15 @@
 //! The interactive page in a real browser: headless Chromium opens it from disk, a driver acts as a
 //! person would (`tests/driver.js`), and what the page shows is compared with the timeline.
-#![expect(clippy::print_stderr, reason = "what is missing must be said aloud")]
 
 use schedlab_draw::page::{Columns, Note, page};
-use schedlab_model::{Nanos, Span};
+use schedlab_model::{EventSource, Nanos, Span};
 use schedlab_timeline::{ask, notation, span_of};
-use std::path::Path;
-use std::process::Command;
+use std::path::PathBuf;
 
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+#[path = "browser/mod.rs"]
+mod browser;
 
-/// The first browser that starts; `None`, said aloud, where there is none. In CI that is a failure.
-fn browser() -> Option<&'static str> {
-    let found = BROWSERS.into_iter().find(|name| {
-        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
-    });
-    if found.is_none() {
-        eprintln!(
-            "MISSING: chromium: the page was not tested in a browser (apt-get install chromium)"
-        );
-        assert!(std::env::var_os("CI").is_none(), "CI must have chromium");
-    }
-    found
-}
+use browser::Browser;
 
 /// Two CPUs; `B` waits 3 µs for `A`, and moves.
 const TRACE: &str = "
@@ -30,64 +17,40 @@ const TRACE: &str = "
       |  bbb
     1 | ..CC....BBBB..CC
     at 1: A wakes B
+    at 3: C marks 0 begin
     A is called <img src=x>
     B is called b&\"b";
 
-fn html() -> (String, Span) {
+fn html() -> String {
     let trace = notation::parse(TRACE).expect("sound notation");
     let span = span_of(&mut trace.source()).expect("in memory");
-    let reply = ask(&mut trace.source(), Columns::new(span)).expect("in memory");
+    let mut info = trace.source().info().clone();
+    info.marks = vec!["phase <one>".into()];
+    let question = Columns::new(span).with_marks(&info);
+    let reply = ask(&mut trace.source(), question).expect("in memory");
     let at = |us: u64| span.start + Nanos(us * 1_000);
     let note = Note {
         span: Span::new(at(4), at(5)),
-        cpu: 1,
+        cpu: 0,
         text: "CPU 1 idle while b waits <on> 0".into(),
     };
-    (page("a <test>.dat", &reply.answer, None, &[note], 3), span)
+    page("a <test>.dat", &reply.answer, None, &[note], 3)
 }
 
-/// What the driver wrote down after opening the page.
-fn drive(browser: &str, html: &str, name: &str) -> serde_json::Value {
-    let directory =
-        std::env::temp_dir().join(format!("schedlab-page-{}-{name}", std::process::id()));
-    std::fs::create_dir_all(&directory).expect("writable");
-    let file = directory.join("page.html");
-    let driver = include_str!("driver.js");
-    let html =
-        html.replace("</body>", &format!("<script type=\"module\">{driver}</script></body>"));
-    std::fs::write(&file, html).expect("writable");
-    // Virtual time does not wait for the threads that unpack the data: on a busy machine it can be
-    // over before the page is there, and nothing was written. What was written is judged once.
-    let mut said = String::new();
-    let result = (0..5).find_map(|_| {
-        let output = run(browser, &directory, &file);
-        let dom = String::from_utf8_lossy(&output.stdout);
-        said = format!("{}\n{dom}", String::from_utf8_lossy(&output.stderr));
-        let (_, rest) = dom.split_once("<pre id=\"result\">")?;
-        rest.split_once("</pre>").map(|(result, _)| result.to_owned())
-    });
-    std::fs::remove_dir_all(&directory).expect("ours");
-    let Some(result) = result else { panic!("the driver wrote nothing:\n{said}") };
-    let text = result.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    serde_json::from_str(&text).expect("the driver writes JSON")
-}
-
-fn run(browser: &str, profile: &Path, file: &Path) -> std::process::Output {
-    Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"])
-        .args(["--window-size=1200,700", "--virtual-time-budget=20000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", profile.display()))
-        .arg(format!("file://{}", file.display()))
-        .output()
-        .expect("it said its version")
+/// A browser that has opened the page; its file.
+fn opened(name: &str) -> Option<(Browser, PathBuf)> {
+    let mut browser = Browser::start(name, (1200, 700))?;
+    let pid = std::process::id();
+    let file = std::env::temp_dir().join(format!("schedlab-page-{pid}-{name}.html"));
+    std::fs::write(&file, html()).expect("writable");
+    browser.open_file(&file);
+    Some((browser, file))
 }
 
 #[test]
 fn a_person_finds_their_way_in_a_real_browser() {
-    let Some(browser) = browser() else { return };
-    let (html, span) = html();
-    let result = drive(browser, &html, "person");
-    assert!(result["error"].is_null(), "{result:#}");
+    let Some((mut browser, file)) = opened("person") else { return };
+    let result = browser.evaluate(include_str!("driver.js"));
     let text = |key: &str| result[key].as_str().unwrap_or_default().to_owned();
     // What is there equals what the timeline says: A 4 + 4 µs and B 4 µs on CPU 0; C, B, C on CPU 1.
     let rows = serde_json::json!([
@@ -112,7 +75,119 @@ fn a_person_finds_their_way_in_a_real_browser() {
     assert!(text("link").starts_with("#t="), "{result:#}");
     assert!(result["svg"].as_u64() > Some(2) && result["svgBroken"] == false, "{result:#}");
     assert_eq!(result["requests"], 0, "nothing leaves the page");
-    assert_eq!(result["scripts"], 3, "head, script and driver: no name became markup");
-    assert!(span.duration().0 > 0);
+    assert_eq!(result["scripts"], 6, "head, coarse, script, marks, two parts: no name is markup");
+    assert_eq!(browser.requests, [format!("file://{}", file.display())], "the page and no more");
+    std::fs::remove_file(&file).expect("ours");
     eprintln!("mean frame {} ms, ready after {} ms", result["frameMs"], result["ready"]);
+}
+
+/// The window, in ns since the trace began, and what is chosen.
+const VIEW: &str = "[schedlabPage.view.from, schedlabPage.view.to, schedlabPage.view.task, \
+     schedlabPage.view.row, schedlabPage.view.slice]";
+
+/// What [`VIEW`] says of the window.
+fn window(browser: &mut Browser) -> (f64, f64) {
+    let view = browser.evaluate(VIEW);
+    (view[0].as_f64().expect("a number"), view[1].as_f64().expect("a number"))
+}
+
+#[test]
+fn two_fingers_zoom_and_one_moves() {
+    let Some((mut browser, file)) = opened("touch") else { return };
+    let (from, to) = window(&mut browser);
+    // Apart to twice the distance: half of the time is seen, around what is between the fingers.
+    browser.touch("touchStart", &[(300.0, 200.0), (500.0, 200.0)]);
+    browser.touch("touchMove", &[(250.0, 200.0), (550.0, 200.0)]);
+    browser.touch("touchMove", &[(200.0, 200.0), (600.0, 200.0)]);
+    browser.touch("touchEnd", &[]);
+    let (near_from, near_to) = window(&mut browser);
+    let part = (near_to - near_from) / (to - from);
+    assert!((0.45..0.55).contains(&part), "{part} of the window");
+    // One finger to the left: later times come.
+    browser.touch("touchStart", &[(600.0, 200.0)]);
+    browser.touch("touchMove", &[(550.0, 200.0)]);
+    browser.touch("touchMove", &[(500.0, 200.0)]);
+    browser.touch("touchEnd", &[]);
+    let (moved_from, moved_to) = window(&mut browser);
+    assert!(moved_from > near_from, "{moved_from} after {near_from}");
+    assert!((moved_to - moved_from - (near_to - near_from)).abs() < 1.0, "as wide as before");
+    // A tap chooses what is under it.
+    browser.touch("touchStart", &[(150.0, 150.0)]);
+    browser.touch("touchEnd", &[]);
+    let chosen = browser.evaluate("document.getElementById('chosen').textContent");
+    assert!(chosen.as_str().is_some_and(|text| text.contains("on CPU 0")), "{chosen}");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn the_keyboard_alone_suffices_and_the_address_restores_the_view() {
+    let Some((mut browser, file)) = opened("keys") else { return };
+    let chosen = "document.getElementById('chosen').textContent";
+    let text = |browser: &mut Browser| browser.evaluate(chosen).as_str().unwrap_or("").to_owned();
+    // Search, go to the task, to its next slice (on the other CPU), and closer.
+    for key in ["/", "b", "&", "Enter"] {
+        browser.key(key);
+    }
+    assert!(text(&mut browser).contains("b&\"b:2 on CPU 0"), "{}", text(&mut browser));
+    browser.key("n");
+    assert!(text(&mut browser).contains("b&\"b:2 on CPU 1"), "{}", text(&mut browser));
+    browser.key("p");
+    browser.key("ArrowDown");
+    assert!(text(&mut browser).contains("on CPU 1"), "{}", text(&mut browser));
+    browser.key("+");
+    // Measured from this slice's begin to the begin of the next on this row.
+    for key in ["[", "m", "]", "m"] {
+        browser.key(key);
+    }
+    let measured = browser.evaluate("schedlabPage.view.measure");
+    assert!(measured[0].as_f64() < measured[1].as_f64(), "{measured}");
+    browser.key("f");
+    browser.key("v");
+    assert!(
+        text(&mut browser).contains("on CPU 0"),
+        "the violation's place: {}",
+        text(&mut browser)
+    );
+    browser.key("]");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    let view = browser.evaluate(VIEW);
+    assert!(view[2].as_i64() > Some(0) && view[4].as_i64() >= Some(0), "{view}");
+    let link = browser.evaluate("location.href");
+    browser.open(link.as_str().expect("an address"), "ready");
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    let restored = browser.evaluate(VIEW);
+    assert_eq!(restored.as_array().map(|all| &all[2..]), view.as_array().map(|all| &all[2..]));
+    for index in [0, 1] {
+        let (was, is) = (view[index].as_f64().unwrap(), restored[index].as_f64().unwrap());
+        assert!((was - is).abs() <= 2.0, "{view} and {restored}");
+    }
+    assert_eq!(browser.evaluate("schedlabPage.view.measure"), measured.clone(), "measured too");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn marks_stand_on_their_rows_and_tell_themselves() {
+    let Some((mut browser, file)) = opened("marks") else { return };
+    browser.key("k");
+    let chosen = "document.getElementById('chosen').textContent";
+    let said = browser.evaluate(chosen);
+    let said = said.as_str().unwrap_or_default();
+    assert!(said.starts_with("phase <one> begin at 0.003000 ms on CPU 1, C:3"), "{said}");
+    // The pennant is there, and a hover over it tells it.
+    let hover = browser.evaluate(
+        "(() => { const p = schedlabPage, c = p.canvas, box = c.getBoundingClientRect(), row = p.trace.rows[1]; \
+         p.now(); const { rows, rowHeight } = p.painter.layout(p.view); \
+         const x = rows.left + (row.points.time[0] - p.view.from) / (p.view.to - p.view.from) * rows.width, y = rows.top + rowHeight; \
+         const ratio = c.width / c.clientWidth; \
+         const pixel = [...c.getContext('2d').getImageData(Math.round((x + 2) * ratio), Math.round((y + 2) * ratio), 1, 1).data]; \
+         c.dispatchEvent(new PointerEvent('pointermove', { pointerId: 1, clientX: box.left + x, clientY: box.top + y + 4 })); \
+         return [document.getElementById('tip').textContent, pixel]; })()",
+    );
+    let tip = hover[0].as_str().unwrap_or_default();
+    assert!(tip.starts_with("phase <one> begin at 0.003000 ms on CPU 1"), "{hover}");
+    assert!(tip.contains("C:3 on CPU 1\nran 2.00 µs"), "{hover}");
+    assert_eq!(hover[1], serde_json::json!([17, 24, 39, 255]), "the pennant's colour");
+    let svg = browser.evaluate("schedlabPage.svg()");
+    assert!(svg.as_str().is_some_and(|svg| svg.contains("phase &#60;one&#62; begin at")), "{svg}");
+    std::fs::remove_file(&file).expect("ours");
 }

@@ -1,16 +1,16 @@
 //! The interactive page inside of a report, in a real browser: headless Chromium opens the report from
 //! disk, the page in its frame draws, and nothing is asked for from outside.
-#![expect(clippy::print_stderr, reason = "what is missing must be said aloud")]
 
+#[path = "../../schedlab-draw/tests/browser/mod.rs"]
+mod browser;
+
+use browser::Browser;
 use schedlab_draw::{base64, page};
 use schedlab_experiment::report::{Report, trace_section};
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use sha2::{Digest as _, Sha256};
 use std::path::Path;
-use std::process::Command;
-
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
 /// Runs in the frame: says what the page shows. It can reach the report by messages alone.
 const INSIDE: &str = r##"
@@ -34,33 +34,15 @@ const INSIDE: &str = r##"
 })();
 "##;
 
-/// Runs in the report: opens what is closed and writes down what the frame said.
+/// Runs in the report: opens what is closed; what the frame said stands in the body's data.
 const OUTSIDE: &str = r#"
 const frames = document.querySelectorAll("iframe");
-const out = document.createElement("pre");
 addEventListener("message", (event) => {
-  out.id = "result";
-  out.textContent = JSON.stringify({ ...event.data, frames: frames.length, outer: performance.getEntriesByType("resource").length });
-  document.body.append(out);
+  document.body.dataset.said = JSON.stringify({ ...event.data, frames: frames.length, outer: performance.getEntriesByType("resource").length });
 });
 for (const details of document.querySelectorAll("details")) details.open = true;
 frames[0]?.scrollIntoView();
 "#;
-
-/// The first browser that starts; `None`, said aloud, where there is none. In CI that is a failure.
-fn browser() -> Option<&'static str> {
-    let starts = |name: &&str| {
-        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    let found = BROWSERS.into_iter().find(starts);
-    if found.is_none() {
-        eprintln!(
-            "MISSING: chromium: the page in a report was not tested in a browser (apt-get install chromium)"
-        );
-        assert!(std::env::var_os("CI").is_none(), "CI must have chromium");
-    }
-    found
-}
 
 fn hash(script: &str) -> String {
     format!("'sha256-{}'", base64(&Sha256::digest(script)))
@@ -91,28 +73,13 @@ fn with_scripts(html: &str) -> String {
 
 #[test]
 fn the_page_in_a_report_draws_and_asks_for_nothing() {
-    let Some(browser) = browser() else { return };
+    let Some(mut browser) = Browser::start("report", (1200, 900)) else { return };
     let folder = tempfile::tempdir().expect("writable");
     let html = with_scripts(&report(folder.path(), 4_000));
     let file = folder.path().join("report.html");
     std::fs::write(&file, html).expect("writable");
-    let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,900"])
-        // Virtual time passes only in the report's own process: the frame must share it.
-        .args(["--disable-features=IsolateSandboxedIframes"])
-        .args(["--virtual-time-budget=20000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-        .arg(format!("file://{}", file.display()))
-        .output()
-        .expect("it said its version");
-    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    let said =
-        dom.split_once("<pre id=\"result\">").and_then(|(_, rest)| rest.split_once("</pre>"));
-    let Some((said, _)) = said else {
-        panic!("the page in the frame said nothing: {}", String::from_utf8_lossy(&output.stderr))
-    };
-    let said = said.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    let said: serde_json::Value = serde_json::from_str(&said).expect("it says JSON");
+    browser.open(&format!("file://{}", file.display()), "said");
+    let said = browser.evaluate("JSON.parse(document.body.dataset.said)");
     assert_eq!(said["cpus"], 4, "{said:#}");
     assert_eq!(said["colour"], said["wanted"], "a slice has its task's colour: {said:#}");
     assert!(said["width"].as_u64() > Some(500), "{said:#}");

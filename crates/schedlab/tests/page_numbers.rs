@@ -1,19 +1,19 @@
 //! What the interactive page says on hover equals what `schedlab trace` says of the same file: headless
 //! Chromium opens the page, the pointer goes over every slice, and the numbers are added up.
-#![expect(clippy::print_stderr, reason = "what is missing must be said aloud")]
 
+#[path = "../../schedlab-draw/tests/browser/mod.rs"]
+mod browser;
+
+use browser::Browser;
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 
-const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
-
 /// Goes over every slice, reads the tip as a person would, and adds up by task and by CPU.
 const DRIVER: &str = r#"
-(async () => {
-  while (!document.body.dataset.ready) await new Promise((done) => setTimeout(done, 20));
+(() => {
   const p = window.schedlabPage, tip = document.getElementById("tip"), canvas = p.canvas, box = canvas.getBoundingClientRect();
   const tasks = {}, cpus = {}, odd = [];
   p.trace.rows.forEach((row, r) => {
@@ -36,27 +36,9 @@ const DRIVER: &str = r#"
       cpus[cpu] = (cpus[cpu] ?? 0) + Number(ran);
     }
   });
-  const out = document.createElement("pre");
-  out.id = "result";
-  out.textContent = JSON.stringify({ tasks, cpus, odd, violations: document.getElementById("violation-count").textContent });
-  document.body.append(out);
-})();
+  return { tasks, cpus, odd, violations: document.getElementById("violation-count").textContent };
+})()
 "#;
-
-/// The first browser that starts; `None`, said aloud, where there is none. In CI that is a failure.
-fn browser() -> Option<&'static str> {
-    let starts = |name: &&str| {
-        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
-    };
-    let found = BROWSERS.into_iter().find(starts);
-    if found.is_none() {
-        eprintln!(
-            "MISSING: chromium: the page's numbers were not compared (apt-get install chromium)"
-        );
-        assert!(std::env::var_os("CI").is_none(), "CI must have chromium");
-    }
-    found
-}
 
 /// What `schedlab trace QUESTION FILE --json` says.
 fn trace(question: &str, file: &Path) -> Value {
@@ -67,39 +49,23 @@ fn trace(question: &str, file: &Path) -> Value {
 }
 
 /// What the page of the file says, slice by slice.
-fn hovered(browser: &str, folder: &Path, file: &Path) -> Value {
+fn hovered(browser: &mut Browser, folder: &Path, file: &Path) -> Value {
     let page = folder.join("page.html");
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
     let done = command.arg("view").arg(file).arg("-o").arg(&page).status().expect("starts");
     assert!(done.success());
-    let html = std::fs::read_to_string(&page).expect("just written");
-    let driver = format!("<script type=\"module\">{DRIVER}</script></body>");
-    std::fs::write(&page, html.replace("</body>", &driver)).expect("writable");
-    let output = Command::new(browser)
-        .args(["--headless", "--no-sandbox", "--disable-gpu", "--window-size=1200,700"])
-        .args(["--virtual-time-budget=20000", "--dump-dom"])
-        .arg(format!("--user-data-dir={}", folder.join("profile").display()))
-        .arg(format!("file://{}", page.display()))
-        .output()
-        .expect("it said its version");
-    let dom = String::from_utf8_lossy(&output.stdout).into_owned();
-    let said =
-        dom.split_once("<pre id=\"result\">").and_then(|(_, rest)| rest.split_once("</pre>"));
-    let Some((said, _)) = said else {
-        panic!("the driver wrote nothing: {}", String::from_utf8_lossy(&output.stderr))
-    };
-    let said = said.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    serde_json::from_str(&said).expect("the driver writes JSON")
+    browser.open_file(&page);
+    browser.evaluate(DRIVER)
 }
 
 #[test]
 fn every_number_on_hover_equals_that_of_schedlab_trace() {
-    let Some(browser) = browser() else { return };
+    let Some(mut browser) = Browser::start("numbers", (1200, 700)) else { return };
     let folder = tempfile::tempdir().expect("writable");
     let file = folder.path().join("x.dat");
     let plan = Plan { cpus: 4, tasks_per_cpu: 3, events: 3_000, seed: 7 };
     Synthetic::new(plan).write(&file, Header::default()).expect("writable");
-    let page = hovered(browser, folder.path(), &file);
+    let page = hovered(&mut browser, folder.path(), &file);
     assert_eq!(page["odd"], serde_json::json!([]), "each tip is understood");
 
     let tasks = trace("tasks", &file);

@@ -65,7 +65,10 @@ pub fn trace_section(title: &str, path: &Path) -> Result<Section, ShowError> {
         (Latency::new(), Tasks::by_distance(topology.clone()), Cpus::new()),
         rows(span, topology.as_ref()),
         Levels::new(span, columns(WIDTH_PX), Vec::new()),
-        (Columns::new(span).at_most(SLICES_MAX), Conservation::new(violations, source.info())),
+        (
+            Columns::new(span).with_marks(source.info()).at_most(SLICES_MAX),
+            Conservation::new(violations, source.info()),
+        ),
     );
     let reply = ask(source.as_mut(), question).map_err(read)?;
     let ((latency, tasks, cpus), rows, curve, (slices, found)) = reply.answer;

@@ -46,7 +46,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let options = ConservationOptions { limit: VIOLATIONS_MAX, ..ConservationOptions::default() };
     let conservation = Conservation::new(options, source.info());
-    let question = (Columns::new(Span::new(span.start, span.end)), conservation);
+    let slices = Columns::new(Span::new(span.start, span.end)).with_marks(source.info());
+    let question = (slices, conservation);
     let reply = ask(source.as_mut(), question).with_context(|| file.display().to_string())?;
     let (slices, conservation) = reply.answer;
     let notes = notes(&conservation, &reply.state);

@@ -1,0 +1,151 @@
+//! A real browser under a test's control: headless Chromium, driven over its debugging pipe in real
+//! time. Shared by the tests of the page here and in the command (by `#[path]`), and by the benchmark.
+//!
+//! Descriptors 3 and 4 of the browser are the pipe; a shell joins them to the standard ones.
+#![expect(clippy::print_stderr, reason = "what is missing must be said aloud")]
+#![allow(dead_code, reason = "each of its users needs a part")]
+
+use serde_json::{Value, json};
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Duration;
+
+const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
+
+const FLAGS: &str = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars \
+     --disable-background-networking --disable-component-update --disable-sync";
+
+/// A browser with one page.
+pub(crate) struct Browser {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+    calls: u64,
+    session: Option<String>,
+    profile: PathBuf,
+    /// Addresses that the page asked for, itself included.
+    pub(crate) requests: Vec<String>,
+}
+
+impl Browser {
+    /// Starts one whose window has so many pixels; `None`, said aloud, where none is installed. In CI
+    /// that is a failure.
+    pub(crate) fn start(purpose: &str, (width, height): (u32, u32)) -> Option<Self> {
+        let starts = |name: &&str| {
+            Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+        };
+        let Some(name) = NAMES.into_iter().find(starts) else {
+            eprintln!("MISSING: chromium: not in a browser: {purpose} (apt-get install chromium)");
+            assert!(std::env::var_os("CI").is_none(), "CI must have chromium");
+            return None;
+        };
+        let pid = std::process::id();
+        let profile = std::env::temp_dir().join(format!("schedlab-browser-{pid}-{purpose}"));
+        std::fs::create_dir_all(&profile).expect("writable");
+        let line = format!(
+            "exec {name} {FLAGS} --window-size={width},{height} --user-data-dir='{}' \
+             --remote-debugging-pipe 3<&0 4>&1 2>/dev/null",
+            profile.display()
+        );
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &line]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = shell.spawn().expect("there is a shell");
+        let to = child.stdin.take().expect("piped");
+        let from = BufReader::new(child.stdout.take().expect("piped"));
+        let (calls, session, requests) = (0, None, Vec::new());
+        Some(Self { child, to, from, calls, session, profile, requests })
+    }
+
+    /// Opens an address, and waits until the page says (in its body's data) that it is `state`:
+    /// `first` when the first picture stands, `ready` when all is read.
+    pub(crate) fn open(&mut self, url: &str, state: &str) {
+        let target = self.call("Target.createTarget", &json!({ "url": "about:blank" }));
+        let target = json!({ "targetId": target["targetId"], "flatten": true });
+        let session = self.call("Target.attachToTarget", &target);
+        self.session = Some(session["sessionId"].as_str().expect("attached").to_owned());
+        self.call("Network.enable", &json!({}));
+        // Keys reach only what has the focus.
+        self.call("Emulation.setFocusEmulationEnabled", &json!({ "enabled": true }));
+        self.requests.clear();
+        self.call("Page.navigate", &json!({ "url": url }));
+        self.wait(state);
+    }
+
+    /// Opens a file.
+    pub(crate) fn open_file(&mut self, file: &Path) {
+        self.open(&format!("file://{}", file.display()), "ready");
+    }
+
+    fn wait(&mut self, state: &str) {
+        for _ in 0..1_200 {
+            let there = self.evaluate(&format!("document.body?.dataset.{state} ?? ''"));
+            if there.as_str().is_some_and(|text| !text.is_empty()) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let said = self.evaluate("document.getElementById('chosen')?.textContent ?? ''");
+        panic!("the page did not come up within a minute: {said}");
+    }
+
+    /// What a script comes to; it may be a promise.
+    pub(crate) fn evaluate(&mut self, script: &str) -> Value {
+        let call = json!({ "expression": script, "awaitPromise": true, "returnByValue": true });
+        let mut result = self.call("Runtime.evaluate", &call);
+        assert!(result["exceptionDetails"].is_null(), "{result:#}");
+        result["result"]["value"].take()
+    }
+
+    /// Fingers on the glass: `touchStart`, `touchMove` or `touchEnd`, and where they are.
+    pub(crate) fn touch(&mut self, kind: &str, fingers: &[(f64, f64)]) {
+        let points = fingers.iter().enumerate();
+        let points: Vec<Value> =
+            points.map(|(id, (x, y))| json!({ "x": x, "y": y, "id": id })).collect();
+        self.call("Input.dispatchTouchEvent", &json!({ "type": kind, "touchPoints": points }));
+    }
+
+    /// A key pressed and let go, as a keyboard sends it.
+    pub(crate) fn key(&mut self, key: &str) {
+        let text = if key.chars().count() == 1 { key } else { "" };
+        let down = json!({ "type": "keyDown", "key": key, "text": text });
+        self.call("Input.dispatchKeyEvent", &down);
+        self.call("Input.dispatchKeyEvent", &json!({ "type": "keyUp", "key": key }));
+    }
+
+    /// A command of the debugging protocol.
+    pub(crate) fn call(&mut self, method: &str, parameters: &Value) -> Value {
+        self.calls += 1;
+        let mut message = json!({ "id": self.calls, "method": method, "params": parameters });
+        if let Some(session) = &self.session
+            && !method.starts_with("Target.")
+        {
+            message["sessionId"] = json!(session);
+        }
+        self.to.write_all(format!("{message}\0").as_bytes()).expect("the browser listens");
+        self.to.flush().expect("the browser listens");
+        loop {
+            let mut answer = Vec::new();
+            let count = self.from.read_until(0, &mut answer).expect("the browser answers");
+            assert!(count > 0, "the browser went away");
+            answer.pop();
+            let mut answer: Value = serde_json::from_slice(&answer).expect("it speaks JSON");
+            if answer["method"] == "Network.requestWillBeSent" {
+                let url = answer["params"]["request"]["url"].as_str().unwrap_or_default();
+                self.requests.push(url.to_owned());
+            }
+            if answer["id"] == json!(self.calls) {
+                assert!(answer["error"].is_null(), "{method}: {answer}");
+                return answer["result"].take();
+            }
+        }
+    }
+}
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.profile);
+    }
+}
