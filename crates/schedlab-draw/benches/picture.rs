@@ -2,8 +2,8 @@
 //!
 //! Prints each stage, and the page's size and time for the same trace. Beside it
 //! kernelshark's load of the same file where its library is installed, and, on a trace that
-//! `perf timechart` can still hold (named by `SCHEDLAB_PERF_DATA`), the ratio to that tool in the
-//! same run. `SCHEDLAB_BENCH_EVENTS` asks for another number of events.
+//! `perf timechart` can still hold (recorded here, or named by `SCHEDLAB_PERF_DATA`), the ratio to that tool
+//! in the same run. `SCHEDLAB_BENCH_EVENTS` asks for another number of events.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark prints what it found")]
 #![expect(clippy::disallowed_methods, reason = "a benchmark reads the clock and the environment")]
 
@@ -14,7 +14,7 @@ use schedlab_draw::{Theme, pdf, svg};
 use schedlab_timeline::{ask, span_of};
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
@@ -147,23 +147,42 @@ fn kernelshark(file: &Path) {
     let _ = std::fs::remove_file(&source);
 }
 
-/// `perf timechart` on the same file.
+/// `perf timechart` on a trace that it can hold: the one that `SCHEDLAB_PERF_DATA` names, else a short
+/// recording of perf's own scheduler benchmark, made here.
 fn peer() {
-    let Some(file) = std::env::var_os("SCHEDLAB_PERF_DATA") else {
-        eprintln!("MISSING: SCHEDLAB_PERF_DATA (a file by 'perf sched record'): no peer was run");
-        return;
-    };
+    let recorded = std::env::temp_dir().join(format!("schedlab-peer-{}.data", std::process::id()));
+    match std::env::var_os("SCHEDLAB_PERF_DATA").map(PathBuf::from) {
+        Some(file) => timechart(&file),
+        None if record(&recorded) => timechart(&recorded),
+        None => eprintln!(
+            "MISSING: a right to record by 'perf sched record', or perf itself, and no SCHEDLAB_PERF_DATA: \
+             perf timechart was not measured"
+        ),
+    }
+    let _ = std::fs::remove_file(&recorded);
+}
+
+fn record(file: &Path) -> bool {
+    let mut perf = Command::new("perf");
+    perf.args(["sched", "record", "-o"]).arg(file);
+    // Some tens of thousands of switches: `perf timechart` takes minutes for millions.
+    perf.args(["--", "perf", "bench", "sched", "messaging", "-g", "2", "-l", "100"]);
+    perf.output().is_ok_and(|output| output.status.success()) && file.exists()
+}
+
+fn timechart(file: &Path) {
     let out = std::env::temp_dir().join(format!("schedlab-timechart-{}.svg", std::process::id()));
     let start = Instant::now();
     let done =
-        Command::new("perf").arg("timechart").arg("-i").arg(&file).arg("-o").arg(&out).output();
+        Command::new("perf").arg("timechart").arg("-i").arg(file).arg("-o").arg(&out).output();
     let theirs = start.elapsed().as_secs_f64();
     match done {
         Ok(output) if output.status.success() => {
-            let ours = picture(Path::new(&file));
+            let ours = picture(file);
             let size = std::fs::metadata(&out).map_or(0, |data| data.len());
             println!(
-                "perf timechart: {theirs:.2} s, {} KB; ratio {:.1}",
+                "perf timechart of the same {} KB: {theirs:.2} s, {} KB; {:.1} times ours",
+                std::fs::metadata(file).map_or(0, |data| data.len()) >> 10,
                 size >> 10,
                 theirs / ours
             );

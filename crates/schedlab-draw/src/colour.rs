@@ -130,6 +130,8 @@ pub struct Theme {
     pub waiting: Colour,
     /// What went wrong.
     pub alarm: Colour,
+    /// What moved from CPU to CPU.
+    pub moved: Colour,
     /// Tasks other than the target.
     pub other: Colour,
     /// The time of a CPU of which nothing is known.
@@ -150,6 +152,7 @@ impl Theme {
             running: Colour::hex(0x00_72_b2),
             waiting: Colour::hex(0xd5_5e_00),
             alarm: Colour::hex(0xc0_00_50),
+            moved: Colour::hex(0x6b_21_a8),
             other: Colour::hex(0x1f_24_2c),
             unknown: Colour::hex(0xd1_d5_db),
         }
@@ -168,6 +171,7 @@ impl Theme {
             running: Colour::hex(0x56_b4_e9),
             waiting: Colour::hex(0xe6_9f_00),
             alarm: Colour::hex(0xff_5c_8a),
+            moved: Colour::hex(0xc0_9c_ff),
             other: Colour::hex(0xd6_da_e0),
             unknown: Colour::hex(0x3a_42_4f),
         }

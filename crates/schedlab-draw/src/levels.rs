@@ -1,5 +1,8 @@
 //! The question behind the picture `waiting`: time run and time waited in each column, for the
 //! machine and, where parts of it are named, for each part.
+//!
+//! `schedlab_timeline::Waiting` answers the same for a table, of the whole machine and for equal spans of
+//! time; this one has the picture's columns and sockets, and keeps the peaks that a line must show.
 
 use crate::waiting::{Curve, Level};
 use schedlab_model::{Cpu, CpuSet, Nanos, Span};
@@ -132,7 +135,9 @@ impl Question for Levels {
         let mut curves = vec![Curve { name: String::new(), cpus, levels: self.machine.levels }];
         for (name, cpus, mut part) in self.parts {
             part.advance(end, &self.edges);
-            curves.push(Curve { name, cpus: count(cpus.len()), levels: part.levels });
+            // A topology can know CPUs that the trace never saw: nothing can run there.
+            let seen = state.observed_cpus().filter(|(cpu, _)| cpus.contains(*cpu)).count();
+            curves.push(Curve { name, cpus: count(seen), levels: part.levels });
         }
         curves
     }
@@ -152,10 +157,11 @@ mod tests {
             at 1: A wakes B";
         let trace = notation::parse(text).unwrap();
         let span = span_of(&mut trace.source()).unwrap();
-        let parts = ["0", "1"].map(|list| (list.to_owned(), list.parse().unwrap())).to_vec();
+        let parts = ["0", "1-7"].map(|list| (list.to_owned(), list.parse().unwrap())).to_vec();
         let reply = ask(&mut trace.source(), Levels::new(span, 12, parts)).unwrap();
         let [machine, zero, one] = &reply.answer[..] else { panic!("three curves") };
         assert_eq!(machine.cpus, 2);
+        assert_eq!((zero.cpus, one.cpus), (1, 1), "CPUs that the trace has");
         assert!(machine.lost() >= Nanos(3_000));
         for (index, level) in machine.levels.iter().enumerate() {
             let (a, b) = (zero.levels[index], one.levels[index]);

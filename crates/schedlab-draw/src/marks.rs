@@ -3,7 +3,7 @@
 //! Of ticks that fall into one column of one CPU's row only the first is kept, and overload that
 //! pauses for less than a column is one bar: marks are bounded by the picture, as its rows are.
 
-use crate::colour::{Colour, PALETTE, Theme};
+use crate::colour::{PALETTE, Theme};
 use crate::cores::{Mark, Marks};
 use schedlab_model::{Cpu, CpuSet, Nanos, Span, TraceInfo};
 use schedlab_timeline::{Change, Occupant, Question, State, TaskId};
@@ -94,6 +94,7 @@ pub struct Marking {
     layers: Vec<Layer>,
     /// Since when each CPU has more than one runnable task.
     overloaded: Vec<Option<Nanos>>,
+    theme: Theme,
 }
 
 /// Marks of one kind in the making.
@@ -110,9 +111,15 @@ struct Layer {
 impl Marking {
     /// Asks for marks in a window (on the trace's clock) of a picture with so many columns.
     #[must_use]
-    pub fn new(window: Span, columns: u32, wanted: Vec<Wanted>, info: &TraceInfo) -> Self {
+    pub fn new(
+        window: Span,
+        columns: u32,
+        wanted: Vec<Wanted>,
+        info: &TraceInfo,
+        theme: Theme,
+    ) -> Self {
         let layers = wanted.into_iter().map(|wanted| Layer::new(wanted, info)).collect();
-        Self { window, columns: columns.max(1).into(), layers, overloaded: Vec::new() }
+        Self { window, columns: columns.max(1).into(), layers, overloaded: Vec::new(), theme }
     }
 
     fn column(&self, time: Nanos) -> u32 {
@@ -319,11 +326,12 @@ impl Question for Marking {
                 }
             }
         }
-        let theme = Theme::light();
+        let theme = self.theme;
         let colour = |index: usize, wanted: &Wanted| match wanted {
-            Wanted::Wakeups => Colour::hex(0x11_18_27),
-            Wanted::Migrations => Colour::hex(0x6b_21_a8),
-            Wanted::Overload => theme.alarm,
+            Wanted::Wakeups => theme.text,
+            Wanted::Migrations => theme.moved,
+            // Not that of violations, which lie within overload.
+            Wanted::Overload => theme.waiting,
             Wanted::Events(_) => PALETTE[(index * 5 + 7) % PALETTE.len()],
         };
         let layers = self.layers.into_iter().enumerate();

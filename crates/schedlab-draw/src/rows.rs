@@ -5,6 +5,9 @@
 //! ran there is summed up. So memory is bounded by the picture (32 bytes a column and CPU), not by
 //! the trace, and nothing is sampled: a shade is the mean over all that ran.
 //!
+//! `schedlab_timeline::Density` tells who ran longest in a column, for the page's first picture; here a column is
+//! the mean of colours, which may be those of parents or priorities, and few slices stay boxes with names.
+//!
 //! Resources: a switch costs an addition to one column, found by a cursor that only moves forward.
 
 use crate::colour::{Colour, Theme, of_name, of_number};

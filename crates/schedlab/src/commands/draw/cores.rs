@@ -173,7 +173,7 @@ pub(super) fn trace(
     });
     let wanted = view.wanted()?;
     let marking = (!wanted.is_empty())
-        .then(|| Marking::new(window.span, columns, wanted, window.source.info()));
+        .then(|| Marking::new(window.span, columns, wanted, window.source.info(), theme.clone()));
     let conservation = view
         .marks
         .contains(&MarkKind::Violations)
