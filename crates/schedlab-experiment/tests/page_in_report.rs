@@ -38,7 +38,8 @@ const INSIDE: &str = r##"
 const OUTSIDE: &str = r#"
 const frames = document.querySelectorAll("iframe");
 addEventListener("message", (event) => {
-  document.body.dataset.said = JSON.stringify({ ...event.data, frames: frames.length, outer: performance.getEntriesByType("resource").length });
+  document.body.dataset.said = JSON.stringify({ ...event.data, frames: frames.length,
+    outer: performance.getEntriesByType("resource").length });
 });
 for (const details of document.querySelectorAll("details")) details.open = true;
 frames[0]?.scrollIntoView();

@@ -173,6 +173,14 @@ fn charts_are_drawn_from_a_table_whose_columns_are_named() {
         done(&desk.run(&format!("draw {chart} -o c.svg")));
         let svg = String::from_utf8(desk.read("c.svg")).expect("SVG is UTF-8");
         assert!(svg.contains(shown), "{chart}");
+        let output = desk.run(&format!("draw {chart} -o c.svg --json"));
+        let told: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        assert_eq!(
+            (&told["path"], &told["bytes"]),
+            (&"c.svg".into(), &svg.len().into()),
+            "{chart}"
+        );
+        assert!(told["height_px"].as_i64() > Some(100), "{told}");
     }
 }
 

@@ -65,7 +65,9 @@ impl Chart for Fit {
         });
 
         let axis = Axis { label: "residual".into(), range: Some((0.0, 0.0)), ..self.y.clone() };
-        let scale = axis.scale(points.iter().flat_map(|&(x, y)| [y - line(x), line(x) - y]));
+        // Above and below the farthest there is room for its whole dot.
+        let far = |&(x, y): &(f64, f64)| 1.15 * (y - line(x));
+        let scale = axis.scale(points.iter().flat_map(|point| [far(point), -far(point)]));
         let rest = Panel { plot: below, x, y: scale };
         rest.draw(&mut scene, theme, &self.x, &axis);
         scene.clipped(below, |scene| {

@@ -195,8 +195,8 @@ impl Common {
         })
     }
 
-    /// Writes the picture in the format that the name asks for, and says what it is.
-    pub(crate) fn write(&self, scene: &Scene, drawn: &Drawn) -> anyhow::Result<()> {
+    /// Writes the picture in the format that the name asks for; returns its bytes.
+    fn save(&self, scene: &Scene) -> anyhow::Result<usize> {
         let extension = self.output.extension().map(|end| end.to_string_lossy().to_lowercase());
         let bytes = match extension.as_deref() {
             Some("svg") => {
@@ -214,12 +214,18 @@ impl Common {
         };
         std::fs::write(&self.output, &bytes)
             .with_context(|| format!("{} could not be written", self.output.display()))?;
+        Ok(bytes.len())
+    }
+
+    /// Writes the picture, and says what it is.
+    pub(crate) fn write(&self, scene: &Scene, drawn: &Drawn) -> anyhow::Result<()> {
+        let bytes = self.save(scene)?;
         let mut out = std::io::stdout().lock();
         if self.json {
             let summary = Summary {
                 schema: "schedlab/draw/1",
                 path: self.output.display().to_string(),
-                bytes: bytes.len(),
+                bytes,
                 width_px: scene.width / schedlab_draw::PX,
                 height_px: scene.height / schedlab_draw::PX,
                 origin_ns: drawn.origin.0.to_string(),

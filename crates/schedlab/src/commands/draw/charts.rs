@@ -1,13 +1,13 @@
 //! `schedlab draw heatmap|sweep|fit|boxes`: charts of a CSV table.
 
+use super::Common;
 use super::csv::Table;
-use super::{Common, Drawn};
 use anyhow::Context as _;
 use schedlab_draw::Scene;
 use schedlab_draw::chart::{Axis, Boxes, Chart, Fit, Group, Heatmap, Line, Sample, Series};
 use schedlab_experiment::report::significant;
-use schedlab_model::{Nanos, Span};
 use schedlab_stats::{interval, least_squares};
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,6 +34,9 @@ struct Sheet {
     /// Light on dark
     #[arg(long)]
     dark: bool,
+    /// What was drawn, as JSON
+    #[arg(long)]
+    json: bool,
 }
 
 /// Options of `schedlab draw heatmap`.
@@ -130,10 +133,21 @@ impl Sheet {
     ) -> anyhow::Result<ExitCode> {
         let mut common = Common::for_file(self.output.clone());
         common.dark = self.dark;
-        let window = Span::new(Nanos::ZERO, Nanos::ZERO);
-        let (origin, warnings) = (Nanos::ZERO, Vec::new());
-        let drawn = Drawn { origin, window, cpus: 0, tasks: 0, warnings };
-        common.write(&draw(self.width, &common.theme()), &drawn)?;
+        let scene = draw(self.width, &common.theme());
+        let bytes = common.save(&scene)?;
+        let mut out = std::io::stdout().lock();
+        if self.json {
+            let summary = serde_json::json!({
+                "schema": "schedlab/draw/1",
+                "path": self.output.display().to_string(),
+                "bytes": bytes,
+                "width_px": scene.width / schedlab_draw::PX,
+                "height_px": scene.height / schedlab_draw::PX,
+            });
+            writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;
+        } else {
+            writeln!(out, "{}", self.output.display())?;
+        }
         Ok(ExitCode::SUCCESS)
     }
 }
