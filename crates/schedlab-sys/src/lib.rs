@@ -11,6 +11,7 @@
     reason = "system calls and shared memory; every other crate stands on this one"
 )]
 
+pub mod allocation;
 pub mod cgroup;
 pub mod channel;
 pub mod clock;

@@ -197,4 +197,40 @@ pub trait Behaviour: Send {
     /// The next operation, given the time and how the last one went. Samples are taken here, so they
     /// mean the same on every machine.
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op;
+
+    /// The task's whole life as one loop, where asking for each operation would disturb what is
+    /// measured. It performs the operations that [`Self::next`] yields, in the same order; a machine
+    /// may take either.
+    fn whole(&self) -> Option<Loop> {
+        None
+    }
+}
+
+/// A life that is nothing but messages. The ends of its channels are closed when it is over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Loop {
+    /// A message to every channel in turn, round after round.
+    Send {
+        /// Where to.
+        channels: Vec<ChannelId>,
+        /// Length of each message.
+        bytes: u32,
+        /// Rounds.
+        rounds: u64,
+        /// Whether a message says when it was sent (where it is long enough to).
+        stamped: bool,
+    },
+    /// Messages from one channel until all have come or its senders are gone.
+    Receive {
+        /// Where from.
+        channel: ChannelId,
+        /// Length of each message.
+        bytes: u32,
+        /// How many.
+        messages: u64,
+        /// Takes how long each message was under way.
+        latency: Option<SampleId>,
+        /// Counts them.
+        counter: CounterId,
+    },
 }

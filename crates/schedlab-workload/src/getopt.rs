@@ -20,6 +20,9 @@ pub enum Mistyped {
     /// An option that takes a value stands last.
     #[error("option '--{0}' requires an argument")]
     NoValue(String),
+    /// A short option that takes a value stands last.
+    #[error("option requires an argument -- '{0}'")]
+    NoShortValue(char),
     /// A flag was given a value.
     #[error("option '--{0}' doesn't allow an argument")]
     NoFlagValue(String),
@@ -39,6 +42,15 @@ pub struct Typed {
 /// # Errors
 /// The first word that is none of the table's.
 pub fn read(docs: &[OptionDoc], words: &[String]) -> Result<Typed, Mistyped> {
+    read_as(&[], docs, words)
+}
+
+/// The same for a tool that another stands in for: what begins like one of the `original`'s long
+/// options means what it means there, or is as ambiguous; only then like one of ours.
+///
+/// # Errors
+/// The first word that is none of the table's.
+pub fn read_as(original: &[&str], docs: &[OptionDoc], words: &[String]) -> Result<Typed, Mistyped> {
     let mut typed = Typed::default();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -50,7 +62,7 @@ pub fn read(docs: &[OptionDoc], words: &[String]) -> Result<Typed, Mistyped> {
                 Some((name, value)) => (name, Some(value.to_owned())),
                 None => (long, None),
             };
-            let doc = long_option(docs, name)?;
+            let doc = long_option(original, docs, name)?;
             let value = match (doc.kind, value) {
                 (Kind::Flag, None) => "true".to_owned(),
                 (Kind::Flag, Some(_)) => return Err(Mistyped::NoFlagValue(doc.name.to_owned())),
@@ -86,7 +98,7 @@ fn cluster(
             continue;
         }
         let value = match rest.as_str() {
-            "" => words.next().cloned().ok_or_else(|| Mistyped::NoValue(doc.name.to_owned()))?,
+            "" => words.next().cloned().ok_or(Mistyped::NoShortValue(letter))?,
             value => value.to_owned(),
         };
         options.insert(doc.name.to_owned(), value);
@@ -96,19 +108,25 @@ fn cluster(
 }
 
 /// The option of this name, or the only one that begins so; `-` and `_` are the same.
-fn long_option<'d>(docs: &'d [OptionDoc], name: &str) -> Result<&'d OptionDoc, Mistyped> {
+fn long_option<'d>(
+    original: &[&str],
+    docs: &'d [OptionDoc],
+    name: &str,
+) -> Result<&'d OptionDoc, Mistyped> {
     let plain = |text: &str| text.replace('_', "-");
     let wanted = plain(name);
     if let Some(exact) = docs.iter().find(|doc| plain(doc.name) == wanted) {
         return Ok(exact);
     }
-    let mut near = docs.iter().filter(|doc| plain(doc.name).starts_with(&wanted));
-    match (near.next(), near.next()) {
-        (Some(one), None) if !wanted.is_empty() => Ok(one),
-        (Some(a), Some(b)) if !wanted.is_empty() => {
-            let mut names = vec![a.name, b.name];
-            names.extend(near.map(|doc| doc.name));
-            let names: Vec<String> = names.iter().map(|name| format!("'--{name}'")).collect();
+    let near: Vec<&OptionDoc> =
+        docs.iter().filter(|doc| plain(doc.name).starts_with(&wanted)).collect();
+    let theirs: Vec<&OptionDoc> =
+        near.iter().copied().filter(|doc| original.contains(&doc.name)).collect();
+    let near = if theirs.is_empty() { near } else { theirs };
+    match near[..] {
+        [one] if !wanted.is_empty() => Ok(one),
+        [_, _, ..] if !wanted.is_empty() => {
+            let names: Vec<String> = near.iter().map(|doc| format!("'--{}'", doc.name)).collect();
             Err(Mistyped::Ambiguous(name.to_owned(), names.join(" ")))
         }
         _ => Err(Mistyped::NoLong(name.to_owned())),
@@ -145,7 +163,23 @@ mod tests {
         assert!(matches!(typed("--r 1"), Err(Mistyped::Ambiguous(..))));
         assert_eq!(typed("--frob"), Err(Mistyped::NoLong("frob".into())));
         assert_eq!(typed("-x"), Err(Mistyped::NoShort('x')));
-        assert_eq!(typed("-m"), Err(Mistyped::NoValue("message-threads".into())));
+        assert_eq!(typed("-m"), Err(Mistyped::NoShortValue('m')));
+        assert_eq!(typed("--message-threads"), Err(Mistyped::NoValue("message-threads".into())));
         assert_eq!(typed("--no-locking=1"), Err(Mistyped::NoFlagValue("no-locking".into())));
+    }
+
+    #[test]
+    fn what_begins_like_an_option_of_the_original_means_that() {
+        let docs = crate::workloads::find("hackbench").unwrap().options;
+        let read = |original: &[&str], word: &str| {
+            let words = [word.to_owned(), "1".to_owned()];
+            read_as(original, docs, &words).map(|typed| typed.options)
+        };
+        // Of ours both --duration and --datasize begin so; the original has the second alone.
+        assert!(matches!(read(&[], "--d"), Err(Mistyped::Ambiguous(..))));
+        assert!(read(&["datasize"], "--d").unwrap().contains_key("datasize"));
+        assert!(read(&["datasize"], "--du").unwrap().contains_key("duration"));
+        let pipes = read(&["pipe", "processes"], "--p").unwrap_err();
+        assert!(pipes.to_string().ends_with("possibilities: '--pipe' '--processes'"), "{pipes}");
     }
 }

@@ -20,8 +20,8 @@ pub mod upstream;
 pub mod workloads;
 
 pub use behaviour::{
-    BarrierId, Behaviour, BlockId, ChannelId, CounterId, DialId, Done, Instruments, LockId, Op,
-    QueueId, SampleId, Sweep, WordId,
+    BarrierId, Behaviour, BlockId, ChannelId, CounterId, DialId, Done, Instruments, LockId, Loop,
+    Op, QueueId, SampleId, Sweep, WordId,
 };
 pub use machine::{
     Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, Series, Stream,

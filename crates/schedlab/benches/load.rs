@@ -15,7 +15,7 @@ fn main() {
         let target = env!("CARGO_BIN_EXE_schedlab");
         std::os::unix::fs::symlink(target, links.path().join(name)).unwrap();
     }
-    own_cost(&links.path().join("schbench"));
+    own_cost(Path::new(env!("CARGO_BIN_EXE_schedlab")));
     match find("hackbench") {
         Some(peer) => hackbench(&peer, &links.path().join("hackbench"), runs),
         None => eprintln!("MISSING: hackbench; install rt-tests for its ratio"),
@@ -48,12 +48,19 @@ fn own_cost(ours: &Path) {
         cost.clock_ns
     );
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let rate = rate(&run(ours, "-L -n 0 -s 0 -r 3"));
-    let share = rate * cost.wakeup_ns() / 1e9 / cpus as f64;
-    println!(
-        "at {rate:.0} requests a second on {cpus} CPUs that is {:.2} % of their time",
-        share * 100.0
-    );
+    for (way, pairs) in [("futex", 1), ("pipe", 1), ("futex", cpus), ("pipe", cpus)] {
+        let line = format!("load pingpong --via {way} --pairs {pairs} --duration 2s --json");
+        let json: serde_json::Value = serde_json::from_slice(&run(ours, &line).stdout).unwrap();
+        let rates = json["rates"].as_array().unwrap();
+        let trips = rates.iter().filter_map(serde_json::Value::as_f64).fold(0.0, f64::max);
+        // A round trip is two wakeups: four steps and a sample.
+        let share = trips * (4.0 * cost.step_ns + cost.sample_ns) / 1e9 / cpus as f64;
+        println!(
+            "pingpong over {pairs} x {way}: {:.0} wakeups a second; our own code is {:.2} % of {cpus} CPUs' time",
+            2.0 * trips,
+            share * 100.0
+        );
+    }
 }
 
 /// Ours over theirs, with the interval that so many runs give: of the shift between the logarithms.
@@ -73,7 +80,9 @@ fn ratio(what: &str, ours: &[f64], theirs: &[f64]) {
 }
 
 fn hackbench(peer: &Path, ours: &Path, runs: usize) {
-    for line in ["-g 4 -l 200", "-g 4 -l 200 -p", "-g 4 -l 200 -T -p"] {
+    let modes =
+        ["-g 4 -l 200", "-p -g 4 -l 400", "-T -g 4 -l 200", "-T -p -g 4 -l 400", "-i -g 4 -l 100"];
+    for line in modes {
         let time = |output: &Output| -> f64 {
             let text = String::from_utf8_lossy(&output.stdout).into_owned();
             text.lines().find_map(|l| l.strip_prefix("Time: ")).unwrap().parse().unwrap()

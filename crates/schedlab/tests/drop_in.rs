@@ -1,6 +1,10 @@
 //! The drop-ins as scripts call them: through a link of another tool's name, read by the rules of the
 //! parsers that people run.
-#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::print_stderr,
+    reason = "tests; clippy sees the functions beside them as none"
+)]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -252,4 +256,144 @@ fn an_interrupted_run_prints_what_it_measured_and_no_bogus_time() {
         assert!(text(&output.stderr).contains(stderr_part), "{line}: {}", text(&output.stderr));
     }
     assert_eq!(loads_running(), before);
+}
+
+/// A peer that is installed; else its absence is said.
+fn peer(name: &str) -> Option<PathBuf> {
+    let folders = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&folders).map(|f| f.join(name)).find(|path| path.is_file());
+    if found.is_none() {
+        eprintln!("MISSING: {name}; what it prints was not compared");
+    }
+    found
+}
+
+/// stdout and exit code of a command.
+fn told(program: &Path, line: &str) -> (String, Option<i32>) {
+    let output = Command::new(program).args(line.split_whitespace()).output().unwrap();
+    (text(&output.stdout), output.status.code())
+}
+
+#[test]
+fn perf_s_texts_are_those_of_perf() {
+    let _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+    let ours = Path::new(env!("CARGO_BIN_EXE_schedlab"));
+    let perf = peer("perf");
+    for (line, of_perf) in [
+        ("load pingpong --rounds 500 --format perf", "bench sched pipe -T -l 500"),
+        ("load pingpong --rounds 500 --processes --format perf", "bench sched pipe -l 500"),
+        ("load pingpong --rounds 500 --format perf-simple", "bench -f simple sched pipe -T -l 500"),
+        ("load hackbench -g 1 -l 5 --format perf", "bench sched messaging -g 1 -l 5"),
+        ("load hackbench -T -g 2 -l 5 --format perf", "bench sched messaging -t -g 2 -l 5"),
+        (
+            "load hackbench -g 1 -l 5 --format perf-simple",
+            "bench -f simple sched messaging -g 1 -l 5",
+        ),
+    ] {
+        let (printed, code) = told(ours, line);
+        assert_eq!(code, Some(0), "{line}: {printed}");
+        assert!(printed.chars().any(|c| c.is_ascii_digit()), "{line}");
+        if let Some(perf) = &perf {
+            let (expected, _) = told(perf, of_perf);
+            assert_eq!(squeezed(&masked(&printed)), squeezed(&masked(&expected)), "{line}");
+            // Columns end where perf's do.
+            let ends = |text: &str| -> Vec<Option<usize>> {
+                text.lines().map(|l| l.find("usecs/op").or_else(|| l.find("ops/sec"))).collect()
+            };
+            assert_eq!(ends(&printed), ends(&expected), "{printed}{expected}");
+        }
+    }
+    for line in ["load cpu --format perf", "load pingpong --via futex --format perf"] {
+        let output = Command::new(ours).args(line.split_whitespace()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{line}");
+    }
+}
+
+#[test]
+fn usage_errors_begin_with_the_line_of_the_original() {
+    let _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+    let links = Links::new();
+    let schbench = std::env::var_os("SCHBENCH").map(PathBuf::from).filter(|path| path.is_file());
+    if schbench.is_none() {
+        eprintln!("MISSING: schbench; set SCHBENCH to its path to compare what it prints");
+    }
+    // The line as the originals print it, behind their name.
+    for (line, expected) in [
+        ("hackbench --frob", ": unrecognized option '--frob'"),
+        ("hackbench -x", ": invalid option -- 'x'"),
+        ("hackbench -g", ": option requires an argument -- 'g'"),
+        ("hackbench --g", ": option '--groups' requires an argument"),
+        ("hackbench --f 3", ": option '--f' is ambiguous; possibilities: '--fds' '--fifo'"),
+        ("hackbench --p", ": option '--p' is ambiguous; possibilities: '--pipe' '--processes'"),
+        ("hackbench --pipe=1", ": option '--pipe' doesn't allow an argument"),
+        ("hackbench -p -i", ": --pipe|-p and --inet|-i cannot be used together"),
+        ("hackbench -l 0", ": --loops|-l requires an integer > 0"),
+        ("hackbench --datasize abc", ": --datasize|-s requires an integer > 0"),
+        ("schbench --r 1", ": option '--r' is ambiguous; possibilities: '--runtime' '--rps'"),
+        (
+            "schbench --c",
+            ": option '--c' is ambiguous; possibilities: '--cache_footprint' '--calibrate'",
+        ),
+        ("schbench -m", ": option requires an argument -- 'm'"),
+        ("schbench --no-locking=1", ": option '--no-locking' doesn't allow an argument"),
+        ("schbench -r 1 x", "Error Extra arguments 'x'"),
+    ] {
+        let output = links.run(line);
+        assert_eq!(output.status.code(), Some(1), "{line}");
+        let stderr = text(&output.stderr);
+        let first = stderr.lines().next().unwrap_or_default();
+        assert!(first.ends_with(expected), "{line}: {first}");
+        let (name, words) = line.split_once(' ').unwrap();
+        let original = if name == "hackbench" { peer(name) } else { schbench.clone() };
+        if let Some(original) = original {
+            let theirs = Command::new(original).args(words.split(' ')).output().unwrap();
+            assert_eq!(theirs.status.code(), Some(1), "{line}");
+            let theirs = text(&theirs.stderr);
+            assert!(theirs.lines().next().unwrap_or_default().ends_with(expected), "{theirs}");
+        }
+    }
+    // What begins like one of the original's options alone is that one.
+    let stdout = text(&links.run("hackbench --g 1 --fd 2 --l 3 --d 50 --th").stdout);
+    assert!(stdout.starts_with("Running in threaded mode with 1 groups using 4 file"), "{stdout}");
+    assert!(stdout.contains("will pass 3 messages of 50 bytes\n"), "{stdout}");
+}
+
+/// Calls of write and bytes written by a command and all its children, as the kernel counts them.
+fn written(program: &Path, line: &str) -> [u64; 2] {
+    // A shell of its own, whose count takes in that of the children it has waited for.
+    let script = format!("{} {line} >/dev/null; cat /proc/$$/io", program.display());
+    let output = Command::new("sh").args(["-c", &script]).output().unwrap();
+    assert!(output.status.success(), "{line}: {output:?}");
+    let io = text(&output.stdout);
+    let field = |name: &str| {
+        let found = io.lines().find_map(|l| l.strip_prefix(name)?.strip_prefix(": "));
+        found.unwrap().parse().unwrap()
+    };
+    [field("syscw"), field("wchar")]
+}
+
+#[test]
+fn hackbench_does_the_same_system_calls_as_the_original() {
+    let _alone = ALONE.write().unwrap_or_else(PoisonError::into_inner);
+    let links = Links::new();
+    let original = peer("hackbench");
+    for mode in ["", "-p", "-T", "-T -p"] {
+        // What both do once cancels out of the difference between two runs.
+        let messages = 2 * 3 * 3 * 400;
+        let of = |program: &Path, more: &str| {
+            let run = |loops| written(program, &format!("-g 2 -f 3 -l {loops} {mode} {more}"));
+            let (less, more) = (run(100), run(500));
+            std::array::from_fn::<u64, 2, _>(|i| more[i] - less[i])
+        };
+        let close = |[calls, bytes]: [u64; 2]| {
+            // Up to what a run tells of itself: some lines, whose digits differ.
+            calls.abs_diff(messages) < 20 && bytes.abs_diff(messages * 100) < 2_000
+        };
+        let ours = of(&links.path("hackbench"), "--compat upstream");
+        assert!(close(ours), "{mode}: {ours:?} for {messages} messages");
+        if let Some(original) = &original {
+            let theirs = of(original, "");
+            assert!(close(theirs), "{mode}: the original: {theirs:?}");
+        }
+    }
 }

@@ -171,6 +171,15 @@ impl Arena {
         (&self.words[at..at + queue_words(queue)], queue)
     }
 
+    /// How many values the largest stack can hold.
+    pub(super) fn stack_capacity(&self) -> usize {
+        let capacity = |(_, queue): &(usize, Queue)| match queue {
+            Queue::Stack { capacity } => *capacity as usize,
+            Queue::Fifo { .. } => 0,
+        };
+        self.queues.iter().map(capacity).max().unwrap_or(0)
+    }
+
     /// The words of a block that tasks share; `None` where each task has its own.
     pub(super) fn block(&self, index: u32) -> Option<&'static [AtomicU64]> {
         self.pages[index as usize].map(|(at, words)| &self.words[at..at + words])
@@ -189,6 +198,12 @@ impl Arena {
     pub(super) fn series(&self, task: usize, series: u32) -> Live<'static> {
         let at = line(TASK + self.counters) + series as usize * line(live::words());
         Live(&self.task(task)[at..at + live::words()])
+    }
+
+    /// Counts a task that has ended. Whether its conductor has to hear of it now.
+    pub(super) fn leave(&self) -> bool {
+        let ended = self.ended().fetch_add(1, AcqRel) + 1;
+        ended >= self.task_count as u64 || self.stopping() || self.go().load(Acquire) == 0
     }
 
     /// Wakes all that wait on anything, so that they see that they shall stop. Words hold 2 from now

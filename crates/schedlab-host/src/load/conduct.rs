@@ -162,8 +162,7 @@ impl Run {
         self.base.at = self.times.go;
         self.before.at = self.times.go;
         (self.last_second, self.last_report) = (self.times.go, self.times.go);
-        self.arena.go().store(1, Release);
-        let _ = futex::wake(shared::low_half(self.arena.go()), u32::MAX, self.arena.scope);
+        self.crew.let_go();
     }
 
     /// Until all tasks have ended or shall.
@@ -276,8 +275,7 @@ impl Run {
     fn stop(&mut self) {
         self.arena.stop().store(1, SeqCst);
         // Those that never heard the word to go hear this one.
-        self.arena.go().store(1, SeqCst);
-        let _ = futex::wake(shared::low_half(self.arena.go()), u32::MAX, self.arena.scope);
+        self.crew.let_go();
         self.arena.wake_all();
         let deadline = clock::monotonic() + GRACE;
         while !self.crew.is_gone() {

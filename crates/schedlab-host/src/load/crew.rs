@@ -1,8 +1,10 @@
 //! Starts the tasks of a plan as threads or processes, and sees them end.
 
 use super::arena::{Arena, Stand};
+use super::gate::Gate;
 use super::interpret::{End, Interpreter};
 use super::memory;
+use super::native::Native;
 use crate::marks::Marks;
 use crate::net::Namespace;
 use schedlab_model::{Nanos, Pid};
@@ -83,6 +85,7 @@ struct Common {
     arena: Arc<Arena>,
     blocks: Arc<[Block]>,
     marks: Option<Arc<Marks>>,
+    gate: Arc<Gate>,
     migrations: bool,
     facts: bool,
 }
@@ -90,6 +93,7 @@ struct Common {
 /// The tasks that were started.
 pub(super) struct Crew {
     arena: Arc<Arena>,
+    gate: Arc<Gate>,
     /// Processes: number, task.
     children: Vec<(Pid, usize)>,
     threads: Vec<JoinHandle<()>>,
@@ -107,15 +111,17 @@ impl Crew {
         network: Option<&Namespace>,
     ) -> io::Result<Self> {
         task::catch_nudges()?;
+        let gate = Arc::new(Gate::new(plan)?);
         let common = Common {
             arena: arena.clone(),
             blocks: plan.blocks.clone().into(),
             marks,
+            gate: gate.clone(),
             migrations: tasks.len() <= MIGRATIONS_UP_TO,
             facts: !plan.upstream,
         };
         let (children, threads, killed) = (Vec::new(), Vec::new(), Vec::new());
-        let mut crew = Self { arena: arena.clone(), children, threads, killed };
+        let mut crew = Self { arena: arena.clone(), gate, children, threads, killed };
         match plan.processes {
             true => crew.fork(tasks, Channels::new(plan, network.cloned()), &common)?,
             false => crew.spawn(tasks, Channels::new(plan, network.cloned()), &common)?,
@@ -165,6 +171,11 @@ impl Crew {
             }
         }
         Ok(())
+    }
+
+    /// Lets the tasks that wait for the word begin, and those that come later not wait.
+    pub(super) fn let_go(&self) {
+        self.gate.open(&self.arena);
     }
 
     /// Reaps processes that have ended; tells of those that did not end by themselves.
@@ -233,7 +244,7 @@ impl Drop for Crew {
 type Pair = (Arc<File>, Arc<File>);
 
 /// Channels that are open in this process: from the first task that uses one to the last.
-struct Channels {
+pub(super) struct Channels {
     transports: Vec<Transport>,
     /// The far end of datagrams; the loopback without it.
     network: Option<Namespace>,
@@ -242,7 +253,7 @@ struct Channels {
 }
 
 impl Channels {
-    fn new(plan: &Plan, network: Option<Namespace>) -> Self {
+    pub(super) fn new(plan: &Plan, network: Option<Namespace>) -> Self {
         Self {
             transports: plan.channels.iter().map(|channel| channel.transport).collect(),
             network,
@@ -252,7 +263,7 @@ impl Channels {
     }
 
     /// Notes which task is the last to use each.
-    fn see(&mut self, tasks: &[Task]) {
+    pub(super) fn see(&mut self, tasks: &[Task]) {
         for (index, task) in tasks.iter().enumerate() {
             for &channel in task.sends.iter().chain(&task.receives) {
                 self.last_use[channel as usize] = index;
@@ -261,7 +272,7 @@ impl Channels {
     }
 
     /// The ends that a task uses, by ascending channel.
-    fn ends(&mut self, task: &Task) -> io::Result<Vec<(u32, Option<End>)>> {
+    pub(super) fn ends(&mut self, task: &Task) -> io::Result<Vec<(u32, Option<End>)>> {
         let mut ends = Vec::new();
         for &id in &task.receives {
             ends.push((id, Some(End::Read(self.open(id)?.0.clone()))));
@@ -316,6 +327,7 @@ fn work(
 ) {
     // A process closes what it inherited and has no part in: only then does the end of the last
     // sender reach a reader.
+    let process = inherited.is_some();
     drop(inherited);
     let arena = &*common.arena;
     task::name_self(&task.comm);
@@ -325,35 +337,57 @@ fn work(
         leave(arena);
         return;
     }
-    let memory = memory::of_task(&common.blocks, &task.blocks, arena);
     let marker = |time: Nanos, id, phase| {
         if let Some(marks) = &common.marks {
             marks.put(time, thread, id, phase);
         }
     };
-    let mut interpreter = Interpreter::new(arena, index, ends, memory, &marker);
+    let mut performer = match Native::of(&*task.behaviour, &ends) {
+        Some(native) => {
+            drop(ends);
+            Performer::Native(native)
+        }
+        None => {
+            let memory = memory::of_task(&common.blocks, &task.blocks, arena);
+            Performer::Interpreter(Interpreter::new(arena, index, ends, memory, &marker))
+        }
+    };
     arena.set_ready(index, thread);
     arena.ready().fetch_add(1, AcqRel);
     let _ = schedlab_sys::futex::wake(shared::low_half(arena.ready()), 1, arena.scope);
-    while arena.go().load(Acquire) == 0 && !arena.stopping() {
-        let _ = schedlab_sys::futex::wait(shared::low_half(arena.go()), 0, arena.scope, None);
-    }
-    let error = interpreter.run(&mut *task.behaviour);
+    common.gate.pass(arena);
+    let error = match &mut performer {
+        Performer::Native(native) => native.run(arena, index),
+        Performer::Interpreter(interpreter) => interpreter.run(&mut *task.behaviour),
+    };
     let at = clock::monotonic();
     let usage = match common.facts {
         true => task::usage(common.migrations),
         false => task::Usage::default(),
     };
-    // Closed before it counts as ended, so that readers of other tasks see it in time.
-    drop(interpreter);
+    // Closed before it counts as ended, so that readers of other tasks see it in time; of a process
+    // all is closed as it exits, and taking it down by hand would only make that longer.
+    if !process {
+        drop(performer);
+    }
     arena.set_ended(index, at, &usage, error);
     leave(arena);
+    if process {
+        task::exit_now(0);
+    }
+}
+
+/// Who performs a task.
+enum Performer<'a> {
+    Native(Native),
+    Interpreter(Interpreter<'a>),
 }
 
 /// Counts the task as ended and tells who waits for that.
 fn leave(arena: &Arena) {
-    arena.ended().fetch_add(1, AcqRel);
-    let _ = schedlab_sys::futex::wake(shared::low_half(arena.ended()), 1, arena.scope);
+    if arena.leave() {
+        let _ = schedlab_sys::futex::wake(shared::low_half(arena.ended()), 1, arena.scope);
+    }
 }
 
 /// Puts the calling thread where and how it shall run; the step and errno that failed.

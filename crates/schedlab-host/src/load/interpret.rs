@@ -73,7 +73,7 @@ impl Instruments for Own<'_> {
     }
 }
 
-fn code(error: &io::Error) -> i32 {
+pub(super) fn code(error: &io::Error) -> i32 {
     error.raw_os_error().unwrap_or(-1)
 }
 
@@ -85,7 +85,7 @@ impl<'a> Interpreter<'a> {
         memory: Vec<Option<Memory>>,
         marker: Marker<'a>,
     ) -> Self {
-        let (buffer, batch) = (Vec::new(), Vec::with_capacity(4096));
+        let (buffer, batch) = (Vec::new(), Vec::with_capacity(arena.stack_capacity()));
         let heap = Heap::default();
         Self { arena, task, ends, memory, marker, buffer, batch, heap, cpu_lock: 0, error: None }
     }

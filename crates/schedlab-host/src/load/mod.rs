@@ -12,11 +12,15 @@ mod calibrate;
 mod conduct;
 mod crew;
 mod figures;
+mod gate;
 mod group;
 mod interpret;
 mod live;
 mod memory;
+mod native;
 mod overhead;
+#[cfg(test)]
+mod steady;
 mod told;
 
 pub(crate) use asked::{Asked, GO, Part};

@@ -2,6 +2,10 @@
 
 use std::fmt::Write as _;
 
+/// The long options of the original: what begins like one of them means that one.
+pub const LONG_OPTIONS: &[&str] =
+    &["groups", "fds", "loops", "datasize", "pipe", "inet", "threads", "processes", "fifo", "help"];
+
 /// What a run of it is, as its banner says.
 #[derive(Clone, Copy, Debug)]
 pub struct Banner {
@@ -36,6 +40,5 @@ pub fn banner(banner: &Banner) -> String {
 /// The line after it: seconds, milliseconds cut off.
 #[must_use]
 pub fn time(seconds: f64) -> String {
-    let millis = (seconds * 1e3) as u64;
-    format!("Time: {}.{:03}\n", millis / 1_000, millis % 1_000)
+    format!("Time: {}\n", super::whole_millis(seconds))
 }

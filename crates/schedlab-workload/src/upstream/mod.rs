@@ -6,3 +6,9 @@
 pub mod hackbench;
 pub mod perf;
 pub mod schbench;
+
+/// Seconds with milliseconds, which these tools cut off and do not round.
+fn whole_millis(seconds: f64) -> String {
+    let millis = (seconds * 1e3) as u64;
+    format!("{}.{:03}", millis / 1_000, millis % 1_000)
+}

@@ -4,6 +4,30 @@ use crate::machine::{Interval, Series};
 use schedlab_stats::Histogram;
 use std::fmt::Write as _;
 
+/// The long options of the original: what begins like one of them means that one.
+pub const LONG_OPTIONS: &[&str] = &[
+    "message-threads",
+    "threads",
+    "runtime",
+    "intervaltime",
+    "warmuptime",
+    "zerotime",
+    "cache_footprint",
+    "operations",
+    "sleep_usec",
+    "no-locking",
+    "calibrate",
+    "rps",
+    "auto-rps",
+    "pipe",
+    "message-cpus",
+    "worker-cpus",
+    "json",
+    "jobname",
+    "split",
+    "help",
+];
+
 /// The percentiles of a block, those that are shown, and the starred one.
 const ALL: [f64; 5] = [20.0, 50.0, 90.0, 99.0, 99.9];
 const LATENCY: [f64; 4] = [50.0, 90.0, 99.0, 99.9];

@@ -7,7 +7,7 @@ use super::Workload;
 use crate::options::{Kind, OptionDoc, OptionError, Options};
 use crate::placement::Surroundings;
 use crate::plan::{Placement, Plan, Task, Timing, Transport};
-use crate::{Behaviour, ChannelId, CounterId, Done, Instruments, Op, SampleId};
+use crate::{Behaviour, ChannelId, CounterId, Done, Instruments, Loop, Op, SampleId};
 use schedlab_model::{Better, Metric, Nanos, Unit};
 
 const fn option(
@@ -82,6 +82,8 @@ struct Sender {
     bytes: u32,
     /// Rounds still to do.
     rounds: u64,
+    /// Whether messages carry the time.
+    stamped: bool,
     at: usize,
     closed: usize,
 }
@@ -104,6 +106,11 @@ impl Behaviour for Sender {
         }
         Op::Send { channel, bytes: self.bytes }
     }
+
+    fn whole(&self) -> Option<Loop> {
+        let Self { ref channels, bytes, rounds, stamped, .. } = *self;
+        Some(Loop::Send { channels: channels.clone(), bytes, rounds, stamped })
+    }
 }
 
 /// Reads messages until it has all.
@@ -112,7 +119,8 @@ struct Receiver {
     bytes: u32,
     /// Messages still to come.
     left: u64,
-    latency: SampleId,
+    /// Absent where upstream's work is wanted and nothing beside it.
+    latency: Option<SampleId>,
     messages: CounterId,
 }
 
@@ -120,8 +128,8 @@ impl Behaviour for Receiver {
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         match last {
             Done::Received { stamp } => {
-                if stamp > Nanos::ZERO {
-                    instruments.sample(self.latency, (now - stamp).0);
+                if let Some(latency) = self.latency.filter(|_| stamp > Nanos::ZERO) {
+                    instruments.sample(latency, (now - stamp).0);
                 }
                 instruments.count(self.messages, 1);
                 self.left -= 1;
@@ -133,6 +141,11 @@ impl Behaviour for Receiver {
             0 => Op::Exit,
             _ => Op::Receive { channel: self.channel, bytes: self.bytes },
         }
+    }
+
+    fn whole(&self) -> Option<Loop> {
+        let Self { channel, bytes, left: messages, latency, messages: counter } = *self;
+        Some(Loop::Receive { channel, bytes, messages, latency, counter })
     }
 }
 
@@ -170,8 +183,9 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
         interval: options.duration("interval"),
         zero: Nanos::ZERO,
     };
+    let stamped = options.text("compat") != "upstream";
     let latency = Metric::new("message_latency_ns", Unit::Nanoseconds, Better::Lower);
-    let latency = plan.series(latency);
+    let latency = stamped.then(|| plan.series(latency));
     let messages = plan.counter(Metric::new("messages", Unit::Count, Better::Higher));
     plan.progress = Some(messages.0);
     let (receivers, senders) = (plan.role("receiver"), plan.role("sender"));
@@ -183,7 +197,14 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
         sends: Vec::new(),
         receives: Vec::new(),
         blocks: Vec::new(),
-        behaviour: Box::new(Sender { channels: Vec::new(), bytes, rounds: 0, at: 0, closed: 0 }),
+        behaviour: Box::new(Sender {
+            channels: Vec::new(),
+            bytes,
+            rounds: 0,
+            stamped,
+            at: 0,
+            closed: 0,
+        }),
     };
     for group in 0..groups {
         let channels: Vec<ChannelId> = (0..fds).map(|_| plan.channel(transport, fds)).collect();
@@ -198,8 +219,9 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
             });
         }
         for _ in 0..fds {
-            let behaviour = Sender { channels: channels.clone(), bytes, rounds, at: 0, closed: 0 };
-            let sends = channels.iter().map(|channel| channel.0).collect();
+            let channels = channels.clone();
+            let behaviour = Sender { channels, bytes, rounds, stamped, at: 0, closed: 0 };
+            let sends = behaviour.channels.iter().map(|channel| channel.0).collect();
             plan.tasks.push(Task { sends, behaviour: Box::new(behaviour), ..task(senders, group) });
         }
     }

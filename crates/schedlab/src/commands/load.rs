@@ -8,6 +8,7 @@ mod calibrate;
 mod causes;
 pub(crate) mod drop_in;
 mod once;
+mod perf;
 mod repeat;
 mod show;
 
@@ -55,6 +56,12 @@ const fn own(
 const OWN: &[OptionDoc] = &[
     own("json", Kind::Flag, "false", "print JSON"),
     own("csv", Kind::Flag, "false", "print the figures as CSV"),
+    own(
+        "format",
+        Kind::Choice(&["text", "perf", "perf-simple"]),
+        "text",
+        "perf: print what perf bench sched messaging (hackbench) or pipe (pingpong) would",
+    ),
     own("percentiles", Kind::Text, "50,90,99,99.9", "percentiles of latencies to print"),
     own("repeat", Kind::Number(1, 100_000), "1", "do it so often; each run is a sample"),
     own(

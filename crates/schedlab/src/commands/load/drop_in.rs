@@ -98,7 +98,7 @@ pub(crate) fn schbench(arguments: &[std::ffi::OsString]) -> ExitCode {
         err(&format!("{text}{}", usage("schbench", &table)));
         ExitCode::FAILURE
     };
-    let typed = match getopt::read(&table, &given) {
+    let typed = match getopt::read_as(sch::LONG_OPTIONS, &table, &given) {
         Ok(typed) => typed,
         Err(error) => return wrong(&format!("{program}: {error}\n")),
     };
@@ -237,7 +237,7 @@ pub(crate) fn hackbench(arguments: &[std::ffi::OsString]) -> ExitCode {
     // The old form, before it had options: hackbench [-pipe] GROUPS [process|thread] [LOOPS].
     let given: Vec<String> =
         given.into_iter().map(|w| if w == "-pipe" { "--pipe".to_owned() } else { w }).collect();
-    let typed = match getopt::read(&table, &given) {
+    let typed = match getopt::read_as(hack::LONG_OPTIONS, &table, &given) {
         Ok(typed) => typed,
         Err(error) => return wrong(&format!("{program}: {error}\n")),
     };
@@ -259,6 +259,10 @@ pub(crate) fn hackbench(arguments: &[std::ffi::OsString]) -> ExitCode {
         if value.is_some_and(|value| value.parse::<u64>().map_or(true, |n| n == 0)) {
             return wrong(&format!("{program}: --{name}|-{letter} requires an integer > 0\n"));
         }
+    }
+    if options.contains_key("pipe") && options.contains_key("inet") {
+        let text = "--pipe|-p and --inet|-i cannot be used together";
+        return wrong(&format!("{program}: {text}\n"));
     }
     // The last of both counts, as upstream's processes are what there is without threads.
     if options.contains_key("threads") {
@@ -302,7 +306,7 @@ fn measure(
     }
     out(&match format {
         "perf" => perf::messaging(banner.processes, banner.groups, banner.fds, time),
-        "perf-simple" => format!("{time:.3}\n"),
+        "perf-simple" => perf::simple(time),
         _ => hack::time(time),
     });
     code(&outcome)

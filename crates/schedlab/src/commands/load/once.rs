@@ -1,5 +1,6 @@
 //! One run, printed when it ends; intervals are noted on stderr while it runs.
 
+use super::perf;
 use super::show::{self, Measured};
 use super::{Wanted, trace_file, usage};
 use schedlab_host::Host;
@@ -105,12 +106,17 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
             let _ = writeln!(std::io::stderr(), "{sentence}");
         }
     };
+    let format = wanted.own.text("format");
+    let bench = if format == "text" { None } else { Some(perf::Bench::of(wanted)?) };
     let (measured, outcome) = perform(&wanted.spec, trace_file(wanted), &mut note).map_err(told)?;
     let quantiles = show::quantiles(wanted.own.text("percentiles")).map_err(usage)?;
     let text = match (wanted.own.flag("json"), wanted.own.flag("csv")) {
         (true, _) => show::json(&measured, &quantiles)?,
         (false, true) => show::csv(&measured, &quantiles),
-        (false, false) => show::text(&measured, &quantiles),
+        (false, false) => match bench {
+            Some(bench) => bench.text(&measured, format == "perf-simple"),
+            None => show::text(&measured, &quantiles),
+        },
     };
     show::print(&text)?;
     Ok(match (outcome.interrupted, outcome.exit_code) {
