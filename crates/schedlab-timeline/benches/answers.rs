@@ -19,8 +19,6 @@ use std::time::{Duration, Instant};
 
 /// CPUs and tasks of the synthetic machine: as hackbench with five groups on a small server.
 const SMALL: Size = Size { cpus: 16, tasks: 200 };
-/// The largest that anybody has, with as many tasks for each CPU.
-const LARGE: Size = Size { cpus: 1024, tasks: 12_800 };
 /// Passes, of which the best counts: others may use the machine.
 const PASSES: usize = 5;
 
@@ -220,10 +218,6 @@ fn main() {
     measure("latency, tasks, cpus and waiting", SMALL, &events, count, |_| {
         (Latency::new(), Tasks::new(), Cpus::new(), Waiting::new(1000))
     });
-    println!("a large machine: {} CPUs, {} tasks", LARGE.cpus, LARGE.tasks);
-    let events = self::events(LARGE);
-    measure("state machine alone", LARGE, &events, count, |_| Nothing);
-    measure("conservation", LARGE, &events, count, conservation);
 }
 
 fn conservation(info: &TraceInfo) -> Conservation {
