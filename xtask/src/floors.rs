@@ -15,7 +15,10 @@ const MAY_IMPORT: [(&str, &[&str]); 11] = [
     ("schedlab-timeline", &["model", "stats"]),
     ("schedlab-host", &["model", "stats", "sys", "trace", "timeline", "workload", "jobs"]),
     ("schedlab-draw", &["model", "stats", "timeline"]),
-    ("schedlab-experiment", &["model", "stats", "trace", "timeline", "workload", "jobs", "draw"]),
+    (
+        "schedlab-experiment",
+        &["model", "stats", "sys", "trace", "timeline", "workload", "jobs", "draw"],
+    ),
     (
         "schedlab",
         &[

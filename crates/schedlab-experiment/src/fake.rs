@@ -15,6 +15,10 @@ pub(crate) struct Fake<'s> {
     pub(crate) time: fn(&RunSpec, usize) -> f64,
     /// Each look at the machine tells of an hour more of stolen time.
     pub(crate) steals_always: bool,
+    /// The boot that the machine tells.
+    pub(crate) boot: &'static str,
+    /// The sched_ext scheduler that a look at the machine tells, by how many looks there were.
+    pub(crate) sched_ext: fn(u64) -> &'static str,
     looks: std::cell::Cell<u64>,
 }
 
@@ -45,6 +49,8 @@ impl Fake<'_> {
             fails_at: None,
             time: |_, n| 1.0 + n as f64 / 1000.0,
             steals_always: false,
+            boot: "first",
+            sched_ext: |_| "",
             looks: std::cell::Cell::new(0),
         }
     }
@@ -56,8 +62,11 @@ impl Machine for Fake<'_> {
     }
 
     fn facts(&self) -> MachineFacts {
-        self.looks.set(self.looks.get() + u64::from(self.steals_always));
-        facts(self.looks.get() * 3_600_000_000_000)
+        let looks = self.looks.replace(self.looks.get() + 1);
+        let mut facts = facts(if self.steals_always { looks * 3_600_000_000_000 } else { 0 });
+        facts.boot = Fact::Known(self.boot.into());
+        facts.kernel.sched_ext = Fact::Known((self.sched_ext)(looks).into());
+        facts
     }
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
@@ -112,6 +121,7 @@ pub(crate) fn facts(steal_ns: u64) -> MachineFacts {
         },
         cgroup: CgroupFacts { version: unknown(), path: unknown(), cpu_limit: Fact::Known(None) },
         load: LoadFacts { steal_ns, ..LoadFacts::default() },
+        boot: unknown(),
         clocksource: unknown(),
         knobs: Vec::new(),
         warnings: Vec::new(),

@@ -1,5 +1,6 @@
 //! The identity of a run: the hash of what it is.
 
+use crate::Hooks;
 use schedlab_workload::RunSpec;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -15,8 +16,17 @@ impl RunId {
     /// The identity of `spec` on a machine.
     #[must_use]
     pub fn new(machine: &str, spec: &RunSpec) -> Self {
+        Self::with_hooks(machine, spec, &Hooks::default())
+    }
+
+    /// The identity of `spec` with commands around it.
+    #[must_use]
+    pub fn with_hooks(machine: &str, spec: &RunSpec, hooks: &Hooks) -> Self {
         let spec = serde_json::to_value(spec).expect("specs are plain values");
-        let content = serde_json::json!({ "machine": machine, "spec": spec });
+        let mut content = serde_json::json!({ "machine": machine, "spec": spec });
+        if *hooks != Hooks::default() {
+            content["hooks"] = serde_json::to_value(hooks).expect("hooks are plain values");
+        }
         let mut text = String::new();
         canonical(&content, &mut text);
         let digest = Sha256::digest(text.as_bytes());

@@ -23,6 +23,7 @@ pub mod export;
 #[cfg(test)]
 mod fake;
 mod file;
+mod hooks;
 mod id;
 mod plan;
 #[cfg(test)]
@@ -40,4 +41,4 @@ pub use id::RunId;
 pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, keep_experiment, run_plan};
 pub use session::run_experiment;
-pub use store::{Manifest, RunWriter, SCHEMA, StoreError, StoredRun, StoredRuns, runs_of};
+pub use store::{Manifest, RunWriter, SCHEMA, StoreError, StoredRun, StoredRuns, boots, runs_of};

@@ -1,6 +1,6 @@
 //! From an experiment to the runs that answer it, in their order.
 
-use crate::{Axis, Experiment, Order, RunId, Varies, Workload};
+use crate::{Axis, Experiment, Hooks, Order, RunId, Varies, Workload};
 use schedlab_model::{Setting, Warning};
 use schedlab_stats::Random;
 use schedlab_workload::{Offers, RunSpec, WorkloadSpec};
@@ -22,6 +22,8 @@ pub struct Planned {
     pub block: u32,
     /// What the machine is asked.
     pub spec: RunSpec,
+    /// Commands around it.
+    pub hooks: Hooks,
 }
 
 /// The runs of an experiment in the order in which they are done.
@@ -158,12 +160,14 @@ fn cells(experiment: &Experiment) -> Vec<Cell<'_>> {
 fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
     let mut workload = cell.workload.spec.clone();
     let mut settings = experiment.settings.clone();
+    let mut hooks = experiment.hooks.clone();
     let mut point = Point::new();
     for (axis, value) in &cell.choices {
         point.insert(axis.varies.name().to_owned(), (*value).to_owned());
         match &axis.varies {
             Varies::Option(name) => set_option(&mut workload, name, value),
             Varies::Knob(name) => set_knob(&mut settings, name, value),
+            Varies::Hook(name) => hooks.put(name, value),
             Varies::Speed(cpus) => set_knob(&mut settings, &format!("speed:{cpus}"), value),
         }
     }
@@ -176,8 +180,8 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
         repeat: block,
         time_limit: experiment.time_limit,
     };
-    let id = RunId::new(&experiment.machine, &spec);
-    Planned { id, workload: cell.workload.label.clone(), point, block, spec }
+    let id = RunId::with_hooks(&experiment.machine, &spec, &hooks);
+    Planned { id, workload: cell.workload.label.clone(), point, block, spec, hooks }
 }
 
 fn set_option(workload: &mut WorkloadSpec, name: &str, value: &str) {

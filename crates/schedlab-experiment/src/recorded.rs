@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 const TEXT: &str = include_str!("../tests/hackbench-2cpu.csv");
 
-/// Rounds in the file.
+/// Rounds of the plane.
 pub(crate) const BLOCKS: u32 = 8;
 
 fn rows() -> impl Iterator<Item = BTreeMap<&'static str, &'static str>> {
@@ -19,7 +19,7 @@ pub(crate) fn plane(metric: &str) -> Plane {
     let columns: Vec<String> = ["100us", "1ms", "10ms", "100ms"].map(Into::into).to_vec();
     let groups: Vec<String> = ["1", "2", "4"].map(Into::into).to_vec();
     let mut cells = vec![vec![BTreeMap::new(); columns.len()]; groups.len()];
-    for row in rows() {
+    for row in rows().filter(|row| row["set"] == "plane") {
         let x = columns.iter().position(|c| c == row["slice"]).unwrap();
         let y = groups.iter().position(|g| g == row["groups"]).unwrap();
         cells[y][x].insert(row["block"].parse().unwrap(), row[metric].parse().unwrap());
@@ -27,15 +27,7 @@ pub(crate) fn plane(metric: &str) -> Plane {
     Plane { x: "slice".into(), y: "groups".into(), columns, rows: groups, cells }
 }
 
-/// All runs of two groups, taken for runs of one setting: their ratios to the median of their slice.
+/// A hundred raw values of one setting.
 pub(crate) fn pool(metric: &str) -> Vec<f64> {
-    let plane = plane(metric);
-    let mut pool = Vec::new();
-    for cell in &plane.cells[1] {
-        let mut values: Vec<f64> = cell.values().copied().collect();
-        values.sort_by(f64::total_cmp);
-        let median = values[values.len() / 2];
-        pool.extend(values.iter().map(|v| v / median));
-    }
-    pool
+    rows().filter(|row| row["set"] == "one").map(|row| row[metric].parse().unwrap()).collect()
 }

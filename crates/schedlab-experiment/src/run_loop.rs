@@ -4,8 +4,8 @@
 //! skipped, which is all that resuming needs. Progress is told between runs, never during one: the
 //! callback may draw, and drawing is load.
 
-use crate::environment::{Beside, Doubts, doubts, hook, is_passing, take_figures};
-use crate::file::Hooks;
+use crate::environment::{doubts, is_passing};
+use crate::hooks::{Beside, hook, take_figures};
 use crate::store::{Manifest, RunWriter, StoreError, StoredRun, write_synced};
 use crate::{Plan, Planned};
 use schedlab_model::{MachineFacts, Warning};
@@ -35,6 +35,13 @@ pub enum Progress<'p> {
         /// What it measured.
         stored: &'p StoredRun,
     },
+    /// A run was doubtful and is done again.
+    Again {
+        /// What it is.
+        run: &'p Planned,
+        /// The attempt that gives way.
+        doubtful: &'p StoredRun,
+    },
     /// A run was there already.
     Skipped {
         /// What it is.
@@ -60,6 +67,8 @@ pub struct Tally {
     pub failed: Vec<String>,
     /// Whether the user stopped it.
     pub stopped: bool,
+    /// In how many further boots of the machine the experiment goes on.
+    pub boots_left: u32,
 }
 
 impl Tally {
@@ -99,18 +108,17 @@ pub fn run_plan(
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Tally, LoopError> {
-    let around = Doubts { hooks: &Hooks::default(), retries: 0 };
-    run_with(machine, plan, results, stop, progress, &around)
+    run_with(machine, plan, results, stop, progress, 0)
 }
 
-/// As [`run_plan`], with hooks around each run and further attempts at doubtful ones.
+/// As [`run_plan`], with so many further attempts at doubtful runs.
 pub(crate) fn run_with(
     machine: &mut dyn Machine,
     plan: &Plan,
     results: &Path,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
-    around: &Doubts<'_>,
+    retries: u32,
 ) -> Result<Tally, LoopError> {
     remove_cut_off(results)?;
     let mut tally = Tally::default();
@@ -131,7 +139,7 @@ pub(crate) fn run_with(
         });
         progress(&Progress::Begins { index, total: plan.runs.len(), run, left });
         let began = Instant::now();
-        match until_content(machine, run, results, stop, around) {
+        match until_content(machine, run, results, stop, progress, retries) {
             Ok(stored) => {
                 spent += began.elapsed();
                 tally.done += 1;
@@ -154,15 +162,17 @@ fn until_content(
     run: &Planned,
     results: &Path,
     stop: &dyn Fn() -> bool,
-    around: &Doubts<'_>,
+    progress: &mut dyn FnMut(&Progress<'_>),
+    retries: u32,
 ) -> Result<StoredRun, LoopError> {
     let mut attempt = 0;
     loop {
-        let stored = one(machine, run, results, stop, around.hooks, attempt)?;
+        let stored = one(machine, run, results, stop, attempt)?;
         let doubtful = stored.warnings.iter().any(is_passing);
-        if !doubtful || attempt >= around.retries || stop() {
+        if !doubtful || attempt >= retries || stop() {
             return Ok(stored);
         }
+        progress(&Progress::Again { run, doubtful: &stored });
         attempt += 1;
     }
 }
@@ -173,16 +183,17 @@ fn one(
     run: &Planned,
     results: &Path,
     stop: &dyn Fn() -> bool,
-    hooks: &Hooks,
     attempt: u32,
 ) -> Result<StoredRun, LoopError> {
+    let hooks = &run.hooks;
     let mut writer = RunWriter::create(results, &run.id, stop)?;
     let folder = writer.folder().to_owned();
     let done = hook(&hooks.before, &folder).and_then(|_| {
+        // With what runs beside: a sched_ext scheduler belongs to the machine that is measured.
+        let mut beside = Beside::start(hooks, &folder)?;
         let before: MachineFacts = machine.facts();
         let mut manifest = Manifest::new(&machine.offers().machine, run, before.clone());
         manifest.attempt = attempt;
-        let mut beside = Beside::start(&hooks.during)?;
         let began = Instant::now();
         let outcome = machine.run(&run.spec, &mut writer)?;
         let took = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);

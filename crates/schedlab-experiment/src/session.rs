@@ -4,12 +4,11 @@
 //! This drives the one run loop round by round; it adds no loop over runs of its own.
 
 use crate::analysis::Cells;
-use crate::environment::Doubts;
 use crate::run_loop::{LoopError, Progress, Tally, run_with};
 use crate::store::{StoreError, runs_of};
 use crate::{Experiment, Plan};
 use schedlab_stats::{Sample, interval};
-use schedlab_workload::Machine;
+use schedlab_workload::{Machine, MachineError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -28,29 +27,56 @@ pub fn run_experiment(
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Tally, LoopError> {
     let began = Instant::now();
-    let doubts = Doubts { hooks: &experiment.hooks, retries: experiment.retries };
     let mut tally = Tally::default();
-    warm_up(machine, experiment, results, stop)?;
+    let boot = this_boot(machine, experiment, results)?;
+    let Some(boot) = boot else { return Ok(tally) };
+    tally.boots_left = experiment.boots - 1 - boot;
+    let most = experiment.stop.repeats_max.unwrap_or(experiment.repeats).max(experiment.repeats);
+    let first = boot * most;
+    warm_up(machine, experiment, first, results, stop)?;
     // Without a stop rule all is one plan: the time left is then told for all of it.
     if experiment.stop.width.is_none() && experiment.stop.budget.is_none() {
-        return run_with(machine, &Plan::new(experiment), results, stop, progress, &doubts);
+        let plan = Plan::rounds(experiment, first, first + experiment.repeats);
+        tally.add(run_with(machine, &plan, results, stop, progress, experiment.retries)?);
+        return Ok(tally);
     }
-    let last = experiment.stop.repeats_max.unwrap_or(experiment.repeats).max(experiment.repeats);
-    for round in 0..last {
+    for round in first..first + most {
         let mut plan = Plan::rounds(experiment, round, round + 1);
-        if round >= experiment.repeats {
+        if round >= first + experiment.repeats {
             leave_out_narrow(experiment, &mut plan, results)?;
             if plan.runs.is_empty() {
                 break;
             }
         }
-        let part = run_with(machine, &plan, results, stop, progress, &doubts)?;
+        let part = run_with(machine, &plan, results, stop, progress, experiment.retries)?;
         tally.add(part);
         if tally.stopped || is_over(experiment, began.elapsed()) {
             break;
         }
     }
     Ok(tally)
+}
+
+/// Which boot of the experiment's this is, from 0; `None` when it has had them all. An experiment that
+/// wants no boots has one, however often the machine is started meanwhile.
+fn this_boot(
+    machine: &dyn Machine,
+    experiment: &Experiment,
+    results: &Path,
+) -> Result<Option<u32>, LoopError> {
+    if experiment.boots == 1 {
+        return Ok(Some(0));
+    }
+    let known = machine.facts().boot;
+    let boot = known.known().ok_or_else(|| MachineError::NotOffered {
+        machine: machine.offers().machine.clone(),
+        what: "tell one boot from another".into(),
+        why: "leave out 'boots' in the experiment".into(),
+    })?;
+    let stored = if results.join("runs").is_dir() { runs_of(results)?.runs } else { Vec::new() };
+    let seen = crate::store::boots(&stored);
+    let index = seen.iter().position(|b| b == boot).unwrap_or(seen.len());
+    Ok(u32::try_from(index).ok().filter(|index| *index < experiment.boots))
 }
 
 fn is_over(experiment: &Experiment, spent: Duration) -> bool {
@@ -62,21 +88,22 @@ fn is_over(experiment: &Experiment, spent: Duration) -> bool {
 fn warm_up(
     machine: &mut dyn Machine,
     experiment: &Experiment,
+    first: u32,
     results: &Path,
     stop: &dyn Fn() -> bool,
 ) -> Result<(), LoopError> {
-    if experiment.warm_up == 0 || !is_unfinished(experiment, results)? {
+    let all = Plan::rounds(experiment, first, first + experiment.repeats);
+    if experiment.warm_up == 0 || !is_unfinished(&all, results)? {
         return Ok(());
     }
-    let mut plan = Plan::rounds(experiment, 0, 1);
+    let mut plan = Plan::rounds(experiment, first, first + 1);
     let runs = plan.runs.clone();
     plan.runs = (0..experiment.warm_up as usize).map(|i| runs[i % runs.len()].clone()).collect();
     let folder = results.join(".warm-up");
     let io = |error| StoreError::io(&folder, error);
     let done = plan.runs.into_iter().try_for_each(|run| {
         let one = Plan { machine: plan.machine.clone(), runs: vec![run] };
-        let doubts = Doubts { hooks: &experiment.hooks, retries: 0 };
-        run_with(machine, &one, &folder, stop, &mut |_| (), &doubts)?;
+        run_with(machine, &one, &folder, stop, &mut |_| (), 0)?;
         std::fs::remove_dir_all(&folder).map_err(io)?;
         Ok(())
     });
@@ -86,8 +113,7 @@ fn warm_up(
     done
 }
 
-fn is_unfinished(experiment: &Experiment, results: &Path) -> Result<bool, StoreError> {
-    let plan = Plan::new(experiment);
+fn is_unfinished(plan: &Plan, results: &Path) -> Result<bool, StoreError> {
     for run in &plan.runs {
         if !crate::run_loop::is_done(results, run)? {
             return Ok(true);

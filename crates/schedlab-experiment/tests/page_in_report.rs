@@ -6,7 +6,7 @@ mod browser;
 
 use browser::Browser;
 use schedlab_draw::{base64, page};
-use schedlab_experiment::report::{Report, trace_section};
+use schedlab_experiment::report::{Report, TracePictures, trace_section};
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use sha2::{Digest as _, Sha256};
@@ -55,7 +55,9 @@ fn report(folder: &Path, events: u64) -> String {
     let plan = Plan { cpus: 4, tasks_per_cpu: 3, events, seed: 3 };
     Synthetic::new(plan).write(&trace, Header::default()).expect("writable");
     let mut report = Report::new("one run");
-    report.add(trace_section("what the scheduler did", &trace).expect("readable"));
+    report.add(
+        trace_section("what the scheduler did", &trace, TracePictures::of(&[])).expect("readable"),
+    );
     report.html()
 }
 

@@ -72,6 +72,7 @@ pub fn facts() -> MachineFacts {
         frequency,
         cgroup,
         load,
+        boot: Fact::from_result(text(root, "proc/sys/kernel/random/boot_id")),
         clocksource: Fact::from_result(text(
             root,
             "sys/devices/system/clocksource/clocksource0/current_clocksource",

@@ -11,6 +11,7 @@ pub mod net;
 pub mod record;
 mod site;
 pub mod slow;
+mod watch;
 
 pub use load::load_child;
 pub use machine::Host;

@@ -9,9 +9,11 @@ use crate::knobs::{self, Held};
 use crate::load::{self, Asked, GO, Part, Told};
 use crate::record::{self, Recorder, Summary};
 use crate::site::Sites;
+use crate::watch::Watch;
 use crate::{facts, marks, slow};
 use schedlab_model::{Better, Fact, MachineFacts, Metric, Nanos, Pid, Setting, Unit, Warning};
 use schedlab_sys::signal::Signals;
+use schedlab_sys::task::Resources;
 use schedlab_sys::{clock, process};
 use schedlab_workload::{
     Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Stream,
@@ -81,6 +83,8 @@ impl Machine for Host {
         check(spec)?;
         let signals =
             schedlab_sys::signal::catch().map_err(|e| MachineError::io("catching signals", e))?;
+        // A guest at the user's terminal is recorded, not measured.
+        let watch = out.keeps_streams().then(|| Watch::start(&self.offers.topology.cpus()));
         // Speeds are held around the load; what is left are knobs.
         let (speeds, knobs) = slow::part(&spec.settings);
         let slowed = slow::hold(&speeds).map_err(|e| not_slowed(&e))?;
@@ -107,6 +111,9 @@ impl Machine for Host {
             let remedy = "`schedlab doctor --restore` tries again";
             out.warning(Warning::new("not-undone", failed, remedy));
         }
+        let (figures, doubts) = watch.map(Watch::finish).unwrap_or_default();
+        figures.into_iter().try_for_each(|figure| tell(out, figure))?;
+        doubts.into_iter().for_each(|doubt| out.warning(doubt));
         self.recorded = trace.finish(&marks, out)?;
         Ok(outcome)
     }
@@ -505,6 +512,7 @@ fn command(
         process::die_with_parent(&mut command);
         process::own_session(&mut command);
     }
+    let before = Resources::of_children();
     let began = clock::monotonic();
     let mut child =
         command.spawn().map_err(|e| MachineError::io(format!("starting '{program}'"), e))?;
@@ -539,9 +547,39 @@ fn command(
             _ => {}
         }
     }
+    let took = clock::monotonic() - began;
+    // It has ended and is not awaited yet: now the kernel's files about it are complete.
+    let main = schedlab_sys::task::run_delay(Pid(pid), Pid(pid));
     let status = child.wait().map_err(|e| MachineError::io("awaiting the command", e))?;
-    let metric = Metric::new("time_s", Unit::Seconds, Better::Lower);
-    let value = (clock::monotonic() - began).as_secs_f64();
-    tell(out, Figure { metric, of: String::new(), value })?;
+    let used = Resources::of_children().since(&before);
+    of_command(took, &used, main).into_iter().try_for_each(|figure| tell(out, figure))?;
     Ok(Outcome { exit_code: process::exit_code(status), interrupted: asked.is_some() })
+}
+
+/// The figures of a command: its time, what the kernel counted for it and all children that it awaited
+/// (`getrusage`), and how long its first thread waited for a CPU (`schedstat`, of which the kernel keeps no
+/// sum over children).
+fn of_command(took: Nanos, used: &Resources, main: Option<(Nanos, u64)>) -> Vec<Figure> {
+    let figure = |name: &str, unit, better, value| Figure {
+        metric: Metric::new(name, unit, better),
+        of: String::new(),
+        value,
+    };
+    let count = |name, value: u64| figure(name, Unit::Count, Better::Neither, value as f64);
+    let time =
+        |name, better, value: Nanos| figure(name, Unit::Seconds, better, value.as_secs_f64());
+    let mut all = vec![
+        time("time_s", Better::Lower, took),
+        count("switches_voluntary", used.voluntary),
+        count("switches_involuntary", used.involuntary),
+        time("cpu_user_s", Better::Neither, used.user),
+        time("cpu_system_s", Better::Neither, used.system),
+        count("faults_minor", used.faults_minor),
+        count("faults_major", used.faults_major),
+    ];
+    if let Some((delay, timeslices)) = main {
+        all.push(time("main_run_delay_s", Better::Neither, delay));
+        all.push(count("main_timeslices", timeslices));
+    }
+    all
 }

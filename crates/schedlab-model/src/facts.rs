@@ -109,10 +109,17 @@ pub struct MachineFacts {
     pub cgroup: CgroupFacts,
     /// Load at that time.
     pub load: LoadFacts,
+    /// Unlike at every other boot of any machine; results of older versions have none.
+    #[serde(default = "untold")]
+    pub boot: Fact<String>,
     /// Clock source of the kernel.
     pub clocksource: Fact<String>,
     /// Knobs that could be read.
     pub knobs: Vec<Knob>,
     /// Doubts about measuring here.
     pub warnings: Vec<Warning>,
+}
+
+fn untold() -> Fact<String> {
+    Fact::Unknown("not stored by this version".into())
 }

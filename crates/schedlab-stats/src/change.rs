@@ -1,5 +1,7 @@
 //! Change points: where a sequence of means goes from one level to another.
 
+use crate::{normal_quantile, t_quantile};
+
 /// A stretch of a sequence on one level.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Level {
@@ -22,10 +24,38 @@ pub struct Level {
 /// When the two slices are not of one length, or an error is not above zero.
 #[must_use]
 pub fn change_points(values: &[f64], errors: &[f64]) -> Vec<Level> {
+    split(values, errors, penalty(values.len()))
+}
+
+/// As [`change_points`], for one of `sequences` that are looked at together: all of them without any
+/// change, fewer than 5 % of such sets have one that is split. A stretch must then also earn what the largest
+/// of all squared standard errors at all places reaches by luck (Bonferroni). `degrees` of freedom are those of the
+/// errors, infinite where they are known.
+///
+/// # Panics
+/// As [`change_points`].
+#[must_use]
+pub fn change_points_among(
+    values: &[f64],
+    errors: &[f64],
+    sequences: usize,
+    degrees: f64,
+) -> Vec<Level> {
+    const RISK: f64 = 0.05;
+    let places = (sequences.max(1) * values.len().saturating_sub(1).max(1)) as f64;
+    let p = 1.0 - RISK / 2.0 / places;
+    let reach = if degrees.is_finite() { t_quantile(p, degrees) } else { normal_quantile(p) };
+    split(values, errors, penalty(values.len()).max(reach * reach))
+}
+
+fn penalty(n: usize) -> f64 {
+    2.0 * (n.max(1) as f64).ln() + 4.0
+}
+
+fn split(values: &[f64], errors: &[f64], penalty: f64) -> Vec<Level> {
     assert_eq!(values.len(), errors.len(), "a standard error for each value");
     assert!(errors.iter().all(|e| *e > 0.0), "a standard error is above zero");
     let n = values.len();
-    let penalty = 2.0 * (n.max(1) as f64).ln() + 4.0;
     // Prefix sums of weight, weighted value, weighted square; about the first value for precision.
     let mut sums = vec![(0.0, 0.0, 0.0)];
     for (value, error) in values.iter().zip(errors) {
@@ -84,6 +114,43 @@ mod tests {
                 })
                 .count();
             assert!(split < 50, "{split} of 1000 sequences of {n}");
+        }
+    }
+
+    #[test]
+    fn of_many_sequences_without_a_change_hardly_any_set_has_one_that_is_split() {
+        let mut random = Random::new(6);
+        let (sets, sequences, runs) = (600, 12, 5);
+        for n in [4, 7] {
+            let (mut alone, mut together) = (0, 0);
+            for _ in 0..sets {
+                // As on curves: cells of few runs, one spread pooled over all of them.
+                let cells: Vec<Vec<f64>> = (0..sequences * n)
+                    .map(|_| (0..runs).map(|_| random.normal()).collect())
+                    .collect();
+                let mean = crate::sample::mean;
+                let squares: f64 = cells
+                    .iter()
+                    .flatten()
+                    .zip(cells.iter().flat_map(|c| vec![mean(c); runs]))
+                    .map(|(v, m)| (v - m).powi(2))
+                    .sum();
+                let degrees = (cells.len() * (runs - 1)) as f64;
+                let errors = vec![(squares / degrees / runs as f64).sqrt(); n];
+                let curves: Vec<Vec<f64>> =
+                    cells.chunks(n).map(|c| c.iter().map(|v| mean(v)).collect()).collect();
+                alone += u32::from(curves.iter().any(|c| change_points(c, &errors).len() > 1));
+                together += u32::from(
+                    curves
+                        .iter()
+                        .any(|c| change_points_among(c, &errors, sequences, degrees).len() > 1),
+                );
+            }
+            assert!(
+                together < 45,
+                "{together} of {sets} sets of curves of {n}: 5 % and 2.8 deviations"
+            );
+            assert!(alone > 60, "{alone}: without the correction luck would be told as regions");
         }
     }
 

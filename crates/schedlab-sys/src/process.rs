@@ -1,6 +1,7 @@
 //! Processes: how children end, end with us, and what limits us.
 
 use schedlab_model::{Comm, Nanos, Pid};
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -85,6 +86,29 @@ pub fn cpu_time(pid: Pid) -> Option<Nanos> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     let ticks = stat_field(&stat, 14)? + stat_field(&stat, 15)?;
     Some(Nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second())))
+}
+
+/// CPU time, to the clock tick, that the living descendants of this process have used, with that of
+/// children of theirs which ended and were awaited. Reads a file for each process there is.
+#[must_use]
+pub fn descendants_cpu_time() -> Nanos {
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<u64>().ok();
+    let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number);
+    let read = |pid: u64| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        let ticks = (14..=17).filter_map(|field| stat_field(&stat, field)).sum::<u64>();
+        Some((pid, (stat_field(&stat, 4)?, ticks)))
+    };
+    let all: BTreeMap<u64, (u64, u64)> = processes.filter_map(read).collect();
+    let this = u64::from(std::process::id());
+    // A chain of parents ends at process 1, whose parent 0 is not listed; a number that was used
+    // again in between could make a ring of it.
+    let is_ours = |pid: u64| {
+        let parents = std::iter::successors(Some(pid), |pid| Some(all.get(pid)?.0));
+        pid != this && parents.take(1_000).any(|parent| parent == this)
+    };
+    let ticks: u64 = all.iter().filter(|(pid, _)| is_ours(**pid)).map(|(_, (_, t))| t).sum();
+    Nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
 
 /// Field `number` (from 1, as in proc(5)) of a `stat` line. The name in it may hold anything, so

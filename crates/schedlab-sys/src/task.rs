@@ -147,22 +147,87 @@ pub struct Usage {
 /// that has them (some 20 µs).
 #[must_use]
 pub fn usage(migrations: bool) -> Usage {
-    // SAFETY: an all-zero rusage is a valid value.
-    let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes one rusage.
-    unsafe { libc::getrusage(libc::RUSAGE_THREAD, &raw mut raw) };
-    let time = |t: libc::timeval| {
-        Nanos(u64::try_from(t.tv_sec * 1_000_000_000 + t.tv_usec * 1_000).unwrap_or(0))
-    };
+    let raw = rusage(libc::RUSAGE_THREAD);
     let (run_delay, timeslices) = schedstat("/proc/thread-self/schedstat").unwrap_or_default();
     Usage {
         user: time(raw.ru_utime),
         system: time(raw.ru_stime),
-        voluntary: u64::try_from(raw.ru_nvcsw).unwrap_or(0),
-        involuntary: u64::try_from(raw.ru_nivcsw).unwrap_or(0),
+        voluntary: number(raw.ru_nvcsw),
+        involuntary: number(raw.ru_nivcsw),
         run_delay,
         timeslices,
         migrations: if migrations { migrations_of("/proc/thread-self/sched") } else { None },
+    }
+}
+
+fn rusage(of: i32) -> libc::rusage {
+    // SAFETY: an all-zero rusage is a valid value.
+    let mut raw: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes one rusage.
+    unsafe { libc::getrusage(of, &raw mut raw) };
+    raw
+}
+
+fn time(t: libc::timeval) -> Nanos {
+    Nanos(u64::try_from(t.tv_sec * 1_000_000_000 + t.tv_usec * 1_000).unwrap_or(0))
+}
+
+fn number(count: libc::c_long) -> u64 {
+    u64::try_from(count).unwrap_or(0)
+}
+
+/// What the kernel counted for whole processes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    /// Time in user mode.
+    pub user: Nanos,
+    /// Time in the kernel.
+    pub system: Nanos,
+    /// Switches because a task slept.
+    pub voluntary: u64,
+    /// Switches because another was to run.
+    pub involuntary: u64,
+    /// Page faults that needed no reading.
+    pub faults_minor: u64,
+    /// Page faults that had to wait for a disk.
+    pub faults_major: u64,
+}
+
+impl Resources {
+    /// What this process has used so far, all its threads.
+    #[must_use]
+    pub fn of_this_process() -> Self {
+        Self::new(&rusage(libc::RUSAGE_SELF))
+    }
+
+    /// What its children have used that ended and were awaited, with theirs in turn.
+    #[must_use]
+    pub fn of_children() -> Self {
+        Self::new(&rusage(libc::RUSAGE_CHILDREN))
+    }
+
+    fn new(raw: &libc::rusage) -> Self {
+        Self {
+            user: time(raw.ru_utime),
+            system: time(raw.ru_stime),
+            voluntary: number(raw.ru_nvcsw),
+            involuntary: number(raw.ru_nivcsw),
+            faults_minor: number(raw.ru_minflt),
+            faults_major: number(raw.ru_majflt),
+        }
+    }
+
+    /// What was used since `before`.
+    #[must_use]
+    pub fn since(&self, before: &Self) -> Self {
+        Self {
+            user: self.user - before.user,
+            system: self.system - before.system,
+            voluntary: self.voluntary.saturating_sub(before.voluntary),
+            involuntary: self.involuntary.saturating_sub(before.involuntary),
+            faults_minor: self.faults_minor.saturating_sub(before.faults_minor),
+            faults_major: self.faults_major.saturating_sub(before.faults_major),
+        }
     }
 }
 

@@ -65,6 +65,41 @@ fn a_dry_run_prints_the_plan_and_runs_nothing() {
     assert!(said.starts_with("3 runs on host:"), "{said}");
     assert!(said.contains("3 runs to do, at most 6.00 s by their limits"), "{said}");
     assert!(!folder.path().join("results").exists());
+    assert!(said.contains("besides: up to 1 more attempts at each doubtful one"), "{said}");
+    // What the machine can't do is told by the same command, before anything runs.
+    let text = "[workload]\ncommand = [\"true\"]\n[[axis]]\nknob = \"slize\"\nvalues = [1, 2]\n";
+    write(folder.path(), "y.toml", text);
+    let output = run(folder.path(), &["run", "--dry-run", "y.toml"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(
+        stderr(&output).contains("host has no knob slize; did you mean slice?"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn a_command_gives_what_the_kernel_counted_for_it() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let script = "for i in 1 2 3 4 5; do sleep 0.001; done; i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    write(
+        folder.path(),
+        "x.toml",
+        &format!("[workload]\ncommand = [\"sh\", \"-c\", \"{script}\"]\n"),
+    );
+    let output = run(folder.path(), &["run", "x.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let csv =
+        std::fs::read_to_string(folder.path().join("results/x/figures.csv")).expect("it is there");
+    let value = |name: &str| -> f64 {
+        let line = csv.lines().find(|l| l.split(',').nth(3) == Some(name));
+        let line = line.unwrap_or_else(|| panic!("no {name} in {csv}"));
+        line.split(',').nth(6).expect("a value").parse().expect("a number")
+    };
+    assert!(value("switches_voluntary") >= 5.0, "five children slept: {csv}");
+    assert!(value("cpu_user_s") + value("cpu_system_s") > 0.0);
+    assert!(value("faults_minor") > 0.0 && value("main_timeslices") > 0.0, "{csv}");
+    assert!(csv.contains(",others_cpu_s,seconds,machine,"), "{csv}");
 }
 
 /// Numbers that differ from run to run; not random enough for anything but moments to kill at.
@@ -162,4 +197,49 @@ fn compare_ends_with_the_codes_that_git_bisect_expects() {
     let output = run(folder, &["compare", "results/base", "results/none"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(stderr(&output).contains("no results there"), "{}", stderr(&output));
+}
+
+/// Changes the boot that stored runs tell, as if the machine had been started anew.
+fn rebooted(results: &Path, boot: &str) {
+    for name in run_folders(results) {
+        let path = results.join("runs").join(name).join("manifest.json");
+        let text = std::fs::read_to_string(&path).expect("a run has a manifest");
+        let mut manifest: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+        let here =
+            std::fs::read_to_string("/proc/sys/kernel/random/boot_id").expect("Linux has it");
+        if manifest["facts"]["boot"]["known"] == here.trim() {
+            manifest["facts"]["boot"]["known"] = boot.into();
+            std::fs::write(&path, manifest.to_string()).expect("it can be written");
+        }
+    }
+}
+
+#[test]
+fn an_experiment_goes_on_after_a_reboot_and_boots_are_compared() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path();
+    for (name, score) in [("before", 10), ("after", 13)] {
+        for boot in ["a", "b", "c", "d", "e", "f"] {
+            // Each boot has a level of its own.
+            let level = boot.as_bytes()[0] - 96;
+            let text = format!(
+                "name = \"{name}\"\nrepeats = 2\nboots = 6\nretries = 0\n[workload]\ncommand = [\"true\"]\n\
+                 [hooks]\nmetric = [\"sh\", \"-c\", \"echo score $(( {score} * $(cat level) ))\"]\n"
+            );
+            write(folder, "x.toml", &text);
+            write(folder, "level", &level.to_string());
+            let output = run(folder, &["run", "x.toml"]);
+            assert!(output.status.success(), "{}", stderr(&output));
+            let told = stderr(&output).contains("boot again and give the same command");
+            assert_eq!(told, boot != "f", "{}", stderr(&output));
+            rebooted(&folder.join("results").join(name), boot);
+        }
+        assert_eq!(run_folders(&folder.join("results").join(name)).len(), 12);
+    }
+    let compare = |more: &[&str]| {
+        let arguments = ["compare", "results/before", "results/after", "--fail-if", "score > +20%"];
+        run(folder, &[&arguments, more].concat()).status.code()
+    };
+    assert_eq!(compare(&["--blocks"]), Some(1), "within boots it is 30 % more in all of them");
+    assert_eq!(compare(&[]), Some(125), "across boots their levels hide it");
 }

@@ -8,8 +8,10 @@ mod cells;
 mod comparison;
 mod curve;
 mod map;
+mod winner;
 
 pub use cells::{Cell, Cells};
 pub use comparison::{Comparison, FailIf, FailIfError, LEVEL, Verdict, compare, compare_values};
 pub use curve::{Curve, CurvePoint, curves};
 pub use map::{Edge, Map, MapError, Noise, Plane};
+pub use winner::{Winner, winner};

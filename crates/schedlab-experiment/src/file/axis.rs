@@ -11,6 +11,8 @@ pub enum Varies {
     Option(String),
     /// A scheduler knob.
     Knob(String),
+    /// What stands in braces in the commands around a run: which sched_ext scheduler, say.
+    Hook(String),
     /// The speed of a set of CPUs, as a fraction of full speed: `speed = "0-1"`.
     Speed(String),
 }
@@ -20,7 +22,7 @@ impl Varies {
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
-            Self::Option(name) | Self::Knob(name) => name,
+            Self::Option(name) | Self::Knob(name) | Self::Hook(name) => name,
             Self::Speed(_) => "speed",
         }
     }
@@ -37,7 +39,7 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
-const KEYS: [&str; 6] = ["option", "knob", "speed", "workload", "values", "range"];
+const KEYS: [&str; 7] = ["option", "knob", "speed", "hook", "workload", "values", "range"];
 const RANGE_KEYS: [&str; 5] = ["from", "to", "step", "count", "log"];
 /// More points on one axis than anyone waits for are a slip of the pen.
 const VALUES_MAX: u64 = 10_000;
@@ -49,6 +51,7 @@ pub(crate) fn axis(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Axis
         ("option", Varies::Option as fn(String) -> Varies),
         ("knob", Varies::Knob),
         ("speed", Varies::Speed),
+        ("hook", Varies::Hook),
     ]
     .into_iter()
     .filter_map(|(name, make)| {
@@ -63,7 +66,7 @@ pub(crate) fn axis(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Axis
 
     let [varies] = <[Varies; 1]>::try_from(varies)
         .map_err(|_| {
-            decoder.mistake(&place, &path, "name one thing to vary: option, knob or speed");
+            decoder.mistake(&place, &path, "name one thing to vary: option, knob, speed or hook");
         })
         .ok()?;
     let values = match (values, range) {

@@ -13,7 +13,7 @@ pub(crate) use decode::nearest;
 
 use decode::Decoder;
 use schedlab_model::{Nanos, Setting};
-use schedlab_workload::{RecordSpec, WorkloadSpec};
+use schedlab_workload::{Beside, RecordSpec, WorkloadSpec};
 use std::path::{Path, PathBuf};
 
 /// An experiment as it was written.
@@ -35,6 +35,8 @@ pub struct Experiment {
     pub settings: Vec<Setting>,
     /// Runs of each point and workload.
     pub repeats: u32,
+    /// Boots of the machine in which all that is done, each a set of blocks of its own; 1: boots do not matter.
+    pub boots: u32,
     /// In which order the runs go.
     pub order: Order,
     /// Runs before the first one that counts; they are thrown away.
@@ -66,6 +68,16 @@ pub struct Workload {
     pub label: String,
     /// What it is.
     pub spec: WorkloadSpec,
+    /// What runs at the same time in each of its runs.
+    pub beside: Vec<Beside>,
+}
+
+impl Workload {
+    /// The workload and all beside it, each with its label.
+    pub fn all(&self) -> impl Iterator<Item = (&str, &WorkloadSpec)> {
+        let beside = self.beside.iter().map(|b| (b.label.as_str(), &b.workload));
+        std::iter::once((self.label.as_str(), &self.spec)).chain(beside)
+    }
 }
 
 /// In which order the runs go.
@@ -95,7 +107,7 @@ pub struct StopRule {
 }
 
 /// Commands around a run, each as program and arguments.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Hooks {
     /// Before each run; the run is not done when it fails.
     pub before: Vec<String>,
@@ -103,6 +115,8 @@ pub struct Hooks {
     pub after: Vec<String>,
     /// Started before each run and ended after it: a sched_ext scheduler, an antagonist.
     pub during: Vec<String>,
+    /// Tried until it succeeds after `during` was started; only then the run begins.
+    pub ready: Vec<String>,
     /// After each run; each line `NAME VALUE` of its output is a figure of the run.
     pub metric: Vec<String>,
 }

@@ -4,7 +4,7 @@ use super::axis::axis;
 use super::decode::{Decoder, Entry, Keys};
 use super::{Drawing, Experiment, Hooks, Order, StopRule, Varies, Workload};
 use schedlab_model::Setting;
-use schedlab_workload::{RecordSpec, WorkloadSpec};
+use schedlab_workload::{Beside, RecordSpec, WorkloadSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 const ROOT: &[&str] = &[
@@ -13,6 +13,7 @@ const ROOT: &[&str] = &[
     "question",
     "machine",
     "repeats",
+    "boots",
     "order",
     "warm_up",
     "seed",
@@ -27,16 +28,18 @@ const ROOT: &[&str] = &[
     "stop",
     "hooks",
 ];
-const WORKLOAD: &[&str] = &["name", "command", "label", "options"];
+const WORKLOAD: &[&str] = &["name", "command", "label", "options", "beside"];
+const BESIDE: &[&str] = &["name", "command", "label", "options"];
 const RECORD: &[&str] = &["events", "ring"];
 const STOP: &[&str] = &["width", "budget", "repeats_max"];
-const HOOKS: &[&str] = &["before", "after", "during", "metric"];
+const HOOKS: &[&str] = &["before", "after", "during", "ready", "metric"];
 
 /// All tables with their keys; the JSON schema is tested against it.
 pub(super) const KEYS: &[(&str, &[&str])] = &[
     ("", ROOT),
     ("workload", WORKLOAD),
-    ("axis", &["option", "knob", "speed", "workload", "values", "range"]),
+    ("workload.beside", BESIDE),
+    ("axis", &["option", "knob", "speed", "hook", "workload", "values", "range"]),
     ("record", RECORD),
     ("stop", STOP),
     ("hooks", HOOKS),
@@ -54,8 +57,9 @@ pub(super) fn experiment(
     let machine =
         keys.take("machine").and_then(|e| decoder.text(&e, "a machine, such as \"host\""));
     let repeats = whole(decoder, &mut keys, "repeats", 1, 100_000).unwrap_or(1);
+    let boots = whole(decoder, &mut keys, "boots", 1, 1_000).unwrap_or(1);
     let warm_up = whole(decoder, &mut keys, "warm_up", 0, 1_000).unwrap_or(0);
-    let retries = whole(decoder, &mut keys, "retries", 0, 100).unwrap_or(0);
+    let retries = whole(decoder, &mut keys, "retries", 0, 100).unwrap_or(1);
     let seed = keys.take("seed").and_then(|e| decoder.whole(&e, 0..1 << 63)).unwrap_or(1);
     let order = keys.take("order").and_then(|e| {
         let words = [
@@ -70,13 +74,22 @@ pub(super) fn experiment(
         .take("measure")
         .map(|e| decoder.texts(e, "an array of metric names"))
         .unwrap_or_default();
-    let draw = keys.take("draw").map(|e| drawings(decoder, e)).unwrap_or_default();
+    let drawn = keys.take("draw");
+    let place = drawn.as_ref().map(|e| (e.place.clone(), e.key.clone()));
+    let draw = drawn.map(|e| drawings(decoder, e)).unwrap_or_default();
+    let traced = [("cores", Drawing::Cores), ("waiting", Drawing::Waiting)];
+    let unrecorded = traced.iter().find(|(_, picture)| draw.contains(picture));
+    let unrecorded = unrecorded.zip(place).map(|((word, _), (place, key))| (*word, place, key));
     let settings = keys.take("knobs").map(|e| knobs(decoder, e)).unwrap_or_default();
     let record = keys.take("record").and_then(|e| record(decoder, e));
+    if let Some((word, place, key)) = unrecorded.filter(|_| record.is_none()) {
+        let what = format!("'{word}' is drawn of a trace: add record = true");
+        decoder.mistake(&place, &key, what);
+    }
     let stop = keys.take("stop").map(|e| stop(decoder, e, repeats)).unwrap_or_default();
     let hooks = keys.take("hooks").map(|e| hooks(decoder, e)).unwrap_or_default();
     let workloads = workloads(decoder, &mut keys)?;
-    let axes = axes(decoder, &mut keys, &workloads);
+    let axes = axes(decoder, &mut keys, &workloads, &hooks);
     decoder.finish(keys, ROOT);
     Some(Experiment {
         title: title.unwrap_or_else(|| name.clone()),
@@ -87,6 +100,7 @@ pub(super) fn experiment(
         axes,
         settings,
         repeats,
+        boots,
         order: order.unwrap_or_default(),
         warm_up,
         seed,
@@ -153,6 +167,46 @@ fn workloads(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>) -> Option<Vec<Workl
 }
 
 fn workload(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Workload> {
+    let beside = keys.take("beside").map(|e| beside(decoder, e)).unwrap_or_default();
+    let (label, spec) = load(decoder, keys, "workload", WORKLOAD)?;
+    Some(Workload { label, spec, beside })
+}
+
+/// What runs at the same time as a workload.
+fn beside(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Beside> {
+    let tables = match &entry.value {
+        toml::de::DeValue::Array(_) => decoder.items(entry, "tables [[workload.beside]]"),
+        _ => vec![entry],
+    };
+    let mut all: Vec<Beside> = Vec::new();
+    for table in tables {
+        let place = table.place.clone();
+        let Some(keys) = decoder.table(table) else { continue };
+        let Some((label, workload)) = load(decoder, keys, "workload.beside", BESIDE) else {
+            continue;
+        };
+        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if !label.chars().all(fits) {
+            let what = format!("'{label}' is no label here: it takes letters, digits, - and _");
+            decoder.mistake(&place, "workload.beside.label", what);
+        }
+        if all.iter().any(|other| other.label == label) {
+            let what =
+                format!("there is already a workload '{label}' beside; give this one a label");
+            decoder.mistake(&place, "workload.beside.label", what);
+        }
+        all.push(Beside { label, workload });
+    }
+    all
+}
+
+/// A label and what is run under it.
+fn load(
+    decoder: &mut Decoder<'_>,
+    mut keys: Keys<'_>,
+    path: &str,
+    known: &[&str],
+) -> Option<(String, WorkloadSpec)> {
     let place = keys.place.clone();
     let name = keys.take("name").and_then(|e| decoder.text(&e, "a workload's name"));
     let command = keys.take("command").map(|e| decoder.texts(e, "an array: program and arguments"));
@@ -160,24 +214,18 @@ fn workload(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Workload> {
     let given = keys.take("options");
     let has_options = given.is_some();
     let options = given.map(|e| options(decoder, e)).unwrap_or_default();
-    decoder.finish(keys, WORKLOAD);
+    decoder.finish(keys, known);
     let spec = match (name, command) {
         (Some(name), None) => WorkloadSpec::Builtin { name, options },
         (None, Some(argv)) if !argv.is_empty() && !has_options => WorkloadSpec::Command { argv },
         (None, Some(argv)) if !argv.is_empty() => {
-            decoder.mistake(
-                &place,
-                "workload.options",
-                "a command has its options in the array itself",
-            );
+            let what = "a command has its options in the array itself";
+            decoder.mistake(&place, &format!("{path}.options"), what);
             return None;
         }
         _ => {
-            decoder.mistake(
-                &place,
-                "workload",
-                "needs a name or a command (an array), and not both",
-            );
+            let what = "needs a name or a command (an array), and not both";
+            decoder.mistake(&place, path, what);
             return None;
         }
     };
@@ -185,7 +233,7 @@ fn workload(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Workload> {
         WorkloadSpec::Builtin { name, .. } => name.clone(),
         WorkloadSpec::Command { argv } => argv[0].rsplit('/').next().unwrap_or_default().to_owned(),
     });
-    Some(Workload { label, spec })
+    Some((label, spec))
 }
 
 fn options(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> BTreeMap<String, String> {
@@ -198,6 +246,7 @@ fn axes(
     decoder: &mut Decoder<'_>,
     keys: &mut Keys<'_>,
     workloads: &[Workload],
+    hooks: &Hooks,
 ) -> Vec<super::Axis> {
     let Some(entry) = keys.take("axis") else { return Vec::new() };
     let items = decoder.items(entry, "tables [[axis]]");
@@ -209,26 +258,40 @@ fn axes(
         if axes.iter().any(|a| a.varies == axis.varies && a.workload == axis.workload) {
             decoder.mistake(&place, "axis", format!("'{}' is varied twice", axis.varies.name()));
         }
-        let labels: Vec<&str> = workloads.iter().map(|w| w.label.as_str()).collect();
+        let labels: Vec<&str> =
+            workloads.iter().flat_map(|w| w.all().map(|(label, _)| label)).collect();
         if !axis.workload.is_empty() && !labels.contains(&axis.workload.as_str()) {
             let what = format!("no workload '{}'; there are {}", axis.workload, labels.join(", "));
             decoder.mistake(&place, "axis.workload", what);
         }
-        let command = |w: &Workload| matches!(w.spec, WorkloadSpec::Command { .. });
-        let named = |w: &Workload, name: &str| match &w.spec {
+        if let Varies::Hook(name) = &axis.varies
+            && !hooks
+                .all()
+                .iter()
+                .any(|(_, h)| h.iter().any(|a| a.contains(&format!("{{{name}}}"))))
+        {
+            let what = format!("no hook has {{{name}}} to put the value in");
+            decoder.mistake(&place, "axis.hook", what);
+        }
+        let named = |spec: &WorkloadSpec, name: &str| match spec {
             WorkloadSpec::Command { argv } => {
                 argv.iter().any(|a| a.contains(&format!("{{{name}}}")))
             }
             WorkloadSpec::Builtin { .. } => true,
         };
+        // Without a label it concerns the workloads, not what runs beside them.
+        let concerned = |w: &Workload| -> Vec<(String, WorkloadSpec)> {
+            let here = |(index, (label, _)): &(usize, (&str, &WorkloadSpec))| {
+                axis.workload == *label || (axis.workload.is_empty() && *index == 0)
+            };
+            let found = w.all().enumerate().filter(here);
+            found.map(|(_, (label, spec))| (label.to_owned(), spec.clone())).collect()
+        };
         if let Varies::Option(name) = &axis.varies
-            && let Some(w) = workloads.iter().find(|w| {
-                (axis.workload.is_empty() || axis.workload == w.label)
-                    && command(w)
-                    && !named(w, name)
-            })
+            && let Some((label, _)) =
+                workloads.iter().flat_map(concerned).find(|(_, spec)| !named(spec, name))
         {
-            let what = format!("the command '{}' has no {{{name}}} to put the value in", w.label);
+            let what = format!("the command '{label}' has no {{{name}}} to put the value in");
             decoder.mistake(&place, "axis.option", what);
         }
         axes.push(axis);
@@ -297,9 +360,14 @@ fn hooks(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Hooks {
         before: take("before").unwrap_or_default(),
         after: take("after").unwrap_or_default(),
         during: take("during").unwrap_or_default(),
+        ready: take("ready").unwrap_or_default(),
         metric: take("metric").unwrap_or_default(),
     };
+    let place = keys.place.clone();
     decoder.finish(keys, HOOKS);
+    if !hooks.ready.is_empty() && hooks.during.is_empty() {
+        decoder.mistake(&place, "hooks.ready", "only means something beside 'during'");
+    }
     hooks
 }
 

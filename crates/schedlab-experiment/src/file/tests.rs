@@ -104,3 +104,17 @@ fn two_workloads_need_two_labels() {
     let text = "[[workload]]\nname = \"schbench\"\n[[workload]]\nname = \"schbench\"\n";
     assert!(mistakes(text)[0].contains("give this one a label"));
 }
+
+#[test]
+fn what_is_drawn_of_a_trace_needs_a_recording_and_a_hook_axis_its_place() {
+    let text = "draw = [\"map\", \"cores\"]\n[workload]\nname = \"hackbench\"\n";
+    assert_eq!(
+        mistakes(text),
+        ["line 1, column 8: draw: 'cores' is drawn of a trace: add record = true"]
+    );
+    assert!(parse(&format!("record = true\n{text}")).is_ok());
+    let text = "[workload]\nname = \"a\"\n[[axis]]\nhook = \"s\"\nvalues = [\"x\"]\n[hooks]\nready = [\"true\"]\n";
+    let found = mistakes(text);
+    assert!(found.iter().any(|m| m.contains("no hook has {s} to put the value in")), "{found:?}");
+    assert!(found.iter().any(|m| m.contains("hooks.ready: only means something beside 'during'")));
+}

@@ -2,7 +2,7 @@
 //! do not show.
 
 use super::{Section, Table, picture, readable};
-use crate::analysis::{Cells, Curve, Map, MapError, Noise, Plane, curves};
+use crate::analysis::{Cells, Curve, Map, MapError, Noise, Plane, Winner, curves, winner};
 use crate::{Drawing, Experiment, Point, StoredRun, Varies};
 use schedlab_draw::Theme;
 use schedlab_draw::chart::{Axis, Chart as _, Heatmap, Line, Sample as Dot, Series, Shape, Values};
@@ -20,6 +20,18 @@ pub fn answers(experiment: Option<&Experiment>, runs: &[StoredRun]) -> Vec<Secti
     let cells = Cells::new(runs);
     let labels = cells.workloads();
     labels.into_iter().filter_map(|label| workload(experiment, &cells, label)).collect()
+}
+
+/// The best setting of each workload that the runs can tell from others.
+#[must_use]
+pub fn winners(experiment: &Experiment, runs: &[StoredRun]) -> Vec<Winner> {
+    let cells = Cells::new(runs);
+    let labels = cells.workloads();
+    let of = |label: &str| {
+        let metrics = chosen(Some(experiment), &cells.metrics(label));
+        winner(experiment, &cells, label, metrics.first()?).ok().flatten()
+    };
+    labels.into_iter().filter_map(of).collect()
 }
 
 fn wants(experiment: Option<&Experiment>, drawing: Drawing) -> bool {
@@ -52,8 +64,41 @@ fn workload(experiment: Option<&Experiment>, cells: &Cells<'_>, label: &str) -> 
             }
         }
     }
+    if let Some(sentence) = experiment.and_then(|e| take_home(e, cells, label, main)) {
+        section.paragraph(sentence);
+    }
     section.table(table(cells, label, &metrics));
     Some(section)
+}
+
+/// Whether there is a setting to take home, in a sentence; none where no knob was varied.
+fn take_home(
+    experiment: &Experiment,
+    cells: &Cells<'_>,
+    label: &str,
+    metric: &Metric,
+) -> Option<String> {
+    if !experiment.axes.iter().any(|a| matches!(a.varies, Varies::Knob(_)) && a.values.len() > 1) {
+        return None;
+    }
+    Some(match winner(experiment, cells, label, metric) {
+        Ok(Some(winner)) => {
+            let parts: Vec<String> =
+                winner.settings.iter().map(|s| format!("{}={}", s.knob, s.value)).collect();
+            format!(
+                "Over all loads the best of {} settings is {}; {} cannot be told from it. It lies beside this report as \
+                 a sysctl.d file and a tuned profile (`schedlab knobs run --from FILE -- CMD` tries it).",
+                winner.of,
+                parts.join(" "),
+                winner.rivals - 1
+            )
+        }
+        Ok(None) => format!(
+            "Over all loads the runs show no setting with another {} than the others: there is none to take home.",
+            metric.name
+        ),
+        Err(_) => return None,
+    })
 }
 
 /// The metrics that matter, the first most of all.

@@ -22,13 +22,13 @@ mod runs;
 mod table;
 mod trace;
 
-pub use answers::answers;
+pub use answers::{answers, winners};
 pub use html::Html;
 pub use number::{readable, significant};
 pub(crate) use runs::metrics;
 pub use runs::of_runs;
 pub use table::Table;
-pub use trace::{ShowError, trace_section};
+pub use trace::{ShowError, TracePictures, trace_section};
 
 use schedlab_draw::Weight;
 use schedlab_model::{MachineFacts, Warning};

@@ -1,6 +1,7 @@
 //! What a recorded run tells: who waited how long, who was displaced, where CPUs idled.
 
 use super::{Section, Table, picture, readable};
+use crate::Drawing;
 use schedlab_draw::Theme;
 use schedlab_draw::cores::{Cores, Size, cores};
 use schedlab_draw::levels::Levels;
@@ -48,13 +49,35 @@ pub enum ShowError {
     },
 }
 
+/// Which pictures of a trace are wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TracePictures {
+    /// Each CPU's row over time.
+    pub cores: bool,
+    /// Tasks running and waiting over time.
+    pub waiting: bool,
+}
+
+impl TracePictures {
+    /// What an experiment wants drawn; both where it does not say.
+    #[must_use]
+    pub fn of(draw: &[Drawing]) -> Self {
+        let wants = |picture| draw.is_empty() || draw.contains(&picture);
+        Self { cores: wants(Drawing::Cores), waiting: wants(Drawing::Waiting) }
+    }
+}
+
 /// The section of one trace: pictures of its CPUs and of running and waiting tasks, latencies,
 /// switches, migrations, and what casts doubt on them. The page
 /// to move in is in it while it is small. Memory is bounded by its tasks and pixels, and that limit.
 ///
 /// # Errors
 /// When the trace can't be read.
-pub fn trace_section(title: &str, path: &Path) -> Result<Section, ShowError> {
+pub fn trace_section(
+    title: &str,
+    path: &Path,
+    wanted: TracePictures,
+) -> Result<Section, ShowError> {
     let read = |error| ShowError::Read { path: path.to_owned(), error };
     let mut source = schedlab_trace::open(path)?;
     let span = span_of(source.as_mut()).map_err(read)?;
@@ -78,11 +101,14 @@ pub fn trace_section(title: &str, path: &Path) -> Result<Section, ShowError> {
          all time in which a task was runnable and did not run, after wakeups and after being displaced alike.",
         time(reply.observed.duration())
     ));
-    let scene = draw_rows(rows, span, span.start, topology.as_ref());
-    section.picture(picture(&scene), CORES);
-    let scene = draw_curve(curve, span);
-    section.picture(picture(&scene), WAITING);
-    if let Some(window) = close_up(span) {
+    if wanted.cores {
+        let scene = draw_rows(rows, span, span.start, topology.as_ref());
+        section.picture(picture(&scene), CORES);
+    }
+    if wanted.waiting {
+        section.picture(picture(&draw_curve(curve, span)), WAITING);
+    }
+    if let Some(window) = close_up(span).filter(|_| wanted.cores) {
         let scene = close_up_of(path, span, window)?;
         let from = time(window.start - span.start);
         let caption = format!("The same, close up: {} from {from} on.", time(window.duration()));

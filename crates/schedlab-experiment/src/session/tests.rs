@@ -63,6 +63,109 @@ fn a_doubtful_run_is_done_again_within_limits_and_marked() {
 }
 
 #[test]
+fn each_further_attempt_is_told() {
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    fake.steals_always = true;
+    let mut told = 0;
+    let experiment = experiment("repeats = 1");
+    run_experiment(&mut fake, &experiment, results.path(), &|| false, &mut |p| {
+        told += u32::from(
+            matches!(p, Progress::Again { doubtful, .. } if doubtful.manifest.attempt == 0),
+        );
+    })
+    .unwrap();
+    assert_eq!(told, 2, "a doubtful run is repeated once where the file does not say");
+}
+
+#[test]
+fn a_scheduler_that_is_thrown_out_during_a_run_makes_it_doubtful() {
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    // The look after the first run finds the kernel's own scheduler again.
+    fake.sched_ext = |looks| if looks == 1 { "" } else { "simple" };
+    go(&mut fake, "repeats = 1\nretries = 0", results.path());
+    let runs = runs_of(results.path()).unwrap().runs;
+    let doubtful: Vec<bool> =
+        runs.iter().map(|r| r.warnings.iter().any(|w| w.code == "sched-ext-changed")).collect();
+    assert_eq!(doubtful.iter().filter(|d| **d).count(), 1);
+}
+
+#[test]
+fn rounds_of_each_boot_are_blocks_of_their_own() {
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    let text = "repeats = 2\nboots = 3";
+    let tally = go(&mut fake, text, results.path());
+    assert_eq!((tally.done, tally.boots_left), (4, 2));
+    let tally = go(&mut fake, text, results.path());
+    assert_eq!(
+        (tally.done, tally.skipped, tally.boots_left),
+        (0, 4, 2),
+        "nothing new in the same boot"
+    );
+    fake.boot = "second";
+    assert_eq!(go(&mut fake, text, results.path()).boots_left, 1);
+    fake.boot = "third";
+    assert_eq!(go(&mut fake, text, results.path()).boots_left, 0);
+    fake.boot = "fourth";
+    assert_eq!(go(&mut fake, text, results.path()), Tally::default(), "it has had all its boots");
+    let runs = runs_of(results.path()).unwrap().runs;
+    assert_eq!(crate::boots(&runs), ["first", "second", "third"]);
+    let blocks: Vec<u32> = runs.iter().map(|r| r.manifest.block).collect();
+    assert_eq!(blocks, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]);
+}
+
+#[test]
+fn what_runs_beside_is_waited_for_and_ended_with_all_that_it_started() {
+    let results = tempfile::tempdir().unwrap();
+    let folder = results.path().display();
+    // The command forks, takes its time to be ready, and puts something back when it is asked to end.
+    let text = format!(
+        "repeats = 1\n[hooks]\nduring = [\"sh\", \"-c\", \"trap 'echo end >> {folder}/log; exit' TERM; sleep 1000 & echo $! > \
+         {folder}/pid; sleep 0.3; touch {folder}/ready; wait\"]\nready = [\"test\", \"-e\", \"{folder}/ready\"]\n\
+         before = [\"rm\", \"-f\", \"{folder}/ready\"]\nafter = [\"sh\", \"-c\", \"echo after >> {folder}/log\"]\n"
+    );
+    let mut fake = Fake::new();
+    go(&mut fake, &text, results.path());
+    let log = std::fs::read_to_string(results.path().join("log")).unwrap();
+    assert_eq!(log, "end\nafter\nend\nafter\n");
+    let pid = std::fs::read_to_string(results.path().join("pid")).unwrap();
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    assert!(stat.is_empty() || stat.contains(") Z"), "its child is gone: {stat}");
+}
+
+#[test]
+fn what_never_gets_ready_fails_its_run() {
+    let results = tempfile::tempdir().unwrap();
+    let text = "repeats = 1\n[hooks]\nduring = [\"true\"]\nready = [\"false\"]\n";
+    let error =
+        run_experiment(&mut Fake::new(), &experiment(text), results.path(), &|| false, &mut |_| ())
+            .unwrap_err();
+    assert!(error.to_string().contains("ended before it was ready"), "{error}");
+}
+
+#[test]
+fn hooks_may_be_an_axis() {
+    let results = tempfile::tempdir().unwrap();
+    let log = results.path().join("log");
+    let text = format!(
+        "repeats = 1\n[workload]\nname = \"hackbench\"\n[[axis]]\nhook = \"scheduler\"\nvalues = [\"none\", \"sleep\"]\n\
+         [hooks]\nduring = [\"{{scheduler}}\", \"100\"]\nbefore = [\"sh\", \"-c\", \"echo {{scheduler}} >> {}\"]\n",
+        log.display()
+    );
+    let experiment = Experiment::parse(&text, Path::new("x.toml")).unwrap();
+    let mut fake = Fake::new();
+    let tally =
+        run_experiment(&mut fake, &experiment, results.path(), &|| false, &mut |_| ()).unwrap();
+    assert_eq!(tally.done, 2, "same spec, other scheduler: not the same run");
+    let log = std::fs::read_to_string(&log).unwrap();
+    let mut lines: Vec<&str> = log.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines, ["none", "sleep"]);
+}
+
+#[test]
 fn hooks_run_around_each_run_and_their_figures_are_stored() {
     let results = tempfile::tempdir().unwrap();
     let log = results.path().join("log");

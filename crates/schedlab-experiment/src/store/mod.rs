@@ -17,7 +17,7 @@ mod stored;
 mod writing;
 
 pub use manifest::{Manifest, SCHEMA};
-pub use stored::{StoredRun, StoredRuns, runs_of};
+pub use stored::{StoredRun, StoredRuns, boots, runs_of};
 pub use writing::RunWriter;
 pub(crate) use writing::write_synced;
 

@@ -119,6 +119,20 @@ pub fn runs_of(folder: &Path) -> Result<StoredRuns, StoreError> {
     Ok(StoredRuns { folder: folder.to_owned(), runs, experiment, cut_off })
 }
 
+/// The boots in which runs were done, in the order of their blocks.
+#[must_use]
+pub fn boots(runs: &[StoredRun]) -> Vec<String> {
+    let mut seen: Vec<String> = Vec::new();
+    let mut sorted: Vec<&StoredRun> = runs.iter().collect();
+    sorted.sort_by_key(|run| run.manifest.block);
+    for boot in sorted.iter().filter_map(|run| run.manifest.facts.boot.known()) {
+        if !seen.contains(boot) {
+            seen.push(boot.clone());
+        }
+    }
+    seen
+}
+
 fn read(path: &Path) -> Result<String, StoreError> {
     fs::read_to_string(path).map_err(|e| StoreError::io(path, e))
 }

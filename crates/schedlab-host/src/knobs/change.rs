@@ -61,6 +61,34 @@ impl Changes {
         group.files.push((file.to_owned(), value));
     }
 
+    /// Puts writes that refuse each other into an order in which both are taken, there and, in reverse, back:
+    /// a runtime goes before its period where the present period has room for it, else after. In a control
+    /// group the quota goes before the burst that it bounds, and the weight before `idle`, under which the kernel
+    /// refuses one.
+    pub(super) fn put_in_order(&mut self) {
+        for (runtime, period) in
+            [("rt_runtime", "rt_period"), ("fair_server_runtime", "fair_server_period")]
+        {
+            let number = |text: &str| text.trim().parse::<i64>().ok();
+            let wanted = self.files.iter().find(|f| f.knob == runtime);
+            let wanted = wanted.and_then(|f| number(&f.value));
+            let periods = self.files.iter().filter(|f| f.knob == period);
+            let least = periods.filter_map(|f| number(&fs::read_to_string(&f.path).ok()?)).min();
+            let (Some(wanted), Some(least)) = (wanted, least) else { continue };
+            let first = if wanted <= least { runtime } else { period };
+            // A stable sort: all else stays where the user put it.
+            self.files.sort_by_key(|f| (f.knob == runtime || f.knob == period) && f.knob != first);
+        }
+        const GROUP: [&str; 4] = ["cpu.max", "cpu.cfs_quota_us", "cpu.weight", "cpu.shares"];
+        if let Some(group) = &mut self.group {
+            group.files.sort_by_key(|(file, _)| match file.as_str() {
+                "cpu.idle" => 2,
+                file if GROUP.contains(&file) => 0,
+                _ => 1,
+            });
+        }
+    }
+
     /// Whether nothing is to be changed at all.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -71,6 +99,11 @@ impl Changes {
     #[must_use]
     pub fn has_group(&self) -> bool {
         self.group.is_some()
+    }
+
+    #[cfg(test)]
+    pub(super) fn group_files(&self) -> &[(String, String)] {
+        self.group.as_ref().map(|group| group.files.as_slice()).unwrap_or_default()
     }
 
     /// Whether something of the whole machine is to be changed, for which a guard is needed.

@@ -95,6 +95,13 @@ impl Tree {
         Ok(Self { root: root.to_owned(), kernel, version, group: None })
     }
 
+    /// A kernel of a release that is not here: its knobs have places, and no values.
+    #[must_use]
+    pub fn of_kernel(release: &str) -> Self {
+        let version = version(release).unwrap_or((0, 0));
+        Self { root: PathBuf::from("/nowhere"), kernel: release.to_owned(), version, group: None }
+    }
+
     fn path(&self, home: Home) -> Option<PathBuf> {
         match home {
             Home::Sysctl(file) => Some(self.root.join("proc/sys/kernel").join(file)),
@@ -103,10 +110,29 @@ impl Tree {
         }
     }
 
+    /// The files of a knob: one, or one for each number that stands in place of a `*`.
+    fn files(&self, home: Home) -> Vec<PathBuf> {
+        let Some(pattern) = self.path(home) else { return Vec::new() };
+        if !pattern.as_os_str().to_string_lossy().contains('*') {
+            return vec![pattern];
+        }
+        let mut found = vec![PathBuf::new()];
+        for part in pattern.components() {
+            let part = part.as_os_str().to_string_lossy();
+            let Some(prefix) = part.strip_suffix('*') else {
+                found.iter_mut().for_each(|path| path.push(&*part));
+                continue;
+            };
+            found = found.iter().flat_map(|path| numbered(path, prefix)).collect();
+        }
+        found.retain(|path| path.exists());
+        found
+    }
+
     /// Where a knob of this kernel lives: by its version, or where its file is found all the same
     /// (distributions carry features back).
     fn home(&self, entry: &Entry) -> Option<Home> {
-        let is_there = |home: &Home| self.path(*home).is_some_and(|path| path.exists());
+        let is_there = |home: &Home| self.files(*home).iter().any(|path| path.exists());
         let found = entry.places.iter().map(|place| place.home).find(is_there);
         found.or_else(|| entry.home(self.version))
     }
@@ -127,13 +153,15 @@ impl Tree {
             }
             Home::Cgroup(file, old) => self.group_value(file, old),
             Home::Sysctl(_) | Home::Debugfs(_) => {
-                let path = self.path(home).expect("these two have files");
-                let value = fs::read_to_string(&path).map(|text| text.trim().to_owned());
-                let why = match fs::OpenOptions::new().write(true).open(&path) {
+                let pattern = self.path(home).expect("these two have files");
+                let files = self.files(home);
+                let first = files.first().unwrap_or(&pattern);
+                let why = match fs::OpenOptions::new().write(true).open(first) {
                     Ok(_) => String::new(),
-                    Err(error) => self.why(&path, &error),
+                    Err(_) if files.is_empty() && self.hides_domains(home) => HIDDEN.into(),
+                    Err(error) => self.why(first, &error),
                 };
-                (value.ok(), why)
+                (values_of(&files), why)
             }
         };
         Knob {
@@ -176,6 +204,13 @@ impl Tree {
         }
     }
 
+    /// Whether the knob is one of the domains and their files are switched off.
+    fn hides_domains(&self, home: Home) -> bool {
+        let verbose = fs::read_to_string(self.root.join("sys/kernel/debug/sched/verbose"));
+        matches!(home, Home::Debugfs(file) if file.starts_with("sched/domains"))
+            && verbose.is_ok_and(|text| matches!(text.trim(), "N" | "0"))
+    }
+
     /// Why a file can't be written, in the words of whoever must do something about it.
     fn why(&self, path: &Path, error: &io::Error) -> String {
         let debugfs = self.root.join("sys/kernel/debug");
@@ -214,6 +249,7 @@ impl Tree {
             let text = value::in_kernel_units(entry, &value)?;
             self.push(&mut changes, entry, home, text)?;
         }
+        changes.put_in_order();
         Ok(changes)
     }
 
@@ -237,14 +273,16 @@ impl Tree {
                 changes.in_group(parent, is_v2, file, value);
             }
             Home::Sysctl(_) | Home::Debugfs(_) => {
-                let path = self.path(home).expect("these two have files");
                 // Debugfs of 5.13 to 6.5 does not recompute what hangs on the period; writing the
                 // scaling, even to what it is, does.
                 let rescale = matches!(home, Home::Debugfs(_))
                     && self.version < (6, 6)
                     && matches!(entry.name, "latency" | "min_granularity");
                 let scaling = self.root.join("sys/kernel/debug/sched/tunable_scaling");
-                changes.in_file(entry.name, path, value, rescale.then_some(scaling));
+                for path in self.files(home) {
+                    let scaling = rescale.then(|| scaling.clone());
+                    changes.in_file(entry.name, path, value.clone(), scaling);
+                }
             }
         }
         Ok(())
@@ -266,6 +304,32 @@ impl Tree {
     }
 }
 
+/// Entries of a folder that are a prefix and a number, in the order of their numbers.
+fn numbered(folder: &Path, prefix: &str) -> Vec<PathBuf> {
+    let number = |entry: fs::DirEntry| {
+        let name = entry.file_name();
+        Some((name.to_str()?.strip_prefix(prefix)?.parse::<u32>().ok()?, entry.path()))
+    };
+    let mut found: Vec<(u32, PathBuf)> =
+        fs::read_dir(folder).into_iter().flatten().flatten().filter_map(number).collect();
+    found.sort();
+    found.into_iter().map(|(_, path)| path).collect()
+}
+
+/// What the files of a knob say: one value, or all that differ.
+fn values_of(files: &[PathBuf]) -> Option<String> {
+    let mut values: Vec<String> = Vec::new();
+    for text in files.iter().filter_map(|path| fs::read_to_string(path).ok()) {
+        let value = text.trim().to_owned();
+        if !values.contains(&value) {
+            values.push(value);
+        }
+    }
+    (!values.is_empty()).then(|| values.join(" "))
+}
+
+const HIDDEN: &str =
+    "the files of the domains are switched off: `schedlab knobs set verbose=1` first";
 const WITHOUT: &str = "this kernel was built without it";
 // From the kernel's uapi: the numbers are the same on every architecture that schedlab runs on.
 const EPERM: i32 = 1;

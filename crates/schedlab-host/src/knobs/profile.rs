@@ -1,5 +1,8 @@
 //! Settings that others keep: sysctl.d files and tuned profiles, read and written.
 //!
+//! What a format has no word for stands in it as a comment `# schedlab: NAME = VALUE (why)`, which we read
+//! back and other tools skip.
+//!
 //! Formats: sysctl.d(5); the tuned project's profile manual (sections `[sysctl]` and `[scheduler]`).
 
 use super::{Home, KNOBS, Tree, find};
@@ -21,6 +24,10 @@ pub fn read_profile(text: &str, tree: &Tree) -> Profile {
     let mut section = String::from("sysctl");
     for line in text.lines() {
         let line = line.trim();
+        if let Some(ours) = line.strip_prefix(OURS) {
+            profile.settings.extend(own_setting(ours));
+            continue;
+        }
         if line.is_empty() || line.starts_with(['#', ';']) {
             continue;
         }
@@ -41,6 +48,16 @@ pub fn read_profile(text: &str, tree: &Tree) -> Profile {
         }
     }
     profile
+}
+
+/// A comment to other tools, a setting to us: what their formats have no word for.
+const OURS: &str = "# schedlab:";
+
+/// `NAME = VALUE (why it is a comment)`.
+fn own_setting(text: &str) -> Option<Setting> {
+    let (knob, rest) = text.split_once('=')?;
+    let value = rest.rsplit_once(" (").map_or(rest, |(value, _)| value);
+    Some(Setting { knob: knob.trim().into(), value: value.trim().into() })
 }
 
 fn is_scheduler(key: &str) -> bool {
@@ -92,10 +109,7 @@ pub fn write_sysctl(settings: &[Setting], tree: &Tree) -> String {
             }
             _ => {
                 let Setting { knob, value } = setting;
-                let note = format!(
-                    "no sysctl on this kernel; `schedlab knobs set {knob}={value}` at boot"
-                );
-                text.push_str(&comment(knob, value, &note));
+                text.push_str(&comment(knob, value, "no sysctl on this kernel"));
             }
         }
     }
@@ -108,7 +122,10 @@ pub fn write_tuned(settings: &[Setting], tree: &Tree) -> String {
     let mut text =
         String::from("[main]\nsummary=Scheduler settings found with schedlab\n\n[scheduler]\n");
     for setting in settings {
-        let Some(entry) = find(&setting.knob) else { continue };
+        let Some(entry) = find(&setting.knob) else {
+            text.push_str(&comment(&setting.knob, &setting.value, "tuned has no word for it"));
+            continue;
+        };
         // tuned's scheduler plugin has the names of the old sysctls and finds their new homes itself.
         let old = match entry.name {
             "base_slice" => Some("sched_min_granularity_ns"),
@@ -123,7 +140,9 @@ pub fn write_tuned(settings: &[Setting], tree: &Tree) -> String {
             (Some(name), Some(Home::Sysctl(_) | Home::Debugfs(_))) => {
                 text.push_str(&format_line(name, &value));
             }
-            _ => text.push_str(&comment(entry.name, &value, "tuned has no word for it")),
+            _ => {
+                text.push_str(&comment(entry.name, &setting.value, "tuned has no word for it"));
+            }
         }
     }
     text
@@ -134,5 +153,5 @@ fn format_line(name: &str, value: &str) -> String {
 }
 
 fn comment(name: &str, value: &str, note: &str) -> String {
-    format!("# {name} = {value}: {note}\n")
+    format!("{OURS} {name} = {value} ({note})\n")
 }

@@ -6,9 +6,9 @@
 /// Where a knob lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Home {
-    /// A file below `/proc/sys/kernel`.
+    /// A file below `/proc/sys/kernel`; a `*` stands for the numbers that are there, a file each.
     Sysctl(&'static str),
-    /// A file below `/sys/kernel/debug`.
+    /// A file below `/sys/kernel/debug`, likewise.
     Debugfs(&'static str),
     /// A scheduling attribute of tasks, inherited by their children.
     Task(TaskKnob),
@@ -207,6 +207,77 @@ pub const KNOBS: &[Entry] = &[
         None,
         "preemption model in force, where the kernel can change it: none, voluntary, full, lazy",
         &[debugfs("sched/preempt", MOVED, NEVER)],
+    ),
+    entry(
+        "domain_min_interval",
+        "ms",
+        Some((0.0, U32)),
+        "load balancing: least time between two looks at a domain; of all domains of all CPUs",
+        &[
+            sysctl("sched_domain/cpu*/domain*/min_interval", MOVED),
+            debugfs("sched/domains/cpu*/domain*/min_interval", MOVED, NEVER),
+        ],
+    ),
+    entry(
+        "domain_max_interval",
+        "ms",
+        Some((0.0, U32)),
+        "load balancing: most time between two looks at a domain",
+        &[
+            sysctl("sched_domain/cpu*/domain*/max_interval", MOVED),
+            debugfs("sched/domains/cpu*/domain*/max_interval", MOVED, NEVER),
+        ],
+    ),
+    entry(
+        "domain_busy_factor",
+        "",
+        Some((1.0, U32)),
+        "load balancing: a busy CPU looks so many times less often",
+        &[
+            sysctl("sched_domain/cpu*/domain*/busy_factor", MOVED),
+            debugfs("sched/domains/cpu*/domain*/busy_factor", MOVED, NEVER),
+        ],
+    ),
+    entry(
+        "domain_imbalance_pct",
+        "",
+        Some((100.0, U32)),
+        "load balancing: one group must have so many percent of another's load before tasks move",
+        &[
+            sysctl("sched_domain/cpu*/domain*/imbalance_pct", MOVED),
+            debugfs("sched/domains/cpu*/domain*/imbalance_pct", MOVED, NEVER),
+        ],
+    ),
+    entry(
+        "domain_cache_nice_tries",
+        "",
+        Some((0.0, U32)),
+        "load balancing: failed tries before a task that is warm in its cache is moved",
+        &[
+            sysctl("sched_domain/cpu*/domain*/cache_nice_tries", MOVED),
+            debugfs("sched/domains/cpu*/domain*/cache_nice_tries", MOVED, NEVER),
+        ],
+    ),
+    entry(
+        "verbose",
+        "",
+        Some((0.0, 1.0)),
+        "whether the domains have files in debugfs: the domain_ knobs are there only when it is on",
+        &[debugfs("sched/verbose", MOVED, NEVER)],
+    ),
+    entry(
+        "fair_server_runtime",
+        "ns",
+        Some((0.0, 4e9)),
+        "time that fair tasks get of each period against real-time hogs, on every CPU; 0 for none; at most the period",
+        &[debugfs("sched/fair_server/cpu*/runtime", (6, 12), NEVER)],
+    ),
+    entry(
+        "fair_server_period",
+        "ns",
+        Some((1e5, 4_194_304_000.0)),
+        "period of fair_server_runtime",
+        &[debugfs("sched/fair_server/cpu*/period", (6, 12), NEVER)],
     ),
     entry(
         "child_runs_first",

@@ -162,10 +162,137 @@ fn the_winner_is_written_as_files_of_others() {
     let winner = [set("min_granularity", "10ms"), set("feature:NEXT_BUDDY", "on")];
     let sysctl = write_sysctl(&winner, &old);
     assert!(sysctl.contains("kernel.sched_min_granularity_ns = 10000000\n"), "{sysctl}");
-    assert!(sysctl.contains("# feature:NEXT_BUDDY = on: no sysctl"), "{sysctl}");
+    assert!(
+        sysctl.contains("# schedlab: feature:NEXT_BUDDY = on (no sysctl on this kernel)\n"),
+        "{sysctl}"
+    );
     let tuned = write_tuned(&winner[..1], &old);
     assert!(tuned.contains("[scheduler]\nsched_min_granularity_ns = 10000000\n"), "{tuned}");
     assert_eq!(read_profile(&tuned, &old).settings, [set("min_granularity", "10000000")]);
+    // What neither format has a word for is a comment to others, and not lost to us.
+    let (_root, new) = tree("6.12.9", NEW);
+    let winner = [set("slice", "1ms"), set("feature:NEXT_BUDDY", "on"), set("autogroup", "0")];
+    for text in [write_sysctl(&winner, &new), write_tuned(&winner, &new)] {
+        let mut back = read_profile(&text, &new).settings;
+        back.sort_by_key(|s| winner.iter().position(|w| w.knob == s.knob));
+        assert_eq!(back, winner, "{text}");
+    }
+}
+
+const DOMAINS: &[(&str, &str)] = &[
+    ("sys/kernel/debug/sched/verbose", "Y"),
+    ("sys/kernel/debug/sched/domains/cpu0/domain0/busy_factor", "16"),
+    ("sys/kernel/debug/sched/domains/cpu0/domain1/busy_factor", "32"),
+    ("sys/kernel/debug/sched/domains/cpu10/domain0/busy_factor", "16"),
+    ("sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000"),
+    ("sys/kernel/debug/sched/fair_server/cpu0/period", "1000000000"),
+    ("sys/kernel/debug/sched/fair_server/cpu1/runtime", "50000000"),
+    ("sys/kernel/debug/sched/fair_server/cpu1/period", "1000000000"),
+];
+
+fn contents(steps: Vec<Undo>) -> Vec<String> {
+    let content = |step: Undo| match step {
+        Undo::Write { content, .. } => content,
+        other => panic!("{other:?}"),
+    };
+    steps.into_iter().map(content).collect()
+}
+
+#[test]
+fn a_knob_with_a_file_for_each_domain_is_written_to_all_and_each_gets_its_own_back() {
+    let (root, new) = tree("6.12.9", DOMAINS);
+    let knob = new.list().into_iter().find(|k| k.name == "domain_busy_factor").unwrap();
+    assert_eq!((knob.value.as_deref(), knob.writable), (Some("16 32"), true));
+    let changes = new.resolve(&[set("domain_busy_factor", "8")]).unwrap();
+    assert_eq!(contents(changes.undo().unwrap()), ["16", "32", "16"]);
+    changes.write().unwrap();
+    for place in ["cpu0/domain0", "cpu0/domain1", "cpu10/domain0"] {
+        let path = root.path().join("sys/kernel/debug/sched/domains").join(place);
+        assert_eq!(fs::read_to_string(path.join("busy_factor")).unwrap(), "8", "{place}");
+    }
+    // Before 5.13 they are sysctls.
+    let old = [("proc/sys/kernel/sched_domain/cpu0/domain0/imbalance_pct", "117")];
+    let (_root, old) = tree("5.10.0", &old);
+    assert_eq!(
+        place(&old, "domain_imbalance_pct").unwrap(),
+        "/proc/sys/kernel/sched_domain/cpu*/domain*/imbalance_pct"
+    );
+    assert!(old.resolve(&[set("domain_imbalance_pct", "125")]).is_ok());
+}
+
+#[test]
+fn files_of_domains_that_are_switched_off_are_told_with_the_switch() {
+    let (_root, new) = tree("6.1.0", &[("sys/kernel/debug/sched/verbose", "N")]);
+    let error = new.resolve(&[set("domain_busy_factor", "8")]).unwrap_err().to_string();
+    assert!(error.contains("`schedlab knobs set verbose=1` first"), "{error}");
+}
+
+#[test]
+fn a_runtime_and_its_period_are_written_in_the_order_that_the_kernel_takes() {
+    let (_root, new) = tree("6.12.9", DOMAINS);
+    let order = |settings: &[Setting]| {
+        let changes = new.resolve(settings).unwrap();
+        contents(changes.undo().unwrap())
+    };
+    let (runtime, period) = ("50000000", "1000000000");
+    // A runtime above the present period must come after the longer period, whatever the user's order.
+    let up = [set("fair_server_runtime", "1500ms"), set("fair_server_period", "2s")];
+    assert_eq!(order(&up), [period, period, runtime, runtime]);
+    // A shorter period must come after the shorter runtime.
+    let down = [set("fair_server_period", "10ms"), set("fair_server_runtime", "5ms")];
+    assert_eq!(order(&down), [runtime, runtime, period, period]);
+    let error = new.resolve(&[set("fair_server_period", "10us")]).unwrap_err().to_string();
+    assert!(error.contains("outside of 100000 to"), "{error}");
+    let (_root, middle) = tree("6.1.0", MIDDLE);
+    assert_eq!(place(&middle, "fair_server_runtime"), None, "it came with 6.12");
+}
+
+/// A tree with a control group as one of the two versions has it.
+fn with_group(is_v2: bool) -> (tempfile::TempDir, Tree) {
+    let (root, mut tree) = tree("6.12.9", &[("group/cgroup.procs", "")]);
+    tree.group = Some((root.path().join("group"), is_v2));
+    (root, tree)
+}
+
+#[test]
+fn the_loads_group_gets_its_files_in_an_order_that_the_kernel_takes() {
+    let settings = [
+        set("cgroup_idle", "1"),
+        set("cgroup_burst", "20ms"),
+        set("cgroup_max", "50ms"),
+        set("cgroup_weight", "300"),
+    ];
+    let written = |tree: &Tree| -> Vec<(String, String)> {
+        tree.resolve(&settings).unwrap().group_files().to_vec()
+    };
+    let (_a, v2) = with_group(true);
+    let all: Vec<String> = written(&v2).iter().map(|(f, v)| format!("{f}={v}")).collect();
+    assert_eq!(all, ["cpu.max=50000", "cpu.weight=300", "cpu.max.burst=20000", "cpu.idle=1"]);
+    let (_b, v1) = with_group(false);
+    let all: Vec<String> = written(&v1).iter().map(|(f, v)| format!("{f}={v}")).collect();
+    assert_eq!(
+        all,
+        ["cpu.cfs_quota_us=50000", "cpu.shares=300", "cpu.cfs_burst_us=20000", "cpu.idle=1"]
+    );
+    let error = v1.resolve(&[set("cgroup_uclamp_max", "50")]).unwrap_err().to_string();
+    assert!(error.contains("only control groups of version 2 have it"), "{error}");
+    let error = v2.resolve(&[set("cgroup_weight", "0")]).unwrap_err().to_string();
+    assert!(error.contains("outside of 1 to 10000"), "{error}");
+}
+
+#[test]
+fn clamps_policy_and_nice_are_of_tasks_on_every_kernel_that_has_them() {
+    let (_a, old) = tree("5.2.0", OLD);
+    assert_eq!((place(&old, "uclamp_min"), place(&old, "cgroup_idle")), (None, None));
+    assert_eq!(place(&old, "nice").unwrap(), "setpriority of the load");
+    let (_b, new) = tree("6.12.9", NEW);
+    for (knob, wrong) in
+        [("policy", "fifo:100"), ("policy", "fair"), ("nice", "20"), ("uclamp_max", "1025")]
+    {
+        assert!(new.resolve(&[set(knob, wrong)]).is_err(), "{knob}={wrong}");
+    }
+    let error = old.resolve(&[set("fair_server_runtime", "1ms")]).unwrap_err().to_string();
+    assert!(error.contains("it came with 6.12"), "{error}");
 }
 
 #[test]

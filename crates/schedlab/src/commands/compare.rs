@@ -3,7 +3,7 @@
 use super::UsageError;
 use schedlab_experiment::analysis::{Comparison, FailIf, Verdict, compare};
 use schedlab_experiment::report::{Table, readable, significant};
-use schedlab_experiment::{Experiment, StoredRun, StoredRuns, runs_of};
+use schedlab_experiment::{Experiment, StoredRun, StoredRuns, boots, runs_of};
 use serde_json::json;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -23,7 +23,8 @@ pub(crate) struct Args {
     /// Folders of results, before and after; with --blocks more pairs may follow
     #[arg(required = true, num_args = 2.., value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// Each pair of folders is a block (a boot, a day): blocks are compared, not runs
+    /// Each pair of folders is a block (a boot, a day): blocks are compared, not runs. Of two folders
+    /// that hold several boots each, the boots are the blocks
     #[arg(long)]
     blocks: bool,
     /// A condition for scripts, such as 'time_s > +3%'; may be given more than once
@@ -57,9 +58,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Err(UsageError(format!("no figure '{}' in both sets", condition.metric)).into());
         }
     }
-    let sets: Vec<&[StoredRun]> = stored.iter().map(|found| found.runs.as_slice()).collect();
+    let sets = match (&*stored, blocks) {
+        ([before, after], true) => by_boot(before, after)?,
+        _ => stored.into_iter().map(|found| found.runs).collect(),
+    };
     let pairs: Vec<(&[StoredRun], &[StoredRun])> =
-        sets.chunks(2).map(|pair| (pair[0], pair[1])).collect();
+        sets.chunks(2).map(|pair| (&*pair[0], &*pair[1])).collect();
     let comparisons = compare(&pairs, &figures);
     if comparisons.is_empty() {
         anyhow::bail!("the two sets have no figure at a common point; is it the same experiment?");
@@ -70,6 +74,30 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         print_text(&comparisons)?;
     }
     judge(&comparisons, &fail_if)
+}
+
+/// Two folders of several boots each, as pairs: the first boot of one beside the first of the other, and so on.
+fn by_boot(before: &StoredRuns, after: &StoredRuns) -> anyhow::Result<Vec<Vec<StoredRun>>> {
+    let of = |stored: &StoredRuns, boot: &String| -> Vec<StoredRun> {
+        let same = |run: &&StoredRun| run.manifest.facts.boot.known() == Some(boot);
+        stored.runs.iter().filter(same).cloned().collect()
+    };
+    let (first, second) = (boots(&before.runs), boots(&after.runs));
+    if first.len().min(second.len()) < 2 {
+        let what = format!(
+            "--blocks with two folders compares boots, and there are {} and {}; give pairs of folders, or set 'boots' \
+             in the experiment",
+            first.len(),
+            second.len()
+        );
+        return Err(UsageError(what).into());
+    }
+    if first.len() != second.len() {
+        let what =
+            format!("{} boots before, {} after: the rest is left out", first.len(), second.len());
+        writeln!(std::io::stderr(), "schedlab: {what}")?;
+    }
+    Ok(first.iter().zip(&second).flat_map(|(a, b)| [of(before, a), of(after, b)]).collect())
 }
 
 /// The figures that the experiment itself names, if any, and those of the conditions.

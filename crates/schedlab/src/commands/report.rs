@@ -1,8 +1,9 @@
 //! `schedlab report`: one HTML file from stored results.
 
 use anyhow::Context as _;
-use schedlab_experiment::report::{self, Report};
-use schedlab_experiment::{Experiment, StoredRun, export, runs_of};
+use schedlab_experiment::report::{self, Report, TracePictures};
+use schedlab_experiment::{Drawing, Experiment, StoredRun, export, runs_of};
+use schedlab_host::knobs::{Tree, write_sysctl, write_tuned};
 use schedlab_workload::Stream;
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -61,7 +62,8 @@ pub(crate) fn write(
     for section in report::answers(experiment, runs) {
         report.add(section);
     }
-    report.append(full_report(title, runs)?);
+    let draw = experiment.map(|e| e.draw.as_slice()).unwrap_or_default();
+    report.append(full_report(title, runs, draw)?);
     if let Some(experiment) = experiment {
         report.section("The experiment").folded("the file", experiment.text.as_str());
     }
@@ -74,18 +76,50 @@ pub(crate) fn write(
     let beside = |name: &str| output.with_file_name(name);
     put(&beside("figures.csv"), export::csv(runs))?;
     put(&beside("figures.json"), export::json(runs))?;
-    put(&beside("figures.gp"), export::gnuplot(runs, &measure))
+    put(&beside("figures.gp"), export::gnuplot(runs, &measure))?;
+    experiment.map_or(Ok(()), |experiment| put_winners(experiment, runs, output))
+}
+
+/// Writes the best setting of each workload, where the runs show one, in the formats of other tools.
+fn put_winners(experiment: &Experiment, runs: &[StoredRun], output: &Path) -> anyhow::Result<()> {
+    for winner in report::winners(experiment, runs) {
+        let run = runs.iter().find(|run| run.manifest.workload == winner.workload);
+        let Some(run) = run else { continue };
+        // For the kernel that was measured, wherever the report is written.
+        let tree = Tree::of_kernel(&run.manifest.facts.kernel.release);
+        let plain = |c: char| if c.is_ascii_alphanumeric() { c } else { '-' };
+        let name: String = winner.workload.chars().map(plain).collect();
+        let head = format!(
+            "# The best of {} settings measured for {}; {} can't be told from it.\n",
+            winner.of,
+            winner.workload.escape_default(),
+            winner.rivals - 1
+        );
+        for (end, text) in [
+            ("sysctl.conf", write_sysctl(&winner.settings, &tree)),
+            ("tuned.conf", write_tuned(&winner.settings, &tree)),
+        ] {
+            let path = output.with_file_name(format!("winner-{name}.{end}"));
+            std::fs::write(&path, head.clone() + &text)
+                .with_context(|| path.display().to_string())?;
+        }
+    }
+    Ok(())
 }
 
 /// The usual report of stored runs: first the pictures of the first trace of each workload.
-pub(crate) fn full_report(title: &str, runs: &[StoredRun]) -> anyhow::Result<Report> {
+pub(crate) fn full_report(
+    title: &str,
+    runs: &[StoredRun],
+    draw: &[Drawing],
+) -> anyhow::Result<Report> {
     let mut full = Report::new(title);
     let mut seen = BTreeSet::new();
     for run in runs {
         let label = &run.manifest.workload;
         let Some(path) = run.stream(Stream::Trace).filter(|_| seen.insert(label)) else { continue };
         let title = format!("{label}: what the scheduler did");
-        full.add(report::trace_section(&title, &path)?);
+        full.add(report::trace_section(&title, &path, TracePictures::of(draw))?);
     }
     full.append(report::of_runs(title, runs));
     Ok(full)

@@ -33,12 +33,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, output, dry_run } = args;
     let experiment = read(&file)?;
     let plan = Plan::new(&experiment);
+    let mut machine = machine(&experiment.machine)?;
     if dry_run {
         print_plan(&plan)?;
-        print_estimate(&plan, &output.join(&experiment.name))?;
+        print_estimate(&experiment, &plan, &output.join(&experiment.name))?;
+        check(machine.as_ref(), &plan)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut machine = machine(&experiment.machine)?;
     let results = output.join(&experiment.name);
     let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
     let runs = runs_of(&results)?.runs;
@@ -71,14 +72,7 @@ pub(crate) fn perform(
     plan: &Plan,
     results: &Path,
 ) -> anyhow::Result<Tally> {
-    match plan.check(machine.offers()) {
-        Ok(warnings) => {
-            for warning in warnings {
-                writeln!(std::io::stderr(), "schedlab: {warning}")?;
-            }
-        }
-        Err(wrong) => anyhow::bail!("{}", wrong.join("; ")),
-    }
+    check(machine, plan)?;
     keep_experiment(results, &experiment.text)?;
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
@@ -87,6 +81,13 @@ pub(crate) fn perform(
     for failure in &tally.failed {
         writeln!(stderr, "schedlab: failed: {failure}")?;
     }
+    if tally.boots_left > 0 && !tally.stopped {
+        let left = tally.boots_left;
+        writeln!(
+            stderr,
+            "schedlab: done for this boot; boot again and give the same command: {left} more"
+        )?;
+    }
     if tally.stopped {
         writeln!(
             stderr,
@@ -94,6 +95,19 @@ pub(crate) fn perform(
         )?;
     }
     Ok(tally)
+}
+
+/// Whether the machine offers what the plan asks for; what falls short goes to stderr.
+fn check(machine: &dyn Machine, plan: &Plan) -> anyhow::Result<()> {
+    match plan.check(machine.offers()) {
+        Ok(warnings) => {
+            for warning in warnings {
+                writeln!(std::io::stderr(), "schedlab: {warning}")?;
+            }
+            Ok(())
+        }
+        Err(wrong) => anyhow::bail!("{}", wrong.join("; ")),
+    }
 }
 
 /// A line for each run, between runs only: what is drawn during a measurement disturbs it.
@@ -113,6 +127,10 @@ fn tell(progress: &Progress<'_>) {
         Progress::Ended { stored, .. } => {
             let warnings: Vec<String> = stored.warnings.iter().map(ToString::to_string).collect();
             format!("  doubt: {}", warnings.join("; "))
+        }
+        Progress::Again { doubtful, .. } => {
+            let warnings: Vec<String> = doubtful.warnings.iter().map(ToString::to_string).collect();
+            format!("  doubt, so once more: {}", warnings.join("; "))
         }
         Progress::Skipped { .. } => return,
     };
@@ -152,7 +170,7 @@ fn print_plan(plan: &Plan) -> anyhow::Result<()> {
 }
 
 /// How long the plan takes, from runs of the same workload that are stored; else by its limit.
-fn print_estimate(plan: &Plan, results: &Path) -> anyhow::Result<()> {
+fn print_estimate(experiment: &Experiment, plan: &Plan, results: &Path) -> anyhow::Result<()> {
     let stored = runs_of(results).map(|found| found.runs).unwrap_or_default();
     let is_done = |id| stored.iter().any(|run| run.manifest.id == id && !run.manifest.interrupted);
     let mut seconds = 0.0;
@@ -181,7 +199,34 @@ fn print_estimate(plan: &Plan, results: &Path) -> anyhow::Result<()> {
     } else {
         writeln!(out, "{left} runs to do; how long they take is known once some are done")?;
     }
+    if let Some(more) = more(experiment, plan.runs.len()) {
+        writeln!(out, "{more}")?;
+    }
     Ok(())
+}
+
+/// What may come on top of the plan, or cut it short.
+fn more(experiment: &Experiment, runs: usize) -> Option<String> {
+    let stop = &experiment.stop;
+    let mut all = Vec::new();
+    if experiment.warm_up > 0 {
+        all.push(format!("{} runs of warm-up before them", experiment.warm_up));
+    }
+    if experiment.retries > 0 {
+        all.push(format!("up to {} more attempts at each doubtful one", experiment.retries));
+    }
+    if let Some(most) = stop.repeats_max.filter(|most| *most > experiment.repeats) {
+        let points = runs / experiment.repeats as usize;
+        let further = points * (most - experiment.repeats) as usize;
+        all.push(format!("up to {further} further runs of points that stay wide"));
+    }
+    if let Some(budget) = stop.budget {
+        all.push(format!("no round that begins after {budget}"));
+    }
+    if experiment.boots > 1 {
+        all.push(format!("the same again in {} further boots", experiment.boots - 1));
+    }
+    (!all.is_empty()).then(|| format!("besides: {}", all.join("; ")))
 }
 
 /// Done, failed in part, or stopped.

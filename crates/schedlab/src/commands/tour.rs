@@ -61,7 +61,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         write!(out, "{}", measured(run)?)?;
     }
     let path = results.join("report.html");
-    let report = report::full_report(&experiment.title, &runs)?;
+    let report = report::full_report(&experiment.title, &runs, &experiment.draw)?;
     std::fs::write(&path, report.html()).with_context(|| path.display().to_string())?;
     writeln!(out, "\n4. The report, with pictures: {}\n", path.display())?;
     write!(out, "{}", next_steps(&runs))?;

@@ -9,7 +9,9 @@ use super::{Wanted, usage};
 use crate::commands::compare::print_text;
 use anyhow::Context as _;
 use schedlab_experiment::analysis::{Comparison, compare};
-use schedlab_experiment::{Plan, Planned, Progress, RunId, StoredRun, Tally, run_plan, runs_of};
+use schedlab_experiment::{
+    Hooks, Plan, Planned, Progress, RunId, StoredRun, Tally, run_plan, runs_of,
+};
 use schedlab_host::Host;
 use schedlab_model::Setting;
 use schedlab_stats::{Random, Sample, interval};
@@ -156,7 +158,8 @@ fn plan(wanted: &Wanted, sides: &[RunSpec], repeats: u32) -> Plan {
         let one = |spec: &RunSpec| {
             let spec = RunSpec { repeat: block, ..spec.clone() };
             let (workload, point) = (wanted.workload.name.to_owned(), BTreeMap::new());
-            Planned { id: RunId::new("host", &spec), workload, point, block, spec }
+            let id = RunId::new("host", &spec);
+            Planned { id, workload, point, block, spec, hooks: Hooks::default() }
         };
         let mut round: Vec<Planned> = sides.iter().map(one).collect();
         random.shuffle(&mut round);
