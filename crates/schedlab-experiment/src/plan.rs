@@ -139,7 +139,9 @@ fn cells(experiment: &Experiment) -> Vec<Cell<'_>> {
     let mut cells = Vec::new();
     for workload in &experiment.workloads {
         let mut partial: Vec<Vec<(&Axis, &str)>> = vec![Vec::new()];
-        let concerned = |axis: &&Axis| axis.workload.is_empty() || axis.workload == workload.label;
+        let concerned = |axis: &&Axis| {
+            axis.workload.is_empty() || workload.all().any(|(label, _)| label == axis.workload)
+        };
         for axis in experiment.axes.iter().filter(concerned) {
             partial = partial
                 .into_iter()
@@ -159,13 +161,20 @@ fn cells(experiment: &Experiment) -> Vec<Cell<'_>> {
 
 fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
     let mut workload = cell.workload.spec.clone();
+    let mut beside = cell.workload.beside.clone();
     let mut settings = experiment.settings.clone();
     let mut hooks = experiment.hooks.clone();
     let mut point = Point::new();
     for (axis, value) in &cell.choices {
-        point.insert(axis.varies.name().to_owned(), (*value).to_owned());
+        let other = beside.iter_mut().find(|b| b.label == axis.workload);
+        let other = other.filter(|_| axis.workload != cell.workload.label);
+        let name = axis.varies.name();
+        let key = other.as_ref().map_or(name.to_owned(), |b| format!("{}/{name}", b.label));
+        point.insert(key, (*value).to_owned());
         match &axis.varies {
-            Varies::Option(name) => set_option(&mut workload, name, value),
+            Varies::Option(name) => {
+                set_option(other.map_or(&mut workload, |b| &mut b.workload), name, value);
+            }
             Varies::Knob(name) => set_knob(&mut settings, name, value),
             Varies::Hook(name) => hooks.put(name, value),
             Varies::Speed(cpus) => set_knob(&mut settings, &format!("speed:{cpus}"), value),
@@ -173,7 +182,7 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
     }
     let spec = RunSpec {
         workload,
-        beside: Vec::new(),
+        beside,
         settings,
         record: experiment.record.clone(),
         seed: experiment.seed.wrapping_add(u64::from(block)),
@@ -248,6 +257,25 @@ mod tests {
         let few = Plan::new(&experiment("interleaved"));
         let more = Plan::rounds(&experiment("interleaved"), 0, 5);
         assert_eq!(few.runs, more.runs[..few.runs.len()]);
+    }
+
+    #[test]
+    fn what_runs_beside_is_in_each_run_and_may_have_an_axis_of_its_own() {
+        let text = "[[workload]]\nname = \"schbench\"\n[[workload.beside]]\nlabel = \"noise\"\nname = \"cpu\"\n\
+                    options = { tasks = 1 }\n[[axis]]\noption = \"tasks\"\nworkload = \"noise\"\nvalues = [1, 4]\n\
+                    [[axis]]\noption = \"message-threads\"\nvalues = [1, 2]\n";
+        let plan = Plan::new(&Experiment::parse(text, Path::new("x.toml")).unwrap());
+        assert_eq!(plan.runs.len(), 4);
+        for run in &plan.runs {
+            let tasks = match &run.spec.beside[0].workload {
+                WorkloadSpec::Builtin { name, options } if name == "cpu" => &options["tasks"],
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(*tasks, run.point["noise/tasks"]);
+            let WorkloadSpec::Builtin { options, .. } = &run.spec.workload else { panic!() };
+            assert_eq!(options["message-threads"], run.point["message-threads"]);
+            assert!(!options.contains_key("tasks"));
+        }
     }
 
     #[test]

@@ -26,8 +26,8 @@ fn object(value: &Value) -> &Value {
 fn the_schema_has_exactly_the_keys_that_are_read() {
     let schema = schema();
     for (table, keys) in schedlab_experiment::keys() {
-        let described =
-            if table.is_empty() { &schema } else { object(&schema["properties"][table]) };
+        let inside = |described, key: &str| object(&object(described)["properties"][key]);
+        let described = table.split('.').filter(|key| !key.is_empty()).fold(&schema, inside);
         let found: BTreeSet<&str> = described["properties"]
             .as_object()
             .expect("it has keys")

@@ -176,6 +176,8 @@ fn maps(
 fn loads(experiment: Option<&Experiment>, x: &str, y: &str) -> Option<String> {
     let axes = &experiment?.axes;
     let is_option = |name: &str| {
+        // Those of what runs beside have its label before them.
+        let name = name.rsplit('/').next().unwrap_or(name);
         axes.iter().any(|a| a.varies.name() == name && matches!(a.varies, Varies::Option(_)))
     };
     match (is_option(x), is_option(y)) {

@@ -97,12 +97,22 @@ fn run_name(run: &StoredRun, of: usize) -> String {
     }
 }
 
-/// The metrics of whole runs, in the order in which they were first told.
+/// The metrics of whole runs, in the order in which they were first told; those of what ran beside are named
+/// `label/metric`.
 pub(crate) fn metrics(runs: &[&StoredRun]) -> Vec<Metric> {
     let mut metrics: Vec<Metric> = Vec::new();
-    for figure in runs.iter().flat_map(|run| &run.figures).filter(|f| f.of.is_empty()) {
-        if !metrics.contains(&figure.metric) {
-            metrics.push(figure.metric.clone());
+    for run in runs {
+        for figure in &run.figures {
+            let beside = run.manifest.spec.beside.iter().any(|b| b.label == figure.of);
+            let mut metric = figure.metric.clone();
+            if beside {
+                metric.name = format!("{}/{}", figure.of, metric.name);
+            } else if !figure.of.is_empty() {
+                continue;
+            }
+            if !metrics.contains(&metric) {
+                metrics.push(metric);
+            }
         }
     }
     metrics

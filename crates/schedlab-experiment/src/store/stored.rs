@@ -64,10 +64,11 @@ impl StoredRun {
         })
     }
 
-    /// A figure of the whole run by its metric's name.
+    /// A figure of the whole run by its metric's name; `label/metric` for what ran beside.
     #[must_use]
     pub fn value(&self, metric: &str) -> Option<f64> {
-        let found = self.figures.iter().find(|f| f.of.is_empty() && f.metric.name == metric)?;
+        let (of, name) = metric.rsplit_once('/').unwrap_or(("", metric));
+        let found = self.figures.iter().find(|f| f.of == of && f.metric.name == name)?;
         found.value.is_finite().then_some(found.value)
     }
 
