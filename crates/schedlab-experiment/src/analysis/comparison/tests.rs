@@ -42,22 +42,27 @@ fn a_change_that_was_put_in_is_found_at_the_number_of_runs_that_power_asks_for()
     let all = compare_values(&time(), &pool, &pool).unwrap();
     let mut asked = Vec::new();
     for change in [0.1, 0.15, 0.2] {
-        let runs = all.runs_needed(change).unwrap();
-        let trials = 1_000;
-        let found = (0..trials)
-            .filter(|_| {
+        let trials = 300;
+        let mut found = |runs: usize| {
+            let is_found = |_: &i32| {
                 let a = draw(&mut random, &pool, runs);
                 let b: Vec<f64> =
                     draw(&mut random, &pool, runs).iter().map(|v| v * (1.0 + change)).collect();
                 compare_values(&time(), &a, &b).unwrap().verdict == Verdict::Worse
-            })
-            .count();
-        // 800 of 1,000 are aimed at; standard deviation 12.6. Few runs more than needed are no answer either.
-        assert!((762..=930).contains(&found), "{change}: {found} of {trials} with {runs} runs");
+            };
+            (0..trials).filter(is_found).count()
+        };
+        let runs = all.runs_needed(change).unwrap();
+        // 240 of 300 are aimed at, standard deviation 6.9. Ranks find more than that here: what spreads these
+        // runs are some slow ones, which count in the standard deviation behind the figure and hardly in ranks.
+        let (enough, half) = (found(runs), found(runs / 2));
+        assert!(enough >= 220, "{change}: {enough} of {trials} with {runs} runs");
+        // A figure that is met by any number of runs would be none.
+        assert!(half < 225, "{change}: {half} of {trials} with half of {runs} runs");
         asked.push(runs);
     }
     assert!(
-        asked.is_sorted_by(|a, b| a > b) && asked[0] <= 20,
+        asked.is_sorted_by(|a, b| a > b) && asked[0] <= 25,
         "small changes need more: {asked:?}"
     );
 }

@@ -57,9 +57,10 @@ fn what_is_claimed_of_the_plane_depends_on_the_noise_that_is_given() {
         let map = Map::new(&plane, Noise::Given(sigma), true).unwrap();
         (has_valley(&map), has_wall(&map), map.flat.len())
     };
-    let all: Vec<(bool, bool, usize)> =
-        [0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.1].map(claims).to_vec();
-    eprintln!("{all:?}");
+    // Valley and wall up to twice the given noise; at 5 % a run the wall could be luck, and is not told.
+    let all = [0.005, 0.01, 0.015, 0.02, 0.03, 0.04, 0.05, 0.1].map(claims);
+    assert!(all.iter().all(|(valley, ..)| *valley), "{all:?}");
+    assert_eq!(all.map(|(_, wall, _)| wall), [true, true, true, true, true, true, false, false]);
     // More noise, never more claims.
     assert!(all.windows(2).all(|pair| pair[0].2 <= pair[1].2), "{all:?}");
 }
