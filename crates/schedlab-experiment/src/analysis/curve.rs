@@ -54,7 +54,16 @@ pub fn curves(cells: &Cells<'_>, workload: &str, metric: &str, axis: &str) -> Ve
         degrees,
         curves: count(cells, workload),
     });
-    groups.into_iter().map(|(fixed, points)| curve(axis, fixed, points, noise)).collect()
+    let mut curves: Vec<Curve> =
+        groups.into_iter().map(|(fixed, points)| curve(axis, fixed, points, noise)).collect();
+    // By number: 10ms comes after 1ms, and before 100ms.
+    let places = |curve: &Curve| curve.fixed.values().map(|v| position(v)).collect::<Vec<f64>>();
+    curves.sort_by(|a, b| {
+        let pairs = places(a).into_iter().zip(places(b));
+        let order = pairs.map(|(a, b)| a.total_cmp(&b)).find(|order| order.is_ne());
+        order.unwrap_or_else(|| a.fixed.cmp(&b.fixed))
+    });
+    curves
 }
 
 /// What is known of the noise on a workload's curves.
@@ -122,4 +131,33 @@ fn spread<'v>(cells: impl Iterator<Item = &'v [f64]>) -> Option<(f64, f64)> {
         }
     }
     (degrees > 0).then(|| ((squares / degrees as f64).sqrt().max(1e-9), degrees as f64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fake::Fake;
+    use crate::{Experiment, Plan, run_plan, runs_of};
+    use std::path::Path;
+
+    #[test]
+    fn curves_are_in_the_order_of_their_numbers_and_noise_gives_no_regions() {
+        let text = "repeats = 5\n[workload]\nname = \"hackbench\"\n[[axis]]\nknob = \"slice\"\n\
+                    values = [\"100us\", \"10ms\", \"1ms\", \"100ms\"]\n[[axis]]\noption = \"groups\"\nvalues = [1, 2, 10]\n";
+        let results = tempfile::tempdir().unwrap();
+        let plan = Plan::new(&Experiment::parse(text, Path::new("x.toml")).unwrap());
+        let mut fake = Fake::new();
+        // Neither axis matters.
+        fake.time = |_, n| 1.0 + (n * 37 % 101) as f64 / 500.0;
+        run_plan(&mut fake, &plan, results.path(), &|| false, &mut |_| ()).unwrap();
+        let runs = runs_of(results.path()).unwrap().runs;
+        let cells = Cells::new(&runs);
+        let along = curves(&cells, "hackbench", "time_s", "groups");
+        let slices: Vec<&str> = along.iter().map(|c| c.fixed["slice"].as_str()).collect();
+        assert_eq!(slices, ["100us", "1ms", "10ms", "100ms"]);
+        let groups: Vec<&str> = along[0].points.iter().map(|p| p.value.as_str()).collect();
+        assert_eq!(groups, ["1", "2", "10"]);
+        assert_eq!(count(&cells, "hackbench"), 4 + 3);
+        assert!(along.iter().all(|curve| curve.levels.len() == 1), "{along:#?}");
+    }
 }

@@ -156,9 +156,10 @@ fn maps(
             metric.name = format!("{} relative to the mean at its {load}", metric.name);
             metric.unit = Unit::Count;
         }
+        let label = if loads.is_some() { "ratio" } else { &metric.name };
         let metric = &metric;
         match Map::new(&plane, Noise::Measured, metric.better != Better::Higher) {
-            Ok(map) => map_picture(section, metric, &plane, &map, &fixed),
+            Ok(map) => map_picture(section, (metric, label), &plane, &map, &fixed),
             Err(MapError::SingleRuns) => {
                 let what = "No map is drawn: each cell holds a single run, and nothing tells differences \
                             from luck. Set repeats to 3 or more.";
@@ -208,7 +209,13 @@ fn relative(plane: &mut Plane, columns: bool) {
     }
 }
 
-fn map_picture(section: &mut Section, metric: &Metric, plane: &Plane, map: &Map, fixed: &Point) {
+fn map_picture(
+    section: &mut Section,
+    (metric, label): (&Metric, &str),
+    plane: &Plane,
+    map: &Map,
+    fixed: &Point,
+) {
     let (low, high) = map
         .means
         .iter()
@@ -218,21 +225,24 @@ fn map_picture(section: &mut Section, metric: &Metric, plane: &Plane, map: &Map,
     // Contours at steps that the noise allows to tell apart, five at most.
     let levels = ((high / low).ln() / map.resolution.ln()).floor().clamp(0.0, 5.0) as i32;
     let contour = |i: i32| low * (high / low).powf(f64::from(i) / f64::from(levels + 1));
+    // A ring around what is best by luck would be a claim.
+    let nothing = map.shows_nothing();
+    let marks = match nothing {
+        true => "no cell can be told from another",
+        false => "ringed: best; outlined: can't be told from it",
+    };
     let heat = Heatmap {
         title: format!("{} over {} and {}{}", metric.name, plane.x, plane.y, place(fixed)),
-        notes: vec![format!(
-            "a run varies by {:.1} %; ringed: best; outlined: can't be told from it",
-            map.sigma * 100.0
-        )],
+        notes: vec![format!("a run varies by {:.1} %; {marks}", map.sigma * 100.0)],
         x_label: plane.x.clone(),
         y_label: plane.y.clone(),
         columns: plane.columns.clone(),
         rows: plane.rows.clone(),
-        value_label: metric.name.clone(),
+        value_label: label.to_owned(),
         values: values(metric.unit),
         cells: scaled(&map.means, metric.unit),
-        best: Some(map.best),
-        stable: map.flat.iter().copied().collect(),
+        best: (!nothing).then_some(map.best),
+        stable: map.flat.iter().copied().filter(|_| !nothing).collect(),
         contours: (1..=levels).map(|i| contour(i) * factor(metric.unit)).collect(),
     };
     section
@@ -307,7 +317,12 @@ fn curve_picture(
         y: y.from_zero(),
         series,
     };
-    let sentences: Vec<String> = curves.iter().map(|curve| levels(curve, metric)).collect();
+    let sentences: Vec<String> = match curves.iter().all(|curve| curve.levels.len() < 2) {
+        true if curves.len() > 1 => {
+            vec![format!("Each curve stays on one level along {axis}, within the noise.")]
+        }
+        _ => curves.iter().map(|curve| levels(curve, metric)).collect(),
+    };
     section.picture(picture(&chart.scene(WIDTH_PX, &Theme::default())), sentences.join(" "));
 }
 
