@@ -6,7 +6,7 @@ use super::once::EXIT_INTERRUPTED;
 use super::repeat::{folder, perform};
 use super::show::{self, human};
 use super::{Wanted, usage};
-use schedlab_experiment::{Plan, Planned, RunId, StoredRun};
+use schedlab_experiment::{Hooks, Plan, Planned, RunId, StoredRun};
 use schedlab_model::Unit;
 use schedlab_stats::Sample;
 use schedlab_workload::{RunSpec, WorkloadSpec};
@@ -126,7 +126,8 @@ fn plan(wanted: &Wanted, rows: &[Row]) -> Plan {
         let one = |row: &Row| {
             let spec = RunSpec { repeat: block, ..row.spec.clone() };
             let (workload, point) = (wanted.workload.name.to_owned(), BTreeMap::new());
-            Planned { id: RunId::new("host", &spec), workload, point, block, spec }
+            let id = RunId::new("host", &spec);
+            Planned { id, workload, point, block, spec, hooks: Hooks::default() }
         };
         let mut round: Vec<Planned> = rows.iter().map(one).collect();
         random.shuffle(&mut round);
