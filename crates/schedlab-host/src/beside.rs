@@ -4,7 +4,7 @@
 //! on when the run is over. Their tasks are ready before those of the run's own workload are started,
 //! and let go with them.
 
-use crate::knobs::Held;
+use crate::around::Around;
 use crate::load::{self, Asked, GO, Part, Told};
 use crate::machine::figures;
 use crate::marks;
@@ -29,7 +29,7 @@ pub(crate) fn spawn(
     asked: &Asked,
     marks: Option<&Path>,
     stderr: &Path,
-    held: &Held,
+    around: &Around,
 ) -> Result<(Child, ChildStdin), MachineError> {
     let mut command = Command::new(program);
     command.arg(load::ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -39,13 +39,14 @@ pub(crate) fn spawn(
     if let Some(marks) = marks {
         command.env(marks::VARIABLE, marks);
     }
+    around.tell(&mut command);
     process::die_with_parent(&mut command);
     process::own_session(&mut command);
     let mut child = command
         .spawn()
         .map_err(|e| MachineError::io(format!("starting {}", program.display()), e))?;
     // It waits for its spec, so none of its work runs outside of the group.
-    if let Err(error) = held.admit(child.id()) {
+    if let Err(error) = around.admit(child.id()) {
         let _ = child.kill();
         let _ = child.wait();
         return Err(MachineError::io("moving the load into its control group", error));
@@ -87,7 +88,7 @@ impl Company {
         spec: &RunSpec,
         sites: &mut Sites,
         marks: Option<&Path>,
-        held: &Held,
+        around: &Around,
         signals: Signals,
         out: &mut dyn Output,
     ) -> Result<Self, MachineError> {
@@ -98,7 +99,7 @@ impl Company {
             let asked = Asked { spec, part: Part::Beside, site };
             let marks = marks.map(|path| path.with_extension(format!("marks-{index}")));
             let stderr = out.path(Stream::Stderr).with_extension(format!("beside-{index}"));
-            let (mut child, stdin) = spawn(program, &asked, marks.as_deref(), &stderr, held)?;
+            let (mut child, stdin) = spawn(program, &asked, marks.as_deref(), &stderr, around)?;
             let (tell, heard) = channel();
             let pipe = BufReader::new(child.stdout.take().expect("it was piped"));
             std::thread::spawn(move || {

@@ -1,5 +1,6 @@
 //! Real Linux as a machine: what it allows, what it is, recording its scheduler, slowing its CPUs.
 
+mod around;
 mod beside;
 pub mod doctor;
 pub mod facts;

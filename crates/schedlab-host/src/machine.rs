@@ -4,6 +4,7 @@
 //! command. While it runs this process only waits: for what the child tells, for a signal, for the
 //! run's limit. Whatever happens here, the child is killed when this thread dies.
 
+use crate::around::{Around, Slowed};
 use crate::beside::{self, Company};
 use crate::knobs::{self, Held};
 use crate::load::{self, Asked, GO, Part, Told};
@@ -33,6 +34,8 @@ pub struct Host {
     program: PathBuf,
     offers: Offers,
     recorded: Option<Summary>,
+    /// Iterations of the calibrated loop in a microsecond at full speed, once it was needed.
+    calibrated: Option<u64>,
 }
 
 impl Host {
@@ -50,10 +53,10 @@ impl Host {
             topology: facts.topology.clone(),
             knobs: list_knobs(),
             recording,
-            speeds: Fact::Known(vec!["hogs".to_owned()]),
+            speeds: speeds(),
             repeatable: false,
         };
-        Self { program, offers, recorded: None }
+        Self { program, offers, recorded: None, calibrated: None }
     }
 
     /// This machine, with the running program as the load child.
@@ -87,15 +90,12 @@ impl Machine for Host {
         let watch = out.keeps_streams().then(|| Watch::start(&self.offers.topology.cpus()));
         // Speeds are held around the load; what is left are knobs.
         let (speeds, knobs) = slow::part(&spec.settings);
-        let slowed = slow::hold(&speeds).map_err(|e| not_slowed(&e))?;
-        if let Some(slowed) = &slowed {
-            slowed.warnings.iter().cloned().for_each(|warning| out.warning(warning));
-        }
+        let slowed = self.slow(&speeds, out)?;
         let spec = &RunSpec { settings: knobs, ..spec.clone() };
-        let held = hold(spec, out)?;
+        let around = Around { held: hold(spec, out)?, slowed };
         let mut trace = Trace::start(spec, out)?;
         let mut sites = Sites::default();
-        let result = self.perform(spec, &trace, (&held, &mut sites), signals, out);
+        let result = self.perform(spec, &trace, (&around, &mut sites), signals, out);
         sites.finish().into_iter().for_each(|warning| out.warning(warning));
         let (outcome, marks) = match result {
             Ok(ended) => ended,
@@ -106,11 +106,7 @@ impl Machine for Host {
         };
         let ending = trace.recorder.as_ref().and_then(Recorder::ending);
         ending.iter().for_each(|sentence| out.note(sentence));
-        held.release().into_iter().for_each(|warning| out.warning(warning));
-        for failed in slowed.map(slow::Session::finish).into_iter().flatten() {
-            let remedy = "`schedlab doctor --restore` tries again";
-            out.warning(Warning::new("not-undone", failed, remedy));
-        }
+        around.release(out)?;
         let (figures, doubts) = watch.map(Watch::finish).unwrap_or_default();
         figures.into_iter().try_for_each(|figure| tell(out, figure))?;
         doubts.into_iter().for_each(|doubt| out.warning(doubt));
@@ -128,27 +124,27 @@ impl Host {
         &self,
         spec: &RunSpec,
         trace: &Trace,
-        (held, sites): (&Held, &mut Sites),
+        (around, sites): (&Around, &mut Sites),
         signals: Signals,
         out: &mut dyn Output,
     ) -> Result<(Outcome, MarkFiles), MachineError> {
         let marks = trace.marks_path();
         let path = marks.as_deref();
-        let mut company = Company::start(&self.program, spec, sites, path, held, signals, out)?;
+        let mut company = Company::start(&self.program, spec, sites, path, around, signals, out)?;
         let (outcome, names) = match &spec.workload {
             WorkloadSpec::Builtin { name, .. } => {
                 let part = if company.is_empty() { Part::Alone } else { Part::Among };
                 let site = sites.prepare(spec, "")?;
                 let spec = RunSpec { beside: Vec::new(), ..spec.clone() };
                 let asked = Asked { spec, part, site };
-                let mut load = Load::start(&self.program, &asked, name, path, held, out)?;
+                let mut load = Load::start(&self.program, &asked, name, path, around, out)?;
                 let outcome = load.follow(signals, &mut company, out)?;
                 (outcome, std::mem::take(&mut load.mark_names))
             }
             WorkloadSpec::Command { argv } => {
                 company.go();
                 let argv = under_settings(&self.program, argv, &spec.settings);
-                let outcome = command(&argv, spec.time_limit, signals, trace, out)?;
+                let outcome = command(&argv, spec.time_limit, signals, trace, around, out)?;
                 (outcome, Vec::new())
             }
         };
@@ -156,10 +152,45 @@ impl Host {
         files.extend(company.finish(out)?);
         Ok((outcome, files))
     }
+
+    /// Slows CPUs as the settings say. The loop is calibrated before, once for all runs, so that their
+    /// work is the same.
+    fn slow(
+        &mut self,
+        speeds: &[Setting],
+        out: &mut dyn Output,
+    ) -> Result<Option<Slowed>, MachineError> {
+        if speeds.is_empty() {
+            return Ok(None);
+        }
+        let calibrated = *self.calibrated.get_or_insert_with(load::calibrate);
+        let held = slow::hold(speeds).map_err(|e| not_slowed(&e))?;
+        let Some(held) = held else { return Ok(None) };
+        held.warnings.iter().cloned().for_each(|warning| out.warning(warning));
+        Ok(Some(Slowed { held, calibrated }))
+    }
 }
 
 fn list_knobs() -> Vec<schedlab_model::Knob> {
     knobs::Tree::here().map(|tree| tree.list()).unwrap_or_default()
+}
+
+/// The methods by which a CPU can be slowed here.
+fn speeds() -> Fact<Vec<String>> {
+    let ground = slow::Ground::here();
+    let cpu = slow::last(&ground.allowed, 1);
+    let mut whys = Vec::new();
+    let mut names = Vec::new();
+    for (method, name, _) in slow::METHODS {
+        let setting = |knob: String, value: &str| Setting { knob, value: value.to_owned() };
+        let wanted =
+            [setting(format!("{}{cpu}", slow::SETTING), "50%"), setting(slow::METHOD.into(), name)];
+        match slow::check(&wanted, &ground) {
+            Ok(_) => names.push(method.to_string()),
+            Err(why) => whys.push(why.to_string()),
+        }
+    }
+    if names.is_empty() { Fact::Unknown(whys.join("; ")) } else { Fact::Known(names) }
 }
 
 /// Makes the settings that the machine has; a command gets them from its launcher.
@@ -334,11 +365,11 @@ impl Load {
         asked: &Asked,
         name: &str,
         marks: Option<&Path>,
-        held: &Held,
+        around: &Around,
         out: &mut dyn Output,
     ) -> Result<Self, MachineError> {
         let stderr = out.path(Stream::Stderr);
-        let (child, stdin) = beside::spawn(program, asked, marks, &stderr, held)?;
+        let (child, stdin) = beside::spawn(program, asked, marks, &stderr, around)?;
         let (mark_names, unread, ready) = (Vec::new(), Vec::new(), false);
         let (failed, ended, name) = (None, None, name.to_owned());
         let stdin = asked.part.waits().then_some(stdin);
@@ -496,6 +527,7 @@ fn command(
     limit: Option<Nanos>,
     signals: Signals,
     trace: &Trace,
+    around: &Around,
     out: &mut dyn Output,
 ) -> Result<Outcome, MachineError> {
     let Some((program, arguments)) = argv.split_first() else {
@@ -516,6 +548,10 @@ fn command(
     let began = clock::monotonic();
     let mut child =
         command.spawn().map_err(|e| MachineError::io(format!("starting '{program}'"), e))?;
+    // It has just begun: what it starts from now on is where it is.
+    around
+        .admit(child.id())
+        .map_err(|e| MachineError::io("moving the command to where it is slowed", e))?;
     let ended = process::ended(&child).map_err(|e| MachineError::io("awaiting the command", e))?;
     // Otherwise it leads a session and so a process group: all that it started are asked.
     let pid = child.id().cast_signed();

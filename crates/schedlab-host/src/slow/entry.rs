@@ -1,6 +1,6 @@
 //! What the program does when it re-executes itself for us, by its hidden first argument.
 
-use super::{SlowError, Speed, bench, burner, hogs, noise, probe};
+use super::{SlowError, Speed, burner, hogs, meter, noise, probe};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -37,8 +37,8 @@ pub(super) enum Entry {
         /// Where.
         cpu: Cpu,
     },
-    /// Run a microbenchmark.
-    Bench(bench::Task),
+    /// Work, and note how much at given moments.
+    Meter(meter::Task),
     /// Burn in random bursts.
     Noise(noise::Noise),
     /// Measure how fast a CPU is.
@@ -92,7 +92,7 @@ pub fn hidden(arguments: &[OsString]) -> u8 {
         }
         Some(Entry::Hogs { period, speeds }) => hogs::child(period, &speeds),
         Some(Entry::Burn { groups, cpu }) => burner::child(&groups, cpu),
-        Some(Entry::Bench(task)) => bench::child(&task),
+        Some(Entry::Meter(task)) => meter::child(&task),
         Some(Entry::Noise(noise)) => noise::child(&noise),
         Some(Entry::Probe { groups, cpu, time, align, realtime }) => {
             probe::child(&groups, cpu, time, align, realtime)

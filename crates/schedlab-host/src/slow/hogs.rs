@@ -5,6 +5,9 @@
 //! effect within one. A hog that comes late by whole slots skips them and never catches up, since
 //! catching up can lock into burning most of the time.
 //!
+//! Switching from the workload to the hog and back is time that neither computes in: the first lies in
+//! the burn, since the burn ends by the clock, and the second is taken off its end.
+//!
 //! The threads run in a child process of their own ([`HogProcess`]): its limit of real-time running
 //! kills a hog that is stuck without hurting anybody else, terminal signals pass it by, and it dies
 //! with its parent.
@@ -29,6 +32,9 @@ pub const SLOWEST_PERCENT: u32 = 10;
 /// Any real-time priority is above all fair tasks; 2 leaves 1 for the probe that measures what is
 /// left, and stays below the kernel's own threads.
 const PRIORITY: u32 = 2;
+
+/// More than this is no switch but something else that came between (an interrupt, a hypervisor).
+const SWITCH_MAX: Nanos = Nanos::from_micros(8);
 
 struct Hog {
     cpu: Cpu,
@@ -84,8 +90,11 @@ impl Hogs {
 
     /// Changes the speed of a CPU, from its next slot on. A CPU without a hog stays as it is.
     pub fn set(&self, cpu: Cpu, speed: Speed) {
-        for hog in self.shared.hogs.iter().filter(|hog| hog.cpu == cpu) {
-            hog.speed.store(speed.millionths(), Ordering::Relaxed);
+        for (hog, thread) in self.shared.hogs.iter().zip(&self.threads) {
+            if hog.cpu == cpu {
+                hog.speed.store(speed.millionths(), Ordering::Release);
+                thread.thread().unpark();
+            }
         }
     }
 
@@ -101,6 +110,7 @@ impl Drop for Hogs {
     fn drop(&mut self) {
         self.shared.stop.store(true, Ordering::Relaxed);
         for thread in self.threads.drain(..) {
+            thread.thread().unpark();
             // A hog that panicked burns no more, which is all that is wanted here.
             let _ = thread.join();
         }
@@ -131,12 +141,25 @@ fn settle(cpu: Cpu) -> Ready {
 
 fn burn(hog: &Hog, grid: Grid, stop: &AtomicBool) {
     let mut slot = grid.slot(clock::monotonic()) + 1;
+    let mut switch = 0;
     while !stop.load(Ordering::Relaxed) {
-        let millionths = hog.speed.load(Ordering::Relaxed);
-        let span = grid.burn(slot, Speed::from_millionths(millionths).unwrap_or(Speed::FULL));
+        let millionths = hog.speed.load(Ordering::Acquire);
+        let speed = Speed::from_millionths(millionths).unwrap_or(Speed::FULL);
+        if speed == Speed::FULL {
+            // Not even a wakeup: full speed is what others are compared with.
+            std::thread::park();
+            slot = grid.slot(clock::monotonic()) + 1;
+            continue;
+        }
+        let span = grid.burn(slot, speed);
         clock::sleep_until(span.start);
+        // Switching back takes about as long as switching here did, and the workload has no use of
+        // it: it is a part of the burn.
+        let late = clock::monotonic().0.saturating_sub(span.start.0).min(SWITCH_MAX.0);
+        switch = (switch * 63 + late) / 64;
+        let end = Nanos(span.end.0 - switch.min(span.duration().0));
         // No pause instruction: a hypervisor may take a pausing CPU for one that waits for a lock.
-        while clock::monotonic() < span.end {}
+        while clock::monotonic() < end {}
         let now = grid.slot(clock::monotonic());
         if now > slot + 1 {
             hog.skipped.fetch_add(now - slot - 1, Ordering::Relaxed);

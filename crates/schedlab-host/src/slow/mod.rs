@@ -20,16 +20,15 @@
 //! first, so that it is undone when the controller dies. What was applied is measured, never believed.
 
 mod apply;
-mod bench;
 mod burner;
 mod control;
 mod entry;
-mod evaluate;
 pub mod frequency;
 mod grid;
 mod ground;
 pub mod hogs;
 mod measure;
+mod meter;
 mod method;
 mod nodes;
 mod noise;
@@ -40,25 +39,22 @@ mod session;
 mod settings;
 mod speed;
 mod stop;
-mod verdict;
 mod weight;
 mod zone;
 
-pub use bench::{BENCHMARKS, Benchmark};
 pub use control::{Order, ask, sessions};
 pub use entry::{ARGUMENT, hidden, set_program};
-pub use evaluate::{Evaluation, Figures, Progress, Results, evaluate, granted};
 pub use grid::Grid;
 pub use ground::Ground;
 pub use measure::Measured;
+pub use meter::{Paired, Work, granted, last, paired};
 pub use method::{METHODS, Method, choose};
 pub use nodes::{NodesError, parse as parse_nodes};
 pub use noise::Noise;
 pub use request::{Change, Node, Plan, Request, Step};
 pub use session::{Ended, Session};
-pub use settings::{SETTING, hold, part};
+pub use settings::{Kept, MEASURING, METHOD, SETTING, Slowed, check, hold, part};
 pub use speed::{Assignment, Speed, Speeds, speeds};
-pub use verdict::{Verdict, verdicts};
 
 use schedlab_model::Pid;
 use schedlab_sys::guard::{Guard, Undo};

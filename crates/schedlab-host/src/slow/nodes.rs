@@ -143,8 +143,8 @@ fn node(raw: RawNode) -> Result<Node, String> {
         speeds: speeds(&all).map_err(|error: SlowError| error.to_string())?,
         bind: true,
         commands: raw.commands.into_iter().map(command).collect(),
-        attach: Vec::new(),
         script,
+        ..Node::default()
     })
 }
 

@@ -63,7 +63,9 @@ impl Quota {
 
     pub(super) fn set(&self, speed: Speed) -> Result<(), SlowError> {
         check(speed, self.period, self.burst).map_err(SlowError::Usage)?;
-        files(self.version, &self.dir, budget(speed, self.period), self.period, self.burst)
+        // A budget of the whole period still throttles now and then: full speed has none.
+        let budget = (speed != Speed::FULL).then(|| budget(speed, self.period));
+        files(self.version, &self.dir, budget, self.period, self.burst)
             .into_iter()
             .try_for_each(|(path, text)| write(&path, &text))
     }
@@ -73,18 +75,20 @@ impl Quota {
 fn files(
     version: Version,
     dir: &Path,
-    budget: Nanos,
+    budget: Option<Nanos>,
     period: Nanos,
     burst: Nanos,
 ) -> Vec<(PathBuf, String)> {
     let micros = |time: Nanos| (time.0 / 1_000).to_string();
+    let none = if version == Version::V1 { "-1" } else { "max" };
+    let budget = budget.map_or_else(|| none.to_owned(), micros);
     let mut files = match version {
         Version::V1 => vec![
             (dir.join("cpu.cfs_period_us"), micros(period)),
-            (dir.join("cpu.cfs_quota_us"), micros(budget)),
+            (dir.join("cpu.cfs_quota_us"), budget),
         ],
         Version::V2 => {
-            vec![(dir.join("cpu.max"), format!("{} {}", micros(budget), micros(period)))]
+            vec![(dir.join("cpu.max"), format!("{budget} {}", micros(period)))]
         }
     };
     if burst > Nanos::ZERO {
@@ -111,6 +115,10 @@ mod tests {
         );
         Quota::apply(&zone(Version::V2), speed, PERIOD, Nanos::from_millis(2)).unwrap();
         assert_eq!((read("cpu.max"), read("cpu.max.burst")), ("3000 10000".into(), "2000".into()));
+        Quota::apply(&zone(Version::V1), Speed::FULL, PERIOD, Nanos::ZERO).unwrap();
+        assert_eq!(read("cpu.cfs_quota_us"), "-1");
+        Quota::apply(&zone(Version::V2), Speed::FULL, PERIOD, Nanos::ZERO).unwrap();
+        assert_eq!(read("cpu.max"), "max 10000");
     }
 
     #[test]

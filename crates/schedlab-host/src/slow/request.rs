@@ -16,6 +16,8 @@ pub struct Node {
     pub commands: Vec<Vec<String>>,
     /// Processes that are moved into it, with their children. They are never killed.
     pub attach: Vec<Pid>,
+    /// Processes are moved into it later, by whoever holds the session.
+    pub admits: bool,
     /// What changes while it runs, by time since the start.
     pub script: Vec<Step>,
 }
@@ -253,7 +255,8 @@ fn check_method(
 
 fn check_node(method: Method, node: &Node, request: &Request) -> Result<(), SlowError> {
     let name = &node.name;
-    if method.is_for_command() && node.commands.is_empty() && node.attach.is_empty() {
+    let empty = node.commands.is_empty() && node.attach.is_empty() && !node.admits;
+    if method.is_for_command() && empty {
         return Err(usage(format!(
             "{method} slows processes and not CPUs: give a command (after --), or take --method hogs"
         )));

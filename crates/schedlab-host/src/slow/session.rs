@@ -5,13 +5,17 @@ use super::control::{Control, Order};
 use super::entry::{Entry, program};
 use super::measure::{self, Measured};
 use super::noise::NoiseProcess;
+use super::settings::Kept;
 use super::{Change, Ground, Node, Plan, SlowError, Speed, Speeds, journal_kill, stop};
 use schedlab_model::{CpuSet, Nanos, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, guard, process};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 /// How long commands have to end after they were asked to.
 const GRACE: Nanos = Nanos::from_secs(2);
@@ -38,6 +42,8 @@ pub struct Session {
     pub measured: Vec<Measured>,
     /// Doubts about it.
     pub warnings: Vec<Warning>,
+    /// A process of the first node that was moved in by whoever holds the session; 0: none.
+    pub(super) admitted: Arc<AtomicI32>,
     _noise: Vec<NoiseProcess>,
     // Last, so that it is dropped last: it undoes what the others have not.
     guard: Guard,
@@ -94,6 +100,7 @@ impl Session {
             started,
             measured: Vec::new(),
             warnings,
+            admitted: Arc::default(),
             _noise: Vec::new(),
             guard,
         };
@@ -183,6 +190,67 @@ impl Session {
         }
     }
 
+    /// Changes the first node's speed at given moments, and goes on until its commands have ended.
+    pub(super) fn take_turns(
+        &mut self,
+        moments: &[Nanos],
+        speed: &dyn Fn(usize) -> Speed,
+    ) -> Result<(), SlowError> {
+        let mut turn = 0;
+        loop {
+            let mut next = self.tick(&[])?;
+            if self.nodes.iter_mut().all(Active::is_done) {
+                break;
+            }
+            if let Some(&moment) = moments.get(turn) {
+                if clock::monotonic() >= moment {
+                    self.set(0, speed(turn))?;
+                    turn += 1;
+                    continue;
+                }
+                next = next.min(moment);
+            }
+            self.wait(next, None)?;
+        }
+        match self.code() {
+            0 => Ok(()),
+            code => Err(SlowError::Failed(format!("what was measured ended with {code}"))),
+        }
+    }
+
+    /// Keeps up what is in force until the other end of `end` is closed, and undoes it then.
+    pub(super) fn keep_until(mut self, end: &UnixStream) -> Kept {
+        let (began, used) = (clock::monotonic(), clock::thread_cpu());
+        let mut failed = Vec::new();
+        loop {
+            let next = match self.tick(&[]) {
+                Ok(next) => next,
+                Err(error) => {
+                    failed.push(error.to_string());
+                    break;
+                }
+            };
+            match self.wait_for(next, &[end.as_fd()]) {
+                Ok(ready) if !ready.first().is_some_and(|ended| *ended) => {}
+                Ok(_) => break,
+                Err(error) => {
+                    failed.push(error.to_string());
+                    break;
+                }
+            }
+        }
+        let time = (clock::monotonic() - began).0.max(1);
+        let controller = (clock::thread_cpu() - used).0 as f64 / time as f64;
+        failed.extend(self.finish());
+        Kept { failed, controller }
+    }
+
+    /// Where processes of the first node are bound to, where they are.
+    pub(super) fn bound_to(&self) -> Option<CpuSet> {
+        let first = self.nodes.first().map(|active| &active.node);
+        first.filter(|node| node.bind).map(Node::cpus)
+    }
+
     /// Undoes everything. Returns what could not be undone.
     #[must_use]
     pub fn finish(self) -> Vec<String> {
@@ -227,18 +295,27 @@ impl Session {
 
     /// Sleeps until something happens or `next`.
     fn wait(&mut self, next: Nanos, signals: Option<Signals>) -> Result<(), SlowError> {
+        match signals {
+            Some(signals) => self.wait_for(next, &[signals.fd()]),
+            None => self.wait_for(next, &[]),
+        }
+        .map(|_| ())
+    }
+
+    /// Sleeps until something happens, `next`, or one of `first` is ready; which of these are.
+    fn wait_for(&self, next: Nanos, first: &[BorrowedFd<'_>]) -> Result<Vec<bool>, SlowError> {
         let timeout = match next {
             Nanos::MAX => None,
             next => Some(Nanos(next.0.saturating_sub(clock::monotonic().0))),
         };
+        let mut fds = first.to_vec();
         let commands = self.nodes.iter().flat_map(|active| &active.commands);
-        let mut fds: Vec<BorrowedFd<'_>> =
-            commands.filter(|r| r.code.is_none()).map(|r| r.ended.as_fd()).collect();
+        fds.extend(commands.filter(|r| r.code.is_none()).map(|r| r.ended.as_fd()));
         fds.push(self.control.listener.as_fd());
-        fds.extend(signals.map(Signals::fd));
         fds.extend(self.under.hogs.as_ref().map(super::hogs::HogProcess::fd));
-        process::poll(&fds, timeout).map_err(|e| SlowError::io("waiting", e))?;
-        Ok(())
+        let mut ready = process::poll(&fds, timeout).map_err(|e| SlowError::io("waiting", e))?;
+        ready.truncate(first.len());
+        Ok(ready)
     }
 
     /// Does what is due and returns when the next thing is. `extra` are processes that belong to
@@ -261,8 +338,9 @@ impl Session {
                 }
             }
         }
+        let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
         for active in self.nodes.iter_mut().filter(|active| !active.failed) {
-            let mut roots: Vec<Pid> = extra.to_vec();
+            let mut roots: Vec<Pid> = extra.iter().copied().chain(admitted).collect();
             roots.extend(active.commands.iter().map(|r| Pid(r.child.id().cast_signed())));
             let mut processes = active.held.processes(&roots);
             processes.retain(|pid| !extra.contains(pid));

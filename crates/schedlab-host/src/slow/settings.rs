@@ -1,39 +1,157 @@
-//! Speeds as settings of a run: `speed:CPUS`, as experiments sweep them.
+//! Slowing as settings of a run, as experiments sweep it: `speed:CPUS` for the speed of CPUs,
+//! `speed:method` for how (hogs where it is not said), `speed:measuring` for runs that measure the
+//! slowing itself.
 
 use super::{Assignment, Ground, Method, Node, Request, Session, SlowError, speeds};
-use schedlab_model::Setting;
+use schedlab_model::{Pid, Setting, Warning};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+use std::thread::JoinHandle;
 
-/// What the name of a speed's setting begins with; the CPUs follow.
+/// What the name of such a setting begins with.
 pub const SETTING: &str = "speed:";
+/// How CPUs are slowed: the name of a method.
+pub const METHOD: &str = "speed:method";
+/// `true`: the load is bound to the CPUs named and outweighs whatever else runs there, and speeds are
+/// not measured before. For runs that measure the slowing itself, those at full speed included.
+pub const MEASURING: &str = "speed:measuring";
 
-/// Parts the settings of a run into those that are speeds, and the others.
+/// Parts the settings of a run into those that are about speeds, and the others.
 #[must_use]
 pub fn part(settings: &[Setting]) -> (Vec<Setting>, Vec<Setting>) {
     settings.iter().cloned().partition(|setting| setting.knob.starts_with(SETTING))
 }
 
-/// Holds CPUs at the speeds of settings by hogs, until what is returned is finished or dropped;
-/// nothing where there are none.
+/// Whether such settings can be had here; returns what is to be minded.
 ///
 /// # Errors
-/// When they make no sense, or hogs can't be had here.
-pub fn hold(settings: &[Setting]) -> Result<Option<Session>, SlowError> {
+/// When they make no sense, or the method can't be had here.
+pub fn check(settings: &[Setting], ground: &Ground) -> Result<Vec<Warning>, SlowError> {
+    Ok(request(settings)?.plan(ground)?.warnings)
+}
+
+/// Holds CPUs at the speeds of settings until what is returned is released or dropped; nothing where
+/// there are none.
+///
+/// # Errors
+/// When they make no sense, or the method can't be had here.
+pub fn hold(settings: &[Setting]) -> Result<Option<Slowed>, SlowError> {
     if settings.is_empty() {
         return Ok(None);
     }
     let ground = Ground::here();
-    let request = request(settings)?;
-    Session::start(request.plan(&ground)?, &ground).map(Some)
+    let session = Session::start(request(settings)?.plan(&ground)?, &ground)?;
+    Slowed::keep(session).map(Some)
 }
 
 fn request(settings: &[Setting]) -> Result<Request, SlowError> {
-    let assignment = |setting: &Setting| -> Result<Assignment, SlowError> {
-        let cpus = setting.knob.strip_prefix(SETTING).unwrap_or_default();
-        format!("{cpus}={}", setting.value).parse().map_err(SlowError::Usage)
+    let (mut all, mut method, mut measuring) = (Vec::new(), Method::Hogs, false);
+    for setting in settings {
+        match setting.knob.as_str() {
+            METHOD => method = setting.value.parse().map_err(SlowError::Usage)?,
+            MEASURING => {
+                measuring = setting.value.parse().map_err(|_| {
+                    SlowError::Usage(format!(
+                        "{MEASURING} is true or false, not '{}'",
+                        setting.value
+                    ))
+                })?;
+            }
+            knob => {
+                let cpus = knob.strip_prefix(SETTING).unwrap_or_default();
+                let text = format!("{cpus}={}", setting.value);
+                all.push(text.parse::<Assignment>().map_err(SlowError::Usage)?);
+            }
+        }
+    }
+    let node = Node {
+        name: "all".into(),
+        speeds: speeds(&all)?,
+        bind: measuring,
+        admits: true,
+        ..Node::default()
     };
-    let all = settings.iter().map(assignment).collect::<Result<Vec<_>, _>>()?;
-    let node = Node { name: "all".into(), speeds: speeds(&all)?, ..Node::default() };
-    Ok(Request { method: Some(Method::Hogs), nodes: vec![node], ..Request::default() })
+    Ok(Request {
+        method: Some(method),
+        nodes: vec![node],
+        measure: !measuring,
+        heavy: measuring,
+        ..Request::default()
+    })
+}
+
+/// A session that is kept up by a thread of its own while something else runs.
+#[derive(Debug)]
+pub struct Slowed {
+    /// Doubts about the speeds.
+    pub warnings: Vec<Warning>,
+    groups: Vec<PathBuf>,
+    admitted: Arc<AtomicI32>,
+    cpus: Option<schedlab_model::CpuSet>,
+    // Closing it ends the thread.
+    end: Option<UnixStream>,
+    thread: Option<JoinHandle<Kept>>,
+}
+
+/// What became of a session that was kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// What went wrong on the way, and what could not be undone.
+    pub failed: Vec<String>,
+    /// CPU time of keeping it up, outside of burners, as a part of the time.
+    pub controller: f64,
+}
+
+impl Slowed {
+    fn keep(mut session: Session) -> Result<Self, SlowError> {
+        let io = |e| SlowError::io("keeping CPUs slow", e);
+        let warnings = std::mem::take(&mut session.warnings);
+        let (groups, cpus) = (session.groups(), session.bound_to());
+        let admitted = Arc::clone(&session.admitted);
+        let (end, ended) = UnixStream::pair().map_err(io)?;
+        let name = std::thread::Builder::new().name("schedlab-slow".into());
+        let thread = name.spawn(move || session.keep_until(&ended)).map_err(io)?;
+        Ok(Self { warnings, groups, admitted, cpus, end: Some(end), thread: Some(thread) })
+    }
+
+    /// Moves a process that has not begun its work to where it is slowed.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn admit(&self, process: u32) -> std::io::Result<()> {
+        self.admitted.store(process.cast_signed(), Relaxed);
+        for group in &self.groups {
+            std::fs::write(group.join("cgroup.procs"), process.to_string())?;
+        }
+        match &self.cpus {
+            Some(cpus) => schedlab_sys::sched::set_affinity(Pid(process.cast_signed()), cpus),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends it and undoes everything.
+    #[must_use]
+    pub fn release(mut self) -> Kept {
+        self.join()
+    }
+
+    fn join(&mut self) -> Kept {
+        drop(self.end.take());
+        let kept = self.thread.take().map(JoinHandle::join);
+        match kept {
+            None => Kept::default(),
+            Some(Ok(kept)) => kept,
+            Some(Err(_)) => Kept { failed: vec!["the controller died".into()], controller: 0.0 },
+        }
+    }
+}
+
+impl Drop for Slowed {
+    fn drop(&mut self) {
+        self.join();
+    }
 }
 
 #[cfg(test)]
@@ -51,7 +169,25 @@ mod tests {
         assert_eq!(others, [setting("base_slice", "1ms")]);
         let request = request(&mine).unwrap();
         assert_eq!(request.nodes[0].speeds.len(), 2);
+        assert!(request.measure && !request.nodes[0].bind);
         assert!(super::request(&[setting("speed:0", "130%")]).is_err());
         assert!(super::request(&[setting("speed:0", "1"), setting("speed:0-1", "1")]).is_err());
+    }
+
+    #[test]
+    fn a_method_can_be_named_and_is_checked_like_a_request() {
+        let ground = Ground::fake(4);
+        let of = |method: &str, cpus: &str| {
+            let all = [setting(cpus, "50%"), setting(METHOD, method), setting(MEASURING, "true")];
+            check(&all, &ground)
+        };
+        assert!(of("quota", "speed:1").is_ok());
+        assert!(of("quota", "speed:0-1").unwrap_err().to_string().contains("one thread"));
+        assert!(of("warp", "speed:1").unwrap_err().to_string().contains("no method"));
+        let odd = [setting("speed:1", "50%"), setting(MEASURING, "perhaps")];
+        assert!(check(&odd, &ground).unwrap_err().to_string().contains("true or false"));
+        assert!(
+            check(&[setting(METHOD, "hogs")], &ground).unwrap_err().to_string().contains("no CPU")
+        );
     }
 }

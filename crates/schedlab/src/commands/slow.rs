@@ -144,7 +144,7 @@ fn from_options(how: &How, command: &[String], attach: Vec<Pid>) -> anyhow::Resu
     let speeds = slow::speeds(&how.cpu).map_err(told)?;
     let commands = if command.is_empty() { Vec::new() } else { vec![command.to_vec()] };
     let node =
-        Node { name: "all".into(), speeds, bind: how.bind, commands, attach, script: Vec::new() };
+        Node { name: "all".into(), speeds, bind: how.bind, commands, attach, ..Node::default() };
     let request = Request { method: method(&how.method)?, nodes: vec![node], ..Request::default() };
     Ok(with_options(request, how))
 }

@@ -1,29 +1,40 @@
 //! `schedlab slow evaluate`: how true each method is on this machine.
 
-use super::{note, told};
+#[path = "evaluation/figures.rs"]
+mod figures;
+#[path = "evaluation/points.rs"]
+mod points;
+#[path = "evaluation/verdict.rs"]
+mod verdict;
+
+use super::note;
 use crate::commands::UsageError;
 use anyhow::Context;
+use figures::{Figures, Results};
+use points::{BENCHMARKS, Evaluation, Point};
 use schedlab_draw::chart::{Axis, Chart, Line, Sample, Series, Values};
 use schedlab_draw::{PALETTE, Theme, svg};
-use schedlab_host::slow::{
-    BENCHMARKS, Evaluation, Figures, Ground, METHODS, Method, Results, Speed, evaluate, verdicts,
-};
-use schedlab_model::Nanos;
+use schedlab_experiment::{Progress, run_plan, runs_of};
+use schedlab_host::Host;
+use schedlab_host::slow::{Ground, METHODS, Method, Speed};
+use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use verdict::verdicts;
 
 /// Options of `schedlab slow evaluate`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Three speeds, three times, at most two CPUs: under two minutes
+    /// Three speeds, twice, at most two CPUs: under two minutes
     #[arg(long)]
     short: bool,
     /// Methods, separated by commas [default: all that can be had here]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     methods: Vec<Method>,
-    /// Microbenchmarks, separated by commas: cpu, udp, memory, sleep, processes, threads, barrier
+    /// Workloads, separated by commas: cpu, udp, stream, mixed, processes, threads, barrier
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     benchmarks: Vec<String>,
     /// Speeds, separated by commas [default: 10% to 100%]
@@ -38,7 +49,8 @@ pub(super) struct Args {
     /// How long each time [default: 1s]
     #[arg(long, value_name = "TIME")]
     time: Option<Nanos>,
-    /// Figures (evaluation.json) and a picture of each microbenchmark go here
+    /// Runs, figures (evaluation.json) and a picture of each workload go here; the same call again
+    /// goes on where it stopped
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// Print the figures as JSON
@@ -48,33 +60,67 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let evaluation = chosen(args)?;
-    let signals = signal::catch()?;
+    let ground = Ground::here();
+    let (points, left_out) = points::points(&evaluation, &ground)?;
     let work = std::env::temp_dir().join(format!("schedlab-evaluate-{}", std::process::id()));
     let dir = args.output.clone().unwrap_or_else(|| work.clone());
     std::fs::create_dir_all(&dir).with_context(|| format!("can't make {}", dir.display()))?;
-    let repeats = evaluation.repeats;
-    let mut told_left_out = false;
-    let results =
-        evaluate(&evaluation, &Ground::here(), &dir, signals, &mut |round, points, took| {
-            let left = u64::from(repeats - round) * took.0 / 1_000_000_000;
-            if !told_left_out {
-                note(&format!("{points} points a round, {took} each round"));
-                told_left_out = true;
-            }
-            note(&format!("round {round} of {repeats}; {left} s left"));
-        })
-        .map_err(told)?;
+    let results = measure(&points, left_out, &evaluation, &ground, &dir);
+    if args.output.is_none() {
+        let _ = std::fs::remove_dir_all(&work);
+    }
+    let results = results?;
     if args.output.is_some() {
         store(&results, &dir)?;
-    } else {
-        let _ = std::fs::remove_dir_all(&work);
     }
     tell(&results, args)?;
     if results.partial {
-        note("interrupted: the figures are of the rounds until then");
+        note("interrupted: the figures are of the runs until then; with -o the same call goes on");
         return Ok(ExitCode::from(130));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Does the runs that are not there yet, by the one run loop, and reads all of them.
+fn measure(
+    points: &[Point],
+    left_out: Vec<String>,
+    evaluation: &Evaluation,
+    ground: &Ground,
+    dir: &Path,
+) -> anyhow::Result<Results> {
+    let warnings = busy().into_iter().collect();
+    let mut host = Host::here().context("this program's own path")?;
+    let plan = points::plan(points, evaluation, ground);
+    let signals = signal::catch().context("catching Ctrl-C")?;
+    let stop = || signals.caught().is_some();
+    let mut told: Option<Instant> = None;
+    let mut progress = |progress: &Progress<'_>| match progress {
+        Progress::Begins { index, total, left, .. }
+            if told.is_none_or(|told| told.elapsed() > Duration::from_secs(10)) =>
+        {
+            told = Some(Instant::now());
+            let left = left.map_or(String::new(), |left| format!("; {} s left", left.as_secs()));
+            note(&format!("run {} of {total}{left}", index + 1));
+        }
+        Progress::Failed { error, .. } => note(&format!("failed: {error}")),
+        _ => {}
+    };
+    let tally = run_plan(&mut host, &plan, dir, &stop, &mut progress)?;
+    let mut results = Results { left_out, warnings, partial: tally.stopped, ..Results::default() };
+    results.left_out.extend(tally.failed);
+    results.results = figures::figures(points, &runs_of(dir)?.runs);
+    Ok(results)
+}
+
+/// Whether other load runs on the machine: it can't be told from a method's error.
+fn busy() -> Option<Warning> {
+    let text = std::fs::read_to_string("/proc/loadavg").ok()?;
+    let load: f64 = text.split_whitespace().next()?.parse().ok()?;
+    (load > 0.5).then(|| {
+        let what = format!("the machine is busy (load average {load}): the figures are too");
+        Warning::new("machine-busy", what, "evaluate on a machine that does nothing else")
+    })
 }
 
 fn chosen(args: &Args) -> anyhow::Result<Evaluation> {
@@ -90,14 +136,14 @@ fn chosen(args: &Args) -> anyhow::Result<Evaluation> {
     }
     if !args.benchmarks.is_empty() {
         let find = |name: &String| {
-            let names: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name()).collect();
+            let names: Vec<&str> = BENCHMARKS.iter().map(|benchmark| benchmark.name).collect();
             let wrong = || {
                 UsageError(format!(
                     "there is no microbenchmark '{name}'; there are {}",
                     names.join(", ")
                 ))
             };
-            BENCHMARKS.iter().copied().find(|benchmark| benchmark.name() == name).ok_or_else(wrong)
+            BENCHMARKS.iter().copied().find(|benchmark| benchmark.name == name).ok_or_else(wrong)
         };
         evaluation.benchmarks = args.benchmarks.iter().map(find).collect::<Result<_, _>>()?;
     }

@@ -1,26 +1,30 @@
 //! What the figures say about each method, in the study's questions. Computed, never required: the
 //! study's kernel is not this one.
 
-use super::evaluate::{Figures, Results};
+use super::figures::{Figures, Results};
 use serde::Serialize;
 
 /// A question about a method and its answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Verdict {
+pub(super) struct Verdict {
     /// The method's name.
-    pub method: String,
+    pub(super) method: String,
     /// The question, in a few words.
-    pub question: String,
+    pub(super) question: String,
     /// The answer, with its figures.
-    pub answer: String,
+    pub(super) answer: String,
 }
 
 /// Less than this off the ideal counts as right, as a part of it.
 const RIGHT: f64 = 0.05;
 
+/// More than this between the task that did most and the one that did least is uneven, as a part of
+/// their mean.
+const UNEVEN: f64 = 0.25;
+
 /// Judges every method of the results.
-#[must_use]
-pub fn verdicts(results: &Results) -> Vec<Verdict> {
+
+pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
     let mut methods: Vec<&str> = results.results.iter().map(|f| f.method.as_str()).collect();
     methods.sort_unstable();
     methods.dedup();
@@ -37,15 +41,16 @@ pub fn verdicts(results: &Results) -> Vec<Verdict> {
             }
         };
         say("a computing loop is proportional", judge(&of("cpu", false)));
-        say("computing and sleeping is right", judge(&of("sleep", false)));
+        say("computing and sleeping is right", judge(&of("mixed", false)));
         say("several processes are right", judge(&of("processes", false)));
         say("several threads are right", judge(&of("threads", false)));
         say("threads on several CPUs are right", judge(&of("threads", true)));
         say("processes on several CPUs are right", judge(&of("processes", true)));
         say("threads that meet at barriers are right", judge(&of("barrier", true)));
-        say("memory stays as fast as it is", flat(&of("memory", false)));
+        say("memory stays as fast as it is", flat(&of("stream", false)));
         say("input and output stay as fast as they are", flat(&of("udp", false)));
         say("CPU time shows the slowing", cpu_time(&of("cpu", false)));
+        say("tasks fare alike", even(&of("threads", true), &of("threads", false)));
         say("the controller is cheap", controller(results, method));
     }
     all
@@ -86,6 +91,19 @@ fn flat(figures: &[&Figures]) -> Option<String> {
     ))
 }
 
+/// How far apart the tasks of one run were, on average over the runs of the worst point.
+fn even(several: &[&Figures], one: &[&Figures]) -> Option<String> {
+    let all = several.iter().chain(one);
+    let worst = all.max_by(|a, b| a.unfairness.total_cmp(&b.unfairness))?;
+    let word = if worst.unfairness <= UNEVEN { "yes" } else { "no" };
+    let cpus = if worst.cpus == 1 { "one CPU".to_owned() } else { format!("{} CPUs", worst.cpus) };
+    Some(format!(
+        "{word}: at worst the most and the least of threads on {cpus} were {:.0}% of the mean apart, at a speed of {:.0}%",
+        worst.unfairness * 100.0,
+        worst.speed * 100.0
+    ))
+}
+
 fn cpu_time(figures: &[&Figures]) -> Option<String> {
     let lowest = figures.iter().min_by(|a, b| a.speed.total_cmp(&b.speed))?;
     let ideal = 1.0 / lowest.speed;
@@ -97,19 +115,24 @@ fn cpu_time(figures: &[&Figures]) -> Option<String> {
     ))
 }
 
-/// CPU time of the controller outside its burners, by the number of tasks that it looks after.
+/// CPU time of the controller outside its burners, by the number of tasks and CPUs that it looks after.
 fn controller(results: &Results, method: &str) -> Option<String> {
-    let of = |benchmark: &str| {
+    let of = |benchmark: &str, several: bool| {
         let mine = results.results.iter().filter(|f| f.method == method);
-        mine.filter(|f| f.benchmark == benchmark).map(|f| f.controller).max_by(f64::total_cmp)
+        mine.filter(|f| f.benchmark == benchmark && (f.cpus > 1) == several)
+            .map(|f| f.controller)
+            .max_by(f64::total_cmp)
     };
-    let (few, many) = (of("cpu")?, of("processes").unwrap_or(0.0));
-    let word = if few.max(many) < 0.005 { "yes" } else { "no" };
-    Some(format!(
-        "{word}: {:.2}% of a CPU for one process, {:.2}% for several",
-        few * 100.0,
-        many * 100.0
-    ))
+    let few = of("cpu", false)?;
+    let more =
+        [("several", of("processes", false)), ("several on several CPUs", of("processes", true))];
+    let worst = more.iter().filter_map(|(_, part)| *part).fold(few, f64::max);
+    let word = if worst < 0.005 { "yes" } else { "no" };
+    let mut answer = format!("{word}: {:.2}% of a CPU for one process", few * 100.0);
+    for (name, part) in more {
+        answer.extend(part.map(|part| format!(", {:.2}% for {name}", part * 100.0)));
+    }
+    Some(answer)
 }
 
 #[cfg(test)]
@@ -129,6 +152,7 @@ mod tests {
             relative: relative.to_vec(),
             ideal,
             cpu_time: 1.0,
+            unfairness: 0.0,
             controller: 0.001,
         }
     }
@@ -139,7 +163,7 @@ mod tests {
             results: vec![
                 figures("cpu", 1, 0.5, &[0.50, 0.51, 0.49]),
                 figures("processes", 1, 0.5, &[0.99, 1.0, 1.0]),
-                figures("memory", 1, 1.0, &[0.5, 0.5]),
+                figures("stream", 1, 1.0, &[0.5, 0.5]),
                 figures("threads", 2, 0.5, &[0.26, 0.25, 0.25]),
             ],
             ..Results::default()

@@ -1,0 +1,50 @@
+//! What holds around a run: settings of the machine, and CPUs held slow.
+
+use crate::knobs::Held;
+use crate::{load, slow};
+use schedlab_model::{Better, Metric, Unit, Warning};
+use schedlab_workload::{Figure, MachineError, Output};
+use std::process::Command;
+
+/// What holds around a load, into which each of its processes is admitted before it begins.
+pub(crate) struct Around {
+    pub(crate) held: Held,
+    pub(crate) slowed: Option<Slowed>,
+}
+
+/// CPUs held slow around a run.
+pub(crate) struct Slowed {
+    pub(crate) held: slow::Slowed,
+    /// Iterations of the calibrated loop in a microsecond, from before: work is a part of full speed.
+    pub(crate) calibrated: u64,
+}
+
+impl Around {
+    /// Tells a load child what it can't measure any more.
+    pub(crate) fn tell(&self, command: &mut Command) {
+        command.env_remove(load::CALIBRATED);
+        if let Some(slowed) = &self.slowed {
+            command.env(load::CALIBRATED, slowed.calibrated.to_string());
+        }
+    }
+
+    /// Moves a process that has not begun its work to where it shall be.
+    pub(crate) fn admit(&self, process: u32) -> std::io::Result<()> {
+        self.held.admit(process)?;
+        self.slowed.as_ref().map_or(Ok(()), |slowed| slowed.held.admit(process))
+    }
+
+    /// Puts everything back.
+    pub(crate) fn release(self, out: &mut dyn Output) -> Result<(), MachineError> {
+        self.held.release().into_iter().for_each(|warning| out.warning(warning));
+        let Some(slowed) = self.slowed else { return Ok(()) };
+        let kept = slowed.held.release();
+        for failed in kept.failed {
+            let remedy = "`schedlab doctor --restore` puts back what was left";
+            out.warning(Warning::new("slow-failed", failed, remedy));
+        }
+        let metric = Metric::new("slow_controller_fraction", Unit::Fraction, Better::Lower);
+        let figure = Figure { metric, of: String::new(), value: kept.controller };
+        out.figure(figure).map_err(|e| MachineError::io("storing a figure", e))
+    }
+}
