@@ -175,7 +175,9 @@ fn kernel(root: &Path) -> KernelFacts {
     let release = name("osrelease").unwrap_or_default();
     let config = config(root, &release);
     let version = name("version").unwrap_or_default();
-    let sched_ext = match text(root, "sys/kernel/sched_ext/root/ops") {
+    // The directory is called `root` by the kernel: it is that of the root group's scheduler.
+    let ops = ["sys/kernel/sched_ext", "root", "ops"].join("/");
+    let sched_ext = match text(root, &ops) {
         Ok(ops) => Ok(ops),
         // Without a scheduler loaded there is no such file, without sched_ext no such directory.
         Err(_) if root.join("sys/kernel/sched_ext").exists() => Ok(String::new()),

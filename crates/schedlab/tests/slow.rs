@@ -296,3 +296,109 @@ fn an_attached_process_goes_back_to_where_it_was() {
     victim.kill().unwrap();
     victim.wait().unwrap();
 }
+
+#[test]
+fn an_attached_control_group_is_slowed_and_goes_back() {
+    let home = Path::new("/sys/fs/cgroup/freezer");
+    let group = home.join(format!("slow-test-{}", std::process::id()));
+    if !has_rights() || std::fs::create_dir(&group).is_err() {
+        eprintln!(
+            "MISSING: a freezer hierarchy of version 1 that can be written; --cgroup is not tested"
+        );
+        return;
+    }
+    let mut victim = Command::new("sleep").arg("600").spawn().unwrap();
+    let pid = victim.id().to_string();
+    std::fs::write(group.join("cgroup.procs"), &pid).unwrap();
+    let groups = || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let cpu = format!("{}=90%", last_cpu());
+    let path = group.to_str().unwrap();
+    let arguments = ["attach", "--bind", "--no-measure", "--cpu", &cpu, "--cgroup", path];
+    let mut session = slow(&arguments).stderr(Stdio::null()).spawn().unwrap();
+    until(|| groups().contains(&format!("schedlab-{}-", session.id())));
+    signal(session.id(), "INT");
+    assert_eq!(session.wait().unwrap().code(), Some(130));
+    until(|| !groups().contains("schedlab-") && left(session.id()).is_empty());
+    assert!(victim.try_wait().unwrap().is_none(), "it was attached, not started: it lives on");
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    until(|| std::fs::remove_dir(&group).is_ok());
+}
+
+#[test]
+fn speeds_are_an_axis_of_experiments_under_any_method() {
+    if !has_rights() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let cpu = last_cpu();
+    let text = format!(
+        "repeats = 1\n[workload]\nname = \"cpu\"\n[workload.options]\nduration = \"100ms\"\nwork = \"100us\"\n\
+         cpus = \"{cpu}\"\n[[axis]]\nspeed = \"{cpu}\"\nvalues = [\"20%\", \"100%\"]\n\
+         [[axis]]\nknob = \"speed:method\"\nvalues = [\"hogs\", \"quota\"]\n"
+    );
+    std::fs::write(dir.path().join("speeds.toml"), text).unwrap();
+    let mut command = Command::new(PROGRAM);
+    let output = command.args(["run", "speeds.toml"]).current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results = dir.path().join("results");
+    let mut folders = vec![results];
+    let mut work = std::collections::BTreeMap::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
+            let path = entry.path();
+            if path.join("manifest.json").is_file() {
+                let (point, loops) = speed_and_loops(&path);
+                work.insert(point, loops);
+            } else if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    assert_eq!(work.len(), 4, "{work:?}");
+    for method in ["hogs", "quota"] {
+        let of = |speed: &str| work[&format!("{method} {speed}")];
+        // How much is what the benchmark measures; here only that a fifth is less than the whole.
+        assert!(of("20%") < of("100%"), "{work:?}");
+    }
+}
+
+/// The point of a run and how many loops it did.
+fn speed_and_loops(folder: &Path) -> (String, f64) {
+    let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
+    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+    let point = &manifest["point"];
+    let text = |key: &str| point[key].as_str().unwrap_or_default().to_owned();
+    let figures = std::fs::read_to_string(folder.join("figures.jsonl")).unwrap();
+    let lines =
+        figures.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
+    let loops =
+        lines.filter(|line| line["metric"]["name"] == "loops").find_map(|l| l["value"].as_f64());
+    (format!("{} {}", text("speed:method"), text("speed")), loops.unwrap())
+}
+
+#[test]
+fn an_evaluation_goes_on_where_it_stopped_and_draws_its_figures() {
+    if !has_rights() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("evaluation");
+    let evaluate = |repeats: &str| {
+        let mut command =
+            slow(&["evaluate", "--methods", "hogs", "--benchmarks", "cpu", "--speeds", "50%"]);
+        command.args(["--cpus", "1", "--time", "30ms", "--json", "--repeats", repeats, "-o"]);
+        let output = command.arg(&out).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let measured =
+        |all: &serde_json::Value| all["results"][1]["measured"].as_array().unwrap().clone();
+    let (first, second) = (measured(&evaluate("1")), evaluate("2"));
+    assert_eq!(first.len(), 1);
+    assert_eq!(measured(&second).len(), 2, "one run more");
+    assert!(measured(&second).contains(&first[0]), "what was measured before stays");
+    assert_eq!(second["results"][1]["method"], "hogs");
+    assert_eq!(std::fs::read_dir(out.join("runs")).unwrap().count(), 4);
+    assert!(std::fs::read_to_string(out.join("cpu-1.svg")).unwrap().contains("ideal"));
+}

@@ -28,7 +28,7 @@ use verdict::verdicts;
 /// Options of `schedlab slow evaluate`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Three speeds, twice, at most two CPUs: under two minutes
+    /// Three speeds, three times, at most two CPUs: under two minutes
     #[arg(long)]
     short: bool,
     /// Methods, separated by commas [default: all that can be had here]

@@ -23,7 +23,6 @@ const RIGHT: f64 = 0.05;
 const UNEVEN: f64 = 0.25;
 
 /// Judges every method of the results.
-
 pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
     let mut methods: Vec<&str> = results.results.iter().map(|f| f.method.as_str()).collect();
     methods.sort_unstable();
