@@ -327,54 +327,44 @@ fn an_attached_control_group_is_slowed_and_goes_back() {
 
 #[test]
 fn speeds_are_an_axis_of_experiments_under_any_method() {
-    if !has_rights() {
+    if !has_rights() || !Path::new("/sys/fs/cgroup/cpu").exists() {
+        eprintln!("MISSING: control groups of version 1; the speed axis is not tested");
         return;
     }
     let dir = tempfile::tempdir().unwrap();
     let cpu = last_cpu();
+    // Each run waits until it was moved to its group, and prints the budget that it has there.
+    let script = "until grep -q schedlab-$PPID- /proc/self/cgroup; do sleep 0.01; done; \
+                  find /sys/fs/cgroup -path '*schedlab-'$PPID'-all/cpu.cfs_quota_us' -exec cat {} +";
     let text = format!(
-        "repeats = 1\n[workload]\nname = \"cpu\"\n[workload.options]\nduration = \"100ms\"\nwork = \"100us\"\n\
-         cpus = \"{cpu}\"\n[[axis]]\nspeed = \"{cpu}\"\nvalues = [\"20%\", \"100%\"]\n\
+        "repeats = 1\ntime_limit = \"60s\"\n[workload]\ncommand = [\"sh\", \"-c\", \"\"\"{script}\"\"\"]\n\
+         [[axis]]\nspeed = \"{cpu}\"\nvalues = [\"20%\", \"100%\"]\n\
          [[axis]]\nknob = \"speed:method\"\nvalues = [\"hogs\", \"quota\"]\n"
     );
     std::fs::write(dir.path().join("speeds.toml"), text).unwrap();
     let mut command = Command::new(PROGRAM);
     let output = command.args(["run", "speeds.toml"]).current_dir(dir.path()).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
-    let results = dir.path().join("results");
-    let mut folders = vec![results];
-    let mut work = std::collections::BTreeMap::new();
+    let mut folders = vec![dir.path().join("results")];
+    let mut budgets = std::collections::BTreeMap::new();
     while let Some(folder) = folders.pop() {
-        for entry in std::fs::read_dir(&folder).unwrap().flatten() {
-            let path = entry.path();
+        for path in std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path()) {
             if path.join("manifest.json").is_file() {
-                let (point, loops) = speed_and_loops(&path);
-                work.insert(point, loops);
+                let manifest = std::fs::read_to_string(path.join("manifest.json")).unwrap();
+                let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+                let axis = |name: &str| manifest["point"][name].as_str().unwrap().to_owned();
+                let point = format!("{} {}", axis("speed:method"), axis("speed"));
+                let printed = std::fs::read_to_string(path.join("stdout")).unwrap();
+                budgets.insert(point, printed.trim().to_owned());
             } else if path.is_dir() {
                 folders.push(path);
             }
         }
     }
-    assert_eq!(work.len(), 4, "{work:?}");
-    for method in ["hogs", "quota"] {
-        let of = |speed: &str| work[&format!("{method} {speed}")];
-        // How much is what the benchmark measures; here only that a fifth is less than the whole.
-        assert!(of("20%") < of("100%"), "{work:?}");
-    }
-}
-
-/// The point of a run and how many loops it did.
-fn speed_and_loops(folder: &Path) -> (String, f64) {
-    let manifest = std::fs::read_to_string(folder.join("manifest.json")).unwrap();
-    let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
-    let point = &manifest["point"];
-    let text = |key: &str| point[key].as_str().unwrap_or_default().to_owned();
-    let figures = std::fs::read_to_string(folder.join("figures.jsonl")).unwrap();
-    let lines =
-        figures.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).unwrap());
-    let loops =
-        lines.filter(|line| line["metric"]["name"] == "loops").find_map(|l| l["value"].as_f64());
-    (format!("{} {}", text("speed:method"), text("speed")), loops.unwrap())
+    let expected =
+        [("hogs 100%", ""), ("hogs 20%", ""), ("quota 100%", "-1"), ("quota 20%", "2000")];
+    let expected = expected.map(|(point, budget)| (point.to_owned(), budget.to_owned()));
+    assert_eq!(budgets, std::collections::BTreeMap::from(expected));
 }
 
 #[test]
