@@ -248,7 +248,14 @@ pub(super) fn plan(points: &[Point], evaluation: &Evaluation, ground: &Ground) -
         let one = |point: &Point| {
             let spec = point.spec(evaluation.time, block, ground);
             let workload = point.benchmark.name.to_owned();
-            Planned { id: RunId::new("host", &spec), workload, point: point.axes(), block, spec }
+            Planned {
+                id: RunId::new("host", &spec),
+                workload,
+                point: point.axes(),
+                block,
+                spec,
+                hooks: Default::default(),
+            }
         };
         // Points that are the same run (full speed of methods that then do nothing) are one.
         let mut round: Vec<Planned> = Vec::new();
