@@ -24,17 +24,26 @@ pub struct Costs {
     pub wake_ns: Nanos,
     /// By how much a timer is late.
     pub timer_ns: Nanos,
+    /// From the wish for one more worker to its first step.
+    pub start_ns: Nanos,
     /// One turn of a spinning worker.
     pub spin_ns: Nanos,
 }
 
 impl Costs {
     /// Nothing costs anything, but a spinning worker lets a little time pass.
-    pub const NONE: Self = Self { pull_ns: 0, job_ns: 0, wake_ns: 0, timer_ns: 0, spin_ns: 1_000 };
+    pub const NONE: Self =
+        Self { pull_ns: 0, job_ns: 0, wake_ns: 0, timer_ns: 0, start_ns: 0, spin_ns: 1_000 };
 
     /// About what a small server costs: measured on a virtual machine with two CPUs of 2.x GHz.
-    pub const USUAL: Self =
-        Self { pull_ns: 80, job_ns: 60, wake_ns: 8_000, timer_ns: 60_000, spin_ns: 200 };
+    pub const USUAL: Self = Self {
+        pull_ns: 80,
+        job_ns: 60,
+        wake_ns: 8_000,
+        timer_ns: 60_000,
+        start_ns: 60_000,
+        spin_ns: 200,
+    };
 }
 
 /// The policy, run by virtual workers.
@@ -139,6 +148,7 @@ impl World {
             stamp: 0,
         };
         let workers: Vec<_> = (0..policy.workers).map(worker).collect();
+        let first = policy.workers_min.clamp(1, policy.workers);
         let mut world = Self {
             agenda: Agenda::new(policy),
             costs,
@@ -148,7 +158,7 @@ impl World {
             management_ns: 0,
             workers,
         };
-        for number in 0..world.workers.len() {
+        for number in 0..first {
             world.at(0, number);
         }
         world
@@ -204,6 +214,14 @@ impl World {
                 self.workers[number].slept = true;
                 self.at(until.max(free) + self.costs.timer_ns, number);
             }
+            // No event of its own is left: it steps no more until it is started again.
+            Verdict::Retire => {}
+        }
+        for newcomer in self.agenda.starts() {
+            let from = free + self.costs.start_ns;
+            self.workers[newcomer].worked = from;
+            self.workers[newcomer].slept = true;
+            self.at(from, newcomer);
         }
         if let Some(sleeper) = pull.wake {
             self.at(free + self.costs.wake_ns, sleeper);

@@ -282,6 +282,29 @@ fn the_trace_of_the_pool_is_json_for_perfetto() {
 }
 
 #[test]
+fn a_pool_may_grow_from_one_to_four_workers_and_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("trace.json");
+    let load = ["run", "--json", "--shape", "isolated", "--nodes", "200", "--load", "block"];
+    let growing =
+        [&load, ["--time", "1ms", "--retire", "1000s", "--workers", "1..4"].as_slice()].concat();
+    let run = json(&[growing.as_slice(), &["--trace", file.to_str().unwrap()]].concat());
+    assert_eq!((&run["proved"], &run["pool"]["most"]), (&true.into(), &4.into()));
+    assert_eq!((&run["pool"]["started"], &run["pool"]["retired"]), (&3.into(), &0.into()));
+    let trace: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let sizes: Vec<_> = trace["traceEvents"].as_array().unwrap().iter().collect();
+    let of = |size: u64| sizes.iter().any(|e| e["ph"] == "C" && e["args"]["workers"] == size);
+    assert!((1..=4).all(of) && !of(5), "{sizes:?}");
+    // A fixed pool stays as it is; who can't grow says so.
+    let fixed = json(&[load.as_slice(), &["--time", "1ms", "--workers", "3"]].concat());
+    assert_eq!((&fixed["pool"]["most"], &fixed["pool"]["started"]), (&3.into(), &0.into()));
+    let out = jobs(&[growing.as_slice(), &["--on", "rayon"]].concat());
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+    assert!(said(&out).contains("rayon offers no pool that grows"), "{}", said(&out));
+    assert_eq!(jobs(&["run", "--workers", "4..2"]).status.code(), Some(2));
+}
+
+#[test]
 fn a_recorded_run_puts_all_time_of_all_workers_down_to_causes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.dat");

@@ -4,6 +4,7 @@ use super::edges::{Edges, NONE};
 use super::epochs::Epochs;
 use super::load::LoadControl;
 use super::ordered::Ordered;
+use super::size::Staff;
 use super::{JobId, NEVER, Nanos, Order, Policy};
 
 /// A stream of jobs that can be switched off as a whole. Stream 0 is always on.
@@ -228,6 +229,7 @@ pub struct Agenda<J> {
     /// Due, by the rule.
     pub(super) ready: Ordered,
     pub(super) load: LoadControl,
+    pub(super) staff: Staff,
     /// Until when each worker sleeps.
     pub(super) sleepers: Vec<Option<Nanos>>,
     pub(super) off: Vec<StreamId>,
@@ -260,6 +262,7 @@ impl<J> Agenda<J> {
             stale: 0,
             counts: Counts::default(),
             notices: Vec::new(),
+            staff: Staff::new(&policy),
             policy,
         }
     }
@@ -357,7 +360,8 @@ impl<J> Agenda<J> {
     /// The load indicator: 1 is a lag of 200 µs with all workers awake.
     pub fn load(&self) -> f64 {
         let asleep = self.sleepers.iter().flatten().count();
-        self.load.indicator(&self.policy, self.policy.workers - asleep)
+        let workers = self.staff.growth().now;
+        self.load.indicator(&self.policy, workers.saturating_sub(asleep))
     }
 
     /// Blocks of memory and edges ever needed at once: flat in a soak.

@@ -23,6 +23,7 @@ mod ladder;
 mod load;
 mod ordered;
 mod pull;
+mod size;
 
 pub use agenda::{
     Agenda, Counts, Finished, Notice, Outcome, Plan, Posting, Significance, StreamId,
@@ -31,6 +32,7 @@ pub use epochs::JobId;
 pub use ladder::{Ladder, Pause};
 pub use load::{Capacity, Distance, LoadControl};
 pub use pull::{Asker, Pull, Pulled, Verdict};
+pub use size::Growth;
 
 /// Time since the executor's origin, in nanoseconds.
 pub type Nanos = u64;
@@ -96,8 +98,14 @@ pub enum Emergency {
 /// Every constant and rule of the policy.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// How many workers there are, at least 1.
+    /// How many workers there are at most, at least 1.
     pub workers: usize,
+    /// How many there always are, at least 1; as many as at most: the pool has a fixed size.
+    pub workers_min: usize,
+    /// The average lag beyond which a pool that may grow does. Lumiera: 400 µs.
+    pub grow_lag_ns: Nanos,
+    /// A worker beyond [`Policy::workers_min`] ends after so long without a job. Lumiera: 2 s.
+    pub retire_ns: Nanos,
     /// Which due job goes first.
     pub order: Order,
     /// Where due jobs wait.
@@ -137,6 +145,9 @@ impl Policy {
     pub fn new(workers: usize) -> Self {
         Self {
             workers: workers.max(1),
+            workers_min: workers.max(1),
+            grow_lag_ns: 400 * MICRO,
+            retire_ns: 2_000 * MILLI,
             order: Order::default(),
             queues: Queues::default(),
             step: Step::default(),

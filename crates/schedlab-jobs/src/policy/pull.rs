@@ -38,6 +38,8 @@ pub enum Verdict {
         /// When to wake.
         until: Nanos,
     },
+    /// End: the pool has become smaller by this worker.
+    Retire,
 }
 
 /// The answer to a pull.
@@ -51,11 +53,14 @@ pub struct Pull {
     pub wake: Option<usize>,
     /// Whether the pull did the tick.
     pub ticked: bool,
+    /// How many workers there are, where this pull changed that.
+    pub size: Option<u32>,
 }
 
 impl<J> Agenda<J> {
-    /// Takes due jobs for a worker into `into`, which must be empty.
+    /// Takes due jobs for a worker into `into`, which must be empty. Workers to start are in [`Agenda::starts`].
     pub fn pull(&mut self, now: Nanos, asker: Asker, into: &mut Vec<Pulled<J>>) -> Pull {
+        let arrived = self.arrive(asker.worker);
         if self.sleepers[asker.worker].take().is_some() {
             self.load.untend(asker.worker);
         }
@@ -69,24 +74,36 @@ impl<J> Agenda<J> {
             self.ripen(now);
         }
         let first = self.head(now);
-        if let Some(head) = first {
-            self.load.sample(&self.policy, now as i64 - head as i64);
-        }
         let room = self.share();
+        let mut ahead_ns = 0;
         while into.len() < room {
-            let Some(pulled) = self.take_due(now) else { break };
+            let Some((pulled, expected_ns)) = self.take_due(now) else { break };
+            ahead_ns += expected_ns;
             into.push(pulled);
+        }
+        // What is sorted by another rule than by start knows its start only when it is taken.
+        if let Some(start) = into.first().map(|pulled| pulled.start).or(first) {
+            self.load.sample(&self.policy, now as i64 - start as i64);
         }
         let head = self.head(now);
         let verdict = if into.is_empty() { self.rest(now, asker, head) } else { Verdict::Run };
         let wake = self.whom_to_wake(now, head, verdict);
-        Pull { verdict, head, wake, ticked }
+        if wake.is_none() {
+            self.grow(now, head, ahead_ns, ticked);
+        }
+        let left = (verdict == Verdict::Retire).then(|| self.staff.filled());
+        Pull { verdict, head, wake, ticked, size: left.or(arrived) }
     }
 
     /// A sleeper to wake because of what was posted since, if one is needed.
     pub fn wake(&mut self, now: Nanos) -> Option<usize> {
         let head = self.head(now);
-        self.whom_to_wake(now, head, Verdict::Run)
+        let wake = self.whom_to_wake(now, head, Verdict::Run);
+        if wake.is_none() {
+            let late_ns = head.map_or(0, |head| now.saturating_sub(head));
+            self.grow(now, head, late_ns, false);
+        }
+        wake
     }
 
     /// Start of the earliest job. A job that is due and sorted by another rule counts as due now.
@@ -140,7 +157,7 @@ impl<J> Agenda<J> {
         fair.min(limit).max(1)
     }
 
-    fn take_due(&mut self, now: Nanos) -> Option<Pulled<J>> {
+    fn take_due(&mut self, now: Nanos) -> Option<(Pulled<J>, Nanos)> {
         loop {
             let queue =
                 if self.policy.order == Order::Start { &mut self.future } else { &mut self.ready };
@@ -159,8 +176,8 @@ impl<J> Agenda<J> {
             }
             let record = self.epochs.get_mut(id)?;
             record.state = State::Running;
-            let job = record.job.take()?;
-            return Some(Pulled { id, job, start });
+            let (job, expected_ns) = (record.job.take()?, record.expected_ns);
+            return Some((Pulled { id, job, start }, expected_ns));
         }
     }
 
@@ -251,6 +268,9 @@ impl<J> Agenda<J> {
         match self.load.classify(&self.policy, now, head, asker.from_work) {
             _ if asker.idle_ns < self.policy.linger_ns => Verdict::Spin,
             Capacity::Dispatch | Capacity::Spin => Verdict::Spin,
+            Capacity::WorkTime | Capacity::Idle if self.retire(worker, asker.idle_ns) => {
+                Verdict::Retire
+            }
             capacity => {
                 let delay = match head {
                     // Somebody will be called when there is something; the timer is for lost calls.

@@ -50,6 +50,11 @@ pub enum What {
         /// How long, together.
         took_ns: Nanos,
     },
+    /// The pool has another size now: a worker came, or ends.
+    Size {
+        /// How many there are.
+        workers: u32,
+    },
     /// A job panicked.
     Panic,
     /// The worker began.
@@ -87,6 +92,12 @@ impl Events {
         } else if self.kept.capacity() > 0 {
             self.lost += 1;
         }
+    }
+
+    /// Those of a thread that came later.
+    pub(super) fn append(&mut self, later: Self) {
+        self.kept.extend(later.kept);
+        self.lost += later.lost;
     }
 
     /// In order of time.
@@ -133,6 +144,7 @@ fn say(what: What) -> String {
         What::Sleep { asked_ns, got_ns } => format!("slept {got_ns} ns, asked {asked_ns} ns"),
         What::Notify { worker } => format!("notify w{worker}"),
         What::Jobs { count, took_ns } => format!("ran {count} jobs in {took_ns} ns"),
+        What::Size { workers } => format!("pool of {workers} workers"),
         What::Panic => "a job panicked".to_owned(),
         What::Begin => "begin".to_owned(),
         What::End => "end".to_owned(),
@@ -151,6 +163,14 @@ pub fn perfetto(workers: &[Events], jobs: &[Span]) -> String {
     }
     for (worker, events) in workers.iter().enumerate() {
         for Event { time, what } in &events.kept {
+            if let What::Size { workers } = what {
+                let _ = writeln!(
+                    text,
+                    "{{\"ph\":\"C\",\"pid\":1,\"ts\":{},\"name\":\"pool size\",\"args\":{{\"workers\":{workers}}}}},",
+                    us(*time)
+                );
+                continue;
+            }
             let (name, took) = slice(*what);
             let (from, kind) = match took {
                 Some(took) => (time.saturating_sub(took), format!("\"X\",\"dur\":{}", us(took))),
@@ -190,6 +210,7 @@ fn slice(what: What) -> (&'static str, Option<Nanos>) {
         What::Pull { .. } => ("pull", None),
         What::Contention { took_ns, .. } => ("contention", Some(took_ns)),
         What::Notify { .. } => ("notify", None),
+        What::Size { .. } => ("size", None),
         What::Panic => ("panic", None),
         What::Begin => ("begin", None),
         What::End => ("end", None),

@@ -11,7 +11,9 @@ mod worker;
 pub use events::{Event, Events, What, perfetto, text};
 pub use worker::{Context, WorkerReport};
 
-use crate::policy::{Agenda, Counts, JobId, Nanos, Notice, Plan, Policy, Posting, StreamId};
+use crate::policy::{
+    Agenda, Counts, Growth, JobId, Nanos, Notice, Plan, Policy, Posting, StreamId,
+};
 use crate::run::Clock;
 use crate::token::{Feed, Full, Token};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -140,7 +142,10 @@ pub(crate) struct Shared<R: Runner> {
     pub(crate) drained: (Mutex<()>, Condvar),
     /// Since when each worker runs what it pulled; 0: it does not.
     pub(crate) busy_since: Vec<AtomicU64>,
-    pub(crate) threads: Mutex<Vec<Thread>>,
+    /// Whom to unpark, by worker.
+    pub(crate) threads: Mutex<Vec<Option<Thread>>>,
+    /// All that were started; a worker's number comes again when the pool shrank and grew.
+    started: Mutex<Vec<(usize, JoinHandle<WorkerReport>)>>,
     pub(crate) notified: AtomicU64,
 }
 
@@ -161,24 +166,9 @@ impl<R: Runner> Shared<R> {
             return;
         }
         let threads = self.threads.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(thread) = threads.get(worker) {
+        if let Some(Some(thread)) = threads.get(worker) {
             thread.unpark();
         }
-    }
-
-    fn insist<T>(&self, work: impl FnOnce(&mut Agenda<R::Job>) -> T) -> T {
-        let (result, wake) = self.token.insist(|agenda| {
-            let result = work(agenda);
-            self.backlog.store(agenda.backlog() as u64, Ordering::Release);
-            (result, agenda.wake(self.now()))
-        });
-        if let Some(worker) = wake {
-            self.notify(worker);
-        }
-        if self.backlog.load(Ordering::Acquire) == 0 {
-            self.tell_drained();
-        }
-        result
     }
 
     pub(crate) fn tell_drained(&self) {
@@ -197,6 +187,44 @@ impl<R: Runner> Clone for Handle<R> {
 }
 
 impl<R: Runner> Handle<R> {
+    fn insist<T>(&self, work: impl FnOnce(&mut Agenda<R::Job>) -> T) -> T {
+        let shared = &*self.0;
+        let (result, wake, starts) = shared.token.insist(|agenda| {
+            let result = work(agenda);
+            shared.backlog.store(agenda.backlog() as u64, Ordering::Release);
+            (result, agenda.wake(shared.now()), agenda.starts())
+        });
+        self.start_all(starts);
+        if let Some(worker) = wake {
+            shared.notify(worker);
+        }
+        if shared.backlog.load(Ordering::Acquire) == 0 {
+            shared.tell_drained();
+        }
+        result
+    }
+
+    /// Starts the workers that the policy asks for. One that the system refuses is asked for again later.
+    pub(crate) fn start_all(&self, workers: Vec<usize>) {
+        for worker in workers {
+            if self.start(worker).is_err() {
+                self.0.token.insist(|agenda| agenda.start_failed(worker));
+            }
+        }
+    }
+
+    fn start(&self, number: usize) -> std::io::Result<()> {
+        let handle = self.clone();
+        let mut started = self.0.started.lock().unwrap_or_else(PoisonError::into_inner);
+        let thread = std::thread::Builder::new()
+            .name(format!("worker {number}"))
+            .spawn(move || worker::work(&handle, number))?;
+        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads[number] = Some(thread.thread().clone());
+        started.push((number, thread));
+        Ok(())
+    }
+
     /// Time on the pool's clock.
     pub fn now(&self) -> Nanos {
         self.0.now()
@@ -217,9 +245,12 @@ impl<R: Runner> Handle<R> {
         // Before the message is visible: a drained backlog must not be seen in between.
         shared.backlog.fetch_add(1, Ordering::AcqRel);
         shared.token.leave(posting).map_err(|Full(posting)| PostError::Full(posting))?;
-        let wake = shared.token.attempt(|agenda| agenda.wake(shared.now())).flatten();
-        if let Some(worker) = wake {
-            shared.notify(worker);
+        let woken = shared.token.attempt(|agenda| (agenda.wake(shared.now()), agenda.starts()));
+        if let Some((wake, starts)) = woken {
+            self.start_all(starts);
+            if let Some(worker) = wake {
+                shared.notify(worker);
+            }
         }
         Ok(())
     }
@@ -232,7 +263,7 @@ impl<R: Runner> Handle<R> {
         if self.0.stop.load(Ordering::Relaxed) {
             return Err(PostError::Closed(plan));
         }
-        self.0.insist(|agenda| {
+        self.insist(|agenda| {
             if agenda.is_full(plan.len()) {
                 return Err(PostError::Full(plan));
             }
@@ -242,32 +273,37 @@ impl<R: Runner> Handle<R> {
 
     /// Drops a job that has not started, with all that depend on it; false when it has.
     pub fn cancel(&self, id: JobId) -> bool {
-        self.0.insist(|agenda| agenda.cancel(id))
+        self.insist(|agenda| agenda.cancel(id))
     }
 
     /// Switches a stream off; how many jobs that dropped.
     pub fn switch_off(&self, stream: StreamId) -> u64 {
-        self.0.insist(|agenda| agenda.switch_off(stream))
+        self.insist(|agenda| agenda.switch_off(stream))
     }
 
     /// Switches a stream on.
     pub fn switch_on(&self, stream: StreamId) {
-        self.0.insist(|agenda| agenda.switch_on(stream));
+        self.insist(|agenda| agenda.switch_on(stream));
     }
 
     /// What became of the jobs so far.
     pub fn counts(&self) -> Counts {
-        self.0.insist(|agenda| agenda.counts())
+        self.insist(|agenda| agenda.counts())
+    }
+
+    /// What became of the pool's size so far.
+    pub fn growth(&self) -> Growth {
+        self.insist(|agenda| agenda.growth())
     }
 
     /// The load indicator; 1 is a lag of 200 µs with all workers awake.
     pub fn load(&self) -> f64 {
-        self.0.insist(|agenda| agenda.load())
+        self.insist(|agenda| agenda.load())
     }
 
     /// Blocks of records and edges ever needed at once: flat in a soak.
     pub fn memory(&self) -> (usize, usize) {
-        self.0.insist(|agenda| agenda.memory())
+        self.insist(|agenda| agenda.memory())
     }
 
     /// Waits until nothing is left to do; false when that takes longer.
@@ -304,25 +340,26 @@ impl<R: Runner> Completion<R> {
 impl<R: Runner> Drop for Completion<R> {
     fn drop(&mut self) {
         let id = self.id;
-        self.handle.0.insist(|agenda| agenda.complete(id));
+        self.handle.insist(|agenda| agenda.complete(id));
     }
 }
 
 /// A running pool.
 pub struct Pool<R: Runner> {
     handle: Handle<R>,
-    threads: Vec<JoinHandle<WorkerReport>>,
 }
 
 /// How a pool ended.
 #[derive(Debug)]
 pub struct Report {
-    /// Per worker; `None` where it did not come back.
+    /// Per worker, of all threads that had its number; `None` where one did not come back.
     pub workers: Vec<Option<WorkerReport>>,
     /// What became of the jobs.
     pub counts: Counts,
     /// Workers that were stuck in a job, and for how long.
     pub stuck: Vec<(usize, Duration)>,
+    /// What became of the pool's size.
+    pub growth: Growth,
 }
 
 impl<R: Runner> Pool<R> {
@@ -332,6 +369,7 @@ impl<R: Runner> Pool<R> {
     /// When the system gives no more threads.
     pub fn start(runner: R, options: Options, clock: Clock) -> std::io::Result<Self> {
         let workers = options.policy.workers;
+        let first = options.policy.workers_min.clamp(1, workers);
         let shared = Arc::new(Shared {
             runner,
             token: Token::new(Agenda::new(options.policy.clone()), options.entrance_max),
@@ -340,19 +378,14 @@ impl<R: Runner> Pool<R> {
             backlog: AtomicU64::new(0),
             drained: (Mutex::new(()), Condvar::new()),
             busy_since: (0..workers).map(|_| AtomicU64::new(0)).collect(),
-            threads: Mutex::new(Vec::new()),
+            threads: Mutex::new(vec![None; workers]),
+            started: Mutex::new(Vec::new()),
             notified: AtomicU64::new(0),
             options,
         });
-        let mut pool = Self { handle: Handle(shared), threads: Vec::new() };
-        for number in 0..workers {
-            let handle = pool.handle.clone();
-            let thread = std::thread::Builder::new()
-                .name(format!("worker {number}"))
-                .spawn(move || worker::work(&handle, number))?;
-            let known = thread.thread().clone();
-            pool.threads.push(thread);
-            pool.shared().threads.lock().unwrap_or_else(PoisonError::into_inner).push(known);
+        let pool = Self { handle: Handle(shared) };
+        for number in 0..first {
+            pool.handle.start(number)?;
         }
         Ok(pool)
     }
@@ -371,21 +404,31 @@ impl<R: Runner> Pool<R> {
     pub fn stop(self, patience: Duration) -> Report {
         self.shared().stop.store(true, Ordering::SeqCst);
         let end = std::time::Instant::now() + patience;
-        let (mut workers, mut stuck) = (Vec::new(), Vec::new());
-        for (number, thread) in self.threads.into_iter().enumerate() {
+        let mut stuck = Vec::new();
+        let mut workers = vec![Some(WorkerReport::default()); self.shared().options.policy.workers];
+        // Whom a worker started at the last moment, is in the list before that worker has ended.
+        while let Some((number, thread)) = self.next_started() {
             while !thread.is_finished() && std::time::Instant::now() < end {
                 thread.thread().unpark();
                 std::thread::sleep(Duration::from_micros(200));
             }
             if thread.is_finished() {
-                workers.push(thread.join().ok());
+                let report = thread.join().ok();
+                let all = workers[number].take().zip(report);
+                workers[number] = all.map(|(all, report)| all.joined(report));
             } else {
                 let since = self.handle.0.busy_since[number].load(Ordering::Relaxed);
                 let now = self.handle.0.now();
                 stuck.push((number, Duration::from_nanos(now.saturating_sub(since))));
-                workers.push(None);
+                workers[number] = None;
             }
         }
-        Report { workers, counts: self.handle.counts(), stuck }
+        let (counts, growth) = self.handle.insist(|agenda| (agenda.counts(), agenda.growth()));
+        Report { workers, counts, stuck, growth }
+    }
+
+    fn next_started(&self) -> Option<(usize, JoinHandle<WorkerReport>)> {
+        let mut started = self.shared().started.lock().unwrap_or_else(PoisonError::into_inner);
+        (!started.is_empty()).then(|| started.remove(0))
     }
 }

@@ -72,6 +72,20 @@ pub struct WorkerReport {
     pub events: Events,
 }
 
+impl WorkerReport {
+    /// The sums of two threads that had the same number, one after the other.
+    pub(super) fn joined(mut self, later: Self) -> Self {
+        self.jobs += later.jobs;
+        self.busy_ns += later.busy_ns;
+        self.management_ns += later.management_ns;
+        self.back_off_ns += later.back_off_ns;
+        self.asleep_ns += later.asleep_ns;
+        self.contentions += later.contentions;
+        self.events.append(later.events);
+        self
+    }
+}
+
 struct Worker<'a, R: Runner> {
     handle: &'a Handle<R>,
     number: usize,
@@ -126,6 +140,7 @@ impl<R: Runner> Worker<'_, R> {
                     self.passed(now, |report| &mut report.management_ns)
                 }
                 Some(Verdict::Sleep { until }) => self.sleep(now, until),
+                Some(Verdict::Retire) => return now,
             };
         }
     }
@@ -139,13 +154,15 @@ impl<R: Runner> Worker<'_, R> {
             from_work: !self.slept,
         };
         let (finished, batch, busy_ns) = (&mut self.finished, &mut self.batch, self.busy_ns);
-        let (pull, drained, notices) = shared.token.attempt(|agenda| {
+        let (pull, drained, notices, starts, sized) = shared.token.attempt(|agenda| {
             let had = !finished.is_empty();
             agenda.finish(finished, busy_ns);
             let pull = agenda.pull(now, asker, batch);
             let backlog = agenda.backlog() as u64;
             shared.backlog.store(backlog, Ordering::Release);
-            (pull, had && backlog == 0, agenda.notices())
+            // Under the token, so that sizes are told in the order in which they came about.
+            let sized = pull.size.map(|workers| (shared.now(), What::Size { workers }));
+            (pull, had && backlog == 0, agenda.notices(), agenda.starts(), sized)
         })?;
         self.busy_ns = 0;
         self.ladder.ease();
@@ -155,7 +172,11 @@ impl<R: Runner> Worker<'_, R> {
         if let Some(sleeper) = pull.wake {
             shared.notify(sleeper);
         }
+        self.handle.start_all(starts);
         self.tell(now, &pull, &notices);
+        if let Some((at, size)) = sized {
+            self.report.events.add(at, size);
+        }
         Some(pull.verdict)
     }
 

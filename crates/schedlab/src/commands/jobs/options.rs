@@ -213,9 +213,13 @@ fn times(file: &std::path::Path) -> anyhow::Result<Vec<u64>> {
 /// The executor, and for ours its policy.
 #[derive(clap::Args)]
 pub(super) struct ExecutorArgs {
-    /// How many workers; without it, one per CPU that this process may use
-    #[arg(long)]
-    pub(super) workers: Option<usize>,
+    /// How many workers, or MIN..MAX: our pool then grows and shrinks by the load; without it, one per CPU that
+    /// this process may use
+    #[arg(long, value_name = "N|MIN..MAX")]
+    workers: Option<Workers>,
+    /// With MIN..MAX: a worker without a job for so long ends
+    #[arg(long, value_name = "TIME", default_value = "2s")]
+    retire: Nanos,
     /// Binds worker i to the i-th of these CPUs, in turn
     #[arg(long, value_name = "LIST")]
     pub(super) cpus: Option<CpuSet>,
@@ -277,11 +281,41 @@ enum EmergencyName {
     Drop,
 }
 
+/// How many workers: of the fixed pool as many at least as at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Workers {
+    min: usize,
+    max: usize,
+}
+
+impl std::str::FromStr for Workers {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (min, max) = text.split_once("..").unwrap_or((text, text));
+        let number = |text: &str| {
+            let number = text.parse().ok().filter(|number| (1..=1024).contains(number));
+            number.ok_or_else(|| "1 to 1024 workers are possible, or a range as 1..8".to_owned())
+        };
+        let (min, max) = (number(min)?, number(max)?);
+        if min > max {
+            return Err(format!("the range ends before it begins; {max}..{min}?"));
+        }
+        Ok(Self { min, max })
+    }
+}
+
 impl ExecutorArgs {
-    /// How many workers.
+    /// Whether the pool may grow and shrink.
+    pub(super) fn grows(&self) -> bool {
+        self.workers.is_some_and(|workers| workers.min < workers.max)
+    }
+
+    /// How many workers at most.
     pub(super) fn workers(&self) -> anyhow::Result<usize> {
         let workers = self
             .workers
+            .map(|workers| workers.max)
             .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
             .unwrap_or(1);
         if !(1..=1024).contains(&workers) {
@@ -315,6 +349,8 @@ impl ExecutorArgs {
                 EmergencyName::RunLate => Emergency::RunLate,
                 EmergencyName::Drop => Emergency::Drop,
             },
+            workers_min: self.workers.map_or(usual.workers_min, |workers| workers.min),
+            retire_ns: self.retire.0,
             notify: !self.no_notify,
             batch_ns: if self.no_batch { 0 } else { usual.batch_ns },
             ..usual
@@ -362,6 +398,10 @@ impl ExecutorArgs {
     /// An executor by name, `cmd:PROGRAM ARGUMENTS`, or `lib:FILE.so`.
     pub(super) fn named(&self, name: &str) -> anyhow::Result<Box<dyn Executor>> {
         let workers = self.workers()?;
+        if self.grows() && !matches!(name, "schedlab" | "virtual") {
+            let what = format!("{name} offers no pool that grows: give one number of --workers");
+            return Err(UsageError(what).into());
+        }
         if let Some(command) = name.strip_prefix("cmd:") {
             return Ok(Box::new(super::external::Lines::new(command, workers)));
         }

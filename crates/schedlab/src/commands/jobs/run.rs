@@ -9,6 +9,7 @@ use crate::commands::UsageError;
 use anyhow::Context;
 use schedlab_jobs::adaptors::Ours;
 use schedlab_jobs::executor::{Executor, Told};
+use schedlab_jobs::policy::Growth;
 use schedlab_jobs::pool::{Events, Report, WorkerReport, perfetto, text};
 use schedlab_jobs::profile::{Profile, concurrency_steps};
 use schedlab_jobs::rig::{replay, waiting};
@@ -104,6 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         value["jitter"] = jitter.as_ref().map(Jitter::json).into();
         value["stalls"] = stalls.as_ref().map(|s| kernel::as_json(s, run.base())).into();
+        value["pool"] = report.as_ref().map(|report| pool_size(&report.growth)).into();
         value["proved"] = proof.is_ok().into();
         value["hash"] = format!("{:016X}", run.graph().hash()).into();
         table::json(&value)?;
@@ -150,6 +152,11 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
 }
 
 fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
+    if args.record.is_some() && args.setup.executor.grows() {
+        let what =
+            "--record puts the time of all workers down to its cause: give one number of --workers";
+        return Err(UsageError(what.to_owned()).into());
+    }
     let events = if args.trace.is_some() || args.record.is_some() { EVENTS } else { 0 };
     let mut options = args.setup.executor.options(events)?;
     let recording =
@@ -316,6 +323,11 @@ fn machine(replayed: &Profile, jitter: Option<&Jitter>) -> String {
     table::columns(&rows)
 }
 
+fn pool_size(growth: &Growth) -> Value {
+    let Growth { now, most, started, retired } = *growth;
+    json!({"most": most, "end": now, "started": started, "retired": retired})
+}
+
 /// Where the workers' time went that no job had.
 fn lost(report: &Report, profile: &Profile, workers: usize) -> String {
     let all: Vec<&WorkerReport> = report.workers.iter().flatten().collect();
@@ -328,5 +340,10 @@ fn lost(report: &Report, profile: &Profile, workers: usize) -> String {
     row("backing off from contention", sum(|w| w.back_off_ns));
     row("asleep (before and after the run as well)", sum(|w| w.asleep_ns));
     row("without a job during the run", profile.idle_ns(workers) as f64);
+    let Growth { most, started, retired, .. } = report.growth;
+    if started > 0 || retired > 0 {
+        let what = format!("at most {most} at once; {started} started, {retired} ended");
+        rows.push(vec!["workers".to_owned(), what]);
+    }
     table::columns(&rows)
 }
