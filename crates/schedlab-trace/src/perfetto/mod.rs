@@ -62,6 +62,8 @@ mod event {
     pub(super) const EXEC: u32 = 237;
     pub(super) const EXIT: u32 = 238;
     pub(super) const FORK: u32 = 239;
+    /// Any tracepoint: its name (1), and fields (2) by name.
+    pub(super) const GENERIC: u32 = 327;
     pub(super) const MIGRATE: u32 = 491;
 }
 

@@ -55,8 +55,7 @@ struct Lanes {
     states: States,
     lanes: Vec<Lane>,
     raised: u64,
-    /// Marks by the number that their events carry.
-    marks: BTreeMap<String, u32>,
+    told: Told,
 }
 
 #[derive(Default)]
@@ -77,7 +76,7 @@ impl PerfettoReader {
         info.kinds = KindSet::ALL;
         // What a bundle holds beyond the scheduler's events is counted under this name.
         info.others.push(OtherFormat { system: "ftrace".into(), name: "other".into() });
-        let mut scan = Scan { info, lanes: BTreeMap::new(), marks: BTreeMap::new() };
+        let mut scan = Scan { info, lanes: BTreeMap::new(), told: Told::default() };
         let mut warnings = Vec::new();
         let read = scan.packets(&input).map_err(|error| TraceError::io(&path, error))?;
         if let Some((offset, what)) = read {
@@ -94,7 +93,7 @@ impl PerfettoReader {
                         .into(),
             });
         }
-        let Scan { mut info, lanes, marks } = scan;
+        let Scan { mut info, lanes, told } = scan;
         info.cpus = lanes.keys().map(|cpu| Cpu(*cpu)).collect();
         let lanes = lanes
             .into_iter()
@@ -105,7 +104,7 @@ impl PerfettoReader {
             .collect::<Vec<_>>();
         let runs = Runs::new(lanes.len());
         let states = States::parse("");
-        let lanes = Lanes { input, states, lanes, raised: 0, marks };
+        let lanes = Lanes { input, states, lanes, raised: 0, told };
         Ok(Self { lanes, runs, info, warnings })
     }
 }
@@ -136,8 +135,20 @@ impl EventSource for PerfettoReader {
 struct Scan {
     info: TraceInfo,
     lanes: BTreeMap<u16, Vec<(u64, Range<u64>)>>,
-    marks: BTreeMap<String, u32>,
+    told: Told,
 }
+
+/// The names that events tell, with their numbers in the trace's info.
+#[derive(Default)]
+struct Told {
+    /// User marks.
+    marks: BTreeMap<String, u32>,
+    /// Generic events.
+    others: BTreeMap<String, u16>,
+}
+
+/// Different names of generic events that are told apart; further ones are counted as `other`.
+const OTHERS_MAX: usize = 4096;
 
 impl Scan {
     /// Goes over all packets; where and why it stopped before the end.
@@ -195,6 +206,7 @@ impl Scan {
                         match field {
                             event::TIMESTAMP => first = first.min(value.number()),
                             event::PRINT => self.mark(value.bytes()),
+                            event::GENERIC => self.generic(value.bytes()),
                             _ => {}
                         }
                     }
@@ -217,10 +229,19 @@ impl Scan {
 
     fn mark(&mut self, print: &[u8]) {
         let Some((_, _, name)) = mark(print) else { return };
-        if !self.marks.contains_key(&name) {
-            let id = u32::try_from(self.marks.len()).unwrap_or(u32::MAX);
+        if !self.told.marks.contains_key(&name) {
+            let id = u32::try_from(self.told.marks.len()).unwrap_or(u32::MAX);
             self.info.marks.push(name.clone());
-            self.marks.insert(name, id);
+            self.told.marks.insert(name, id);
+        }
+    }
+
+    fn generic(&mut self, content: &[u8]) {
+        let Some(name) = generic(content) else { return };
+        let next = self.info.others.len();
+        if next < OTHERS_MAX && !self.told.others.contains_key(name) {
+            self.info.others.push(OtherFormat { system: String::new(), name: name.to_owned() });
+            self.told.others.insert(name.to_owned(), u16::try_from(next).expect("bounded"));
         }
     }
 
@@ -274,7 +295,7 @@ impl Refill for Lanes {
         content.truncate(count);
         for (field, value) in Fields(&content) {
             if field == packet::FTRACE_EVENTS {
-                lane.bundle(value.bytes(), &self.states, &self.marks, out);
+                lane.bundle(value.bytes(), &self.states, &self.told, out);
             }
         }
         let (last, raised) = ascend(out, lane.last);
@@ -294,18 +315,12 @@ struct Found {
 }
 
 impl Lane {
-    fn bundle(
-        &mut self,
-        content: &[u8],
-        states: &States,
-        marks: &BTreeMap<String, u32>,
-        out: &mut Vec<Event>,
-    ) {
+    fn bundle(&mut self, content: &[u8], states: &States, told: &Told, out: &mut Vec<Event>) {
         let mut found = Vec::new();
         let mut lost = false;
         for (field, value) in Fields(content) {
             match field {
-                bundle::EVENT => found.extend(ftrace(value.bytes(), states, marks)),
+                bundle::EVENT => found.extend(ftrace(value.bytes(), states, told)),
                 bundle::COMPACT_SCHED => compact_sched(value.bytes(), states, &mut found),
                 bundle::LOST_EVENTS => lost |= value.number() != 0,
                 _ => {}
@@ -412,7 +427,7 @@ fn compact_sched(content: &[u8], states: &States, found: &mut Vec<Found>) {
 }
 
 /// One event of its own.
-fn ftrace(content: &[u8], states: &States, marks: &BTreeMap<String, u32>) -> Option<Found> {
+fn ftrace(content: &[u8], states: &States, told: &Told) -> Option<Found> {
     let (mut time, mut by, mut what) = (0, Pid::IDLE, None);
     let mut comm = [None, None];
     for (field, value) in Fields(content) {
@@ -429,8 +444,8 @@ fn ftrace(content: &[u8], states: &States, marks: &BTreeMap<String, u32>) -> Opt
                 comm = named(field, &fields);
                 what = Some(
                     known(field, &fields, states)
-                        .or_else(|| mark_event(field, value.bytes(), marks))
-                        .unwrap_or(What::Other { format: 0 }),
+                        .or_else(|| mark_event(field, value.bytes(), told))
+                        .unwrap_or_else(|| other(field, value.bytes(), told)),
                 );
             }
             _ => {}
@@ -439,9 +454,22 @@ fn ftrace(content: &[u8], states: &States, marks: &BTreeMap<String, u32>) -> Opt
     Some(Found { time, by: Some(by), context: Context::Task, what: what?, comm })
 }
 
-fn mark_event(field: u32, content: &[u8], marks: &BTreeMap<String, u32>) -> Option<What> {
+fn mark_event(field: u32, content: &[u8], told: &Told) -> Option<What> {
     let (phase, pid, name) = mark(content).filter(|_| field == event::PRINT)?;
-    Some(What::Mark { pid, id: *marks.get(&name)?, phase })
+    Some(What::Mark { pid, id: *told.marks.get(&name)?, phase })
+}
+
+/// The name of a generic event.
+fn generic(content: &[u8]) -> Option<&str> {
+    let name = Fields(content).find(|(field, _)| *field == 1)?.1.bytes();
+    std::str::from_utf8(name).ok().filter(|name| !name.is_empty() && name.len() <= 256)
+}
+
+/// A tracepoint beyond the scheduler's: by name where it is a generic event.
+fn other(field: u32, content: &[u8], told: &Told) -> What {
+    let name = if field == event::GENERIC { generic(content) } else { None };
+    let format = name.and_then(|name| told.others.get(name)).copied().unwrap_or(0);
+    What::Other { format }
 }
 
 fn known(kind: u32, f: &[Value<'_>; 8], states: &States) -> Option<What> {

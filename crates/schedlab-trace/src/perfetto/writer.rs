@@ -1,4 +1,5 @@
-//! Writes Perfetto's protobuf: switches and wakings compactly, the rest as events, bundle by bundle.
+//! Writes Perfetto's protobuf: switches and wakings compactly, the rest as events (tracepoints beyond
+//! the scheduler's as generic ones), bundle by bundle.
 //!
 //! Memory: one bundle of events for each CPU, and the names of tasks for the process tree at the end.
 
@@ -6,7 +7,7 @@ use super::wire::{bytes, number, signed, varint};
 use super::{
     BUILTIN_BOOTTIME, BUILTIN_MONOTONIC, CLOCK_GLOBAL, bundle, compact, event, packet, trace,
 };
-use crate::convert::{EventSink, TaskNames, cannot_hold};
+use crate::convert::{EventSink, TaskNames, arguments_left_out, cannot_hold};
 use crate::encode::state;
 use schedlab_model::{Clock, Context, Event, Phase, Pid, TraceInfo, Warning, What};
 use std::io::{self, Write};
@@ -278,9 +279,12 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
             }
             What::Lost { .. } => cpu.lost = true,
             What::Comm { .. } => cpu.count -= 1,
-            What::Other { .. } => {
-                cpu.count -= 1;
+            What::Other { format } => {
                 self.others += 1;
+                let other = info.others.get(usize::from(format));
+                let mut content = Vec::new();
+                bytes(&mut content, 1, other.map_or("other", |other| &other.name).as_bytes());
+                cpu.event(event, event::GENERIC, &content);
             }
         }
         if self.cpus[index].count >= BUNDLE {
@@ -311,14 +315,7 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
     }
 
     fn dropped(&self) -> Vec<Warning> {
-        let mut dropped = Vec::new();
-        if self.others > 0 {
-            let what = format!(
-                "{} events of {} are left out",
-                self.others, "tracepoints beyond the scheduler's"
-            );
-            dropped.push(cannot_hold(what, "only scheduler events are written for Perfetto"));
-        }
+        let mut dropped = arguments_left_out(self.others);
         if matches!(self.clock, Clock::Ticks(_)) {
             let what = "times are ticks of a counter and shown as nanoseconds";
             dropped.push(cannot_hold(what, "record with a clock that counts time"));

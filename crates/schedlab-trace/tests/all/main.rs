@@ -12,6 +12,7 @@ mod dat;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod perf;
+mod perfetto;
 mod smoke;
 mod synthetic;
 mod text;

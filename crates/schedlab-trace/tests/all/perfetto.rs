@@ -1,0 +1,237 @@
+//! Perfetto's protobuf: what comes back, what Perfetto's own `.proto` files make of the bytes, and damage.
+
+use crate::convert::{events, read, synthetic};
+use schedlab_model::{Event, Kind, What};
+use schedlab_trace::{Target, convert, open};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+
+/// Every kind of event, marks, a tracepoint beyond the scheduler's, and a loss.
+const ALL_KINDS: &str = "\
+cpus=2
+ sh-7 [000] 1.000000100: sched_switch: prev_comm=sh prev_pid=7 prev_prio=120 prev_state=S ==> next_comm=a b next_pid=8 next_prio=100
+ a b-8 [000] 1.000000200: sched_waking: comm=sh pid=7 prio=120 target_cpu=001
+ a b-8 [000] 1.000000300: sched_migrate_task: comm=sh pid=7 prio=120 orig_cpu=1 dest_cpu=0
+ a b-8 [000] 1.000000400: sched_wakeup: comm=sh pid=7 prio=120 target_cpu=000
+ a b-8 [000] 1.000000500: sched_process_fork: comm=a b pid=8 child_comm=a b child_pid=9
+ a b-8 [000] 1.000000600: sched_wakeup_new: comm=a b pid=9 prio=120 target_cpu=001
+ a b-9 [001] 1.000000700: sched_process_exec: filename=/bin/c pid=9 old_pid=9
+ a b-9 [001] 1.000000800: mark: begin warm up pid=9
+ a b-9 [001] 1.000000900: irq_handler_entry: irq=42 name=disk
+CPU:1 [5 EVENTS DROPPED]
+ a b-9 [001] 1.000001000: irq_handler_exit: irq=42 ret=handled
+ a b-9 [001] 1.000001100: sched_process_exit: comm=a b pid=9 prio=120
+";
+
+/// An event as both sides tell it: CPU, time, and the task that it is about (0: none).
+type Told = (u16, u64, i32);
+
+fn ours(events: &[Event]) -> BTreeMap<String, Vec<Told>> {
+    let mut told = BTreeMap::<String, Vec<Told>>::new();
+    for event in events {
+        let (name, pid) = match event.what {
+            What::Switch { next, .. } => ("sched_switch", next.0),
+            What::Waking { pid, .. } => ("sched_waking", pid.0),
+            What::Wakeup { pid, new, .. } => {
+                (if new { "sched_wakeup_new" } else { "sched_wakeup" }, pid.0)
+            }
+            What::Migrate { pid, .. } => ("sched_migrate_task", pid.0),
+            What::Fork { child } => ("sched_process_fork", child.0),
+            What::Exec { .. } => ("sched_process_exec", event.by.0),
+            What::Exit { pid } => ("sched_process_exit", pid.0),
+            What::Mark { .. } => ("print", 0),
+            What::Other { .. } => ("generic", 0),
+            What::Lost { .. } | What::Comm { .. } => continue,
+        };
+        told.entry(name.into()).or_default().push((event.cpu.0, event.time.0, pid));
+    }
+    told.values_mut().for_each(|told| told.sort_unstable());
+    told
+}
+
+/// The text of a trace by Perfetto's own files; `None` without `protoc`.
+fn by_the_official_files(trace: &Path) -> Option<String> {
+    let files = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/proto");
+    let protoc = Command::new("protoc")
+        .args(["-I", files, "--decode=perfetto.protos.Trace"])
+        .arg("protos/perfetto/trace/trace.proto")
+        .stdin(File::open(trace).unwrap())
+        .output();
+    let Ok(output) = protoc else {
+        assert!(std::env::var_os("CI").is_none(), "protoc is needed in CI");
+        eprintln!(
+            "absent: protoc (protobuf-compiler): Perfetto output is judged by ourselves only"
+        );
+        return None;
+    };
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Some(String::from_utf8(output.stdout).unwrap())
+}
+
+/// What the decoder's text tells.
+#[derive(Default)]
+struct Decoded {
+    told: BTreeMap<String, Vec<Told>>,
+    losses: usize,
+    /// Names of generic events and of threads.
+    generic: BTreeSet<String>,
+    threads: BTreeSet<String>,
+    clocks: usize,
+    cpu: u16,
+    time: u64,
+    /// Columns of the compact events of this bundle.
+    columns: BTreeMap<String, Vec<i64>>,
+}
+
+impl Decoded {
+    fn read(text: &str) -> Self {
+        let (mut decoded, mut path) = (Self::default(), Vec::new());
+        for line in text.lines().map(str::trim) {
+            let name = line.split([':', ' ']).next().unwrap();
+            assert!(
+                !name.starts_with(|first: char| first.is_ascii_digit()),
+                "a field that Perfetto's files do not know: {path:?} {line}"
+            );
+            if line == "}" {
+                if path.pop() == Some("compact_sched") {
+                    decoded.compact();
+                }
+            } else if line.ends_with(" {") {
+                path.push(name);
+                if let ["packet", "ftrace_events", "event", kind] = path.as_slice() {
+                    decoded.event((*kind).to_owned());
+                }
+            } else {
+                let value = line[name.len() + 1..].trim().trim_matches('"');
+                decoded.leaf(&path, name, value);
+            }
+        }
+        decoded.told.values_mut().for_each(|told| told.sort_unstable());
+        decoded
+    }
+
+    fn event(&mut self, kind: String) {
+        self.told.entry(kind).or_default().push((self.cpu, self.time, 0));
+    }
+
+    fn leaf(&mut self, path: &[&str], name: &str, value: &str) {
+        match (path, name) {
+            (["packet", "ftrace_events"], "cpu") => self.cpu = value.parse().unwrap(),
+            (["packet", "ftrace_events"], "lost_events") => self.losses += 1,
+            (["packet", "ftrace_events", "event"], "timestamp") => {
+                self.time = value.parse().unwrap();
+            }
+            (["packet", "ftrace_events", "event", "generic"], "event_name") => {
+                self.generic.insert(value.to_owned());
+            }
+            (["packet", "ftrace_events", "event", kind], "pid" | "child_pid") => {
+                self.told.get_mut(*kind).unwrap().last_mut().unwrap().2 = value.parse().unwrap();
+            }
+            (["packet", "ftrace_events", "compact_sched"], _) if name != "intern_table" => {
+                self.columns.entry(name.to_owned()).or_default().push(value.parse().unwrap());
+            }
+            (["packet", "process_tree", "threads"], "name") => {
+                self.threads.insert(value.to_owned());
+            }
+            (["packet", "clock_snapshot", "clocks"], "clock_id") => self.clocks += 1,
+            _ => {}
+        }
+    }
+
+    fn compact(&mut self) {
+        let mut columns = std::mem::take(&mut self.columns);
+        let kinds = [
+            ("sched_switch", "switch_timestamp", "switch_next_pid"),
+            ("sched_waking", "waking_timestamp", "waking_pid"),
+        ];
+        for (kind, times, pids) in kinds {
+            let (times, pids) = (columns.remove(times), columns.remove(pids));
+            let (times, pids) = (times.unwrap_or_default(), pids.unwrap_or_default());
+            assert_eq!(times.len(), pids.len());
+            let mut time = 0;
+            for (delta, pid) in times.into_iter().zip(pids) {
+                time += delta.cast_unsigned();
+                let told = (self.cpu, time, i32::try_from(pid).unwrap());
+                self.told.entry(kind.to_owned()).or_default().push(told);
+            }
+        }
+        // Every event has an entry in each column.
+        for (name, column) in columns {
+            let kind = if name.starts_with("switch") { "sched_switch" } else { "sched_waking" };
+            assert!(column.len() <= self.told[kind].len(), "{name}");
+        }
+    }
+}
+
+/// Compares a trace with what Perfetto's files make of its conversion.
+fn agrees(truth: &[Event], trace: &Path) -> Option<Decoded> {
+    let decoded = Decoded::read(&by_the_official_files(trace)?);
+    assert_eq!(decoded.told, ours(truth));
+    let losses = truth.iter().filter(|event| event.what.kind() == Kind::Lost).count();
+    assert_eq!(decoded.losses, losses);
+    assert!(decoded.clocks >= 1 && !decoded.threads.is_empty());
+    Some(decoded)
+}
+
+#[test]
+fn every_kind_of_event_is_what_perfettos_own_files_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let (source, path) = (dir.path().join("x.txt"), dir.path().join("x.pftrace"));
+    std::fs::write(&source, ALL_KINDS).unwrap();
+    let converted = convert(&source, &path, Target::Perfetto).unwrap();
+    let said = |part: &str| converted.warnings.iter().any(|warning| warning.what.contains(part));
+    assert!(said("2 events of tracepoints beyond the scheduler's"), "{converted:?}");
+    let (truth, back) = (read(&source), read(&path));
+    assert_eq!(ours(&truth), ours(&back));
+    let others = open(&path).unwrap().info().others.clone();
+    let names: Vec<_> = others[1..].iter().map(|other| other.name.as_str()).collect();
+    assert_eq!(names, ["irq_handler_entry", "irq_handler_exit"]);
+    let Some(decoded) = agrees(&truth, &path) else { return };
+    assert_eq!(decoded.told.len(), 10, "{:?}", decoded.told.keys());
+    assert_eq!(decoded.losses, 1);
+    assert!(decoded.generic.iter().eq(["irq_handler_entry", "irq_handler_exit"]));
+    assert!(decoded.threads.contains("a b") && decoded.threads.contains("sh"));
+}
+
+#[test]
+fn perfetto_comes_back_and_perfettos_own_files_agree() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = synthetic(dir.path());
+    let path = dir.path().join("x.pftrace");
+    convert(&source, &path, Target::Perfetto).unwrap();
+    let (truth, back) = (read(&source), read(&path));
+    assert_eq!(truth.len(), back.len());
+    let mut seen = [false; 4];
+    for (a, b) in truth.iter().zip(&back) {
+        assert_eq!((a.time, a.cpu), (b.time, b.cpu));
+        let first = !std::mem::replace(&mut seen[a.cpu.index()], true);
+        match (a.what, b.what) {
+            // What ran before a CPU's first switch is not in a compact trace.
+            (What::Switch { next, .. }, What::Switch { next: n, .. }) if first => {
+                assert_eq!(next, n);
+            }
+            (a, b) => assert_eq!(a, b),
+        }
+    }
+    agrees(&truth, &path);
+}
+
+#[test]
+fn a_perfetto_trace_cut_or_damaged_anywhere_is_read_as_far_as_it_goes() {
+    let dir = tempfile::tempdir().unwrap();
+    let source = synthetic(dir.path());
+    let path = dir.path().join("x.pftrace");
+    convert(&source, &path, Target::Perfetto).unwrap();
+    let whole = std::fs::read(&path).unwrap();
+    for at in (0..200).chain((200..whole.len()).step_by(whole.len() / 200)) {
+        let mut wrong = whole.clone();
+        wrong[at] ^= if at % 2 == 0 { 0xff } else { 0x04 };
+        for bytes in [whole[..at].to_vec(), wrong] {
+            if let Ok(mut source) = schedlab_trace::open_bytes(Path::new("x"), bytes) {
+                events(source.as_mut());
+            }
+        }
+    }
+}
