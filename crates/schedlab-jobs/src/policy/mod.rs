@@ -136,7 +136,7 @@ pub struct Policy {
     pub batch_max: usize,
     /// Posting is refused beyond so many unfinished jobs.
     pub backlog_max: usize,
-    /// Length of the time step that shares an epoch of records.
+    /// Length of the first time step that shares an epoch of records; then it follows the load.
     pub epoch_ns: Nanos,
 }
 
