@@ -1,18 +1,20 @@
-//! What the tests need from Debian, and getting it.
+//! What the tests and the check of the page's types need from Debian, and getting it.
 
 use crate::steps;
 use anyhow::{Result, bail};
 use std::path::Path;
 use std::process::Command;
 
-/// A program that some test runs, and the package that holds it.
-const NEEDED: [(&str, &str); 6] = [
+/// A program that some test or check runs, and the package that holds it.
+const NEEDED: [(&str, &str); 7] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
     ("pdftotext", "poppler-utils"),
     ("chromium", "chromium"),
     ("protoc", "protobuf-compiler"),
+    // The page's types are checked by TypeScript, which it gets.
+    ("npm", "npm"),
 ];
 
 /// Installs what is missing when we may; where we may not, says so: in CI that is a failure, elsewhere

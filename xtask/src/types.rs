@@ -1,7 +1,7 @@
 //! The page's modules checked by TypeScript through their JSDoc types: nothing is built from them, so
 //! nothing else would notice a wrong one.
 
-use crate::steps;
+use crate::{packages, steps};
 use anyhow::Result;
 use std::path::Path;
 use std::process::Command;
@@ -15,8 +15,13 @@ const COMPILER: &str = "typescript@5";
 pub(crate) fn run() -> Result<()> {
     let folder = steps::root().join("target/typescript");
     let compiler = folder.join("node_modules/.bin/tsc");
+    if !compiler.exists() {
+        packages::ensure()?;
+    }
     if !compiler.exists() && !install(&folder) {
-        steps::say("MISSING: npm, or what it gets: the page's types were not checked");
+        steps::say(
+            "MISSING: npm (apt-get install npm), or what it gets: the page's types were not checked",
+        );
         anyhow::ensure!(std::env::var_os("CI").is_none(), "CI must have npm (apt-get install npm)");
         return Ok(());
     }

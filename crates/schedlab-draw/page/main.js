@@ -296,7 +296,8 @@ class Page {
 
   /** @param {import("./data.js").Note} note */
   goTo(note) {
-    show(this.trace, this.view, note.start, note.end);
+    // Close enough that it is an eighth of what is seen.
+    show(this.trace, this.view, note.start, note.end, 4 * (note.end - note.start));
     this.last = { time: note.start, from: this.view.from, to: this.view.to };
     const row = this.trace.rows.findIndex((row) => row.cpu === note.cpu);
     if (row >= 0) this.choose(row, sliceAt(this.trace, row, note.start));

@@ -43,11 +43,11 @@ export function pan(trace, view, part) {
 }
 
 /**
- * Brings an interval into the middle of the window.
- * @param {Trace} trace @param {View} view @param {number} start @param {number} end
+ * Brings an interval into the middle of the window, with at most so much room on each side.
+ * @param {Trace} trace @param {View} view @param {number} start @param {number} end @param {number} [most]
  */
-export function show(trace, view, start, end) {
-  const room = Math.max((end - start) * 2, Math.min((view.to - view.from) / 2, 1e9));
+export function show(trace, view, start, end, most = 1e9) {
+  const room = Math.max((end - start) * 2, Math.min((view.to - view.from) / 2, most));
   look(trace, view, (start + end) / 2 - room, (start + end) / 2 + room);
 }
 

@@ -135,6 +135,8 @@ const LABELS_PX: i32 = 58;
 /// Room for one level of brackets.
 const BRACKET_PX: i32 = 22;
 const RIGHT_PX: i32 = 18;
+/// Rows at least so high have room for a line between a bar and what it lies on.
+const EDGE_ROW_PX: i32 = 14;
 
 impl Size {
     /// How many columns of one pixel the data has: shades are best computed for as many.
@@ -436,8 +438,14 @@ impl Picture<'_> {
                     }
                 }
             }
+            let bars = merged(bars);
+            // Printed in grey, a bar can have the shade of what it lies on: a line parts them.
+            if self.row >= EDGE_ROW_PX * PX {
+                let edge = |bar: &Rect| Rect { y: bar.y - PX, h: PX, ..*bar };
+                scene.rects(self.theme.panel, bars.iter().map(edge).collect());
+            }
             scene.labelled(&marks.name, |scene| {
-                scene.rects(marks.colour, merged(bars));
+                scene.rects(marks.colour, bars);
                 scene.lines(Stroke::solid(marks.colour, PX), ticks);
                 self.links(scene, marks.colour, &links);
             });

@@ -12,7 +12,7 @@
 
 use crate::colour::{Colour, Theme, of_name, of_number};
 use crate::cores::{Fill, Piece, Row};
-use schedlab_model::{Cpu, Nanos, Pid, Span, Topology};
+use schedlab_model::{Cpu, Kind, Nanos, Pid, Span, Topology};
 use schedlab_timeline::{Change, Occupant, Question, State, Switch, TaskId};
 use std::collections::BTreeMap;
 
@@ -237,6 +237,16 @@ impl Rows {
         self.tasks.get(task.index()).and_then(|seen| seen.parent).unwrap_or(task)
     }
 
+    /// Without a single switch, other events tell who was current at instants, not what was between.
+    fn nothing_known(&mut self, state: &State) {
+        self.cpus.clear();
+        self.tasks.clear();
+        self.unknown = Nanos::ZERO;
+        for (cpu, _) in state.observed_cpus() {
+            self.add(cpu, self.options.window.start, state.window().end, Occupant::Unknown, state);
+        }
+    }
+
     fn legend(&self, state: &State) -> Vec<Entry> {
         let mut sums: BTreeMap<Key, (u64, TaskId)> = BTreeMap::new();
         for (task, _) in state.tasks() {
@@ -275,8 +285,12 @@ impl Question for Rows {
     }
 
     fn answer(mut self, state: &State) -> RowsAnswer {
-        for (cpu, known) in state.observed_cpus() {
-            self.add(cpu, known.since, state.window().end, known.occupant, state);
+        if state.seen().contains(Kind::Switch) {
+            for (cpu, known) in state.observed_cpus() {
+                self.add(cpu, known.since, state.window().end, known.occupant, state);
+            }
+        } else {
+            self.nothing_known(state);
         }
         let legend = self.legend(state);
         let names = std::iter::once(String::new())

@@ -80,6 +80,22 @@ fn latencies_are_bars_and_curves() {
 }
 
 #[test]
+fn a_legend_names_only_curves_that_are_drawn() {
+    let cdf = Cdf {
+        title: "wakeup latency".into(),
+        notes: vec![],
+        x: Axis::nanoseconds("latency").logarithmic(),
+        curves: vec![
+            cdf_of("it waited", &latencies(1)),
+            cdf_of("it never waited", &schedlab_stats::Histogram::default()),
+        ],
+        tail: false,
+    };
+    let svg = schedlab_draw::svg(&cdf.scene(760, &Theme::light()));
+    assert!(svg.contains(">it waited<") && !svg.contains("it never waited"), "{svg}");
+}
+
+#[test]
 fn a_heat_map_rings_its_best_cell() {
     let cell = |row: usize, column: usize| {
         let (r, c) = (row as f64 - 3.0, column as f64 - 6.0);

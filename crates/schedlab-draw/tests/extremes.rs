@@ -172,6 +172,31 @@ fn days_and_the_end_of_time_are_readable() {
 }
 
 #[test]
+fn without_a_switch_nothing_is_known_and_nothing_is_called_idle() {
+    let mut source = busy(&[0, 1], 0, 1_000, 9);
+    for event in &mut source.events {
+        (event.by, event.what) = (Pid::IDLE, What::Other { format: 0 });
+    }
+    let span = Span::new(Nanos(0), Nanos(10_000));
+    let theme = Theme::light();
+    let rows = Rows::new(RowsOptions {
+        window: span,
+        columns: 100,
+        colouring: Colouring::Pid,
+        target: None,
+        topology: None,
+        theme: theme.clone(),
+    });
+    let answer = ask(&mut source, rows).expect("in memory").answer;
+    assert_eq!(answer.rows.len(), 2);
+    for row in &answer.rows {
+        let Fill::Pieces(pieces) = &row.fill else { panic!("one piece") };
+        assert_eq!(pieces.len(), 1, "{row:?}");
+        assert_eq!((pieces[0].colour, pieces[0].span.start), (theme.unknown, span.start));
+    }
+}
+
+#[test]
 fn a_picture_is_bounded_by_its_pixels() {
     let few = all(|| busy(&[0, 1], 0, 1_000, 4_000));
     let many = all(|| busy(&[0, 1], 0, 1_000, 80_000));

@@ -191,3 +191,107 @@ fn marks_stand_on_their_rows_and_tell_themselves() {
     assert!(svg.as_str().is_some_and(|svg| svg.contains("phase &#60;one&#62; begin at")), "{svg}");
     std::fs::remove_file(&file).expect("ours");
 }
+
+/// Where a box of the page's layout stands in the window: left, top, width, height.
+fn place(browser: &mut Browser, name: &str) -> [f64; 4] {
+    let script = format!(
+        "(() => {{ const p = schedlabPage, b = p.canvas.getBoundingClientRect(), l = p.painter.layout(p.view).{name}; \
+         return [b.left + l.left, b.top + l.top, l.width, l.height]; }})()"
+    );
+    let place = browser.evaluate(&script);
+    [0, 1, 2, 3].map(|index| place[index].as_f64().expect("a number"))
+}
+
+#[test]
+fn dragging_the_minimap_moves_the_window_along() {
+    let Some((mut browser, file)) = opened("minimap") else { return };
+    browser.evaluate("(() => { const p = schedlabPage; p.view.from = 0; p.view.to = p.trace.span / 4; p.now(); })()");
+    let [left, top, width, height] = place(&mut browser, "mini");
+    let span = browser.evaluate("schedlabPage.trace.span").as_f64().expect("a number");
+    let y = top + height / 2.0;
+    browser.drag((left + width / 4.0, y), (left + width / 2.0, y), false);
+    let (from, to) = window(&mut browser);
+    let middle = (from + to) / 2.0 / span;
+    assert!(
+        (0.49..0.51).contains(&middle),
+        "the window's middle is where the pointer is: {middle}"
+    );
+    assert!(
+        ((to - from) / span - 0.25).abs() < 0.01,
+        "as wide as before: {from} to {to} of {span}"
+    );
+    // Beyond the end it stays inside of the trace.
+    browser.drag((left + width / 2.0, y), (left + width - 1.0, y), false);
+    let (from, to) = window(&mut browser);
+    assert!((to - span).abs() < 1.0 && ((to - from) / span - 0.25).abs() < 0.01, "{from} to {to}");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn dragging_with_shift_measures_and_does_not_move() {
+    let Some((mut browser, file)) = opened("measure") else { return };
+    let before = window(&mut browser);
+    let [left, top, width, height] = place(&mut browser, "rows");
+    let y = top + height / 2.0;
+    browser.drag((left + width / 4.0, y), (left + width * 3.0 / 4.0, y), true);
+    let measure = browser.evaluate("schedlabPage.view.measure");
+    let [a, b] = [0, 1].map(|index| measure[index].as_f64().expect("a number"));
+    let half = (before.1 - before.0) / 2.0;
+    assert!(((b - a) / half - 1.0).abs() < 0.01, "{a} to {b} is half of {before:?}");
+    assert!(((a - before.0) / half - 0.5).abs() < 0.01, "from a quarter on: {a}");
+    assert_eq!(window(&mut browser), before, "the window stays");
+    // Without Shift the same movement drags the window's content.
+    browser.key("+");
+    let near = window(&mut browser);
+    browser.drag((left + width / 2.0, y), (left + width * 3.0 / 8.0, y), false);
+    let moved = window(&mut browser);
+    assert!(((moved.0 - near.0) / (near.1 - near.0) - 0.125).abs() < 0.01, "{near:?} to {moved:?}");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+/// With the mouse, where it stands: what is chosen is told above the list, which moves it.
+fn click_first_violation(browser: &mut Browser) {
+    let button = browser.evaluate(
+        "(() => { const b = document.querySelector('#violations button'); b.scrollIntoView(); \
+         const r = b.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()",
+    );
+    let at = [0, 1].map(|index| button[index].as_f64().expect("a number"));
+    browser.mouse("mousePressed", at.into(), false);
+    browser.mouse("mouseReleased", at.into(), false);
+}
+
+#[test]
+fn a_click_in_the_list_of_violations_goes_to_its_place() {
+    let Some((mut browser, file)) = opened("violation") else { return };
+    let whole = window(&mut browser);
+    let said = browser.evaluate("document.querySelector('#violations button').textContent");
+    assert_eq!(said, "0.004 ms  CPU 1 idle while b waits <on> 0");
+    click_first_violation(&mut browser);
+    // Closer than the whole: 1 µs is an eighth of what is seen, in its middle.
+    assert_eq!((whole, window(&mut browser)), ((0.0, 16_000.0), (500.0, 8_500.0)));
+    // From elsewhere, closer still: there, without going out again.
+    browser.evaluate("[schedlabPage.view.from, schedlabPage.view.to] = [12000, 16000]");
+    click_first_violation(&mut browser);
+    assert_eq!(window(&mut browser), (2_500.0, 6_500.0));
+    let chosen = browser.evaluate("document.getElementById('chosen').textContent");
+    assert!(chosen.as_str().is_some_and(|text| text.starts_with("b&\"b:2 on CPU 0")), "{chosen}");
+    std::fs::remove_file(&file).expect("ours");
+}
+
+#[test]
+fn the_waiting_curve_is_piled_as_the_timeline_says() {
+    let Some((mut browser, file)) = opened("curve") else { return };
+    // Colours at a time (µs) and a height (tasks). Two CPUs, at most 2 run while 1 waits: 3 and 8 % above.
+    let pixels = browser.evaluate(
+        "(() => { const p = schedlabPage, c = p.canvas, ratio = c.width / c.clientWidth; p.now(); \
+         const box = p.painter.layout(p.view).curve; \
+         return [[1.6, 0.4], [1.6, 1.6], [2.6, 1.6], [2.6, 2.6], [5.6, 0.4], [5.6, 1.6], [1.6, 2.6]].map(([us, tasks]) => { \
+           const x = box.left + (us * 1000 - p.view.from) / (p.view.to - p.view.from) * box.width; \
+           const y = box.top + box.height * (1 - tasks / (3 * 1.08)); \
+           const [r, g, b, a] = c.getContext('2d').getImageData(Math.round(x * ratio), Math.round(y * ratio), 1, 1).data; \
+           return a < 20 ? 'nothing' : b > r ? 'running' : 'waiting'; }); })()",
+    );
+    let expected = ["running", "waiting", "running", "waiting", "running", "nothing", "nothing"];
+    assert_eq!(pixels, serde_json::json!(expected));
+    std::fs::remove_file(&file).expect("ours");
+}

@@ -126,7 +126,9 @@ impl Chart for Cdf {
                 let points: Vec<_> =
                     shown.map(|&(value, part)| at(panel.x_at(value), height(part))).collect();
                 scene.polyline(Stroke::solid(colour, PX * 18 / 10), &staircase(&points));
-                entries.push((colour, curve.name.clone()));
+                if !points.is_empty() {
+                    entries.push((colour, curve.name.clone()));
+                }
             }
         });
         if self.curves.iter().all(|curve| curve.points.is_empty()) {

@@ -60,9 +60,10 @@ impl Chart for Fit {
             }
             let ends = [at_end(low, 0.0), at_end(high, 0.0)];
             scene.polyline(Stroke::solid(colours[1], PX * 18 / 10), &ends);
-            let places: Vec<_> = points.iter().map(|&(x, y)| panel.at(x, y)).collect();
-            dots(scene, colours[0].fade(200), &places);
         });
+        // A dot that stands on the edge is whole.
+        let places: Vec<_> = points.iter().map(|&(x, y)| panel.at(x, y)).collect();
+        dots(&mut scene, colours[0].fade(200), &places);
 
         let axis = Axis { label: "residual".into(), range: Some((0.0, 0.0)), ..self.y.clone() };
         // Above and below the farthest there is room for its whole dot.
@@ -79,9 +80,9 @@ impl Chart for Fit {
                 (at(top.x, zero), top)
             });
             scene.lines(Stroke::solid(colours[0].fade(140), PX), stems.collect());
-            let places: Vec<_> = points.iter().map(|&(x, y)| rest.at(x, y - line(x))).collect();
-            dots(scene, colours[0].fade(200), &places);
         });
+        let places: Vec<_> = points.iter().map(|&(x, y)| rest.at(x, y - line(x))).collect();
+        dots(&mut scene, colours[0].fade(200), &places);
         if points.is_empty() {
             say_empty(&mut scene, theme, plot);
         }

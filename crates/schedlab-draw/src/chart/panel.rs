@@ -11,6 +11,9 @@ const RIGHT_PX: i32 = 18;
 /// Room below a panel for values and the axis's name, in pixels.
 pub(super) const BELOW_PX: i32 = 44;
 
+/// Steps between values on the vertical axis of a panel that is low, where they still fit.
+const LOW_TICKS: usize = 4;
+
 /// A panel with two scales.
 pub(super) struct Panel {
     pub(super) plot: Rect,
@@ -74,7 +77,9 @@ impl Panel {
 
     pub(super) fn draw_y(&self, scene: &mut Scene, theme: &Theme, axis: &Axis) {
         let (plot, style) = (self.plot, Style::regular(11, theme.muted));
-        let most = usize::try_from(plot.h / (34 * PX)).unwrap_or(1).max(1);
+        // A low panel's few values stand closer: one alone would not tell its scale.
+        let least = usize::try_from(plot.h / (16 * PX)).unwrap_or(1).min(LOW_TICKS);
+        let most = usize::try_from(plot.h / (34 * PX)).unwrap_or(1).max(least).max(1);
         let mut grid = Vec::new();
         for (value, label) in self.y.ticks(most) {
             let y = self.y_at(value);

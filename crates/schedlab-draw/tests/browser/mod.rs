@@ -105,6 +105,26 @@ impl Browser {
         self.call("Input.dispatchTouchEvent", &json!({ "type": kind, "touchPoints": points }));
     }
 
+    /// The mouse: `mousePressed`, `mouseMoved` or `mouseReleased` with its left button down, and
+    /// whether Shift is held.
+    pub(crate) fn mouse(&mut self, kind: &str, (x, y): (f64, f64), shift: bool) {
+        let modifiers = if shift { 8 } else { 0 };
+        let event = json!({ "type": kind, "x": x, "y": y, "button": "left", "buttons": 1,
+            "clickCount": 1, "modifiers": modifiers });
+        self.call("Input.dispatchMouseEvent", &event);
+    }
+
+    /// From a place to another with the button down.
+    pub(crate) fn drag(&mut self, from: (f64, f64), to: (f64, f64), shift: bool) {
+        self.mouse("mousePressed", from, shift);
+        for step in 1..=4 {
+            let part = f64::from(step) / 4.0;
+            let between = |a: f64, b: f64| a + (b - a) * part;
+            self.mouse("mouseMoved", (between(from.0, to.0), between(from.1, to.1)), shift);
+        }
+        self.mouse("mouseReleased", to, shift);
+    }
+
     /// A key pressed and let go, as a keyboard sends it.
     pub(crate) fn key(&mut self, key: &str) {
         let text = if key.chars().count() == 1 { key } else { "" };

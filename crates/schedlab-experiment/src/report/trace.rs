@@ -172,7 +172,7 @@ fn draw_rows(
     let legend = legend
         .iter()
         .take(LEGEND_MAX)
-        .map(|entry| (entry.colour, format!("{} {}", entry.name, time(entry.time))))
+        .map(|entry| (entry.colour, format!("{}, {}", entry.name, time(entry.time))))
         .collect();
     let title = "CPUs over time".to_owned();
     let (marks, labels) = (Vec::new(), Vec::new());

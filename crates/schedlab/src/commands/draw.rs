@@ -256,6 +256,12 @@ pub(crate) struct Drawn {
 }
 
 impl Drawn {
+    /// What a picture of a trace without switches must say itself: it is passed on without our notes.
+    pub(crate) fn who_ran_is_not_known(&self) -> Option<String> {
+        let doubt = self.warnings.iter().find(|warning| warning.code == "no-switches");
+        doubt.map(|warning| warning.what.clone())
+    }
+
     /// Takes another trace of the same picture in.
     pub(crate) fn join(&mut self, other: Self) {
         self.cpus += other.cpus;

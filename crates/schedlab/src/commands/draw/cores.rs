@@ -203,9 +203,10 @@ pub(super) fn trace(
         warnings: reply.warnings,
     };
     let note = format!("{} CPUs, {tasks} tasks, {}", rows.len(), duration(window.span.duration()));
+    let notes = [Some(note), drawn.who_ran_is_not_known()].into_iter().flatten().collect();
     let cores = Cores {
         title: common.title("cores", file),
-        notes: vec![note],
+        notes,
         window: window.span,
         origin: window.origin,
         rows,
@@ -246,7 +247,7 @@ fn ranks(topology: &Topology) -> impl Fn(Cpu) -> (usize, Cpu) {
 
 /// The entries with the most time, and how many more there are.
 fn shown(legend: &[Entry], theme: &Theme) -> Vec<(Colour, String)> {
-    let entry = |entry: &Entry| (entry.colour, format!("{} {}", entry.name, duration(entry.time)));
+    let entry = |entry: &Entry| (entry.colour, format!("{}, {}", entry.name, duration(entry.time)));
     let mut shown: Vec<_> = legend.iter().take(LEGEND_MAX).map(entry).collect();
     if legend.len() > LEGEND_MAX {
         shown.push((theme.ground, format!("and {} more", legend.len() - LEGEND_MAX)));

@@ -61,9 +61,11 @@ pub(super) fn collect(
         tasks: reply.state.task_count(),
         warnings: reply.warnings,
     };
+    let note = format!("{cpus} CPUs, {}", duration(window.span.duration()));
+    let notes = [Some(note), drawn.who_ran_is_not_known()].into_iter().flatten().collect();
     let picture = Running {
         title: common.title("running and waiting tasks", file),
-        notes: vec![format!("{cpus} CPUs, {}", duration(window.span.duration()))],
+        notes,
         window: window.span,
         origin: window.origin,
         curves,

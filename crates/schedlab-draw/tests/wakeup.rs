@@ -1,0 +1,62 @@
+//! The picture of one placement: what it says of CPUs of which nothing is known, and of those that idled.
+
+use schedlab_draw::wakeup::Wakeup;
+use schedlab_draw::{Theme, svg};
+use schedlab_model::{Cpu, CpuSet, EventSource, Nanos, Span};
+use schedlab_timeline::{Slices, TaskId, ask, notation, span_of};
+
+/// B waits on CPU 0 from 10 to 14 µs, though CPU 1 idles, on which it ran before.
+fn picture(trace: &str) -> String {
+    let trace = notation::parse(trace).expect("sound notation");
+    let start = span_of(&mut trace.source()).expect("in memory").start;
+    let at = |us: u64| start + Nanos(us * 1_000);
+    let reply = ask(&mut trace.source(), Slices::new(100)).expect("in memory");
+    let wakeup = Wakeup {
+        title: "a placement".into(),
+        sentence: "B waited".into(),
+        origin: start,
+        task: TaskId(2),
+        wait: Span::new(at(10), at(14)),
+        needless: Span::new(at(11), at(14)),
+        cpu: Cpu(0),
+        waker: None,
+        previous: Some(Cpu(1)),
+        idle: [Cpu(1)].into_iter().collect::<CpuSet>(),
+    };
+    assert_eq!(trace.source().info().cpus.iter().count(), 3, "CPU 2 is there, too");
+    svg(&wakeup.scene(&reply.answer, &reply.state, 900, &Theme::light()))
+}
+
+/// `#d1d5db`, of what is not known.
+fn grey(svg: &str) -> String {
+    let colour = Theme::light().unknown;
+    let hex = format!("#{:02x}{:02x}{:02x}", colour.r, colour.g, colour.b);
+    assert!(!svg.is_empty());
+    hex
+}
+
+#[test]
+fn grey_is_explained_where_it_is_seen() {
+    let svg = picture(
+        "
+        0 | AAAAAAAAAAAAAABBBBBB
+          |           bbbb
+        1 | BBBB......??????....
+        2 | ....................",
+    );
+    assert!(svg.contains(&grey(&svg)) && svg.contains(">not known<"), "{svg}");
+    assert!(svg.contains(">ran here before; idle, and allowed<"), "{svg}");
+}
+
+#[test]
+fn grey_of_a_cpu_that_is_not_shown_is_not_in_the_legend() {
+    let svg = picture(
+        "
+        0 | AAAAAAAAAAAAAABBBBBB
+          |           bbbb
+        1 | BBBB................
+        2 | ....??????????......",
+    );
+    assert!(!svg.contains(">not known<") && !svg.contains(">CPU 2<"), "{svg}");
+    assert!(svg.contains(">CPU 0<") && svg.contains(">CPU 1<"), "{svg}");
+}
