@@ -2,7 +2,7 @@
 
 use super::unknown::Unknown;
 use super::{Converted, cannot_hold};
-use crate::dat::{Companion, Compression, Header, PageRun, Spool, Version, Writer};
+use crate::dat::{Companion, Compression, Header, PageRun, Spool, Version, Writer, longest_body};
 use crate::encode::Encoder;
 use crate::live::Piece;
 use crate::record::RecordSource;
@@ -20,24 +20,63 @@ pub(super) fn pass(
     let mut header = source.header().clone();
     header.version = version;
     header.compression = compression;
-    let mut converted = Converted { untouched: true, ..Converted::default() };
+    let mut passed = once(source, to, &header)?;
+    if !passed.fits() {
+        // perf's ring takes records of up to 64 KiB; pages of the kernel's size hold less, larger ones
+        // are read alike.
+        header.page_size = page_for(passed.longest);
+        header.header_page = String::new();
+        passed = once(source, to, &header)?;
+    }
+    let warnings = source.warnings().to_vec();
+    Ok(Converted { untouched: true, events: passed.events, warnings })
+}
+
+/// What was passed on, and whether all of it found room in a page.
+struct Passed {
+    room: usize,
+    longest: usize,
+    events: u64,
+}
+
+impl Passed {
+    /// Takes a record in; whether it is to be written. Once one had no room, the rest is only measured.
+    fn take(&mut self, body: &[u8]) -> bool {
+        self.longest = self.longest.max(body.len());
+        self.events += 1;
+        self.fits()
+    }
+
+    fn fits(&self) -> bool {
+        self.longest <= self.room
+    }
+}
+
+/// The smallest page that holds a body of this length.
+fn page_for(length: usize) -> u32 {
+    // A page's and a record's head are 24 bytes.
+    u32::try_from((length + 24).next_power_of_two()).unwrap_or(u32::MAX)
+}
+
+fn once(source: &mut dyn RecordSource, to: &Path, header: &Header) -> io::Result<Passed> {
+    let room = longest_body(header.encoding, header.page_size as usize);
+    let mut passed = Passed { room, longest: 0, events: 0 };
     if source.by_cpu() {
-        by_cpu(source, to, &header, &mut converted.events)?;
-    } else {
-        let mut spool = Spool::create(to, header)?;
-        source.each(&mut |_, cpu, piece| match piece {
-            Piece::Record(time, body) => {
-                converted.events += 1;
-                spool.record(cpu, time, body)
-            }
-            Piece::Lost(count) => spool.lost(cpu, count),
-        })?;
+        by_cpu(source, to, header, &mut passed)?;
+        return Ok(passed);
+    }
+    let mut spool = Spool::create(to, header.clone())?;
+    source.each(&mut |_, cpu, piece| match piece {
+        Piece::Record(time, body) if passed.take(body) => spool.record(cpu, time, body),
+        Piece::Record(..) => Ok(()),
+        Piece::Lost(count) => spool.lost(cpu, count),
+    })?;
+    if passed.fits() {
         // Names that the source learnt on the way.
         spool.header().cmdlines.clone_from(&source.header().cmdlines);
         spool.finish()?;
     }
-    converted.warnings = source.warnings().to_vec();
-    Ok(converted)
+    Ok(passed)
 }
 
 /// Buffer by buffer and CPU by CPU, as the target wants them: a spool for each buffer would be waste.
@@ -45,13 +84,13 @@ fn by_cpu(
     source: &mut dyn RecordSource,
     to: &Path,
     header: &Header,
-    events: &mut u64,
+    passed: &mut Passed,
 ) -> io::Result<()> {
     let mut run = PageRun::new(Writer::create(to, header)?);
     source.each(&mut |buffer, cpu, piece| {
         run.with(buffer, cpu, |lane| match piece {
             Piece::Record(time, body) => {
-                *events += 1;
+                passed.events += 1;
                 lane.record(time, body)
             }
             Piece::Lost(count) => lane.lost(count),

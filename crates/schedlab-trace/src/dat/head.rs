@@ -283,27 +283,59 @@ impl Reader<'_> {
         self.head.header.compression = compression;
         let _ = cursor.text(NAME_MAX)?;
         let mut next = cursor.u64()?;
-        let mut sections = 0;
+        if next == 0 {
+            return Err(self.unlisted(0, "the options, which say where all else lies, are missing"));
+        }
+        let (mut sections, mut listed) = (0, 0);
         while next != 0 && sections < OPTION_SECTIONS_MAX {
             sections += 1;
             let data = match self.section(next, packing) {
                 Ok((_, data)) => data,
                 Err(stop) if sections == 1 => {
                     let what = format!("the options, which say where all else lies: {}", stop.what);
-                    return Err(Stop { offset: stop.offset, what });
+                    return Err(self.unlisted(next, &what));
                 }
                 Err(stop) => {
                     self.warn(&stop, "a list of options");
                     break;
                 }
             };
-            next = self.v7_options(&data, packing, next);
+            // Where a list is cut, so is all that it would have named.
+            listed = next;
+            match self.v7_options(&data, packing, next) {
+                Some(0) => {
+                    listed = 0;
+                    break;
+                }
+                Some(following) => (listed, next) = (following, following),
+                None => break,
+            }
+        }
+        let nothing = self.head.buffers.is_empty() && self.head.text.is_none();
+        if nothing && listed != 0 {
+            return Err(self.unlisted(listed, "the list of each CPU's pages can't be read"));
         }
         Ok(())
     }
 
-    /// Takes in a list of options; the offset of the next list.
-    fn v7_options(&mut self, data: &[u8], packing: Packing, at: u64) -> u64 {
+    /// Why nothing of the records can be told, and what helps. They are there, but a page does not say
+    /// its CPU: guessing it would make up migrations.
+    fn unlisted(&self, offset: u64, what: &str) -> Stop {
+        let end = self.input.len();
+        let cut = match offset {
+            0 => "its writer never came to write where they lie".to_owned(),
+            _ => format!("they should lie at offset {offset}, and the file ends at {end}"),
+        };
+        let what = format!(
+            "{what}; {cut}. Version 7 keeps them behind the records, and without them nobody knows \
+             which CPU a page is of: copy the whole file again; where the recording was killed, \
+             `trace-cmd restore` builds it from what trace-cmd left of each CPU (trace.dat.cpu0, ...)"
+        );
+        Stop { offset: offset.min(end), what }
+    }
+
+    /// Takes in a list of options; the offset of the next list, 0 for none; `None` when it is cut.
+    fn v7_options(&mut self, data: &[u8], packing: Packing, at: u64) -> Option<u64> {
         let list = Input::memory(self.input.path(), data.to_vec());
         let mut cursor = Cursor::new(&list, self.head.header.encoding, 0);
         loop {
@@ -316,11 +348,11 @@ impl Reader<'_> {
                 Err(stop) => {
                     let offset = at + 16 + stop.offset;
                     self.warn(&Stop { offset, what: stop.what }, "a list of options");
-                    return 0;
+                    return None;
                 }
             };
             match number {
-                id::DONE => return first_u64(&data, cursor.encoding),
+                id::DONE => return Some(first_u64(&data, cursor.encoding)),
                 id::BUFFER => {
                     if let Err(stop) = self.v7_buffer(&data, packing) {
                         self.warn(

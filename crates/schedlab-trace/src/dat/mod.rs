@@ -26,6 +26,7 @@ pub use companion::Companion;
 pub(crate) use head::{MAGIC, read_embedded};
 pub use header::{Compression, Header, Instance, Version};
 pub(crate) use page_run::PageRun;
+pub(crate) use page_writer::longest_body;
 pub(crate) use reader::DatReader;
 pub use spool::Spool;
 pub(crate) use walk::{Layout, Visit, walk};

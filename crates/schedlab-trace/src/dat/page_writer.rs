@@ -15,6 +15,12 @@ const LOST: u64 = 1 << 31;
 /// Bit of `commit`: their number stands behind the records.
 const LOST_STORED: u64 = 1 << 30;
 
+/// The longest body that a page of this size holds: behind the page's head and that of a long record. A
+/// lost count before such a record has a page of its own.
+pub(crate) fn longest_body(encoding: Encoding, page_size: usize) -> usize {
+    page_size - 8 - usize::from(encoding.long) - 8
+}
+
 /// One page being filled.
 pub(super) struct PageWriter {
     encoding: Encoding,
@@ -49,8 +55,7 @@ impl PageWriter {
 
     /// The longest body that fits a page of its own.
     pub(super) fn longest_body(&self) -> usize {
-        // Head of a long record, and room for a lost count behind it.
-        self.page_size - self.head() - 8 - usize::from(self.encoding.long)
+        longest_body(self.encoding, self.page_size)
     }
 
     fn clear(&mut self) {

@@ -83,6 +83,7 @@ impl DatReader {
         let mut opening = Opening { shared, lanes: Vec::new(), feeds: Vec::new() };
         let opened = opening.add(&header, &buffers, &time, &mut warnings);
         opened.map_err(|error| TraceError::io(opening.shared.input.path(), error))?;
+        hold_the_largest_pages(&mut header, &buffers);
         info.cpus = buffers.iter().flat_map(|buffer| &buffer.cpus).map(|entry| entry.0).collect();
         info.span = opening.span();
         opening.choose_buffer(&buffers, &mut warnings);
@@ -187,6 +188,16 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
         info.marks = mark::names(text);
     }
     info
+}
+
+/// Whoever passes the records on has pages of one size: that of the buffer whose pages are the largest.
+fn hold_the_largest_pages(header: &mut Header, buffers: &[BufferHead]) {
+    let sizes = buffers.iter().map(|buffer| buffer.page_size);
+    let sound = sizes.filter(|size| size.is_multiple_of(4096) && *size <= 1 << 26);
+    if let Some(largest) = sound.max().filter(|largest| *largest > header.page_size) {
+        header.page_size = largest;
+        header.header_page = String::new();
+    }
 }
 
 /// A file's lanes before reading begins.

@@ -364,3 +364,42 @@ fn a_file_that_shrinks_while_it_is_read_is_a_warning() {
     assert!(read < all, "{read} of {all}");
     assert_eq!(source.warnings()[0].code, "trace-cut");
 }
+
+/// As trace-cmd lays out version 7: the CPUs' pages first, the list of them behind.
+#[test]
+fn a_version_7_file_cut_before_its_list_of_pages_says_what_is_missing_and_what_helps() {
+    let dir = tempfile::tempdir().unwrap();
+    let (ours, theirs) = (dir.path().join("a.dat"), dir.path().join("b.dat"));
+    std::fs::write(&ours, small(&header(Version::V6, Compression::None, 3))).unwrap();
+    let to = theirs.to_str().unwrap();
+    let convert = ["convert", "--file-version", "7", "--compression", "none", "-o", to, "-i"];
+    if peer("trace-cmd", &convert, &ours).is_none() {
+        return;
+    }
+    let whole = std::fs::read(&theirs).unwrap();
+    let all = Census::of(open(&theirs).unwrap().as_mut()).unwrap();
+    assert_eq!(all, Census::of(open(&ours).unwrap().as_mut()).unwrap());
+    let mut refused = 0;
+    for length in (whole.len() / 4..whole.len()).step_by(97).chain([whole.len() - 1]) {
+        match open_bytes(Path::new("cut.dat"), whole[..length].to_vec()) {
+            Ok(mut source) => {
+                // Only a section of strings that nobody reads may be cut without a word.
+                let census = Census::of(source.as_mut()).unwrap();
+                assert!(census == all || !source.warnings().is_empty(), "cut at {length}");
+            }
+            Err(error) => {
+                let text = error.to_string();
+                let told = text.contains(&format!("ends at {length}"));
+                assert!(told && text.contains("trace-cmd restore"), "{text}");
+                refused += 1;
+            }
+        }
+    }
+    assert!(refused > 10, "the list lies at the end: {refused}");
+    // A writer that died first: no offset of the options.
+    let at = whole.windows(5).position(|bytes| bytes == b"none\0").unwrap() + 6;
+    let mut unfinished = whole;
+    unfinished[at..at + 8].fill(0);
+    let error = open_bytes(Path::new("unfinished.dat"), unfinished).err().unwrap().to_string();
+    assert!(error.contains("never came to write") && error.contains("restore"), "{error}");
+}

@@ -96,6 +96,11 @@ fn a_file_cut_or_damaged_anywhere_is_read_as_far_as_it_goes() {
 /// A perf.data made here, in either byte order: two CPUs dumped one after the other in two rounds, a
 /// name, a loss, and samples of an event that is no tracepoint.
 pub(crate) fn made(big_endian: bool) -> Vec<u8> {
+    made_with(big_endian, &[])
+}
+
+/// The same with further bodies on CPU 1, at 70 ns and later.
+fn made_with(big_endian: bool, further: &[Vec<u8>]) -> Vec<u8> {
     let encoding = Encoding { big_endian, long: 8 };
     let p = Put(encoding);
     let tracing = tracing_data(encoding);
@@ -138,6 +143,9 @@ pub(crate) fn made(big_endian: bool) -> Vec<u8> {
     data.extend(sample(200, 46, 0, &[]));
     data.extend(sample(100, 60, 0, &bodies.migrate(0, 50, 0, 1)));
     data.extend(sample(100, 35, 1, &bodies.waking(0x10, 0, 50, 0)));
+    for (time, body) in (70..).zip(further) {
+        data.extend(sample(100, time, 1, body));
+    }
     data.extend(p.record(68, &[]));
 
     let entry = 112 + 16u64;
@@ -220,4 +228,28 @@ fn a_name_told_after_the_first_round_reaches_the_trace_dat() {
     let source = schedlab_trace::open(&to).unwrap();
     let comm = source.info().comms.get(&schedlab_model::Pid(50)).copied();
     assert_eq!(comm, Some(crate::common::comm("renamed")));
+}
+
+#[test]
+fn records_longer_than_a_page_of_the_kernel_reach_the_trace_dat_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (dir.path().join("x.data"), dir.path().join("x.dat"));
+    let bodies = Bodies(Encoding::default());
+    // One that just fits 4 KiB, and what perf can hold and such a page can't.
+    let further = [bodies.irq(0, 4040), bodies.irq(0, 4096), bodies.irq(0, 32_000)];
+    std::fs::write(&from, made_with(false, &further)).unwrap();
+    for version in [Version::V6, Version::V7] {
+        let target = schedlab_trace::Target::Dat(version, Compression::None);
+        let converted = schedlab_trace::convert(&from, &to, target).unwrap();
+        assert!(converted.untouched);
+        let census = |path: &Path| Census::of(open(path).unwrap().as_mut()).unwrap();
+        let (before, after) = (census(&from), census(&to));
+        assert_eq!(before.per_cpu, after.per_cpu);
+        let bytes = std::fs::read(&to).unwrap();
+        let name = vec![b'x'; 31_999];
+        assert!(bytes.windows(name.len()).any(|window| window == name), "its bytes are there");
+        let Some((out, err)) = peer("trace-cmd", &["report", "-i"], &to) else { return };
+        let lines = out.lines().filter(|line| line.contains("irq_handler_entry:")).count();
+        assert_eq!(lines, further.len(), "{err}");
+    }
 }
