@@ -86,9 +86,30 @@ impl Machine for Fake<'_> {
             let figure = Figure { metric, of: String::new(), value };
             out.figure(figure).map_err(|e| MachineError::io("figure", e))?;
         }
+        for (sample, last) in [(5_000, false), (7_000, true)] {
+            out.interval(&interval(sample, last));
+        }
+        out.interval_beside("noise", &interval(1, true));
         std::fs::write(out.path(Stream::Stdout), "Time: 1.0\n")
             .map_err(|e| MachineError::io("stdout", e))?;
         Ok(Outcome { exit_code: 0, interrupted: out.stopped() })
+    }
+}
+
+/// One of two intervals of a run, each with a sample.
+fn interval(sample: u64, last: bool) -> Interval {
+    let of = |samples: &[u64]| {
+        let mut histogram = schedlab_stats::Histogram::new();
+        samples.iter().for_each(|&sample| histogram.record(sample));
+        let metric = Metric::new("latency_ns", Unit::Nanoseconds, Better::Lower);
+        vec![Series { metric, of: "task".into(), histogram }]
+    };
+    Interval {
+        last,
+        total: of(&[5_000, sample][usize::from(!last)..]),
+        since: of(&[sample]),
+        counts_since: vec![("loops".into(), 1)],
+        ..Interval::default()
     }
 }
 

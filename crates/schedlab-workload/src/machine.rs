@@ -108,6 +108,12 @@ pub struct Interval {
     pub since: Vec<Series>,
     /// Counters over all that is covered, summed over the tasks.
     pub counts: Vec<(String, u64)>,
+    /// The same since the interval before.
+    #[serde(default)]
+    pub counts_since: Vec<(String, u64)>,
+    /// Time that `since` and `counts_since` cover.
+    #[serde(default)]
+    pub covers_since: Nanos,
     /// How much was done in each second that is covered, a second each.
     pub rates: Vec<f64>,
     /// How much was done a second, lately.

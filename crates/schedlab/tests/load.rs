@@ -39,6 +39,33 @@ fn hackbench_json_has_the_contract_keys() {
 }
 
 #[test]
+fn intervals_are_disjoint_and_their_counts_and_samples_add_up() {
+    let value = json("pingpong --duration 2500ms --interval 1s --json");
+    let intervals = value["intervals"].as_array().unwrap();
+    assert!(intervals.len() >= 3, "{intervals:?}");
+    let sum = |of: &dyn Fn(&serde_json::Value) -> Option<u64>| -> u64 {
+        intervals.iter().map(|interval| of(interval).unwrap()).sum()
+    };
+    let trips = sum(&|i| i["counts"]["round_trips"].as_u64());
+    assert!(trips > 0);
+    assert_eq!(Some(trips), value["counts"]["round_trips"].as_u64());
+    assert_eq!(Some(sum(&|i| i["covers_ns"].as_u64())), value["covers_ns"].as_u64());
+    let samples = sum(&|i| i["series"][0]["histogram"]["count"].as_u64());
+    assert_eq!(Some(samples), value["series"][0]["histogram"]["count"].as_u64());
+}
+
+#[test]
+fn a_request_is_calibrated_and_checked_under_load() {
+    let value = json("schbench -t 1 -r 1 --calibrate-to 60ms --json");
+    let [alone, loaded, drift] = ["request_latency_ns_p99", "under_load_ns_p99", "drift"]
+        .map(|key| value[key].as_f64().unwrap());
+    assert!(alone > 0.0 && alone <= 60e6, "{value}");
+    assert!((drift - (loaded / alone - 1.0)).abs() < 1e-9, "{value}");
+    assert!(value["operations"].as_u64() > Some(0), "{value}");
+    assert!(value["cache_footprint_bytes"].as_u64() > Some(0), "{value}");
+}
+
+#[test]
 fn every_workload_measures_something() {
     for (line, figure) in [
         ("pingpong --duration 200ms", "round_trips"),

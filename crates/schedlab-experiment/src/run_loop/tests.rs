@@ -44,6 +44,22 @@ fn every_run_is_done_once_in_the_plans_order_and_stored() {
 }
 
 #[test]
+fn intervals_are_stored_and_add_up_to_the_whole() {
+    let results = tempfile::tempdir().unwrap();
+    go(&mut Fake::new(), &plan(SIX), results.path(), &NEVER).unwrap();
+    let stored = runs_of(results.path()).unwrap();
+    let intervals = stored.runs[0].intervals("").unwrap();
+    assert_eq!(intervals.len(), 2);
+    let mut sum = schedlab_stats::Histogram::new();
+    intervals.iter().for_each(|interval| sum.merge(&interval.since[0].histogram));
+    assert_eq!(sum, intervals[1].total[0].histogram);
+    assert!(intervals[0].total.is_empty(), "only the last tells the whole");
+    assert_eq!(intervals[0].counts_since, [("loops".to_owned(), 1)]);
+    assert_eq!(stored.runs[0].intervals("noise").unwrap().len(), 1);
+    assert_eq!(stored.runs[0].intervals("nobody").unwrap(), []);
+}
+
+#[test]
 fn finished_runs_are_skipped() {
     let results = tempfile::tempdir().unwrap();
     let plan = plan(SIX);

@@ -6,6 +6,7 @@
 //!   runs/0123456789abcdef/     one run, named by its content
 //!     manifest.json            spec, place in the experiment, outcome, facts before and after
 //!     figures.jsonl            one figure a line
+//!     intervals.jsonl          counts and histograms of each interval, one a line
 //!     warnings.jsonl           one doubt a line
 //!     trace.dat stdout stderr  what the machine wrote, where it did
 //! ```

@@ -1,9 +1,9 @@
 //! Reading run directories.
 
-use super::writing::FigureLine;
+use super::writing::{FigureLine, IntervalLine};
 use super::{Manifest, SCHEMA, StoreError};
 use schedlab_model::Warning;
-use schedlab_workload::{Figure, Stream};
+use schedlab_workload::{Figure, Interval, Stream};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -81,6 +81,18 @@ impl StoredRun {
             Stream::Stderr => "stderr",
         };
         Some(self.folder.join(name)).filter(|path| path.is_file())
+    }
+
+    /// What was measured in each interval, of the run's own workload (`""`) or of what ran beside it,
+    /// by its label. The histograms `since` are disjoint and can be merged; the last interval also
+    /// has those of all that is covered, in `total`. None where the load is a command.
+    ///
+    /// # Errors
+    /// When the file is not what we write.
+    pub fn intervals(&self, of: &str) -> Result<Vec<Interval>, StoreError> {
+        let path = self.folder.join("intervals.jsonl");
+        let all: Vec<IntervalLine> = if path.exists() { lines(&path)? } else { Vec::new() };
+        Ok(all.into_iter().filter(|line| line.of == of).map(|line| line.interval).collect())
     }
 
     /// Whether its figures may be compared with others: it ran to its end and its load was content.

@@ -3,7 +3,7 @@
 use super::{Manifest, StoreError};
 use crate::RunId;
 use schedlab_model::{Metric, Warning};
-use schedlab_workload::{Figure, Output, Stream};
+use schedlab_workload::{Figure, Interval, Output, Stream};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
@@ -19,11 +19,23 @@ pub(super) struct FigureLine {
     pub(super) value: Option<f64>,
 }
 
+/// An interval as it is stored, one a line.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(super) struct IntervalLine {
+    /// The label of what ran beside; absent for the run's own workload.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub(super) of: String,
+    #[serde(flatten)]
+    pub(super) interval: Interval,
+}
+
 /// A run directory being written. Dropped without [`RunWriter::finish`] it is removed.
 pub struct RunWriter<'s> {
     temporary: PathBuf,
     wanted: PathBuf,
     figures: io::BufWriter<File>,
+    /// Kept in memory until the run has ended: writing them meanwhile would be load.
+    intervals: Vec<IntervalLine>,
     warnings: Vec<Warning>,
     stop: &'s dyn Fn() -> bool,
     finished: bool,
@@ -48,6 +60,7 @@ impl<'s> RunWriter<'s> {
             wanted: runs.join(id.as_str()),
             temporary,
             figures: io::BufWriter::new(file),
+            intervals: Vec::new(),
             warnings: Vec::new(),
             stop,
             finished: false,
@@ -79,14 +92,8 @@ impl<'s> RunWriter<'s> {
         let here = self.temporary.clone();
         self.figures.flush().map_err(failed(&here))?;
         self.figures.get_ref().sync_all().map_err(failed(&here))?;
-        let mut lines = String::new();
-        for warning in &self.warnings {
-            lines.push_str(&serde_json::to_string(warning).expect("warnings are plain values"));
-            lines.push('\n');
-        }
-        if !lines.is_empty() {
-            write_synced(&here.join("warnings.jsonl"), lines.as_bytes())?;
-        }
+        write_lines(&here.join("intervals.jsonl"), &self.intervals)?;
+        write_lines(&here.join("warnings.jsonl"), &self.warnings)?;
         let mut text = serde_json::to_string_pretty(manifest).expect("manifests are plain values");
         text.push('\n');
         write_synced(&here.join("manifest.json"), text.as_bytes())?;
@@ -106,6 +113,16 @@ impl<'s> RunWriter<'s> {
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
     let mut file = File::create(path).map_err(|e| StoreError::io(path, e))?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| StoreError::io(path, e))
+}
+
+/// A value a line; no values, no file.
+fn write_lines<T: Serialize>(path: &Path, values: &[T]) -> Result<(), StoreError> {
+    let mut lines = String::new();
+    for value in values {
+        lines.push_str(&serde_json::to_string(value).expect("they are plain values"));
+        lines.push('\n');
+    }
+    if lines.is_empty() { Ok(()) } else { write_synced(path, lines.as_bytes()) }
 }
 
 impl Drop for RunWriter<'_> {
@@ -131,6 +148,19 @@ impl Output for RunWriter<'_> {
         let line = FigureLine { of: figure.of, metric: figure.metric, value };
         serde_json::to_writer(&mut self.figures, &line)?;
         self.figures.write_all(b"\n")
+    }
+
+    fn interval(&mut self, interval: &Interval) {
+        self.interval_beside("", interval);
+    }
+
+    fn interval_beside(&mut self, label: &str, interval: &Interval) {
+        // Intervals add up to what is covered; only the last need tell the whole.
+        let mut interval = interval.clone();
+        if !interval.last {
+            interval.total.clear();
+        }
+        self.intervals.push(IntervalLine { of: label.to_owned(), interval });
     }
 
     fn warning(&mut self, warning: Warning) {

@@ -254,7 +254,7 @@ impl Run {
     fn interval(&mut self, now: Nanos, last: bool) {
         let moment = self.arena.moment(now);
         let (total, counts) = self.shape.since(&moment, &self.base, &self.plan);
-        let (since, _) = self.shape.since(&moment, &self.before, &self.plan);
+        let (since, counts_since) = self.shape.since(&moment, &self.before, &self.plan);
         let interval = Interval {
             elapsed: now - self.times.go,
             covers: now - self.base.at,
@@ -262,6 +262,8 @@ impl Run {
             total,
             since,
             counts,
+            counts_since,
+            covers_since: now - self.before.at,
             rates: self.rates.clone(),
             rate: self.rates.last().copied().unwrap_or(0.0),
             delay: self.shape.delays(&self.arena, &self.plan),

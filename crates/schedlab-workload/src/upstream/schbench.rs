@@ -282,6 +282,8 @@ mod tests {
                 series("request_latency_ns", &[10, 20]),
             ],
             counts: vec![("requests".to_owned(), 10)],
+            counts_since: Vec::new(),
+            covers_since: Nanos::ZERO,
             rates: vec![2.0, 3.0, 2.5],
             rate: 2.5,
             delay: vec![delay("message", 21), delay("worker", 1953)],

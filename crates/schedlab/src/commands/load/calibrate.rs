@@ -2,20 +2,23 @@
 //!
 //! In calibration mode a request is its work alone, without locks and sleep. The number of
 //! multiplications that brings its 99th percentile just under the wanted time is found by
-//! proportion, which a few runs make exact; then it is checked under load.
+//! proportion, which a few runs make exact; where whole ones are too coarse, so is the size of the
+//! matrices. Then it is checked under load.
 
 use super::Wanted;
 use super::once::{EXIT_INTERRUPTED, perform, told};
 use super::show::{self, human};
 use super::usage;
-use schedlab_model::{Nanos, Unit};
+use schedlab_model::{Bytes, Nanos, Unit};
+use schedlab_workload::options::Options;
+use schedlab_workload::placement::COMMON;
 use schedlab_workload::{MachineError, RunSpec, WorkloadSpec};
 use serde_json::json;
 use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Runs of the search: each brings the result closer by the ratio that was missed.
-const TRIES: usize = 6;
+const TRIES: usize = 8;
 /// A result counts when it lies between this fraction of the wanted time and the time itself.
 const CLOSE: f64 = 0.9;
 /// How far below the wanted time the search aims.
@@ -43,6 +46,73 @@ fn p99(spec: &RunSpec) -> Result<Option<f64>, MachineError> {
     })
 }
 
+/// How much work a request is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Work {
+    operations: u64,
+    /// Bytes of the matrices; the cost of an operation grows with their side's third power.
+    footprint: u64,
+}
+
+/// The least matrices that are more than a few numbers.
+const LEAST_FOOTPRINT: u64 = 4 << 10;
+
+impl Work {
+    /// The work that should take `ratio` of the time. What whole operations can't meet, the
+    /// footprint does, where it is `free`.
+    fn scaled(self, ratio: f64, free: bool) -> Self {
+        let ideal = self.operations as f64 * ratio;
+        let operations = ideal.round().clamp(1.0, f64::from(1 << 30));
+        let rest = ideal / operations;
+        let footprint = if free && (rest - 1.0).abs() > 1.0 - AIM {
+            let wanted = self.footprint as f64 * rest.powf(2.0 / 3.0);
+            ((wanted / 1024.0).round() as u64 * 1024).max(LEAST_FOOTPRINT)
+        } else {
+            self.footprint
+        };
+        let mut next = Self { operations: operations as u64, footprint };
+        // Rounding must not hold the search above the goal.
+        if ratio < 1.0 && next == self {
+            next.operations = (self.operations - 1).max(1);
+        }
+        next
+    }
+}
+
+/// The work whose time lies nearest below `goal` nanoseconds, and that time; `None` where the measuring
+/// was interrupted (`Ok(None)` of `time`), or nothing came below.
+fn search<E>(
+    goal: f64,
+    mut work: Work,
+    free: bool,
+    mut time: impl FnMut(Work) -> Result<Option<f64>, E>,
+) -> Result<Search, E> {
+    let mut found: Option<(Work, f64)> = None;
+    for _ in 0..TRIES {
+        let Some(took) = time(work)? else { return Ok(Search::Interrupted) };
+        if took <= goal && found.is_none_or(|(_, before)| took > before) {
+            found = Some((work, took));
+        }
+        if (CLOSE * goal..=goal).contains(&took) {
+            break;
+        }
+        let next = work.scaled(AIM * goal / took, free);
+        if next == work {
+            break;
+        }
+        work = next;
+    }
+    Ok(found.map_or(Search::Nothing, |(work, took)| Search::Found(work, took)))
+}
+
+/// How a search ended.
+#[derive(Debug, PartialEq)]
+enum Search {
+    Found(Work, f64),
+    Nothing,
+    Interrupted,
+}
+
 pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
     if wanted.workload.name != "schbench" {
         return Err(usage("option calibrate-to: only schbench has requests of work"));
@@ -51,58 +121,58 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
     if goal < Nanos::from_micros(10) {
         return Err(usage("option calibrate-to: less than 10us can't be met by whole operations"));
     }
-    let given = |name: &str| match &wanted.spec.workload {
-        WorkloadSpec::Builtin { options, .. } => options.get(name).cloned(),
-        WorkloadSpec::Command { .. } => None,
+    let WorkloadSpec::Builtin { options: given, .. } = &wanted.spec.workload else {
+        unreachable!("loads are workloads of ours");
     };
-    let runtime = given("runtime").unwrap_or_else(|| "3".to_owned());
-    let mut operations: u64 = given("operations").and_then(|n| n.parse().ok()).unwrap_or(5).max(1);
-    let mut found: Option<(u64, f64)> = None;
-    for _ in 0..TRIES {
-        let calibrating = [
-            ("calibrate", "true".to_owned()),
+    let options = Options::new(&[wanted.workload.options, COMMON], given).map_err(usage)?;
+    let free = !options.is_given("cache_footprint");
+    let runtime = given.get("runtime").cloned().unwrap_or_else(|| "3".to_owned());
+    let first = Work {
+        operations: options.number("operations").max(1),
+        footprint: options.size("cache_footprint"),
+    };
+    let settings = |work: Work| {
+        [
             ("runtime", runtime.clone()),
-            ("operations", operations.to_string()),
-        ];
-        let Some(time) = p99(&with(&wanted.spec, &calibrating)).map_err(told)? else {
-            return Ok(ExitCode::from(EXIT_INTERRUPTED));
-        };
-        let note = human(time, Unit::Nanoseconds);
-        let _ = writeln!(std::io::stderr(), "{operations} operations: p99 {note}");
-        let better = found.is_none_or(|(_, before)| time > before);
-        if time <= goal.0 as f64 && better {
-            found = Some((operations, time));
-        }
-        if time <= goal.0 as f64 && time >= CLOSE * goal.0 as f64 {
-            break;
-        }
-        let next = (operations as f64 * AIM * goal.0 as f64 / time).round().max(1.0) as u64;
-        // Rounding must not hold the search above the goal.
-        let above = time > goal.0 as f64 && next >= operations;
-        let next = if above { operations - 1 } else { next };
-        if next == operations || next == 0 {
-            break;
-        }
-        operations = next.min(1 << 30);
-    }
-    let Some((operations, alone)) = found else {
-        anyhow::bail!(
-            "even few operations take longer than {goal}: ask for more time, or for a smaller \
-             --cache-footprint"
-        );
+            ("operations", work.operations.to_string()),
+            ("cache_footprint", format!("{}KiB", work.footprint.div_ceil(1024))),
+        ]
     };
-    let loaded = [("runtime", runtime), ("operations", operations.to_string())];
-    let Some(loaded) = p99(&with(&wanted.spec, &loaded)).map_err(told)? else {
+    let calibrating = |work: Work| {
+        let spec = with(&wanted.spec, &settings(work));
+        let time = p99(&with(&spec, &[("calibrate", "true".to_owned())]))?;
+        if let Some(time) = time {
+            let note = human(time, Unit::Nanoseconds);
+            let _ = writeln!(
+                std::io::stderr(),
+                "{} operations on {}: p99 {note}",
+                work.operations,
+                Bytes(work.footprint)
+            );
+        }
+        Ok(time)
+    };
+    let (work, alone) = match search(goal.0 as f64, first, free, calibrating).map_err(told)? {
+        Search::Found(work, alone) => (work, alone),
+        Search::Interrupted => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        Search::Nothing => anyhow::bail!(
+            "even little work took longer than {goal}: ask for more time, for fewer tasks (--threads), \
+             or for a smaller --cache-footprint where you have given one"
+        ),
+    };
+    let loaded = with(&wanted.spec, &settings(work));
+    let Some(loaded) = p99(&with(&loaded, &[("calibrate", "false".to_owned())])).map_err(told)?
+    else {
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     };
-    let found = Found { goal, operations, alone, loaded };
+    let found = Found { goal, work, alone, loaded };
     show::print(&if wanted.own.flag("json") { found.json() } else { found.text() })
 }
 
 /// What the search found, and how it holds under load; times in nanoseconds.
 struct Found {
     goal: Nanos,
-    operations: u64,
+    work: Work,
     alone: f64,
     loaded: f64,
 }
@@ -116,7 +186,8 @@ impl Found {
         let value = json!({
             "schema": "schedlab-calibration/1",
             "wanted_ns": self.goal,
-            "operations": self.operations,
+            "operations": self.work.operations,
+            "cache_footprint_bytes": self.work.footprint,
             "request_latency_ns_p99": self.alone,
             "under_load_ns_p99": self.loaded,
             "drift": self.drift(),
@@ -126,13 +197,52 @@ impl Found {
 
     fn text(&self) -> String {
         format!(
-            "--operations {}: p99 of a request's work {} of {}\nunder load {} (sleep and locks \
-             included): {:+.0} %\n",
-            self.operations,
+            "--operations {} --cache-footprint {}: p99 of a request's work {} of {}\nunder load {} \
+             (sleep and locks included): drift {:+.0} %\n",
+            self.work.operations,
+            self.work.footprint.div_ceil(1024),
             human(self.alone, Unit::Nanoseconds),
             self.goal,
             human(self.loaded, Unit::Nanoseconds),
             self.drift() * 100.0
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Nanoseconds on a machine that does a multiplication of the inner loop in `each`.
+    fn cost(work: Work, each: f64) -> f64 {
+        let side = (work.footprint as f64 / 24.0).sqrt().floor();
+        1_000.0 + work.operations as f64 * side.powi(3) * each
+    }
+
+    fn searched(goal: f64, each: f64, free: bool) -> Search {
+        let first = Work { operations: 5, footprint: 256 << 10 };
+        search(goal, first, free, |work| Ok::<_, ()>(Some(cost(work, each)))).unwrap()
+    }
+
+    #[test]
+    fn a_search_ends_just_under_the_goal_on_slow_machines_and_fast_ones() {
+        for goal in [200e3, 2e6, 20e6, 500e6] {
+            for each in [0.3, 1.0, 20.0] {
+                let Search::Found(_, took) = searched(goal, each, true) else {
+                    panic!("nothing for {goal} at {each}");
+                };
+                assert!((0.9 * goal..=goal).contains(&took), "{took} for {goal} at {each}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_given_footprint_stays_and_work_that_is_too_long_is_told() {
+        let Search::Found(work, took) = searched(20e6, 1.0, false) else { panic!("nothing") };
+        assert_eq!((work.footprint, work.operations), (256 << 10, 17));
+        assert!(took <= 20e6);
+        assert_eq!(searched(1e6, 1.0, false), Search::Nothing);
+        let first = Work { operations: 5, footprint: 1 << 18 };
+        assert_eq!(search(1e6, first, true, |_| Ok::<_, ()>(None)), Ok(Search::Interrupted));
     }
 }

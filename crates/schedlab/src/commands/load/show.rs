@@ -358,6 +358,8 @@ fn part_json(part: &Part, percents: &[f64]) -> Map<String, Value> {
         .collect();
     object.insert("by_role".into(), of.into());
     if let Some(whole) = part.whole() {
+        object.insert("covers_ns".into(), json!(whole.covers));
+        object.insert("counts".into(), counts(&whole.counts));
         object.insert("series".into(), series(&whole.total, percents));
         object.insert("rates".into(), json!(whole.rates));
     }
@@ -366,12 +368,19 @@ fn part_json(part: &Part, percents: &[f64]) -> Map<String, Value> {
     object
 }
 
+/// Counters by name.
+fn counts(counts: &[(String, u64)]) -> Value {
+    counts.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<Map<_, _>>().into()
+}
+
 /// An interval: what was measured since the one before, so that intervals can be added up.
 fn interval(interval: &Interval, percents: &[f64]) -> Value {
     json!({
         "elapsed_ns": interval.elapsed,
+        "covers_ns": interval.covers_since,
         "last": interval.last,
         "series": series(&interval.since, percents),
+        "counts": counts(&interval.counts_since),
         "rate": interval.rate,
         "run_delay_ns": interval.delay,
         "dial": interval.dial,
