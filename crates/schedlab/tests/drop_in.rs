@@ -310,6 +310,39 @@ fn perf_s_texts_are_those_of_perf() {
 }
 
 #[test]
+fn pinning_is_told_as_the_original_does() {
+    let _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
+    let links = Links::new();
+    let original = std::env::var_os("SCHBENCH").map(PathBuf::from).filter(|path| path.is_file());
+    if original.is_none() {
+        eprintln!("MISSING: schbench; set SCHBENCH to its path to compare what it prints");
+    }
+    // The original's threads say it themselves, in whatever order they start.
+    let pinning = |stderr: &str| {
+        let lines = stderr.lines().filter(|line| line.to_lowercase().contains("pinning"));
+        let mut lines: Vec<String> = lines.map(ToOwned::to_owned).collect();
+        lines.sort();
+        lines
+    };
+    let thread = |index: u32| format!("Pinning to message thread index {index} cpu 0");
+    for (line, expected) in [
+        ("-M 0 -m 2 -t 1 -r 1 -n 0", vec![thread(0), thread(1)]),
+        ("-W 0 -m 1 -t 1 -r 1 -n 0", vec![]),
+        (
+            "-M auto -m 1 -t 1 -r 1 -n 0",
+            vec![thread(0), "auto pinning message and worker threads".to_owned()],
+        ),
+    ] {
+        let told = pinning(&text(&links.run(&format!("schbench {line}")).stderr));
+        assert_eq!(told, expected, "{line}");
+        if let Some(original) = &original {
+            let theirs = Command::new(original).args(line.split(' ')).output().unwrap();
+            assert_eq!(pinning(&text(&theirs.stderr)), expected, "{line}");
+        }
+    }
+}
+
+#[test]
 fn usage_errors_begin_with_the_line_of_the_original() {
     let _shared = ALONE.read().unwrap_or_else(PoisonError::into_inner);
     let links = Links::new();

@@ -221,6 +221,7 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
     let (message_role, worker_role) = (plan.role("message"), plan.role("worker"));
     debug_assert_eq!(message_role, MESSAGE);
     let cpus = Cpus::new(options, surroundings, messengers, upstream)?;
+    plan.notes.extend(cpus.notes(messengers));
     for m in 0..messengers {
         let own = plan.word();
         let words: Vec<WordId> = (0..threads).map(|_| plan.word()).collect();
@@ -379,6 +380,8 @@ fn orders(options: &Options, upstream: bool, plan: &mut Plan) -> Result<Orders, 
 struct Cpus {
     message: Option<Vec<CpuSet>>,
     worker: Option<Vec<CpuSet>>,
+    /// Nobody named them.
+    auto: bool,
 }
 
 impl Cpus {
@@ -389,7 +392,7 @@ impl Cpus {
         upstream: bool,
     ) -> Result<Self, OptionError> {
         let (message, worker) = (options.text("message-cpus"), options.text("worker-cpus"));
-        if message == "auto" || worker == "auto" {
+        if [message, worker].contains(&"auto") {
             return Ok(Self::auto(surroundings, messengers as usize, upstream));
         }
         let one_each = |option: &str, text: &str| {
@@ -404,7 +407,7 @@ impl Cpus {
             "" => None,
             text => Some(one_each("worker-cpus", text)?),
         };
-        Ok(Self { message: message_set, worker: worker_set })
+        Ok(Self { message: message_set, worker: worker_set, auto: false })
     }
 
     /// Message thread i on CPU i; workers on the others, or, as upstream has it, on all.
@@ -414,7 +417,18 @@ impl Cpus {
             (0..messengers).map(|m| std::iter::once(cpus[m % cpus.len()]).collect()).collect();
         let rest: CpuSet = cpus.iter().copied().skip(messengers).collect();
         let workers = if upstream || rest.is_empty() { surroundings.allowed.clone() } else { rest };
-        Self { message: Some(message), worker: Some(vec![workers]) }
+        Self { message: Some(message), worker: Some(vec![workers]), auto: true }
+    }
+
+    /// What the original says of it: a line for each message thread, here in their order.
+    fn notes(&self, messengers: u32) -> Vec<String> {
+        let auto = self.auto.then(|| "auto pinning message and worker threads".to_owned());
+        let threads = if self.message.is_some() { messengers } else { 0 };
+        let lines = (0..threads).map(|index| {
+            let cpus = self.message(index as usize).cpus.unwrap_or_default();
+            format!("Pinning to message thread index {index} cpu {cpus}")
+        });
+        auto.into_iter().chain(lines).collect()
     }
 
     fn message(&self, index: usize) -> Placement {
