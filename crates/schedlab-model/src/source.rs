@@ -100,4 +100,11 @@ pub trait EventSource {
 
     /// What was found wrong so far.
     fn warnings(&self) -> &[Warning];
+
+    /// The arguments of a tracepoint beyond the scheduler's, as text: of the event at `index` of the last
+    /// batch, where the source holds them as text.
+    fn arguments(&self, index: usize) -> Option<&str> {
+        let _ = index;
+        None
+    }
 }

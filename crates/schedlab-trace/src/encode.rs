@@ -58,7 +58,10 @@ impl Encoder {
     pub fn learn(&mut self, others: &[OtherFormat]) {
         for other in others.iter().skip(self.others.len()) {
             let id = OTHERS.saturating_add(u16::try_from(self.others.len()).unwrap_or(u16::MAX));
-            self.formats.push((other.system.clone(), text(&other.name, id, &[], "\"\"")));
+            self.formats.push((
+                other.system.clone(),
+                text(&other.name, id, ARGUMENTS, "\"%s\", __get_str(arguments)"),
+            ));
             self.others.push(other.clone());
         }
     }
@@ -72,6 +75,11 @@ impl Encoder {
     /// The body of an event's record (little-endian, 64-bit); `None` for what is no record: a loss,
     /// and a task's first name.
     pub fn body(&mut self, event: &Event) -> Option<&[u8]> {
+        self.body_with(event, "")
+    }
+
+    /// The same, with the arguments of a tracepoint beyond the scheduler's as a text of at most 64 KiB.
+    pub fn body_with(&mut self, event: &Event, arguments: &str) -> Option<&[u8]> {
         self.body.clear();
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
@@ -111,6 +119,11 @@ impl Encoder {
             }
             What::Other { format } => {
                 self.head(OTHERS.saturating_add(format), event);
+                // A dynamic text: its length with the final zero, and where it stands.
+                let length = u16::try_from(arguments.len() + 1).unwrap_or(u16::MAX);
+                self.body.extend((u32::from(length) << 16 | 12).to_le_bytes());
+                self.body.extend(&arguments.as_bytes()[..usize::from(length) - 1]);
+                self.body.push(0);
             }
             What::Lost { .. } => return None,
         }
@@ -167,6 +180,9 @@ pub(crate) fn state(left: Left) -> u64 {
         Left::IdleSleep => 0x80,
     }
 }
+
+/// Of tracepoints beyond the scheduler's only a text is known.
+const ARGUMENTS: Fields<'_> = &[("__data_loc char[] arguments", 4)];
 
 /// A field's C declaration and its size; offsets follow from their order.
 type Fields<'a> = &'a [(&'a str, u32)];

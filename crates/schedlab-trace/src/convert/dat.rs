@@ -100,6 +100,9 @@ fn by_cpu(
     Ok(())
 }
 
+/// Bytes of a text of arguments that are kept: a record must fit a page.
+const ARGUMENTS_MAX: usize = 3000;
+
 /// Events, spelt as records.
 pub(super) fn encode(
     source: &mut dyn EventSource,
@@ -111,17 +114,20 @@ pub(super) fn encode(
     let mut spool = Spool::create(to, head(source.info(), version, compression))?;
     let mut converted = Converted::default();
     let mut batch = Vec::new();
-    let (mut others, mut unknown) = (false, Unknown::default());
+    let (mut others, mut cut, mut unknown) = (0u64, 0u64, Unknown::default());
     while source.next(&mut batch)? {
         encoder.learn(&source.info().others);
-        for event in &batch {
+        for (index, event) in batch.iter().enumerate() {
             match event.what {
                 What::Lost { count } => spool.lost(event.cpu, count)?,
                 what => {
-                    others |= matches!(what, What::Other { .. });
+                    let text = source.arguments(index).unwrap_or_default();
+                    others += u64::from(matches!(what, What::Other { .. }) && text.is_empty());
+                    let kept = &text[..text.floor_char_boundary(ARGUMENTS_MAX)];
+                    cut += u64::from(kept.len() < text.len());
                     unknown.see(&what);
                     converted.events += u64::from(!matches!(what, What::Comm { .. }));
-                    if let Some(body) = encoder.body(event) {
+                    if let Some(body) = encoder.body_with(event, kept) {
                         spool.record(event.cpu, event.time, body)?;
                     }
                 }
@@ -138,9 +144,15 @@ pub(super) fn encode(
     spool.header().cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
     spool.finish()?;
     converted.warnings = source.warnings().to_vec();
-    if others {
-        let what = "arguments of tracepoints beyond the scheduler's are not kept, only their names";
+    if others > 0 {
+        let what = format!(
+            "{others} events of tracepoints beyond the scheduler's are written by name, without arguments"
+        );
         converted.warnings.push(cannot_hold(what, "the source has no records to pass on"));
+    }
+    if cut > 0 {
+        let what = format!("the arguments of {cut} events are cut after {ARGUMENTS_MAX} bytes");
+        converted.warnings.push(cannot_hold(what, ""));
     }
     converted.warnings.extend(unknown.told());
     Ok(converted)

@@ -143,6 +143,8 @@ pub(crate) trait EventSink {
     fn begin(&mut self, info: &TraceInfo) -> io::Result<()>;
     /// One event; `names` are the tasks' as of now.
     fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()>;
+    /// The arguments of the tracepoint beyond the scheduler's that comes next, for whoever writes them.
+    fn arguments(&mut self, _text: &str) {}
     /// After the last event.
     fn end(&mut self, names: &TaskNames, info: &TraceInfo) -> io::Result<()>;
     /// What was met and can't be held, as sentences.
@@ -179,7 +181,10 @@ fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<C
     let mut seen = KindSet::EMPTY;
     sink.begin(source.info())?;
     while source.next(&mut batch)? {
-        for event in &batch {
+        for (index, event) in batch.iter().enumerate() {
+            if let Some(text) = source.arguments(index) {
+                sink.arguments(text);
+            }
             if let What::Comm { pid, comm } = event.what {
                 names.0.insert(pid, comm);
             } else {

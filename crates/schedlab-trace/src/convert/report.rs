@@ -9,13 +9,21 @@ use std::io::{self, Write};
 pub(super) struct Report<W: Write> {
     out: W,
     others: u64,
+    /// Of the next event.
+    arguments: String,
     contexts: bool,
     unknown: Unknown,
 }
 
 impl<W: Write> Report<W> {
     pub(super) fn new(out: W) -> Self {
-        Self { out, others: 0, contexts: false, unknown: Unknown::default() }
+        Self {
+            out,
+            others: 0,
+            arguments: String::new(),
+            contexts: false,
+            unknown: Unknown::default(),
+        }
     }
 
     fn line(&mut self, event: &Event, name: &str, by: &str) -> io::Result<()> {
@@ -55,12 +63,16 @@ impl<W: Write> EventSink for Report<W> {
         };
         let kind = event.what.kind();
         let name = other.map_or(kind.name(), |other| other.name.as_str());
-        self.others += u64::from(kind == Kind::Other);
+        self.others += u64::from(kind == Kind::Other && self.arguments.is_empty());
         let by = names.get(event.by);
         // A name with its pid unknown prints as trace-cmd prints it.
         self.line(event, name, by)?;
         arguments(&mut self.out, &event.what, event, names, info)?;
-        writeln!(self.out)
+        writeln!(self.out, "{}", std::mem::take(&mut self.arguments))
+    }
+
+    fn arguments(&mut self, text: &str) {
+        text.clone_into(&mut self.arguments);
     }
 
     fn end(&mut self, _names: &TaskNames, _info: &TraceInfo) -> io::Result<()> {

@@ -22,6 +22,8 @@ pub(crate) struct PerfettoWriter<W: Write> {
     cpus: Vec<Bundle>,
     started: bool,
     others: u64,
+    /// Of the next event.
+    arguments: String,
 }
 
 /// The events of one CPU on their way.
@@ -62,7 +64,7 @@ impl<const N: usize> Columns<N> {
 
 impl<W: Write> PerfettoWriter<W> {
     pub(crate) fn new(out: W, clock: Clock) -> Self {
-        Self { out, clock, cpus: Vec::new(), started: false, others: 0 }
+        Self { out, clock, cpus: Vec::new(), started: false, others: 0, arguments: String::new() }
     }
 
     fn is_boot(&self) -> bool {
@@ -204,6 +206,22 @@ impl Bundle {
     }
 }
 
+/// `a=1 b=two words` as names and values; what stands before the first name is called `text`.
+fn fields(arguments: &str) -> Vec<(&str, String)> {
+    let mut fields: Vec<(&str, String)> = Vec::new();
+    for word in arguments.split_whitespace() {
+        match (word.split_once('='), fields.last_mut()) {
+            (Some((name, value)), _) if !name.is_empty() => fields.push((name, value.to_owned())),
+            (_, Some((_, before))) => {
+                before.push(' ');
+                before.push_str(word);
+            }
+            (_, None) => fields.push(("text", word.to_owned())),
+        }
+    }
+    fields
+}
+
 fn small(value: i32) -> u64 {
     i64::from(value).cast_unsigned()
 }
@@ -280,10 +298,17 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
             What::Lost { .. } => cpu.lost = true,
             What::Comm { .. } => cpu.count -= 1,
             What::Other { format } => {
-                self.others += 1;
+                let arguments = std::mem::take(&mut self.arguments);
+                self.others += u64::from(arguments.is_empty());
                 let other = info.others.get(usize::from(format));
                 let mut content = Vec::new();
                 bytes(&mut content, 1, other.map_or("other", |other| &other.name).as_bytes());
+                for (name, value) in fields(&arguments) {
+                    let mut field = Vec::new();
+                    bytes(&mut field, 1, name.as_bytes());
+                    bytes(&mut field, 3, value.as_bytes());
+                    bytes(&mut content, 2, &field);
+                }
                 cpu.event(event, event::GENERIC, &content);
             }
         }
@@ -291,6 +316,10 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
             self.flush_cpu(index)?;
         }
         Ok(())
+    }
+
+    fn arguments(&mut self, text: &str) {
+        text.clone_into(&mut self.arguments);
     }
 
     fn end(&mut self, names: &TaskNames, _info: &TraceInfo) -> io::Result<()> {

@@ -37,6 +37,8 @@ pub(crate) struct TextReader {
     /// Lines of the scheduler's events that could not be understood.
     puzzling: u64,
     ended: bool,
+    /// Arguments of tracepoints beyond the scheduler's, by their place in the last batch, ascending.
+    arguments: Vec<(usize, String)>,
     /// Read ahead when the text was recognised.
     first: Vec<Event>,
 }
@@ -65,6 +67,7 @@ impl TextReader {
             raised: 0,
             puzzling: 0,
             ended: false,
+            arguments: Vec::new(),
             first: Vec::new(),
         };
         let mut first = Vec::new();
@@ -77,6 +80,7 @@ impl TextReader {
     /// Replaces `batch` by the events of the next lines; `false` at the end.
     fn fill(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         batch.clear();
+        self.arguments.clear();
         let mut lines = 0;
         while lines < LINES || batch.is_empty() {
             let Some(end) = self.line()? else { break };
@@ -177,6 +181,9 @@ impl TextReader {
             }
         };
         emit(What::Other { format });
+        if !line.arguments.is_empty() {
+            self.arguments.push((batch.len() - 1, line.arguments.to_owned()));
+        }
     }
 
     fn report(&mut self) {
@@ -227,5 +234,10 @@ impl EventSource for TextReader {
 
     fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    fn arguments(&self, index: usize) -> Option<&str> {
+        let found = self.arguments.binary_search_by_key(&index, |(at, _)| *at).ok()?;
+        Some(&self.arguments[found].1)
     }
 }
