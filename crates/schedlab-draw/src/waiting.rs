@@ -271,6 +271,11 @@ impl Part<'_> {
             cpus => format!("{cpus} CPUs"),
         };
         let point = at(self.plot.right() - 4 * PX, y - 4 * PX);
-        scene.text(point, Anchor::End, Style::regular(10, self.theme.text), &label);
+        let style = Style::regular(10, self.theme.text);
+        // A plate, so that it can be read where many wait.
+        let width = style.width(&label) + 6 * PX;
+        let plate = Rect::new(point.x + 3 * PX - width, point.y - 10 * PX, width, 13 * PX);
+        scene.rect(self.theme.panel.fade(215), plate);
+        scene.text(point, Anchor::End, style, &label);
     }
 }

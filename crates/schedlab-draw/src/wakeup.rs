@@ -71,8 +71,9 @@ impl Wakeup {
         let grey = |slice: &Slice| !slice.task.is_some() && cpus.contains(&slice.cpu);
         let unknown = ran.slices.iter().any(grey);
         let name = state.name(self.task);
-        let wake =
-            self.waker.map(|(_, from)| Mark::Link { time: self.wait.start, from, to: self.cpu });
+        // From a CPU to itself there is no arrow, and so none to explain.
+        let waker = self.waker.filter(|&(_, from)| from != self.cpu);
+        let wake = waker.map(|(_, from)| Mark::Link { time: self.wait.start, from, to: self.cpu });
         let picture = Cores {
             title: self.title.clone(),
             notes: wrapped(&self.sentence, (width_px - 32) * PX, theme),

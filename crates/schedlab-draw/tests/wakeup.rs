@@ -6,7 +6,7 @@ use schedlab_model::{Cpu, CpuSet, EventSource, Nanos, Span};
 use schedlab_timeline::{Slices, TaskId, ask, notation, span_of};
 
 /// B waits on CPU 0 from 10 to 14 µs, though CPU 1 idles, on which it ran before.
-fn picture(trace: &str) -> String {
+fn picture(trace: &str, waker: Cpu) -> String {
     let trace = notation::parse(trace).expect("sound notation");
     let start = span_of(&mut trace.source()).expect("in memory").start;
     let at = |us: u64| start + Nanos(us * 1_000);
@@ -19,7 +19,7 @@ fn picture(trace: &str) -> String {
         wait: Span::new(at(10), at(14)),
         needless: Span::new(at(11), at(14)),
         cpu: Cpu(0),
-        waker: None,
+        waker: Some((TaskId(1), waker)),
         previous: Some(Cpu(1)),
         idle: [Cpu(1)].into_iter().collect::<CpuSet>(),
     };
@@ -43,6 +43,7 @@ fn grey_is_explained_where_it_is_seen() {
           |           bbbb
         1 | BBBB......??????....
         2 | ....................",
+        Cpu(0),
     );
     assert!(svg.contains(&grey(&svg)) && svg.contains(">not known<"), "{svg}");
     assert!(svg.contains(">ran here before; idle, and allowed<"), "{svg}");
@@ -56,7 +57,19 @@ fn grey_of_a_cpu_that_is_not_shown_is_not_in_the_legend() {
           |           bbbb
         1 | BBBB................
         2 | ....??????????......",
+        Cpu(0),
     );
     assert!(!svg.contains(">not known<") && !svg.contains(">CPU 2<"), "{svg}");
     assert!(svg.contains(">CPU 0<") && svg.contains(">CPU 1<"), "{svg}");
+}
+
+#[test]
+fn the_arrow_of_the_wakeup_is_explained_where_there_is_one() {
+    let trace = "
+        0 | AAAAAAAAAAAAAABBBBBB
+          |           bbbb
+        1 | BBBB................
+        2 | ....................";
+    assert!(!picture(trace, Cpu(0)).contains(">wakeup: from"), "from a CPU to itself");
+    assert!(picture(trace, Cpu(1)).contains(">wakeup: from the waker to the placement<"));
 }
