@@ -82,6 +82,38 @@ fn a_graph_written_as_json_reads_back_with_its_hash() {
 }
 
 #[test]
+fn a_graph_is_written_for_graphviz_and_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (dot, svg) = (of("g.dot"), of("g.svg"));
+    let shape = ["generate", "--shape", "load-bursts", "--nodes", "64", "--hash", "compat"];
+    json(&[shape.as_slice(), &["--json", "-o", &dot, "-o", &svg]].concat());
+    let dot = std::fs::read_to_string(&dot).unwrap();
+    assert!(dot.starts_with("digraph jobs {\n") && dot.ends_with("}\n"), "{dot}");
+    assert_eq!((dot.matches(" -> ").count(), dot.matches("[label=").count()), (84, 64));
+    assert_eq!(dot.matches("rank=").count(), 26, "one per level: {dot}");
+    let svg = std::fs::read_to_string(&svg).unwrap();
+    assert!(svg.contains("64 jobs, 26 levels, 84 edges, hash 258C8DEF5E0791BF"), "{svg}");
+    assert!(svg.contains(">63<"), "jobs are named: {svg}");
+    let out = jobs(&[shape.as_slice(), &["-o", &of("g.txt")]].concat());
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+}
+
+#[test]
+fn the_grain_of_executors_is_found_and_compared_with_the_first() {
+    let graph = ["grain", "--json", "--shape", "isolated", "--nodes", "200", "--workers", "2"];
+    let of = |on: &str| json(&[graph.as_slice(), &["--repeat", "1", "--on", on]].concat());
+    let found = of("ideal,virtual");
+    assert_eq!(found["results"].as_array().unwrap().len(), 4, "two efficiencies each");
+    let metg = |i: usize| found["results"][i]["metg_ns"][0].as_f64().unwrap();
+    // In virtual time everything repeats exactly: half, then nine tenths.
+    assert!(metg(0) < metg(1) && metg(1) < metg(3), "{found}");
+    assert_eq!(found["results"][0]["ratio_to_first"][0], 1.0);
+    assert_eq!(found["results"][1]["ratio_to_first"][0], metg(1) / metg(0));
+    assert_eq!(jobs(&["grain", "--on", "nobody"]).status.code(), Some(2));
+}
+
+#[test]
 fn a_peak_takes_typed_rules_and_repeats_with_intervals() {
     let sweep = ["peak", "--json", "--on", "ideal", "--workers", "4", "--points", "4"];
     let of = |rules: &[&str]| {
@@ -113,7 +145,9 @@ fn the_concurrency_of_a_run_is_written_and_drawn() {
     // Three jobs of 1 ms on two workers.
     assert_eq!(std::fs::read_to_string(&csv).unwrap(), "time_ns,jobs\n0,2\n1000000,1\n2000000,0\n");
     json(&[common.as_slice(), &load, &[svg.as_str()]].concat());
-    assert!(std::fs::read_to_string(&svg).unwrap().contains("jobs at once"));
+    let svg = std::fs::read_to_string(&svg).unwrap();
+    // Only whole jobs run.
+    assert!(svg.contains("jobs at once") && !svg.contains(">1.5<"), "{svg}");
 }
 
 #[test]

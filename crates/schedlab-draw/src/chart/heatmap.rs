@@ -142,7 +142,7 @@ impl Heatmap {
         match self.values {
             Values::Nanoseconds => duration(Nanos(value.max(0.0).round() as u64)),
             Values::Percent => format!("{} %", plain(value * 100.0, (step * 100.0).max(1e-9))),
-            Values::Plain => plain(value, step.max(1e-9)),
+            Values::Plain | Values::Counts => plain(value, step.max(1e-9)),
         }
     }
 

@@ -13,6 +13,16 @@ pub enum Values {
     Nanoseconds,
     /// Fractions of one, written as percentages.
     Percent,
+    /// Numbers of things: as numbers, with no tick between two whole ones.
+    Counts,
+}
+
+impl Values {
+    /// The distance of ticks, of which at most about `most` fit between the ends.
+    fn step(self, low: f64, high: f64, most: usize) -> f64 {
+        let step = step(low, high, most);
+        if self == Self::Counts { step.max(1.0) } else { step }
+    }
 }
 
 /// What an axis shows.
@@ -39,6 +49,12 @@ impl Axis {
     #[must_use]
     pub fn nanoseconds(label: &str) -> Self {
         Self { label: label.to_owned(), values: Values::Nanoseconds, ..Self::default() }
+    }
+
+    /// A linear axis of numbers of things, from zero.
+    #[must_use]
+    pub fn counts(label: &str) -> Self {
+        Self { label: label.to_owned(), values: Values::Counts, ..Self::default() }.from_zero()
     }
 
     /// The same axis, logarithmic.
@@ -87,7 +103,7 @@ impl Axis {
                 }
                 high += room;
             }
-            let step = step(low, high, 8);
+            let step = self.values.step(low, high, 8);
             low = (low / step + 1e-9).floor() * step;
             high = (high / step - 1e-9).ceil() * step;
         }
@@ -116,7 +132,7 @@ impl Scale {
         if self.log {
             return self.decades(most);
         }
-        let step = step(self.low, self.high, most);
+        let step = self.values.step(self.low, self.high, most);
         let first = (self.low / step - 1e-9).ceil();
         let count = ((self.high / step + 1e-9).floor() - first).max(0.0) as usize;
         (0..=count)
@@ -143,7 +159,7 @@ impl Scale {
         match self.values {
             Values::Nanoseconds => nanoseconds(value),
             Values::Percent => format!("{} %", plain(value * 100.0, step * 100.0)),
-            Values::Plain => plain(value, step),
+            Values::Plain | Values::Counts => plain(value, step),
         }
     }
 }
@@ -204,6 +220,12 @@ mod tests {
         assert_eq!(
             labels(&Axis::new("").from_zero(), &[5_000.0]),
             ["0", "1k", "2k", "3k", "4k", "5k"]
+        );
+        assert_eq!(labels(&Axis::new("").from_zero(), &[2.0]), ["0", "0.5", "1", "1.5", "2"]);
+        assert_eq!(labels(&Axis::counts(""), &[2.0]), ["0", "1", "2"]);
+        assert_eq!(
+            labels(&Axis::counts(""), &[0.0, 30.0]),
+            ["0", "5", "10", "15", "20", "25", "30"]
         );
         let axis = Axis::nanoseconds("").logarithmic();
         assert_eq!(

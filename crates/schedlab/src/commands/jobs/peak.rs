@@ -302,7 +302,7 @@ fn gnuplot(rows: &[Row], models: &Models, label: &str) -> String {
         "$data << EOD\n{}EOD\n\
          set datafile separator ','\n\
          set multiplot layout 2,1\n\
-         set grid\nset key left\n\
+         set grid\nset key outside bottom center vertical\n\
          set ylabel 'run time, ms'\n\
          plot $data using 1:2 skip 1 with points pt 7 title 'measured', \\\n     \
          {} + {} * x with lines title '{}'\n\

@@ -92,7 +92,7 @@ pub(super) fn concurrency(run: &Run, workers: usize, title: &str, notes: Vec<Str
         title: title.to_owned(),
         notes,
         x: Axis::new("time, ms"),
-        y: Axis::new("jobs at once").from_zero(),
+        y: Axis::counts("jobs at once"),
         series: vec![
             Series { shape: Shape::Steps, ..Series::new("running", samples) },
             Series::ideal("workers", all),
