@@ -19,6 +19,8 @@ use std::time::{Duration, Instant};
 
 /// CPUs and tasks of the synthetic machine: as hackbench with five groups on a small server.
 const SMALL: Size = Size { cpus: 16, tasks: 200 };
+/// As a large server under the same load per CPU; what a question costs should hardly depend on it.
+const LARGE: Size = Size { cpus: 1024, tasks: 12_800 };
 /// Passes, of which the best counts: others may use the machine.
 const PASSES: usize = 5;
 
@@ -207,15 +209,21 @@ fn measure<Q: Question>(
 fn main() {
     let asked = std::env::args().filter_map(|argument| argument.parse::<usize>().ok()).next();
     let count = asked.unwrap_or(5) * 1_000_000;
-    let events = events(SMALL);
-    println!("a small machine: {} CPUs, {} tasks", SMALL.cpus, SMALL.tasks);
-    measure("state machine alone", SMALL, &events, count, |_| Nothing);
-    measure("latency", SMALL, &events, count, |_| Latency::new());
-    measure("tasks", SMALL, &events, count, |_| Tasks::new());
-    measure("cpus", SMALL, &events, count, |_| Cpus::new());
-    measure("waiting", SMALL, &events, count, |_| Waiting::new(1000));
-    measure("conservation", SMALL, &events, count, conservation);
-    measure("latency, tasks, cpus and waiting", SMALL, &events, count, |_| {
+    for (name, size) in [("a small machine", SMALL), ("a large one", LARGE)] {
+        println!("{name}: {} CPUs, {} tasks", size.cpus, size.tasks);
+        measure_all(size, count);
+    }
+}
+
+fn measure_all(size: Size, count: usize) {
+    let events = events(size);
+    measure("state machine alone", size, &events, count, |_| Nothing);
+    measure("latency", size, &events, count, |_| Latency::new());
+    measure("tasks", size, &events, count, |_| Tasks::new());
+    measure("cpus", size, &events, count, |_| Cpus::new());
+    measure("waiting", size, &events, count, |_| Waiting::new(1000));
+    measure("conservation", size, &events, count, conservation);
+    measure("latency, tasks, cpus and waiting", size, &events, count, |_| {
         (Latency::new(), Tasks::new(), Cpus::new(), Waiting::new(1000))
     });
 }

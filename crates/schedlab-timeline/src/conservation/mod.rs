@@ -10,22 +10,31 @@
 //! creator's until it is told otherwise. Without it every CPU is taken to be allowed, except to
 //! kernel threads that carry their CPU in their name, and the sums are upper bounds.
 //!
-//! Memory: the worst [`Options::limit`] violations, whatever the length of the trace.
+//! Memory: the worst [`Options::limit`] violations, whatever the length of the trace. Time: a change
+//! looks at its own CPUs and tasks alone, however many CPUs there are and violations are open; only
+//! when the first CPU that some tasks may use becomes free, or the last is taken, are those that wait
+//! looked at, since the violation of each then begins or ends.
 
+mod allowed;
 mod because;
+mod free;
+mod stuck;
 mod sums;
 
 pub use because::{Because, Cause};
 pub use sums::Sums;
 
-use crate::change::Change;
+use crate::change::{Change, Moved, Runnable, Switch};
 use crate::question::Question;
 use crate::state::{CpuState, Occupant, State};
 use crate::task::{Activity, TaskId};
+use allowed::{Allowed, ClassId, UNKNOWN};
 use because::{Near, WakeFacts};
-use schedlab_model::{Affinity, Cpu, CpuSet, Nanos, Pid, TraceInfo};
+use free::FreeCpus;
+use schedlab_model::{Cpu, CpuSet, Nanos, TraceInfo};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
+use stuck::{Open, Queue, Stuck};
 
 /// What counts, and how much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,15 +56,10 @@ impl Default for Options {
 pub struct Conservation {
     options: Options,
     near: Option<Near>,
-    affinity: Option<BTreeMap<Pid, Vec<(Nanos, CpuSet)>>>,
-    parents: Vec<TaskId>,
+    allowed: Allowed,
     wakes: Vec<WakeFacts>,
-    free: CpuSet,
-    /// Few even on a large machine, so that a CPU that becomes free need not look at all others.
-    overloaded: CpuSet,
-    open: Vec<Open>,
-    /// For each task, where its violation stands in `open`, plus one; 0 is none.
-    opened: Vec<u32>,
+    free: FreeCpus,
+    queue: Queue,
     sums: sums::Integrals,
     worst: BinaryHeap<Reverse<Ranked>>,
     count: u64,
@@ -64,18 +68,6 @@ pub struct Conservation {
     by_kernel: Nanos,
     bound_threads: Nanos,
     unknown_affinity: bool,
-}
-
-/// A violation that has not ended.
-#[derive(Debug)]
-struct Open {
-    task: TaskId,
-    cpu: Cpu,
-    start: Nanos,
-    idle: CpuSet,
-    because: Because,
-    /// A kernel thread that belongs to its CPU: nothing is violated, it is only counted apart.
-    bound: bool,
 }
 
 /// A task waited although it need not have.
@@ -99,10 +91,16 @@ pub struct Violation {
 #[derive(Debug, PartialEq, Eq)]
 struct Ranked(Violation);
 
+impl Ranked {
+    fn harm(&self) -> (Nanos, Reverse<Nanos>, Reverse<TaskId>) {
+        let Violation { start, end, task, .. } = self.0;
+        (end - start, Reverse(start), Reverse(task))
+    }
+}
+
 impl Ord for Ranked {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        let key = |v: &Violation| (v.end - v.start, Reverse(v.start), Reverse(v.task));
-        key(&self.0).cmp(&key(&other.0))
+        self.harm().cmp(&other.harm())
     }
 }
 
@@ -137,23 +135,14 @@ impl Conservation {
     /// With what the source knows of topology and affinity.
     #[must_use]
     pub fn new(options: Options, info: &TraceInfo) -> Self {
-        let by_pid = |entries: &Vec<Affinity>| {
-            let mut map = BTreeMap::<Pid, Vec<(Nanos, CpuSet)>>::new();
-            for entry in entries {
-                map.entry(entry.pid).or_default().push((entry.at, entry.allowed.clone()));
-            }
-            map
-        };
+        let allowed = Allowed::new(info.affinity.as_ref());
         Self {
             options,
             near: info.topology.as_ref().map(Near::new),
-            affinity: info.affinity.as_ref().map(by_pid),
-            parents: Vec::new(),
+            queue: Queue::new(&allowed.masks),
+            allowed,
             wakes: Vec::new(),
-            free: CpuSet::new(),
-            overloaded: CpuSet::new(),
-            open: Vec::new(),
-            opened: Vec::new(),
+            free: FreeCpus::default(),
             sums: sums::Integrals::default(),
             worst: BinaryHeap::new(),
             count: 0,
@@ -165,78 +154,34 @@ impl Conservation {
         }
     }
 
-    /// Where a task may run: `None` when that is not known.
-    fn allowed(&self, task: TaskId, state: &State) -> Option<&CpuSet> {
-        let affinity = self.affinity.as_ref()?;
-        let mut at = task;
-        // Each creator is older, so this ends; a depth beyond this is no real family.
-        for _ in 0..64 {
-            if let Some(masks) = affinity.get(&state.task(at).pid) {
-                let after = masks.partition_point(|(since, _)| *since <= state.now());
-                return masks.get(after.saturating_sub(1)).map(|(_, allowed)| allowed);
-            }
-            at = self.parents.get(at.index()).copied().filter(|parent| parent.is_some())?;
-        }
-        None
-    }
-
-    /// Whether a task waits on this overloaded CPU while another that it may use is free.
-    fn waits_for_nothing(&self, task: TaskId, cpu: Cpu, state: &State) -> bool {
-        let waits_here = matches!(state.task(task).activity,
-            Activity::Waiting { cpu: queue, placed: true, .. } if queue == cpu);
-        waits_here
-            && self.sums.is_overloaded(cpu)
-            && match self.allowed(task, state) {
-                Some(allowed) => self.free.intersects(allowed),
-                None => !self.free.is_empty(),
-            }
-    }
-
-    fn is_open(&self, task: TaskId) -> bool {
-        self.opened.get(task.index()).is_some_and(|at| *at != 0)
-    }
-
-    fn consider(&mut self, task: TaskId, cpu: Cpu, at: Nanos, state: &State) {
-        if self.is_open(task) || !self.waits_for_nothing(task, cpu, state) {
-            return;
-        }
-        let allowed = self.allowed(task, state);
-        let (known, idle) = match allowed {
-            Some(allowed) => (true, self.free.intersection(allowed)),
-            None => (false, self.free.clone()),
-        };
+    /// A violation of a task that waits on an overloaded CPU begins.
+    fn begin(&mut self, class: ClassId, stuck: &mut Stuck, at: Nanos, state: &State) {
+        let Stuck { task, cpu, .. } = *stuck;
+        let known = class != UNKNOWN;
         let bound = !known && because::is_bound(state, task);
         self.unknown_affinity |= !known && !bound;
         let wake = self.wakes.get(task.index()).copied().unwrap_or_default();
         let because = because::explain(state, task, cpu, at, &wake);
-        self.open.push(Open { task, cpu, start: at, idle, because, bound });
-        if task.index() >= self.opened.len() {
-            self.opened.resize(task.index() + 1, 0);
-        }
-        self.opened[task.index()] = self.open.len() as u32;
+        let (step, earlier) = (self.free.step(), CpuSet::new());
+        stuck.open = Some(Open { start: at, step, earlier, because, bound });
     }
 
-    /// Takes a violation out of those that are open.
-    fn take(&mut self, index: usize) -> Open {
-        let open = self.open.swap_remove(index);
-        self.opened[open.task.index()] = 0;
-        if let Some(other) = self.open.get(index) {
-            self.opened[other.task.index()] = index as u32 + 1;
+    /// The CPUs that a task of `class` may use and that were free while `open` was.
+    fn idle_during(&self, class: ClassId, open: &Open) -> CpuSet {
+        let free = self.free.during(open.step);
+        let idle = match &self.allowed.masks[class as usize] {
+            Some(allowed) => free.intersection(allowed),
+            None => free,
+        };
+        if open.earlier.is_empty() {
+            return idle;
         }
-        open
+        idle.iter().chain(open.earlier.iter()).collect()
     }
 
-    /// A CPU that became free is one more for every violation whose task may use it.
-    fn joins(&mut self, cpu: Cpu, state: &State) {
-        for i in 0..self.open.len() {
-            let allowed = self.allowed(self.open[i].task, state);
-            if allowed.is_none_or(|allowed| allowed.contains(cpu)) {
-                self.open[i].idle.insert(cpu);
-            }
-        }
-    }
-
-    fn close(&mut self, open: Open, at: Nanos) {
+    /// Its violation, if one is open, ends.
+    fn close(&mut self, class: ClassId, stuck: &mut Stuck, at: Nanos) {
+        let Some(open) = stuck.open.take() else { return };
         let length = at - open.start;
         if length == Nanos::ZERO || length < self.options.min {
             return;
@@ -253,19 +198,16 @@ impl Conservation {
         if open.because.kernel_thread {
             self.by_kernel += length;
         }
-        let least = self.worst.peek().map(|Reverse(Ranked(worst))| worst.end - worst.start);
-        if self.worst.len() >= self.options.limit && least.is_none_or(|least| length <= least) {
+        let harm = (length, Reverse(open.start), Reverse(stuck.task));
+        let least = self.worst.peek().map(|Reverse(least)| least.harm());
+        if self.worst.len() >= self.options.limit && least.is_none_or(|least| harm < least) {
             return;
         }
-        let Open { task, cpu: overloaded, start, idle, because, .. } = open;
-        self.worst.push(Reverse(Ranked(Violation {
-            start,
-            end: at,
-            overloaded,
-            idle,
-            task,
-            because,
-        })));
+        let idle = self.idle_during(class, &open);
+        let Stuck { task, cpu: overloaded, .. } = *stuck;
+        let Open { start, because, .. } = open;
+        let violation = Violation { start, end: at, overloaded, idle, task, because };
+        self.worst.push(Reverse(Ranked(violation)));
         if self.worst.len() > self.options.limit {
             self.worst.pop();
         }
@@ -273,79 +215,133 @@ impl Conservation {
 
     /// A CPU's occupant or queue may be another.
     fn note(&mut self, cpu: Cpu, state: &State) -> Flip {
-        let Some(here) = state.cpu(cpu) else { return Flip::None };
+        let Some(here) = state.cpu(cpu) else { return Flip::default() };
+        let was_overloaded = self.sums.is_overloaded(cpu);
         self.sums.note(cpu, here);
-        match (self.overloaded.contains(cpu), self.sums.is_overloaded(cpu)) {
-            (false, true) => self.overloaded.insert(cpu),
-            (true, false) => self.overloaded.remove(cpu),
-            _ => {}
+        let overloaded = self.sums.is_overloaded(cpu) != was_overloaded;
+        let is_free = is_free(here);
+        let free = self.free.set(cpu, is_free);
+        if free {
+            self.queue.count(cpu, is_free);
         }
-        let (was, is) = (self.free.contains(cpu), is_free(here));
-        match (was, is) {
-            (false, true) => {
-                self.free.insert(cpu);
-                Flip::Freed
-            }
-            (true, false) => {
-                self.free.remove(cpu);
-                Flip::Taken
-            }
-            _ => Flip::None,
-        }
+        Flip { free, overloaded }
     }
 
     /// Ends what does not hold any longer, begins what holds from now on.
-    fn review(&mut self, at: Nanos, touched: [Option<Cpu>; 2], flips: [Flip; 2], state: &State) {
-        let mut taken = touched.iter().zip(flips).filter(|(_, flip)| *flip == Flip::Taken);
-        let taken = [taken.next(), taken.next()].map(|cpu| cpu.and_then(|(cpu, _)| *cpu));
-        let mut i = 0;
-        while i < self.open.len() {
-            let Open { task, cpu, ref idle, .. } = self.open[i];
-            // Only a free CPU that the task may use ends its violation by being taken.
-            let lost = taken.into_iter().flatten().any(|cpu| idle.contains(cpu));
-            let concerned = lost || touched.contains(&Some(cpu));
-            if concerned && !self.waits_for_nothing(task, cpu, state) {
-                let open = self.take(i);
-                self.close(open, at);
-            } else {
-                i += 1;
-            }
+    fn review(&mut self, at: Nanos, touched: [Option<Cpu>; 2], named: [TaskId; 2], state: &State) {
+        self.free.advance();
+        let flips = touched.map(|cpu| cpu.map(|cpu| (cpu, self.note(cpu, state))));
+        let flips = || flips.into_iter().flatten();
+        for task in named {
+            self.release(task, at, state);
         }
-        if self.free.is_empty() {
-            return;
+        for (cpu, _) in flips().filter(|(_, flip)| flip.overloaded) {
+            state.waiters(cpu).for_each(|task| self.release(task, at, state));
         }
-        if flips.contains(&Flip::Freed) {
-            for (cpu, _) in touched.iter().zip(flips).filter(|(_, flip)| *flip == Flip::Freed) {
-                if let Some(cpu) = cpu {
-                    self.joins(*cpu, state);
-                }
-            }
-            let overloaded = std::mem::take(&mut self.overloaded);
-            for cpu in overloaded.iter() {
-                self.consider_all(cpu, at, state);
-            }
-            self.overloaded = overloaded;
-        } else {
-            for cpu in touched.into_iter().flatten() {
-                self.consider_all(cpu, at, state);
-            }
+        if self.allowed.turned(state.now()) {
+            self.sort_anew(at, state);
+        }
+        for (cpu, _) in flips().filter(|(_, flip)| flip.free) {
+            self.turn_classes(cpu, at, state);
+        }
+        for task in named {
+            self.hold(task, at, state);
+        }
+        for (cpu, _) in flips().filter(|(_, flip)| flip.overloaded) {
+            state.waiters(cpu).for_each(|task| self.hold(task, at, state));
         }
     }
 
-    fn consider_all(&mut self, cpu: Cpu, at: Nanos, state: &State) {
-        if self.sums.is_overloaded(cpu) {
-            for task in state.waiters(cpu) {
-                self.consider(task, cpu, at, state);
+    /// The classes for which a CPU was the first that became free, or the last that was taken.
+    fn turn_classes(&mut self, cpu: Cpu, at: Nanos, state: &State) {
+        for nth in 0.. {
+            let Some(class) = self.queue.nth(nth, cpu) else { return };
+            let Some((mut tasks, is_open)) = self.queue.turn(class) else { continue };
+            for stuck in &mut tasks {
+                match (is_open, &stuck.open) {
+                    (true, None) => self.begin(class, stuck, at, state),
+                    (true, Some(_)) => {}
+                    (false, _) => self.close(class, stuck, at),
+                }
             }
+            self.queue.give_back(class, tasks);
+        }
+    }
+
+    /// The overloaded CPU on which a task waits.
+    fn stuck_on(&self, task: TaskId, state: &State) -> Option<Cpu> {
+        match state.task(task).activity {
+            Activity::Waiting { cpu, placed: true, .. } => {
+                Some(cpu).filter(|cpu| self.sums.is_overloaded(*cpu))
+            }
+            _ => None,
+        }
+    }
+
+    /// Lets go of a task that does not wait on its overloaded CPU any longer.
+    fn release(&mut self, task: TaskId, at: Nanos, state: &State) {
+        let cpu = self.queue.cpu_of(task);
+        if cpu.is_some()
+            && cpu != self.stuck_on(task, state)
+            && let Some((class, mut stuck)) = self.queue.remove(task)
+        {
+            self.close(class, &mut stuck, at);
+        }
+    }
+
+    /// Takes in a task that waits on an overloaded CPU from now on.
+    fn hold(&mut self, task: TaskId, at: Nanos, state: &State) {
+        if self.queue.cpu_of(task).is_some() {
+            return;
+        }
+        let Some(cpu) = self.stuck_on(task, state) else { return };
+        let class = self.allowed.class_of(task, state);
+        let mut stuck = Stuck { task, cpu, open: None };
+        if self.queue.has_free(class) {
+            self.begin(class, &mut stuck, at, state);
+        }
+        self.queue.insert(class, stuck);
+    }
+
+    /// The trace told another affinity of some task: rare, so all that wait are looked at.
+    fn sort_anew(&mut self, at: Nanos, state: &State) {
+        for (was, task) in self.queue.tasks() {
+            let is = self.allowed.class_of(task, state);
+            if is == was {
+                continue;
+            }
+            let Some((_, mut stuck)) = self.queue.remove(task) else { continue };
+            let earlier = stuck.open.as_ref().map(|open| self.idle_during(was, open));
+            match (self.queue.has_free(is), &mut stuck.open) {
+                (true, Some(open)) => {
+                    open.earlier = earlier.unwrap_or_default();
+                    open.step = self.free.step();
+                }
+                (true, None) => self.begin(is, &mut stuck, at, state),
+                (false, _) => self.close(was, &mut stuck, at),
+            }
+            self.queue.insert(is, stuck);
         }
     }
 }
 
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Flip {
-    None,
-    Freed,
-    Taken,
+/// What became another about a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flip {
+    free: bool,
+    overloaded: bool,
+}
+
+/// The tasks that a change put on a queue or took from one.
+fn named(change: &Change) -> [TaskId; 2] {
+    match *change {
+        Change::Switch(Switch { prev, is, .. }) => [prev, is.task().unwrap_or(TaskId::NONE)],
+        Change::Runnable(Runnable { task, .. })
+        | Change::Placed { task, .. }
+        | Change::Moved(Moved { task, .. })
+        | Change::Forgotten { task, .. } => [task, TaskId::NONE],
+        _ => [TaskId::NONE; 2],
+    }
 }
 
 fn is_free(cpu: &CpuState) -> bool {
@@ -360,9 +356,8 @@ impl Question for Conservation {
         self.sums.since = at;
         for index in 0..state.cpus().len() {
             let cpu = Cpu(u16::try_from(index).expect("a CPU's number has 16 bits"));
-            self.note(cpu, state);
+            self.review(at, [Some(cpu), None], [TaskId::NONE; 2], state);
         }
-        self.review(at, [None, None], [Flip::Freed, Flip::None], state);
     }
 
     fn see(&mut self, change: &Change, state: &State) {
@@ -373,35 +368,33 @@ impl Question for Conservation {
                     self.wakes.resize(task + 1, WakeFacts::default());
                 }
                 self.wakes[task] =
-                    WakeFacts::gather(state, runnable, &self.free, self.near.as_ref());
+                    WakeFacts::gather(state, runnable, self.free.now(), self.near.as_ref());
             }
             Change::Moved(moved) => {
                 if let Some(facts) = self.wakes.get_mut(moved.task.index()) {
                     facts.moved = Some(*moved);
                 }
             }
-            Change::Born { task, parent, .. } => {
-                if task.index() >= self.parents.len() {
-                    self.parents.resize(task.index() + 1, TaskId::NONE);
-                }
-                self.parents[task.index()] = *parent;
-            }
+            Change::Born { task, parent, .. } => self.allowed.born(*task, *parent),
             _ => {}
         }
         let touched = change.touched(state);
-        if touched == [None, None] {
+        let named = named(change);
+        let concerns = |task: &TaskId| self.queue.cpu_of(*task).is_some();
+        let still = touched == [None, None] && !named.iter().any(concerns);
+        if still && !self.allowed.turns_by(state.now()) {
             return;
         }
         self.sums.advance(change.at());
-        let flips = touched.map(|cpu| cpu.map_or(Flip::None, |cpu| self.note(cpu, state)));
-        self.review(change.at(), touched, flips, state);
+        self.review(change.at(), touched, named, state);
     }
 
     fn answer(mut self, state: &State) -> ConservationAnswer {
         let end = state.window().end;
         self.sums.advance(end);
-        for open in std::mem::take(&mut self.open) {
-            self.close(open, end);
+        self.free.advance();
+        for (class, mut stuck) in self.queue.drain() {
+            self.close(class, &mut stuck, end);
         }
         let mut violations: Vec<Ranked> = self.worst.into_iter().map(|ranked| ranked.0).collect();
         violations.sort_by(|a, b| b.cmp(a));
@@ -409,7 +402,7 @@ impl Question for Conservation {
             violations: violations.into_iter().map(|ranked| ranked.0).collect(),
             count: self.count,
             total: self.total,
-            exact: self.affinity.is_some() && !self.unknown_affinity,
+            exact: self.allowed.is_told() && !self.unknown_affinity,
             by_cause: self.by_cause,
             by_kernel_threads: self.by_kernel,
             bound_threads: self.bound_threads,
