@@ -52,7 +52,8 @@ pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) 
 }
 
 /// Whether another attempt may be free of a doubt.
-pub(crate) fn is_passing(warning: &Warning) -> bool {
+#[must_use]
+pub fn is_passing(warning: &Warning) -> bool {
     const PASSING: [&str; 9] = [
         "steal",
         "steal-burst",

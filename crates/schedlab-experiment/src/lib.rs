@@ -34,6 +34,7 @@ mod session;
 mod store;
 mod traced;
 
+pub use environment::is_passing;
 pub use file::{
     Axis, Drawing, Experiment, FileError, Hooks, Mistake, Order, StopRule, Varies, Workload, keys,
 };

@@ -31,7 +31,8 @@ const GRACE: Nanos = Nanos::from_secs(8);
 
 /// This machine.
 pub struct Host {
-    program: PathBuf,
+    /// The load child, where it is not the running program.
+    program: Option<PathBuf>,
     offers: Offers,
     recorded: Option<Summary>,
     /// Iterations of the calibrated loop in a microsecond at full speed, once it was needed.
@@ -42,6 +43,10 @@ impl Host {
     /// This machine, with `program` as the binary that becomes the load child.
     #[must_use]
     pub fn new(program: PathBuf) -> Self {
+        Self::with(Some(program))
+    }
+
+    fn with(program: Option<PathBuf>) -> Self {
         let facts = facts::facts();
         // The one check that a run needs: the others cost every start what only `doctor` asks for.
         let recording = match Recorder::available() {
@@ -64,7 +69,9 @@ impl Host {
     /// # Errors
     /// When the program's own path can't be found out.
     pub fn here() -> std::io::Result<Self> {
-        Ok(Self::new(std::env::current_exe()?))
+        // From here on the program may be replaced.
+        process::this_program()?;
+        Ok(Self::with(None))
     }
 
     /// What the last run recorded, once.
@@ -130,21 +137,29 @@ impl Host {
     ) -> Result<(Outcome, MarkFiles), MachineError> {
         let marks = trace.marks_path();
         let path = marks.as_deref();
-        let mut company = Company::start(&self.program, spec, sites, path, around, signals, out)?;
+        let program = match &self.program {
+            Some(program) => program.clone(),
+            None => {
+                process::this_program().map_err(|e| MachineError::io("finding this program", e))?
+            }
+        };
+        let mut company = Company::start(&program, spec, sites, path, around, signals, out)?;
         let (outcome, names) = match &spec.workload {
             WorkloadSpec::Builtin { name, .. } => {
                 let part = if company.is_empty() { Part::Alone } else { Part::Among };
                 let site = sites.prepare(spec, "")?;
                 let spec = RunSpec { beside: Vec::new(), ..spec.clone() };
                 let asked = Asked { spec, part, site };
-                let mut load = Load::start(&self.program, &asked, name, path, around, out)?;
+                let mut load = Load::start(&program, &asked, name, path, around, out)?;
                 let outcome = load.follow(signals, &mut company, out)?;
                 (outcome, std::mem::take(&mut load.mark_names))
             }
             WorkloadSpec::Command { argv } => {
                 company.go();
-                let argv = under_settings(&self.program, argv, &spec.settings);
-                let outcome = command(&argv, spec.time_limit, signals, trace, around, out)?;
+                let argv = under_settings(&program, argv, &spec.settings);
+                let launched = !spec.settings.is_empty();
+                let outcome =
+                    command(&argv, launched, spec.time_limit, signals, trace, around, out)?;
                 (outcome, Vec::new())
             }
         };
@@ -524,6 +539,7 @@ pub(crate) fn figures(interval: &Interval) -> Vec<Figure> {
 /// Runs the user's command as it stands; its output goes where `out` wants it.
 fn command(
     argv: &[String],
+    launched: bool,
     limit: Option<Nanos>,
     signals: Signals,
     trace: &Trace,
@@ -585,7 +601,8 @@ fn command(
     }
     let took = clock::monotonic() - began;
     // It has ended and is not awaited yet: now the kernel's files about it are complete.
-    let main = schedlab_sys::task::run_delay(Pid(pid), Pid(pid));
+    // What is `launched` under settings is a child of our launcher, whose own waiting is no figure of it.
+    let main = if launched { None } else { schedlab_sys::task::run_delay(Pid(pid), Pid(pid)) };
     let status = child.wait().map_err(|e| MachineError::io("awaiting the command", e))?;
     let used = Resources::of_children().since(&before);
     of_command(took, &used, main).into_iter().try_for_each(|figure| tell(out, figure))?;

@@ -7,7 +7,7 @@
 use schedlab_model::{Better, CpuSet, Metric, Nanos, Unit, Warning};
 use schedlab_sys::task::Resources;
 use schedlab_sys::{clock, process};
-use schedlab_workload::Figure;
+use schedlab_workload::{Figure, MACHINE};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::JoinHandle;
@@ -134,7 +134,7 @@ impl Seen {
         let (first, last) = self.whole();
         let tell = |name: &str, unit, value| Figure {
             metric: Metric::new(name, unit, Better::Neither),
-            of: "machine".to_owned(),
+            of: MACHINE.to_owned(),
             value,
         };
         let steal = last.steal - first.steal;

@@ -140,7 +140,7 @@ impl Guard {
     /// # Errors
     /// When the journal can't be written or the program not be re-executed.
     pub fn arm() -> io::Result<Self> {
-        Self::arm_with(&directory()?, &std::env::current_exe()?)
+        Self::arm_with(&directory()?, &crate::process::this_program()?)
     }
 
     /// As [`Guard::arm`], with the journal's directory and the program that answers to [`ARGUMENT`].

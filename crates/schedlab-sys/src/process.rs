@@ -2,10 +2,14 @@
 
 use schedlab_model::{Comm, Nanos, Pid};
 use std::collections::BTreeMap;
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus};
+use std::sync::{Mutex, PoisonError};
 
 /// Makes the command's process die (SIGKILL) when the thread that spawns it dies.
 ///
@@ -192,6 +196,29 @@ pub fn page_size() -> usize {
 #[must_use]
 pub fn thread_id() -> Pid {
     Pid(rustix::thread::gettid().as_raw_nonzero().get())
+}
+
+/// The program that runs here, to be started again: its path while that still names the same file, else the
+/// file itself. So a build that replaces the program does not change what its children are. Call it early:
+/// the first call keeps the file open.
+///
+/// # Errors
+/// When `/proc` is not there.
+pub fn this_program() -> io::Result<PathBuf> {
+    static KEPT: Mutex<Option<File>> = Mutex::new(None);
+    let mut kept = KEPT.lock().unwrap_or_else(PoisonError::into_inner);
+    let file = match &*kept {
+        Some(file) => file,
+        None => kept.insert(File::open("/proc/self/exe")?),
+    };
+    let path = std::env::current_exe()?;
+    let same = |a: &Metadata, b: &Metadata| (a.dev(), a.ino()) == (b.dev(), b.ino());
+    let own = file.metadata()?;
+    if std::fs::metadata(&path).is_ok_and(|now| same(&now, &own)) {
+        return Ok(path);
+    }
+    // Resolved by the child before it closes what it does not inherit.
+    Ok(PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())))
 }
 
 #[cfg(test)]

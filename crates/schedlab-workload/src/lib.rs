@@ -27,4 +27,4 @@ pub use machine::{
     Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, Series, Stream,
 };
 pub use record::{Filter, Full, RecordSpec, Snapshot, Via};
-pub use spec::{Beside, RunSpec, WorkloadSpec};
+pub use spec::{Beside, MACHINE, RunSpec, WorkloadSpec};

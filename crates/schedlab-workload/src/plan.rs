@@ -1,6 +1,7 @@
 //! A workload made ready: its tasks with their behaviours, and what they share.
 
 use crate::Behaviour;
+use crate::workloads::jobs::Jobs;
 use schedlab_model::{CpuSet, Metric, Nanos};
 
 /// What carries a channel's bytes.
@@ -162,6 +163,8 @@ pub struct Plan {
     pub processes: bool,
     /// The tasks.
     pub tasks: Vec<Task>,
+    /// A graph of jobs that an executor runs, on workers placed as the tasks are.
+    pub jobs: Option<Box<Jobs>>,
     /// Names of the roles.
     pub roles: Vec<String>,
     /// Channels; those of one group are used by no other.
@@ -206,6 +209,7 @@ impl Plan {
             workload: workload.to_owned(),
             processes: false,
             tasks: Vec::new(),
+            jobs: None,
             roles: Vec::new(),
             channels: Vec::new(),
             words: 0,

@@ -5,6 +5,9 @@ use schedlab_model::{Nanos, Setting};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
+/// What figures of the machine itself are of; no workload beside others may be called so.
+pub const MACHINE: &str = "machine";
+
 /// One execution of one point of an experiment, completely described.
 ///
 /// Its identity is the hash of its content (see `schedlab-experiment`): two specs that are equal are
@@ -74,6 +77,11 @@ impl RunSpec {
                 return Err(format!(
                     "'{}' is no label: it takes letters, digits, - and _",
                     one.label
+                ));
+            }
+            if one.label == MACHINE {
+                return Err(format!(
+                    "'{MACHINE}' is no label: figures of the machine itself have it"
                 ));
             }
             if self.beside[..index].iter().any(|other| other.label == one.label) {

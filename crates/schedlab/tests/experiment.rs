@@ -243,3 +243,89 @@ fn an_experiment_goes_on_after_a_reboot_and_boots_are_compared() {
     assert_eq!(compare(&["--blocks"]), Some(1), "within boots it is 30 % more in all of them");
     assert_eq!(compare(&[]), Some(125), "across boots their levels hide it");
 }
+
+/// Values of a figure by point and repeat, from the table of all figures.
+fn figures(results: &Path, name: &str) -> Vec<String> {
+    let csv = std::fs::read_to_string(results.join("figures.csv")).expect("it is there");
+    csv.lines().filter(|line| line.split(',').any(|cell| cell == name)).map(str::to_owned).collect()
+}
+
+#[test]
+fn parameters_of_the_job_rig_are_axes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "repeats = 2\nmeasure = [\"run_time_s\", \"lateness_ns_p99\"]\n[workload]\nname = \"jobs\"\n\
+                options = { shape = \"fork-join\", nodes = 20, time = \"100us\" }\n\
+                [[axis]]\noption = \"workers\"\nvalues = [1, 2]\n\
+                [[axis]]\noption = \"order\"\nvalues = [\"start\", \"path\"]\n";
+    write(folder.path(), "x.toml", text);
+    let output = run(folder.path(), &["run", "x.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let results = folder.path().join("results/x");
+    for name in [
+        "run_time_s",
+        "concurrency",
+        "lateness_ns_p50",
+        "lateness_ns_p99",
+        "gap_ns_p50",
+        "inflation",
+    ] {
+        assert_eq!(figures(&results, name).len(), 8, "{name}: four points, twice");
+    }
+    assert_eq!(figures(&results, "management_ns").len(), 8);
+    let workers = figures(&results, "tasks");
+    // run, workload, block, order, workers, figure, unit, of, value
+    let reached = workers.iter().filter(|line| {
+        let cells: Vec<&str> = line.split(',').collect();
+        cells[4] == cells[8]
+    });
+    assert_eq!(reached.count(), 8, "the axis reaches the executor: {workers:?}");
+    // What the rig can't do is named with its option, before anything runs or by the run.
+    let wrong = text.replace("fork-join", "spork-join");
+    write(folder.path(), "y.toml", &wrong);
+    let output = run(folder.path(), &["run", "y.toml"]);
+    assert!(
+        !output.status.success() && stderr(&output).contains("spork-join"),
+        "{}",
+        stderr(&output)
+    );
+}
+
+#[test]
+fn what_runs_beside_has_figures_of_its_own() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = "repeats = 1\n[[workload]]\nname = \"cpu\"\noptions = { duration = \"300ms\" }\n\
+                [[workload.beside]]\nlabel = \"other\"\nname = \"cpu\"\noptions = { work = \"100us\" }\n\
+                [[axis]]\nworkload = \"other\"\noption = \"tasks\"\nvalues = [1, 3]\n";
+    write(folder.path(), "x.toml", text);
+    let output = run(folder.path(), &["run", "x.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let tasks = figures(&folder.path().join("results/x"), "tasks");
+    let cells: Vec<Vec<&str>> = tasks.iter().map(|line| line.split(',').collect()).collect();
+    // run, workload, block, tasks of other, figure, unit, of, value
+    let of_other: Vec<&Vec<&str>> = cells.iter().filter(|cells| cells[6] == "other").collect();
+    assert_eq!((cells.len(), of_other.len()), (4, 2), "{tasks:?}");
+    assert!(of_other.iter().all(|cells| cells[3] == cells[7]), "the axis is its: {tasks:?}");
+    // Figures of the machine have that name already.
+    write(folder.path(), "y.toml", &text.replace("\"other\"", "\"machine\""));
+    let output = run(folder.path(), &["run", "y.toml"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("'machine'"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_program_may_be_replaced_during_an_experiment() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let program = folder.path().join("schedlab");
+    std::fs::copy(env!("CARGO_BIN_EXE_schedlab"), &program).expect("it can be copied");
+    let text = "repeats = 2\n[workload]\nname = \"cpu\"\noptions = { duration = \"50ms\" }\n[hooks]\n\
+                before = [\"sh\", \"-c\", \"rm -f schedlab; echo exit 9 > schedlab; chmod +x schedlab\"]\n";
+    write(folder.path(), "x.toml", text);
+    let mut command = Command::new(&program);
+    command.args(["run", "x.toml"]).current_dir(folder.path()).stdin(Stdio::null());
+    let output = command.output().expect("the copy starts");
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(run_folders(&folder.path().join("results/x")).len(), 2);
+    let told = stderr(&output).matches("were measured").count();
+    assert_eq!(told, 1, "a doubt of every short run is told once: {}", stderr(&output));
+    assert!(std::fs::metadata(&program).expect("replaced").len() < 100);
+}

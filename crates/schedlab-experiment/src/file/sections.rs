@@ -4,7 +4,7 @@ use super::axis::axis;
 use super::decode::{Decoder, Entry, Keys};
 use super::{Drawing, Experiment, Hooks, Order, StopRule, Varies, Workload};
 use schedlab_model::Setting;
-use schedlab_workload::{Beside, RecordSpec, WorkloadSpec};
+use schedlab_workload::{Beside, MACHINE, RecordSpec, WorkloadSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 const ROOT: &[&str] = &[
@@ -188,6 +188,10 @@ fn beside(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Beside> {
         let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
         if !label.chars().all(fits) {
             let what = format!("'{label}' is no label here: it takes letters, digits, - and _");
+            decoder.mistake(&place, "workload.beside.label", what);
+        }
+        if label == MACHINE {
+            let what = format!("'{MACHINE}' is no label: figures of the machine itself have it");
             decoder.mistake(&place, "workload.beside.label", what);
         }
         if all.iter().any(|other| other.label == label) {

@@ -391,7 +391,7 @@ fn leave(arena: &Arena) {
 }
 
 /// Puts the calling thread where and how it shall run; the step and errno that failed.
-fn settle(placement: &Placement) -> Result<(), i32> {
+pub(super) fn settle(placement: &Placement) -> Result<(), i32> {
     let failed = |step: i32| {
         move |error: io::Error| (step << 16) | (error.raw_os_error().unwrap_or(5) & 0xffff)
     };

@@ -15,6 +15,7 @@ mod figures;
 mod gate;
 mod group;
 mod interpret;
+mod jobs;
 mod live;
 mod memory;
 mod native;
@@ -153,6 +154,9 @@ fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
         Told::Note(note.clone()).tell();
     }
     Told::Marks(plan.marks.clone()).tell();
+    if let Some(wanted) = plan.jobs.take() {
+        return jobs::perform(&wanted, plan.tasks, plan.timing.duration, part, signals);
+    }
     let arena = Arena::new(&plan).map_err(|e| io("sharing memory", e))?;
     let mut leader = crew::Leader::of(options.get("fifo").is_some_and(|v| v == "true"));
     conduct::conduct(plan, arena, signals, &mut leader, (part, site.network.as_ref()))

@@ -78,7 +78,8 @@ pub fn set_program(path: PathBuf) {
 pub(super) fn program() -> Result<PathBuf, SlowError> {
     match PROGRAM.get() {
         Some(path) => Ok(path.clone()),
-        None => std::env::current_exe().map_err(|e| SlowError::io("finding this program", e)),
+        None => schedlab_sys::process::this_program()
+            .map_err(|e| SlowError::io("finding this program", e)),
     }
 }
 

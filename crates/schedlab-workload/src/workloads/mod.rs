@@ -2,6 +2,7 @@
 
 mod app;
 mod hackbench;
+pub mod jobs;
 mod rt_app;
 pub mod schbench;
 mod simple;
@@ -37,6 +38,7 @@ pub const CATALOGUE: &[Workload] = &[
     simple::STREAM,
     rt_app::WORKLOAD,
     app::WORKLOAD,
+    jobs::WORKLOAD,
 ];
 
 /// Why a workload can't be planned.

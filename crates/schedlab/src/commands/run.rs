@@ -3,10 +3,11 @@
 use anyhow::Context as _;
 use schedlab_experiment::report::readable;
 use schedlab_experiment::{
-    Experiment, FileError, Plan, Progress, StoredRun, Tally, keep_experiment, run_experiment,
-    runs_of,
+    Experiment, FileError, Plan, Planned, Progress, StoredRun, Tally, is_passing, keep_experiment,
+    run_experiment, runs_of,
 };
 use schedlab_workload::{Machine, WorkloadSpec};
+use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -76,6 +77,8 @@ pub(crate) fn perform(
     keep_experiment(results, &experiment.text)?;
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
+    let mut told = BTreeSet::new();
+    let mut tell = |progress: &Progress<'_>| tell(progress, &mut told);
     let tally = run_experiment(machine, experiment, results, &stop, &mut tell)?;
     let mut stderr = std::io::stderr();
     for failure in &tally.failed {
@@ -111,7 +114,7 @@ fn check(machine: &dyn Machine, plan: &Plan) -> anyhow::Result<()> {
 }
 
 /// A line for each run, between runs only: what is drawn during a measurement disturbs it.
-fn tell(progress: &Progress<'_>) {
+fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
     let mut stderr = std::io::stderr();
     let line = match progress {
         Progress::Begins { index, total, run, left } => {
@@ -123,14 +126,12 @@ fn tell(progress: &Progress<'_>) {
         Progress::Failed { run, error } => {
             format!("{}{}: {error}", run.workload, place(&run.point))
         }
-        Progress::Ended { stored, .. } if stored.warnings.is_empty() => return,
-        Progress::Ended { stored, .. } => {
-            let warnings: Vec<String> = stored.warnings.iter().map(ToString::to_string).collect();
-            format!("  doubt: {}", warnings.join("; "))
-        }
-        Progress::Again { doubtful, .. } => {
-            let warnings: Vec<String> = doubtful.warnings.iter().map(ToString::to_string).collect();
-            format!("  doubt, so once more: {}", warnings.join("; "))
+        Progress::Ended { run, stored } => match new_doubts(run, stored, told) {
+            doubts if doubts.is_empty() => return,
+            doubts => format!("  doubt: {doubts}"),
+        },
+        Progress::Again { run, doubtful } => {
+            format!("  doubt, so once more: {}", new_doubts(run, doubtful, told))
         }
         Progress::Skipped { .. } => return,
     };
@@ -138,6 +139,16 @@ fn tell(progress: &Progress<'_>) {
     if stderr.is_terminal() {
         let _ = stderr.flush();
     }
+}
+
+/// What holds for a point is told at its first run; what may pass, each time.
+fn new_doubts(run: &Planned, stored: &StoredRun, told: &mut BTreeSet<String>) -> String {
+    let here = format!("{}{}", run.workload, place(&run.point));
+    let new = |warning: &&schedlab_model::Warning| {
+        is_passing(warning) || told.insert(format!("{}: {here}", warning.code))
+    };
+    let doubts: Vec<String> = stored.warnings.iter().filter(new).map(ToString::to_string).collect();
+    doubts.join("; ")
 }
 
 fn round(left: std::time::Duration) -> std::time::Duration {

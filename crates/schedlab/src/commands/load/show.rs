@@ -48,7 +48,7 @@ impl Measured {
         let cpus = facts.online.len().max(1);
         let stolen = after.steal_ns.saturating_sub(facts.load.steal_ns);
         let time_ns = self.value("time_s").unwrap_or(0.0) * 1e9;
-        if stolen as f64 > 0.01 * time_ns * cpus as f64 {
+        if time_ns > 0.0 && stolen as f64 > 0.01 * time_ns * cpus as f64 {
             let percent = 100.0 * stolen as f64 / (time_ns * cpus as f64);
             self.warnings.push(Warning::new(
                 "time-stolen",

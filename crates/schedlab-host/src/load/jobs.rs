@@ -1,0 +1,186 @@
+//! A graph of jobs on an executor, in the load child: one run, proved, and its figures.
+
+use super::asked::Part;
+use super::crew;
+use super::told::Told;
+use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
+use schedlab_jobs::executor::Executor;
+use schedlab_jobs::executor::Told as Management;
+use schedlab_jobs::load::{Burner, Load};
+use schedlab_jobs::pool::{OnStart, Options};
+use schedlab_jobs::profile::Profile;
+use schedlab_jobs::run::{Clock, Run, Schedule};
+use schedlab_model::{Better, Metric, Nanos, Unit, Warning};
+use schedlab_stats::Histogram;
+use schedlab_sys::signal::Signals;
+use schedlab_sys::task::Resources;
+use schedlab_sys::{process, sched};
+use schedlab_workload::plan::{Placement, Task};
+use schedlab_workload::workloads::jobs::Jobs;
+use schedlab_workload::{Figure, Interval, Series};
+use std::io;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// Performs the jobs on workers that are placed as these tasks; the child's exit code.
+pub(super) fn perform(
+    jobs: &Jobs,
+    tasks: Vec<Task>,
+    limit: Option<Nanos>,
+    part: Part,
+    signals: Signals,
+) -> Result<i32, Told> {
+    let failed = |why: String| Told::Failed { option: None, why };
+    if part == Part::Beside {
+        return Err(failed("jobs end when they are done: they can't run beside a workload".into()));
+    }
+    let places: Vec<Placement> = tasks.into_iter().map(|task| task.placement).collect();
+    let workers = places.len();
+    // By a CPU of its own: were it calibrated among as many threads as there are workers, the work would
+    // change with them.
+    let burner = Burner::calibrate(jobs.load);
+    if std::env::var_os(super::CALIBRATED).is_some() {
+        let what =
+            "the work of jobs was calibrated on slowed CPUs: it is not that of another speed";
+        let remedy = "compare figures within a speed, or `inflation` and `concurrency`";
+        Told::Warning(Warning::new("calibrated-slowed", what, remedy)).tell();
+    }
+    let graph = jobs.graph();
+    let load = Load::new(&graph, burner, jobs.time.0, jobs.length, jobs.seed);
+    let starts = jobs.arrivals.starts(&graph, jobs.seed);
+    let schedule = Schedule { starts, life_ns: jobs.life.map(|life| life.0) };
+    let run = Run::new(graph, schedule, Box::new(load), Clock::start());
+    let run = Arc::new(run.with_cpu_clock(|| schedlab_sys::clock::thread_cpu().0));
+    let mut executor = executor(jobs, places).map_err(failed)?;
+    Told::Tasks(Vec::new()).tell();
+    if part.waits() {
+        let input = io::stdin();
+        let _ = process::poll(&[input.as_fd(), signals.fd()], None);
+    }
+    let end = Arc::new(Mutex::new(()));
+    let over = Arc::new(AtomicBool::new(false));
+    watch(signals, limit, end.clone(), over.clone());
+    let before = Resources::of_this_process();
+    let managed = executor.run(&run).map_err(|e| failed(e.to_string()));
+    let used = Resources::of_this_process().since(&before);
+    // Whoever holds it tells the end, and alone.
+    let _telling = end.lock().unwrap_or_else(PoisonError::into_inner);
+    over.store(true, SeqCst);
+    let managed = managed?;
+    run.verify().map_err(|flaw| failed(format!("the run is not proved: {flaw}")))?;
+    let profile = Profile::of(&run, workers);
+    Told::Interval(Box::new(samples(&profile))).tell();
+    for figure in figures(&profile, workers, managed, &used) {
+        Told::Figure(figure).tell();
+    }
+    Told::Ended { interrupted: false, failures: Vec::new() }.tell();
+    Ok(0)
+}
+
+/// Ends the process at a signal, or when the run takes longer than it may: executors can't be stopped. It
+/// sleeps until then.
+fn watch(signals: Signals, limit: Option<Nanos>, end: Arc<Mutex<()>>, over: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        let _ = process::poll(&[signals.fd()], limit);
+        let _telling = end.lock().unwrap_or_else(PoisonError::into_inner);
+        if over.load(SeqCst) {
+            return;
+        }
+        match (signals.caught(), limit) {
+            (None, Some(limit)) => {
+                let why =
+                    format!("the jobs were not done in {limit}: fewer, shorter, or more time");
+                Told::Failed { option: None, why }.tell();
+            }
+            _ => Told::Ended { interrupted: true, failures: Vec::new() }.tell(),
+        }
+        std::process::exit(1);
+    });
+}
+
+/// The executor, its workers placed. Those of others inherit the place of the thread that starts them.
+fn executor(jobs: &Jobs, places: Vec<Placement>) -> Result<Box<dyn Executor>, String> {
+    let settle = |place: &Placement| -> Result<(), String> {
+        crew::settle(place).map_err(|error| format!("a worker: {}", crew::sentence(error)))
+    };
+    let workers = places.len();
+    let first = places.first().cloned().unwrap_or_default();
+    if jobs.on == "schedlab" {
+        // Tried once, so that a missing right is an error and not a run placed otherwise.
+        let tried = std::thread::spawn(move || settle(&first)).join();
+        tried.map_err(|_| "placing a worker panicked".to_owned())??;
+        let slack = jobs.timer_slack;
+        let on_start: OnStart = Arc::new(move |worker: usize| {
+            let _ = sched::set_timer_slack(slack);
+            let _ = crew::settle(&places[worker % places.len()]);
+        });
+        let options = Options { policy: jobs.policy.clone(), ..Options::new(workers) };
+        return Ok(Box::new(Ours::new(Options { on_start: Some(on_start), ..options })));
+    }
+    if places.iter().any(|place| *place != first) {
+        return Err(format!("workers of {} can't be placed one by one (--place spread)", jobs.on));
+    }
+    settle(&first)?;
+    Ok(match jobs.on.as_str() {
+        "rayon" => Box::new(RayonScope::start(workers).map_err(|e| format!("rayon: {e}"))?),
+        "tokio" => Box::new(TokioTasks::start(workers).map_err(|e| format!("tokio: {e}"))?),
+        "channel" => Box::new(ChannelThreads::start(workers)),
+        _ => Box::new(Serial),
+    })
+}
+
+/// What is told of a run; a time that the executor does not measure is absent.
+fn figures(
+    profile: &Profile,
+    workers: usize,
+    managed: Management,
+    used: &Resources,
+) -> Vec<Figure> {
+    use Better::{Higher, Lower, Neither};
+    let figure = |name: &str, unit, better, value| Figure {
+        metric: Metric::new(name, unit, better),
+        of: String::new(),
+        value,
+    };
+    let seconds = |name, better, ns: u64| figure(name, Unit::Seconds, better, ns as f64 / 1e9);
+    let count = |name, better, value| figure(name, Unit::Count, better, value);
+    let mut all = vec![
+        seconds("run_time_s", Lower, profile.covered_ns),
+        seconds("time_s", Lower, profile.makespan_ns),
+        count("tasks", Neither, workers as f64),
+        count("concurrency", Higher, profile.concurrency()),
+        seconds("idle_s", Lower, profile.idle_ns(workers)),
+        count("switches_voluntary", Neither, used.voluntary as f64),
+        count("switches_involuntary", Neither, used.involuntary as f64),
+        seconds("cpu_user_s", Neither, used.user.0),
+        seconds("cpu_system_s", Neither, used.system.0),
+    ];
+    all.extend(profile.inflation().map(|times| count("inflation", Lower, times)));
+    let times = [("management_ns", managed.management_ns), ("back_off_ns", managed.back_off_ns)];
+    let known = times.into_iter().filter_map(|(name, ns)| Some((name, ns?)));
+    all.extend(known.map(|(name, ns)| figure(name, Unit::Nanoseconds, Lower, ns as f64)));
+    all
+}
+
+/// How late jobs began and how long workers paused between them, over all jobs.
+fn samples(profile: &Profile) -> Interval {
+    let series = |name: &str, values: &[u64]| {
+        let mut histogram = Histogram::new();
+        values.iter().for_each(|&value| histogram.record(value));
+        let metric = Metric::new(name, Unit::Nanoseconds, Better::Lower);
+        Series { metric, of: "worker".to_owned(), histogram }
+    };
+    let total =
+        vec![series("lateness_ns", &profile.lateness_ns), series("gap_ns", &profile.gaps_ns)];
+    let elapsed = Nanos(profile.makespan_ns);
+    Interval {
+        elapsed,
+        covers: elapsed,
+        last: true,
+        since: total.clone(),
+        total,
+        counts: vec![("jobs".to_owned(), profile.jobs as u64)],
+        ..Interval::default()
+    }
+}

@@ -1,0 +1,240 @@
+//! A graph of jobs on an executor, as `schedlab jobs run` does it, so that its parameters are options
+//! like those of any other workload: repeated, compared, and axes of an experiment.
+
+use super::Workload;
+use crate::options::{Kind, OptionDoc, OptionError, Options};
+use crate::placement::Surroundings;
+use crate::plan::{Placement, Plan, Task};
+use crate::{Behaviour, Done, Instruments, Op};
+use schedlab_jobs::graph::{Graph, Hashing, Rules, Shape};
+use schedlab_jobs::load::{self, Arrivals, Length};
+use schedlab_jobs::policy::{Emergency, Order, Policy, Queues, Step};
+use schedlab_model::Nanos;
+use std::str::FromStr;
+
+/// What the executor is asked to do. Its workers are the tasks of the plan.
+#[derive(Clone, Debug)]
+pub struct Jobs {
+    /// The family of graphs.
+    pub shape: Shape,
+    /// Jobs, the widest level, and how nodes are hashed.
+    pub rules: Rules,
+    /// Which executor: schedlab, rayon, tokio, channel or serial.
+    pub on: String,
+    /// What a job spends its time with.
+    pub load: load::Kind,
+    /// Length of a job of weight 1.
+    pub time: Nanos,
+    /// How lengths scatter around it.
+    pub length: Length,
+    /// When jobs arrive.
+    pub arrivals: Arrivals,
+    /// How late a job may start before it is dropped.
+    pub life: Option<Nanos>,
+    /// How late the kernel may let a worker's timer be; of schedlab's own executor alone.
+    pub timer_slack: Nanos,
+    /// The policy of schedlab's own executor, with the number of workers of any.
+    pub policy: Policy,
+    /// Of lengths and arrivals.
+    pub seed: u64,
+}
+
+impl Jobs {
+    /// The graph. Rules that weigh nothing would make jobs of no length: then all weigh 1.
+    #[must_use]
+    pub fn graph(&self) -> Graph {
+        let graph = self.shape.build(&self.rules);
+        if graph.weight_sum() == 0 { graph.with_weight(1) } else { graph }
+    }
+}
+
+const fn option(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDoc {
+    OptionDoc { name, short: None, kind, default, help }
+}
+
+/// Durations without a unit are microseconds.
+const MICRO: Kind = Kind::Duration(1_000);
+const EXECUTORS: &[&str] = &["schedlab", "rayon", "tokio", "channel", "serial"];
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "jobs",
+    about: "a graph of jobs on an executor, each run proved: the rig of `schedlab jobs run` with its parameters as options",
+    options: &[
+        option(
+            "shape",
+            Kind::Text,
+            "chain",
+            "chain, isolated, short-chains2, short-chains3, short-segments3, load-bursts, stationary, stencil, fork-join, tree",
+        ),
+        option("nodes", Kind::Number(1, 16_000_000), "256", "how many jobs"),
+        option("fan", Kind::Number(1, 65_536), "16", "the widest level, and the most predecessors"),
+        option("hash", Kind::Choice(&["mixed", "compat"]), "mixed", "compat: the published graphs"),
+        option("time", MICRO, "500us", "length of a job of weight 1, as time on a CPU of its own"),
+        option("load", Kind::Text, "cpu", "what jobs do: cpu, memory, lock, sleep or block"),
+        option(
+            "length",
+            Kind::Text,
+            "fixed",
+            "fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE",
+        ),
+        option(
+            "arrivals",
+            Kind::Text,
+            "at-once",
+            "at-once, gap:TIME, poisson:TIME, bursts:JOBS:TIME or levels:TIME",
+        ),
+        option("life", MICRO, "", "latest start after a job's start time; a later job is dropped"),
+        option("on", Kind::Choice(EXECUTORS), "schedlab", "the executor"),
+        option(
+            "workers",
+            Kind::Number(0, 1024),
+            "0",
+            "how many workers; 0: one per CPU that may be used",
+        ),
+        option(
+            "order",
+            Kind::Choice(&["start", "deadline", "laxity", "path"]),
+            "start",
+            "which due job goes first",
+        ),
+        option(
+            "queues",
+            Kind::Choice(&["one-token", "per-worker"]),
+            "one-token",
+            "where due jobs wait",
+        ),
+        option(
+            "ladder",
+            Kind::Choice(&["halving", "linear", "none"]),
+            "halving",
+            "how contention is forgotten",
+        ),
+        option(
+            "emergency",
+            Kind::Choice(&["shed", "pause", "run-late", "drop"]),
+            "shed",
+            "what a missed compulsory job brings about",
+        ),
+        option("no-notify", Kind::Flag, "false", "sleepers wake by their timers only"),
+        option("no-batch", Kind::Flag, "false", "one job per pull"),
+        option(
+            "timer-slack",
+            Kind::Duration(1),
+            "1ns",
+            "how late the kernel may let a worker's timer be",
+        ),
+    ],
+    build,
+};
+
+/// What only schedlab's own executor has.
+const OURS_ONLY: [&str; 8] =
+    ["order", "queues", "ladder", "emergency", "no-notify", "no-batch", "timer-slack", "life"];
+
+fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
+    let mut plan = Plan::new("jobs");
+    let on = options.text("on").to_owned();
+    if on != "schedlab" {
+        let mut only = OURS_ONLY.into_iter().filter(|name| options.is_given(name));
+        if let Some(name) = only.next() {
+            return Err(OptionError::new(name, format!("{on} does not offer it (--on schedlab)")));
+        }
+    }
+    let arrivals: Arrivals = parsed(options, "arrivals")?;
+    if on != "schedlab" && arrivals != Arrivals::AtOnce {
+        let why = format!("{on} does not offer start times (--on schedlab)");
+        return Err(OptionError::new("arrivals", why));
+    }
+    let rules = Rules {
+        nodes: options.small("nodes"),
+        fan: options.small("fan"),
+        hashing: if options.text("hash") == "compat" { Hashing::Compat } else { Hashing::Mixed },
+        ..Rules::default()
+    };
+    let jobs = Jobs {
+        shape: parsed(options, "shape")?,
+        rules,
+        load: parsed(options, "load")?,
+        time: options.duration("time"),
+        length: parsed(options, "length")?,
+        arrivals,
+        life: options.is_given("life").then(|| options.duration("life")),
+        timer_slack: options.duration("timer-slack").max(Nanos(1)),
+        policy: policy(options, around),
+        seed: around.seed,
+        on,
+    };
+    let role = plan.role("worker");
+    let workers = if jobs.on == "serial" { 1 } else { jobs.policy.workers };
+    plan.tasks = (0..workers).map(|_| worker(role)).collect();
+    plan.jobs = Some(Box::new(jobs));
+    Ok(plan)
+}
+
+fn parsed<T: FromStr>(options: &Options, name: &'static str) -> Result<T, OptionError>
+where
+    T::Err: std::fmt::Display,
+{
+    options.text(name).parse().map_err(|why: T::Err| OptionError::new(name, why.to_string()))
+}
+
+fn policy(options: &Options, around: &Surroundings) -> Policy {
+    let workers = match options.number("workers") {
+        0 => around.allowed.len().max(1),
+        workers => usize::try_from(workers).unwrap_or(1),
+    };
+    let usual = Policy::new(workers);
+    Policy {
+        order: match options.text("order") {
+            "deadline" => Order::Deadline,
+            "laxity" => Order::Laxity,
+            "path" => Order::Path,
+            _ => Order::Start,
+        },
+        queues: match options.text("queues") {
+            "per-worker" => Queues::PerWorker,
+            _ => Queues::OneToken,
+        },
+        step: match options.text("ladder") {
+            "linear" => Step::Linear,
+            "none" => Step::None,
+            _ => Step::Halving,
+        },
+        emergency: match options.text("emergency") {
+            "pause" => Emergency::Pause,
+            "run-late" => Emergency::RunLate,
+            "drop" => Emergency::Drop,
+            _ => Emergency::Shed,
+        },
+        notify: !options.flag("no-notify"),
+        batch_ns: if options.flag("no-batch") { 0 } else { usual.batch_ns },
+        ..usual
+    }
+}
+
+/// A worker as a task: where it runs. What it does is the executor's affair.
+struct Worker;
+
+impl Behaviour for Worker {
+    fn next(&mut self, _now: Nanos, _last: Done, _instruments: &mut dyn Instruments) -> Op {
+        Op::Exit
+    }
+}
+
+fn worker(role: u16) -> Task {
+    Task {
+        comm: "jobs-worker".to_owned(),
+        role,
+        group: 0,
+        placement: Placement::default(),
+        sends: Vec::new(),
+        receives: Vec::new(),
+        blocks: Vec::new(),
+        behaviour: Box::new(Worker),
+    }
+}
