@@ -8,6 +8,7 @@ mod calibrate;
 mod causes;
 pub(crate) mod drop_in;
 mod once;
+mod outliers;
 mod perf;
 mod repeat;
 mod show;

@@ -4,6 +4,7 @@
 //! lie in each.
 
 use super::once::EXIT_INTERRUPTED;
+use super::outliers::outliers;
 use super::show;
 use super::{Wanted, usage};
 use crate::commands::compare::print_text;
@@ -210,6 +211,9 @@ fn lines(wanted: &Wanted, runs: &[StoredRun], of: &str) -> String {
             Err(why) => format!("{:<14} no interval: {why}", shown(sample.median())),
         };
         let _ = writeln!(text, "  {name:32} {line}");
+        if let Some(doubt) = outliers(&metric, &sample) {
+            let _ = writeln!(text, "    warning: {}; {}", doubt.what, doubt.remedy);
+        }
     }
     text
 }
@@ -281,11 +285,16 @@ fn intervals(wanted: &Wanted, runs: &[StoredRun], of: &str) -> serde_json::Map<S
     figures(runs, of)
         .into_iter()
         .map(|(metric, values)| {
-            let made = Sample::new(values).and_then(|s| interval(&s, LEVEL, wanted.spec.seed));
-            let value = match made {
+            let sample = Sample::new(values);
+            let doubt = sample.as_ref().ok().and_then(|sample| outliers(&metric, sample));
+            let made = sample.and_then(|s| interval(&s, LEVEL, wanted.spec.seed));
+            let mut value = match made {
                 Ok(i) => json!({ "estimate": i.estimate, "ci": [i.low, i.high], "level": i.level }),
                 Err(why) => json!({ "none": why.to_string() }),
             };
+            if let Some(doubt) = doubt {
+                value["warnings"] = json!([doubt]);
+            }
             (metric.name, value)
         })
         .collect()
