@@ -64,6 +64,8 @@ pub fn doctor() -> Vec<Check> {
         ftrace(),
         realtime(),
         slice(),
+        deadline(),
+        clamps(),
         bandwidth(),
         frequency(),
         knobs(),
@@ -147,6 +149,38 @@ fn realtime() -> Check {
             };
             let parts = [format!("SCHED_FIFO: {error}"), cost.into(), remedy.into()];
             Check::short(name, what, Verdict::No, parts)
+        }
+    }
+}
+
+/// Whether a thread may have a deadline; it has none any more when it was tried.
+fn deadline() -> Check {
+    let (name, what) = ("deadline", "tasks with deadlines (SCHED_DEADLINE, as of rt-app)");
+    match sched::takes_deadlines() {
+        Ok(()) => Check::yes(name, what, "SCHED_DEADLINE works"),
+        Err(error) => {
+            let cost = "loads with tasks of SCHED_DEADLINE are refused";
+            let remedy = match error.raw_os_error() {
+                Some(1) => "run as root, in a cpuset that spans the whole root domain",
+                Some(16) => "other deadline tasks have the whole bandwidth; end them",
+                _ => "",
+            };
+            let parts = [format!("SCHED_DEADLINE: {error}"), cost.into(), remedy.into()];
+            Check::short(name, what, Verdict::No, parts)
+        }
+    }
+}
+
+/// Whether the kernel clamps the utilisation of tasks.
+fn clamps() -> Check {
+    let (name, what) = ("uclamp", "utilisation clamps of tasks (hints to the frequency governor)");
+    match sched::takes_clamps() {
+        Ok(()) => Check::yes(name, what, "sched_setattr takes them"),
+        Err(error) => {
+            let found = format!("sched_setattr: {error}");
+            let cost = "tasks can't ask for a frequency; no speed of `slow` depends on it";
+            let remedy = "a kernel with CONFIG_UCLAMP_TASK";
+            Check::short(name, what, Verdict::No, [found, cost.into(), remedy.into()])
         }
     }
 }

@@ -30,6 +30,23 @@ pub struct Link {
     pub loss_millionths: u32,
 }
 
+impl std::fmt::Display for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rate_bit_s {
+            Some(rate) if rate % 1_000_000 == 0 => write!(f, "{} Mbit/s", rate / 1_000_000)?,
+            Some(rate) => write!(f, "{} kbit/s", rate as f64 / 1e3)?,
+            None => f.write_str("as fast as the machine copies")?,
+        }
+        if self.delay > Nanos::ZERO {
+            write!(f, ", {} later", self.delay)?;
+        }
+        if self.loss_millionths > 0 {
+            write!(f, ", {}% lost", f64::from(self.loss_millionths) / 10_000.0)?;
+        }
+        Ok(())
+    }
+}
+
 /// Why there is no network.
 #[derive(Debug, thiserror::Error)]
 pub enum NetError {
@@ -104,6 +121,20 @@ impl Namespace {
             run("tc", &format!("{inside} qdisc add dev {far} root {shape}"))?;
         }
         Ok(made)
+    }
+
+    /// Lets it reach other namespaces that were made here, through this machine. Only packets that come
+    /// out of its own link are passed on, so nothing of the machine's own network changes.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn join_others(&self) -> Result<(), NetError> {
+        run("ip", &format!("-n {} route add 198.18.0.0/15 via {}", self.name, self.here))?;
+        let path = format!("/proc/sys/net/ipv4/conf/{}a/forwarding", self.name);
+        std::fs::write(&path, "1").map_err(|error| NetError::Failed {
+            doing: format!("writing 1 to {path}"),
+            why: error.to_string(),
+        })
     }
 
     /// The file by which it is entered: see [`schedlab_sys::netns::inside`].

@@ -16,12 +16,25 @@ pub fn inside<T: Send>(path: &Path, work: impl FnOnce() -> io::Result<T> + Send)
     let file = File::open(path)?;
     std::thread::scope(|scope| {
         let entered = scope.spawn(move || {
-            use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
-            move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+            enter_file(&file)?;
             work()
         });
         entered.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
     })
+}
+
+/// Moves the calling thread into the network namespace whose file is `path`, for good: for one that
+/// becomes another program next.
+///
+/// # Errors
+/// When the namespace is not there or may not be entered (CAP_SYS_ADMIN).
+pub fn enter(path: &Path) -> io::Result<()> {
+    enter_file(&File::open(path)?)
+}
+
+fn enter_file(file: &File) -> io::Result<()> {
+    use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+    Ok(move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?)
 }
 
 /// A UDP socket here that sends to one in the namespace, at its address `there`: (to read from, to

@@ -197,6 +197,29 @@ pub fn get(thread: Pid) -> io::Result<Attributes> {
     if result == 0 { Attributes::from_raw(&raw) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Tries `SCHED_DEADLINE` on a thread that ends then.
+///
+/// # Errors
+/// As [`set`]: `EPERM` without the right or bound to a part of a root domain, `EBUSY` when the
+/// bandwidth is given away, `EINVAL` where the kernel has none.
+pub fn takes_deadlines() -> io::Result<()> {
+    let ms = Nanos::from_millis;
+    attempt(Policy::Deadline { runtime: ms(1), deadline: ms(100), period: ms(100) }.into())
+}
+
+/// Tries utilisation clamps that change nothing, on a thread that ends then.
+///
+/// # Errors
+/// `EOPNOTSUPP` where the kernel was built without them, `E2BIG` where it is older than 5.3.
+pub fn takes_clamps() -> io::Result<()> {
+    attempt(Attributes { clamp: Some((0, 1024)), ..get(Pid(0))? })
+}
+
+fn attempt(attributes: Attributes) -> io::Result<()> {
+    let tried = std::thread::spawn(move || set(Pid(0), &attributes)).join();
+    tried.unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+}
+
 /// The largest CPU number + 1 that a mask of ours can hold.
 const MASK_BITS: usize = 65_536;
 
@@ -291,6 +314,16 @@ mod tests {
         })
         .join()
         .unwrap();
+    }
+
+    #[test]
+    fn what_was_tried_leaves_the_caller_as_it_was() {
+        let before = get(SELF).unwrap();
+        for tried in [takes_deadlines(), takes_clamps()] {
+            // Either it is had, or the kernel says why not.
+            assert!(tried.as_ref().map_err(io::Error::raw_os_error) != Err(None), "{tried:?}");
+        }
+        assert_eq!(get(SELF).unwrap(), before);
     }
 
     #[test]

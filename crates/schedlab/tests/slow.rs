@@ -3,6 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![expect(clippy::print_stderr, reason = "a missing right is said aloud")]
 
+#[path = "slow/nodes.rs"]
+mod nodes;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -65,6 +68,21 @@ fn wrong_requests_are_refused_before_anything_is_changed() {
         let output = run(&arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(why), "{arguments:?}: {}", stderr(&output));
+    }
+}
+
+#[test]
+fn the_list_of_methods_says_what_was_detected() {
+    let output = run(&["--method", "help"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let text = String::from_utf8(output.stdout).unwrap();
+    for name in ["uclamp", "SCHED_DEADLINE"] {
+        let line = text.lines().find(|line| line.contains(&format!("not offered: {name}")));
+        let line = line.unwrap();
+        assert!(
+            line.contains("this kernel has it") || line.contains("not to be had here"),
+            "{line}"
+        );
     }
 }
 

@@ -5,7 +5,7 @@ use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
@@ -16,12 +16,14 @@ pub const ARGUMENT: &str = "__slow";
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Entry {
-    /// Enter control groups, bind to CPUs, and become the command that follows.
+    /// Enter control groups and a network, bind to CPUs, and become the command that follows.
     Exec {
         /// The groups' directories.
         groups: Vec<PathBuf>,
         /// Where it may run; empty for anywhere.
         cpus: CpuSet,
+        /// The network namespace's file.
+        network: Option<PathBuf>,
     },
     /// Burn real-time on the grid.
     Hogs {
@@ -88,8 +90,8 @@ pub(super) fn program() -> Result<PathBuf, SlowError> {
 pub fn hidden(arguments: &[OsString]) -> u8 {
     let entry = arguments.get(2).and_then(|json| serde_json::from_str(json.to_str()?).ok());
     let code = match entry {
-        Some(Entry::Exec { groups, cpus }) => {
-            exec(&groups, &cpus, arguments.get(3..).unwrap_or(&[]))
+        Some(Entry::Exec { groups, cpus, network }) => {
+            exec(&groups, &cpus, network.as_deref(), arguments.get(3..).unwrap_or(&[]))
         }
         Some(Entry::Hogs { period, speeds }) => hogs::child(period, &speeds),
         Some(Entry::Burn { groups, cpu }) => burner::child(&groups, cpu),
@@ -118,11 +120,15 @@ pub(super) fn enter(groups: &[PathBuf], cpus: &CpuSet) -> Result<(), SlowError> 
 }
 
 /// Exit codes as a shell has them: 127 when there is no such command, 126 when it can't be run.
-fn exec(groups: &[PathBuf], cpus: &CpuSet, argv: &[OsString]) -> i32 {
+fn exec(groups: &[PathBuf], cpus: &CpuSet, network: Option<&Path>, argv: &[OsString]) -> i32 {
     use std::io::Write;
     let mut stderr = std::io::stderr();
     let Some((program, arguments)) = argv.split_first() else { return 2 };
-    if let Err(error) = enter(groups, cpus) {
+    let entered = enter(groups, cpus).and_then(|()| {
+        let within = network.map_or(Ok(()), schedlab_sys::netns::enter);
+        within.map_err(|e| SlowError::io("entering the network namespace", e))
+    });
+    if let Err(error) = entered {
         let _ = writeln!(stderr, "schedlab: {error}");
         return 126;
     }

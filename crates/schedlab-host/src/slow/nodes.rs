@@ -8,6 +8,10 @@
 //! speed = "30%"
 //! commands = [["./server", "--port", "1"], "./client | tee log"]   # a text is run by sh
 //! script = [{ at = "10s", speed = "60%" }, { at = "20s", fail = true }, { at = "25s", recover = true }]
+//! [node.net]                       # a network of its own, behind a link
+//! rate = "10Mbit"
+//! delay = "5ms"
+//! loss = "1%"
 //! [[node]]
 //! name = "large"
 //! cpus = "1-3"
@@ -19,6 +23,7 @@
 //! ```
 
 use super::{Assignment, Change, Method, Node, Noise, Request, SlowError, Speed, Step, speeds};
+use crate::net::Link;
 use schedlab_model::{CpuSet, Nanos};
 use serde::Deserialize;
 use std::collections::BTreeMap;
@@ -51,6 +56,15 @@ struct RawNode {
     commands: Vec<RawCommand>,
     #[serde(default)]
     script: Vec<RawStep>,
+    net: Option<RawNet>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawNet {
+    rate: Option<String>,
+    delay: Option<String>,
+    loss: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -142,10 +156,28 @@ fn node(raw: RawNode) -> Result<Node, String> {
         name: raw.name,
         speeds: speeds(&all).map_err(|error: SlowError| error.to_string())?,
         bind: true,
+        net: raw.net.as_ref().map(link).transpose()?,
         commands: raw.commands.into_iter().map(command).collect(),
         script,
         ..Node::default()
     })
+}
+
+fn link(raw: &RawNet) -> Result<Link, String> {
+    let rate = raw.rate.as_deref().map(schedlab_workload::plan::link_rate).transpose()?;
+    let delay = raw.delay.as_deref().map(str::parse::<Nanos>).transpose();
+    let delay = delay.map_err(|error| error.to_string())?.unwrap_or_default();
+    if delay > Nanos::from_secs(10) {
+        return Err(format!("a delay of {delay} can't be had: 10s at most"));
+    }
+    let percent = |text: &str| {
+        let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+        let loss = number.filter(|number| (0.0..100.0).contains(number));
+        loss.ok_or_else(|| format!("'{text}' is no loss: write it as in 1%, below 100%"))
+    };
+    let loss = raw.loss.as_deref().map(percent).transpose()?.unwrap_or(0.0);
+    let loss_millionths = (loss * 10_000.0).round() as u32;
+    Ok(Link { rate_bit_s: rate, delay, loss_millionths, ..Link::default() })
 }
 
 fn step(raw: &RawStep) -> Result<Step, String> {
@@ -173,6 +205,10 @@ cpus = "0"
 speed = "30%"
 commands = [["./server", "--port", "1"], "./client | tee log"]
 script = [{ at = "10s", speed = "60%" }, { at = "20s", fail = true }, { at = "25s", recover = true }]
+[node.net]
+rate = "10Mbit"
+delay = "5ms"
+loss = "0.5%"
 [[node]]
 name = "large"
 cpus = "1-3"
@@ -194,6 +230,9 @@ length = "500us"
         assert_eq!(large.speeds[&Cpu(1)].to_string(), "75%");
         assert_eq!(large.speeds[&Cpu(3)].to_string(), "90%");
         assert!(large.bind);
+        let link = small.net.unwrap();
+        assert_eq!((link.rate_bit_s, link.delay), (Some(10_000_000), Nanos::from_millis(5)));
+        assert_eq!((link.loss_millionths, large.net), (5_000, None));
         assert_eq!(request.noise[0].length, Nanos::from_micros(500));
     }
 
@@ -208,6 +247,9 @@ length = "500us"
             ("method = \"hogs\"", "method = \"fracas\"", "no method"),
             ("rate = 20.0", "rat = 20.0", "rat"),
             ("\"10s\"", "\"soon\"", "soon"),
+            ("\"10Mbit\"", "\"10MB\"", "like 10Mbit"),
+            ("\"0.5%\"", "\"100%\"", "is no loss"),
+            ("\"5ms\"", "\"5min\"", "node small"),
         ] {
             let text = FILE.replacen(from, to, 1);
             assert_ne!(text, FILE, "{from}");

@@ -1,6 +1,7 @@
 //! What is asked for, and whether it can be had: decided as a whole before anything is changed.
 
 use super::{Grid, Ground, Method, Noise, SlowError, Speed, Speeds, choose, hogs, quota};
+use crate::net::Link;
 use schedlab_model::{CpuSet, Nanos, Pid, Warning};
 
 /// A virtual node: CPUs with their speeds, and the tasks that are scheduled there.
@@ -18,6 +19,8 @@ pub struct Node {
     pub attach: Vec<Pid>,
     /// Processes are moved into it later, by whoever holds the session.
     pub admits: bool,
+    /// The link by which its commands, in a network of their own, reach this machine and other nodes.
+    pub net: Option<Link>,
     /// What changes while it runs, by time since the start.
     pub script: Vec<Step>,
 }
@@ -121,6 +124,7 @@ impl Request {
             ))
         })?;
         check_nodes(&self.nodes, ground)?;
+        check_networks(&self, ground)?;
         for noise in &self.noise {
             noise.check().map_err(usage)?;
             check_cpus(&noise.cpus, "noise", ground)?;
@@ -178,6 +182,29 @@ fn check_nodes(nodes: &[Node], ground: &Ground) -> Result<(), SlowError> {
             node.attach.iter().find(|pid| schedlab_sys::process::start_ticks(**pid).is_none())
         {
             return Err(usage(format!("there is no process {pid}")));
+        }
+    }
+    Ok(())
+}
+
+fn check_networks(request: &Request, ground: &Ground) -> Result<(), SlowError> {
+    for node in request.nodes.iter().filter(|node| node.net.is_some()) {
+        let name = &node.name;
+        if !node.attach.is_empty() || node.admits {
+            return Err(usage(format!(
+                "node {name}: a process that runs can't be moved into a network; leave out its net"
+            )));
+        }
+        if request.keep {
+            return Err(usage(format!(
+                "node {name}: its network goes with schedlab, and its commands would be kept; leave out --keep"
+            )));
+        }
+        if !ground.root {
+            return Err(SlowError::Missing(format!(
+                "node {name} has a network: making a network namespace needs root; \
+                 without its net CPUs are emulated and no network"
+            )));
         }
     }
     Ok(())
@@ -433,6 +460,21 @@ mod tests {
         let script = vec![Step { at: Nanos::from_secs(1), change }];
         let node = Node { script, ..node("a", "0=50%") };
         assert!(refused(Method::Hogs, vec![node], &Ground::fake(2)).1.contains("5%"));
+    }
+
+    #[test]
+    fn a_network_needs_root_and_commands_that_end_with_it() {
+        let node = || Node { net: Some(Link::default()), ..node("a", "0=50%") };
+        let bare = Ground { root: false, realtime: false, ..Ground::fake(2) };
+        let (usage, why) = refused(Method::Stop, vec![node()], &bare);
+        assert!(!usage && why.contains("needs root") && why.contains("no network"), "{why}");
+        assert!(plan(Some(Method::Stop), vec![node()], &Ground::fake(2)).is_ok());
+        let attached = Node { attach: vec![schedlab_sys::process::thread_id()], ..node() };
+        assert!(
+            refused(Method::Stop, vec![attached], &Ground::fake(2)).1.contains("can't be moved")
+        );
+        let kept = Request { keep: true, nodes: vec![node()], ..Request::default() };
+        assert!(kept.plan(&Ground::fake(2)).unwrap_err().to_string().contains("--keep"));
     }
 
     #[test]

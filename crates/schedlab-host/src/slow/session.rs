@@ -7,6 +7,7 @@ use super::measure::{self, Measured};
 use super::noise::NoiseProcess;
 use super::settings::Kept;
 use super::{Change, Ground, Node, Plan, SlowError, Speed, Speeds, journal_kill, stop};
+use crate::net::{Link, Namespace};
 use schedlab_model::{CpuSet, Nanos, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::signal::Signals;
@@ -51,6 +52,7 @@ pub struct Session {
 
 struct Active {
     node: Node,
+    network: Option<Namespace>,
     held: Held,
     commands: Vec<Running>,
     failed: bool,
@@ -80,14 +82,16 @@ impl Session {
         let speeds: Speeds =
             plan.request.nodes.iter().flat_map(|node| node.speeds.clone()).collect();
         let cpus: CpuSet = speeds.keys().copied().collect();
+        let networks = networks(&plan.request.nodes, &mut guard)?;
         let before =
             if plan.request.measure { measure::baseline().read(&cpus)? } else { Vec::new() };
         let mut nodes = Vec::new();
-        for node in &plan.request.nodes {
+        for (node, network) in plan.request.nodes.iter().zip(networks) {
             let name = format!("schedlab-{}-{}", std::process::id(), node.name);
             let held = Held::apply(&plan, node, &name, ground, &mut guard)?;
             let node = node.clone();
-            nodes.push(Active { node, held, commands: Vec::new(), failed: false, step: 0 });
+            let commands = Vec::new();
+            nodes.push(Active { node, network, held, commands, failed: false, step: 0 });
         }
         let under = Under::apply(&plan, &speeds, ground, &mut guard)?;
         let warnings = plan.warnings.clone();
@@ -150,6 +154,7 @@ impl Session {
         for noise in &self.plan.request.noise {
             self._noise.push(noise.start(&mut self.guard)?);
         }
+        let addresses = self.addresses();
         for active in &mut self.nodes {
             for &pid in &active.node.attach {
                 for pid in stop::descendants(pid) {
@@ -157,13 +162,31 @@ impl Session {
                 }
             }
             for argv in &active.node.commands {
-                let running = launch(argv, active, self.plan.request.keep, &mut self.guard)?;
+                let running =
+                    launch(argv, active, &addresses, self.plan.request.keep, &mut self.guard)?;
                 active.commands.push(running);
             }
         }
         // A command's time and a script's begin when all is in place.
         self.started = clock::monotonic();
         Ok(())
+    }
+
+    /// Nodes with a network of their own: names, links, and where they are.
+    pub fn networks(&self) -> impl Iterator<Item = (&str, &Link, &Namespace)> {
+        self.nodes.iter().filter_map(|active| {
+            Some((active.node.name.as_str(), active.node.net.as_ref()?, active.network.as_ref()?))
+        })
+    }
+
+    /// What commands are told of the nodes' addresses, as variables of their environment.
+    fn addresses(&self) -> Vec<(String, String)> {
+        let variable = |name: &str| name.to_ascii_uppercase().replace('-', "_");
+        self.networks()
+            .map(|(name, _, at)| {
+                (format!("SCHEDLAB_ADDRESS_{}", variable(name)), at.there.to_string())
+            })
+            .collect()
     }
 
     /// Runs until all commands have ended, a signal comes, or the time limit is reached.
@@ -485,6 +508,7 @@ impl Session {
                     "speeds": speeds,
                     "processes": processes,
                     "failed": active.failed,
+                    "address": active.network.as_ref().map(|network| network.there.to_string()),
                 })
             })
             .collect();
@@ -515,18 +539,38 @@ fn is_terminal() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stdin())
 }
 
+/// Makes the networks of nodes that have one.
+fn networks(nodes: &[Node], guard: &mut Guard) -> Result<Vec<Option<Namespace>>, SlowError> {
+    let make = |node: &Node| {
+        let Some(link) = &node.net else { return Ok(None) };
+        let made = Namespace::make(link, guard).and_then(|made| made.join_others().map(|()| made));
+        let told =
+            |error| SlowError::Missing(format!("the network of node {}: {error}", node.name));
+        made.map(Some).map_err(told)
+    };
+    nodes.iter().map(make).collect()
+}
+
 /// Starts a command in a node. It dies with us, unless it is to be kept.
 fn launch(
     argv: &[String],
     active: &Active,
+    addresses: &[(String, String)],
     keep: bool,
     guard: &mut Guard,
 ) -> Result<Running, SlowError> {
     let bound = active.node.bind || !matches!(active.held.hold, Hold::Cpus | Hold::Stop(_));
     let cpus = if bound { active.node.cpus() } else { CpuSet::new() };
-    let entry = Entry::Exec { groups: active.held.groups.clone(), cpus };
-    let mut command = entry.command()?;
+    let network = active.network.as_ref();
+    let groups = active.held.groups.clone();
+    let mut command =
+        Entry::Exec { groups, cpus, network: network.map(Namespace::path) }.command()?;
     command.args(argv).stdin(Stdio::inherit());
+    command.env("SCHEDLAB_NODE", &active.node.name).envs(addresses.iter().cloned());
+    if let Some(network) = network {
+        command.env("SCHEDLAB_ADDRESS", network.there.to_string());
+        command.env("SCHEDLAB_HOST", network.here.to_string());
+    }
     if !keep {
         process::die_with_parent(&mut command);
     }

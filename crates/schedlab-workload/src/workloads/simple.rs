@@ -277,26 +277,10 @@ impl Behaviour for Datagrams {
     }
 }
 
-/// Reads `10Mbit`: bits a second, with the prefixes of powers of ten; `None` where it is empty.
+/// The rate of a link, `None` where none is asked for.
 fn link_rate(text: &str) -> Result<Option<u64>, OptionError> {
-    if text.is_empty() {
-        return Ok(None);
-    }
-    let wrong = || {
-        let why = format!("'{text}' is not a rate from 64kbit to 100Gbit, like 10Mbit");
-        OptionError::new("rate", why)
-    };
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
-        "bit" => 1,
-        "kbit" => 1_000,
-        "mbit" => 1_000_000,
-        "gbit" => 1_000_000_000,
-        _ => return Err(wrong()),
-    };
-    let rate = number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(wrong)?;
-    if (64_000..=100_000_000_000).contains(&rate) { Ok(Some(rate)) } else { Err(wrong()) }
+    let read = || crate::plan::link_rate(text).map_err(|why| OptionError::new("rate", why));
+    if text.is_empty() { Ok(None) } else { read().map(Some) }
 }
 
 fn udp(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {

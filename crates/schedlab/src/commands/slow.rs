@@ -29,7 +29,9 @@ use std::process::ExitCode;
   schedlab slow status; schedlab slow set all=40%            sessions that run
   schedlab slow evaluate --short -o evaluation               how true each method is here, with pictures
 
-CPUs are slowed and networks are not: what a node sends is as fast as ever. Programs see all CPUs of their
+CPUs are slowed and networks are not, but for nodes with [node.net] (rate, delay, loss), whose commands start in
+a network namespace: SCHEDLAB_ADDRESS is their address, SCHEDLAB_HOST that of this machine, SCHEDLAB_ADDRESS_NAME
+that of node NAME. Programs see all CPUs of their
 node at their full clock (nproc counts the CPUs that a command is bound to; /proc/cpuinfo shows the
 hardware). With hogs a task that wakes waits up to (1 - speed) x period longer (half of it on average when
 it meets a burn): 1 ms at 50% and the default period.
@@ -112,12 +114,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     session(request, &args.how)
 }
 
+type Tried = fn() -> std::io::Result<()>;
+
 /// What the kernel has and is no way to a speed, with why.
-const NOT_OFFERED: &[(&str, &str)] = &[
-    ("uclamp", "a hint to the schedutil governor: any other task on the CPU lifts its clock again"),
+const NOT_OFFERED: &[(&str, &str, Tried)] = &[
+    (
+        "uclamp",
+        "a hint to the schedutil governor: any other task on the CPU lifts its clock again",
+        schedlab_sys::sched::takes_clamps,
+    ),
     (
         "SCHED_DEADLINE",
         "its tasks can't fork and can't be bound to one CPU; burners of it can't be kept in step",
+        schedlab_sys::sched::takes_deadlines,
     ),
 ];
 
@@ -127,8 +136,12 @@ fn list_methods() -> anyhow::Result<ExitCode> {
     for (_, name, about) in METHODS {
         writeln!(out, "{name:<16}{about}")?;
     }
-    for (name, why) in NOT_OFFERED {
-        writeln!(out, "not offered: {name}: {why}")?;
+    for (name, why, tried) in NOT_OFFERED {
+        let found = match tried() {
+            Ok(()) => "this kernel has it".to_owned(),
+            Err(error) => format!("not to be had here: {error}"),
+        };
+        writeln!(out, "not offered: {name}: {why} ({found})")?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -150,7 +163,6 @@ fn from_options(how: &How, command: &[String], attach: Vec<Pid>) -> anyhow::Resu
 }
 
 fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Request> {
-    note("CPUs are emulated and no network is: what nodes send to each other is as fast as ever");
     if !command.is_empty() {
         anyhow::bail!(UsageError("commands of nodes stand in their file, not after --".into()));
     }
@@ -160,6 +172,19 @@ fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Reque
         .map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
     if how.method != "auto" {
         request.method = method(&how.method)?;
+    }
+    let bare: Vec<&str> = request
+        .nodes
+        .iter()
+        .filter(|node| node.net.is_none())
+        .map(|node| node.name.as_str())
+        .collect();
+    if bare.len() == request.nodes.len() {
+        note(
+            "CPUs are emulated and no network is: what nodes send to each other is as fast as ever",
+        );
+    } else if !bare.is_empty() {
+        note(&format!("no network is emulated for {}: only its CPUs are", bare.join(", ")));
     }
     Ok(with_options(request, how))
 }
@@ -234,6 +259,9 @@ fn tell(session: &Session, json: bool) {
             one.asked,
             one.granted * 100.0
         ));
+    }
+    for (name, link, at) in session.networks() {
+        note(&format!("node {name}: {link}, at {}; this machine is {} to it", at.there, at.here));
     }
     for warning in &session.warnings {
         note(&warning.to_string());
