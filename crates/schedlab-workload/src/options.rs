@@ -39,6 +39,16 @@ pub struct OptionDoc {
     pub help: &'static str,
 }
 
+/// An option without a short name.
+pub(crate) const fn option(
+    name: &'static str,
+    kind: Kind,
+    default: &'static str,
+    help: &'static str,
+) -> OptionDoc {
+    OptionDoc { name, short: None, kind, default, help }
+}
+
 /// Why options can't be taken.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("option {option}: {why}")]

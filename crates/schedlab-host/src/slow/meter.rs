@@ -102,14 +102,7 @@ pub fn paired(
         commands: vec![argv],
         ..Node::default()
     };
-    let request = Request {
-        method: Some(method),
-        nodes: vec![node],
-        measure: false,
-        heavy: true,
-        ..Request::default()
-    };
-    let mut session = Session::start(request.plan(ground)?, ground)?;
+    let mut session = start(method, node, ground)?;
     let (began, used) = (clock::monotonic(), clock::process_cpu());
     let took_turns = session.take_turns(&turns, &|index| match index % 4 {
         0 | 3 => Speed::FULL,
@@ -123,6 +116,14 @@ pub fn paired(
     }
     let notes = read(&result)?;
     Ok(Paired { ratios: ratios(&notes), ideal: ideal(work, speed, &notes), controller })
+}
+
+/// A session that slows one node by a method and leaves the measuring to its caller.
+fn start(method: Method, node: Node, ground: &Ground) -> Result<Session, SlowError> {
+    let nodes = vec![node];
+    let request =
+        Request { method: Some(method), nodes, measure: false, heavy: true, ..Request::default() };
+    Session::start(request.plan(ground)?, ground)
 }
 
 /// The part of each second that a task was granted on a CPU at a speed, for some seconds.
@@ -143,14 +144,7 @@ pub fn granted(
         admits: true,
         ..Node::default()
     };
-    let request = Request {
-        method: Some(method),
-        nodes: vec![node],
-        measure: false,
-        heavy: true,
-        ..Request::default()
-    };
-    let session = Session::start(request.plan(ground)?, ground)?;
+    let session = start(method, node, ground)?;
     let (time, align, groups) = (Nanos::from_secs(1), Nanos::ZERO, session.groups());
     let probe = Probe { groups, time, align, realtime: false };
     let readings = (0..seconds).map(|_| probe.read(&cpus)).collect::<Result<Vec<_>, _>>();

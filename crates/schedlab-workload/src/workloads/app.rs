@@ -2,7 +2,7 @@
 //! items to a pool of consumers, consumers allocate, and collectors wake all at once, work and sleep.
 
 use super::Workload;
-use crate::options::{Kind, OptionDoc, OptionError, Options};
+use crate::options::{Kind, OptionError, Options, option};
 use crate::placement::Surroundings;
 use crate::plan::{Placement, Plan, Queue, Task, Timing};
 use crate::{Behaviour, CounterId, Done, Instruments, Op, QueueId, SampleId, WordId};
@@ -10,15 +10,6 @@ use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
 
 const MICRO: Kind = Kind::Duration(1_000);
 const SECOND: Kind = Kind::Duration(1_000_000_000);
-
-const fn option(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> OptionDoc {
-    OptionDoc { name, short: None, kind, default, help }
-}
 
 pub(super) const WORKLOAD: Workload = Workload {
     name: "app",

@@ -2,7 +2,7 @@
 //! like those of any other workload: repeated, compared, and axes of an experiment.
 
 use super::Workload;
-use crate::options::{Kind, OptionDoc, OptionError, Options};
+use crate::options::{Kind, OptionError, Options, option};
 use crate::placement::Surroundings;
 use crate::plan::{Placement, Plan, Task};
 use crate::{Behaviour, Done, Instruments, Op};
@@ -46,15 +46,6 @@ impl Jobs {
         let graph = self.shape.build(&self.rules);
         if graph.weight_sum() == 0 { graph.with_weight(1) } else { graph }
     }
-}
-
-const fn option(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> OptionDoc {
-    OptionDoc { name, short: None, kind, default, help }
 }
 
 /// Durations without a unit are microseconds.

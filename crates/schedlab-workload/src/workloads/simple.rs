@@ -5,7 +5,7 @@
 //! speed: on a slowed or shared CPU the same work takes longer, and that is what is measured.
 
 use super::Workload;
-use crate::options::{Kind, OptionDoc, OptionError, Options};
+use crate::options::{Kind, OptionDoc, OptionError, Options, option};
 use crate::placement::Surroundings;
 use crate::plan::{Block, Placement, Plan, Task, Timing, Transport};
 use crate::{BarrierId, Behaviour, BlockId, ChannelId, CounterId, Done, Instruments, Op, SampleId};
@@ -13,15 +13,6 @@ use crate::{Sweep, WordId};
 use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
 
 const SECOND: u64 = 1_000_000_000;
-
-const fn option(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> OptionDoc {
-    OptionDoc { name, short: None, kind, default, help }
-}
 
 const DURATION: OptionDoc =
     option("duration", Kind::Duration(SECOND), "3s", "how long; 0: until Ctrl-C");
