@@ -1,21 +1,24 @@
 //! What each fuzz target does with its bytes. The seeded smoke tests of `schedlab-trace` do the same
 //! on stable Rust, so that a body that no longer holds is found without a fuzzer.
 
-use schedlab_trace::{format::Format, open_bytes};
+use schedlab_trace::{Options, format::Format, open_bytes_with};
 use std::path::Path;
 
 /// Reads `bytes` as a trace, whatever it is, to its end.
 ///
 /// No input may panic or loop for ever; events ascend in time.
 pub(crate) fn read(bytes: &[u8]) {
-    let Ok(mut source) = open_bytes(Path::new("fuzz"), bytes.to_vec()) else { return };
+    let options = Options { arguments: true, ..Options::default() };
+    let opened = open_bytes_with(Path::new("fuzz"), bytes.to_vec(), &options);
+    let Ok(mut source) = opened else { return };
     let mut batch = Vec::new();
     let mut last = schedlab_model::Nanos::ZERO;
     while source.next(&mut batch).expect("memory can be read") {
         assert!(!batch.is_empty(), "a batch that is not the last has events");
-        for event in &batch {
+        for (index, event) in batch.iter().enumerate() {
             assert!(event.time >= last, "time goes back");
             last = event.time;
+            assert!(source.arguments(index).is_none_or(|text| !text.contains('\n')));
         }
     }
 }

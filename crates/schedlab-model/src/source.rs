@@ -1,6 +1,7 @@
 //! Where events come from, and what a source knows besides them.
 
 use crate::{Comm, CpuSet, Event, KindSet, Nanos, Pid, Span, Topology, Warning};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 
@@ -101,9 +102,10 @@ pub trait EventSource {
     /// What was found wrong so far.
     fn warnings(&self) -> &[Warning];
 
-    /// The arguments of a tracepoint beyond the scheduler's, as text: of the event at `index` of the last
-    /// batch, where the source holds them as text.
-    fn arguments(&self, index: usize) -> Option<&str> {
+    /// The arguments of a tracepoint beyond the scheduler's, as text (`irq=42 name=ahci`): of the event at
+    /// `index` of the last batch. `None` where the source can't tell, or was not asked to; empty where the
+    /// tracepoint has none.
+    fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
         let _ = index;
         None
     }

@@ -120,7 +120,7 @@ fn record(file: &Path, loops: u64) -> Option<()> {
 
 /// The events of a file, names apart, which we make of records that have them.
 fn count(file: &Path) -> u64 {
-    let Ok(mut source) = open_with(file, &Options { threads: 1 }) else { return 0 };
+    let Ok(mut source) = open_with(file, &Options::default()) else { return 0 };
     let (mut batch, mut count) = (Vec::new(), 0);
     while source.next(&mut batch).unwrap() {
         count += batch.iter().filter(|event| event.what.kind() != Kind::Comm).count() as u64;
@@ -186,7 +186,7 @@ fn on_cpu() -> Option<Duration> {
 }
 
 fn source(path: &Path, threads: usize) -> Box<dyn EventSource> {
-    open_with(path, &Options { threads }).unwrap()
+    open_with(path, &Options { threads, ..Options::default() }).unwrap()
 }
 
 fn latency(path: &Path, threads: usize) {

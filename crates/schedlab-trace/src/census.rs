@@ -15,6 +15,9 @@ pub struct Census {
     pub losses_unknown: u64,
     /// Time of the first and of the last event; `None` when there are none.
     pub span: Option<Span>,
+    /// Arguments of the first event of each tracepoint beyond the scheduler's, by name, where the source
+    /// tells them and there are any.
+    pub examples: BTreeMap<String, String>,
 }
 
 impl Census {
@@ -26,8 +29,12 @@ impl Census {
         let mut counts = Counts::default();
         let mut batch = Vec::new();
         while source.next(&mut batch)? {
-            for event in &batch {
+            for (index, event) in batch.iter().enumerate() {
                 counts.add(event);
+                if let What::Other { format } = event.what {
+                    let arguments = || source.arguments(index).unwrap_or_default().into_owned();
+                    counts.examples.entry(format).or_insert_with(arguments);
+                }
             }
         }
         Ok(counts.named(source))
@@ -58,6 +65,7 @@ struct Counts {
     lost: u64,
     losses_unknown: u64,
     span: Option<Span>,
+    examples: BTreeMap<u16, String>,
 }
 
 impl Counts {
@@ -90,12 +98,25 @@ impl Counts {
             }
         }
         for ((cpu, format), count) in self.others {
-            let known = source.info().others.get(usize::from(format));
-            let name = known.map_or("unknown", |other| other.name.as_str());
+            let name = name(source, format);
             *per_cpu.entry(cpu).or_default().entry(name.to_owned()).or_insert(0) += count;
         }
-        Census { per_cpu, lost: self.lost, losses_unknown: self.losses_unknown, span: self.span }
+        let told = self.examples.into_iter().filter(|(_, arguments)| !arguments.is_empty());
+        let examples = told.map(|(format, arguments)| (name(source, format).to_owned(), arguments));
+        Census {
+            per_cpu,
+            lost: self.lost,
+            losses_unknown: self.losses_unknown,
+            span: self.span,
+            examples: examples.collect(),
+        }
     }
+}
+
+/// The name of a tracepoint beyond the scheduler's.
+fn name(source: &dyn EventSource, format: u16) -> &str {
+    let known = source.info().others.get(usize::from(format));
+    known.map_or("unknown", |other| other.name.as_str())
 }
 
 impl Census {

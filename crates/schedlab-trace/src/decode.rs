@@ -195,6 +195,9 @@ impl<const BIG: bool> Decoding<'_, '_, BIG> {
         let by = Pid(i32_at::<BIG>(self.body, self.decoder.pid_at));
         let context = self.decoder.context(self.body);
         let Stamp { time, cpu } = self.stamp;
+        if self.decoder.keeps && matches!(what, What::Other { .. }) {
+            self.batch.keep(self.body);
+        }
         self.batch.put(Event { time: Nanos(time), by, cpu, context, what });
     }
 

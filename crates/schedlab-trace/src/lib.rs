@@ -30,6 +30,7 @@ mod perfetto;
 mod plan;
 mod record;
 mod runs;
+mod spelling;
 mod states;
 pub mod synthetic;
 #[cfg(feature = "parquet")]
@@ -63,12 +64,15 @@ pub struct Options {
     /// Threads to decode with, the caller's among them. Merging and all that follows stay serial, so
     /// more than a few gain nothing. Formats other than trace.dat are decoded by the caller alone.
     pub threads: usize,
+    /// Whether [`EventSource::arguments`] tells those of tracepoints beyond the scheduler's from records
+    /// too, not from texts only. Decoding then stays on the caller's thread.
+    pub arguments: bool,
 }
 
 impl Default for Options {
-    /// The caller's thread alone.
+    /// The caller's thread alone, scheduler events without the arguments of others.
     fn default() -> Self {
-        Self { threads: 1 }
+        Self { threads: 1, arguments: false }
     }
 }
 
@@ -85,7 +89,19 @@ pub fn open_with(path: &Path, options: &Options) -> Result<Box<dyn EventSource>,
 /// # Errors
 /// As [`open`].
 pub fn open_bytes(name: &Path, bytes: Vec<u8>) -> Result<Box<dyn EventSource>, TraceError> {
-    open_input(Input::memory(name, bytes), &Options::default())
+    open_bytes_with(name, bytes, &Options::default())
+}
+
+/// Opens a trace that lies in memory as [`open_with`] does a file.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_bytes_with(
+    name: &Path,
+    bytes: Vec<u8>,
+    options: &Options,
+) -> Result<Box<dyn EventSource>, TraceError> {
+    open_input(Input::memory(name, bytes), options)
 }
 
 /// Bytes that are looked at to tell formats apart.
@@ -100,12 +116,12 @@ fn open_input(input: Input, options: &Options) -> Result<Box<dyn EventSource>, T
         return Err(TraceError::Empty { path });
     }
     if start.starts_with(dat::MAGIC) {
-        return open_dat(input, options.threads.saturating_sub(1));
+        return open_dat(input, options);
     }
     if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
-        let reader = perf::PerfReader::open(input)?;
+        let reader = perf::PerfReader::open(input, options.arguments)?;
         // What a pipe says of itself comes on the way.
-        let ahead = options.threads > 1 && !reader.is_pipe();
+        let ahead = options.threads > 1 && !options.arguments && !reader.is_pipe();
         return Ok(if ahead { Box::new(Ahead::new(reader)) } else { Box::new(reader) });
     }
     if perfetto::looks_like(&start) {
@@ -119,10 +135,11 @@ fn open_input(input: Input, options: &Options) -> Result<Box<dyn EventSource>, T
     Err(TraceError::Unknown { path, seen: seen(&start) })
 }
 
-/// Opens a trace.dat with this many threads beside the caller's: unpacking comes first.
-fn open_dat(input: Input, helpers: usize) -> Result<Box<dyn EventSource>, TraceError> {
+/// Opens a trace.dat; of threads beside the caller's, unpacking has the first.
+fn open_dat(input: Input, options: &Options) -> Result<Box<dyn EventSource>, TraceError> {
+    let helpers = options.threads.saturating_sub(1);
     let again = input.again().map_err(|error| TraceError::io(input.path(), error))?;
-    let (packed, reader) = match dat::DatReader::open(input, helpers) {
+    let (packed, reader) = match dat::DatReader::open(input, options) {
         // No pages, but perhaps the text of a latency tracer.
         Err(error @ TraceError::NoEvents { .. }) => {
             let reader = match dat::text_of(&again) {
@@ -133,7 +150,7 @@ fn open_dat(input: Input, helpers: usize) -> Result<Box<dyn EventSource>, TraceE
         }
         other => other?,
     };
-    let ahead = helpers > usize::from(packed);
+    let ahead = !options.arguments && helpers > usize::from(packed);
     Ok(if ahead { Box::new(Ahead::new(reader)) } else { Box::new(reader) })
 }
 

@@ -6,6 +6,7 @@
 //! turn has come, so an event is written once, and what is learned on the way (names) is in order.
 //! The tournament is numbers only, a few KiB for a thousand CPUs: it stays in the first-level cache.
 
+use crate::spelling::Kept;
 use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
 use std::io;
 
@@ -35,6 +36,7 @@ pub(crate) trait Lanes {
 pub(crate) struct Batch<'a> {
     places: &'a mut [Event],
     count: usize,
+    kept: Kept,
 }
 
 impl Batch<'_> {
@@ -47,6 +49,12 @@ impl Batch<'_> {
         }
     }
 
+    /// Keeps the body of the event that is put next.
+    #[cold]
+    pub(crate) fn keep(&mut self, body: &[u8]) {
+        self.kept.keep(self.count, body);
+    }
+
     /// Whether no further step fits.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
@@ -57,7 +65,7 @@ impl Batch<'_> {
 /// Appends to `out` what `put` puts, at most [`STEP_MAX`] events.
 pub(crate) fn append(out: &mut Vec<Event>, put: impl FnOnce(&mut Batch<'_>)) {
     let mut places = [FILLER; STEP_MAX];
-    let mut batch = Batch { places: &mut places, count: 0 };
+    let mut batch = Batch { places: &mut places, count: 0, kept: Kept::default() };
     put(&mut batch);
     let count = batch.count;
     out.extend_from_slice(&places[..count]);
@@ -99,6 +107,8 @@ pub(crate) struct Merge {
     /// Losers of the tournament, when they are many; `tree[0]` is the winner.
     tree: Vec<Head>,
     started: bool,
+    /// Bodies of the last batch's events, where they are kept.
+    kept: Kept,
 }
 
 impl Merge {
@@ -120,7 +130,8 @@ impl Merge {
         // What lies behind the events that are put in place is cut off at the end; filling it costs
         // nothing, since the caller's batch mostly comes back as it went.
         batch.resize(limit + STEP_MAX, FILLER);
-        let mut places = Batch { places: batch, count: 0 };
+        self.kept.clear();
+        let mut places = Batch { places: batch, count: 0, kept: std::mem::take(&mut self.kept) };
         match self.count {
             0 => {}
             1..=4 => self.few::<4>(lanes, &mut places)?,
@@ -128,9 +139,15 @@ impl Merge {
             9..=SCAN_MAX => self.few::<SCAN_MAX>(lanes, &mut places)?,
             _ => self.many(lanes, &mut places)?,
         }
-        let count = places.count;
+        let Batch { count, kept, .. } = places;
+        self.kept = kept;
         batch.truncate(count);
         Ok(count > 0)
+    }
+
+    /// The body of the event at `index` of the last batch, if it was kept.
+    pub(crate) fn kept(&self, index: usize) -> Option<&[u8]> {
+        self.kept.get(index)
     }
 
     /// `COUNT`: lanes, rounded up so that looking at all is a fixed sequence.

@@ -102,6 +102,8 @@ pub(crate) struct Decoder {
     pub(crate) near: Vec<Near>,
     /// What the common flags say, by their byte.
     pub(crate) contexts: [Context; 256],
+    /// Whether bodies of other tracepoints are kept, for `Spelling`.
+    pub(crate) keeps: bool,
     /// Index into `entries` by event id.
     ids: Vec<u16>,
     entries: Vec<Entry>,
@@ -125,6 +127,7 @@ impl Decoder {
             pid_at: 4,
             near: Vec::new(),
             contexts: std::array::from_fn(|flags| context(flags as u8)),
+            keeps: false,
             ids: Vec::new(),
             entries: vec![entry],
             others: vec![unknown],

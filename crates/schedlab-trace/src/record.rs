@@ -1,5 +1,6 @@
 //! The record layer: bodies as the kernel wrote them, for whoever passes them on undecoded.
 
+use crate::Options;
 use crate::dat::{self, DatReader};
 use crate::error::TraceError;
 use crate::input::Input;
@@ -40,7 +41,7 @@ pub fn open_records(path: &Path) -> Result<Option<Box<dyn RecordSource>>, TraceE
     let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(path, error))?;
     let start = &start[..count];
     if start.starts_with(dat::MAGIC) {
-        return Ok(Some(Box::new(DatReader::open_as(input, 0, true)?)));
+        return Ok(Some(Box::new(DatReader::open_as(input, &Options::default(), true)?)));
     }
     if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
         return Ok(Some(Box::new(PerfRecords::open(input)?)));

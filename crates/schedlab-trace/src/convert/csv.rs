@@ -10,11 +10,13 @@ use std::io::{self, Write};
 pub(super) struct Csv<W: Write> {
     out: W,
     others: u64,
+    /// Of the next event.
+    arguments: Option<String>,
 }
 
 impl<W: Write> Csv<W> {
     pub(super) fn new(out: W) -> Self {
-        Self { out, others: 0 }
+        Self { out, others: 0, arguments: None }
     }
 }
 
@@ -24,12 +26,14 @@ impl<W: Write> EventSink for Csv<W> {
     }
 
     fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()> {
-        self.others += u64::from(matches!(event.what, What::Other { .. }));
+        let arguments = self.arguments.take();
+        let other = matches!(event.what, What::Other { .. });
+        self.others += u64::from(other && arguments.is_none());
         let row = Row::of(event, info);
         let comm = |pid| quoted(names.get(pid));
         writeln!(
             self.out,
-            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             event.time.0,
             event.cpu,
             event.what.kind().name(),
@@ -45,8 +49,13 @@ impl<W: Write> EventSink for Csv<W> {
             text(row.next.map(|next| next.0)),
             row.next.map_or("".into(), |next| comm(next.0)),
             text(row.next.map(|next| next.1.0)),
-            quoted(row.name.as_deref().unwrap_or_default())
+            quoted(row.name.as_deref().unwrap_or_default()),
+            quoted(arguments.as_deref().unwrap_or_default())
         )
+    }
+
+    fn arguments(&mut self, text: &str) {
+        self.arguments = Some(text.to_owned());
     }
 
     fn end(&mut self, _names: &TaskNames, _info: &TraceInfo) -> io::Result<()> {

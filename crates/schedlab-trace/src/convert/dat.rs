@@ -1,7 +1,7 @@
 //! Towards trace.dat.
 
 use super::unknown::Unknown;
-use super::{Converted, cannot_hold};
+use super::{Converted, arguments_left_out, cannot_hold};
 use crate::dat::{Companion, Compression, Header, PageRun, Spool, Version, Writer, longest_body};
 use crate::encode::Encoder;
 use crate::live::Piece;
@@ -121,8 +121,9 @@ pub(super) fn encode(
             match event.what {
                 What::Lost { count } => spool.lost(event.cpu, count)?,
                 what => {
-                    let text = source.arguments(index).unwrap_or_default();
-                    others += u64::from(matches!(what, What::Other { .. }) && text.is_empty());
+                    let text = source.arguments(index);
+                    others += u64::from(matches!(what, What::Other { .. }) && text.is_none());
+                    let text = text.unwrap_or_default();
                     let kept = &text[..text.floor_char_boundary(ARGUMENTS_MAX)];
                     cut += u64::from(kept.len() < text.len());
                     unknown.see(&what);
@@ -144,12 +145,7 @@ pub(super) fn encode(
     spool.header().cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
     spool.finish()?;
     converted.warnings = source.warnings().to_vec();
-    if others > 0 {
-        let what = format!(
-            "{others} events of tracepoints beyond the scheduler's are written by name, without arguments"
-        );
-        converted.warnings.push(cannot_hold(what, "the source has no records to pass on"));
-    }
+    converted.warnings.extend(arguments_left_out(others));
     if cut > 0 {
         let what = format!("the arguments of {cut} events are cut after {ARGUMENTS_MAX} bytes");
         converted.warnings.push(cannot_hold(what, ""));

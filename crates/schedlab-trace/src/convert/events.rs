@@ -12,7 +12,7 @@ const KINDS: [ColumnKind; COLUMNS.len()] = {
     use ColumnKind::{Cpu, Number, Text, Time};
     [
         Time, Cpu, Text, Text, Number, Text, Number, Text, Number, Text, Cpu, Cpu, Number, Text,
-        Number, Text,
+        Number, Text, Text,
     ]
 };
 
@@ -20,12 +20,14 @@ const KINDS: [ColumnKind; COLUMNS.len()] = {
 pub(super) struct Events {
     table: Table,
     others: u64,
+    /// Of the next event.
+    arguments: Option<String>,
 }
 
 impl Events {
     pub(super) fn create(path: &Path) -> io::Result<Self> {
         let columns: Vec<_> = COLUMNS.into_iter().zip(KINDS).collect();
-        Ok(Self { table: Table::create(path, "events", &columns)?, others: 0 })
+        Ok(Self { table: Table::create(path, "events", &columns)?, others: 0, arguments: None })
     }
 }
 
@@ -35,7 +37,9 @@ impl EventSink for Events {
     }
 
     fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()> {
-        self.others += u64::from(matches!(event.what, What::Other { .. }));
+        let arguments = self.arguments.take();
+        let other = matches!(event.what, What::Other { .. });
+        self.others += u64::from(other && arguments.is_none());
         let row = Row::of(event, info);
         let (next, next_prio) = row.next.unzip();
         let prio = |prio: Option<schedlab_model::Prio>| number(prio.map(|prio| prio.0.into()));
@@ -59,7 +63,12 @@ impl EventSink for Events {
             comm(next),
             prio(next_prio),
             text(row.name.as_deref()),
+            text(arguments.as_deref().filter(|text| !text.is_empty())),
         ])
+    }
+
+    fn arguments(&mut self, text: &str) {
+        self.arguments = Some(text.to_owned());
     }
 
     fn end(&mut self, _names: &TaskNames, _info: &TraceInfo) -> io::Result<()> {

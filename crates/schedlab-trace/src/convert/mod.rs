@@ -11,7 +11,7 @@ mod unknown;
 
 use crate::error::TraceError;
 use crate::perfetto::PerfettoWriter;
-use crate::{dat as trace_dat, open, open_records};
+use crate::{Options, dat as trace_dat, open, open_records, open_with};
 use schedlab_model::{Comm, Event, EventSource, KindSet, Pid, TraceInfo, Warning, What};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -106,7 +106,7 @@ fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceErr
     if target == Target::Parquet {
         return parquet(from, part);
     }
-    let mut source = open(from)?;
+    let mut source = open_whole(from)?;
     let out = BufWriter::with_capacity(1 << 16, File::create(part).map_err(failed)?);
     let written = match target {
         Target::Csv => drive(source.as_mut(), &mut csv::Csv::new(out)),
@@ -121,7 +121,7 @@ fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceErr
 #[cfg(feature = "parquet")]
 fn parquet(from: &Path, part: &Path) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
-    let mut source = open(from)?;
+    let mut source = open_whole(from)?;
     let mut events = events::Events::create(part).map_err(failed)?;
     drive(source.as_mut(), &mut events).map_err(failed)
 }
@@ -130,6 +130,11 @@ fn parquet(from: &Path, part: &Path) -> Result<Converted, TraceError> {
 fn parquet(_from: &Path, part: &Path) -> Result<Converted, TraceError> {
     let what = "this build writes no Parquet: it was made without the feature `parquet`".into();
     Err(TraceError::Target { path: part.to_owned(), what })
+}
+
+/// Events with the arguments of other tracepoints.
+fn open_whole(from: &Path) -> Result<Box<dyn EventSource>, TraceError> {
+    open_with(from, &Options { arguments: true, ..Options::default() })
 }
 
 /// The source's clock: Perfetto's own is `boot`.
@@ -143,8 +148,8 @@ pub(crate) trait EventSink {
     fn begin(&mut self, info: &TraceInfo) -> io::Result<()>;
     /// One event; `names` are the tasks' as of now.
     fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()>;
-    /// The arguments of the tracepoint beyond the scheduler's that comes next, for whoever writes them.
-    fn arguments(&mut self, _text: &str) {}
+    /// The arguments of the tracepoint beyond the scheduler's that comes next, where the source tells them.
+    fn arguments(&mut self, text: &str);
     /// After the last event.
     fn end(&mut self, names: &TaskNames, info: &TraceInfo) -> io::Result<()>;
     /// What was met and can't be held, as sentences.
@@ -183,7 +188,7 @@ fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<C
     while source.next(&mut batch)? {
         for (index, event) in batch.iter().enumerate() {
             if let Some(text) = source.arguments(index) {
-                sink.arguments(text);
+                sink.arguments(&text);
             }
             if let What::Comm { pid, comm } = event.what {
                 names.0.insert(pid, comm);
@@ -214,7 +219,7 @@ pub(crate) fn cannot_hold(what: impl Into<String>, remedy: &str) -> Warning {
     Warning::new("target-cannot-hold", what, remedy)
 }
 
-/// What tables hold of tracepoints beyond the scheduler's.
+/// Tracepoints beyond the scheduler's whose arguments the source could not tell.
 pub(crate) fn arguments_left_out(others: u64) -> Vec<Warning> {
     if others == 0 {
         return Vec::new();
@@ -222,7 +227,7 @@ pub(crate) fn arguments_left_out(others: u64) -> Vec<Warning> {
     let what = format!(
         "{others} events of tracepoints beyond the scheduler's are written by name, without arguments"
     );
-    vec![cannot_hold(what, "convert to trace.dat to keep them")]
+    vec![cannot_hold(what, "this source does not tell them: convert from the recorded trace")]
 }
 
 /// Flushes a writer's buffer at the end.

@@ -1,7 +1,7 @@
 //! The text of `trace-cmd report -t -N`: what scripts of others read.
 
 use super::unknown::Unknown;
-use super::{EventSink, TaskNames, cannot_hold, flush};
+use super::{EventSink, TaskNames, arguments_left_out, cannot_hold, flush};
 use schedlab_model::{Event, Kind, Phase, TraceInfo, Warning, What};
 use std::io::{self, Write};
 
@@ -10,20 +10,14 @@ pub(super) struct Report<W: Write> {
     out: W,
     others: u64,
     /// Of the next event.
-    arguments: String,
+    arguments: Option<String>,
     contexts: bool,
     unknown: Unknown,
 }
 
 impl<W: Write> Report<W> {
     pub(super) fn new(out: W) -> Self {
-        Self {
-            out,
-            others: 0,
-            arguments: String::new(),
-            contexts: false,
-            unknown: Unknown::default(),
-        }
+        Self { out, others: 0, arguments: None, contexts: false, unknown: Unknown::default() }
     }
 
     fn line(&mut self, event: &Event, name: &str, by: &str) -> io::Result<()> {
@@ -63,16 +57,16 @@ impl<W: Write> EventSink for Report<W> {
         };
         let kind = event.what.kind();
         let name = other.map_or(kind.name(), |other| other.name.as_str());
-        self.others += u64::from(kind == Kind::Other && self.arguments.is_empty());
+        self.others += u64::from(kind == Kind::Other && self.arguments.is_none());
         let by = names.get(event.by);
         // A name with its pid unknown prints as trace-cmd prints it.
         self.line(event, name, by)?;
         arguments(&mut self.out, &event.what, event, names, info)?;
-        writeln!(self.out, "{}", std::mem::take(&mut self.arguments))
+        writeln!(self.out, "{}", self.arguments.take().unwrap_or_default())
     }
 
     fn arguments(&mut self, text: &str) {
-        text.clone_into(&mut self.arguments);
+        self.arguments = Some(text.to_owned());
     }
 
     fn end(&mut self, _names: &TaskNames, _info: &TraceInfo) -> io::Result<()> {
@@ -80,14 +74,7 @@ impl<W: Write> EventSink for Report<W> {
     }
 
     fn dropped(&self) -> Vec<Warning> {
-        let mut dropped = Vec::new();
-        if self.others > 0 {
-            let what = format!(
-                "{} events of tracepoints beyond the scheduler's are written by name, without arguments",
-                self.others
-            );
-            dropped.push(cannot_hold(what, "`trace-cmd report` prints them from a trace.dat"));
-        }
+        let mut dropped = arguments_left_out(self.others);
         if self.contexts {
             let what = "whether an event came from an interrupt is not in this text";
             dropped.push(cannot_hold(what, "convert to trace.dat to keep it"));

@@ -4,7 +4,7 @@
 use schedlab_model::{Context, Cpu, Event, Phase, Pid, Prio, TraceInfo, What};
 
 /// The columns, in order. Times are nanoseconds of the trace's clock.
-pub(super) const COLUMNS: [&str; 16] = [
+pub(super) const COLUMNS: [&str; 17] = [
     "time_ns",
     "cpu",
     "event",
@@ -21,6 +21,7 @@ pub(super) const COLUMNS: [&str; 16] = [
     "next_comm",
     "next_prio",
     "name",
+    "arguments",
 ];
 
 /// What the columns behind `by_comm` hold; names of tasks are looked up by whoever writes them.

@@ -12,6 +12,7 @@ use super::lane::{Fetch, FileLanes, Lane, Shared};
 use super::pages::Feed;
 use super::read_ahead::Crew;
 use super::walk::{Layout, Visit, walk};
+use crate::Options;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::live::Piece;
@@ -20,7 +21,9 @@ use crate::merge::Merge;
 use crate::names::Names;
 use crate::plan::Decoder;
 use crate::record::{RecordSource, Sink};
+use crate::spelling::Spelling;
 use schedlab_model::{Cpu, Event, EventSource, Nanos, Span, TraceInfo, Warning};
+use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -39,19 +42,20 @@ pub(crate) struct DatReader {
     merge: Merge,
     lanes: FileLanes,
     header: Header,
+    /// How other tracepoints' arguments are spelt, if anybody asks.
+    spelling: Option<Spelling>,
 }
 
 impl DatReader {
-    /// `helpers`: threads beside the caller's that may fetch and unpack. Whether anything is packed,
-    /// and the source.
-    pub(crate) fn open(input: Input, helpers: usize) -> Result<(bool, Self), TraceError> {
-        let reader = Self::open_as(input, helpers, false)?;
+    /// Threads beside the caller's may fetch and unpack. Whether anything is packed, and the source.
+    pub(crate) fn open(input: Input, options: &Options) -> Result<(bool, Self), TraceError> {
+        let reader = Self::open_as(input, options, false)?;
         let packed = reader.lanes.is_packed();
         Ok((packed, reader))
     }
 
     /// `all`: also what is large and only passed on.
-    pub(crate) fn open_as(input: Input, helpers: usize, all: bool) -> Result<Self, TraceError> {
+    pub(crate) fn open_as(input: Input, options: &Options, all: bool) -> Result<Self, TraceError> {
         let head = head::read(&input).map_err(|stop| TraceError::Broken {
             path: input.path().to_owned(),
             format: "trace.dat",
@@ -73,9 +77,9 @@ impl DatReader {
         header.kallsyms = symbols;
         let instances = buffers.iter().skip(1).map(|buffer| Instance { name: buffer.name.clone() });
         header.instances = instances.collect();
-        let ftrace = header.ftrace_formats.iter().map(|text| ("ftrace", text.as_str()));
-        let events = header.formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
-        let decoder = Decoder::new(header.encoding, ftrace.chain(events));
+        let mut decoder = Decoder::new(header.encoding, formats(&header));
+        decoder.keeps = options.arguments;
+        let spelling = options.arguments.then(|| Spelling::new(header.encoding, formats(&header)));
         let mut info = info(&header, &decoder, time.tsc.is_some());
         let passing = decoder.passing();
         let decoders = [decoder, passing];
@@ -87,8 +91,8 @@ impl DatReader {
         info.cpus = buffers.iter().flat_map(|buffer| &buffer.cpus).map(|entry| entry.0).collect();
         info.span = opening.span();
         opening.choose_buffer(&buffers, &mut warnings);
-        let lanes = opening.finish(helpers);
-        Ok(Self { info, warnings, merge: Merge::default(), lanes, header })
+        let lanes = opening.finish(options.threads.saturating_sub(1));
+        Ok(Self { info, warnings, merge: Merge::default(), lanes, header, spelling })
     }
 }
 
@@ -107,6 +111,11 @@ impl EventSource for DatReader {
 
     fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
+        let spelling = self.spelling.as_ref()?;
+        Some(spelling.text(self.merge.kept(index)?).into())
     }
 }
 
@@ -165,6 +174,12 @@ impl Visit for Pass<'_, '_> {
             self.result = (self.sink)(self.buffer, self.cpu, Piece::Lost(NonZeroU32::new(count)));
         }
     }
+}
+
+/// All format texts, with their systems.
+fn formats(header: &Header) -> impl Iterator<Item = (&str, &str)> {
+    let ftrace = header.ftrace_formats.iter().map(|text| ("ftrace", text.as_str()));
+    ftrace.chain(header.formats.iter().map(|(system, text)| (system.as_str(), text.as_str())))
 }
 
 fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {

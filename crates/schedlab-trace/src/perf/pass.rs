@@ -22,7 +22,7 @@ pub(crate) struct PerfRecords {
 
 impl PerfRecords {
     pub(crate) fn open(input: Input) -> Result<Self, TraceError> {
-        let reader = PerfReader::open(input)?;
+        let reader = PerfReader::open(input, false)?;
         let info = reader.info_now();
         let mut header = reader.tracing().cloned().unwrap_or_default();
         header.cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);

@@ -18,9 +18,11 @@ use crate::input::{Input, Stop};
 use crate::merge::{Batch, ENDED, Lanes, Merge};
 use crate::names::{self, Names};
 use crate::plan::Decoder;
+use crate::spelling::Spelling;
 use schedlab_model::{
     Comm, Context, Cpu, CpuSet, Event, EventSource, Kind, Nanos, Pid, TraceInfo, Warning, What,
 };
+use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroU32;
 use std::ops::Range;
@@ -52,6 +54,8 @@ pub(crate) struct PerfReader {
     broken: u64,
     /// Changes of name that the record layer met.
     renamed: u64,
+    /// How other tracepoints' arguments are spelt, if anybody asks.
+    spelling: Option<Spelling>,
 }
 
 /// What is due, as lanes.
@@ -115,7 +119,7 @@ impl Lanes for Due<'_> {
 }
 
 impl PerfReader {
-    pub(crate) fn open(input: Input) -> Result<Self, TraceError> {
+    pub(crate) fn open(input: Input, arguments: bool) -> Result<Self, TraceError> {
         let path = input.path().to_owned();
         let broken = |stop: Stop| TraceError::Broken {
             path: path.clone(),
@@ -153,6 +157,7 @@ impl PerfReader {
             foreign: 0,
             broken: 0,
             renamed: 0,
+            spelling: arguments.then(Spelling::default),
             head,
             input,
         };
@@ -191,7 +196,11 @@ impl PerfReader {
             let formats =
                 tracing.formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
             let encoding = Encoding { long: tracing.encoding.long, ..self.head.encoding };
-            self.decoder = Decoder::new(encoding, formats);
+            self.decoder = Decoder::new(encoding, formats.clone());
+            if let Some(spelling) = &mut self.spelling {
+                *spelling = Spelling::new(encoding, formats);
+                self.decoder.keeps = true;
+            }
             self.info.others = self.decoder.others().to_vec();
             self.info.kinds = self.decoder.kinds().with(Kind::Comm).with(Kind::Lost);
         }
@@ -473,5 +482,10 @@ impl EventSource for PerfReader {
 
     fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
+        let spelling = self.spelling.as_ref()?;
+        Some(spelling.text(self.merge.kept(index)?).into())
     }
 }

@@ -23,7 +23,7 @@ pub(crate) struct PerfettoWriter<W: Write> {
     started: bool,
     others: u64,
     /// Of the next event.
-    arguments: String,
+    arguments: Option<String>,
 }
 
 /// The events of one CPU on their way.
@@ -64,7 +64,7 @@ impl<const N: usize> Columns<N> {
 
 impl<W: Write> PerfettoWriter<W> {
     pub(crate) fn new(out: W, clock: Clock) -> Self {
-        Self { out, clock, cpus: Vec::new(), started: false, others: 0, arguments: String::new() }
+        Self { out, clock, cpus: Vec::new(), started: false, others: 0, arguments: None }
     }
 
     fn is_boot(&self) -> bool {
@@ -206,6 +206,16 @@ impl Bundle {
     }
 }
 
+/// The value of a generic event's field: a number where the text is one.
+fn generic_value(field: &mut Vec<u8>, value: &str) {
+    let hex = value.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
+    match (value.parse::<i64>(), hex.or_else(|| value.parse().ok())) {
+        (Ok(value), _) => number(field, 4, value.cast_unsigned()),
+        (_, Some(value)) => number(field, 5, value),
+        _ => bytes(field, 3, value.as_bytes()),
+    }
+}
+
 /// `a=1 b=two words` as names and values; what stands before the first name is called `text`.
 fn fields(arguments: &str) -> Vec<(&str, String)> {
     let mut fields: Vec<(&str, String)> = Vec::new();
@@ -298,15 +308,15 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
             What::Lost { .. } => cpu.lost = true,
             What::Comm { .. } => cpu.count -= 1,
             What::Other { format } => {
-                let arguments = std::mem::take(&mut self.arguments);
-                self.others += u64::from(arguments.is_empty());
+                self.others += u64::from(self.arguments.is_none());
+                let arguments = self.arguments.take().unwrap_or_default();
                 let other = info.others.get(usize::from(format));
                 let mut content = Vec::new();
                 bytes(&mut content, 1, other.map_or("other", |other| &other.name).as_bytes());
                 for (name, value) in fields(&arguments) {
                     let mut field = Vec::new();
                     bytes(&mut field, 1, name.as_bytes());
-                    bytes(&mut field, 3, value.as_bytes());
+                    generic_value(&mut field, &value);
                     bytes(&mut content, 2, &field);
                 }
                 cpu.event(event, event::GENERIC, &content);
@@ -319,7 +329,7 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
     }
 
     fn arguments(&mut self, text: &str) {
-        text.clone_into(&mut self.arguments);
+        self.arguments = Some(text.to_owned());
     }
 
     fn end(&mut self, names: &TaskNames, _info: &TraceInfo) -> io::Result<()> {

@@ -10,6 +10,7 @@ use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, EventSource, KindSet, Nanos, OtherFormat, Pid, TraceInfo,
     Warning, What,
 };
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU32;
@@ -181,9 +182,7 @@ impl TextReader {
             }
         };
         emit(What::Other { format });
-        if !line.arguments.is_empty() {
-            self.arguments.push((batch.len() - 1, line.arguments.to_owned()));
-        }
+        self.arguments.push((batch.len() - 1, line.arguments.to_owned()));
     }
 
     fn report(&mut self) {
@@ -236,8 +235,8 @@ impl EventSource for TextReader {
         &self.warnings
     }
 
-    fn arguments(&self, index: usize) -> Option<&str> {
+    fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
         let found = self.arguments.binary_search_by_key(&index, |(at, _)| *at).ok()?;
-        Some(&self.arguments[found].1)
+        Some(self.arguments[found].1.as_str().into())
     }
 }

@@ -116,9 +116,9 @@ fn csv_has_a_line_for_each_event_and_quotes_what_needs_it() {
     let text = std::fs::read_to_string(&path).unwrap();
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 3, "{text}");
-    assert_eq!(lines[2], "1500000000,0,sched_waking,task,1,<...>,3,\"c, d\",1,,1,,,,,");
+    assert_eq!(lines[2], "1500000000,0,sched_waking,task,1,<...>,3,\"c, d\",1,,1,,,,,,");
     let columns = lines[0].split(',').count();
-    assert_eq!(columns, 16);
+    assert_eq!(columns, 17);
 }
 
 #[test]
@@ -130,35 +130,4 @@ fn a_target_that_failed_leaves_nothing_behind() {
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     assert_eq!(Target::by_name(Path::new("a.pftrace")), Some(Target::Perfetto));
     assert_eq!(Target::by_name(Path::new("a")), None);
-}
-
-#[test]
-fn arguments_of_other_tracepoints_pass_from_text_to_text_and_to_a_trace_dat() {
-    let dir = tempfile::tempdir().unwrap();
-    let [from, text, dat] = ["a.txt", "b.txt", "c.dat"].map(|name| dir.path().join(name));
-    let (long, arguments) = ("y".repeat(4000), "irq=42 name=a disk, or %s");
-    let lines = format!(
-        " sh-7 [000] 1.000000100: irq_handler_entry: {arguments}\n\
-         \x20sh-7 [000] 1.000000200: sched_waking: comm=a pid=8 prio=120 target_cpu=001\n\
-         \x20sh-7 [001] 1.000000300: softirq_entry: vec={long}\n\
-         \x20sh-7 [001] 1.000000400: empty:\n"
-    );
-    std::fs::write(&from, lines).unwrap();
-    let said = |converted: &schedlab_trace::Converted, part: &str| {
-        converted.warnings.iter().any(|warning| warning.what.contains(part))
-    };
-    let converted = convert(&from, &text, Target::Report).unwrap();
-    assert!(said(&converted, "1 events of tracepoints beyond"), "{converted:?}");
-    let report = std::fs::read_to_string(&text).unwrap();
-    assert!(report.lines().any(|line| line.ends_with(arguments)), "{report}");
-    assert!(report.contains(&long));
-    let converted = convert(&text, &dat, V6).unwrap();
-    assert!(
-        said(&converted, "the arguments of 1 events are cut after 3000 bytes"),
-        "{converted:?}"
-    );
-    assert!(read(&dat).len() == 4);
-    let Some((out, err)) = peer("trace-cmd", &["report", "-i"], &dat) else { return };
-    assert!(out.lines().any(|line| line.ends_with(arguments)), "{out}{err}");
-    assert!(out.contains(&format!("vec={}", "y".repeat(2996))) && out.contains("empty:"), "{out}");
 }

@@ -341,11 +341,11 @@ fn several_threads_tell_the_same_story() {
     for (file, threads) in
         [(&path, 2), (&path, 3), (&path, 16), (&packed, 1), (&packed, 2), (&packed, 9)]
     {
-        let mut source = open_with(file, &Options { threads }).unwrap();
+        let mut source = open_with(file, &Options { threads, ..Options::default() }).unwrap();
         assert!(events(source.as_mut()) == alone, "{}, {threads} threads", file.display());
     }
     // A reader that is dropped early leaves no thread waiting.
-    let mut source = open_with(&path, &Options { threads: 3 }).unwrap();
+    let mut source = open_with(&path, &Options { threads: 3, ..Options::default() }).unwrap();
     source.next(&mut Vec::new()).unwrap();
 }
 

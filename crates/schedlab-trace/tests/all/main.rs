@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test says aloud what it lacks")]
 
+mod arguments;
 #[path = "../../../../fuzz/bodies.rs"]
 mod bodies;
 mod common;

@@ -100,7 +100,7 @@ pub(crate) fn made(big_endian: bool) -> Vec<u8> {
 }
 
 /// The same with further bodies on CPU 1, at 70 ns and later.
-fn made_with(big_endian: bool, further: &[Vec<u8>]) -> Vec<u8> {
+pub(crate) fn made_with(big_endian: bool, further: &[Vec<u8>]) -> Vec<u8> {
     let encoding = Encoding { big_endian, long: 8 };
     let p = Put(encoding);
     let tracing = tracing_data(encoding);

@@ -131,9 +131,9 @@ impl Decoded {
             (["packet", "ftrace_events", "event", "generic", "field"], "name") => {
                 self.fields.push(value.to_owned());
             }
-            (["packet", "ftrace_events", "event", "generic", "field"], "str_value") => {
+            (["packet", "ftrace_events", "event", "generic", "field"], kind) => {
                 let field = self.fields.last_mut().unwrap();
-                *field = format!("{field}={value}");
+                *field = format!("{field}={value} as {kind}");
             }
             (["packet", "ftrace_events", "event", kind], "pid" | "child_pid") => {
                 self.told.get_mut(*kind).unwrap().last_mut().unwrap().2 = value.parse().unwrap();
@@ -200,7 +200,12 @@ fn every_kind_of_event_is_what_perfettos_own_files_say() {
     let Some(decoded) = agrees(&truth, &path) else { return };
     assert_eq!(decoded.told.len(), 10, "{:?}", decoded.told.keys());
     assert_eq!(decoded.losses, 1);
-    let fields = ["irq=42", "name=disk", "irq=42", "ret=handled and done"];
+    let fields = [
+        "irq=42 as int_value",
+        "name=disk as str_value",
+        "irq=42 as int_value",
+        "ret=handled and done as str_value",
+    ];
     assert_eq!(decoded.fields, fields);
     assert!(decoded.generic.iter().eq(["irq_handler_entry", "irq_handler_exit"]));
     assert!(decoded.threads.contains("a b") && decoded.threads.contains("sh"));

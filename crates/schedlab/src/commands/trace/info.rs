@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use schedlab_model::{Clock, EventSource, Nanos};
-use schedlab_trace::Census;
+use schedlab_trace::{Census, Options};
 use serde_json::{Value, json};
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -18,9 +18,13 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Characters of an example that are shown.
+const EXAMPLE_MAX: usize = 100;
+
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut source = schedlab_trace::open(&args.file)?;
+    let options = Options { arguments: true, ..Options::default() };
+    let mut source = schedlab_trace::open_with(&args.file, &options)?;
     let census = Census::of(source.as_mut())
         .with_context(|| format!("{} can't be read on", args.file.display()))?;
     let mut out = io::stdout().lock();
@@ -61,6 +65,7 @@ fn machine(source: &dyn EventSource, census: &Census) -> Value {
         "topology": info.topology.is_some(),
         "affinity": info.affinity.is_some(),
         "marks": info.marks,
+        "examples": census.examples,
         "warnings": source.warnings(),
     })
 }
@@ -94,7 +99,14 @@ fn people(out: &mut impl Write, source: &dyn EventSource, census: &Census) -> io
     writeln!(out, "lost      {lost}")?;
     writeln!(out, "events    {}", census.total())?;
     for (name, count) in census.events() {
-        writeln!(out, "  {count:>12}  {name}")?;
+        match census.examples.get(name) {
+            Some(arguments) => {
+                // One line; --json has all of it.
+                let text: String = arguments.chars().take(EXAMPLE_MAX).collect();
+                writeln!(out, "  {count:>12}  {name:<24} first: {text}")?;
+            }
+            None => writeln!(out, "  {count:>12}  {name}")?,
+        }
     }
     for (cpu, names) in &census.per_cpu {
         let total: u64 = names.values().sum();
