@@ -15,6 +15,7 @@
 
 mod axis;
 pub mod chart;
+mod chosen;
 mod colour;
 pub mod cores;
 mod font;
@@ -30,6 +31,7 @@ pub mod waiting;
 pub mod wakeup;
 
 pub use axis::{TimeAxis, duration};
+pub use chosen::Chosen;
 pub use colour::{Colour, PALETTE, Theme, of_name, of_number};
 pub use font::{FAMILY, Weight, lay, printable, shorten};
 pub use pdf::pdf;

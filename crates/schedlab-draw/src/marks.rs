@@ -5,7 +5,7 @@
 
 use crate::colour::{PALETTE, Theme};
 use crate::cores::{Mark, Marks};
-use schedlab_model::{Cpu, CpuSet, Nanos, Span, TraceInfo};
+use schedlab_model::{Cpu, CpuSet, Kind, Nanos, OtherFormat, Span, TraceInfo, fields};
 use schedlab_timeline::{Change, Occupant, Question, State, TaskId};
 use std::collections::BTreeSet;
 
@@ -25,6 +25,17 @@ pub enum Wanted {
     Events(EventMark),
 }
 
+impl Wanted {
+    /// The mark of events by name.
+    #[must_use]
+    pub fn event(&self) -> Option<&EventMark> {
+        match self {
+            Self::Events(mark) => Some(mark),
+            _ => None,
+        }
+    }
+}
+
 /// Events to be marked, as typed: `event[:condition[,condition]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventMark {
@@ -34,13 +45,16 @@ pub struct EventMark {
     comm: Option<String>,
     pid: Option<i32>,
     cpus: Option<CpuSet>,
+    /// What the tracepoint's own fields must be.
+    fields: Vec<(String, String)>,
 }
 
 impl std::str::FromStr for EventMark {
     type Err = String;
 
     /// Reads `sched_waking`, `irq_handler_entry:cpu=0-3`, `sched_switch:comm=ua,pid=12`,
-    /// `mark/phase 1`; conditions are `comm=` (how the name begins), `pid=` and `cpu=` (a list).
+    /// `mark/phase 1`, `irq_handler_entry:irq=42`; conditions are `comm=` (how the name begins), `pid=` and
+    /// `cpu=` (a list), and any field of a tracepoint beyond the scheduler's.
     fn from_str(text: &str) -> Result<Self, String> {
         let (event, conditions) = match text.split_once(':') {
             Some((event, rest)) if rest.contains('=') => (event, rest),
@@ -61,6 +75,9 @@ impl std::str::FromStr for EventMark {
                 Some(("cpu", list)) => {
                     mark.cpus = Some(list.parse().map_err(|error| format!("{error}"))?);
                 }
+                Some((name, value)) if !name.is_empty() && !is_ours(event) => {
+                    mark.fields.push((name.to_owned(), value.to_owned()));
+                }
                 _ => {
                     return Err(format!(
                         "'{condition}' is not a condition: write comm=NAME, pid=N or cpu=LIST"
@@ -70,6 +87,12 @@ impl std::str::FromStr for EventMark {
         }
         Ok(mark)
     }
+}
+
+/// Whether an event of this name is one of the timeline's own, whose fields are not at hand.
+fn is_ours(event: &str) -> bool {
+    event.starts_with("mark")
+        || Kind::ALL.iter().any(|kind| *kind != Kind::Other && kind.name() == event)
 }
 
 /// Conditions are separated by commas, and CPU lists have commas of their own.
@@ -118,7 +141,18 @@ impl Marking {
         info: &TraceInfo,
         theme: Theme,
     ) -> Self {
-        let layers = wanted.into_iter().map(|wanted| Layer::new(wanted, info)).collect();
+        let mut chosen = 0;
+        let mut layer = |wanted| {
+            let mut layer = Layer::new(wanted, info);
+            if let Wanted::Events(mark) = &layer.wanted {
+                if mark.has_fields() {
+                    layer.others = BTreeSet::from([crate::chosen::format(chosen)]);
+                }
+                chosen += 1;
+            }
+            layer
+        };
+        let layers = wanted.into_iter().map(&mut layer).collect();
         Self { window, columns: columns.max(1).into(), layers, overloaded: Vec::new(), theme }
     }
 
@@ -210,10 +244,9 @@ impl Marking {
 impl Layer {
     fn new(wanted: Wanted, info: &TraceInfo) -> Self {
         let (mut others, mut named) = (BTreeSet::new(), BTreeSet::new());
-        if let Wanted::Events(EventMark { event, .. }) = &wanted {
+        if let Wanted::Events(mark @ EventMark { event, .. }) = &wanted {
             for (index, format) in (0_u16..).zip(&info.others) {
-                let full = format!("{}/{}", format.system, format.name);
-                if *event == format.name || *event == full {
+                if mark.names(format) {
                     others.insert(index);
                 }
             }
@@ -273,12 +306,53 @@ impl Layer {
 }
 
 impl EventMark {
+    /// Whether it has conditions on the tracepoint's own fields ([`crate::Chosen`] looks at those).
+    #[must_use]
+    pub fn has_fields(&self) -> bool {
+        !self.fields.is_empty()
+    }
+
+    /// Whether a trace that `info` describes to its end can hold such an event.
+    #[must_use]
+    pub fn is_known(&self, info: &TraceInfo) -> bool {
+        match self.event.strip_prefix("mark/") {
+            Some(name) => info.marks.iter().any(|mark| mark == name),
+            None => is_ours(&self.event) || info.others.iter().any(|format| self.names(format)),
+        }
+    }
+
+    /// Whether it names this tracepoint.
+    pub(crate) fn names(&self, format: &OtherFormat) -> bool {
+        let full = self.event.split_once('/');
+        self.event == format.name
+            || full.is_some_and(|(system, name)| system == format.system && name == format.name)
+    }
+
+    /// Whether the conditions on fields hold for these arguments: as numbers, where both are.
+    pub(crate) fn holds(&self, arguments: &str) -> bool {
+        let told = fields(arguments);
+        self.fields.iter().all(|(name, value)| {
+            told.iter().any(|(field, found)| {
+                let same = || number(found).zip(number(value)).is_some_and(|(a, b)| a == b);
+                field == name && (found == value || same())
+            })
+        })
+    }
+
     fn admits(&self, cpu: Cpu, task: Option<TaskId>, state: &State) -> bool {
         let named = |name: &String| task.is_some_and(|task| state.name(task).starts_with(name));
         let is = |pid: i32| task.is_some_and(|task| state.task(task).pid.0 == pid);
         self.comm.as_ref().is_none_or(named)
             && self.pid.is_none_or(is)
             && self.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu))
+    }
+}
+
+/// A number as tracepoints spell them.
+fn number(text: &str) -> Option<i128> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok().map(i128::from),
+        None => text.parse().ok(),
     }
 }
 
@@ -358,6 +432,10 @@ mod tests {
         assert!("x:y".parse::<EventMark>().is_err());
         assert!("x:pid=a".parse::<EventMark>().is_err());
         assert!("x:cpu=3-1".parse::<EventMark>().is_err());
+        let mark: EventMark = "irq/entry:irq=42,name=a disk,cpu=1".parse().unwrap();
+        assert!(mark.has_fields() && mark.holds("irq=0x2a name=a disk x=1"));
+        assert!(!mark.holds("irq=43 name=a disk") && !mark.holds("name=a disk"));
+        assert!("sched_waking:prio=1".parse::<EventMark>().is_err(), "not at hand");
         assert_eq!("mark/a b".parse::<EventMark>().unwrap().event, "mark/a b");
     }
 }

@@ -7,6 +7,7 @@
 mod cpu;
 mod event;
 mod facts;
+mod fields;
 mod knob;
 mod metric;
 mod size;
@@ -18,6 +19,7 @@ mod warning;
 pub use cpu::{Cpu, CpuListError, CpuSet};
 pub use event::{Comm, Context, Event, Kind, KindSet, Left, Phase, Pid, Prio, What};
 pub use facts::{CgroupFacts, Fact, Frequency, KernelFacts, LoadFacts, MachineFacts};
+pub use fields::fields;
 pub use knob::{Knob, Setting};
 pub use metric::{Better, Metric, Unit};
 pub use size::{Bytes, BytesError};

@@ -9,6 +9,8 @@ use crate::format::{Field, Format, Place};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+/// The field in which our own trace.dat holds what a text told.
+const ARGUMENTS: &str = "arguments";
 /// Elements of an array beyond which the rest is cut.
 const ELEMENTS_MAX: usize = 64;
 
@@ -41,8 +43,11 @@ impl Spelling {
             if !text.is_empty() {
                 text.push(' ');
             }
-            text.push_str(&field.name);
-            text.push('=');
+            // What came from a text stands in one field of ours, as the text had it.
+            if field.name != ARGUMENTS {
+                text.push_str(&field.name);
+                text.push('=');
+            }
             match self.content(field, body) {
                 Some(bytes) => self.value(field, bytes, &mut text),
                 // The record is shorter than its format says.

@@ -202,3 +202,58 @@ fn a_table_that_cannot_be_drawn_is_refused_with_line_and_column() {
         assert!(error.contains(said), "{error}");
     }
 }
+
+/// How many ticks a picture of `source` has for `mark`, and what was said.
+#[track_caller]
+fn ticks(desk: &Desk, source: &str, mark: &str) -> (usize, String) {
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .args(["draw", "cores", source, "-o", "marked.svg", "--mark", mark])
+        .current_dir(&desk.0)
+        .output()
+        .expect("the built command starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    let picture = String::from_utf8(desk.read("marked.svg")).expect("SVG is text");
+    let layer = picture.split_once(&format!("<title>{mark}</title>"));
+    let path = layer.and_then(|(_, rest)| rest.split_once("</g>")).map_or("", |(path, _)| path);
+    (path.matches('M').count(), said)
+}
+
+#[test]
+fn a_tracepoint_is_marked_wherever_it_first_appears_and_by_its_fields() {
+    let desk = Desk::new("fields");
+    let mut text = String::from("cpus=2\n");
+    let switch = |at: u32| {
+        let (prev, next) = if at.is_multiple_of(2) { (0, 7) } else { (7, 0) };
+        format!(
+            " sh-{prev} [000] 1.{at:06}: sched_switch: prev_comm=a prev_pid={prev} prev_prio=120 \
+             prev_state=S ==> next_comm=b next_pid={next} next_prio=120\n"
+        )
+    };
+    text.extend((0..5_000).map(switch));
+    // Far behind the first lines, which are read when the format is recognised.
+    for (at, irq) in [(6, 42), (7, 43), (8, 42)] {
+        text += &format!(" sh-7 [001] 1.00{at}000: irq_handler_entry: irq={irq} name=a disk\n");
+    }
+    text += &switch(9_000);
+    std::fs::write(desk.0.join("late.txt"), text).expect("writable");
+    let convert = ["trace", "convert", "late.txt", "late.dat"];
+    let converted = std::process::Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .args(convert)
+        .current_dir(&desk.0)
+        .status();
+    assert!(converted.expect("the built command starts").success());
+    for source in ["late.txt", "late.dat"] {
+        assert_eq!(ticks(&desk, source, "irq_handler_entry").0, 3, "{source}");
+        let (none, said) = ticks(&desk, source, "irq_handler_entry:irq=44");
+        assert!(none == 0 && !said.contains("no such event"), "{said}");
+        let (none, said) = ticks(&desk, source, "irq_handler_exit");
+        assert!(none == 0 && said.contains("the trace has no such event"), "{said}");
+    }
+    for source in ["late.txt", "late.dat"] {
+        let chosen = ticks(&desk, source, "irq_handler_entry:irq=42,name=a disk");
+        assert_eq!(chosen.0, 2, "{source}: {}", chosen.1);
+    }
+    let by_cpu = ticks(&desk, "late.txt", "irq_handler_entry:irq=42,cpu=0");
+    assert_eq!(by_cpu.0, 0, "both conditions hold, or nothing is marked");
+}

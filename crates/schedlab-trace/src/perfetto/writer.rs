@@ -216,22 +216,6 @@ fn generic_value(field: &mut Vec<u8>, value: &str) {
     }
 }
 
-/// `a=1 b=two words` as names and values; what stands before the first name is called `text`.
-fn fields(arguments: &str) -> Vec<(&str, String)> {
-    let mut fields: Vec<(&str, String)> = Vec::new();
-    for word in arguments.split_whitespace() {
-        match (word.split_once('='), fields.last_mut()) {
-            (Some((name, value)), _) if !name.is_empty() => fields.push((name, value.to_owned())),
-            (_, Some((_, before))) => {
-                before.push(' ');
-                before.push_str(word);
-            }
-            (_, None) => fields.push(("text", word.to_owned())),
-        }
-    }
-    fields
-}
-
 fn small(value: i32) -> u64 {
     i64::from(value).cast_unsigned()
 }
@@ -313,7 +297,7 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
                 let other = info.others.get(usize::from(format));
                 let mut content = Vec::new();
                 bytes(&mut content, 1, other.map_or("other", |other| &other.name).as_bytes());
-                for (name, value) in fields(&arguments) {
+                for (name, value) in schedlab_model::fields(&arguments) {
                     let mut field = Vec::new();
                     bytes(&mut field, 1, name.as_bytes());
                     generic_value(&mut field, &value);

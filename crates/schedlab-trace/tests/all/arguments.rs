@@ -129,6 +129,10 @@ fn arguments_of_other_tracepoints_pass_from_text_to_text_and_to_a_trace_dat() {
         "{converted:?}"
     );
     assert!(read(&dat).len() == 4);
+    let cut = |(name, time, text): (String, u64, String)| {
+        (name, time, text.chars().take(3000).collect::<String>())
+    };
+    assert!(told(&dat).into_iter().eq(told(&from).into_iter().map(cut)), "as the text has it");
     let Some((out, err)) = peer("trace-cmd", &["report", "-i"], &dat) else { return };
     assert!(out.lines().any(|line| line.ends_with(arguments)), "{out}{err}");
     assert!(out.contains(&format!("vec={}", "y".repeat(2996))) && out.contains("empty:"), "{out}");

@@ -13,8 +13,9 @@ mod wakeup;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use schedlab_draw::{Scene, SvgOptions, Theme};
-use schedlab_model::{EventSource, Nanos, Span, Topology};
+use schedlab_model::{EventSource, Nanos, Span, Topology, TraceInfo};
 use schedlab_timeline::Cut;
+use schedlab_trace::Options;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -114,6 +115,8 @@ fn instant(text: &str) -> Result<Nanos, String> {
 pub(crate) struct Window {
     /// The events, from the first on.
     pub(crate) source: Box<dyn EventSource>,
+    /// What is known besides, also of what a stream tells only on the way.
+    pub(crate) info: TraceInfo,
     /// The window, on the trace's clock.
     pub(crate) span: Span,
     /// The first instant of the trace.
@@ -161,14 +164,23 @@ impl Common {
 
     /// Opens a trace; one that does not know its span is read once more.
     pub(crate) fn open(&self, file: &Path) -> anyhow::Result<Window> {
-        let source = schedlab_trace::open(file)?;
-        let (source, whole) = match source.info().span {
-            Some(span) => (source, span),
+        self.open_with(file, &Options::default())
+    }
+
+    /// Opens a trace as [`Self::open`] does.
+    pub(crate) fn open_with(&self, file: &Path, options: &Options) -> anyhow::Result<Window> {
+        let source = schedlab_trace::open_with(file, options)?;
+        let (source, info, whole) = match source.info().span {
+            Some(span) => {
+                let info = source.info().clone();
+                (source, info, span)
+            }
             None => {
                 let mut first = source;
                 let span = schedlab_timeline::span_of(first.as_mut())
                     .with_context(|| format!("{}", file.display()))?;
-                (schedlab_trace::open(file)?, span)
+                // Streams learn tracepoints and marks on the way: now all are known.
+                (schedlab_trace::open_with(file, options)?, first.info().clone(), span)
             }
         };
         let start = whole.start + self.min.unwrap_or(Nanos::ZERO);
@@ -188,6 +200,7 @@ impl Common {
         };
         Ok(Window {
             source,
+            info,
             span: Span::new(start, end),
             origin: whole.start,
             cut: Cut { from: self.min, to: self.max },

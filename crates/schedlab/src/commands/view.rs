@@ -32,21 +32,24 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let file = &args.file;
     let mut source = schedlab_trace::open(file)?;
-    let span = match source.info().span {
+    let mut info = source.info().clone();
+    let span = match info.span {
         Some(span) => span,
         None => {
             let span = span_of(source.as_mut()).with_context(|| file.display().to_string())?;
+            // Streams learn tracepoints and marks on the way: now all are known.
+            info = source.info().clone();
             source = schedlab_trace::open(file)?;
             span
         }
     };
     let topology = match &args.topology {
         Some(from) => Some(super::draw::topology::read(from)?),
-        None => source.info().topology.clone(),
+        None => info.topology.clone(),
     };
     let options = ConservationOptions { limit: VIOLATIONS_MAX, ..ConservationOptions::default() };
-    let conservation = Conservation::new(options, source.info());
-    let slices = Columns::new(Span::new(span.start, span.end)).with_marks(source.info());
+    let conservation = Conservation::new(options, &info);
+    let slices = Columns::new(Span::new(span.start, span.end)).with_marks(&info);
     let question = (slices, conservation);
     let reply = ask(source.as_mut(), question).with_context(|| file.display().to_string())?;
     let (slices, conservation) = reply.answer;

@@ -4,11 +4,12 @@ use super::{Common, Drawn};
 use schedlab_draw::cores::{Cores, Mark, Marks, Size, stacked};
 use schedlab_draw::marks::{EventMark, Marking, Wanted};
 use schedlab_draw::rows::{Colouring, Entry, Rows, RowsAnswer, RowsOptions};
-use schedlab_draw::{Colour, Scene, Theme, duration};
-use schedlab_model::{Cpu, Span, Topology};
+use schedlab_draw::{Chosen, Colour, Scene, Theme, duration};
+use schedlab_model::{Cpu, Span, Topology, TraceInfo, Warning};
 use schedlab_timeline::{
     Conservation, ConservationAnswer, ConservationOptions, Violation, ask_within,
 };
+use schedlab_trace::Options;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -43,8 +44,8 @@ pub(crate) struct View {
     /// Marks on the rows
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,..")]
     pub(crate) marks: Vec<MarkKind>,
-    /// Mark any event: NAME[:CONDITION,..], conditions comm=, pid= and cpu= (may be repeated);
-    /// mark/NAME is a user's mark
+    /// Mark any event: NAME[:CONDITION,..], conditions comm=, pid=, cpu=, and fields of
+    /// other tracepoints as in irq_handler_entry:irq=42 (may be repeated); mark/NAME is a user's mark
     #[arg(long, value_name = "EVENT[:FILTER]")]
     pub(crate) mark: Vec<String>,
     /// Only these CPUs
@@ -154,7 +155,10 @@ pub(super) fn trace(
     size: Size,
     theme: &Theme,
 ) -> anyhow::Result<(Cores, Drawn)> {
-    let mut window = common.open(file)?;
+    let wanted = view.wanted()?;
+    let events: Vec<EventMark> = wanted.iter().filter_map(Wanted::event).cloned().collect();
+    let arguments = events.iter().any(EventMark::has_fields);
+    let mut window = common.open_with(file, &Options { arguments, ..Options::default() })?;
     if view.order == Order::Socket && window.topology.is_none() {
         return Err(super::usage(format!(
             "{}: the trace does not tell which CPUs share a socket: name a file with \
@@ -171,15 +175,15 @@ pub(super) fn trace(
         topology: window.topology.clone(),
         theme: theme.clone(),
     });
-    let wanted = view.wanted()?;
     let marking = (!wanted.is_empty())
-        .then(|| Marking::new(window.span, columns, wanted, window.source.info(), theme.clone()));
+        .then(|| Marking::new(window.span, columns, wanted, &window.info, theme.clone()));
     let conservation = view
         .marks
         .contains(&MarkKind::Violations)
-        .then(|| Conservation::new(ConservationOptions::default(), window.source.info()));
+        .then(|| Conservation::new(ConservationOptions::default(), &window.info));
     let question = (rows, marking, conservation);
-    let reply = ask_within(window.source.as_mut(), window.cut, question)?;
+    let mut source = Chosen::new(window.source.as_mut(), events.clone());
+    let reply = ask_within(&mut source, window.cut, question)?;
     let (RowsAnswer { mut rows, names, legend, tasks }, marks, conservation) = reply.answer;
     let mut marks = marks.unwrap_or_default();
     marks.extend(conservation.map(|found| violations(&found, theme)));
@@ -200,7 +204,7 @@ pub(super) fn trace(
         window: window.span,
         cpus: rows.len(),
         tasks,
-        warnings: reply.warnings,
+        warnings: reply.warnings.into_iter().chain(unknown(&events, &window.info)).collect(),
     };
     let note = format!("{} CPUs, {tasks} tasks, {}", rows.len(), duration(window.span.duration()));
     let notes = [Some(note), drawn.who_ran_is_not_known()].into_iter().flatten().collect();
@@ -216,6 +220,15 @@ pub(super) fn trace(
         labels: Vec::new(),
     };
     Ok((cores, drawn))
+}
+
+/// Marks whose events the trace does not have.
+fn unknown(marks: &[EventMark], info: &TraceInfo) -> impl Iterator<Item = Warning> {
+    let absent = marks.iter().filter(|mark| !mark.is_known(info));
+    absent.map(|mark| {
+        let what = format!("--mark {}: the trace has no such event", mark.text);
+        Warning::new("mark-unknown", what, "`schedlab trace info` lists those that it has")
+    })
 }
 
 /// A bar where a task waited although an idle CPU was allowed.

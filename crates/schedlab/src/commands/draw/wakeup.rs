@@ -32,7 +32,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let mut window = common.open(&args.file)?;
-    let question = Conservation::new(ConservationOptions::default(), window.source.info());
+    let question = Conservation::new(ConservationOptions::default(), &window.info);
     let reply = ask_within(window.source.as_mut(), window.cut, question)?;
     let of_task = |violation: &&Violation| {
         args.pid.is_none_or(|pid| reply.state.task(violation.task).pid.0 == pid)

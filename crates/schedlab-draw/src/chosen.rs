@@ -1,0 +1,62 @@
+//! Events that a mark chooses by their arguments (`irq_handler_entry:irq=42`).
+//!
+//! Changes of the timeline hold no arguments, so what is chosen is told apart before: behind each event
+//! that a mark chooses comes another at the same instant, of a tracepoint that only this mark knows.
+
+use crate::marks::EventMark;
+use schedlab_model::{Event, EventSource, TraceInfo, Warning, What};
+use std::borrow::Cow;
+use std::io;
+
+/// A source with the events that marks choose by their arguments.
+pub struct Chosen<'a> {
+    source: &'a mut dyn EventSource,
+    marks: Vec<EventMark>,
+    read: Vec<Event>,
+}
+
+impl<'a> Chosen<'a> {
+    /// Chooses from `source`, which must tell arguments; `marks` in the order in which the question has them.
+    pub fn new(source: &'a mut dyn EventSource, marks: Vec<EventMark>) -> Self {
+        Self { source, marks, read: Vec::new() }
+    }
+}
+
+/// The tracepoint that stands for what the mark at this place chose: far from those that files have.
+pub(crate) fn format(place: usize) -> u16 {
+    u16::MAX - u16::try_from(place).unwrap_or(u16::MAX)
+}
+
+impl EventSource for Chosen<'_> {
+    fn info(&self) -> &TraceInfo {
+        self.source.info()
+    }
+
+    fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
+        batch.clear();
+        let more = self.source.next(&mut self.read)?;
+        for (index, event) in self.read.iter().enumerate() {
+            batch.push(*event);
+            let What::Other { format: of } = event.what else { continue };
+            let Some(other) = self.source.info().others.get(usize::from(of)) else { continue };
+            for (place, mark) in self.marks.iter().enumerate() {
+                if mark.has_fields()
+                    && mark.names(other)
+                    && mark.holds(&self.source.arguments(index).unwrap_or_default())
+                {
+                    batch.push(Event { what: What::Other { format: format(place) }, ..*event });
+                }
+            }
+        }
+        Ok(more)
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        self.source.warnings()
+    }
+
+    fn arguments(&self, _index: usize) -> Option<Cow<'_, str>> {
+        // Places in the batch are not the source's; nobody above asks.
+        None
+    }
+}
