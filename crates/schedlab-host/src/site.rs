@@ -84,7 +84,7 @@ fn refused(what: &str, why: String) -> MachineError {
 /// The groups of a plan with their weights.
 fn wanted(plan: &Plan) -> BTreeMap<String, Option<u32>> {
     let mut all = BTreeMap::new();
-    for placement in plan.tasks.iter().map(|task| &task.placement) {
+    for placement in plan.tasks.iter().map(|task| &task.placement).chain(&plan.places) {
         if let Some(group) = &placement.cgroup {
             let weight: &mut Option<u32> = all.entry(group.clone()).or_default();
             *weight = weight.or(placement.weight);

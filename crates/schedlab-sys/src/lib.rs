@@ -18,6 +18,7 @@ pub mod clock;
 pub mod futex;
 pub mod guard;
 pub mod library;
+pub mod memory;
 pub mod netns;
 pub mod perf;
 pub mod process;

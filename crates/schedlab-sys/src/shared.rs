@@ -33,6 +33,15 @@ pub fn low_half(word: &AtomicU64) -> &std::sync::atomic::AtomicU32 {
     unsafe { &*half }
 }
 
+/// The bytes of words, each on its own.
+#[must_use]
+pub fn bytes(words: &[AtomicU64]) -> &[std::sync::atomic::AtomicU8] {
+    let base = words.as_ptr().cast::<std::sync::atomic::AtomicU8>();
+    // SAFETY: the bytes lie inside the words, live as long, and are only touched as atomics. Callers
+    // use memory either as words or as bytes, so no access of mixed size races.
+    unsafe { std::slice::from_raw_parts(base, size_of_val(words)) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -23,6 +23,12 @@ ids! {
     QueueId,
     /// Memory that is worked on.
     BlockId,
+    /// A counting semaphore, 0 at first.
+    SemaphoreId,
+    /// A place that tasks may move to: an index into the plan's `places`.
+    PlaceId,
+    /// Tasks that are started by others: an index into the plan's `forks`.
+    ForkId,
     /// A series of samples of the plan, by index.
     SampleId,
     /// A counter of the plan, by index.
@@ -65,6 +71,22 @@ pub enum Op {
         block: BlockId,
         /// How many.
         bytes: u32,
+    },
+    /// Touch so many bytes of a block one after another, from its beginning again at its end.
+    Walk {
+        /// A page block.
+        block: BlockId,
+        /// How many bytes.
+        bytes: u64,
+        /// Whether they are written or read.
+        writes: bool,
+    },
+    /// Follow a block's chain of pointers for so many steps, each of which waits for the one before.
+    Chase {
+        /// A chain.
+        block: BlockId,
+        /// How many steps.
+        steps: u64,
     },
     /// One sweep over the block's arrays.
     Stream {
@@ -127,15 +149,16 @@ pub enum Op {
     UnlockCpu,
     /// Meet the other parties.
     Meet(BarrierId),
+    /// Add one to a semaphore and wake who waits for it.
+    Post(SemaphoreId),
+    /// Take one from a semaphore, asleep while there is none.
+    AwaitPost(SemaphoreId),
+    /// Run where and how the plan's place says, from now on.
+    Place(PlaceId),
+    /// Start another task of these: [`Done::Full`] where as many as the plan has are alive.
+    Fork(ForkId),
     /// Give up the CPU, staying runnable.
     Yield,
-    /// Put a mark on the timeline.
-    Mark {
-        /// Index into the workload's mark names.
-        id: u32,
-        /// Begin, end or point.
-        phase: Phase,
-    },
     /// The task ends.
     Exit,
 }
@@ -190,6 +213,9 @@ pub trait Instruments {
     fn count(&mut self, counter: CounterId, by: u64);
     /// The dial as it stands now.
     fn dial(&self, dial: DialId) -> u64;
+    /// Puts a mark on the timeline, where one is recorded: `id` counts the plan's `marks`. Each costs
+    /// a recording about a microsecond, so what is marked lasts longer by far.
+    fn mark(&mut self, _at: Nanos, _id: u32, _phase: Phase) {}
 }
 
 /// A task of a workload.
@@ -202,6 +228,11 @@ pub trait Behaviour: Send {
     /// measured. It performs the operations that [`Self::next`] yields, in the same order; a machine
     /// may take either.
     fn whole(&self) -> Option<Loop> {
+        None
+    }
+
+    /// The task anew, for those that others start again and again ([`Op::Fork`]).
+    fn again(&self) -> Option<Box<dyn Behaviour>> {
         None
     }
 }

@@ -20,8 +20,8 @@ pub mod upstream;
 pub mod workloads;
 
 pub use behaviour::{
-    BarrierId, Behaviour, BlockId, ChannelId, CounterId, DialId, Done, Instruments, LockId, Loop,
-    Op, QueueId, SampleId, Sweep, WordId,
+    BarrierId, Behaviour, BlockId, ChannelId, CounterId, DialId, Done, ForkId, Instruments, LockId,
+    Loop, Op, PlaceId, QueueId, SampleId, SemaphoreId, Sweep, WordId,
 };
 pub use machine::{
     Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, Series, Stream,

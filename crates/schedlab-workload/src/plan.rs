@@ -17,6 +17,8 @@ pub enum Transport {
     Udp,
     /// An eventfd; every message is 8 bytes.
     EventFd,
+    /// The plan's device, which is only written to.
+    Device,
 }
 
 /// A byte channel.
@@ -67,6 +69,16 @@ pub enum Block {
         /// Elements of each.
         elements: u32,
     },
+    /// Pointers in a circle, shared between tasks: one every `stride` bytes.
+    Chain {
+        /// Bytes of all.
+        bytes: u32,
+        /// Bytes from one to the next, a multiple of 8.
+        stride: u32,
+        /// Whether the circle goes through them in the order of their numbers with the bits reversed,
+        /// which no prefetcher follows, or as they lie.
+        scattered: bool,
+    },
 }
 
 /// Where and how a task runs. Everything absent is as the load was started.
@@ -80,6 +92,10 @@ pub struct Placement {
     pub nice: Option<i32>,
     /// The slice of a fair task.
     pub slice: Option<Nanos>,
+    /// Bounds of its utilisation, 0 ..= 1024, the lower one first (uclamp).
+    pub clamp: Option<(u32, u32)>,
+    /// NUMA nodes that its memory comes from.
+    pub memory: Option<Vec<u32>>,
     /// A control group: a path below the mount point, or `@NAME` for one of the load's own, below the
     /// group that it was started in. One that is not there is made for the run.
     pub cgroup: Option<String>,
@@ -131,6 +147,13 @@ pub struct Task {
     pub blocks: Vec<u32>,
     /// What it does.
     pub behaviour: Box<dyn Behaviour>,
+}
+
+/// Tasks that others start (see [`crate::Op::Fork`]): not there when the run begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fork {
+    /// Those that may be alive at a time: indices of tasks, each of which can begin anew.
+    pub tasks: Vec<usize>,
 }
 
 /// A number that follows how busy the machine is, adjusted once a second.
@@ -192,6 +215,16 @@ pub struct Plan {
     pub words: u32,
     /// How many locks.
     pub locks: u32,
+    /// How many semaphores.
+    pub semaphores: u32,
+    /// Where and how tasks may move to run.
+    pub places: Vec<Placement>,
+    /// Tasks that others start.
+    pub forks: Vec<Fork>,
+    /// The file that [`Transport::Device`] writes to.
+    pub device: Option<std::path::PathBuf>,
+    /// Whether all memory is locked, so that no task waits for a page.
+    pub lock_pages: bool,
     /// Parties of each barrier.
     pub barriers: Vec<u32>,
     /// Queues.
@@ -233,6 +266,11 @@ impl Plan {
             channels: Vec::new(),
             words: 0,
             locks: 0,
+            semaphores: 0,
+            places: Vec::new(),
+            forks: Vec::new(),
+            device: None,
+            lock_pages: false,
             barriers: Vec::new(),
             queues: Vec::new(),
             blocks: Vec::new(),

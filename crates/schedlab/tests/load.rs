@@ -90,38 +90,6 @@ fn every_workload_measures_something() {
     }
 }
 
-#[test]
-fn rt_app_performs_a_file_of_its_grammar() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("two.json");
-    let text = r#"{"tasks": {
-        "periodic": {"loop": 20, "run": 100, "timer": {"ref": "t", "period": 1000}},
-        "pair": {"instance": 2, "loop": 5, "lock": "m", "run": 50, "unlock": "m", "barrier": "b", "sleep": 100}
-    }}"#;
-    std::fs::write(&file, text).unwrap();
-    let value = json(&format!("rt-app {} --json", file.display()));
-    assert_eq!(value["tasks"], 3);
-    assert_eq!(value["activations"][0], 20.0);
-    // One waits in both ways; the other wakes it again and again, so that no wakeup that comes before
-    // its wait is the last one.
-    let turns = r#"{"global": {"duration": 20}, "tasks": {
-        "one": {"loop": 30, "lock": "m", "wait": {"ref": "turn", "mutex": "m"}, "unlock": "m", "run": 20,
-                "mem": 4096, "sync": {"ref": "turn", "mutex": "m"}},
-        "two": {"loop": -1, "run": 20, "sleep": 200, "broad": "turn", "yield": ""}}}"#;
-    std::fs::write(&file, turns).unwrap();
-    let value = json(&format!("rt-app {} --duration 400ms --json", file.display()));
-    assert_eq!(value["tasks"], 2);
-    for task in ["one", "two"] {
-        let ran = value["series"].as_array().unwrap().iter().find(|s| s["of"] == task);
-        let count = ran.and_then(|s| s["histogram"]["count"].as_u64());
-        assert!(count > Some(1), "{task}: {count:?}");
-    }
-    std::fs::write(&file, r#"{"tasks": {"t": {"iorun": 5}}}"#).unwrap();
-    let output = load(&format!("rt-app {}", file.display()));
-    assert_eq!(output.status.code(), Some(2));
-    assert!(text_of(&output).contains("task t: the event iorun (iorun) is not supported"));
-}
-
 /// The words are given one by one: a workload beside is one of them.
 fn words(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_schedlab")).arg("load").args(words).output().unwrap()

@@ -20,7 +20,8 @@ const STOP: usize = 0;
 const READY: usize = LINE;
 const GO: usize = 2 * LINE;
 const ENDED: usize = 3 * LINE;
-const CONTROL: usize = 4 * LINE;
+const EXPECTED: usize = 4 * LINE;
+const CONTROL: usize = 5 * LINE;
 
 /// Words that every task has for itself, before its counters and series.
 const TASK: usize = 16;
@@ -43,6 +44,7 @@ pub(super) struct Arena {
     locks: usize,
     cpu_locks: usize,
     barriers: usize,
+    semaphores: usize,
     parties: Vec<u32>,
     queues: Vec<(usize, Queue)>,
     pages: Vec<Option<(usize, usize)>>,
@@ -53,6 +55,7 @@ pub(super) struct Arena {
     task_count: usize,
     word_count: usize,
     lock_count: usize,
+    semaphore_count: usize,
     /// Who waits on words of the arena: other processes, or only threads of this one.
     pub(super) scope: Scope,
 }
@@ -77,6 +80,7 @@ impl Arena {
         // CPUs that come online later share the locks of others.
         let cpu_locks = take((highest + 1).next_power_of_two() * LINE);
         let barriers = take(plan.barriers.len() * 2 * LINE);
+        let semaphores = take(plan.semaphores as usize * LINE);
         let queues = plan.queues.iter().map(|&queue| (take(queue_words(queue)), queue)).collect();
         let pages = plan.blocks.iter().map(|block| shared_words(block).map(|n| (take(n), n)));
         let pages = pages.collect();
@@ -90,6 +94,7 @@ impl Arena {
             locks,
             cpu_locks,
             barriers,
+            semaphores,
             parties: plan.barriers.clone(),
             queues,
             pages,
@@ -100,11 +105,14 @@ impl Arena {
             task_count: plan.tasks.len(),
             word_count: plan.words as usize,
             lock_count: plan.locks as usize,
+            semaphore_count: plan.semaphores as usize,
             scope: if plan.processes { Scope::Shared } else { Scope::Private },
         };
         for (index, &dial) in plan.dials.iter().enumerate() {
             arena.dial(index).store(dial, Relaxed);
         }
+        let forked: usize = plan.forks.iter().map(|fork| fork.tasks.len()).sum();
+        arena.expected().store((plan.tasks.len() - forked) as u64, Relaxed);
         arena.number_fifos();
         Ok(arena)
     }
@@ -141,6 +149,11 @@ impl Arena {
         &self.words[ENDED]
     }
 
+    /// How many tasks have been started in all, those included that were started again.
+    pub(super) fn expected(&self) -> &AtomicU64 {
+        &self.words[EXPECTED]
+    }
+
     pub(super) fn dial(&self, index: usize) -> &AtomicU64 {
         &self.words[self.dials + index]
     }
@@ -153,6 +166,11 @@ impl Arena {
 
     pub(super) fn lock(&self, index: u32) -> &AtomicU64 {
         &self.words[self.locks + index as usize * LINE]
+    }
+
+    /// What lies in a semaphore.
+    pub(super) fn semaphore(&self, index: u32) -> &AtomicU64 {
+        &self.words[self.semaphores + index as usize * LINE]
     }
 
     pub(super) fn cpu_lock(&self, cpu: usize) -> &AtomicU64 {
@@ -185,6 +203,11 @@ impl Arena {
         self.pages[index as usize].map(|(at, words)| &self.words[at..at + words])
     }
 
+    /// How many tasks the plan has, alive or not.
+    pub(super) fn task_slots(&self) -> usize {
+        self.task_count
+    }
+
     fn task(&self, task: usize) -> &'static [AtomicU64] {
         let at = self.tasks + task * self.task_words;
         &self.words[at..at + self.task_words]
@@ -203,7 +226,7 @@ impl Arena {
     /// Counts a task that has ended. Whether its conductor has to hear of it now.
     pub(super) fn leave(&self) -> bool {
         let ended = self.ended().fetch_add(1, AcqRel) + 1;
-        ended >= self.task_count as u64 || self.stopping() || self.go().load(Acquire) == 0
+        ended >= self.expected().load(Acquire) || self.stopping() || self.go().load(Acquire) == 0
     }
 
     /// Wakes all that wait on anything, so that they see that they shall stop. Words hold 2 from now
@@ -220,6 +243,9 @@ impl Arena {
         for index in 0..self.lock_count {
             wake(self.lock(u32::try_from(index).expect("locks are counted in 32 bits")));
         }
+        for index in 0..self.semaphore_count {
+            wake(self.semaphore(u32::try_from(index).expect("counted in 32 bits")));
+        }
         for index in 0..self.parties.len() {
             let index = u32::try_from(index).expect("barriers are counted in 32 bits");
             let (_, round, _) = self.barrier(index);
@@ -234,23 +260,27 @@ impl Arena {
         words[1].store(1, Release);
     }
 
-    /// A task's end, with what the kernel counted for it and the error that ended it.
+    /// A task's end, with what the kernel counted for it and the error that ended it. A task that was
+    /// started again adds to what it had.
     pub(super) fn set_ended(&self, task: usize, at: Nanos, usage: &Usage, error: Option<i32>) {
         let words = self.task(task);
-        let told = [
-            at.0,
+        let before = |at: usize| words[2 + at].load(Relaxed);
+        let migrations = usage.migrations.map_or(0, |n| n + u64::from(before(7) == 0));
+        let error = error.map_or(before(8), |error| error.cast_unsigned().into());
+        let added = [
             usage.user.0,
             usage.system.0,
             usage.voluntary,
             usage.involuntary,
             usage.run_delay.0,
             usage.timeslices,
-            usage.migrations.map_or(0, |n| n + 1),
-            error.unwrap_or(0).cast_unsigned().into(),
+            migrations,
         ];
-        for (word, value) in words[2..].iter().zip(told) {
-            word.store(value, Relaxed);
+        words[2].store(at.0, Relaxed);
+        for (word, value) in words[3..].iter().zip(added) {
+            word.fetch_add(value, Relaxed);
         }
+        words[10].store(error, Relaxed);
         words[1].store(2, Release);
     }
 
@@ -322,7 +352,7 @@ fn queue_words(queue: Queue) -> usize {
 fn shared_words(block: &Block) -> Option<usize> {
     match block {
         Block::Matrices { side, shared: true, .. } => Some(3 * (*side as usize).pow(2)),
-        Block::Page { bytes } => Some((*bytes as usize).div_ceil(8)),
+        Block::Page { bytes } | Block::Chain { bytes, .. } => Some((*bytes as usize).div_ceil(8)),
         Block::Matrices { shared: false, .. } | Block::Arrays { .. } => None,
     }
 }

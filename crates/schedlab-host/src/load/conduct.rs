@@ -109,7 +109,7 @@ struct Run {
 
 impl Run {
     fn await_ready(&mut self) -> Result<(), Told> {
-        let wanted = self.shape.tasks() as u64;
+        let wanted = self.arena.expected().load(Acquire);
         let deadline = clock::monotonic() + READY_WITHIN;
         loop {
             let ready = self.arena.ready().load(Acquire);
@@ -168,12 +168,11 @@ impl Run {
     /// Until all tasks have ended or shall.
     fn work(&mut self) {
         let end = self.timing.duration.map_or(Nanos::MAX, |d| self.times.go + d);
-        let wanted = self.shape.tasks() as u64;
         loop {
             let now = clock::monotonic();
             let ended = self.arena.ended().load(Acquire);
             let _ = self.crew.reap();
-            if ended >= wanted || !self.crew.killed.is_empty() {
+            if ended >= self.arena.expected().load(Acquire) || !self.crew.killed.is_empty() {
                 return;
             }
             if self.signals.caught().is_some() {
@@ -296,7 +295,7 @@ impl Run {
 
     /// Waits for tasks that end by themselves, and reaps them: that is part of the time.
     fn end(&mut self) {
-        let all = self.shape.tasks() as u64;
+        let all = self.arena.expected().load(Acquire);
         let ends_itself = self.arena.ended().load(Acquire) >= all && self.crew.killed.is_empty();
         let deadline = clock::monotonic() + GRACE;
         while ends_itself && !self.crew.is_gone() && clock::monotonic() < deadline {
@@ -312,7 +311,7 @@ impl Run {
     fn finish(mut self) -> Result<i32, Told> {
         let stopped_at = clock::monotonic();
         let busy = self.percent_busy();
-        let complete = self.arena.ended().load(Acquire) >= self.shape.tasks() as u64;
+        let complete = self.arena.ended().load(Acquire) >= self.arena.expected().load(Acquire);
         // Taken before tasks are told to end: what they do while ending is no part of the figures.
         if !complete {
             if stopped_at > self.last_second + Nanos::from_millis(900) {

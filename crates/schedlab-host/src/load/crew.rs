@@ -2,23 +2,24 @@
 
 use super::arena::{Arena, Stand};
 use super::gate::Gate;
-use super::interpret::{End, Interpreter};
+use super::interpret::{End, Interpreter, Stage};
 use super::memory;
 use super::native::Native;
 use crate::marks::Marks;
 use crate::net::Namespace;
-use schedlab_model::{Nanos, Pid};
+use schedlab_model::{Nanos, Phase, Pid};
 use schedlab_sys::channel;
 use schedlab_sys::sched::{self, Attributes};
 use schedlab_sys::task::{self, Side};
 use schedlab_sys::{clock, shared};
-use schedlab_workload::plan::{Block, Placement, Plan, Policy, Task, Transport};
+use schedlab_workload::Done;
+use schedlab_workload::plan::{Block, Fork, Placement, Plan, Policy, Task, Transport};
 use std::fs::File;
 use std::io;
 use std::panic::AssertUnwindSafe;
-use std::path::Path;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::*;
+use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 
 /// A stack holds the behaviour's and interpreter's frames and little else.
@@ -27,7 +28,13 @@ const STACK_BYTES: usize = 128 << 10;
 const MIGRATIONS_UP_TO: usize = 512;
 
 /// The steps before a task is ready, as they stand above the errno of a failure.
-const STEPS: [&str; 4] = ["", "joining its control group", "binding to its CPUs", "its policy"];
+const STEPS: [&str; 5] = [
+    "",
+    "joining its control group",
+    "binding to its CPUs",
+    "its policy",
+    "binding its memory to nodes",
+];
 
 /// What went wrong with a task, as a sentence.
 pub(super) fn sentence(error: i32) -> String {
@@ -85,15 +92,97 @@ struct Common {
     arena: Arc<Arena>,
     blocks: Arc<[Block]>,
     marks: Option<Arc<Marks>>,
+    places: Arc<[Placement]>,
     gate: Arc<Gate>,
+    nursery: Arc<Nursery>,
     migrations: bool,
     facts: bool,
+}
+
+/// Tasks that others start, and those that were started so.
+#[derive(Default)]
+struct Nursery {
+    /// For each of the plan's forks those that are not alive.
+    idle: Vec<Mutex<Vec<Unborn>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// A task that is not alive.
+struct Unborn {
+    index: usize,
+    task: Task,
+    ends: Vec<(u32, Option<End>)>,
+}
+
+impl Unborn {
+    /// A copy that begins anew.
+    fn born(&self) -> Task {
+        Task {
+            comm: self.task.comm.clone(),
+            role: self.task.role,
+            group: self.task.group,
+            placement: self.task.placement.clone(),
+            sends: self.task.sends.clone(),
+            receives: self.task.receives.clone(),
+            blocks: self.task.blocks.clone(),
+            behaviour: self.task.behaviour.again().expect("what is forked can begin anew"),
+        }
+    }
+}
+
+/// Where a task is performed.
+struct OnStage<'c> {
+    common: &'c Common,
+    thread: Pid,
+}
+
+impl Stage for OnStage<'_> {
+    fn mark(&self, at: Nanos, id: u32, phase: Phase) {
+        if let Some(marks) = &self.common.marks {
+            marks.put(at, self.thread, id, phase);
+        }
+    }
+
+    fn place(&self, place: u32) -> Result<(), i32> {
+        settle(&self.common.places[place as usize])
+    }
+
+    fn fork(&self, fork: u32) -> Done {
+        let locked = |list: &Mutex<Vec<Unborn>>| list.lock().ok()?.pop();
+        let Some(unborn) = locked(&self.common.nursery.idle[fork as usize]) else {
+            return Done::Full;
+        };
+        // Counted before it is there: who forks has not ended, so the run does not end between.
+        self.common.arena.expected().fetch_add(1, AcqRel);
+        let common = self.common.clone();
+        let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
+        let life = move || {
+            work(unborn.index, unborn.born(), unborn.ends.clone(), &common, None);
+            if let Ok(mut idle) = common.nursery.idle[fork as usize].lock() {
+                idle.push(unborn);
+            }
+        };
+        match thread.spawn(life) {
+            Ok(handle) => {
+                if let Ok(mut threads) = self.common.nursery.threads.lock() {
+                    threads.retain(|thread| !thread.is_finished());
+                    threads.push(handle);
+                }
+                Done::Ok
+            }
+            Err(error) => {
+                self.common.arena.expected().fetch_sub(1, AcqRel);
+                Done::Failed(error.raw_os_error().unwrap_or(11))
+            }
+        }
+    }
 }
 
 /// The tasks that were started.
 pub(super) struct Crew {
     arena: Arc<Arena>,
     gate: Arc<Gate>,
+    nursery: Arc<Nursery>,
     /// Processes: number, task.
     children: Vec<(Pid, usize)>,
     threads: Vec<JoinHandle<()>>,
@@ -112,19 +201,25 @@ impl Crew {
     ) -> io::Result<Self> {
         task::catch_nudges()?;
         let gate = Arc::new(Gate::new(plan)?);
+        let idle = plan.forks.iter().map(|_| Mutex::default()).collect();
+        let nursery = Arc::new(Nursery { idle, threads: Mutex::default() });
         let common = Common {
             arena: arena.clone(),
             blocks: plan.blocks.clone().into(),
+            places: plan.places.clone().into(),
             marks,
             gate: gate.clone(),
+            nursery: nursery.clone(),
             migrations: tasks.len() <= MIGRATIONS_UP_TO,
             facts: !plan.upstream,
         };
         let (children, threads, killed) = (Vec::new(), Vec::new(), Vec::new());
-        let mut crew = Self { arena: arena.clone(), gate, children, threads, killed };
+        let mut crew = Self { arena: arena.clone(), gate, nursery, children, threads, killed };
         match plan.processes {
             true => crew.fork(tasks, Channels::new(plan, network.cloned()), &common)?,
-            false => crew.spawn(tasks, Channels::new(plan, network.cloned()), &common)?,
+            false => {
+                crew.spawn(tasks, &plan.forks, Channels::new(plan, network.cloned()), &common)?;
+            }
         }
         Ok(crew)
     }
@@ -132,12 +227,18 @@ impl Crew {
     fn spawn(
         &mut self,
         tasks: Vec<Task>,
+        forks: &[Fork],
         mut channels: Channels,
         common: &Common,
     ) -> io::Result<()> {
         channels.see(&tasks);
         for (index, task) in tasks.into_iter().enumerate() {
             let ends = channels.ends(&task)?;
+            if let Some(fork) = forks.iter().position(|fork| fork.tasks.contains(&index)) {
+                let mut idle = self.nursery.idle[fork].lock().expect("nobody holds it yet");
+                idle.push(Unborn { index, task, ends });
+                continue;
+            }
             let common = common.clone();
             let thread = std::thread::Builder::new().stack_size(STACK_BYTES);
             let thread = thread.spawn(move || work(index, task, ends, &common, None))?;
@@ -194,7 +295,10 @@ impl Crew {
 
     /// Whether all processes have been reaped and all threads have ended.
     pub(super) fn is_gone(&self) -> bool {
-        self.children.is_empty() && self.threads.iter().all(JoinHandle::is_finished)
+        let forked = self.nursery.threads.lock();
+        self.children.is_empty()
+            && self.threads.iter().all(JoinHandle::is_finished)
+            && forked.is_ok_and(|threads| threads.iter().all(JoinHandle::is_finished))
     }
 
     /// Interrupts what tasks are blocked in, so that they see that they shall stop.
@@ -203,9 +307,11 @@ impl Crew {
         for &(pid, _) in &self.children {
             task::nudge(pid, pid);
         }
-        for (index, thread) in self.threads.iter().enumerate() {
-            if !thread.is_finished() && self.arena.stand(index) == Stand::Ready {
-                task::nudge(this, self.arena.thread(index));
+        if self.children.is_empty() {
+            for index in 0..self.arena.task_slots() {
+                if self.arena.stand(index) == Stand::Ready {
+                    task::nudge(this, self.arena.thread(index));
+                }
             }
         }
     }
@@ -246,6 +352,7 @@ type Pair = (Arc<File>, Arc<File>);
 /// Channels that are open in this process: from the first task that uses one to the last.
 pub(super) struct Channels {
     transports: Vec<Transport>,
+    device: Option<PathBuf>,
     /// The far end of datagrams; the loopback without it.
     network: Option<Namespace>,
     last_use: Vec<usize>,
@@ -256,6 +363,7 @@ impl Channels {
     pub(super) fn new(plan: &Plan, network: Option<Namespace>) -> Self {
         Self {
             transports: plan.channels.iter().map(|channel| channel.transport).collect(),
+            device: plan.device.clone(),
             network,
             open: plan.channels.iter().map(|_| None).collect(),
             last_use: vec![0; plan.channels.len()],
@@ -295,12 +403,17 @@ impl Channels {
                 };
                 return Ok(slot.insert((end(read), end(write))));
             }
+            if transport == Transport::Device {
+                let file = Arc::new(device(self.device.as_deref())?);
+                return Ok(slot.insert((file.clone(), file)));
+            }
             let (read, write) = channel::open(match transport {
                 Transport::Pipe => channel::Transport::Pipe,
                 Transport::SocketPair => channel::Transport::SocketPair,
                 Transport::Inet => channel::Transport::Inet,
                 Transport::Udp => channel::Transport::Udp,
                 Transport::EventFd => channel::Transport::EventFd,
+                Transport::Device => unreachable!("opened above"),
             })?;
             *slot = Some((Arc::new(read.into()), Arc::new(write.into())));
         }
@@ -315,6 +428,15 @@ impl Channels {
             }
         }
     }
+}
+
+/// The file that is written to: from its beginning, and made where it is not there.
+fn device(path: Option<&Path>) -> io::Result<File> {
+    let path = path.unwrap_or_else(|| Path::new("/dev/null"));
+    let told = |error: io::Error| {
+        io::Error::new(error.kind(), format!("io_device {}: {error}", path.display()))
+    };
+    File::options().write(true).create(true).truncate(false).open(path).map_err(told)
 }
 
 /// A task's life.
@@ -337,11 +459,7 @@ fn work(
         leave(arena);
         return;
     }
-    let marker = |time: Nanos, id, phase| {
-        if let Some(marks) = &common.marks {
-            marks.put(time, thread, id, phase);
-        }
-    };
+    let stage = OnStage { common, thread };
     let mut performer = match Native::of(&*task.behaviour, &ends) {
         Some(native) => {
             drop(ends);
@@ -349,7 +467,7 @@ fn work(
         }
         None => {
             let memory = memory::of_task(&common.blocks, &task.blocks, arena);
-            Performer::Interpreter(Interpreter::new(arena, index, ends, memory, &marker))
+            Performer::Interpreter(Interpreter::new(arena, index, ends, memory, &stage))
         }
     };
     arena.set_ready(index, thread);
@@ -401,7 +519,11 @@ pub(super) fn settle(placement: &Placement) -> Result<(), i32> {
     if let Some(cpus) = &placement.cpus {
         sched::set_affinity(Pid(0), cpus).map_err(failed(2))?;
     }
-    if placement.policy.is_none() && placement.nice.is_none() && placement.slice.is_none() {
+    if let Some(nodes) = &placement.memory {
+        schedlab_sys::memory::bind(nodes).map_err(failed(4))?;
+    }
+    let stays = placement.policy.is_none() && placement.nice.is_none() && placement.slice.is_none();
+    if stays && placement.clamp.is_none() {
         return Ok(());
     }
     let now = sched::get(Pid(0)).map_err(failed(3))?;
@@ -410,6 +532,7 @@ pub(super) fn settle(placement: &Placement) -> Result<(), i32> {
         _ => 0,
     });
     let policy = match placement.policy {
+        None if stays => now.policy,
         None | Some(Policy::Normal) => sched::Policy::Normal { nice },
         Some(Policy::Batch) => sched::Policy::Batch { nice },
         Some(Policy::Idle) => sched::Policy::Idle,
@@ -421,6 +544,78 @@ pub(super) fn settle(placement: &Placement) -> Result<(), i32> {
         Some(Policy::RoundRobin(priority)) => sched::Policy::RoundRobin { priority },
     };
     let slice = placement.slice.unwrap_or(now.slice);
-    let wanted = Attributes { policy, slice, reset_on_fork: false, clamp: None };
+    let wanted = Attributes { policy, slice, reset_on_fork: false, clamp: placement.clamp };
     sched::set(Pid(0), &wanted).map_err(failed(3))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::{Cpu, CpuSet};
+
+    /// Settles a thread of its own; what it then is, by the kernel.
+    fn settled(place: Placement) -> Result<(CpuSet, Attributes), String> {
+        let life = move || {
+            settle(&place).map_err(sentence)?;
+            let told = |error: io::Error| error.to_string();
+            Ok((sched::affinity(Pid(0)).map_err(told)?, sched::get(Pid(0)).map_err(told)?))
+        };
+        std::thread::spawn(life).join().unwrap()
+    }
+
+    #[test]
+    fn a_task_is_where_and_how_its_placement_says_by_the_kernel_s_own_word() {
+        let allowed = sched::affinity(Pid(0)).unwrap();
+        let last: CpuSet = allowed.iter().last().into_iter().collect();
+        let place = Placement { cpus: Some(last.clone()), nice: Some(7), ..Placement::default() };
+        let (cpus, now) = settled(place).unwrap();
+        assert_eq!((cpus, now.policy), (last, sched::Policy::Normal { nice: 7 }));
+        let batch =
+            Placement { policy: Some(Policy::Batch), nice: Some(3), ..Placement::default() };
+        assert_eq!(settled(batch).unwrap().1.policy, sched::Policy::Batch { nice: 3 });
+        let idle = Placement { policy: Some(Policy::Idle), ..Placement::default() };
+        assert_eq!(settled(idle).unwrap().1.policy, sched::Policy::Idle);
+        let nowhere = CpuSet::from_iter([Cpu(4_000)]);
+        let place = Placement { cpus: Some(nowhere), ..Placement::default() };
+        assert!(settled(place).unwrap_err().starts_with("binding to its CPUs: "));
+    }
+
+    #[test]
+    fn a_slice_a_clamp_and_a_real_time_policy_are_taken_where_the_kernel_has_them() {
+        let slice = Nanos::from_micros(1_500);
+        let place = Placement { slice: Some(slice), ..Placement::default() };
+        match settled(place).unwrap().1.slice {
+            Nanos::ZERO => {
+                eprintln!("absent: slices by task (Linux 6.12); not checked: that one is set");
+            }
+            now => assert_eq!(now, slice),
+        }
+        for policy in [Policy::Fifo(3), Policy::RoundRobin(4)] {
+            let place = Placement { policy: Some(policy), clamp: None, ..Placement::default() };
+            match settled(place) {
+                Ok((_, now)) => assert!(
+                    matches!(
+                        now.policy,
+                        sched::Policy::Fifo { priority: 3 }
+                            | sched::Policy::RoundRobin { priority: 4 }
+                    ),
+                    "{now:?}"
+                ),
+                Err(why) => {
+                    assert!(why.starts_with("its policy: "), "{why}");
+                    eprintln!(
+                        "absent: the right for {policy:?} ({why}); not checked: that it is set"
+                    );
+                }
+            }
+        }
+        let place = Placement { clamp: Some((100, 600)), ..Placement::default() };
+        match (sched::takes_clamps(), settled(place)) {
+            (Ok(()), now) => assert_eq!(now.unwrap().1.clamp, Some((100, 600))),
+            (Err(why), now) => {
+                assert!(now.is_err());
+                eprintln!("absent: utilisation clamps ({why}); not checked: that one is set");
+            }
+        }
+    }
 }

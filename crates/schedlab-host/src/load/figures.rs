@@ -59,7 +59,8 @@ impl Shape {
 
     pub(super) fn threads(&self, arena: &Arena) -> Vec<(Pid, Comm)> {
         let comm = |task: usize| schedlab_sys::process::comm_of(self.comms[task].as_bytes());
-        (0..self.tasks()).map(|task| (arena.thread(task), comm(task))).collect()
+        let there = (0..self.tasks()).filter(|&task| arena.stand(task) != Stand::Absent);
+        there.map(|task| (arena.thread(task), comm(task))).collect()
     }
 
     /// Samples by series and role, and counters, between two moments.
@@ -137,7 +138,7 @@ pub(super) fn of_run(shape: &Shape, arena: &Arena, times: &Times, plan: &Plan) -
     let count = metric("tasks", Unit::Count, Better::Neither);
     let until = times.stopped.unwrap_or(times.end);
     let mut figures = vec![
-        whole(count, shape.tasks() as f64),
+        whole(count, arena.expected().load(std::sync::atomic::Ordering::Acquire) as f64),
         seconds("time_s", until - times.go),
         seconds("start_s", times.ready - times.began),
     ];

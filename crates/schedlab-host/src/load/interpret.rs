@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 const AFTER_STOP: u32 = 100_000;
 
 /// The end of a channel that a task holds.
+#[derive(Clone)]
 pub(super) enum End {
     /// It reads.
     Read(Arc<File>),
@@ -30,8 +31,26 @@ pub(super) enum End {
     Write(Arc<File>),
 }
 
-/// A mark that a task put on the timeline.
-pub(super) type Marker<'a> = &'a dyn Fn(Nanos, u32, Phase);
+/// What a task asks of those who started it.
+pub(super) trait Stage {
+    /// Puts a mark on the timeline.
+    fn mark(&self, _at: Nanos, _id: u32, _phase: Phase) {}
+
+    /// Moves the calling task to a place of the plan; the step and errno that failed.
+    fn place(&self, _place: u32) -> Result<(), i32> {
+        Ok(())
+    }
+
+    /// Starts a task.
+    fn fork(&self, _fork: u32) -> Done {
+        Done::Full
+    }
+}
+
+/// A stage for tasks that ask nothing of it.
+pub(super) struct Bare;
+
+impl Stage for Bare {}
 
 /// One task at work.
 pub(super) struct Interpreter<'a> {
@@ -40,7 +59,7 @@ pub(super) struct Interpreter<'a> {
     /// By channel; those that the task has no part in are absent.
     pub(super) ends: Vec<(u32, Option<End>)>,
     pub(super) memory: Vec<Option<Memory>>,
-    pub(super) marker: Marker<'a>,
+    pub(super) stage: &'a dyn Stage,
     buffer: Vec<u8>,
     /// Values taken from a stack and not yet handed out, last first.
     batch: Vec<u64>,
@@ -54,6 +73,7 @@ pub(super) struct Interpreter<'a> {
 struct Own<'a> {
     arena: &'a Arena,
     task: usize,
+    stage: &'a dyn Stage,
 }
 
 impl Instruments for Own<'_> {
@@ -71,6 +91,11 @@ impl Instruments for Own<'_> {
     fn dial(&self, dial: DialId) -> u64 {
         self.arena.dial(dial.0 as usize).load(Relaxed)
     }
+
+    #[inline]
+    fn mark(&mut self, at: Nanos, id: u32, phase: Phase) {
+        self.stage.mark(at, id, phase);
+    }
 }
 
 pub(super) fn code(error: &io::Error) -> i32 {
@@ -83,16 +108,16 @@ impl<'a> Interpreter<'a> {
         task: usize,
         ends: Vec<(u32, Option<End>)>,
         memory: Vec<Option<Memory>>,
-        marker: Marker<'a>,
+        stage: &'a dyn Stage,
     ) -> Self {
         let (buffer, batch) = (Vec::new(), Vec::with_capacity(arena.stack_capacity()));
         let heap = Heap::default();
-        Self { arena, task, ends, memory, marker, buffer, batch, heap, cpu_lock: 0, error: None }
+        Self { arena, task, ends, memory, stage, buffer, batch, heap, cpu_lock: 0, error: None }
     }
 
     /// Runs the task to its end; the error that ended it, if one did.
     pub(super) fn run(&mut self, behaviour: &mut dyn Behaviour) -> Option<i32> {
-        let mut own = Own { arena: self.arena, task: self.task };
+        let mut own = Own { arena: self.arena, task: self.task, stage: self.stage };
         let mut done = Done::Start;
         let mut patience = AFTER_STOP;
         loop {
@@ -170,11 +195,57 @@ impl<'a> Interpreter<'a> {
                 std::thread::yield_now();
                 Done::Ok
             }
-            Op::Mark { id, phase } => {
-                (self.marker)(now, id, phase);
+            Op::Walk { block, bytes, writes } => self.in_pieces(bytes, 16 << 20, |by, from, n| {
+                by.with_memory(block.0, |memory| memory.walk(from, n, writes))
+            }),
+            Op::Chase { block, steps } => self.in_pieces(steps, 1 << 20, |by, _, n| {
+                by.with_memory(block.0, |memory| memory.chase(n))
+            }),
+            Op::Post(semaphore) => {
+                let word = self.arena.semaphore(semaphore.0);
+                word.fetch_add(1, Release);
+                self.wake_futex(word, 1);
                 Done::Ok
             }
-            _ => Done::Ok,
+            Op::AwaitPost(semaphore) => self.await_post(self.arena.semaphore(semaphore.0)),
+            Op::Place(place) => match self.stage.place(place.0) {
+                Ok(()) => Done::Ok,
+                Err(error) => Done::Failed(error),
+            },
+            Op::Fork(fork) => self.stage.fork(fork.0),
+            other => unreachable!("{other:?} is performed with those that are common"),
+        }
+    }
+
+    /// Work that may take long, so that it can be stopped: `piece` of it at a time, told from where.
+    fn in_pieces(
+        &mut self,
+        all: u64,
+        piece: u64,
+        mut work: impl FnMut(&mut Self, u64, u64) -> Done,
+    ) -> Done {
+        let mut from = 0;
+        while from < all {
+            if self.arena.stopping() {
+                return Done::Stopped;
+            }
+            let now = piece.min(all - from);
+            work(self, from, now);
+            from += now;
+        }
+        Done::Ok
+    }
+
+    fn await_post(&self, word: &AtomicU64) -> Done {
+        loop {
+            let there = word.load(Relaxed);
+            if there == 0 {
+                if let Err(done) = self.sleep_on(word, 0) {
+                    return done;
+                }
+            } else if word.compare_exchange(there, there - 1, Acquire, Relaxed).is_ok() {
+                return Done::Ok;
+            }
         }
     }
 
@@ -436,7 +507,7 @@ fn take_stack(words: &[AtomicU64], batch: &mut Vec<u64>) {
     batch.reverse();
 }
 
-/// A bounded queue that many push to and one pops from (after D. Vyukov): each slot has a number that
+/// A bounded queue that many push to and pop from (after D. Vyukov): each slot has a number that
 /// says whose turn it is.
 struct Fifo<'w> {
     words: &'w [AtomicU64],
@@ -455,7 +526,12 @@ impl Fifo<'_> {
         let (tail, head) = (&self.words[0], &self.words[LINE]);
         loop {
             let turn = tail.load(Relaxed);
-            let depth = turn.wrapping_sub(head.load(Acquire));
+            let out = head.load(Acquire);
+            if out > turn {
+                // Others pushed and popped meanwhile.
+                continue;
+            }
+            let depth = turn - out;
             let (number, content) = self.slot(turn);
             if depth >= u64::from(self.capacity) || number.load(Acquire) != turn {
                 return None;
@@ -470,15 +546,19 @@ impl Fifo<'_> {
 
     fn pop(&self) -> Option<u64> {
         let head = &self.words[LINE];
-        let turn = head.load(Relaxed);
-        let (number, content) = self.slot(turn);
-        if number.load(Acquire) != turn + 1 {
-            return None;
+        loop {
+            let turn = head.load(Acquire);
+            let (number, content) = self.slot(turn);
+            if number.load(Acquire) != turn + 1 {
+                if head.load(Acquire) == turn {
+                    return None;
+                }
+            } else if head.compare_exchange(turn, turn + 1, AcqRel, Relaxed).is_ok() {
+                let value = content.load(Relaxed);
+                number.store(turn + u64::from(self.capacity.next_power_of_two()), Release);
+                return Some(value);
+            }
         }
-        let value = content.load(Relaxed);
-        number.store(turn + u64::from(self.capacity.next_power_of_two()), Release);
-        head.store(turn + 1, Release);
-        Some(value)
     }
 }
 
@@ -497,6 +577,36 @@ mod tests {
         assert_eq!(std::iter::from_fn(|| batch.pop()).collect::<Vec<_>>(), [3, 0, 2]);
         take_stack(words, &mut batch);
         assert!(batch.is_empty());
+    }
+
+    #[test]
+    fn many_pop_and_each_value_comes_out_once() {
+        let words = schedlab_sys::shared::words(2 * LINE + 16).unwrap();
+        (0..8).for_each(|slot| words[2 * LINE + slot * 2].store(slot as u64, Relaxed));
+        let fifo = || Fifo { words, capacity: 8 };
+        let (threads, each) = (3, 5_000);
+        let pops = || {
+            let mut taken = Vec::new();
+            while taken.len() < each {
+                taken.extend(fifo().pop());
+                std::thread::yield_now();
+            }
+            taken
+        };
+        let pushes = |first: usize| {
+            for value in first * each..(first + 1) * each {
+                while fifo().push(value as u64).is_none() {
+                    std::thread::yield_now();
+                }
+            }
+        };
+        let mut all: Vec<u64> = std::thread::scope(|scope| {
+            (0..threads).for_each(|n| drop(scope.spawn(move || pushes(n))));
+            let readers: Vec<_> = (0..threads).map(|_| scope.spawn(pops)).collect();
+            readers.into_iter().flat_map(|reader| reader.join().unwrap()).collect()
+        });
+        all.sort_unstable();
+        assert_eq!(all, (0..(threads * each) as u64).collect::<Vec<_>>());
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) enum Memory {
     Matrices { words: Words, side: usize },
     /// Bytes that are shared, as words.
     Page(&'static [AtomicU64]),
+    /// Words that hold the number of the next, and the one that was come to.
+    Chain { words: &'static [AtomicU64], at: usize },
     /// Arrays a, b, c.
     Arrays(Box<[Vec<f64>; 3]>),
 }
@@ -52,6 +54,9 @@ pub(super) fn of_task(blocks: &[Block], own: &[u32], arena: &Arena) -> Vec<Optio
                 Some(matrices(Words::Own(words), side, unwritten))
             }
             Block::Page { .. } => Some(Memory::Page(shared.expect("pages are shared"))),
+            Block::Chain { stride, scattered, .. } if mine(index) => {
+                Some(chain(shared.expect("chains are shared"), stride as usize / 8, scattered))
+            }
             Block::Arrays { elements } if mine(index) => {
                 let array = |value| vec![value; elements as usize];
                 Some(Memory::Arrays(Box::new([array(1.0), array(2.0), array(0.0)])))
@@ -72,7 +77,48 @@ fn matrices(words: Words, side: u32, unwritten: bool) -> Memory {
     Memory::Matrices { words, side }
 }
 
+/// A circle through every `stride`th word. Whoever shares it writes the same.
+fn chain(words: &'static [AtomicU64], stride: usize, scattered: bool) -> Memory {
+    let count = (words.len() / stride).max(1);
+    let bits = count.next_power_of_two().trailing_zeros();
+    let reversed = |n: usize| if bits == 0 { 0 } else { n.reverse_bits() >> (usize::BITS - bits) };
+    let place = |n: usize| if scattered { reversed(n) } else { n };
+    let mut places = (0..count.next_power_of_two()).map(place).filter(|&place| place < count);
+    let first = places.next().unwrap_or(0);
+    let mut at = first;
+    for next in places.chain([first]) {
+        words[at * stride].store((next * stride) as u64, Relaxed);
+        at = next;
+    }
+    Memory::Chain { words, at: first * stride }
+}
+
 impl Memory {
+    /// Reads or writes `bytes` one after another, beginning at byte `from`, round and round.
+    pub(super) fn walk(&self, from: u64, bytes: u64, writes: bool) {
+        let Self::Page(words) = self else { return };
+        let all = schedlab_sys::shared::bytes(words);
+        let mut at = (from % all.len() as u64) as usize;
+        let mut sum = 0_u8;
+        for _ in 0..bytes {
+            match writes {
+                true => all[at].store(at as u8, Relaxed),
+                false => sum = sum.wrapping_add(all[at].load(Relaxed)),
+            }
+            at = if at + 1 == all.len() { 0 } else { at + 1 };
+        }
+        black_box(sum);
+    }
+
+    /// Follows the chain.
+    pub(super) fn chase(&mut self, steps: u64) {
+        let Self::Chain { words, at } = self else { return };
+        for _ in 0..steps {
+            *at = words[*at].load(Relaxed) as usize;
+        }
+        black_box(*at);
+    }
+
     /// Adds the product of the first two matrices to nothing and stores it in the third, `times` over.
     /// Every step loads and stores the sum in memory: the naive loop is the work, not a way to it.
     pub(super) fn multiply(&self, times: u32) {
@@ -153,6 +199,36 @@ mod tests {
         let Memory::Matrices { words, .. } = &memory else { unreachable!() };
         let all: Vec<u64> = words.get().iter().map(|word| word.load(Relaxed)).collect();
         assert_eq!(all, [1, 2, 3, 4, 5, 6, 7, 1, 19, 8, 43, 22]);
+    }
+
+    #[test]
+    fn a_chain_comes_by_each_of_its_pointers_once_a_round() {
+        for (count, scattered) in [(1, true), (5, true), (8, true), (13, true), (13, false)] {
+            let stride = 8;
+            let words = schedlab_sys::shared::words(count * stride + 3).unwrap();
+            let mut memory = chain(words, stride, scattered);
+            let mut seen = Vec::new();
+            for _ in 0..count {
+                memory.chase(1);
+                let Memory::Chain { at, .. } = &memory else { unreachable!() };
+                seen.push(*at / stride);
+            }
+            let in_order = seen.windows(2).filter(|pair| pair[1] == pair[0] + 1).count();
+            assert!(!scattered || count < 5 || in_order < count / 2, "{seen:?}");
+            seen.sort_unstable();
+            assert_eq!(seen, (0..count).collect::<Vec<_>>(), "{scattered}");
+        }
+    }
+
+    #[test]
+    fn a_walk_touches_every_byte_and_begins_again_at_the_end() {
+        let words = schedlab_sys::shared::words(2).unwrap();
+        let memory = Memory::Page(words);
+        memory.walk(14, 5, true);
+        let bytes = schedlab_sys::shared::bytes(words);
+        let seen: Vec<u8> = bytes.iter().map(|byte| byte.load(Relaxed)).collect();
+        assert_eq!(seen, [0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 14, 15]);
+        memory.walk(0, 40, false);
     }
 
     #[test]

@@ -141,7 +141,14 @@ fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
         other => Told::Failed { option: None, why: other.to_string() },
     })?;
     limits(&mut plan, spec.time_limit)?;
-    for group in plan.tasks.iter_mut().filter_map(|task| task.placement.cgroup.as_mut()) {
+    if plan.lock_pages {
+        schedlab_sys::memory::lock_pages().map_err(|e| {
+            let remedy = "lock_pages: raise ulimit -l, or set it to false";
+            io(&format!("locking memory ({remedy})"), e)
+        })?;
+    }
+    let places = plan.tasks.iter_mut().map(|task| &mut task.placement).chain(&mut plan.places);
+    for group in places.filter_map(|place| place.cgroup.as_mut()) {
         // Groups are looked for where the parent made or found them.
         if let Some(folder) = site.groups.get(group) {
             *group = folder.display().to_string();

@@ -154,7 +154,7 @@ fn read(arena: &Arena, mut file: &File, bytes: &mut [u8]) -> Result<(), Ended> {
 #[cfg(test)]
 mod tests {
     use super::super::crew::Channels;
-    use super::super::interpret::Interpreter;
+    use super::super::interpret::{Bare, Interpreter};
     use super::*;
     use schedlab_model::Topology;
     use schedlab_sys::allocation::allocations;
@@ -195,9 +195,8 @@ mod tests {
         ends: Vec<(u32, Option<End>)>,
         by: &By<'_>,
     ) -> [u64; 6] {
-        let marker = |_, _, _| ();
         let mut native = by.native.then(|| Native::of(&*task.behaviour, &ends).unwrap());
-        let mut interpreter = Interpreter::new(by.arena, index, ends, Vec::new(), &marker);
+        let mut interpreter = Interpreter::new(by.arena, index, ends, Vec::new(), &Bare);
         by.go.wait();
         let (before, allocated) = (counted(), allocations());
         let error = match &mut native {

@@ -1,11 +1,11 @@
 //! What our own code costs on the measured path, beside the system calls and the clock.
 
 use super::arena::Arena;
-use super::interpret::Interpreter;
-use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
+use super::interpret::{Bare, Interpreter};
+use schedlab_model::{Better, Metric, Nanos, Unit};
 use schedlab_sys::clock;
 use schedlab_workload::plan::{Placement, Plan, Task};
-use schedlab_workload::{Behaviour, Done, Instruments, Op, SampleId};
+use schedlab_workload::{Behaviour, ChannelId, Done, Instruments, Op, SampleId};
 
 /// Steps of the interpreter between a worker's request for work and its wakeup: the worker queues
 /// itself, wakes and waits; the message thread takes, wakes, looks again and waits.
@@ -45,7 +45,7 @@ impl Behaviour for Idle {
         if self.samples {
             instruments.sample(SampleId(0), now.0 & 0xffff);
         }
-        Op::Mark { id: 0, phase: Phase::Point }
+        Op::Close(ChannelId(0))
     }
 }
 
@@ -83,8 +83,7 @@ pub fn overhead() -> std::io::Result<Overhead> {
     });
     let run = |samples| {
         fastest(&|| {
-            let marker = |_, _, _| ();
-            let mut interpreter = Interpreter::new(&arena, 0, Vec::new(), Vec::new(), &marker);
+            let mut interpreter = Interpreter::new(&arena, 0, Vec::new(), Vec::new(), &Bare);
             let _ = interpreter.run(&mut Idle { left: STEPS, samples });
         })
     };

@@ -125,11 +125,13 @@ impl Behaviour for Consumer {
             }
             (At::Allocate, _) => {
                 self.at = At::Work;
+                instruments.mark(now, ITEM, Phase::Begin);
                 Op::Compute { iterations: self.work }
             }
             (at, _) => {
                 if matches!(at, At::Work) {
                     instruments.count(self.measured.items, 1);
+                    instruments.mark(now, ITEM, Phase::End);
                 }
                 self.at = At::Look;
                 Op::Pop(self.queue)
@@ -151,13 +153,12 @@ struct Collector {
 #[derive(Clone, Copy, PartialEq)]
 enum Stage {
     Asleep,
-    Begun,
     Working,
-    Done,
 }
 
-/// The number of the mark around a collection.
+/// The numbers of the marks around a collection and the work on an item.
 const COLLECTION: u32 = 0;
+const ITEM: u32 = 1;
 
 impl Behaviour for Collector {
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
@@ -166,19 +167,16 @@ impl Behaviour for Collector {
         }
         match self.stage {
             Stage::Asleep if last != Done::Start => {
-                self.stage = Stage::Begun;
-                return Op::Mark { id: COLLECTION, phase: Phase::Begin };
-            }
-            Stage::Begun => {
+                instruments.mark(now, COLLECTION, Phase::Begin);
                 self.stage = Stage::Working;
                 return Op::Compute { iterations: self.work };
             }
             Stage::Working => {
                 instruments.sample(self.measured.collection, (now - self.due).0);
-                self.stage = Stage::Done;
-                return Op::Mark { id: COLLECTION, phase: Phase::End };
+                instruments.mark(now, COLLECTION, Phase::End);
+                self.stage = Stage::Asleep;
             }
-            Stage::Asleep | Stage::Done => self.stage = Stage::Asleep,
+            Stage::Asleep => {}
         }
         // On one grid for all, so that they meet without talking.
         let pause = self.pause.0.max(1);
@@ -203,7 +201,7 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         items: plan.counter(Metric::new("items", Unit::Count, Better::Higher)),
     };
     plan.progress = Some(measured.items.0);
-    plan.marks.push("collection".to_owned());
+    plan.marks.extend(["collection", "item"].map(str::to_owned));
     let cpus = u32::try_from(around.allowed.len()).unwrap_or(1).max(1);
     let many = |name, default| match options.small(name) {
         0 => default,

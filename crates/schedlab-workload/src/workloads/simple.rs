@@ -214,12 +214,14 @@ impl Behaviour for Loops {
         if let Some(began) = computed {
             instruments.sample(self.burst, (now - began).0);
             instruments.count(self.loops, 1);
+            instruments.mark(now, 0, Phase::End);
         }
         let slept = computed.is_none() && last != Done::Start;
         if self.sleep > Nanos::ZERO && !slept {
             return Op::Sleep(self.sleep);
         }
         self.began = Some(now);
+        instruments.mark(now, 0, Phase::Begin);
         Op::Compute { iterations: self.iterations }
     }
 }
@@ -236,6 +238,7 @@ fn compute(
     let burst = plan.series(time("burst_ns"));
     let loops = plan.counter(count("loops"));
     plan.progress = Some(loops.0);
+    plan.marks.push("loop".to_owned());
     let role = plan.role("task");
     let sleep = if name == "mixed" { options.duration("sleep") } else { Nanos::ZERO };
     let iterations = iterations(options.duration("work"), around);
@@ -246,21 +249,30 @@ fn compute(
     Ok(plan)
 }
 
+/// What takes about a microsecond is marked so many at a time.
+const BATCH: u64 = 1_024;
+
 /// Sends datagrams that nobody reads: what does not fit the receiver's buffer is dropped there.
 struct Datagrams {
     channel: ChannelId,
     bytes: u32,
     sent: CounterId,
     payload: CounterId,
+    /// Of the batch that is marked.
+    done: u64,
 }
 
 impl Behaviour for Datagrams {
-    fn next(&mut self, _now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         match last {
             Done::Stopped | Done::Failed(_) => return Op::Exit,
             Done::Ok => {
                 instruments.count(self.sent, 1);
                 instruments.count(self.payload, self.bytes.into());
+                self.done += 1;
+                if self.done.is_multiple_of(BATCH) {
+                    instruments.mark(now, 0, Phase::Point);
+                }
             }
             _ => {}
         }
@@ -286,6 +298,7 @@ fn udp(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     let payload = plan.counter(Metric::new("bytes", Unit::Bytes, Better::Higher));
     plan.progress = Some(sent.0);
     let role = plan.role("sender");
+    plan.marks.push(format!("{BATCH} datagrams"));
     plan.link_bit_s = link_rate(options.text("rate"))?;
     plan.notes.push(match plan.link_bit_s {
         None => "over the loopback sending is CPU work: no network limits it".to_owned(),
@@ -295,7 +308,7 @@ fn udp(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
         let channel = plan.channel(Transport::Udp, 1);
         // The sender holds the reader's end as well: nobody reads, and nothing is refused.
         let (sends, receives) = (vec![channel.0], vec![channel.0]);
-        let behaviour = Datagrams { channel, bytes, sent, payload };
+        let behaviour = Datagrams { channel, bytes, sent, payload, done: 0 };
         plan.tasks.push(Task { sends, receives, ..task("udp", role, index, behaviour) });
     }
     Ok(plan)
@@ -324,11 +337,13 @@ impl Behaviour for Sweeper {
             Done::Ok => {
                 instruments.sample(self.series[self.at], (now - self.began).0);
                 instruments.count(self.bytes, self.elements * SWEEPS[self.at].2);
+                instruments.mark(now, self.at as u32, Phase::End);
                 self.at = (self.at + 1) % SWEEPS.len();
             }
             _ => {}
         }
         self.began = now;
+        instruments.mark(now, self.at as u32, Phase::Begin);
         Op::Stream { block: self.block, sweep: SWEEPS[self.at].0 }
     }
 }
@@ -343,6 +358,7 @@ fn stream(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     let series = SWEEPS.map(|(_, name, _)| plan.series(time(name)));
     let bytes = plan.counter(Metric::new("bytes", Unit::Bytes, Better::Higher));
     plan.progress = Some(bytes.0);
+    plan.marks.extend(SWEEPS.map(|(_, name, _)| name.trim_end_matches("_ns").to_owned()));
     let role = plan.role("task");
     let block = plan.block(Block::Arrays { elements });
     for index in 0..options.small("tasks") {
@@ -353,6 +369,10 @@ fn stream(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     }
     Ok(plan)
 }
+
+/// Marks of [`Meeter`].
+const ROUND: u32 = 0;
+const COMPUTING: u32 = 1;
 
 /// Computes and meets the others; the first task of all counts rounds.
 struct Meeter {
@@ -366,8 +386,6 @@ struct Meeter {
     began: Nanos,
     computed: Option<Nanos>,
     meeting: bool,
-    /// Whether the mark of this round is to be put.
-    unmarked: bool,
 }
 
 impl Behaviour for Meeter {
@@ -375,7 +393,8 @@ impl Behaviour for Meeter {
         if matches!(last, Done::Stopped | Done::Failed(_)) {
             return Op::Exit;
         }
-        if last == Done::Ok && !self.meeting && self.unmarked {
+        if last == Done::Ok && !self.meeting {
+            instruments.mark(now, COMPUTING, Phase::End);
             self.computed = Some(now);
             self.meeting = true;
             return Op::Meet(self.barrier);
@@ -392,10 +411,10 @@ impl Behaviour for Meeter {
             }
         }
         self.meeting = false;
-        if self.first && std::mem::replace(&mut self.unmarked, false) {
-            return Op::Mark { id: 0, phase: Phase::Point };
+        if self.first {
+            instruments.mark(now, ROUND, Phase::Point);
         }
-        self.unmarked = true;
+        instruments.mark(now, COMPUTING, Phase::Begin);
         self.began = now;
         Op::Compute { iterations: self.iterations }
     }
@@ -424,7 +443,7 @@ fn barrier(options: &Options, around: &Surroundings) -> Result<Plan, OptionError
     let rounds = plan.counter(count("rounds"));
     plan.progress = Some(rounds.0);
     plan.barriers.push(tasks);
-    plan.marks.push("round".to_owned());
+    plan.marks.extend(["round", "computing"].map(str::to_owned));
     let role = plan.role("task");
     let even = options.duration("work");
     for index in 0..tasks {
@@ -440,7 +459,6 @@ fn barrier(options: &Options, around: &Surroundings) -> Result<Plan, OptionError
             began: Nanos::ZERO,
             computed: None,
             meeting: false,
-            unmarked: true,
         };
         plan.tasks.push(task("barrier", role, 0, behaviour));
     }
@@ -492,6 +510,9 @@ impl Behaviour for Player {
             Done::Woken { .. } | Done::Received { .. } if self.serves => {
                 instruments.sample(self.trip, (now - self.began).0);
                 instruments.count(self.trips, 1);
+                if self.left.is_multiple_of(BATCH) {
+                    instruments.mark(now, 0, Phase::Point);
+                }
                 self.left -= 1;
                 if self.left == 0 {
                     return Op::Exit;
@@ -519,6 +540,7 @@ fn pingpong(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     let trip = plan.series(time("round_trip_ns"));
     let trips = plan.counter(count("round_trips"));
     plan.progress = Some(trips.0);
+    plan.marks.push(format!("{BATCH} round trips"));
     let (server, client) = (plan.role("server"), plan.role("client"));
     let transport = match options.text("via") {
         "socket" => Some(Transport::SocketPair),

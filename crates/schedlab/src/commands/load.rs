@@ -18,7 +18,7 @@ use anyhow::Context as _;
 use schedlab_workload::getopt;
 use schedlab_workload::options::{Kind, OptionDoc, Options};
 use schedlab_workload::placement::COMMON;
-use schedlab_workload::workloads::{self, CATALOGUE, Workload};
+use schedlab_workload::workloads::{self, CATALOGUE, PlanError, Workload};
 use schedlab_workload::{RecordSpec, RunSpec, WorkloadSpec};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -108,6 +108,8 @@ pub(super) struct Wanted {
     workload: &'static Workload,
     spec: RunSpec,
     own: Options,
+    /// The file that says what rt-app does.
+    file: Option<String>,
 }
 
 impl Wanted {
@@ -115,6 +117,8 @@ impl Wanted {
         let (lines, words) = beside::part(words).map_err(usage)?;
         let (name, rest) = words.split_first().expect("looked at before");
         let (workload, typed) = words_of(name, rest, OWN)?;
+        let file =
+            rest.iter().find(|word| name == "rt-app" && std::path::Path::new(word).is_file());
         let is_own = |key: &str| OWN.iter().any(|doc| doc.name == key);
         let (own, theirs): (BTreeMap<_, _>, BTreeMap<_, _>) =
             typed.into_iter().partition(|(key, _)| is_own(key));
@@ -130,7 +134,7 @@ impl Wanted {
             repeat: 0,
             time_limit: limit,
         };
-        Ok(Self { workload, spec, own })
+        Ok(Self { workload, spec, own, file: file.cloned() })
     }
 }
 
@@ -172,7 +176,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if wanted.own.flag("help") {
         return show::print(&help(wanted.workload));
     }
-    schedlab_host::load::check(&wanted.spec).map_err(usage)?;
+    schedlab_host::load::check(&wanted.spec).map_err(|error| match (&error, &wanted.file) {
+        // What is wrong with a file is told of the file.
+        (PlanError::Option(wrong), Some(file)) if wrong.option == "program" => {
+            usage(format!("{file}: {}", wrong.why))
+        }
+        _ => usage(error),
+    })?;
     if wanted.own.is_given("calibrate-to") {
         return calibrate::run(&wanted);
     }

@@ -1,4 +1,6 @@
-//! JSON whose objects keep the order of their keys: events are done in the order written.
+//! JSON as files of rt-app have it. Objects keep the order of their keys, and a key may come twice:
+//! events are done in the order written. Comments, commas after the last value and keys without a
+//! value are taken, since the tool's own files have them.
 
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
@@ -16,7 +18,95 @@ pub(super) enum Node {
 
 /// Reads a text; the reason, with line and column, why it is none.
 pub(super) fn read(text: &str) -> Result<Node, String> {
-    serde_json::from_str(text).map_err(|error| error.to_string())
+    serde_json::from_str(&strict(text)?).map_err(|error| error.to_string())
+}
+
+/// What was last seen outside of comments and space.
+#[derive(Clone, Copy, PartialEq)]
+enum Seen {
+    /// Where a key or value may begin in an object.
+    KeyDue,
+    Key,
+    Other,
+}
+
+/// The text as strict JSON, each line where it was: comments become space, `null` follows a key that
+/// has no value, and a comma before a closing bracket goes.
+fn strict(text: &str) -> Result<String, String> {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars().peekable();
+    let (mut nested, mut seen, mut comma) = (Vec::new(), Seen::Other, None);
+    while let Some(c) = chars.next() {
+        match c {
+            '/' if matches!(chars.peek(), Some('/' | '*')) => comment(&mut chars, &mut out)?,
+            c if c.is_whitespace() => out.push(c),
+            '"' => {
+                string(&mut chars, &mut out);
+                seen = if seen == Seen::KeyDue { Seen::Key } else { Seen::Other };
+                comma = None;
+            }
+            ',' | '}' | ']' => {
+                if seen == Seen::Key {
+                    out.push_str(":null");
+                }
+                if c == ',' {
+                    comma = (!out.trim_end().ends_with(['[', '{'])).then_some(out.len());
+                } else {
+                    nested.pop();
+                    if let Some(at) = comma.take() {
+                        out.replace_range(at..=at, " ");
+                    }
+                }
+                out.push(c);
+                let inside = nested.last() == Some(&'{');
+                seen = if c == ',' && inside { Seen::KeyDue } else { Seen::Other };
+            }
+            c => {
+                if matches!(c, '{' | '[') {
+                    nested.push(c);
+                }
+                seen = if c == '{' { Seen::KeyDue } else { Seen::Other };
+                comma = None;
+                out.push(c);
+            }
+        }
+    }
+    Ok(out)
+}
+
+type Chars<'t> = std::iter::Peekable<std::str::Chars<'t>>;
+
+/// A comment becomes one space, but keeps its lines.
+fn comment(chars: &mut Chars<'_>, out: &mut String) -> Result<(), String> {
+    out.push(' ');
+    if chars.next() == Some('/') {
+        while chars.next_if(|c| *c != '\n').is_some() {}
+        return Ok(());
+    }
+    let mut star = false;
+    for c in chars {
+        match c {
+            '/' if star => return Ok(()),
+            '\n' => out.push('\n'),
+            _ => {}
+        }
+        star = c == '*';
+    }
+    let line = out.lines().count();
+    Err(format!("a comment has no end (it ends with */), line {line}"))
+}
+
+/// A string with what is escaped in it, as it stands.
+fn string(chars: &mut Chars<'_>, out: &mut String) {
+    out.push('"');
+    let mut escaped = false;
+    for c in chars {
+        out.push(c);
+        match c {
+            '"' if !escaped => return,
+            _ => escaped = c == '\\' && !escaped,
+        }
+    }
 }
 
 impl Node {
@@ -98,5 +188,29 @@ impl<'de> Visitor<'de> for Reader {
             object.push(pair);
         }
         Ok(Node::Object(object))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn comments_commas_too_many_and_keys_alone_are_taken_and_lines_stay() {
+        let text = "{ /* of\n two lines */ \"a\": [1, 2,], // so\n \"suspend\", \"b\" : \"x//y\\\"/*\",\n \"yield\" }";
+        let Node::Object(keys) = read(text).unwrap() else { unreachable!() };
+        let list = Node::List(vec![Node::Number(1.0), Node::Number(2.0)]);
+        let own = |key: &str, node| (key.to_owned(), node);
+        let expected = [
+            own("a", list),
+            own("suspend", Node::Nothing),
+            own("b", Node::Text("x//y\"/*".to_owned())),
+            own("yield", Node::Nothing),
+        ];
+        assert_eq!(keys, expected);
+        let error = read("{\n/* a\n */ \"a\": [1,,2]}").unwrap_err();
+        assert!(error.contains("line 3"), "{error}");
+        assert!(read("{ /* no end").unwrap_err().contains("comment has no end"));
+        assert!(read("[1,]").is_ok() && read("[,]").is_err() && read("{\"a\"}").is_ok());
     }
 }

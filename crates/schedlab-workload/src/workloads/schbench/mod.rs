@@ -204,6 +204,7 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
     plan.timing = timing(options, upstream, rate.is_some());
     let measured = Measured::of(&mut plan);
     plan.progress = Some(measured.requests.0);
+    plan.marks.push("request".to_owned());
     let messengers = options.small("message-threads");
     let threads = threads(options, surroundings, messengers, &mut plan);
     let orders = orders(options, upstream, &mut plan)?;

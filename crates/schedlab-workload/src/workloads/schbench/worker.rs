@@ -2,7 +2,7 @@
 
 use super::Measured;
 use crate::{Behaviour, BlockId, Done, Instruments, Op, QueueId, WordId};
-use schedlab_model::Nanos;
+use schedlab_model::{Nanos, Phase};
 
 /// What a request is.
 #[derive(Clone, Copy)]
@@ -57,6 +57,9 @@ enum At {
     Private,
     Unlock,
 }
+
+/// The mark from the begin of a request's work to its end.
+const REQUEST: u32 = 0;
 
 pub(super) struct Worker {
     word: WordId,
@@ -138,6 +141,7 @@ impl Behaviour for Worker {
                 Done::Popped { value, .. } => {
                     let intended = matches!(self.duty, Duty::Rate { from_intended: true, .. });
                     let began = if intended { Nanos(value) } else { now };
+                    instruments.mark(now, REQUEST, Phase::Begin);
                     self.start(now, began)
                 }
                 _ => {
@@ -156,7 +160,10 @@ impl Behaviour for Worker {
                         self.at = At::Ask;
                         self.ask()
                     }
-                    Duty::Closed { .. } => self.start(now, now),
+                    Duty::Closed { .. } => {
+                        instruments.mark(now, REQUEST, Phase::Begin);
+                        self.start(now, now)
+                    }
                 }
             }
             At::Sleep => self.work(now),
@@ -166,6 +173,7 @@ impl Behaviour for Worker {
                 Op::UnlockCpu
             }
             At::Private | At::Unlock => {
+                instruments.mark(now, REQUEST, Phase::End);
                 instruments.sample(self.measured.request, (now - self.began).0);
                 instruments.count(self.measured.requests, 1);
                 self.at = At::Ask;

@@ -1,0 +1,56 @@
+//! Where memory comes from and whether it stays.
+
+use std::io;
+
+/// The largest NUMA node + 1 that a mask of ours can hold; the kernel's own limit.
+const NODES: usize = 1024;
+/// The mask's words.
+const WORDS: usize = NODES / 64;
+
+/// Pages that the calling thread touches first come from these NUMA nodes alone, from now on
+/// (`set_mempolicy`, `MPOL_BIND`).
+///
+/// # Errors
+/// `EINVAL` for a node that is not there or has no memory, `ENOSYS` on a kernel without NUMA.
+pub fn bind(nodes: &[u32]) -> io::Result<()> {
+    let mut mask = [0_u64; WORDS];
+    for &node in nodes {
+        let word = mask.get_mut(node as usize / 64).ok_or(io::ErrorKind::InvalidInput)?;
+        *word |= 1 << (node % 64);
+    }
+    // SAFETY: the mask has as many bits as it says; the kernel only reads it. It counts one bit less
+    // than it is told.
+    let result = unsafe {
+        libc::syscall(libc::SYS_set_mempolicy, libc::MPOL_BIND, mask.as_ptr(), NODES + 1)
+    };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Locks all memory of this process, what it will have later included, so that no page has to be
+/// fetched.
+///
+/// # Errors
+/// `ENOMEM` or `EPERM` beyond `RLIMIT_MEMLOCK`.
+pub fn lock_pages() -> io::Result<()> {
+    use rustix::mm::{MlockAllFlags, mlockall};
+    Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_bound_to_a_node_that_is_there_and_to_no_other() {
+        let tried = std::thread::spawn(|| (bind(&[0]), bind(&[1000]), bind(&[5000])));
+        let (there, absent, too_large) = tried.join().unwrap();
+        match there {
+            Err(error) if error.raw_os_error() == Some(libc::ENOSYS) => {
+                eprintln!("absent: this kernel has no NUMA; not checked: binding memory to a node");
+            }
+            there => there.unwrap(),
+        }
+        assert!(absent.is_err());
+        assert_eq!(too_large.unwrap_err().kind(), io::ErrorKind::InvalidInput);
+    }
+}
