@@ -232,9 +232,9 @@ fn a_tracepoint_is_marked_wherever_it_first_appears_and_by_its_fields() {
     };
     text.extend((0..5_000).map(switch));
     // Far behind the first lines, which are read when the format is recognised.
-    for (at, irq) in [(6, 42), (7, 43), (8, 42)] {
-        text += &format!(" sh-7 [001] 1.00{at}000: irq_handler_entry: irq={irq} name=a disk\n");
-    }
+    text.extend([(6, 42), (7, 43), (8, 42)].map(|(at, irq)| {
+        format!(" sh-7 [001] 1.00{at}000: irq_handler_entry: irq={irq} name=a disk\n")
+    }));
     text += &switch(9_000);
     std::fs::write(desk.0.join("late.txt"), text).expect("writable");
     let convert = ["trace", "convert", "late.txt", "late.dat"];
