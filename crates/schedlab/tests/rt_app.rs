@@ -1,4 +1,5 @@
 //! `load rt-app` as a user types it: our example files, each construct seen to be performed, errors.
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
