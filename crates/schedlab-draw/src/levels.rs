@@ -114,7 +114,7 @@ impl Question for Levels {
             Change::Switch(switch) => [Some(switch.cpu), switch.wait.map(|wait| wait.cpu)],
             Change::Runnable(woken) => [woken.last_cpu, Some(woken.waker.cpu)],
             Change::Placed { cpu, from, .. } => [Some(cpu), from],
-            Change::Moved(moved) => [Some(moved.from), Some(moved.to)],
+            Change::Moved(_) => change.touched(state),
             Change::Forgotten {
                 was: Activity::Running { cpu } | Activity::Waiting { cpu, .. },
                 ..

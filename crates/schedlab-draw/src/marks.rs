@@ -232,9 +232,10 @@ impl Marking {
                     self.look(layer, cpu, now, state);
                 }
             }
-            Change::Moved(moved) => {
-                self.look(layer, moved.from, now, state);
-                self.look(layer, moved.to, now, state);
+            Change::Moved(_) => {
+                for cpu in change.touched(state).into_iter().flatten() {
+                    self.look(layer, cpu, now, state);
+                }
             }
             _ => {}
         }

@@ -130,7 +130,9 @@ impl Change {
                 _ => [None, None],
             },
             Self::Placed { cpu, from, .. } => [Some(cpu), from],
-            Self::Moved(Moved { from, to, .. }) => [Some(from), Some(to)],
+            Self::Moved(Moved { queue, to, when: When::Waking | When::Waiting, .. }) => {
+                [queue, Some(to)]
+            }
             Self::Forgotten { was: Activity::Waiting { cpu, .. }, .. } => [Some(cpu), None],
             _ => [None, None],
         }
@@ -222,8 +224,11 @@ pub struct Moved {
     pub at: Nanos,
     /// Who was moved.
     pub task: TaskId,
-    /// From whose queue.
+    /// From whose queue, by the event's own word.
     pub from: Cpu,
+    /// The queue on which it stood until now: `from`, unless events contradict each other; `None` when it
+    /// stood on none.
+    pub queue: Option<Cpu>,
     /// To whose queue.
     pub to: Cpu,
     /// What the task did.

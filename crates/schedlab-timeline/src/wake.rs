@@ -115,11 +115,13 @@ impl State {
         see: &mut impl FnMut(&Change, &Self),
     ) {
         let id = self.living(pid);
+        let mut queue = None;
         let when = match self.tasks[id.index()].activity {
             Activity::Running { .. } => When::Running,
             Activity::Waiting { cpu, placed, why } => {
                 if placed {
                     self.unlink(id, cpu);
+                    queue = Some(cpu);
                 }
                 let waiting = Activity::Waiting { cpu: to, placed: true, why };
                 self.tasks[id.index()].activity = waiting;
@@ -138,7 +140,8 @@ impl State {
         };
         let by = self.cpus[event.cpu.index()].occupant.task().unwrap_or(TaskId::NONE);
         self.tasks[id.index()].moved = true;
-        let moved = Moved { at: self.now, task: id, from, to, when, by_cpu: event.cpu, by };
+        let (at, by_cpu) = (self.now, event.cpu);
+        let moved = Moved { at, task: id, from, queue, to, when, by_cpu, by };
         see(&Change::Moved(moved), self);
         if matches!(when, When::Waking | When::Waiting) {
             self.sight(id, to, see);

@@ -1,14 +1,13 @@
 //! Whatever the events claim: a task is in one place, time is conserved, nothing panics.
 
 use schedlab_model::{
-    Clock, Context, Cpu, CpuSet, Event, EventSource, Kind, Left, Nanos, Phase, Pid, Prio,
-    TraceInfo, Warning, What,
+    Clock, Context, Cpu, CpuSet, Event, Kind, Left, Nanos, Phase, Pid, Prio, TraceInfo, What,
 };
+use schedlab_timeline::notation::Trace;
 use schedlab_timeline::{
-    By, Conservation, ConservationOptions, Cpus, Density, Latency, Occupant, Slices, State, Tasks,
-    Waiting, ask,
+    By, Change, Conservation, ConservationOptions, Cpus, Density, Latency, Occupant, Slices, State,
+    Tasks, Waiting, ask,
 };
-use std::io;
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
 struct Dice(u64);
@@ -61,7 +60,7 @@ impl Dice {
         }
     }
 
-    fn trace(&mut self, count: usize) -> Chaos {
+    fn trace(&mut self, count: usize) -> Trace {
         let mut info = TraceInfo::new("chaos", Clock::Monotonic);
         // CPUs 4 and 5 do not belong to the trace, and log now and then all the same.
         info.cpus = if self.roll(2) == 0 { CpuSet::first(4) } else { CpuSet::new() };
@@ -75,28 +74,7 @@ impl Dice {
             Event { time: Nanos(time), by: self.pid(), cpu: self.cpu(), context, what: self.what() }
         };
         let events = (0..count).map(|_| event()).collect();
-        Chaos { info, events, at: 0 }
-    }
-}
-
-struct Chaos {
-    info: TraceInfo,
-    events: Vec<Event>,
-    at: usize,
-}
-
-impl EventSource for Chaos {
-    fn info(&self) -> &TraceInfo {
-        &self.info
-    }
-    fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
-        batch.clear();
-        batch.extend(self.events[self.at..].iter().take(64));
-        self.at += batch.len();
-        Ok(!batch.is_empty())
-    }
-    fn warnings(&self) -> &[Warning] {
-        &[]
+        Trace { info, events, tick: Nanos(1) }
     }
 }
 
@@ -115,9 +93,39 @@ fn no_task_is_in_two_places_after_any_event() {
 }
 
 #[test]
+fn an_event_alters_no_cpu_but_those_that_its_changes_name() {
+    let mut moved_from_elsewhere = 0;
+    for seed in 0..60 {
+        let chaos = Dice(seed).trace(400);
+        let mut state = State::new(&chaos.info);
+        let rows = |state: &State| -> Vec<_> {
+            state.cpus().iter().map(|cpu| (cpu.occupant, cpu.waiting)).collect()
+        };
+        let mut before = rows(&state);
+        for (number, event) in chaos.events.iter().enumerate() {
+            let mut touched = Vec::new();
+            state.step(event, &mut |change, state| {
+                touched.extend(change.touched(state).into_iter().flatten());
+                if let Change::Moved(moved) = change {
+                    let elsewhere = moved.queue.is_some_and(|queue| queue != moved.from);
+                    moved_from_elsewhere += u32::from(elsewhere);
+                }
+            });
+            let after = rows(&state);
+            for (cpu, row) in (0..).map(Cpu).zip(&after) {
+                let same = before.get(cpu.index()).unwrap_or(&(Occupant::Unknown, 0)) == row;
+                assert!(same || touched.contains(&cpu), "seed {seed}, event {number}: {event:?}");
+            }
+            before = after;
+        }
+    }
+    assert!(moved_from_elsewhere > 50, "{moved_from_elsewhere} contradictions are too few");
+}
+
+#[test]
 fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
     for seed in 100..160 {
-        let mut chaos = Dice(seed).trace(500);
+        let chaos = Dice(seed).trace(500);
         let window =
             schedlab_model::Span::new(chaos.events[0].time, chaos.events.last().unwrap().time);
         let questions = (
@@ -128,7 +136,7 @@ fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
             Density::new(window, 7, By::Comm),
             Latency::new(),
         );
-        let reply = ask(&mut chaos, questions).unwrap();
+        let reply = ask(&mut chaos.source(), questions).unwrap();
         let (cpus, tasks, waiting, slices, density, latency) = reply.answer;
         let observed = reply.observed.duration();
         for row in &cpus.rows {
@@ -161,10 +169,10 @@ fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
 #[test]
 fn the_same_events_give_the_same_answers() {
     let answers = |seed| {
-        let mut chaos = Dice(seed).trace(300);
+        let chaos = Dice(seed).trace(300);
         format!(
             "{:?}",
-            ask(&mut chaos, (Tasks::new(), Cpus::new(), Latency::new())).unwrap().answer
+            ask(&mut chaos.source(), (Tasks::new(), Cpus::new(), Latency::new())).unwrap().answer
         )
     };
     assert_eq!(answers(7), answers(7));
@@ -189,7 +197,7 @@ fn work_conservation_does_not_depend_on_how_far_apart_cpus_are_numbered() {
                 }
             }
             let question = Conservation::new(ConservationOptions::default(), &chaos.info);
-            ask(&mut chaos, question).unwrap().answer
+            ask(&mut chaos.source(), question).unwrap().answer
         };
         let far = |cpu: Cpu| Cpu(cpu.0 * 204 + 3);
         let (near, spread) = (answer(&|cpu| cpu), answer(&far));

@@ -233,6 +233,101 @@ fn whether_the_wakers_llc_had_an_idle_cpu_is_told() {
     assert_eq!(violation.idle, "2-3".parse().unwrap());
 }
 
+/// The sentence of the longest violation, on two LLCs of two CPUs each.
+#[track_caller]
+fn sentence(text: &str) -> String {
+    let place = |cpu: u16| Place {
+        cpu: Cpu(cpu),
+        core: cpu.into(),
+        llc: u32::from(cpu / 2),
+        node: 0,
+        socket: 0,
+    };
+    let topology = Topology::new((0..4).map(place).collect());
+    let reply = reply(text, 0, |trace| trace.info.topology = Some(topology.clone()));
+    let violation = &reply.answer.violations[0];
+    violation.because.sentence(violation.overloaded, &reply.state)
+}
+
+#[test]
+fn the_sentence_names_the_waker_the_previous_cpu_and_what_the_wakers_llc_had() {
+    // D used CPU 1 last, B before it: D is named, since it is whose data lies there now.
+    let said = sentence(
+        "
+        0 | AAAAAAAAB
+          |     bbbb
+        1 | BDD......
+        2 | CCCCCCCCC
+        3 | EEEEEEEEE
+        at 4: A wakes B",
+    );
+    assert_eq!(
+        said,
+        "woken on its waker's CPU 0 by A (1), where A (1) ran; its previous CPU 1 had been idle for \
+         1us, last used by D (4); its waker's LLC had an idle CPU"
+    );
+    // Woken where it ran last, by a task of the other LLC, in which nothing is idle.
+    let said = sentence(
+        "
+        0 | BAAAAAAB
+          |    bbbb
+        1 | ........
+        2 | CCCCCCCC
+        3 | EEEEEEEE
+        at 3: C wakes B",
+    );
+    assert_eq!(
+        said,
+        "woken on CPU 0, where it ran last, by C (3), where A (1) ran; its waker's LLC had no idle CPU"
+    );
+    // On a third CPU, by an interrupt.
+    let said = sentence(
+        "
+        0 | AAAAAAB.
+          |   bbbb
+        1 | B.......
+        2 | CCCCCCCC
+        3 | EEEEEEEE
+        at 2: interrupt on 2 wakes B",
+    );
+    assert_eq!(
+        said,
+        "put on CPU 0 when woken by an interrupt of C (3) on CPU 2, where A (1) ran; its previous \
+         CPU 1 had been idle for 1us, last used by B (2); its waker's LLC had no idle CPU"
+    );
+}
+
+#[test]
+fn the_sentence_tells_creation_displacement_and_kernel_threads() {
+    let said = sentence(
+        "
+        0 | AAAAAB
+          |   bbb
+        1 | ......
+        2 | CCCCCC
+        3 | EEEEEE
+        at 1: A forks B
+        at 2: A wakes B",
+    );
+    let created = "put on CPU 0 when it was created by A (1), where A (1) ran";
+    assert_eq!(said, format!("{created}; its waker's LLC had an idle CPU"));
+    let by = |name: &str| {
+        sentence(&format!(
+            "
+            0 | BBKKKKBB
+              |   bbbb
+            1 | ........
+            K is called {name}"
+        ))
+    };
+    assert_eq!(
+        by("kworker/0:1"),
+        "displaced on CPU 0 by the per-CPU kernel thread kworker/0:1 (11)"
+    );
+    // One that may run anywhere is a task as others are.
+    assert_eq!(by("kworker/u8:2"), "displaced on CPU 0 by kworker/u8:2 (11)");
+}
+
 #[test]
 fn unknown_cpus_are_not_idle() {
     let text = "

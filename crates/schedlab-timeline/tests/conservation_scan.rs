@@ -5,14 +5,13 @@
 
 use proptest::prelude::*;
 use schedlab_model::{
-    Affinity, Clock, Comm, Context, Cpu, CpuSet, Event, EventSource, Left, Nanos, Pid, Prio,
-    TraceInfo, Warning, What,
+    Affinity, Clock, Comm, Context, Cpu, CpuSet, Event, Left, Nanos, Pid, Prio, TraceInfo, What,
 };
+use schedlab_timeline::notation::Trace;
 use schedlab_timeline::{
     Activity, Change, Conservation, ConservationOptions, Occupant, Question, State, TaskId, ask,
 };
 use std::collections::BTreeMap;
-use std::io;
 
 const CPUS: u16 = 5;
 const TASKS: i32 = 9;
@@ -181,31 +180,9 @@ impl Machine {
     }
 }
 
-/// The trace of a machine that is told what to do.
-#[derive(Clone, Debug)]
-struct Trace {
-    info: TraceInfo,
-    events: Vec<Event>,
-    at: usize,
-}
-
-impl EventSource for Trace {
-    fn info(&self) -> &TraceInfo {
-        &self.info
-    }
-    fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
-        batch.clear();
-        batch.extend(self.events[self.at..].iter().take(64));
-        self.at += batch.len();
-        Ok(!batch.is_empty())
-    }
-    fn warnings(&self) -> &[Warning] {
-        &[]
-    }
-}
-
 type Deed = (u8, u16, i32, u16, u64);
 
+/// The trace of a machine that is told what to do.
 fn trace(deeds: &[Deed], masks: Option<&[(i32, u64, u64)]>) -> Trace {
     let mut info = TraceInfo::new("synthetic", Clock::Monotonic);
     info.cpus = CpuSet::first(CPUS.into());
@@ -236,12 +213,12 @@ fn trace(deeds: &[Deed], masks: Option<&[(i32, u64, u64)]>) -> Trace {
             _ => machine.switch(cpu, pid as usize, Left::Preempted),
         }
     }
-    Trace { info, events: machine.events, at: 0 }
+    Trace { info, events: machine.events, tick: Nanos(1) }
 }
 
 fn compare(trace: &Trace) -> usize {
     let question = Conservation::new(ConservationOptions::default(), &trace.info);
-    let reply = ask(&mut trace.clone(), (question, Scan::new(&trace.info))).unwrap();
+    let reply = ask(&mut trace.source(), (question, Scan::new(&trace.info))).unwrap();
     let (answer, (rows, bound)) = reply.answer;
     let row =
         |v: &schedlab_timeline::Violation| (v.start, v.end, v.task, v.overloaded, v.idle.clone());
