@@ -193,15 +193,11 @@ fn list_knobs() -> Vec<schedlab_model::Knob> {
 /// The methods by which a CPU can be slowed here.
 fn speeds() -> Fact<Vec<String>> {
     let ground = slow::Ground::here();
-    let cpu = slow::last(&ground.allowed, 1);
     let mut whys = Vec::new();
     let mut names = Vec::new();
     for (method, name, _) in slow::METHODS {
-        let setting = |knob: String, value: &str| Setting { knob, value: value.to_owned() };
-        let wanted =
-            [setting(format!("{}{cpu}", slow::SETTING), "50%"), setting(slow::METHOD.into(), name)];
-        match slow::check(&wanted, &ground) {
-            Ok(_) => names.push(method.to_string()),
+        match slow::offered(name, &ground) {
+            Ok(()) => names.push(method.to_string()),
             Err(why) => whys.push(why.to_string()),
         }
     }

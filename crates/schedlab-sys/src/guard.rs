@@ -132,6 +132,7 @@ pub struct Guard {
     steps: Vec<(u32, Undo)>,
     next: u32,
     guardian: Option<Child>,
+    program: PathBuf,
 }
 
 impl Guard {
@@ -155,14 +156,33 @@ impl Guard {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("{pid}-{started}-{count}.journal"));
         let journal = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
-        let mut guard = Self { journal, path, steps: Vec::new(), next: 0, guardian: None };
+        let program = program.to_owned();
+        let mut guard = Self { journal, path, steps: Vec::new(), next: 0, guardian: None, program };
         guard.append(&Line::Owner { pid, started })?;
-        let mut command = Command::new(program);
-        command.arg(ARGUMENT).arg(&guard.path);
+        guard.guardian = Some(guard.post()?);
+        Ok(guard)
+    }
+
+    /// Starts a guardian.
+    fn post(&self) -> io::Result<Child> {
+        let mut command = Command::new(&self.program);
+        command.arg(ARGUMENT).arg(&self.path);
         command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         crate::process::own_session(&mut command);
-        guard.guardian = Some(command.spawn()?);
-        Ok(guard)
+        command.spawn()
+    }
+
+    /// Replaces the guardian if it died while its owner lives. Returns whether it had.
+    ///
+    /// # Errors
+    /// When it can't be started again.
+    pub fn renew(&mut self) -> io::Result<bool> {
+        let Some(guardian) = &mut self.guardian else { return Ok(false) };
+        if guardian.try_wait()?.is_none() {
+            return Ok(false);
+        }
+        self.guardian = Some(self.post()?);
+        Ok(true)
     }
 
     /// Notes how to undo a change that is about to be made.
@@ -314,7 +334,9 @@ fn members(group: &Path) -> io::Result<Vec<i32>> {
 
 /// Kills until the group is empty: a process may fork while it is being looked at.
 fn kill_group(group: &Path) -> io::Result<()> {
-    if std::fs::write(group.join("cgroup.kill"), "1").is_ok() {
+    // Only where the kernel has it: nothing is made.
+    let kill = OpenOptions::new().write(true).open(group.join("cgroup.kill"));
+    if kill.and_then(|mut file| file.write_all(b"1")).is_ok() {
         return Ok(());
     }
     for _ in 0..50 {
@@ -432,6 +454,14 @@ fn is_journal(path: &Path) -> bool {
 }
 
 fn owner_lives(journal: &Path) -> bool {
+    // A journal that was just made has its owner in its name before it has it in a line.
+    let name = journal.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut parts = name.splitn(3, '-').map(str::parse::<u64>);
+    if let (Some(Ok(pid)), Some(Ok(started))) = (parts.next(), parts.next())
+        && i32::try_from(pid).is_ok_and(|pid| same(Pid(pid), started).is_ok())
+    {
+        return true;
+    }
     let lines = read_journal(journal).unwrap_or_default();
     lines.iter().any(|line| match line {
         Line::Owner { pid, started } => same(*pid, *started).is_ok(),
@@ -462,7 +492,11 @@ fn undo_journal(path: &Path) -> io::Result<Restored> {
         }
     }
     if restored.failed.is_empty() {
-        std::fs::remove_file(path)?;
+        match std::fs::remove_file(path) {
+            // Two may undo one journal at once, the guardian and whoever looks for leftovers.
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
     }
     Ok(restored)
 }
@@ -470,6 +504,19 @@ fn undo_journal(path: &Path) -> io::Result<Restored> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_journal_without_a_line_yet_belongs_to_the_one_in_its_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let pid = Pid(std::process::id().cast_signed());
+        let started = crate::process::start_ticks(pid).unwrap();
+        let (mine, dead) = (format!("{pid}-{started}-7.journal"), format!("{pid}-1-7.journal"));
+        for name in [&mine, &dead] {
+            std::fs::write(dir.path().join(name), "").unwrap();
+        }
+        restore(dir.path()).unwrap();
+        assert!(dir.path().join(mine).exists() && !dir.path().join(dead).exists());
+    }
 
     /// `cat` reads to the end of its input and goes, as the guardian does when all is well.
     fn guard(dir: &Path) -> Guard {

@@ -152,6 +152,14 @@ pub fn tasks() -> Vec<Pid> {
     tasks
 }
 
+/// The threads of a process; none when it is gone.
+#[must_use]
+pub fn threads(process: Pid) -> Vec<Pid> {
+    let entries = std::fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten();
+    let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse().ok().map(Pid);
+    entries.flatten().filter_map(number).collect()
+}
+
 /// Raises the soft limit of open files to the hard one; returns the limit in force (`None`: none).
 pub fn raise_open_files() -> Option<u64> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};

@@ -207,6 +207,19 @@ pub fn takes_deadlines() -> io::Result<()> {
     attempt(Policy::Deadline { runtime: ms(1), deadline: ms(100), period: ms(100) }.into())
 }
 
+/// Whether a deadline task may be bound to `cpus`: tried on a thread that ends then.
+///
+/// # Errors
+/// As [`takes_deadlines`]; `EPERM` where they are a part of a root domain only.
+pub fn takes_deadlines_on(cpus: &CpuSet) -> io::Result<()> {
+    let (cpus, ms) = (cpus.clone(), Nanos::from_millis);
+    let tried = std::thread::spawn(move || {
+        set_affinity(Pid(0), &cpus)?;
+        set(Pid(0), &Policy::Deadline { runtime: ms(1), deadline: ms(100), period: ms(100) }.into())
+    });
+    tried.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+}
+
 /// Tries utilisation clamps that change nothing, on a thread that ends then.
 ///
 /// # Errors

@@ -5,6 +5,8 @@
 
 #[path = "slow/nodes.rs"]
 mod nodes;
+#[path = "slow/safety.rs"]
+mod safety;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -76,12 +78,21 @@ fn the_list_of_methods_says_what_was_detected() {
     let output = run(&["--method", "help"]);
     assert!(output.status.success(), "{}", stderr(&output));
     let text = String::from_utf8(output.stdout).unwrap();
-    for name in ["uclamp", "SCHED_DEADLINE"] {
-        let line = text.lines().find(|line| line.contains(&format!("not offered: {name}")));
-        let line = line.unwrap();
+    for name in ["hogs", "stop", "weight", "quota", "freq", "gov", "deadline", "uclamp"] {
+        assert!(text.lines().any(|line| line.split(' ').next() == Some(name)), "{name}: {text}");
+    }
+    // Stopping needs no right; clocks need a driver, and where there is none each says so.
+    let lines: Vec<&str> = text.lines().collect();
+    let after = |name: &str| {
+        let at = lines.iter().position(|line| line.starts_with(&format!("{name} "))).unwrap();
+        lines.get(at + 1).copied().unwrap_or_default()
+    };
+    assert!(!after("stop").contains("not here"), "{text}");
+    let driver = Path::new("/sys/devices/system/cpu/cpufreq/policy0/scaling_driver").exists();
+    for name in ["freq", "gov"] {
         assert!(
-            line.contains("this kernel has it") || line.contains("not to be had here"),
-            "{line}"
+            driver || after(name).contains("not here") && after(name).contains("cpufreq"),
+            "{text}"
         );
     }
 }

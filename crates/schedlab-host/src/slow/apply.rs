@@ -1,7 +1,8 @@
 //! Methods in force: what was started or written for a plan, and how a speed is changed in it.
 
+use super::clamp::Clamp;
 use super::frequency::{Domain, PITCH, Setting};
-use super::hogs::HogProcess;
+use super::hogs::{Burning, HogProcess};
 use super::quota::Quota;
 use super::stop::{self, Limiter};
 use super::weight::{Grouping, Weight};
@@ -22,6 +23,10 @@ pub(super) enum Hold {
     Weight(Weight),
     /// Its group has a budget.
     Quota(Quota),
+    /// The kernel gives a burner its part of the CPU.
+    Deadline(HogProcess),
+    /// Its group's load is clamped.
+    Uclamp(Clamp),
 }
 
 /// A node's groups and what is in force on them.
@@ -45,10 +50,18 @@ impl Held {
         let method = plan.method;
         let grouped = matches!(
             method,
-            Method::Quota | Method::Weight | Method::WeightPerCpu | Method::WeightPinned
+            Method::Quota
+                | Method::Weight
+                | Method::WeightPerCpu
+                | Method::WeightPinned
+                | Method::Uclamp
         );
         // What slows a group slows nothing when its tasks may go elsewhere.
-        let bind = if node.bind || grouped { node.cpus() } else { Default::default() };
+        let bind = if node.bind || grouped || method == Method::Deadline {
+            node.cpus()
+        } else {
+            Default::default()
+        };
         let keep = plan.request.keep || !node.attach.is_empty();
         let wants = Wants { cpu: grouped || plan.request.heavy, bind, keep };
         let zone = Zone::create(name, &wants, ground, guard)?;
@@ -69,6 +82,8 @@ impl Held {
                 let request = &plan.request;
                 Hold::Quota(Quota::apply(cpu()?, speed, request.quota_period, request.quota_burst)?)
             }
+            Method::Uclamp => Hold::Uclamp(Clamp::apply(&cpu()?.1, speed)?),
+            Method::Deadline => Hold::Deadline(burner(plan, node, &zone, ground, guard)?),
             Method::Weight | Method::WeightPerCpu | Method::WeightPinned => {
                 let grouping =
                     if method == Method::WeightPerCpu { Grouping::PerCpu } else { Grouping::One };
@@ -88,7 +103,27 @@ impl Held {
         if !self.zone.exists() {
             return roots.iter().flat_map(|&root| stop::descendants(root)).collect();
         }
-        self.zone.processes()
+        match &self.hold {
+            // Version 2 has one group for all, and tasks are not beside their burners in it.
+            Hold::Weight(weight) if self.zone.is_unified() => super::zone::members(&weight.tasks),
+            _ => self.zone.processes(),
+        }
+    }
+
+    /// The burner that is this node's own.
+    pub(super) const fn burner(&self) -> Option<&HogProcess> {
+        match &self.hold {
+            Hold::Deadline(burner) => Some(burner),
+            _ => None,
+        }
+    }
+
+    /// Why what holds it does so no more.
+    pub(super) fn ended(&mut self) -> Option<i32> {
+        match &mut self.hold {
+            Hold::Deadline(burner) => burner.ended(),
+            _ => None,
+        }
     }
 
     /// Changes the speed of one of its CPUs.
@@ -101,8 +136,23 @@ impl Held {
             }
             Hold::Weight(weight) => weight.set(cpu, speed),
             Hold::Quota(quota) => quota.set(speed),
+            Hold::Deadline(burner) => burner.set(cpu, speed),
+            Hold::Uclamp(clamp) => clamp.set(speed),
         }
     }
+}
+
+/// Starts the deadline burner of a node of one CPU.
+fn burner(
+    plan: &Plan,
+    node: &Node,
+    zone: &Zone,
+    ground: &Ground,
+    guard: &mut Guard,
+) -> Result<HogProcess, SlowError> {
+    let cpu = *node.speeds.keys().next().expect("checked: a node has a CPU");
+    let group = super::deadline::partition(cpu, zone.cpuset(), ground, guard)?;
+    HogProcess::start(&node.speeds, plan.grid, Burning::Deadline { group }, guard)
 }
 
 /// What slows CPUs and not tasks.
@@ -136,7 +186,9 @@ impl Under {
             // Full speed to compare with: not even a hog that wakes.
             Method::Hogs
                 if plan.request.heavy && speeds.values().all(|speed| *speed == Speed::FULL) => {}
-            Method::Hogs => under.hogs = Some(HogProcess::start(speeds, plan.grid, guard)?),
+            Method::Hogs => {
+                under.hogs = Some(HogProcess::start(speeds, plan.grid, Burning::Grid, guard)?);
+            }
             Method::Freq | Method::Gov => {
                 for domain in &ground.domains {
                     let Some(speed) = domain.cpus.iter().find_map(|cpu| speeds.get(&cpu)) else {

@@ -5,8 +5,11 @@ use super::{SlowError, journal_kill};
 use schedlab_model::{Cpu, CpuSet};
 use schedlab_sys::guard::Guard;
 use schedlab_sys::process;
+use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::Child;
+
+const READY: &str = "ready";
 
 /// A burner, as a child process. Dropping it ends it.
 #[derive(Debug)]
@@ -20,12 +23,22 @@ impl Burner {
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let mut command = Entry::Burn { groups: groups.to_vec(), cpu }.command()?;
-        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
         process::own_session(&mut command);
         process::die_with_parent(&mut command);
-        let child = command.spawn().map_err(|e| SlowError::io("starting a burner", e))?;
-        journal_kill(guard, &child)?;
-        Ok(Self(child))
+        let mut child = command.spawn().map_err(|e| SlowError::io("starting a burner", e))?;
+        let answers = child.stdout.take().expect("it was asked to be a pipe");
+        let burner = Self(child);
+        journal_kill(guard, &burner.0)?;
+        // Until it is in its group nothing is slowed: whoever measures or starts now would not see it.
+        let mut answer = String::new();
+        let read = BufReader::new(answers).read_line(&mut answer);
+        read.map_err(|e| SlowError::io("waiting for a burner", e))?;
+        match answer.trim_end() {
+            READY => Ok(burner),
+            "" => Err(SlowError::Failed(format!("the burner of CPU {cpu} died while it started"))),
+            why => Err(SlowError::Failed(format!("the burner of CPU {cpu}: {why}"))),
+        }
     }
 }
 
@@ -38,7 +51,12 @@ impl Drop for Burner {
 
 /// The life of the child.
 pub(super) fn child(groups: &[PathBuf], cpu: Cpu) -> i32 {
-    if enter(groups, &CpuSet::from_iter([cpu])).is_err() {
+    let entered = enter(groups, &CpuSet::from_iter([cpu]));
+    let told = match &entered {
+        Ok(()) => writeln!(std::io::stdout(), "{READY}"),
+        Err(error) => writeln!(std::io::stdout(), "{error}"),
+    };
+    if entered.is_err() || told.is_err() {
         return 1;
     }
     let mut value = 0u64;

@@ -113,7 +113,10 @@ pub fn ask(socket: &Path, order: &Order) -> Result<serde_json::Value, SlowError>
         .map_err(|_| SlowError::Failed("the session gave no answer".into()))?;
     match answer.get("error").and_then(|error| error.as_str()) {
         Some(error) => Err(SlowError::Usage(error.to_owned())),
-        None => Ok(answer),
+        None => match answer.get("failed").and_then(|failed| failed.as_str()) {
+            Some(failed) => Err(SlowError::Failed(failed.to_owned())),
+            None => Ok(answer),
+        },
     }
 }
 

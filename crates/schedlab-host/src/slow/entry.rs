@@ -31,6 +31,8 @@ pub(super) enum Entry {
         period: Nanos,
         /// The CPUs and their speeds.
         speeds: Vec<(Cpu, Speed)>,
+        /// How.
+        burning: hogs::Burning,
     },
     /// Burn always, as a fair task.
     Burn {
@@ -93,7 +95,7 @@ pub fn hidden(arguments: &[OsString]) -> u8 {
         Some(Entry::Exec { groups, cpus, network }) => {
             exec(&groups, &cpus, network.as_deref(), arguments.get(3..).unwrap_or(&[]))
         }
-        Some(Entry::Hogs { period, speeds }) => hogs::child(period, &speeds),
+        Some(Entry::Hogs { period, speeds, burning }) => hogs::child(period, &speeds, &burning),
         Some(Entry::Burn { groups, cpu }) => burner::child(&groups, cpu),
         Some(Entry::Meter(task)) => meter::child(&task),
         Some(Entry::Noise(noise)) => noise::child(&noise),

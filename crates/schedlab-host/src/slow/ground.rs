@@ -32,6 +32,10 @@ pub struct Ground {
     pub any_group: Option<Hierarchy>,
     /// The clock domains that software can set.
     pub domains: Vec<Domain>,
+    /// Why there are no deadline tasks; `None` where there are.
+    pub deadline_obstacle: Option<String>,
+    /// Why utilisation clamps do nothing; `None` where they can.
+    pub clamp_obstacle: Option<String>,
 }
 
 impl Ground {
@@ -54,6 +58,11 @@ impl Ground {
             cpuset_group: cgroup::here("cpuset"),
             any_group: ["freezer", "pids", "cpu"].into_iter().find_map(cgroup::here),
             domains: frequency::domains(sys),
+            deadline_obstacle: deadline_obstacle(),
+            clamp_obstacle: super::clamp::obstacle(
+                &sys.join("devices/system/cpu"),
+                schedlab_sys::sched::takes_clamps(),
+            ),
         }
     }
 
@@ -104,8 +113,17 @@ impl Ground {
             cpuset_group: Some(hierarchy.clone()),
             any_group: Some(hierarchy),
             domains: Vec::new(),
+            deadline_obstacle: None,
+            clamp_obstacle: None,
         }
     }
+}
+
+/// Refusals that are about the right or the CPUs are no matter of the kernel: later checks name them.
+fn deadline_obstacle() -> Option<String> {
+    let error = schedlab_sys::sched::takes_deadlines().err()?;
+    let other = matches!(error.raw_os_error(), Some(1 | 16));
+    (!other).then(|| format!("this kernel has no SCHED_DEADLINE: {error}"))
 }
 
 /// The limit of real-time throttling. A kernel without the files has none.

@@ -13,12 +13,14 @@
 //! with its parent.
 
 use super::entry::Entry;
-use super::{Grid, SlowError, Speed, Speeds};
+use super::{Grid, SlowError, Speed, Speeds, deadline};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::sched::{Attributes, Policy};
 use schedlab_sys::{clock, process, sched};
+use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -35,6 +37,19 @@ const PRIORITY: u32 = 2;
 
 /// More than this is no switch but something else that came between (an interrupt, a hypervisor).
 const SWITCH_MAX: Nanos = Nanos::from_micros(8);
+
+/// How hogs burn.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Burning {
+    /// On the grid, as real-time threads.
+    Grid,
+    /// As deadline tasks, which the kernel keeps to their part.
+    Deadline {
+        /// The control group that they enter first.
+        group: Option<PathBuf>,
+    },
+}
 
 struct Hog {
     cpu: Cpu,
@@ -64,7 +79,7 @@ impl Hogs {
     ///
     /// # Errors
     /// When real-time scheduling is refused, or a CPU can't be used.
-    pub fn start(speeds: &Speeds, grid: Grid) -> Result<Self, SlowError> {
+    pub fn start(speeds: &Speeds, grid: Grid, burning: &Burning) -> Result<Self, SlowError> {
         let hog = |(&cpu, speed): (&Cpu, &Speed)| Hog {
             cpu,
             speed: AtomicU32::new(speed.millionths()),
@@ -76,7 +91,8 @@ impl Hogs {
         let mut started = Self { shared, threads: Vec::new() };
         for index in 0..started.shared.hogs.len() {
             let (shared, report) = (Arc::clone(&started.shared), report.clone());
-            let body = move || live(&shared, index, grid, &report);
+            let deadline = matches!(burning, Burning::Deadline { .. });
+            let body = move || live(&shared, index, grid, deadline, &report);
             let thread = std::thread::Builder::new().name("schedlab-hog".into()).spawn(body);
             started.threads.push(thread.map_err(|e| SlowError::io("starting a hog", e))?);
         }
@@ -117,15 +133,22 @@ impl Drop for Hogs {
     }
 }
 
-type Ready = Result<(), (String, std::io::Error)>;
+/// What was being done when it failed, and the error.
+pub(super) type Ready = Result<(), (String, std::io::Error)>;
 
-fn live(shared: &Shared, index: usize, grid: Grid, report: &Sender<Ready>) {
+fn live(shared: &Shared, index: usize, grid: Grid, deadline: bool, report: &Sender<Ready>) {
     let hog = &shared.hogs[index];
-    let ready = settle(hog.cpu);
+    let speed = Speed::from_millionths(hog.speed.load(Ordering::Acquire)).unwrap_or(Speed::FULL);
+    let ready = match deadline {
+        true => deadline::settle(hog.cpu, speed, grid.period()),
+        false => settle(hog.cpu),
+    };
     let failed = ready.is_err();
     let _ = report.send(ready);
-    if !failed {
-        burn(hog, grid, &shared.stop);
+    match deadline {
+        _ if failed => {}
+        true => deadline::burn(hog.cpu, &hog.speed, grid.period(), &shared.stop),
+        false => burn(hog, grid, &shared.stop),
     }
 }
 
@@ -141,7 +164,7 @@ fn settle(cpu: Cpu) -> Ready {
 
 fn burn(hog: &Hog, grid: Grid, stop: &AtomicBool) {
     let mut slot = grid.slot(clock::monotonic()) + 1;
-    let mut switch = 0;
+    let (mut switch, mut restless) = (0, 0);
     while !stop.load(Ordering::Relaxed) {
         let millionths = hog.speed.load(Ordering::Acquire);
         let speed = Speed::from_millionths(millionths).unwrap_or(Speed::FULL);
@@ -152,6 +175,14 @@ fn burn(hog: &Hog, grid: Grid, stop: &AtomicBool) {
             continue;
         }
         let span = grid.burn(slot, speed);
+        restless = if clock::monotonic() < span.start { 0 } else { restless + 1 };
+        if restless > restless_most(grid.period()) {
+            hog.skipped.fetch_add(1, Ordering::Relaxed);
+            restless = 0;
+            clock::sleep_until(clock::monotonic() + grid.period());
+            slot = grid.slot(clock::monotonic()) + 1;
+            continue;
+        }
         clock::sleep_until(span.start);
         // Switching back takes about as long as switching here did, and the workload has no use of
         // it: it is a part of the burn.
@@ -166,6 +197,13 @@ fn burn(hog: &Hog, grid: Grid, stop: &AtomicBool) {
         }
         slot = now.max(slot + 1);
     }
+}
+
+/// How many slots in a row a hog may come too late to sleep before. Where timers are coarse or a hypervisor takes
+/// the CPU away it may be late for each, would burn all the time, and be killed for it by its own limit: it rests
+/// for a slot instead, well before that.
+fn restless_most(period: Nanos) -> u64 {
+    (Nanos::from_millis(20).0 / period.0).max(1)
 }
 
 /// Hogs in a child process.
@@ -184,10 +222,11 @@ impl HogProcess {
     pub fn start(
         speeds: &Speeds,
         grid: Grid,
+        burning: Burning,
         guard: &mut schedlab_sys::guard::Guard,
     ) -> Result<Self, SlowError> {
         let speeds = speeds.iter().map(|(cpu, speed)| (*cpu, *speed)).collect();
-        let mut command = Entry::Hogs { period: grid.period(), speeds }.command()?;
+        let mut command = Entry::Hogs { period: grid.period(), speeds, burning }.command()?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         process::own_session(&mut command);
         process::die_with_parent(&mut command);
@@ -243,10 +282,10 @@ impl Drop for HogProcess {
 const READY: &str = "ready";
 
 /// The life of the child: hogs until standard input ends; each line of it is `CPU MILLIONTHS`.
-pub(super) fn child(period: Nanos, speeds: &[(Cpu, Speed)]) -> i32 {
+pub(super) fn child(period: Nanos, speeds: &[(Cpu, Speed)], burning: &Burning) -> i32 {
     let mut stdout = std::io::stdout();
-    let started =
-        prepare(period).and_then(|grid| Hogs::start(&speeds.iter().copied().collect(), grid));
+    let started = prepare(period, burning)
+        .and_then(|grid| Hogs::start(&speeds.iter().copied().collect(), grid, burning));
     let hogs = match started {
         Ok(hogs) => hogs,
         Err(error) => {
@@ -270,13 +309,16 @@ pub(super) fn child(period: Nanos, speeds: &[(Cpu, Speed)]) -> i32 {
 
 /// Leaves a control group that allows no real-time threads, and limits how long a hog that never
 /// blocks can harm.
-fn prepare(period: Nanos) -> Result<Grid, SlowError> {
+fn prepare(period: Nanos, burning: &Burning) -> Result<Grid, SlowError> {
     let grid = Grid::new(period).ok_or_else(|| SlowError::Failed("no such period".into()))?;
     if let Some(cpu) = schedlab_sys::cgroup::here("cpu")
         && !cpu.path.as_os_str().is_empty()
     {
         // Where this is refused, making the threads real-time says so.
         let _ = std::fs::write(cpu.mount.join("cgroup.procs"), "0");
+    }
+    if let Burning::Deadline { group: Some(group) } = burning {
+        super::entry::enter(std::slice::from_ref(group), &CpuSet::new())?;
     }
     let soft = Nanos::from_millis(50).max(Nanos(period.0 * 2));
     process::limit_realtime(soft, Nanos(soft.0 * 2))
@@ -293,7 +335,7 @@ mod tests {
         let cpu = sched::affinity(Pid(0)).unwrap().iter().last().unwrap();
         let half = Speed::percent(50).unwrap();
         let grid = Grid::new(Grid::PERIOD).unwrap();
-        match Hogs::start(&Speeds::from([(cpu, half)]), grid) {
+        match Hogs::start(&Speeds::from([(cpu, half)]), grid, &Burning::Grid) {
             Err(SlowError::Io { error, .. }) if error.raw_os_error() == Some(1) => {
                 eprintln!("MISSING: the right to real-time threads; hogs are not tested");
             }

@@ -40,7 +40,11 @@ pub(super) fn probe(
         Method::Stop | Method::StopGroup => (ms(600), Nanos::ZERO, 0.02),
         Method::Gov => (Nanos(super::frequency::PITCH.0 * 4), Nanos::ZERO, 0.0),
         Method::Freq => (ms(100), Nanos::ZERO, 0.0),
-        Method::Weight | Method::WeightPerCpu | Method::WeightPinned => (ms(400), Nanos::ZERO, 0.0),
+        // Its periods have an origin of their own, of which one may be cut off at either end.
+        Method::Deadline => (ms(200), Nanos::ZERO, grid.period().0 as f64 / ms(200).0 as f64),
+        Method::Weight | Method::WeightPerCpu | Method::WeightPinned | Method::Uclamp => {
+            (ms(400), Nanos::ZERO, 0.0)
+        }
     };
     let realtime = !method.is_for_command();
     (Probe { groups: groups.to_vec(), time, align, realtime }, slack)
@@ -74,7 +78,7 @@ pub(super) fn doubts(
     let mut warnings = Vec::new();
     for one in measured {
         // A change of the clock leaves the time and changes the work.
-        let clocks = matches!(method, Method::Freq | Method::Gov);
+        let clocks = matches!(method, Method::Freq | Method::Gov | Method::Uclamp);
         let got = if clocks { one.work } else { one.granted };
         let off = got - one.asked.fraction();
         if off.abs() <= TOLERANCE + slack {
@@ -108,6 +112,11 @@ fn cause(method: Method, off: f64, share_before: f64) -> String {
         }
         (Method::Hogs, false) => {
             "other real-time tasks run there, or another session slows it too".into()
+        }
+        (Method::Deadline, true) => "the kernel gave the burner less than it admitted".into(),
+        (Method::Deadline, false) => "real-time or other deadline tasks run there too".into(),
+        (Method::Uclamp, _) => {
+            "clamps are a hint: the governor takes the largest of all tasks on the CPU, and the hardware decides".into()
         }
         (Method::Freq | Method::Gov, _) => {
             "the hardware's own policy, a turbo, or a limit (thermal_pressure) decides \

@@ -25,6 +25,10 @@ pub enum Method {
     Freq,
     /// Two neighbouring levels in alternation (CPU-Gov).
     Gov,
+    /// Burners of `SCHED_DEADLINE`, each on a CPU that is a root domain of its own.
+    Deadline,
+    /// Utilisation clamps, which the governor `schedutil` heeds.
+    Uclamp,
 }
 
 /// All methods, with what each is.
@@ -54,6 +58,12 @@ pub const METHODS: &[(Method, &str, &str)] = &[
     (Method::Quota, "quota", "a budget of CPU time in each period: one CPU only"),
     (Method::Freq, "freq", "the hardware level nearest to the speed"),
     (Method::Gov, "gov", "the two hardware levels around the speed, in alternation"),
+    (
+        Method::Deadline,
+        "deadline",
+        "SCHED_DEADLINE burners; nodes of one CPU, which is cut off from balancing",
+    ),
+    (Method::Uclamp, "uclamp", "a hint to the schedutil governor, and no limit"),
 ];
 
 impl Method {
@@ -66,13 +76,13 @@ impl Method {
     /// Whether it slows the command's processes and not the CPU under whatever runs there.
     #[must_use]
     pub const fn is_for_command(self) -> bool {
-        !matches!(self, Self::Hogs | Self::Freq | Self::Gov)
+        !matches!(self, Self::Hogs | Self::Freq | Self::Gov | Self::Deadline)
     }
 
     /// Whether it needs the command bound to its one CPU.
     #[must_use]
     pub const fn is_for_one_cpu(self) -> bool {
-        matches!(self, Self::Quota | Self::WeightPinned)
+        matches!(self, Self::Quota | Self::WeightPinned | Self::Deadline)
     }
 
     /// What is known to be wrong about it, to stand beside its results; empty where nothing is.
@@ -82,6 +92,11 @@ impl Method {
         let n = cpus as f64;
         match self {
             Self::Hogs | Self::WeightPinned | Self::Gov => String::new(),
+            Self::Deadline => "each CPU is a root domain of its own until the end, so that no task is balanced between it \
+                               and the others; burners can't be put in step, so threads on several CPUs that meet at \
+                               barriers lose more than their speed"
+                .into(),
+            Self::Uclamp => "a hint for capacity and no limit: any other task on the CPU lifts its clock again".into(),
             Self::Freq => "only the hardware's levels can be had".into(),
             Self::Stop => "it limits each process by its average over life: several processes share one limit each, \
                            and time asleep is spent at full speed"

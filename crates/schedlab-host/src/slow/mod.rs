@@ -16,13 +16,19 @@
 //! - **freq** (CPU-Freq) and **gov** (CPU-Gov): the clock itself, at one of its levels or alternating
 //!   between two neighbours. Memory and devices stay fast, as they would on a slower CPU.
 //!
+//! - **deadline**: burners of `SCHED_DEADLINE`, kept to their part of each period by the kernel itself.
+//! - **uclamp**: a hint to the governor `schedutil` of how much capacity a group needs.
+//!
 //! A request is checked as a whole before anything is changed; every change is journalled in the guard
 //! first, so that it is undone when the controller dies. What was applied is measured, never believed.
 
 mod apply;
 mod burner;
+mod clamp;
 mod control;
+mod deadline;
 mod entry;
+mod escape;
 pub mod frequency;
 mod grid;
 mod ground;
@@ -53,7 +59,7 @@ pub use nodes::{NodesError, parse as parse_nodes};
 pub use noise::Noise;
 pub use request::{Change, Node, Plan, Request, Step};
 pub use session::{Ended, Session};
-pub use settings::{Kept, MEASURING, METHOD, SETTING, Slowed, check, hold, part};
+pub use settings::{Kept, MEASURING, METHOD, SETTING, Slowed, check, hold, offered, part};
 pub use speed::{Assignment, Speed, Speeds, speeds};
 
 use schedlab_model::Pid;

@@ -108,12 +108,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
         let zone = |version| (version, dir.path().to_owned());
+        let files = ["cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.max"];
+        crate::slow::zone::fake(dir.path(), &files);
         Quota::apply(&zone(Version::V1), speed, PERIOD, Nanos::ZERO).unwrap();
         assert_eq!(
             (read("cpu.cfs_period_us"), read("cpu.cfs_quota_us")),
             ("10000".into(), "3000".into())
         );
-        Quota::apply(&zone(Version::V2), speed, PERIOD, Nanos::from_millis(2)).unwrap();
+        // A burst came with Linux 5.14: an older kernel is asked for it in vain, and says which file it lacks.
+        let burst = Nanos::from_millis(2);
+        let old = Quota::apply(&zone(Version::V2), speed, PERIOD, burst).unwrap_err().to_string();
+        assert!(old.contains("this kernel has no cpu.max.burst"), "{old}");
+        crate::slow::zone::fake(dir.path(), &["cpu.max.burst"]);
+        Quota::apply(&zone(Version::V2), speed, PERIOD, burst).unwrap();
         assert_eq!((read("cpu.max"), read("cpu.max.burst")), ("3000 10000".into(), "2000".into()));
         Quota::apply(&zone(Version::V1), Speed::FULL, PERIOD, Nanos::ZERO).unwrap();
         assert_eq!(read("cpu.cfs_quota_us"), "-1");

@@ -3,6 +3,7 @@
 use super::{Grid, Ground, Method, Noise, SlowError, Speed, Speeds, choose, hogs, quota};
 use crate::net::Link;
 use schedlab_model::{CpuSet, Nanos, Pid, Warning};
+use schedlab_sys::cgroup::Version;
 
 /// A virtual node: CPUs with their speeds, and the tasks that are scheduled there.
 #[derive(Clone, Debug, Default)]
@@ -277,6 +278,49 @@ fn check_method(
             Ok(())
         }
         Method::Freq | Method::Gov => check_clocks(method, speeds, ground),
+        Method::Deadline => check_deadline(slowest, speeds, ground),
+        Method::Uclamp => {
+            let group =
+                || ground.cpu_group.is_none().then(|| "it needs a control group".to_owned());
+            let root = || (!ground.root).then(|| "it makes control groups: run as root".to_owned());
+            let obstacle = ground.clamp_obstacle.clone().or_else(root).or_else(group);
+            obstacle.map_or(Ok(()), |why| Err(SlowError::Missing(format!("{method}: {why}"))))
+        }
+    }
+}
+
+fn check_deadline(slowest: Speed, speeds: &Speeds, ground: &Ground) -> Result<(), SlowError> {
+    let missing = |why: String| Err(SlowError::Missing(format!("deadline: {why}")));
+    if slowest < Speed::percent(hogs::SLOWEST_PERCENT).expect("below a hundred") {
+        return Err(usage(format!(
+            "deadline can't make {slowest}: the kernel admits no burner above {}% (kernel.sched_rt_runtime_us less \
+             the fair server's part); take --method weight-pinned",
+            100 - hogs::SLOWEST_PERCENT
+        )));
+    }
+    if let Some(why) = &ground.deadline_obstacle {
+        return missing(why.clone());
+    }
+    if !ground.root || !ground.realtime {
+        return missing("its burners and their cpusets need root; take --method stop".into());
+    }
+    match &ground.cpuset_group {
+        None => missing(
+            "a burner can be bound only to a CPU that is a root domain of its own, which takes the cpuset \
+             controller of control groups, and none is mounted; take --method hogs"
+                .into(),
+        ),
+        Some(group)
+            if group.version == Version::V2
+                && ground.online.len() > 1
+                && ground.online.iter().all(|cpu| speeds.contains_key(&cpu)) =>
+        {
+            missing(
+                "its CPUs become partitions, and one CPU must stay outside for everybody else; take --method hogs"
+                    .into(),
+            )
+        }
+        Some(_) => Ok(()),
     }
 }
 
@@ -292,6 +336,9 @@ fn check_node(method: Method, node: &Node, request: &Request) -> Result<(), Slow
         let why = match method {
             Method::Quota => {
                 "a budget for several CPUs is no speed: one thread would run at full speed"
+            }
+            Method::Deadline => {
+                "its burner needs a CPU that is cut off from balancing; make a node for each CPU"
             }
             _ => "tasks would have to be placed one by one",
         };
@@ -366,27 +413,9 @@ fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, ground: &Ground) -> V
         let what = "all CPUs are below 20%: this shell will be that slow too";
         warnings.push(Warning::new("machine-slow", what, "leave a CPU at full speed for yourself"));
     }
-    if method == Method::Hogs
-        && nodes.iter().flat_map(|node| &node.attach).any(|pid| is_realtime(*pid))
-    {
-        let what = "real-time tasks above priority 2 are not slowed by hogs";
-        warnings.push(Warning::new(
-            "realtime-task",
-            what,
-            "take --method freq where there is a driver",
-        ));
-    }
+    let mut attached = nodes.iter().flat_map(|node| &node.attach).copied();
+    warnings.extend(super::escape::warning(method, &mut attached));
     warnings
-}
-
-fn is_realtime(pid: Pid) -> bool {
-    use schedlab_sys::sched::{Policy, get};
-    get(pid).is_ok_and(|a| {
-        matches!(
-            a.policy,
-            Policy::Fifo { .. } | Policy::RoundRobin { .. } | Policy::Deadline { .. }
-        )
-    })
 }
 
 #[cfg(test)]
@@ -527,6 +556,39 @@ mod tests {
         assert!(plan(Some(Method::Gov), vec![node("a", "0-1=25%")], &ground).is_ok());
         let (usage, why) = refused(Method::Freq, vec![node("a", "0-1=50%")], &Ground::fake(2));
         assert!(!usage && why.contains("cpufreq"), "{why}");
+    }
+
+    #[test]
+    fn deadline_burners_are_for_cpus_that_can_be_cut_off() {
+        let one = || vec![node("a", "0=50%")];
+        let ground = Ground::fake(2);
+        assert!(plan(Some(Method::Deadline), one(), &ground).is_ok());
+        let (usage, why) = refused(Method::Deadline, vec![node("a", "0-1=50%")], &ground);
+        assert!(usage && why.contains("a node for each CPU"), "{why}");
+        let (usage, why) = refused(Method::Deadline, vec![node("a", "0=9%")], &ground);
+        assert!(usage && why.contains("weight-pinned"), "{why}");
+        let none = Ground { cpuset_group: None, ..Ground::fake(2) };
+        assert!(refused(Method::Deadline, one(), &none).1.contains("cpuset controller"));
+        let old = Some("this kernel has no SCHED_DEADLINE".to_owned());
+        let old = Ground { deadline_obstacle: old, ..Ground::fake(2) };
+        assert!(refused(Method::Deadline, one(), &old).1.contains("no SCHED_DEADLINE"));
+        // Version 2 takes the CPU away from everybody else, so one must stay.
+        let mut unified = Ground::fake(2);
+        unified.cpuset_group.as_mut().unwrap().version = Version::V2;
+        let all = || vec![node("a", "0=50%"), node("b", "1=50%")];
+        assert!(refused(Method::Deadline, all(), &unified).1.contains("one CPU must stay outside"));
+        assert!(plan(Some(Method::Deadline), one(), &unified).is_ok());
+        assert!(plan(Some(Method::Deadline), all(), &ground).is_ok());
+    }
+
+    #[test]
+    fn clamps_are_refused_with_what_hinders_them() {
+        let why = Some("the governor is performance".to_owned());
+        let ground = Ground { clamp_obstacle: why, ..Ground::fake(2) };
+        let (usage, why) = refused(Method::Uclamp, vec![node("a", "0=50%")], &ground);
+        assert!(!usage && why.contains("governor is performance"), "{why}");
+        let plan = plan(Some(Method::Uclamp), vec![node("a", "0-1=50%")], &Ground::fake(2));
+        assert!(plan.unwrap().warnings.iter().any(|warning| warning.what.contains("no limit")));
     }
 
     #[test]

@@ -1,20 +1,26 @@
 //! A session: a plan applied, its commands run, its changes made in time, everything undone at its end.
 
+#[path = "session/command.rs"]
+mod command;
+#[path = "session/orders.rs"]
+mod orders;
+
 use super::apply::{Held, Hold, Under};
-use super::control::{Control, Order};
-use super::entry::{Entry, program};
+use super::control::Control;
+use super::entry::program;
+use super::escape::Watch;
 use super::measure::{self, Measured};
 use super::noise::NoiseProcess;
 use super::settings::Kept;
-use super::{Change, Ground, Node, Plan, SlowError, Speed, Speeds, journal_kill, stop};
+use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, stop};
 use crate::net::{Link, Namespace};
+use command::{Running, launch, move_in};
 use schedlab_model::{CpuSet, Nanos, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, guard, process};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
-use std::process::{Child, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
@@ -37,7 +43,7 @@ pub struct Session {
     plan: Plan,
     nodes: Vec<Active>,
     under: Under,
-    control: Control,
+    control: Arc<Control>,
     started: Nanos,
     /// What was measured after applying.
     pub measured: Vec<Measured>,
@@ -46,6 +52,7 @@ pub struct Session {
     /// A process of the first node that was moved in by whoever holds the session; 0: none.
     pub(super) admitted: Arc<AtomicI32>,
     _noise: Vec<NoiseProcess>,
+    watch: Watch,
     // Last, so that it is dropped last: it undoes what the others have not.
     guard: Guard,
 }
@@ -60,12 +67,6 @@ struct Active {
     step: usize,
 }
 
-struct Running {
-    child: Child,
-    ended: OwnedFd,
-    code: Option<i32>,
-}
-
 impl Session {
     /// Applies a plan: groups, then what slows, then measuring, then the commands. Whatever fails,
     /// what was changed until then is undone.
@@ -75,16 +76,20 @@ impl Session {
     pub fn start(plan: Plan, ground: &Ground) -> Result<Self, SlowError> {
         let journal = |e| SlowError::io("starting the guard", e);
         let directory = guard::directory().map_err(journal)?;
+        let mut warnings = put_back(&directory);
         let mut guard = Guard::arm_with(&directory, &program()?).map_err(journal)?;
         let path = Control::path(&directory);
         guard.before(Undo::RemoveFile { path: path.clone() }).map_err(journal)?;
-        let control = Control::open(&path)?;
+        let control = Arc::new(Control::open(&path)?);
         let speeds: Speeds =
             plan.request.nodes.iter().flat_map(|node| node.speeds.clone()).collect();
         let cpus: CpuSet = speeds.keys().copied().collect();
         let networks = networks(&plan.request.nodes, &mut guard)?;
         let before =
             if plan.request.measure { measure::baseline().read(&cpus)? } else { Vec::new() };
+        if plan.method == Method::Deadline {
+            super::deadline::isolate(&plan, ground, &mut guard)?;
+        }
         let mut nodes = Vec::new();
         for (node, network) in plan.request.nodes.iter().zip(networks) {
             let name = format!("schedlab-{}-{}", std::process::id(), node.name);
@@ -93,8 +98,9 @@ impl Session {
             let commands = Vec::new();
             nodes.push(Active { node, network, held, commands, failed: false, step: 0 });
         }
+        let method = plan.method;
         let under = Under::apply(&plan, &speeds, ground, &mut guard)?;
-        let warnings = plan.warnings.clone();
+        warnings.extend(plan.warnings.iter().cloned());
         let started = clock::monotonic();
         let mut session = Self {
             plan,
@@ -106,6 +112,7 @@ impl Session {
             warnings,
             admitted: Arc::default(),
             _noise: Vec::new(),
+            watch: Watch::new(method),
             guard,
         };
         if session.plan.request.measure {
@@ -189,15 +196,23 @@ impl Session {
             .collect()
     }
 
-    /// Runs until all commands have ended, a signal comes, or the time limit is reached.
+    /// Runs until all commands have ended, a signal comes, or the time limit is reached. What is doubted
+    /// on the way is told at once.
     ///
     /// # Errors
     /// When a speed can't be changed any more, or the hogs died.
-    pub fn run(&mut self, signals: Signals) -> Result<Ended, SlowError> {
+    pub fn run(
+        &mut self,
+        signals: Signals,
+        tell: &mut dyn FnMut(&Warning),
+    ) -> Result<Ended, SlowError> {
+        let mut told = self.warnings.len();
         let limit = self.plan.request.time_limit.map(|limit| self.started + limit);
         let has_commands = self.nodes.iter().any(|active| !active.node.commands.is_empty());
         loop {
             let next = self.tick(&[])?.min(limit.unwrap_or(Nanos::MAX));
+            self.warnings[told..].iter().for_each(&mut *tell);
+            told = self.warnings.len();
             if has_commands && self.nodes.iter_mut().all(Active::is_done) {
                 return Ok(Ended::Commands(self.code()));
             }
@@ -335,7 +350,8 @@ impl Session {
         let commands = self.nodes.iter().flat_map(|active| &active.commands);
         fds.extend(commands.filter(|r| r.code.is_none()).map(|r| r.ended.as_fd()));
         fds.push(self.control.listener.as_fd());
-        fds.extend(self.under.hogs.as_ref().map(super::hogs::HogProcess::fd));
+        let burners = self.nodes.iter().filter_map(|active| active.held.burner());
+        fds.extend(self.under.hogs.iter().chain(burners).map(super::hogs::HogProcess::fd));
         let mut ready = process::poll(&fds, timeout).map_err(|e| SlowError::io("waiting", e))?;
         ready.truncate(first.len());
         Ok(ready)
@@ -344,12 +360,15 @@ impl Session {
     /// Does what is due and returns when the next thing is. `extra` are processes that belong to
     /// every node besides its own.
     fn tick(&mut self, extra: &[Pid]) -> Result<Nanos, SlowError> {
-        if let Some(code) = self.under.hogs.as_mut().and_then(super::hogs::HogProcess::ended) {
+        let hogs = self.under.hogs.as_mut().and_then(super::hogs::HogProcess::ended);
+        let ended = hogs.or_else(|| self.nodes.iter_mut().find_map(|active| active.held.ended()));
+        if let Some(code) = ended {
             return Err(SlowError::Failed(format!(
                 "the hogs died (exit code {code}): CPUs are at full speed"
             )));
         }
         self.serve();
+        self.look_after_the_guardian()?;
         let now = clock::monotonic();
         let mut next = self.script(now)?;
         for (cpu, still) in self.under.tick(now)? {
@@ -364,7 +383,7 @@ impl Session {
         let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
         for active in self.nodes.iter_mut().filter(|active| !active.failed) {
             let mut roots: Vec<Pid> = extra.iter().copied().chain(admitted).collect();
-            roots.extend(active.commands.iter().map(|r| Pid(r.child.id().cast_signed())));
+            roots.extend(active.roots());
             let mut processes = active.held.processes(&roots);
             processes.retain(|pid| !extra.contains(pid));
             if let Hold::Stop(limiter) = &mut active.held.hold {
@@ -372,171 +391,43 @@ impl Session {
                 next = next.min(now + stop::POLL);
             }
         }
-        Ok(next.min(self.under.next()))
-    }
-
-    /// Performs the steps of scripts that are due; returns when the next is.
-    fn script(&mut self, now: Nanos) -> Result<Nanos, SlowError> {
-        let mut next = Nanos::MAX;
-        for index in 0..self.nodes.len() {
-            loop {
-                let active = &self.nodes[index];
-                let Some(step) = active.node.script.get(active.step).copied() else { break };
-                let due = self.started + step.at;
-                if due > now {
-                    next = next.min(due);
-                    break;
-                }
-                self.nodes[index].step += 1;
-                self.change(index, step.change)?;
-            }
+        if extra.is_empty() && self.watch.is_due(now) {
+            let nodes = self.nodes.iter();
+            let mut slowed = nodes.flat_map(|active| {
+                let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
+                active.held.processes(&roots)
+            });
+            self.warnings.extend(self.watch.look(now, &mut slowed));
         }
-        Ok(next)
+        Ok(next.min(self.under.next()).min(self.watch.next()))
     }
 
-    fn change(&mut self, index: usize, change: Change) -> Result<(), SlowError> {
-        match change {
-            Change::Speed(speed) => self.set(index, speed),
-            Change::Fail => self.stand(index, true),
-            Change::Recover => self.stand(index, false),
-        }
-    }
-
-    fn set(&mut self, index: usize, speed: Speed) -> Result<(), SlowError> {
-        let active = &mut self.nodes[index];
-        for (&cpu, now) in &mut active.node.speeds {
-            *now = speed;
-            active.held.set(cpu, speed)?;
-            self.under.set(cpu, speed)?;
+    /// One that was killed is replaced; if that fails, nobody would undo our changes if we were killed too.
+    fn look_after_the_guardian(&mut self) -> Result<(), SlowError> {
+        let replaced =
+            self.guard.renew().map_err(|e| SlowError::io("replacing the guardian", e))?;
+        if replaced {
+            let what = "the guardian process died and was replaced";
+            let remedy = "leave it alone: it undoes all changes when this process is killed";
+            self.warnings.push(Warning::new("guardian-died", what, remedy));
         }
         Ok(())
-    }
-
-    /// Makes a node's tasks stand still, or go on.
-    fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
-        let active = &mut self.nodes[index];
-        active.failed = still;
-        if active.held.zone.freeze(still, &mut self.guard)? {
-            return Ok(());
-        }
-        let roots: Vec<Pid> =
-            active.commands.iter().map(|r| Pid(r.child.id().cast_signed())).collect();
-        for pid in active.held.processes(&roots) {
-            let Some(started) = process::start_ticks(pid) else { continue };
-            let undo = Undo::Continue { pid, started };
-            self.guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
-            let _ = process::kill(pid, if still { 19 } else { 18 });
-        }
-        Ok(())
-    }
-
-    /// Answers orders that came in.
-    fn serve(&mut self) {
-        let mut orders = Vec::new();
-        self.control.serve(|order| {
-            let answer = self.answer(&order);
-            orders.push(order);
-            answer
-        });
-        for order in orders {
-            let (node, change) = match order {
-                Order::Status => continue,
-                Order::Set { node, speed } => (node, Change::Speed(speed)),
-                Order::Fail { node } => (node, Change::Fail),
-                Order::Recover { node } => (node, Change::Recover),
-            };
-            if let Some(index) = self.nodes.iter().position(|active| active.node.name == node)
-                && self.allows(index, change).is_ok()
-                && let Err(error) = self.change(index, change)
-            {
-                self.warnings.push(Warning::new("order-failed", error.to_string(), ""));
-            }
-        }
-    }
-
-    /// What an order will do; the order itself is performed right after it was answered.
-    fn answer(&self, order: &Order) -> serde_json::Value {
-        let (node, change) = match order {
-            Order::Status => return self.status(),
-            Order::Set { node, speed } => (node, Change::Speed(*speed)),
-            Order::Fail { node } => (node, Change::Fail),
-            Order::Recover { node } => (node, Change::Recover),
-        };
-        let found = self.nodes.iter().position(|active| active.node.name == *node);
-        let names: Vec<&str> = self.nodes.iter().map(|active| active.node.name.as_str()).collect();
-        match found.map(|index| self.allows(index, change)) {
-            None => serde_json::json!({
-                "error": format!("there is no node {node}; there are {}", names.join(", "))
-            }),
-            Some(Err(error)) => serde_json::json!({ "error": error.to_string() }),
-            Some(Ok(())) => serde_json::json!({ "done": true }),
-        }
-    }
-
-    /// Whether a change can be had, by the same checks as at the start.
-    fn allows(&self, index: usize, change: Change) -> Result<(), SlowError> {
-        let Change::Speed(speed) = change else { return Ok(()) };
-        let mut request = self.plan.request.clone();
-        request.method = Some(self.plan.method);
-        for active in &mut request.nodes {
-            // Whoever was attached may have ended meanwhile.
-            active.attach.clear();
-            active.commands.push(vec!["-".into()]);
-        }
-        request.nodes[index].speeds.values_mut().for_each(|now| *now = speed);
-        request.plan(&Ground::here()).map(|_| ())
-    }
-
-    fn status(&self) -> serde_json::Value {
-        let nodes: Vec<serde_json::Value> = self
-            .nodes
-            .iter()
-            .map(|active| {
-                let speeds: serde_json::Map<_, _> = active
-                    .node
-                    .speeds
-                    .iter()
-                    .map(|(cpu, speed)| (cpu.to_string(), speed.to_string().into()))
-                    .collect();
-                let roots: Vec<Pid> =
-                    active.commands.iter().map(|r| Pid(r.child.id().cast_signed())).collect();
-                let processes: Vec<i32> =
-                    active.held.processes(&roots).iter().map(|pid| pid.0).collect();
-                serde_json::json!({
-                    "name": active.node.name,
-                    "cpus": active.node.cpus().to_string(),
-                    "speeds": speeds,
-                    "processes": processes,
-                    "failed": active.failed,
-                    "address": active.network.as_ref().map(|network| network.there.to_string()),
-                })
-            })
-            .collect();
-        serde_json::json!({
-            "schema": 1,
-            "pid": std::process::id(),
-            "method": self.plan.method.name(),
-            "runs_ns": (clock::monotonic() - self.started).0,
-            "controller_cpu_ns": clock::process_cpu().0,
-            "nodes": nodes,
-        })
-    }
-}
-
-impl Active {
-    /// Whether all of its commands have ended.
-    fn is_done(&mut self) -> bool {
-        for running in &mut self.commands {
-            if running.code.is_none() {
-                running.code = running.child.try_wait().ok().flatten().map(process::exit_code);
-            }
-        }
-        self.commands.iter().all(|running| running.code.is_some())
     }
 }
 
 fn is_terminal() -> bool {
     std::io::IsTerminal::is_terminal(&std::io::stdin())
+}
+
+/// Puts back what sessions left whose guardian was killed with them.
+fn put_back(directory: &std::path::Path) -> Vec<Warning> {
+    let restored = guard::restore(directory).unwrap_or_default();
+    let told = restored.iter().filter(|one| one.undone > 0 || !one.failed.is_empty()).map(|one| {
+        let failed = one.failed.iter().map(|(undo, error)| format!("; not {undo:?}: {error}"));
+        let what = format!("put back what a killed session left ({} changes)", one.undone);
+        Warning::new("put-back", what + &failed.collect::<String>(), "")
+    });
+    told.collect()
 }
 
 /// Makes the networks of nodes that have one.
@@ -549,66 +440,4 @@ fn networks(nodes: &[Node], guard: &mut Guard) -> Result<Vec<Option<Namespace>>,
         made.map(Some).map_err(told)
     };
     nodes.iter().map(make).collect()
-}
-
-/// Starts a command in a node. It dies with us, unless it is to be kept.
-fn launch(
-    argv: &[String],
-    active: &Active,
-    addresses: &[(String, String)],
-    keep: bool,
-    guard: &mut Guard,
-) -> Result<Running, SlowError> {
-    let bound = active.node.bind || !matches!(active.held.hold, Hold::Cpus | Hold::Stop(_));
-    let cpus = if bound { active.node.cpus() } else { CpuSet::new() };
-    let network = active.network.as_ref();
-    let groups = active.held.groups.clone();
-    let mut command =
-        Entry::Exec { groups, cpus, network: network.map(Namespace::path) }.command()?;
-    command.args(argv).stdin(Stdio::inherit());
-    command.env("SCHEDLAB_NODE", &active.node.name).envs(addresses.iter().cloned());
-    if let Some(network) = network {
-        command.env("SCHEDLAB_ADDRESS", network.there.to_string());
-        command.env("SCHEDLAB_HOST", network.here.to_string());
-    }
-    if !keep {
-        process::die_with_parent(&mut command);
-    }
-    let child = command.spawn().map_err(|e| SlowError::io(format!("starting '{}'", argv[0]), e))?;
-    if !keep {
-        journal_kill(guard, &child)?;
-    }
-    let ended = process::ended(&child).map_err(|e| SlowError::io("watching the command", e))?;
-    Ok(Running { child, ended, code: None })
-}
-
-/// Moves a process into a node's groups; where it was is journalled.
-fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError> {
-    if active.held.groups.is_empty() {
-        return Err(SlowError::Missing("attaching needs control groups and root".into()));
-    }
-    if active.node.bind
-        && let Some(started) = process::start_ticks(pid)
-        && let Ok(cpus) = schedlab_sys::sched::affinity(pid)
-    {
-        // Read before the cpuset narrows it.
-        let undo = Undo::Affinity { pid, started, cpus };
-        guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
-    }
-    for group in &active.held.groups {
-        let file = group.join("cgroup.procs");
-        match std::fs::write(&file, pid.to_string()) {
-            // It may have ended meanwhile, as any process may.
-            Err(error) if error.raw_os_error() != Some(3) => {
-                let doing = format!("moving process {pid} into {}", group.display());
-                return Err(SlowError::io(doing, error));
-            }
-            _ => {}
-        }
-    }
-    if active.node.bind {
-        // Where there is no cpuset; where there is, this changes nothing.
-        let _ = schedlab_sys::sched::set_affinity(pid, &active.node.cpus());
-    }
-    Ok(())
 }

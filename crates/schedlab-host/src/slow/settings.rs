@@ -32,6 +32,18 @@ pub fn check(settings: &[Setting], ground: &Ground) -> Result<Vec<Warning>, Slow
     Ok(request(settings)?.plan(ground)?.warnings)
 }
 
+/// Whether a method, by its name, can slow a CPU of this machine.
+///
+/// # Errors
+/// Why it can't.
+pub fn offered(method: &str, ground: &Ground) -> Result<(), SlowError> {
+    let cpu = super::last(&ground.allowed, 1);
+    let setting =
+        |knob: &str, value: &str| Setting { knob: knob.to_owned(), value: value.to_owned() };
+    let wanted = [setting(&format!("{SETTING}{cpu}"), "50%"), setting(METHOD, method)];
+    check(&wanted, ground).map(|_| ())
+}
+
 /// Holds CPUs at the speeds of settings until what is returned is released or dropped; nothing where
 /// there are none.
 ///

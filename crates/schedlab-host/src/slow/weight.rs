@@ -29,6 +29,7 @@ pub(super) struct Weight {
     /// The group that the tasks enter.
     pub(super) tasks: PathBuf,
     groups: Vec<(Vec<Cpu>, PathBuf)>,
+    speeds: Speeds,
     _burners: Vec<Burner>,
 }
 
@@ -51,7 +52,13 @@ impl Weight {
         let tasks = top.join("tasks-of-the-node");
         make(hierarchy, &tasks, wants, guard)?;
         let burners = Wants { keep: false, ..wants.clone() };
-        let mut made = Self { version: *version, tasks, groups: Vec::new(), _burners: Vec::new() };
+        let mut made = Self {
+            version: *version,
+            tasks,
+            groups: Vec::new(),
+            speeds: speeds.clone(),
+            _burners: Vec::new(),
+        };
         let cpus: Vec<Cpu> = speeds.keys().copied().collect();
         let parts: Vec<Vec<Cpu>> = match grouping {
             Grouping::One => vec![cpus],
@@ -65,17 +72,24 @@ impl Weight {
                 made._burners.push(Burner::start(std::slice::from_ref(&dir), cpu, guard)?);
             }
         }
-        for (&cpu, &speed) in speeds {
-            made.set(cpu, speed)?;
-        }
+        made.write()?;
         Ok(made)
     }
 
     /// Changes the speed of a CPU (with one group: of all).
-    pub(super) fn set(&self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
-        for (_, dir) in self.groups.iter().filter(|(cpus, _)| cpus.contains(&cpu)) {
-            let (tasks, burners) = pair(speed, least(self.version), most(self.version));
-            write(&self.tasks.join(file(self.version)), &tasks.to_string())?;
+    pub(super) fn set(&mut self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
+        self.speeds.insert(cpu, speed);
+        self.write()
+    }
+
+    fn write(&self) -> Result<(), SlowError> {
+        let (least, most) = (least(self.version), most(self.version));
+        let slowest = self.speeds.values().min().copied().unwrap_or(Speed::FULL);
+        let tasks = tasks(slowest, usual(self.version), most);
+        write(&self.tasks.join(file(self.version)), &tasks.to_string())?;
+        for (cpus, dir) in &self.groups {
+            let speed = cpus.first().map_or(Speed::FULL, |cpu| self.speeds[cpu]);
+            let burners = burners(tasks, speed, least, most);
             write(&dir.join(file(self.version)), &burners.to_string())?;
         }
         Ok(())
@@ -108,13 +122,25 @@ const fn most(version: Version) -> u64 {
     }
 }
 
-/// The weights of tasks and burners for a speed. The larger is a fixed large number, so that the
-/// ratio errs by at most half a unit of the smaller.
-fn pair(speed: Speed, least: u64, most: u64) -> (u64, u64) {
+/// The weight of the tasks: some times what a group has by default, as far as it leaves the burners of the
+/// slowest CPU the rest. No more: before EEVDF (Linux 6.6) what a group saves up while it sleeps grows with its
+/// weight, and a first burst at full speed took a second at the largest weight.
+const fn usual(version: Version) -> u64 {
+    match version {
+        Version::V1 => 4_096,
+        Version::V2 => 900,
+    }
+}
+
+fn tasks(slowest: Speed, usual: u64, most: u64) -> u64 {
+    let (run, lost) = (u64::from(slowest.millionths()), slowest.lost(1_000_000));
+    (most * run).checked_div(lost).map_or(usual, |room| usual.min(room).max(1))
+}
+
+/// The weight of burners beside tasks of a weight, rounded to the nearest.
+fn burners(tasks: u64, speed: Speed, least: u64, most: u64) -> u64 {
     let (run, lost) = (u64::from(speed.millionths()), speed.lost(1_000_000));
-    // With a group for each CPU the tasks' weight is the same for all speeds above a half.
-    let part = |of: u64, over: u64| ((most * of + over / 2) / over).max(least);
-    if run >= lost { (most, part(lost, run)) } else { (part(run, lost), most) }
+    ((tasks * lost + run / 2) / run).clamp(least, most)
 }
 
 #[cfg(test)]
@@ -122,16 +148,44 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pair_has_the_ratio_of_the_speed() {
-        for (least, most) in [(2, 262_144), (1, 10_000)] {
+    fn the_weights_have_the_ratio_of_the_speed() {
+        for version in [Version::V1, Version::V2] {
+            let (least, most) = (least(version), most(version));
             for percent in [1, 5, 10, 25, 50, 75, 90, 99] {
                 let speed = Speed::percent(percent).unwrap();
-                let (tasks, burners) = pair(speed, least, most);
+                let tasks = tasks(speed, usual(version), most);
+                let burners = burners(tasks, speed, least, most);
                 let got = tasks as f64 / (tasks + burners) as f64;
-                assert!((got - speed.fraction()).abs() < 0.000_1, "{percent}%: {got}");
+                assert!((got - speed.fraction()).abs() < 0.000_5, "{percent}%: {got}");
                 assert!((least..=most).contains(&tasks) && (least..=most).contains(&burners));
             }
         }
-        assert_eq!(pair(Speed::FULL, 2, 262_144), (262_144, 2));
+        assert_eq!(burners(4_096, Speed::FULL, 2, 262_144), 2);
+    }
+
+    #[test]
+    fn cpus_of_unequal_speed_share_the_weight_of_their_tasks() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |group: &str| {
+            let text = std::fs::read_to_string(dir.path().join(group).join("cpu.shares"));
+            text.unwrap().parse::<f64>().unwrap()
+        };
+        let groups = [0, 1].map(|cpu| (vec![Cpu(cpu)], dir.path().join(format!("burners-{cpu}"))));
+        let tasks = dir.path().join("tasks");
+        for made in groups.iter().map(|(_, made)| made).chain([&tasks]) {
+            crate::slow::zone::fake(made, &["cpu.shares"]);
+        }
+        let speeds = Speeds::from([
+            (Cpu(0), Speed::percent(10).unwrap()),
+            (Cpu(1), Speed::percent(75).unwrap()),
+        ]);
+        let version = Version::V1;
+        let mut weight =
+            Weight { version, tasks, groups: groups.into(), speeds, _burners: Vec::new() };
+        weight.write().unwrap();
+        let share = |cpu: u32| read("tasks") / (read("tasks") + read(&format!("burners-{cpu}")));
+        assert!((share(0) - 0.10).abs() < 0.001 && (share(1) - 0.75).abs() < 0.001);
+        weight.set(Cpu(1), Speed::percent(1).unwrap()).unwrap();
+        assert!((share(0) - 0.10).abs() < 0.001 && (share(1) - 0.01).abs() < 0.001);
     }
 }

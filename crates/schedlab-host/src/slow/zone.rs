@@ -5,6 +5,8 @@ use super::{Ground, SlowError};
 use schedlab_model::CpuSet;
 use schedlab_sys::cgroup::{Hierarchy, Version};
 use schedlab_sys::guard::{Guard, Undo};
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// What a zone is made with.
@@ -27,6 +29,8 @@ pub(super) struct Zone {
     pub(super) cpu: Option<(Version, PathBuf)>,
     /// Where all of its tasks are listed, and the freezer where there is one.
     home: Option<(Version, PathBuf)>,
+    /// The group of the cpuset controller, where bound.
+    cpuset: Option<PathBuf>,
 }
 
 impl Zone {
@@ -60,6 +64,7 @@ impl Zone {
         zone.home = ground.any_group.as_ref().and_then(|h| Some((h.version, at(h)?)));
         if let (Some(hierarchy), Some(dir)) = (cpuset, cpuset.and_then(at)) {
             bind(hierarchy, &dir, &wants.bind)?;
+            zone.cpuset = Some(dir);
         }
         zone.groups = made.into_iter().map(|(_, dir)| dir).collect();
         Ok(zone)
@@ -67,10 +72,17 @@ impl Zone {
 
     /// The processes of the zone; none where it has no groups.
     pub(super) fn processes(&self) -> Vec<schedlab_model::Pid> {
-        let list =
-            self.home.as_ref().map(|(_, dir)| std::fs::read_to_string(dir.join("cgroup.procs")));
-        let text = list.and_then(Result::ok).unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).map(schedlab_model::Pid).collect()
+        self.home.as_ref().map(|(_, dir)| members(dir)).unwrap_or_default()
+    }
+
+    /// Whether one group of version 2 does all.
+    pub(super) fn is_unified(&self) -> bool {
+        self.home.as_ref().is_some_and(|(version, _)| *version == Version::V2)
+    }
+
+    /// The group that binds its tasks.
+    pub(super) fn cpuset(&self) -> Option<&Path> {
+        self.cpuset.as_deref()
     }
 
     /// Whether it has groups at all.
@@ -109,14 +121,15 @@ pub(super) fn make(
 ) -> Result<(), SlowError> {
     let mut note =
         |undo| guard.before(undo).map(|_| ()).map_err(|e| SlowError::io("writing the journal", e));
+    // A controller can be taken back only when the group that hands it on is gone.
+    if hierarchy.version == Version::V2 {
+        delegate(hierarchy, wants, &mut note)?;
+    }
     note(Undo::RemoveDir { path: dir.to_owned() })?;
     if wants.keep {
         note(Undo::MoveTasks { from: dir.to_owned(), to: hierarchy.group() })?;
     } else {
         note(Undo::KillGroup { path: dir.to_owned() })?;
-    }
-    if hierarchy.version == Version::V2 {
-        delegate(hierarchy, wants, &mut note)?;
     }
     std::fs::create_dir(dir)
         .map_err(|e| SlowError::io(format!("making the control group {}", dir.display()), e))
@@ -140,7 +153,7 @@ fn delegate(
 }
 
 /// Binds a cpuset to CPUs; version 1 wants memory nodes before it takes tasks.
-fn bind(hierarchy: &Hierarchy, dir: &Path, cpus: &CpuSet) -> Result<(), SlowError> {
+pub(super) fn bind(hierarchy: &Hierarchy, dir: &Path, cpus: &CpuSet) -> Result<(), SlowError> {
     if hierarchy.version == Version::V1 {
         let parent = Ground::parent(hierarchy);
         let read = |file: &str| std::fs::read_to_string(parent.join(file));
@@ -152,8 +165,30 @@ fn bind(hierarchy: &Hierarchy, dir: &Path, cpus: &CpuSet) -> Result<(), SlowErro
     write(&dir.join("cpuset.cpus"), &cpus.to_string())
 }
 
-/// Writes a file of a control group, with its name in the error.
+/// The processes of a group.
+pub(super) fn members(dir: &Path) -> Vec<schedlab_model::Pid> {
+    let text = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).map(schedlab_model::Pid).collect()
+}
+
+/// Writes a file of a control group, with its name in the error. Never makes one: the kernel would answer that
+/// with a right that is missing, where a file is.
 pub(super) fn write(path: &Path, text: &str) -> Result<(), SlowError> {
-    std::fs::write(path, text)
-        .map_err(|e| SlowError::io(format!("writing {text} to {}", path.display()), e))
+    let open = OpenOptions::new().write(true).truncate(true).open(path);
+    match open.and_then(|mut file| file.write_all(text.as_bytes())) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let name = path.file_name().unwrap_or_default().display();
+            Err(SlowError::Missing(format!("this kernel has no {name} ({})", path.display())))
+        }
+        result => {
+            result.map_err(|e| SlowError::io(format!("writing {text} to {}", path.display()), e))
+        }
+    }
+}
+
+/// Files of a control group that hold nothing yet, as the kernel makes them with the directory.
+#[cfg(test)]
+pub(super) fn fake(dir: &Path, files: &[&str]) {
+    std::fs::create_dir_all(dir).unwrap();
+    files.iter().for_each(|file| std::fs::write(dir.join(file), "").unwrap());
 }

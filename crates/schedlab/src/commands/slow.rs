@@ -114,34 +114,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     session(request, &args.how)
 }
 
-type Tried = fn() -> std::io::Result<()>;
-
-/// What the kernel has and is no way to a speed, with why.
-const NOT_OFFERED: &[(&str, &str, Tried)] = &[
-    (
-        "uclamp",
-        "a hint to the schedutil governor: any other task on the CPU lifts its clock again",
-        schedlab_sys::sched::takes_clamps,
-    ),
-    (
-        "SCHED_DEADLINE",
-        "its tasks can't fork and can't be bound to one CPU; burners of it can't be kept in step",
-        schedlab_sys::sched::takes_deadlines,
-    ),
-];
-
+/// Each method is asked for one CPU at half speed: what refuses that, refuses it here.
 fn list_methods() -> anyhow::Result<ExitCode> {
     let mut out = std::io::stdout().lock();
+    let ground = Ground::here();
     writeln!(out, "{:<16}hogs where they can be had; says what it took and why", "auto")?;
     for (_, name, about) in METHODS {
         writeln!(out, "{name:<16}{about}")?;
-    }
-    for (name, why, tried) in NOT_OFFERED {
-        let found = match tried() {
-            Ok(()) => "this kernel has it".to_owned(),
-            Err(error) => format!("not to be had here: {error}"),
-        };
-        writeln!(out, "not offered: {name}: {why} ({found})")?;
+        if let Err(why) = slow::offered(name, &ground) {
+            writeln!(out, "{:<16}not here: {why}", "")?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -217,7 +199,10 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
     if !has_commands {
         note("in force; end with Ctrl-C");
     }
-    let ended = session.run(signals);
+    let ended = session.run(signals, &mut |warning| {
+        let line = serde_json::json!({ "schema": 1, "warnings": [warning] });
+        note(&if how.json { line.to_string() } else { warning.to_string() });
+    });
     for failed in session.finish() {
         note(&format!("could not be undone (see `schedlab doctor --restore`): {failed}"));
     }

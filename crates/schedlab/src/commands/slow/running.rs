@@ -141,6 +141,9 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
             let name = node["name"].as_str().unwrap_or_default();
             writeln!(out, "  {name}: CPUs {}, {tasks} processes{failed}", speeds.join(" "))?;
         }
+        for warning in session["warnings"].as_array().into_iter().flatten() {
+            writeln!(out, "  mind: {}", warning["what"].as_str().unwrap_or_default())?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,100 @@
+//! The commands of nodes, and processes that are moved into them.
+
+use super::super::apply::Hold;
+use super::super::entry::Entry;
+use super::super::{SlowError, journal_kill};
+use super::Active;
+use crate::net::Namespace;
+use schedlab_model::{CpuSet, Pid};
+use schedlab_sys::guard::{Guard, Undo};
+use schedlab_sys::process;
+use std::os::fd::OwnedFd;
+use std::process::{Child, Stdio};
+
+/// A command that was started.
+pub(super) struct Running {
+    pub(super) child: Child,
+    /// Readable when it has ended.
+    pub(super) ended: OwnedFd,
+    /// Its exit code, once it has ended.
+    pub(super) code: Option<i32>,
+}
+
+impl Active {
+    /// Whether all of its commands have ended.
+    pub(super) fn is_done(&mut self) -> bool {
+        for running in &mut self.commands {
+            if running.code.is_none() {
+                running.code = running.child.try_wait().ok().flatten().map(process::exit_code);
+            }
+        }
+        self.commands.iter().all(|running| running.code.is_some())
+    }
+
+    /// The first processes of its commands.
+    pub(super) fn roots(&self) -> Vec<Pid> {
+        self.commands.iter().map(|running| Pid(running.child.id().cast_signed())).collect()
+    }
+}
+
+/// Starts a command in a node. It dies with us, unless it is to be kept.
+pub(super) fn launch(
+    argv: &[String],
+    active: &Active,
+    addresses: &[(String, String)],
+    keep: bool,
+    guard: &mut Guard,
+) -> Result<Running, SlowError> {
+    let bound = active.node.bind || !matches!(active.held.hold, Hold::Cpus | Hold::Stop(_));
+    let cpus = if bound { active.node.cpus() } else { CpuSet::new() };
+    let network = active.network.as_ref();
+    let groups = active.held.groups.clone();
+    let mut command =
+        Entry::Exec { groups, cpus, network: network.map(Namespace::path) }.command()?;
+    command.args(argv).stdin(Stdio::inherit());
+    command.env("SCHEDLAB_NODE", &active.node.name).envs(addresses.iter().cloned());
+    if let Some(network) = network {
+        command.env("SCHEDLAB_ADDRESS", network.there.to_string());
+        command.env("SCHEDLAB_HOST", network.here.to_string());
+    }
+    if !keep {
+        process::die_with_parent(&mut command);
+    }
+    let child = command.spawn().map_err(|e| SlowError::io(format!("starting '{}'", argv[0]), e))?;
+    if !keep {
+        journal_kill(guard, &child)?;
+    }
+    let ended = process::ended(&child).map_err(|e| SlowError::io("watching the command", e))?;
+    Ok(Running { child, ended, code: None })
+}
+
+/// Moves a process into a node's groups; where it was is journalled.
+pub(super) fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError> {
+    if active.held.groups.is_empty() {
+        return Err(SlowError::Missing("attaching needs control groups and root".into()));
+    }
+    if active.node.bind
+        && let Some(started) = process::start_ticks(pid)
+        && let Ok(cpus) = schedlab_sys::sched::affinity(pid)
+    {
+        // Read before the cpuset narrows it.
+        let undo = Undo::Affinity { pid, started, cpus };
+        guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+    }
+    for group in &active.held.groups {
+        let file = group.join("cgroup.procs");
+        match std::fs::write(&file, pid.to_string()) {
+            // It may have ended meanwhile, as any process may.
+            Err(error) if error.raw_os_error() != Some(3) => {
+                let doing = format!("moving process {pid} into {}", group.display());
+                return Err(SlowError::io(doing, error));
+            }
+            _ => {}
+        }
+    }
+    if active.node.bind {
+        // Where there is no cpuset; where there is, this changes nothing.
+        let _ = schedlab_sys::sched::set_affinity(pid, &active.node.cpus());
+    }
+    Ok(())
+}

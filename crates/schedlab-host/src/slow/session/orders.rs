@@ -1,0 +1,146 @@
+//! What changes while a session runs: by its script, and by orders from outside.
+
+use super::super::control::Order;
+use super::super::{Change, Ground, SlowError, Speed};
+use super::Session;
+use schedlab_model::{Nanos, Warning};
+use schedlab_sys::guard::Undo;
+use schedlab_sys::{clock, process};
+use std::sync::Arc;
+
+impl Session {
+    /// Performs the steps of scripts that are due; returns when the next is.
+    pub(super) fn script(&mut self, now: Nanos) -> Result<Nanos, SlowError> {
+        let mut next = Nanos::MAX;
+        for index in 0..self.nodes.len() {
+            loop {
+                let active = &self.nodes[index];
+                let Some(step) = active.node.script.get(active.step).copied() else { break };
+                let due = self.started + step.at;
+                if due > now {
+                    next = next.min(due);
+                    break;
+                }
+                self.nodes[index].step += 1;
+                self.change(index, step.change)?;
+            }
+        }
+        Ok(next)
+    }
+
+    fn change(&mut self, index: usize, change: Change) -> Result<(), SlowError> {
+        match change {
+            Change::Speed(speed) => self.set(index, speed),
+            Change::Fail => self.stand(index, true),
+            Change::Recover => self.stand(index, false),
+        }
+    }
+
+    pub(super) fn set(&mut self, index: usize, speed: Speed) -> Result<(), SlowError> {
+        let active = &mut self.nodes[index];
+        for (&cpu, now) in &mut active.node.speeds {
+            active.held.set(cpu, speed)?;
+            self.under.set(cpu, speed)?;
+            // Only now: what is told to be in force is.
+            *now = speed;
+        }
+        Ok(())
+    }
+
+    /// Makes a node's tasks stand still, or go on.
+    fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
+        let active = &mut self.nodes[index];
+        active.failed = still;
+        if active.held.zone.freeze(still, &mut self.guard)? {
+            return Ok(());
+        }
+        for pid in active.held.processes(&active.roots()) {
+            let Some(started) = process::start_ticks(pid) else { continue };
+            let undo = Undo::Continue { pid, started };
+            self.guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+            let _ = process::kill(pid, if still { 19 } else { 18 });
+        }
+        Ok(())
+    }
+
+    /// Performs orders that came in, and answers each with what became of it.
+    pub(super) fn serve(&mut self) {
+        let control = Arc::clone(&self.control);
+        control.serve(|order| self.obey(&order));
+    }
+
+    fn obey(&mut self, order: &Order) -> serde_json::Value {
+        let (node, change) = match order {
+            Order::Status => return self.status(),
+            Order::Set { node, speed } => (node, Change::Speed(*speed)),
+            Order::Fail { node } => (node, Change::Fail),
+            Order::Recover { node } => (node, Change::Recover),
+        };
+        let Some(index) = self.nodes.iter().position(|active| active.node.name == *node) else {
+            let names: Vec<&str> = self.nodes.iter().map(|n| n.node.name.as_str()).collect();
+            return serde_json::json!({
+                "error": format!("there is no node {node}; there are {}", names.join(", "))
+            });
+        };
+        if let Err(error) = self.allows(index, change) {
+            return serde_json::json!({ "error": error.to_string() });
+        }
+        match self.change(index, change) {
+            Ok(()) => serde_json::json!({ "done": true }),
+            Err(error) => {
+                let what = format!("an order for node {node} failed: {error}");
+                let remedy = "what is in force is in `schedlab slow status`";
+                self.warnings.push(Warning::new("order-failed", what.clone(), remedy));
+                serde_json::json!({ "failed": what })
+            }
+        }
+    }
+
+    /// Whether a change can be had, by the same checks as at the start.
+    fn allows(&self, index: usize, change: Change) -> Result<(), SlowError> {
+        let Change::Speed(speed) = change else { return Ok(()) };
+        let mut request = self.plan.request.clone();
+        request.method = Some(self.plan.method);
+        for active in &mut request.nodes {
+            // Whoever was attached may have ended meanwhile.
+            active.attach.clear();
+            active.commands.push(vec!["-".into()]);
+        }
+        request.nodes[index].speeds.values_mut().for_each(|now| *now = speed);
+        request.plan(&Ground::here()).map(|_| ())
+    }
+
+    fn status(&self) -> serde_json::Value {
+        let nodes: Vec<serde_json::Value> = self
+            .nodes
+            .iter()
+            .map(|active| {
+                let speeds: serde_json::Map<_, _> = active
+                    .node
+                    .speeds
+                    .iter()
+                    .map(|(cpu, speed)| (cpu.to_string(), speed.to_string().into()))
+                    .collect();
+                let processes = active.held.processes(&active.roots());
+                let processes: Vec<i32> = processes.iter().map(|pid| pid.0).collect();
+                serde_json::json!({
+                    "name": active.node.name,
+                    "cpus": active.node.cpus().to_string(),
+                    "speeds": speeds,
+                    "processes": processes,
+                    "failed": active.failed,
+                    "address": active.network.as_ref().map(|network| network.there.to_string()),
+                })
+            })
+            .collect();
+        serde_json::json!({
+            "schema": 1,
+            "pid": std::process::id(),
+            "method": self.plan.method.name(),
+            "runs_ns": (clock::monotonic() - self.started).0,
+            "controller_cpu_ns": clock::process_cpu().0,
+            "nodes": nodes,
+            "warnings": self.warnings,
+        })
+    }
+}

@@ -1,0 +1,251 @@
+//! What a session tells and survives: tasks that escape it, orders that fail, guardians that die, users without
+//! rights, one CPU for everybody, and burners of `SCHED_DEADLINE`.
+
+use super::{
+    PROGRAM, Path, Stdio, has_rights, last_cpu, left, marked, run, signal, slow, stderr, until,
+};
+use schedlab_model::{CpuSet, Pid};
+use schedlab_sys::sched::{self, Policy};
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, channel};
+
+/// Starts a session; the lines of its stderr come as they are written.
+fn session(command: &mut Command) -> (Child, Receiver<String>) {
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    let (lines, read) = (BufReader::new(child.stderr.take().unwrap()).lines(), channel());
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| read.0.send(line)));
+    (child, read.1)
+}
+
+/// Waits for a line with these words.
+fn says(lines: &Receiver<String>, words: &str) -> String {
+    let wait = std::time::Duration::from_secs(30);
+    std::iter::from_fn(|| lines.recv_timeout(wait).ok())
+        .find(|line| line.contains(words))
+        .unwrap_or_else(|| panic!("it never said '{words}'"))
+}
+
+fn end(mut session: Child) {
+    signal(session.id(), "INT");
+    session.wait().unwrap();
+    until(|| left(session.id()).is_empty());
+}
+
+#[test]
+fn a_command_that_makes_itself_real_time_is_told() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=90%", last_cpu());
+    let script = "sleep 0.2; exec chrt -f 10 sleep 600";
+    let arguments = ["--no-measure", "--method", "hogs", "--cpu", &cpu, "--", "sh", "-c", script];
+    let (session, lines) = session(&mut slow(&arguments));
+    let said = says(&lines, "real-time of a priority");
+    assert!(said.contains("sleep (thread ") && said.contains("full speed"), "{said}");
+    end(session);
+    assert!(!lines.iter().any(|line| line.contains("real-time of")), "it is told once");
+}
+
+#[test]
+fn an_order_that_fails_is_told_to_both_sides_and_changes_nothing() {
+    let home = Path::new("/sys/fs/cgroup/cpu");
+    let parent = home.join(format!("slow-test-{}", std::process::id()));
+    if !has_rights() || std::fs::create_dir(&parent).is_err() {
+        eprintln!("MISSING: the CPU controller of version 1; no order fails in this test");
+        return;
+    }
+    // No group may have more than the one above it: 80 % below 50 % is refused by the kernel alone.
+    std::fs::write(parent.join("cpu.cfs_quota_us"), "50000").unwrap();
+    let script = format!(
+        "echo $$ > {}/cgroup.procs; exec {PROGRAM} slow --no-measure --method quota --cpu {}=30% -- sleep 600",
+        parent.display(),
+        last_cpu()
+    );
+    let (session, lines) = session(Command::new("sh").args(["-c", &script]));
+    let id = session.id().to_string();
+    let status = || String::from_utf8(run(&["status"]).stdout).unwrap();
+    until(|| status().contains(&format!("session {id},")));
+    let refused = run(&["set", "all=80%", "--session", &id]);
+    assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
+    assert!(stderr(&refused).contains("cpu.cfs_quota_us"), "{}", stderr(&refused));
+    says(&lines, "an order for node all failed");
+    let text = status();
+    let mine = text.split("session ").find(|part| part.starts_with(&format!("{id},"))).unwrap();
+    assert!(mine.contains("=30%") && mine.contains("mind: an order"), "{text}");
+    end(session);
+    until(|| std::fs::remove_dir(&parent).is_ok());
+}
+
+/// The guardian of a session.
+fn guardian(session: u32) -> Option<u32> {
+    let journal = format!("/{session}-");
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.contains("__guard") && line.contains(&journal)
+    })
+}
+
+#[test]
+fn a_guardian_that_dies_is_replaced_and_the_next_one_does_its_duty() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=50%", last_cpu());
+    let arguments = ["--no-measure", "--method", "stop", "--cpu", &cpu, "--", "sleep", "600"];
+    let (mut session, lines) = session(&mut slow(&arguments));
+    until(|| guardian(session.id()).is_some() && !left(session.id()).is_empty());
+    let first = guardian(session.id()).unwrap();
+    signal(first, "KILL");
+    says(&lines, "the guardian process died and was replaced");
+    until(|| guardian(session.id()).is_some_and(|next| next != first));
+    session.kill().unwrap();
+    session.wait().unwrap();
+    until(|| left(session.id()).is_empty());
+}
+
+#[test]
+fn what_is_left_when_the_guardian_dies_too_is_put_back_by_the_next_start() {
+    if !has_rights() || !Path::new("/sys/fs/cgroup/freezer").exists() {
+        eprintln!("MISSING: control groups of version 1; nothing is left behind in this test");
+        return;
+    }
+    let mark = format!("SCHEDLAB_SLOW_TEST=both-{}", std::process::id());
+    let (key, value) = mark.split_once('=').unwrap();
+    let cpu = format!("{}=50%", last_cpu());
+    let arguments = ["--no-measure", "--method", "quota", "--cpu", &cpu, "--", "sleep", "600"];
+    let (mut session, _lines) = session(slow(&arguments).env(key, value));
+    until(|| marked(&mark).iter().any(|(_, command)| command.starts_with("sleep")));
+    // It stands still, so that it can't replace its guardian.
+    signal(session.id(), "STOP");
+    signal(guardian(session.id()).unwrap(), "KILL");
+    session.kill().unwrap();
+    session.wait().unwrap();
+    until(|| marked(&mark).is_empty());
+    let next = run(&["--no-measure", "--method", "stop", "--cpu", &cpu, "--", "true"]);
+    assert!(next.status.success(), "{}", stderr(&next));
+    // Another test's session may have been the next one: by now it is put back in any case.
+    assert!(left(session.id()).is_empty(), "{:?}", left(session.id()));
+}
+
+#[test]
+fn without_rights_a_refusal_says_what_is_missing_and_stopping_works() {
+    if !has_rights() || Command::new("setpriv").arg("--version").output().is_err() {
+        eprintln!("MISSING: root and setpriv; a user without rights is not tested");
+        return;
+    }
+    // A copy where everybody may read.
+    let dir = tempfile::Builder::new().prefix("slow-nobody").tempdir_in("/tmp").unwrap();
+    let program = dir.path().join("schedlab");
+    std::fs::copy(PROGRAM, &program).unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(dir.path(), mode).unwrap();
+    let nobody = |arguments: &[&str]| {
+        let mut command = Command::new("setpriv");
+        command.args([
+            "--reuid",
+            "65534",
+            "--regid",
+            "65534",
+            "--clear-groups",
+            "--inh-caps",
+            "-all",
+        ]);
+        command.arg("--bounding-set").arg("-all").arg(&program).arg("slow").args(arguments);
+        command
+            .current_dir("/")
+            .env_remove("XDG_RUNTIME_DIR")
+            .stdin(Stdio::null())
+            .output()
+            .unwrap()
+    };
+    let cpu = format!("{}=50%", last_cpu());
+    for (method, why) in
+        [("hogs", "CAP_SYS_NICE"), ("weight", "root"), ("quota", "root"), ("deadline", "root")]
+    {
+        let output = nobody(&["--cpu", &cpu, "--method", method, "--", "echo", "ran"]);
+        assert_eq!(output.status.code(), Some(1), "{method}: {}", stderr(&output));
+        assert!(stderr(&output).contains(why), "{method}: {}", stderr(&output));
+        assert!(output.stdout.is_empty(), "{method}: nothing was started");
+    }
+    let output = nobody(&["--no-measure", "--cpu", &cpu, "--", "echo", "ran"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("method stop"), "{}", stderr(&output));
+    assert_eq!(output.stdout, b"ran\n");
+}
+
+/// One CPU for the slowed command, its hog at the slowest, and somebody who has to get on there.
+#[test]
+fn on_one_cpu_others_get_on_beside_the_slowest_hog() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = last_cpu();
+    let slowest = format!("{cpu}=10%");
+    let script = "while :; do :; done";
+    let mut command = Command::new("taskset");
+    command.args(["-c", &cpu, PROGRAM, "slow", "--no-measure", "--method", "hogs", "--bind"]);
+    command.args(["--cpu", &slowest, "--time-limit", "60s", "--", "sh", "-c", script]);
+    let mut session = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    until(|| left(session.id()).len() > 1);
+    // A shell that forks and waits, as somebody does who looks for the session to end it.
+    let rounds = "i=0; while [ $i -lt 20 ]; do sleep 0.001; i=$((i+1)); done; echo done";
+    let shell = Command::new("taskset").args(["-c", &cpu, "sh", "-c", rounds]).output().unwrap();
+    assert_eq!(shell.stdout, b"done\n");
+    assert!(session.try_wait().unwrap().is_none(), "the session was in force all the time");
+    signal(session.id(), "INT");
+    session.wait().unwrap();
+    until(|| left(session.id()).is_empty());
+}
+
+#[test]
+fn deadline_burners_have_their_runtime_and_leave_no_trace() {
+    let cpu = last_cpu();
+    let half = format!("{cpu}=50%");
+    let probe = run(&["--no-measure", "--method", "deadline", "--cpu", &half, "--", "true"]);
+    if !probe.status.success() {
+        eprintln!("MISSING: deadline burners: {}", stderr(&probe));
+        return;
+    }
+    let balance = || std::fs::read_to_string("/sys/fs/cgroup/cpuset/cpuset.sched_load_balance");
+    let before = balance().ok();
+    let mark = format!("SCHEDLAB_SLOW_TEST=deadline-{}", std::process::id());
+    let (key, value) = mark.split_once('=').unwrap();
+    let arguments = ["--no-measure", "--method", "deadline", "--cpu", &half, "--", "sleep", "600"];
+    let mut session = slow(&arguments).env(key, value).stderr(Stdio::null()).spawn().unwrap();
+    let runtime = || {
+        let all = marked(&mark);
+        let (pid, _) = all.iter().find(|(_, command)| command.contains("\"deadline\""))?;
+        schedlab_sys::process::threads(Pid(*pid)).into_iter().find_map(|thread| {
+            match sched::get(thread).ok()?.policy {
+                Policy::Deadline { runtime, period, .. } => {
+                    let bound: CpuSet = sched::affinity(thread).ok()?;
+                    Some((bound.to_string(), runtime.0 * 100 / period.0))
+                }
+                _ => None,
+            }
+        })
+    };
+    until(|| runtime() == Some((cpu.clone(), 50)));
+    let id = session.id().to_string();
+    assert!(run(&["set", "all=75%", "--session", &id]).status.success());
+    until(|| runtime() == Some((cpu.clone(), 25)));
+    assert!(run(&["set", "all=100%", "--session", &id]).status.success());
+    until(|| runtime().is_none());
+    assert!(run(&["set", "all=30%", "--session", &id]).status.success());
+    until(|| runtime() == Some((cpu.clone(), 70)));
+    session.kill().unwrap();
+    session.wait().unwrap();
+    until(|| left(session.id()).is_empty() && marked(&mark).is_empty() && balance().ok() == before);
+    // Whoever could not have it is told why, before anything is changed.
+    for (arguments, code, why) in
+        [(["--cpu", "0=5%"], 2, "90%"), (["--cpu", "65000=50%"], 2, "there is no CPU")]
+    {
+        let refused = run(&[&["--method", "deadline"], &arguments[..]].concat());
+        assert_eq!(refused.status.code(), Some(code));
+        assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
+}
