@@ -12,7 +12,8 @@ use crate::site::Sites;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
-use schedlab_workload::{Beside, Figure, MachineError, Output, RunSpec, Stream};
+use schedlab_workload::workloads::command;
+use schedlab_workload::{Beside, Figure, MachineError, Output, RunSpec, Stream, WorkloadSpec};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -153,12 +154,20 @@ impl Company {
 /// The spec of a load child that performs `which`.
 fn alone(spec: &RunSpec, which: &Beside) -> RunSpec {
     RunSpec {
-        workload: which.workload.clone(),
+        workload: workload(which),
         beside: Vec::new(),
         // What limits the run limits its own workload, whose end is the end of all.
         time_limit: None,
         record: None,
         ..spec.clone()
+    }
+}
+
+/// What a load child performs: a command too is a workload to it.
+pub(crate) fn workload(which: &Beside) -> WorkloadSpec {
+    match &which.workload {
+        WorkloadSpec::Command { argv } => command::of(argv),
+        builtin => builtin.clone(),
     }
 }
 

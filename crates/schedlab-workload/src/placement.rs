@@ -125,8 +125,12 @@ pub fn place(
     options: &Options,
     surroundings: &Surroundings,
 ) -> Result<(), OptionError> {
-    let parsed =
-        |name: &'static str, separator| by_role(name, options.text(name), separator, roles);
+    let parsed = |name: &'static str, separator| {
+        if options.is_given(name) && options.text(name).trim().is_empty() {
+            return Err(OptionError::new(name, "it is empty"));
+        }
+        by_role(name, options.text(name), separator, roles)
+    };
     let cpus = parsed("cpus", '/')?
         .into_iter()
         .map(|(role, text)| Ok((role, allowed("cpus", text, surroundings)?)))
@@ -287,5 +291,134 @@ fn spread(
     for (index, task) in tasks.iter_mut().enumerate() {
         let which = if word == "spread" { index } else { task.group as usize };
         task.placement.cpus = Some(parts[which % parts.len()].clone());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Behaviour, Done, Instruments, Op};
+    use schedlab_model::{Cpu, Nanos, Place};
+
+    struct Nothing;
+
+    impl Behaviour for Nothing {
+        fn next(&mut self, _: Nanos, _: Done, _: &mut dyn Instruments) -> Op {
+            Op::Exit
+        }
+    }
+
+    /// Two sockets with a node each, two LLCs in each, of two cores with two CPUs: the siblings of CPU n
+    /// are n and n + 8, as Linux numbers them.
+    fn around() -> Surroundings {
+        let place = |cpu: u16| {
+            let core = u32::from(cpu % 8);
+            Place { cpu: Cpu(cpu), core, llc: core / 2, node: core / 4, socket: core / 4 }
+        };
+        let topology = Topology::new((0..16).map(place).collect());
+        Surroundings { topology, allowed: CpuSet::first(16), speed: 1, seed: 1 }
+    }
+
+    /// A messenger and two workers in each of five groups, placed by these options.
+    fn placed(given: &[(&str, &str)], around: &Surroundings) -> Result<Vec<Task>, OptionError> {
+        let given = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        let options = Options::new(&[COMMON], &given)?;
+        let task = |index: u32| Task {
+            comm: String::new(),
+            role: u16::from(!index.is_multiple_of(3)),
+            group: index / 3,
+            placement: Placement::default(),
+            sends: Vec::new(),
+            receives: Vec::new(),
+            blocks: Vec::new(),
+            behaviour: Box::new(Nothing),
+        };
+        let mut tasks: Vec<Task> = (0..15).map(task).collect();
+        let roles = ["message", "worker"].map(str::to_owned);
+        place(&mut tasks, &roles, &options, around)?;
+        Ok(tasks)
+    }
+
+    /// The CPUs of each task, in words.
+    fn cpus(given: &[(&str, &str)]) -> Vec<String> {
+        let told = |task: Task| task.placement.cpus.map_or("any".to_owned(), |set| set.to_string());
+        placed(given, &around()).unwrap().into_iter().map(told).collect()
+    }
+
+    /// The same for each task of a group, the five groups one after another.
+    fn by_group(groups: [&str; 5]) -> Vec<String> {
+        groups.iter().flat_map(|set| [(); 3].map(|()| (*set).to_owned())).collect()
+    }
+
+    #[test]
+    fn groups_stay_in_an_llc_a_node_or_a_socket_by_turns() {
+        let llcs = by_group(["0-1,8-9", "2-3,10-11", "4-5,12-13", "6-7,14-15", "0-1,8-9"]);
+        assert_eq!(cpus(&[("place", "llc")]), llcs);
+        let nodes = by_group(["0-3,8-11", "4-7,12-15", "0-3,8-11", "4-7,12-15", "0-3,8-11"]);
+        assert_eq!(cpus(&[("place", "node")]), nodes);
+        assert_eq!(cpus(&[("place", "socket")]), nodes);
+        assert_eq!(cpus(&[]), by_group(["any"; 5]));
+    }
+
+    #[test]
+    fn without_siblings_one_cpu_of_each_core_is_used() {
+        assert_eq!(cpus(&[("place", "no-smt")]), by_group(["0-7"; 5]));
+        // Where only a sibling may be used it is that one.
+        let some = [("place", "no-smt"), ("cpus", "1,8-10")];
+        assert_eq!(cpus(&some), by_group(["1,8,10"; 5]));
+    }
+
+    #[test]
+    fn placing_keeps_within_the_cpus_that_are_given_and_those_of_a_role() {
+        let llc = [("place", "llc"), ("cpus", "0-3")];
+        assert_eq!(cpus(&llc), by_group(["0-1", "2-3", "0-1", "2-3", "0-1"]));
+        let spread = cpus(&[("place", "spread"), ("cpus", "2-4")]);
+        assert_eq!(spread[..5], ["2", "3", "4", "2", "3"]);
+        let apart = cpus(&[("cpus", "message=0/worker=4-7")]);
+        assert_eq!(apart[..4], ["0", "4-7", "4-7", "0"]);
+        // A role's own list wins over that for all.
+        let apart = cpus(&[("cpus", "8-9/message=0")]);
+        assert_eq!(apart[..3], ["0", "8-9", "8-9"]);
+    }
+
+    #[test]
+    fn each_role_has_its_own_policy_nice_slice_and_group() {
+        let given = [
+            ("policy", "batch,message=fifo:5"),
+            ("nice", "worker=3"),
+            ("slice", "3ms,message=200us"),
+            ("cgroup", "worker=a/b"),
+            ("weight", "message=300"),
+        ];
+        let tasks = placed(&given, &around()).unwrap();
+        let [message, worker] = [&tasks[0].placement, &tasks[1].placement];
+        assert_eq!((message.policy, worker.policy), (Some(Policy::Fifo(5)), Some(Policy::Batch)));
+        assert_eq!((message.nice, worker.nice), (None, Some(3)));
+        let micros = |us| Some(Nanos::from_micros(us));
+        assert_eq!((message.slice, worker.slice), (micros(200), micros(3_000)));
+        let groups = (message.cgroup.as_deref(), worker.cgroup.as_deref());
+        assert_eq!(groups, (Some("@message"), Some("a/b")));
+        assert_eq!((message.weight, worker.weight), (Some(300), None));
+    }
+
+    #[test]
+    fn what_is_no_placement_is_told_with_what_is_one() {
+        for (option, value, part) in [
+            ("place", "core", "anywhere"),
+            ("cpus", "", "it is empty"),
+            ("cpus", "worker=", "the list of CPUs is empty"),
+            ("nice", " ", "it is empty"),
+            ("cpus", "16", "CPU 16 is not among those that may be used: 0-15"),
+            ("cpus", "boss=1", "there is no role 'boss'; the roles are message, worker"),
+            ("policy", "fast", "none of normal, batch"),
+            ("policy", "fifo:0", "is not 1 to 99"),
+            ("nice", "20", "between -20 and 19"),
+            ("slice", "1us", "between 100us and 100ms"),
+            ("cgroup", "../x", "leads out"),
+            ("weight", "0", "between 1 and 10000"),
+        ] {
+            let error = placed(&[(option, value)], &around()).map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains(part), "{option}={value}: {error}");
+        }
     }
 }

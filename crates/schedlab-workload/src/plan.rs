@@ -207,6 +207,8 @@ pub struct Plan {
     pub tasks: Vec<Task>,
     /// A graph of jobs that an executor runs, on workers placed as the tasks are.
     pub jobs: Option<Box<Jobs>>,
+    /// A command that a shell runs, placed as the one task is.
+    pub command: Option<String>,
     /// Names of the roles.
     pub roles: Vec<String>,
     /// Channels; those of one group are used by no other.
@@ -262,6 +264,7 @@ impl Plan {
             processes: false,
             tasks: Vec::new(),
             jobs: None,
+            command: None,
             roles: Vec::new(),
             channels: Vec::new(),
             words: 0,

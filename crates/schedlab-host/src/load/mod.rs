@@ -9,6 +9,7 @@
 mod arena;
 mod asked;
 mod calibrate;
+mod command;
 mod conduct;
 mod crew;
 mod figures;
@@ -97,10 +98,8 @@ pub fn check(spec: &RunSpec) -> Result<(), PlanError> {
     check_one(&spec.workload, spec.seed)?;
     for one in &spec.beside {
         let told = |why: String| PlanError::Option(OptionError::new("beside", why));
-        if matches!(one.workload, WorkloadSpec::Command { .. }) {
-            return Err(told(format!("{}: a command can't run beside a workload", one.label)));
-        }
-        check_one(&one.workload, spec.seed).map_err(|e| told(format!("{}: {e}", one.label)))?;
+        let workload = crate::beside::workload(one);
+        check_one(&workload, spec.seed).map_err(|e| told(format!("{}: {e}", one.label)))?;
     }
     Ok(())
 }
@@ -163,6 +162,10 @@ fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
     Told::Marks(plan.marks.clone()).tell();
     if let Some(wanted) = plan.jobs.take() {
         return jobs::perform(&wanted, plan.tasks, plan.timing.duration, part, signals);
+    }
+    if let Some(line) = plan.command.take() {
+        let place = plan.tasks.pop().map(|task| task.placement).unwrap_or_default();
+        return command::perform(&line, &place, plan.timing.duration, part, signals);
     }
     let arena = Arena::new(&plan).map_err(|e| io("sharing memory", e))?;
     let mut leader = crew::Leader::of(options.get("fifo").is_some_and(|v| v == "true"));

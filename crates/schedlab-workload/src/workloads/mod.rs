@@ -1,6 +1,7 @@
 //! The workloads, by name: their options, and the plans made of them.
 
 mod app;
+pub mod command;
 mod hackbench;
 pub mod jobs;
 mod rt_app;
@@ -39,6 +40,7 @@ pub const CATALOGUE: &[Workload] = &[
     rt_app::WORKLOAD,
     app::WORKLOAD,
     jobs::WORKLOAD,
+    command::WORKLOAD,
 ];
 
 /// Why a workload can't be planned.

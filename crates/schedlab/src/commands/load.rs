@@ -36,6 +36,7 @@ use std::process::ExitCode;
   schedlab load schbench -m 2 -t 8 -r 10 --json
   schedlab load hackbench --repeat 10 --against 'pipe'     the same with --pipe, and a verdict
   schedlab load schbench -r 10 --beside 'cpu --tasks 2 --nice 10'     a server and its antagonist
+  schedlab load schbench -r 10 --beside 'noise: command --nice 10 -- make -j2'     beside a command
   schedlab load schbench -r 5 --trace x.dat; schedlab trace latency x.dat"
 )]
 pub(crate) struct Args {
@@ -82,7 +83,7 @@ const OWN: &[OptionDoc] = &[
         "beside",
         Kind::Text,
         "",
-        "run this at the same time: '[LABEL:] WORKLOAD [OPTIONS]'; may stand more than once",
+        "run this at the same time: '[LABEL:] WORKLOAD [OPTIONS]', or '[LABEL:] command [OPTIONS] -- PROGRAM ARGUMENTS'; may stand more than once",
     ),
     own("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
     own(
@@ -153,6 +154,9 @@ fn words_of(
         ("rt-app", [file]) => {
             let text = std::fs::read_to_string(file).with_context(|| file.clone())?;
             typed.options.insert("program".to_owned(), text);
+        }
+        ("command", words) => {
+            typed.options.insert("line".to_owned(), workloads::command::line(words));
         }
         (_, [operand, ..]) => {
             anyhow::bail!(UsageError(format!("{name} takes no operand: '{operand}'")));

@@ -312,89 +312,83 @@ fn deadlines_have_budgets_and_pages_are_locked_for_real_time_tasks_alone() {
     assert_eq!(plan.notes.len(), 3, "{:?}", plan.notes);
 }
 
+/// A text, and a part of what is told of it.
+const WRONG: &[(&str, &str)] = &[
+    ("", "the file: there is none"),
+    ("{", "the file: "),
+    ("[]", "it is no object"),
+    (r#"{"global": {}}"#, "no tasks"),
+    (r#"{"tasks": []}"#, "tasks: it is no object"),
+    (r#"{"tasks": {"t": {}}}"#, "tasks.t: it has no events"),
+    (r#"{"tasks": {"t": {"run": -1}}}"#, "tasks.t.run: it is no number of microseconds"),
+    (r#"{"tasks": {"t": {"frob": 1}}}"#, "tasks.t: there is no event 'frob': run, runtime,"),
+    (
+        r#"{"tasks": {"t": {"phases": {"p": {"iorun2": "x"}}}}}"#,
+        "tasks.t.phases.p.iorun2: it is no",
+    ),
+    (r#"{"tasks": {"t": {"phases": {"p": {"run": 1}}, "run": 1}}}"#, "'run' stands beside phases"),
+    (r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "instance": 2}}}}}"#, "no event 'instance'"),
+    (r#"{"tasks": {"t": {"wait": {"ref": "c"}}}}"#, "tasks.t.wait: it names no mutex"),
+    (r#"{"tasks": {"t": {"sync": "c"}}}"#, "tasks.t.sync: it names no ref"),
+    (r#"{"tasks": {"t": {"mem": -1}}}"#, "no number of bytes"),
+    (
+        r#"{"tasks": {"t": {"resume": "u"}}}"#,
+        "tasks.t.resume: resume names no task of the file: 'u'",
+    ),
+    (r#"{"tasks": {"t": {"fork": "u"}}}"#, "fork names no task of the file: 'u'"),
+    (
+        r#"{"tasks": {"t": {"fork": "u"}, "u": {"instance": 0, "barrier": "b"}}}"#,
+        "tasks.u: a task that is forked can't meet at a barrier",
+    ),
+    (r#"{"tasks": {"t": {"instance": 0, "run": 1}}}"#, "none that starts by itself"),
+    (
+        r#"{"tasks": {"t": {"memrun": {"type": "swim", "size": 8, "count": 1}}}}"#,
+        "read, write or chase",
+    ),
+    (r#"{"tasks": {"t": {"memrun": {"type": "read", "count": 1}}}}"#, "size is not 8 to"),
+    (
+        r#"{"tasks": {"t": {"memrun": {"type": "chase", "size": 64, "stride": 12, "count": 1}}}}"#,
+        "stride is a multiple of 8",
+    ),
+    (
+        r#"{"tasks": {"t": {"memrun": {"type": "read", "size": 64, "count": 1, "ref": "x"},
+                "memrun2": {"type": "read", "size": 32, "count": 1, "ref": "x"}}}}"#,
+        "memrun2: 'x' has another size",
+    ),
+    (r#"{"tasks": {"t": {"timer": {"ref": "a"}}}}"#, "it has no period"),
+    (r#"{"tasks": {"t": {"timer": {"period": 1, "mode": "x"}}}}"#, "relative or absolute"),
+    (r#"{"tasks": {"t": {"run": 1, "util_min": 2000}}}"#, "util_min is not 0 to 1024"),
+    (r#"{"tasks": {"t": {"run": 1, "util_min": 9, "util_max": 8}}}"#, "util_min <= util_max"),
+    (r#"{"tasks": {"t": {"run": 1, "nodes_membind": 1}}}"#, "no list of NUMA nodes"),
+    (r#"{"tasks": {"t": {"run": 1, "taskgroup": "/a/../b"}}}"#, "leads out of the hierarchy"),
+    (r#"{"tasks": {"t": {"run": 1, "priority": 40}}}"#, "the priority of this policy is -20 to 19"),
+    (
+        r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_FIFO", "priority": 0}}}"#,
+        "the priority of this policy is 1 to 99",
+    ),
+    (r#"{"tasks": {"t": {"run": 1, "policy": "FIFO"}}}"#, "no policy 'FIFO': SCHED_OTHER,"),
+    (
+        r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE", "dl-runtime": 9, "dl-period": 5}}}"#,
+        "dl-runtime <= dl-deadline",
+    ),
+    (r#"{"tasks": {"t": {"run": 1, "loop": 0}}}"#, "loop is neither"),
+    (
+        r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE"}}}"#,
+        "SCHED_DEADLINE needs dl-runtime",
+    ),
+    (r#"{"tasks": {"t": {"run": 1, "cpus": []}}}"#, "no list of CPUs"),
+    (
+        r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "cpus": [7, 9]}}}}}"#,
+        "tasks.t.phases.p: of its cpus 7,9 none may be used: 0-3 may",
+    ),
+    (r#"{"global": {"pi_enabled": true}}"#, "global.pi_enabled: locks that hand on priority"),
+    (r#"{"global": {"frob": 1}}"#, "there is no key 'frob': duration,"),
+    (r#"{"frob": {}}"#, "no section 'frob': tasks, global and resources are"),
+];
+
 #[test]
 fn what_is_wrong_is_named_with_its_place_and_what_is_right() {
-    for (text, part) in [
-        ("", "the file: there is none"),
-        ("{", "the file: "),
-        ("[]", "it is no object"),
-        (r#"{"global": {}}"#, "no tasks"),
-        (r#"{"tasks": []}"#, "tasks: it is no object"),
-        (r#"{"tasks": {"t": {}}}"#, "tasks.t: it has no events"),
-        (r#"{"tasks": {"t": {"run": -1}}}"#, "tasks.t.run: it is no number of microseconds"),
-        (r#"{"tasks": {"t": {"frob": 1}}}"#, "tasks.t: there is no event 'frob': run, runtime,"),
-        (
-            r#"{"tasks": {"t": {"phases": {"p": {"iorun2": "x"}}}}}"#,
-            "tasks.t.phases.p.iorun2: it is no",
-        ),
-        (
-            r#"{"tasks": {"t": {"phases": {"p": {"run": 1}}, "run": 1}}}"#,
-            "'run' stands beside phases",
-        ),
-        (
-            r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "instance": 2}}}}}"#,
-            "no event 'instance'",
-        ),
-        (r#"{"tasks": {"t": {"wait": {"ref": "c"}}}}"#, "tasks.t.wait: it names no mutex"),
-        (r#"{"tasks": {"t": {"sync": "c"}}}"#, "tasks.t.sync: it names no ref"),
-        (r#"{"tasks": {"t": {"mem": -1}}}"#, "no number of bytes"),
-        (
-            r#"{"tasks": {"t": {"resume": "u"}}}"#,
-            "tasks.t.resume: resume names no task of the file: 'u'",
-        ),
-        (r#"{"tasks": {"t": {"fork": "u"}}}"#, "fork names no task of the file: 'u'"),
-        (
-            r#"{"tasks": {"t": {"fork": "u"}, "u": {"instance": 0, "barrier": "b"}}}"#,
-            "tasks.u: a task that is forked can't meet at a barrier",
-        ),
-        (r#"{"tasks": {"t": {"instance": 0, "run": 1}}}"#, "none that starts by itself"),
-        (
-            r#"{"tasks": {"t": {"memrun": {"type": "swim", "size": 8, "count": 1}}}}"#,
-            "read, write or chase",
-        ),
-        (r#"{"tasks": {"t": {"memrun": {"type": "read", "count": 1}}}}"#, "size is not 8 to"),
-        (
-            r#"{"tasks": {"t": {"memrun": {"type": "chase", "size": 64, "stride": 12, "count": 1}}}}"#,
-            "stride is a multiple of 8",
-        ),
-        (
-            r#"{"tasks": {"t": {"memrun": {"type": "read", "size": 64, "count": 1, "ref": "x"},
-                "memrun2": {"type": "read", "size": 32, "count": 1, "ref": "x"}}}}"#,
-            "memrun2: 'x' has another size",
-        ),
-        (r#"{"tasks": {"t": {"timer": {"ref": "a"}}}}"#, "it has no period"),
-        (r#"{"tasks": {"t": {"timer": {"period": 1, "mode": "x"}}}}"#, "relative or absolute"),
-        (r#"{"tasks": {"t": {"run": 1, "util_min": 2000}}}"#, "util_min is not 0 to 1024"),
-        (r#"{"tasks": {"t": {"run": 1, "util_min": 9, "util_max": 8}}}"#, "util_min <= util_max"),
-        (r#"{"tasks": {"t": {"run": 1, "nodes_membind": 1}}}"#, "no list of NUMA nodes"),
-        (r#"{"tasks": {"t": {"run": 1, "taskgroup": "/a/../b"}}}"#, "leads out of the hierarchy"),
-        (
-            r#"{"tasks": {"t": {"run": 1, "priority": 40}}}"#,
-            "the priority of this policy is -20 to 19",
-        ),
-        (
-            r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_FIFO", "priority": 0}}}"#,
-            "the priority of this policy is 1 to 99",
-        ),
-        (r#"{"tasks": {"t": {"run": 1, "policy": "FIFO"}}}"#, "no policy 'FIFO': SCHED_OTHER,"),
-        (
-            r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE", "dl-runtime": 9, "dl-period": 5}}}"#,
-            "dl-runtime <= dl-deadline",
-        ),
-        (r#"{"tasks": {"t": {"run": 1, "loop": 0}}}"#, "loop is neither"),
-        (
-            r#"{"tasks": {"t": {"run": 1, "policy": "SCHED_DEADLINE"}}}"#,
-            "SCHED_DEADLINE needs dl-runtime",
-        ),
-        (r#"{"tasks": {"t": {"run": 1, "cpus": []}}}"#, "no list of CPUs"),
-        (
-            r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "cpus": [7, 9]}}}}}"#,
-            "tasks.t.phases.p: of its cpus 7,9 none may be used: 0-3 may",
-        ),
-        (r#"{"global": {"pi_enabled": true}}"#, "global.pi_enabled: locks that hand on priority"),
-        (r#"{"global": {"frob": 1}}"#, "there is no key 'frob': duration,"),
-        (r#"{"frob": {}}"#, "no section 'frob': tasks, global and resources are"),
-    ] {
+    for (text, part) in WRONG {
         let error = planned(text).map(|_| ()).unwrap_err().to_string();
         assert!(error.contains(part), "{text}: {error}");
     }

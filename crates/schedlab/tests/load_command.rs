@@ -1,0 +1,87 @@
+//! A command among the workloads of a run, on either side: placed, with figures of its own, and gone
+//! afterwards.
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
+
+use serde_json::Value;
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+fn load(words: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_schedlab")).arg("load").args(words).output().unwrap()
+}
+
+fn json(words: &[&str]) -> Value {
+    let output = load(&[&words[..1], &["--json"], &words[1..]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Whether a process with this in its command line is there, apart from this one.
+fn runs(mark: &str) -> bool {
+    let own = std::process::id().to_string();
+    let processes = std::fs::read_dir("/proc").unwrap().flatten();
+    processes.filter(|entry| entry.file_name().to_str() != Some(own.as_str())).any(|entry| {
+        std::fs::read(entry.path().join("cmdline"))
+            .is_ok_and(|line| String::from_utf8_lossy(&line).contains(mark))
+    })
+}
+
+fn gone(mark: &str) -> bool {
+    let until = Instant::now() + Duration::from_secs(20);
+    while runs(mark) && Instant::now() < until {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    !runs(mark)
+}
+
+#[test]
+fn a_command_beside_a_workload_is_placed_has_its_figures_and_ends_with_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let seen = folder.path().join("seen");
+    // It writes down where it is; what it leaves in the background would outlive it.
+    let script = format!(
+        "sleep 61.25 & cat /proc/self/status /proc/self/stat > {}; while :; do :; done",
+        seen.display()
+    );
+    let beside = format!("noise: command --cpus 0 --nice 7 --line '{script}'");
+    // Words of a line are split at spaces, so the script is given by a file.
+    let file = folder.path().join("noise.sh");
+    std::fs::write(&file, script).unwrap();
+    let beside = beside
+        .replace(&beside[beside.find("--line").unwrap()..], &format!("-- sh {}", file.display()));
+    let value = json(&["cpu", "--duration", "700ms", "--beside", &beside]);
+    assert!(value["loops"][0].as_f64() > Some(1.0));
+    let noise = &value["beside"][0];
+    assert!(noise["cpu_user_s"][0].as_f64() > Some(0.0), "{noise}");
+    assert!(noise["run_delay_s"][0].is_number(), "{noise}");
+    let told = std::fs::read_to_string(&seen).unwrap();
+    assert!(told.contains("Cpus_allowed_list:\t0\n"), "{told}");
+    let stat = told.lines().last().unwrap().rsplit_once(')').unwrap().1;
+    assert_eq!(stat.split_whitespace().nth(16), Some("7"), "{stat}");
+    assert!(gone("61.25"), "what the command started was left behind");
+}
+
+#[test]
+fn a_command_may_be_the_workload_and_a_load_stand_beside_it() {
+    let words = ["command", "--nice", "3", "--beside", "hog: cpu --nice 10", "--", "sh", "-c"];
+    let value = json(&[&words[..], &["i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"]].concat());
+    assert_eq!(value["exit_code"][0], 0.0);
+    assert!(value["time_s"][0].as_f64() > Some(0.0));
+    assert!(value["beside"][0]["loops"][0].as_f64().is_some(), "{value}");
+}
+
+#[test]
+fn a_command_that_fails_or_ends_too_early_is_told() {
+    let output = load(&["command", "--", "sh", "-c", "echo broken >&2; exit 3"]);
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("exit code 3"), "{said}");
+    let output = load(&["cpu", "--duration", "400ms", "--beside", "command -- true"]);
+    assert!(output.status.success());
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("ended by itself") && said.contains("let it last"), "{said}");
+    let output = load(&["command"]);
+    assert_eq!(output.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("there is no command"), "{said}");
+}
