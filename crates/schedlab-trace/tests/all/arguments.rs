@@ -2,7 +2,7 @@
 
 use crate::common::{Bodies, data, header, peer, small};
 use crate::convert::read;
-use crate::perf::made_with;
+use crate::perf_file::made_with;
 use schedlab_model::What;
 use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::{Encoding, Options, Target, convert, open, open_with};

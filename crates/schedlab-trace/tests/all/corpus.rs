@@ -2,7 +2,7 @@
 //! corpus` writes them anew; the tests hold them against what they should say.
 
 use crate::common::{Bodies, counts, formats, header, instances, peer, small};
-use crate::perf;
+use crate::perf_file;
 use schedlab_model::{Cpu, Nanos, What};
 use schedlab_trace::dat::{Compression, Version, Writer};
 use schedlab_trace::{Census, Target, convert, open, open_bytes};
@@ -145,7 +145,7 @@ fn the_kept_files_say_what_the_writer_says() {
 /// Seeds of the targets that read no kept file: target, name, bytes.
 fn seeds_of_their_own() -> Vec<(&'static str, String, Vec<u8>)> {
     let perf = [("little", false), ("big", true)];
-    let perf = perf.map(|(name, big)| ("perf", format!("{name}.data"), perf::made(big)));
+    let perf = perf.map(|(name, big)| ("perf", format!("{name}.data"), perf_file::made(big)));
     let formats = formats().into_iter().enumerate();
     let formats = formats.map(|(at, (_, text))| ("format", format!("{at}.txt"), text.into_bytes()));
     perf.into_iter().chain(formats).collect()

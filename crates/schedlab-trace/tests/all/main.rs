@@ -13,6 +13,7 @@ mod dat;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod perf;
+mod perf_file;
 mod perfetto;
 mod smoke;
 mod synthetic;

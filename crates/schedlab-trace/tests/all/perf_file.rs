@@ -1,0 +1,136 @@
+//! A perf.data made here, byte by byte, since no public file has what it shows.
+
+use crate::common::{Bodies, header};
+use schedlab_trace::Encoding;
+use schedlab_trace::dat::{Compression, Version, Writer};
+
+/// A perf.data made here, in either byte order: two CPUs dumped one after the other in two rounds, a
+/// name, a loss, and samples of an event that is no tracepoint.
+pub(crate) fn made(big_endian: bool) -> Vec<u8> {
+    made_with(big_endian, &[])
+}
+
+/// The same with further bodies on CPU 1, at 70 ns and later.
+pub(crate) fn made_with(big_endian: bool, further: &[Vec<u8>]) -> Vec<u8> {
+    let encoding = Encoding { big_endian, long: 8 };
+    let p = Put(encoding);
+    let mut data = Vec::new();
+    let bodies = Bodies(encoding);
+    let sample = |id, time, cpu, body: &[u8]| p.sample(id, time, cpu, body);
+    for (time, cpu) in [(10, 0), (30, 0), (20, 1), (40, 1)] {
+        data.extend(sample(100, time, cpu, &bodies.switch(0, 0, 7 + time as i32)));
+    }
+    data.extend(p.record(68, &[]));
+    let end = |time: u64, cpu: u32| {
+        [p.u32(5), p.u32(5), p.u64(time), p.u32(cpu), p.u32(0), p.u64(100)].concat()
+    };
+    let name = [[p.u32(50), p.u32(50)].concat(), b"renamed\0".to_vec(), end(45, 1)].concat();
+    data.extend(p.record(3, &name));
+    data.extend(p.record(2, &[[p.u64(100), p.u64(77)].concat(), end(50, 0)].concat()));
+    data.extend(sample(200, 46, 0, &[]));
+    data.extend(sample(100, 60, 0, &bodies.migrate(0, 50, 0, 1)));
+    data.extend(sample(100, 35, 1, &bodies.waking(0x10, 0, 50, 0)));
+    for (time, body) in (70..).zip(further) {
+        data.extend(sample(100, time, 1, body));
+    }
+    data.extend(p.record(68, &[]));
+    file(encoding, &data)
+}
+
+/// A perf.data of many rounds: two tasks displace each other, `each` times on each of `cpus` CPUs in every one of them.
+pub(crate) fn many_rounds(rounds: u64, each: u64, cpus: u32) -> Vec<u8> {
+    let encoding = Encoding::default();
+    let (p, bodies) = (Put(encoding), Bodies(encoding));
+    let mut data = Vec::new();
+    for round in 0..rounds {
+        for cpu in 0..cpus {
+            for at in 0..each {
+                let time = (round * each + at) * 1_000 + u64::from(cpu);
+                let pair = (7 + 2 * cpu as i32, 8 + 2 * cpu as i32);
+                let (prev, next) = if at % 2 == 0 { pair } else { (pair.1, pair.0) };
+                data.extend(p.sample(100, time, cpu, &bodies.switch(prev, 0, next)));
+            }
+        }
+        data.extend(p.record(68, &[]));
+    }
+    file(encoding, &data)
+}
+
+/// The head of a perf.data, records behind it, and the formats. Samples of id 100 are tracepoints.
+fn file(encoding: Encoding, data: &[u8]) -> Vec<u8> {
+    let p = Put(encoding);
+    let tracing = tracing_data(encoding);
+    let attr = |kind: u32, sample_type: u64| {
+        let mut attr = [p.u32(kind), p.u32(112)].concat();
+        attr.extend([p.u64(7), p.u64(1), p.u64(sample_type), p.u64(0)].concat());
+        // sample_id_all, and the clock: a bit field counts from the other end on big-endian machines.
+        let flags = 1u64 << 18 | 1 << 25;
+        attr.extend(p.u64(if encoding.big_endian { flags.reverse_bits() } else { flags }));
+        attr.resize(92, 0);
+        attr.extend(p.u32(1));
+        attr.resize(112, 0);
+        attr
+    };
+    // IDENTIFIER, TID, TIME, CPU; one of the two has RAW.
+    let base = 1 << 16 | 2 | 4 | 1 << 7;
+    let entry = 112 + 16u64;
+    let ids_at = 104;
+    let attrs_at = ids_at + 16;
+    let data_at = attrs_at + 2 * entry;
+    let table_at = data_at + data.len() as u64;
+    let mut file = [p.u64(0x3245_4c49_4652_4550), p.u64(104), p.u64(entry)].concat();
+    file.extend(
+        [p.u64(attrs_at), p.u64(2 * entry), p.u64(data_at), p.u64(data.len() as u64)].concat(),
+    );
+    file.extend([p.u64(0), p.u64(0), p.u64(2), p.u64(0), p.u64(0), p.u64(0)].concat());
+    file.extend([p.u64(100), p.u64(200)].concat());
+    for (index, sample_type) in [base | 1 << 10, base].into_iter().enumerate() {
+        file.extend(attr(if index == 0 { 2 } else { 0 }, sample_type));
+        file.extend([p.u64(ids_at + index as u64 * 8), p.u64(8)].concat());
+    }
+    file.extend(data);
+    file.extend([p.u64(table_at + 16), p.u64(tracing.len() as u64)].concat());
+    file.extend(tracing);
+    file
+}
+
+/// Numbers in one byte order.
+struct Put(Encoding);
+
+impl Put {
+    fn u32(&self, value: u32) -> Vec<u8> {
+        if self.0.big_endian { value.to_be_bytes().to_vec() } else { value.to_le_bytes().to_vec() }
+    }
+
+    fn u64(&self, value: u64) -> Vec<u8> {
+        if self.0.big_endian { value.to_be_bytes().to_vec() } else { value.to_le_bytes().to_vec() }
+    }
+
+    fn sample(&self, id: u64, time: u64, cpu: u32, body: &[u8]) -> Vec<u8> {
+        let mut content =
+            [self.u64(id), self.u32(5), self.u32(5), self.u64(time), self.u32(cpu), self.u32(0)]
+                .concat();
+        if id == 100 {
+            let length = (body.len() + 4).next_multiple_of(8) - 4;
+            content.extend(self.u32(length as u32));
+            content.extend(body);
+            content.resize(content.len() + length - body.len(), 0xee);
+        }
+        self.record(9, &content)
+    }
+
+    fn record(&self, kind: u32, content: &[u8]) -> Vec<u8> {
+        let size = u16::try_from(content.len() + 8).unwrap();
+        let size = if self.0.big_endian { size.to_be_bytes() } else { size.to_le_bytes() };
+        [self.u32(kind), vec![0, 0], size.to_vec(), content.to_vec()].concat()
+    }
+}
+
+/// The miniature trace.dat that perf keeps: the head of ours up to the formats, under its version.
+fn tracing_data(encoding: Encoding) -> Vec<u8> {
+    let mut header = header(Version::V6, Compression::None, 2);
+    header.encoding = encoding;
+    let whole = Writer::new(std::io::Cursor::new(Vec::new()), &header).unwrap();
+    let whole = whole.finish().unwrap().into_inner();
+    [b"\x17\x08\x44tracing0.6\0".as_slice(), &whole[12..]].concat()
+}
