@@ -4,8 +4,8 @@
 
 use schedlab_model::{Cpu, Kind, Nanos, Span};
 use schedlab_timeline::{
-    Activity, By, Cpus, Cut, Density, Latency, Question, Reply, Slices, State, Tasks, Waiting, ask,
-    ask_within, notation,
+    Activity, By, Conservation, ConservationOptions, Cpus, Cut, Density, Latency, Question, Reply,
+    Slices, State, Tasks, Waiting, ask, ask_within, notation,
 };
 
 fn parsed(text: &str) -> notation::Trace {
@@ -365,13 +365,28 @@ mod traps {
     }
 
     #[test]
-    fn six_is_tested_with_conservation() {
-        // A hand-over of a microsecond is overload for a microsecond, and no more.
+    fn six_an_idle_cpu_that_hands_over_is_neither_free_nor_overloaded() {
+        let violated = |text: &str, min: u64| {
+            let trace = parsed(text);
+            let options = ConservationOptions { min: Nanos(min * 1000), ..Default::default() };
+            let answer = answer(text, Conservation::new(options, &trace.info));
+            (us(answer.total), us(answer.sums.schedviz_wall), us(answer.sums.systing))
+        };
+        // B is on its way onto the idle CPU 1 while F waits on CPU 0: CPU 1 is not free for F.
+        let text = "
+            0 | AAAAAAF
+              |  fffff
+            1 | D..BBBB
+              |  bb
+            2 | EEEEEEE";
+        assert_eq!(violated(text, 0), (0, 0, 2), "only systing's definition counts hand-overs");
+        // Overload for a microsecond beside an idle CPU counts, unless a least duration is asked for.
         let text = "
             0 | AAABB
               |   b
             1 | .....";
         check_cpus(text, "0 5 0 0 1 1 1 1\n1 0 5 0 0 0 0 0");
+        assert_eq!((violated(text, 0), violated(text, 2)), ((1, 1, 1), (0, 1, 1)));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Texts: each spelling of a trace tells the same story as the trace itself.
 
-use crate::common::{data, peer};
+use crate::common::{counts, data, peer};
 use schedlab_model::{Event, EventSource, Kind, Left, What};
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
 use schedlab_trace::{Census, TraceError, open, open_bytes};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 fn events(source: &mut dyn EventSource) -> Vec<Event> {
@@ -76,11 +77,10 @@ fn texts_of_others_are_counted_line_by_line() {
         let text = std::fs::read_to_string(&path).unwrap();
         let mut source = open(&path).unwrap();
         let census = Census::of(source.as_mut()).unwrap();
-        for event in ["sched_switch", "sched_wakeup"] {
-            let lines = text.lines().filter(|line| line.contains(&format!(" {event}: "))).count();
-            let ours = census.events().get(event).copied().unwrap_or(0);
-            assert_eq!(ours, lines as u64, "{name} {event}");
-        }
+        let ours = census.per_cpu.iter().flat_map(|(cpu, names)| {
+            names.iter().map(|(name, count)| ((cpu.0, name.clone()), *count))
+        });
+        assert_eq!(ours.collect::<BTreeMap<_, _>>(), counts(&text).0, "{name}");
         assert!(census.events()["sched_switch"] > 40, "{name}");
         assert!(source.warnings().is_empty(), "{:?}", source.warnings());
     }
