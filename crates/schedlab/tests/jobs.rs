@@ -494,3 +494,55 @@ fn wrong_usage_exits_with_2() {
         assert_eq!(out.status.code(), Some(2), "{arguments:?}: {}", said(&out));
     }
 }
+
+/// The CPUs that each thread of a running command may use, without its first one, as the kernel writes them.
+fn cpus_of_threads(command: &[&str]) -> Vec<String> {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .arg("jobs")
+        .args(command)
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .expect("the command was built");
+    let tasks = format!("/proc/{}/task", child.id());
+    let mut most: Vec<String> = Vec::new();
+    // Threads that calibrate come before, and are free: the workers are the last to be there.
+    while child.try_wait().expect("a child of ours").is_none() {
+        let numbers = std::fs::read_dir(&tasks).into_iter().flatten().flatten();
+        let status = |entry: std::fs::DirEntry| {
+            let status = std::fs::read_to_string(entry.path().join("status")).ok()?;
+            let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
+            Some((entry.file_name(), line.trim().to_owned()))
+        };
+        let mut found: Vec<_> = numbers.filter_map(status).collect();
+        found.sort();
+        if found.len() == 3 {
+            most = found.into_iter().skip(1).map(|(_, cpus)| cpus).collect();
+        }
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    most.sort();
+    most
+}
+
+#[test]
+fn workers_of_every_executor_have_a_cpu_of_their_own_and_any_leaves_them_free() {
+    let cpus = std::thread::available_parallelism().unwrap().get();
+    if cpus < 2 {
+        let _ = writeln!(std::io::stderr(), "absent: a second CPU: no worker can be bound");
+        return;
+    }
+    let long = ["run", "--workers", "2", "--nodes", "12", "--time", "30ms", "--load", "sleep"];
+    let shape = ["--shape", "isolated"];
+    for on in ["schedlab", "rayon", "tokio", "channel"] {
+        let on = ["--on", on];
+        let own = cpus_of_threads(&[long.as_slice(), &shape, &on].concat());
+        assert!(own.len() == 2 && own[0] != own[1], "{on:?}: {own:?}");
+        assert!(own.iter().all(|cpus| cpus.parse::<u16>().is_ok()), "{on:?}: {own:?}");
+        let any = cpus_of_threads(&[long.as_slice(), &shape, &on, &["--cpus", "any"]].concat());
+        assert!(any.len() == 2 && any[0] == any[1], "{on:?}: {any:?}");
+        assert!(any[0].parse::<u16>().is_err(), "{on:?}: one CPU alone: {any:?}");
+    }
+    let out = jobs(&[long.as_slice(), &["--cpus", "all"]].concat());
+    assert_eq!(out.status.code(), Some(2));
+    assert!(said(&out).contains("or own, or any"), "{}", said(&out));
+}

@@ -3,6 +3,7 @@
 use super::countdown::Countdown;
 use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use crate::graph::Node;
+use crate::pool::OnStart;
 use crate::run::Run;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,12 +31,21 @@ pub struct ChannelThreads {
 impl ChannelThreads {
     /// Starts so many threads.
     pub fn start(workers: usize) -> Self {
+        Self::start_with(workers, &(Arc::new(|_| {}) as OnStart))
+    }
+
+    /// The same, each thread calling `on_start` first.
+    pub fn start_with(workers: usize, on_start: &OnStart) -> Self {
         let (sender, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
         let threads = (0..workers.max(1))
             .map(|worker| {
                 let receiver = Arc::clone(&receiver);
-                std::thread::spawn(move || serve(&receiver, worker))
+                let on_start = Arc::clone(on_start);
+                std::thread::spawn(move || {
+                    on_start(worker);
+                    serve(&receiver, worker);
+                })
             })
             .collect();
         Self { sender, threads }

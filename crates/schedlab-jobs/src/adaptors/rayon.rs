@@ -3,6 +3,7 @@
 use super::countdown::Countdown;
 use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use crate::graph::Node;
+use crate::pool::OnStart;
 use crate::run::Run;
 use rayon::Scope;
 use std::sync::Arc;
@@ -17,6 +18,19 @@ impl RayonScope {
     /// When the system gives no more threads.
     pub fn start(workers: usize) -> Result<Self, rayon::ThreadPoolBuildError> {
         rayon::ThreadPoolBuilder::new().num_threads(workers).build().map(Self)
+    }
+
+    /// The same, each thread calling `on_start` first.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn start_with(
+        workers: usize,
+        on_start: &OnStart,
+    ) -> Result<Self, rayon::ThreadPoolBuildError> {
+        let on_start = Arc::clone(on_start);
+        let builder = rayon::ThreadPoolBuilder::new().num_threads(workers);
+        builder.start_handler(move |number| on_start(number)).build().map(Self)
     }
 }
 

@@ -3,6 +3,7 @@
 use super::countdown::Countdown;
 use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use crate::graph::Node;
+use crate::pool::OnStart;
 use crate::run::Run;
 use std::cell::Cell;
 use std::sync::Arc;
@@ -25,10 +26,22 @@ impl TokioTasks {
     /// # Errors
     /// When the system gives no more threads.
     pub fn start(workers: usize) -> std::io::Result<Self> {
-        let count = AtomicUsize::new(0);
+        Self::start_with(workers, &(Arc::new(|_| {}) as OnStart))
+    }
+
+    /// The same, each thread calling `on_start` first.
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn start_with(workers: usize, on_start: &OnStart) -> std::io::Result<Self> {
+        let (count, on_start) = (AtomicUsize::new(0), Arc::clone(on_start));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(workers)
-            .on_thread_start(move || WORKER.set(count.fetch_add(1, Ordering::Relaxed)))
+            .on_thread_start(move || {
+                let number = count.fetch_add(1, Ordering::Relaxed) % workers;
+                WORKER.set(number);
+                on_start(number);
+            })
             .build()?;
         Ok(Self { runtime, workers })
     }
@@ -37,13 +50,12 @@ impl TokioTasks {
 struct Work {
     run: Arc<Run>,
     countdown: Countdown,
-    workers: usize,
     ended: Sender<()>,
 }
 
 fn spawn(work: Arc<Work>, node: Node) {
     tokio::spawn(async move {
-        work.run.perform(node, WORKER.get() % work.workers);
+        work.run.perform(node, WORKER.get());
         let successors = work.run.graph().successors(node);
         for &next in successors {
             if work.countdown.last(next) {
@@ -74,9 +86,8 @@ impl Executor for TokioTasks {
         let graph = run.graph();
         let exits = (0..graph.len()).filter(|&node| graph.successors(node).is_empty()).count();
         let (ended, endings) = channel();
-        let (run, workers) = (Arc::clone(run), self.workers);
-        let countdown = Countdown::new(run.graph());
-        let work = Arc::new(Work { run, countdown, workers, ended });
+        let countdown = Countdown::new(graph);
+        let work = Arc::new(Work { run: Arc::clone(run), countdown, ended });
         work.run.set_base(work.run.clock().now());
         // From a worker, as programs do: from outside, every spawn would take the shared queue's lock.
         self.runtime.spawn(async move {

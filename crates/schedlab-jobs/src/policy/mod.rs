@@ -17,6 +17,7 @@
 
 mod agenda;
 mod cancel;
+mod cpus;
 mod edges;
 mod epochs;
 mod ladder;
@@ -28,6 +29,7 @@ mod size;
 pub use agenda::{
     Agenda, Counts, Finished, Notice, Outcome, Plan, Posting, Significance, StreamId,
 };
+pub use cpus::Cpus;
 pub use epochs::JobId;
 pub use ladder::{Ladder, Pause};
 pub use load::{Capacity, Distance, LoadControl};
@@ -106,6 +108,8 @@ pub struct Policy {
     pub grow_lag_ns: Nanos,
     /// A worker beyond [`Policy::workers_min`] ends after so long without a job. Lumiera: 2 s.
     pub retire_ns: Nanos,
+    /// Where the workers run.
+    pub cpus: Cpus,
     /// Which due job goes first.
     pub order: Order,
     /// Where due jobs wait.
@@ -148,6 +152,7 @@ impl Policy {
             workers_min: workers.max(1),
             grow_lag_ns: 400 * MICRO,
             retire_ns: 2_000 * MILLI,
+            cpus: Cpus::default(),
             order: Order::default(),
             queues: Queues::default(),
             step: Step::default(),

@@ -6,9 +6,11 @@
 //! job costs about a tenth of a microsecond, a third of which is reading the clock.
 
 mod events;
+mod place;
 mod worker;
 
 pub use events::{Event, Events, What, perfetto, text};
+pub use place::{allowed, binding};
 pub use worker::{Context, WorkerReport};
 
 use crate::policy::{
@@ -66,7 +68,8 @@ pub struct Faults {
     pub clock_jump: Option<(Nanos, i64)>,
 }
 
-/// Called on each worker's thread before its first round, with its number: pinning, policy, slice.
+/// Called on each worker's thread before its first round, with its number: policy, slice, another place than
+/// [`Policy::cpus`] says.
 pub type OnStart = Arc<dyn Fn(usize) + Send + Sync>;
 
 /// How a pool is set up.
@@ -133,6 +136,8 @@ impl<J> Feed<Posting<J>> for Agenda<J> {
 pub(crate) struct Shared<R: Runner> {
     pub(crate) runner: R,
     pub(crate) options: Options,
+    /// Binds a worker. Made by whoever starts the pool: a worker that starts another is bound itself.
+    pub(crate) bind: OnStart,
     pub(crate) token: Token<Agenda<R::Job>, Posting<R::Job>>,
     pub(crate) clock: Clock,
     pub(crate) stop: AtomicBool,
@@ -381,6 +386,7 @@ impl<R: Runner> Pool<R> {
             threads: Mutex::new(vec![None; workers]),
             started: Mutex::new(Vec::new()),
             notified: AtomicU64::new(0),
+            bind: binding(&options.policy.cpus, workers),
             options,
         });
         let pool = Self { handle: Handle(shared) };

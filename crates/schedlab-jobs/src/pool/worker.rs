@@ -100,6 +100,7 @@ struct Worker<'a, R: Runner> {
 
 pub(super) fn work<R: Runner>(handle: &Handle<R>, number: usize) -> WorkerReport {
     let options = &handle.0.options;
+    (handle.0.bind)(number);
     if let Some(on_start) = &options.on_start {
         on_start(number);
     }

@@ -8,7 +8,7 @@ use crate::plan::{Placement, Plan, Task};
 use crate::{Behaviour, Done, Instruments, Op};
 use schedlab_jobs::graph::{Graph, Hashing, Rules, Shape};
 use schedlab_jobs::load::{self, Arrivals, Length};
-use schedlab_jobs::policy::{Emergency, Order, Policy, Queues, Step};
+use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Queues, Step};
 use schedlab_model::Nanos;
 use std::str::FromStr;
 
@@ -181,6 +181,8 @@ fn policy(options: &Options, around: &Surroundings) -> Policy {
     };
     let usual = Policy::new(workers);
     Policy {
+        // Where tasks of a workload run is told by its placement (--place spread binds them).
+        cpus: Cpus::Any,
         order: match options.text("order") {
             "deadline" => Order::Deadline,
             "laxity" => Order::Laxity,

@@ -7,11 +7,11 @@ use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTas
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Hashing, Rule, Rules, Shape, parse_stg};
 use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load};
-use schedlab_jobs::policy::{Emergency, Order, Policy, Queues, Step};
-use schedlab_jobs::pool::{OnStart, Options};
+use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Queues, Step};
+use schedlab_jobs::pool::{OnStart, Options, binding};
 use schedlab_jobs::run::{Clock, Run, Schedule};
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
-use schedlab_model::{CpuSet, Nanos, Pid};
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -69,6 +69,17 @@ pub(super) struct GraphArgs {
     /// Reads the graph from JSON instead, as `jobs generate -o FILE.json` writes it
     #[arg(long, value_name = "FILE", conflicts_with = "stg")]
     graph: Option<PathBuf>,
+}
+
+fn cpus(text: &str) -> Result<Cpus, String> {
+    match text {
+        "own" => Ok(Cpus::Own),
+        "any" => Ok(Cpus::Any),
+        list => {
+            let set: CpuSet = list.parse().map_err(|error| format!("{error}; or own, or any"))?;
+            Ok(Cpus::List(set.iter().map(|cpu| usize::from(cpu.0)).collect()))
+        }
+    }
 }
 
 fn hashing(text: &str) -> Result<Hashing, String> {
@@ -220,9 +231,10 @@ pub(super) struct ExecutorArgs {
     /// With MIN..MAX: a worker without a job for so long ends
     #[arg(long, value_name = "TIME", default_value = "2s")]
     retire: Nanos,
-    /// Binds worker i to the i-th of these CPUs, in turn
-    #[arg(long, value_name = "LIST")]
-    pub(super) cpus: Option<CpuSet>,
+    /// own: worker i has the i-th CPU to itself while there are enough; any: the kernel places the workers;
+    /// a list: worker i is bound to the i-th of these, in turn
+    #[arg(long, value_name = "own|any|LIST", default_value = "own", value_parser = cpus)]
+    cpus: Cpus,
     /// Real-time priority of the workers (SCHED_FIFO), 1 to 99; needs the right to it
     #[arg(long, value_name = "PRIORITY")]
     pub(super) fifo: Option<u32>,
@@ -328,6 +340,7 @@ impl ExecutorArgs {
     pub(super) fn policy(&self) -> anyhow::Result<Policy> {
         let usual = Policy::new(self.workers()?);
         Ok(Policy {
+            cpus: self.cpus.clone(),
             order: match self.order {
                 OrderName::Start => Order::Start,
                 OrderName::Deadline => Order::Deadline,
@@ -364,26 +377,33 @@ impl ExecutorArgs {
         Ok(Options { policy, on_start: Some(self.on_start()?), ..options })
     }
 
-    /// What each worker does first. Tried here once, so that a missing right is said before the run.
+    /// What each worker does first, of our pool and of others alike. Tried here once, so that a missing right is said before the run.
     pub(super) fn on_start(&self) -> anyhow::Result<OnStart> {
-        let cpus: Vec<_> = self.cpus.iter().flat_map(CpuSet::iter).collect();
         let (fifo, slice, slack) = (self.fifo, self.slice, self.timer_slack);
-        let place = move |worker: usize| -> std::io::Result<()> {
-            if !cpus.is_empty() {
-                let one: CpuSet = std::iter::once(cpus[worker % cpus.len()]).collect();
-                schedlab_sys::sched::set_affinity(Pid(0), &one)?;
-            }
+        let place = move || -> std::io::Result<()> {
             schedlab_sys::sched::set_timer_slack(slack)?;
             super::table::attributes(fifo, slice)
         };
-        let tried = place.clone();
-        let tried = std::thread::spawn(move || tried(0)).join();
-        tried.map_err(|_| anyhow::anyhow!("placing a worker panicked"))?.context(
+        let listed: Vec<usize> = match &self.cpus {
+            Cpus::List(cpus) => cpus.clone(),
+            Cpus::Own | Cpus::Any => Vec::new(),
+        };
+        let tried = std::thread::spawn(move || {
+            for cpu in listed {
+                let one: CpuSet =
+                    std::iter::once(Cpu(u16::try_from(cpu).unwrap_or(u16::MAX))).collect();
+                schedlab_sys::sched::set_affinity(Pid(0), &one)?;
+            }
+            place()
+        });
+        tried.join().map_err(|_| anyhow::anyhow!("placing a worker panicked"))?.context(
             "a worker can't be placed as asked (--cpus, --fifo, --slice, --timer-slack)",
         )?;
+        let bind = binding(&self.cpus, self.workers()?);
         Ok(Arc::new(move |worker| {
             // It worked for the trial; a CPU that vanished since is no reason to lose the run.
-            let _ = place(worker);
+            bind(worker);
+            let _ = place();
         }))
     }
 
@@ -410,9 +430,13 @@ impl ExecutorArgs {
         }
         Ok(match name {
             "schedlab" => Box::new(Ours::new(self.options(0)?)),
-            "rayon" => Box::new(RayonScope::start(workers).context("rayon")?),
-            "tokio" => Box::new(TokioTasks::start(workers).context("tokio")?),
-            "channel" => Box::new(ChannelThreads::start(workers)),
+            "rayon" => {
+                Box::new(RayonScope::start_with(workers, &self.on_start()?).context("rayon")?)
+            }
+            "tokio" => {
+                Box::new(TokioTasks::start_with(workers, &self.on_start()?).context("tokio")?)
+            }
+            "channel" => Box::new(ChannelThreads::start_with(workers, &self.on_start()?)),
             "serial" => Box::new(Serial),
             "virtual" => Box::new(VirtualTime::new(self.policy()?, Costs::USUAL)),
             "ideal" => Box::new(VirtualTime::ideal(workers)),
