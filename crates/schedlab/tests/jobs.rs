@@ -396,6 +396,17 @@ fn a_run_with_start_times_shows_the_jitter_of_the_machine_and_lateness_without_a
     assert!(replayed.is_u64() && late.is_u64(), "{late} {replayed}");
     let none = json(&[&["run", "--json", "--jitter", "0ns"], load.as_slice()].concat());
     assert!(none["jitter"].is_null());
+    // What the machine's stalls made late is counted apart, and nothing is lost by that.
+    let machine = &run["machine"];
+    let (aside, share) = (machine["jobs_aside"].as_f64(), machine["share_aside"].as_f64());
+    assert!((aside.unwrap() / 40.0 - share.unwrap()).abs() < 1e-9, "{machine}");
+    let stalls = machine["stalls"].as_u64().unwrap();
+    assert_eq!(stalls == 0, machine["jobs_aside"] == 0 && machine["stall_ns_max"].is_null());
+    if stalls == 0 {
+        assert_eq!(machine["lateness_ns_p99_outside"], run["lateness_ns_p99"], "{machine}");
+    }
+    let untimed = json(&["run", "--json", "--nodes", "20", "--time", "20us"]);
+    assert!(untimed["machine"].is_null(), "nothing is due at a time");
 }
 
 #[test]

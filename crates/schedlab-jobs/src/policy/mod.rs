@@ -66,8 +66,8 @@ pub enum Queues {
     /// In the agenda, behind the one token, until a worker runs them.
     #[default]
     OneToken,
-    /// A worker with the token takes a share of them into a queue of its own, from which
-    /// others steal.
+    /// A worker with the token takes a share of them, however long they are, into a queue of its own: half of a
+    /// fair one, [`Policy::batch_max`] at most. Nobody steals from it.
     PerWorker,
 }
 

@@ -13,6 +13,8 @@ pub struct Pulled<J> {
     pub job: J,
     /// When it should have started.
     pub start: Nanos,
+    /// How long it takes, as planned; 0: not known.
+    pub expected_ns: Nanos,
 }
 
 /// Who pulls.
@@ -77,8 +79,8 @@ impl<J> Agenda<J> {
         let room = self.share();
         let mut ahead_ns = 0;
         while into.len() < room {
-            let Some((pulled, expected_ns)) = self.take_due(now) else { break };
-            ahead_ns += expected_ns;
+            let Some(pulled) = self.take_due(now) else { break };
+            ahead_ns += pulled.expected_ns;
             into.push(pulled);
         }
         // What is sorted by another rule than by start knows its start only when it is taken.
@@ -157,7 +159,7 @@ impl<J> Agenda<J> {
         fair.min(limit).max(1)
     }
 
-    fn take_due(&mut self, now: Nanos) -> Option<(Pulled<J>, Nanos)> {
+    fn take_due(&mut self, now: Nanos) -> Option<Pulled<J>> {
         loop {
             let queue =
                 if self.policy.order == Order::Start { &mut self.future } else { &mut self.ready };
@@ -177,7 +179,7 @@ impl<J> Agenda<J> {
             let record = self.epochs.get_mut(id)?;
             record.state = State::Running;
             let (job, expected_ns) = (record.job.take()?, record.expected_ns);
-            return Some((Pulled { id, job, start }, expected_ns));
+            return Some(Pulled { id, job, start, expected_ns });
         }
     }
 

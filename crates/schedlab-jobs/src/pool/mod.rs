@@ -6,10 +6,12 @@
 //! job costs about a tenth of a microsecond, a third of which is reading the clock.
 
 mod events;
+mod held;
 mod place;
 mod worker;
 
 pub use events::{Event, Events, What, perfetto, text};
+pub use held::{During, HELD_NS, Held};
 pub use place::{allowed, binding};
 pub use worker::{Context, WorkerReport};
 
@@ -81,6 +83,9 @@ pub struct Options {
     pub events: usize,
     /// Called on each worker's thread first.
     pub on_start: Option<OnStart>,
+    /// Reads how long the calling thread waited for a CPU while other tasks had it, over its life: then the workers'
+    /// reports tell stalls of the machine from those. A few microseconds before each sleep.
+    pub run_delay: Option<fn() -> Option<Nanos>>,
     /// Messages that may wait at the entrance.
     pub entrance_max: usize,
     /// Faults to inject.
@@ -95,6 +100,7 @@ impl Options {
             policy: Policy::new(workers),
             events: 0,
             on_start: None,
+            run_delay: None,
             entrance_max: 1 << 16,
             faults,
         }

@@ -1,6 +1,7 @@
 //! A worker's rounds.
 
 use super::events::{Events, What};
+use super::held::{During, Held, Watch};
 use super::{Completion, Flow, Handle, PostError, Runner};
 use crate::policy::{
     Asker, Finished, JobId, Ladder, Nanos, Notice, Outcome, Pause, Plan, Posting, Pull, Pulled,
@@ -68,6 +69,8 @@ pub struct WorkerReport {
     pub asleep_ns: Nanos,
     /// Attempts at the token that failed.
     pub contentions: u64,
+    /// Where it was held up, in order of time.
+    pub held: Vec<Held>,
     /// The trace, when it was on.
     pub events: Events,
 }
@@ -81,6 +84,7 @@ impl WorkerReport {
         self.back_off_ns += later.back_off_ns;
         self.asleep_ns += later.asleep_ns;
         self.contentions += later.contentions;
+        self.held.extend(later.held);
         self.events.append(later.events);
         self
     }
@@ -95,6 +99,9 @@ struct Worker<'a, R: Runner> {
     busy_ns: Nanos,
     worked: Nanos,
     slept: bool,
+    /// The last pull did the tick.
+    ticked: bool,
+    watch: Watch,
     report: WorkerReport,
 }
 
@@ -114,6 +121,8 @@ pub(super) fn work<R: Runner>(handle: &Handle<R>, number: usize) -> WorkerReport
         busy_ns: 0,
         worked: now,
         slept: true,
+        ticked: false,
+        watch: Watch::start(options.run_delay),
         report: WorkerReport {
             events: Events::with_capacity(options.events),
             ..Default::default()
@@ -138,7 +147,9 @@ impl<R: Runner> Worker<'_, R> {
                 Some(Verdict::Run) => self.run_batch(now),
                 Some(Verdict::Spin) => {
                     std::thread::yield_now();
-                    self.passed(now, |report| &mut report.management_ns)
+                    let end = self.passed(now, |report| &mut report.management_ns);
+                    self.stayed_awake(now, end);
+                    end
                 }
                 Some(Verdict::Sleep { until }) => self.sleep(now, until),
                 Some(Verdict::Retire) => return now,
@@ -166,6 +177,7 @@ impl<R: Runner> Worker<'_, R> {
             (pull, had && backlog == 0, agenda.notices(), agenda.starts(), sized)
         })?;
         self.busy_ns = 0;
+        self.ticked = pull.ticked;
         self.ladder.ease();
         if drained {
             shared.tell_drained();
@@ -203,6 +215,8 @@ impl<R: Runner> Worker<'_, R> {
         let shared = &*self.handle.0;
         let begin = shared.now();
         self.report.management_ns += begin.saturating_sub(since);
+        self.stayed_awake(since, begin);
+        let expected_ns: Nanos = self.batch.iter().map(|pulled| pulled.expected_ns).sum();
         shared.busy_since[self.number].store(begin, Ordering::Relaxed);
         let count = self.batch.len();
         for Pulled { id, job, .. } in self.batch.drain(..) {
@@ -222,6 +236,10 @@ impl<R: Runner> Worker<'_, R> {
         let end = shared.now();
         shared.busy_since[self.number].store(0, Ordering::Relaxed);
         let took_ns = end.saturating_sub(begin);
+        if expected_ns > 0 && took_ns > expected_ns + expected_ns / 4 {
+            let lost_ns = took_ns - expected_ns;
+            self.watch.note(&mut self.report.held, During::Job, begin, lost_ns);
+        }
         self.report.events.add(end, What::Jobs { count: count as u32, took_ns });
         self.report.jobs += count as u64;
         self.report.busy_ns += took_ns;
@@ -251,18 +269,30 @@ impl<R: Runner> Worker<'_, R> {
 
     fn sleep(&mut self, now: Nanos, until: Nanos) -> Nanos {
         let asked_ns = until.saturating_sub(now);
+        self.watch.look();
         // What was posted since we let go of the token has woken nobody: we were not asleep yet. The
         // token of the thread itself (unpark before park) closes the gap.
         if asked_ns > u64::MAX / 4 {
             std::thread::park();
         } else {
-            std::thread::park_timeout(Duration::from_nanos(asked_ns));
+            let left_ns = until.saturating_sub(self.handle.0.now());
+            std::thread::park_timeout(Duration::from_nanos(left_ns));
         }
         self.slept = true;
         let end = self.passed(now, |report| &mut report.asleep_ns);
         let got_ns = end.saturating_sub(now);
+        let late_ns = got_ns.saturating_sub(asked_ns);
+        self.watch.note(&mut self.report.held, During::Timer, until, late_ns);
         self.report.events.add(end, What::Sleep { asked_ns, got_ns });
         end
+    }
+
+    /// Nothing was done between these but one pull, at most.
+    fn stayed_awake(&mut self, since: Nanos, end: Nanos) {
+        if !self.ticked {
+            let lost_ns = end.saturating_sub(since);
+            self.watch.note(&mut self.report.held, During::Awake, since, lost_ns);
+        }
     }
 
     fn passed(&mut self, since: Nanos, sum: fn(&mut WorkerReport) -> &mut Nanos) -> Nanos {

@@ -4,8 +4,10 @@ mod breaking;
 mod grain;
 mod queueing;
 mod replay;
+mod shadow;
 
 pub use breaking::{BreakingPoint, Probe, Thresholds, breaking_point};
 pub use grain::{GrainPoint, grain_at, metg};
 pub use queueing::waiting;
 pub use replay::replay;
+pub use shadow::{Shadow, Stall};

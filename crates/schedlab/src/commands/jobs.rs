@@ -17,6 +17,7 @@ mod run;
 mod soak;
 mod stalls;
 mod table;
+mod witness;
 
 use std::process::ExitCode;
 

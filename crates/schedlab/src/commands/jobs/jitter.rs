@@ -12,6 +12,9 @@ const STEP: Nanos = Nanos(200_000);
 /// Looking at the clock takes tens of nanoseconds: longer than this, somebody else had the CPU.
 const PAUSE_NS: u64 = 5_000;
 
+/// A start may be so late at most, in one of a hundred cases: the mark that lateness is held against.
+const MARK_NS: u64 = 500_000;
+
 /// What the machine does to threads that do nothing. In nanoseconds, ascending.
 pub(super) struct Jitter {
     timer_ns: Vec<u64>,
@@ -49,11 +52,18 @@ impl Jitter {
         self.pause_ns.iter().sum::<u64>() as f64 / self.looked_ns.max(1) as f64
     }
 
+    /// The share of timers that missed the mark by themselves, from 0 to 1.
+    fn beyond_mark(&self) -> f64 {
+        let beyond = self.timer_ns.len() - self.timer_ns.partition_point(|&late| late <= MARK_NS);
+        beyond as f64 / self.timer_ns.len().max(1) as f64
+    }
+
     pub(super) fn json(&self) -> Value {
         json!({
             "timer_late_ns_p50": quantile(&self.timer_ns, 0.5),
             "timer_late_ns_p99": quantile(&self.timer_ns, 0.99),
             "timer_late_ns_max": self.timer_ns.last(),
+            "timer_late_beyond_500us": self.beyond_mark(),
             "pauses": self.pause_ns.len(),
             "pause_ns_max": self.pause_ns.last(),
             "taken": self.taken(),
@@ -69,6 +79,7 @@ impl Jitter {
         vec![
             row("timers late, p50", of(quantile(&self.timer_ns, 0.5))),
             row("timers late, p99", of(quantile(&self.timer_ns, 0.99))),
+            row("timers later than 0.5 ms", format!("{:.2} %", 100.0 * self.beyond_mark())),
             row("longest pause", of(self.pause_ns.last().copied())),
             row("taken by others", format!("{:.2} %", 100.0 * self.taken())),
         ]
@@ -112,5 +123,7 @@ mod tests {
         assert!(long && jitter.taken() >= 0.0);
         let of = |pause_ns: Vec<u64>| Jitter { timer_ns: Vec::new(), pause_ns, looked_ns: 100_000 };
         assert!((of(vec![5_000, 20_000]).taken() - 0.25).abs() < 1e-12);
+        let timers = Jitter { timer_ns: vec![1, 2, 500_000, 500_001], ..of(Vec::new()) };
+        assert!((timers.beyond_mark() - 0.25).abs() < 1e-12);
     }
 }

@@ -4,6 +4,7 @@ use super::jitter::Jitter;
 use super::kernel::{self, Recording};
 use super::options::Setup;
 use super::stalls::Stalls;
+use super::witness::{Witness, steal};
 use super::{external, picture, soak, table};
 use crate::commands::UsageError;
 use anyhow::Context;
@@ -89,8 +90,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         None
     };
+    let before = steal();
     let Ran { name, workers, told, report, stalls } = execute(args, &run)?;
     let proof = run.verify();
+    let witness = (report.as_ref().filter(|_| run.schedule().is_timed() && proof.is_ok()))
+        .map(|report| Witness::of(&run, workers, report, before));
     if let Some(file) = &args.trace {
         save_trace(file, &run, workers, report.as_ref())?;
     }
@@ -104,6 +108,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             value["lateness_ns_p99_replayed"] = replay(&run, workers)?.lateness(0.99).into();
         }
         value["jitter"] = jitter.as_ref().map(Jitter::json).into();
+        value["machine"] = witness.as_ref().map(Witness::json).into();
         value["stalls"] = stalls.as_ref().map(|s| kernel::as_json(s, run.base())).into();
         value["pool"] = report.as_ref().map(|report| pool_size(&report.growth)).into();
         value["proved"] = proof.is_ok().into();
@@ -112,7 +117,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         table::say(&show(&name, &run, &profile, workers, &told, report.as_ref()))?;
         if proof.is_ok() {
-            table::say(&machine(&replay(&run, workers)?, jitter.as_ref()))?;
+            let replayed = replay(&run, workers)?;
+            table::say(&machine(&replayed, witness.as_ref(), jitter.as_ref()))?;
         }
         if let Some(stalls) = &stalls {
             table::say(&kernel::as_text(stalls, run.base()))?;
@@ -159,6 +165,9 @@ fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     }
     let events = if args.trace.is_some() || args.record.is_some() { EVENTS } else { 0 };
     let mut options = args.setup.executor.options(events)?;
+    if run.schedule().is_timed() {
+        options.run_delay = Some(|| schedlab_sys::task::own_run_delay().map(|delay| delay.0));
+    }
     let recording =
         args.record.as_deref().map(|file| Recording::start(file, &mut options)).transpose()?;
     let mut ours = Ours::new(options);
@@ -307,13 +316,14 @@ fn show(
 
 /// What of lateness is not the executor's: that of an ideal schedule of jobs as long as these were, and what the
 /// machine does to threads without any scheduler of ours.
-fn machine(replayed: &Profile, jitter: Option<&Jitter>) -> String {
+fn machine(replayed: &Profile, witness: Option<&Witness>, jitter: Option<&Jitter>) -> String {
     let ns = |q| replayed.lateness(q).map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64));
     let mut rows = vec![
         vec!["had scheduling cost nothing".to_owned(), String::new()],
         vec!["  lateness p50".to_owned(), ns(0.5)],
         vec!["  lateness p99".to_owned(), ns(0.99)],
     ];
+    rows.extend(witness.iter().flat_map(|witness| witness.rows()));
     if let Some(jitter) = jitter {
         rows.push(vec!["this machine, before the run".to_owned(), String::new()]);
         rows.extend(
