@@ -9,6 +9,7 @@ pub mod load;
 mod machine;
 pub mod marks;
 pub mod net;
+mod per_cpu;
 pub mod record;
 mod site;
 pub mod slow;

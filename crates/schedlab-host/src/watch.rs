@@ -4,6 +4,7 @@
 //! at doubling distances up to [`APART_MAX`], each time two small files a CPU. A run of less than a second is never
 //! disturbed at all. What was found goes with the run as figures and, beyond the limits below, as doubts.
 
+use crate::per_cpu::PerCpu;
 use schedlab_model::{Better, CpuSet, Metric, Nanos, Unit, Warning};
 use schedlab_sys::task::Resources;
 use schedlab_sys::{clock, process};
@@ -44,6 +45,7 @@ struct Reading {
 pub(crate) struct Watch {
     cpus: CpuSet,
     before: Reading,
+    per_cpu: PerCpu,
     own_before: Nanos,
     thread: Option<(Sender<()>, JoinHandle<Vec<Reading>>)>,
 }
@@ -53,6 +55,7 @@ impl Watch {
     pub(crate) fn start(cpus: &CpuSet) -> Self {
         let own_before = own();
         let before = read(Path::new("/"), cpus);
+        let per_cpu = PerCpu::read(Path::new("/"));
         let (end, ends) = mpsc::channel();
         let watched = cpus.clone();
         let between = move || {
@@ -65,7 +68,7 @@ impl Watch {
         };
         // Without a thread there are only the readings before and after.
         let thread = std::thread::Builder::new().name("watch".into()).spawn(between).ok();
-        Self { cpus: cpus.clone(), before, own_before, thread: thread.map(|t| (end, t)) }
+        Self { cpus: cpus.clone(), before, per_cpu, own_before, thread: thread.map(|t| (end, t)) }
     }
 
     /// Ends the watch: what it counted, and doubts about the run.
@@ -78,7 +81,8 @@ impl Watch {
         readings.push(read(Path::new("/"), &self.cpus));
         let own = own() - self.own_before;
         let seen = Seen { readings, own, cpus: self.cpus.len().max(1) as f64 };
-        (seen.figures(), seen.doubts())
+        let per_cpu = PerCpu::read(Path::new("/")).figures(&self.per_cpu, &self.cpus);
+        ([seen.figures(), per_cpu].concat(), seen.doubts())
     }
 }
 

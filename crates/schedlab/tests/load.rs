@@ -192,17 +192,12 @@ fn causes_are_one_table_with_locks_and_without() {
     }
 }
 
-#[test]
-fn phases_of_workloads_lie_on_the_recorded_timeline() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = folder.path().join("app.dat");
-    let line = format!("app --duration 400ms --work 10us --trace {} --json", file.display());
-    let value = json(&format!("{line} --seed 2"));
+/// How many marks a load puts into its recording; `None` where nothing may be recorded.
+fn marks_of(line: &str, folder: &std::path::Path) -> Option<u64> {
+    let file = folder.join("marks.dat");
+    let value = json(&format!("{line} --trace {} --json", file.display()));
     if value["warnings"].as_array().unwrap().iter().any(|w| w["code"] == "not-recorded") {
-        use std::io::Write as _;
-        let _ =
-            writeln!(std::io::stderr(), "MISSING: the right to record: no marks were looked for");
-        return;
+        return None;
     }
     let info = Command::new(env!("CARGO_BIN_EXE_schedlab"))
         .args(["trace", "info", "--json"])
@@ -211,7 +206,38 @@ fn phases_of_workloads_lie_on_the_recorded_timeline() {
         .unwrap();
     let info: serde_json::Value = serde_json::from_slice(&info.stdout).unwrap();
     let marks = info["events"].as_object().unwrap().iter().find(|(name, _)| name.contains("mark"));
-    assert!(marks.is_some_and(|(_, count)| count.as_u64() > Some(1)), "{}", info["events"]);
+    Some(marks.and_then(|(_, count)| count.as_u64()).unwrap_or(0))
+}
+
+#[test]
+fn what_each_workload_does_lies_on_the_recorded_timeline() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("two.json");
+    let text = r#"{"tasks": {"t": {"loop": 5, "phases": {"a": {"run": 10}, "b": {"sleep": 10}}}}}"#;
+    std::fs::write(&program, text).unwrap();
+    // A begin and an end for each of the loops of both phases; a begin and an end for the computing of both
+    // tasks in each round, and a point for the round; a point for each 1024 round trips.
+    let exact = [
+        (format!("rt-app {}", program.display()), 5 * 2 * 2),
+        ("barrier --tasks 2 --rounds 7 --work 10us".to_owned(), 7 * 2 * 2 + 7),
+        ("pingpong --rounds 2048".to_owned(), 2),
+    ];
+    for (line, expected) in exact {
+        match marks_of(&line, folder.path()) {
+            None => return eprintln!("absent: the right to record; not checked: marks of loads"),
+            found => assert_eq!(found, Some(expected), "{line}"),
+        }
+    }
+    for line in [
+        "app --duration 300ms --work 10us",
+        "cpu --duration 200ms",
+        "mixed --duration 200ms",
+        "stream --duration 300ms --array 1MiB",
+        "udp --duration 300ms",
+        "schbench -t 1 -r 1 -n 1",
+    ] {
+        assert!(marks_of(line, folder.path()) > Some(1), "{line}");
+    }
 }
 
 #[test]
