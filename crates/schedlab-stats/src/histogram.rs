@@ -160,6 +160,12 @@ impl Histogram {
         index_of(value)
     }
 
+    /// The smallest value that falls into a bucket: what [`Self::bucket_of`] gives for it is `bucket`.
+    #[must_use]
+    pub fn lowest_of(bucket: usize) -> u64 {
+        bounds_of(bucket).0
+    }
+
     /// The histogram of counts by bucket number, with the exact sum and ends where they are known;
     /// without ends, those of the outermost buckets stand in.
     pub fn from_counts(
@@ -543,6 +549,15 @@ mod tests {
         both.merge(&half);
         assert_eq!(both.buckets().next().unwrap().count, 3 * u64::from(u32::MAX));
         assert_eq!(both.count(), 3 * u64::from(u32::MAX));
+    }
+
+    #[test]
+    fn the_lowest_value_of_a_bucket_falls_into_it() {
+        for bucket in (0..5_000).chain([Histogram::bucket_of(u64::MAX)]) {
+            let lowest = Histogram::lowest_of(bucket);
+            assert_eq!(Histogram::bucket_of(lowest), bucket);
+            assert!(bucket == 0 || Histogram::bucket_of(lowest - 1) == bucket - 1);
+        }
     }
 
     #[test]

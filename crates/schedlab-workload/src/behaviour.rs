@@ -216,6 +216,10 @@ pub trait Instruments {
     /// Puts a mark on the timeline, where one is recorded: `id` counts the plan's `marks`. Each costs
     /// a recording about a microsecond, so what is marked lasts longer by far.
     fn mark(&mut self, _at: Nanos, _id: u32, _phase: Phase) {}
+    /// When all tasks will be stopped (the clock of `now`), where that is known once they start.
+    fn until(&self) -> Option<Nanos> {
+        None
+    }
 }
 
 /// A task of a workload.

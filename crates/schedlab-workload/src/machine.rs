@@ -106,6 +106,10 @@ pub struct Interval {
     pub total: Vec<Series>,
     /// Samples since the interval before.
     pub since: Vec<Series>,
+    /// Of series that are also kept in the buckets of the tool that the workload stands in for: the
+    /// metric, and of each filled bucket the value by which that tool tells it, and how many.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub in_buckets: Vec<(String, Vec<(u64, u64)>)>,
     /// Counters over all that is covered, summed over the tasks.
     pub counts: Vec<(String, u64)>,
     /// The same since the interval before.

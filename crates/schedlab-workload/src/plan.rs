@@ -237,6 +237,9 @@ pub struct Plan {
     pub dials: Vec<u64>,
     /// Series of samples.
     pub samples: Vec<Metric>,
+    /// Series whose samples are numbers of the original's buckets (see [`crate::upstream::plat`]), with
+    /// the series of which they are.
+    pub in_buckets: Vec<(u32, u32)>,
     /// Counters.
     pub counters: Vec<Metric>,
     /// The counter that says how much was done; it is sampled once a second where there is one.
@@ -279,6 +282,7 @@ impl Plan {
             blocks: Vec::new(),
             dials: Vec::new(),
             samples: Vec::new(),
+            in_buckets: Vec::new(),
             counters: Vec::new(),
             progress: None,
             marks: Vec::new(),
@@ -318,6 +322,14 @@ impl Plan {
     pub fn series(&mut self, metric: Metric) -> crate::SampleId {
         self.samples.push(metric);
         crate::SampleId(len(&self.samples) - 1)
+    }
+
+    /// Adds the twin of a series that keeps its samples in the original's buckets; its number.
+    pub fn twin_in_buckets(&mut self, of: crate::SampleId) -> crate::SampleId {
+        let metric = self.samples[of.0 as usize].clone();
+        let twin = self.series(metric);
+        self.in_buckets.push((twin.0, of.0));
+        twin
     }
 
     /// Adds a counter; its number.

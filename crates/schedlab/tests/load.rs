@@ -300,3 +300,74 @@ fn repeats_have_intervals_and_a_second_setting_has_a_verdict() {
     let told = few["intervals95"]["time_s"]["none"].as_str().unwrap_or_default();
     assert!(told.contains("too few"), "{few}");
 }
+
+/// How often all tasks of a load called futex, as `perf stat` counts it; `None` without the right or the tool.
+fn futex_calls(line: &str) -> Option<u64> {
+    let counted = Command::new("perf")
+        .args(["stat", "-x", ",", "-e", "syscalls:sys_enter_futex", "--"])
+        .args([env!("CARGO_BIN_EXE_schedlab"), "load"])
+        .args(line.split_whitespace())
+        .output()
+        .ok()?;
+    let told = text(&counted.stderr);
+    let count = told.lines().find(|line| line.contains("sys_enter_futex"))?.split(',').next()?;
+    count.parse().ok()
+}
+
+#[test]
+fn the_measured_path_takes_no_lock() {
+    // Threads of one process that record all the time, more of them than CPUs, so that each is preempted
+    // in the middle of it: had they a lock, others would soon wait for it, which is a futex call.
+    let of =
+        |line: &str| (futex_calls(&format!("{line} 100")), futex_calls(&format!("{line} 4000")));
+    let line = "pingpong --via futex --rounds";
+    let (Some(few), Some(many)) = of(line) else {
+        use std::io::Write as _;
+        let _ = writeln!(
+            std::io::stderr(),
+            "MISSING: perf and the right to count: no locks were looked for"
+        );
+        return;
+    };
+    assert!(many > few + 2_000, "futex calls are not counted: {few} and {many}");
+    for line in ["hackbench -T -p -g 2 -f 4 -l", "pingpong --via pipe --pairs 4 --rounds"] {
+        let (Some(few), Some(many)) = of(line) else { panic!("{line}: it was counted before") };
+        // The conductor waits for one once a second, and for each task at its end.
+        assert!(many < few + 300, "{line}: {few} futex calls became {many}");
+    }
+}
+
+#[test]
+fn repeats_hold_the_samples_of_all_runs_in_one_histogram() {
+    let value = json("hackbench -g 1 -f 2 -l 20 --repeat 3 --against pipe --json");
+    for side in [&value, &value["against"]] {
+        let series = &side["series"][0];
+        assert_eq!(series["metric"], "message_latency_ns");
+        // Each run passes 1 x 2 x 2 x 20 messages.
+        assert_eq!(series["histogram"]["count"], 3 * 80, "{series}");
+        let buckets = series["histogram"]["buckets"].as_array().unwrap();
+        let held: u64 = buckets.iter().map(|bucket| bucket[1].as_u64().unwrap()).sum();
+        assert_eq!(held, 240);
+        assert!(series["p99"].is_u64());
+    }
+}
+
+#[test]
+fn doubts_stand_beside_what_they_concern() {
+    let line = "schbench -m 1 -t 1 -r 1 -n 20 -R 100000";
+    let told = text(&load(line).stdout);
+    let lines: Vec<&str> = told.lines().collect();
+    let at = lines.iter().position(|line| line.contains("were offered")).expect(&told);
+    assert!(lines[at].starts_with("    warning: "), "{told}");
+    // Between the rate and its doubt may be other doubts of the rate, but no other figure.
+    let figure = lines[..at].iter().rev().find(|line| !line.contains("warning:")).unwrap();
+    assert!(figure.trim_start().starts_with("requests a second"), "{told}");
+    let value = json(&format!("{line} --json"));
+    let warnings = value["warnings"].as_array().unwrap();
+    let overload = warnings.iter().find(|w| w["code"] == "overload").unwrap();
+    assert!(overload["concerns"].as_array().unwrap().contains(&"requests_per_s".into()));
+    let short = text(&load("pingpong --rounds 10").stdout);
+    let head: Vec<&str> = short.lines().take(2).collect();
+    assert!(head[0].starts_with("pingpong: ") && short.contains("    warning: only "), "{short}");
+    assert!(head[1].starts_with("    warning: "), "{short}");
+}

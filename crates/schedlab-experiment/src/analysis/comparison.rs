@@ -54,7 +54,8 @@ pub struct Comparison {
     pub before: Vec<f64>,
     /// Values of the second set.
     pub after: Vec<f64>,
-    /// Relative change with its 95 % interval: 0.03 for 3 % more. Infinite ends: too few runs.
+    /// Relative change with its 95 % interval: 0.03 for 3 % more; of the mean of all values where the median
+    /// before is 0. Infinite ends: too few runs.
     pub change: Shift,
     /// The rank test; in blocks, of signed ranks.
     pub test: Test,
@@ -117,8 +118,15 @@ impl Comparison {
         let a = Sample::new(before.iter().copied()).ok()?;
         let b = Sample::new(after.iter().copied()).ok()?;
         // Ratios where there are ratios; a count may be zero, then differences to the median.
-        let positive = before.iter().chain(&after).all(|v| *v > 0.0);
-        let scale = a.median().abs().max(f64::MIN_POSITIVE);
+        let all = || before.iter().chain(&after);
+        let positive = all().all(|v| *v > 0.0);
+        // Of what is nothing on both sides there is nothing to say; where it is nothing before, a
+        // change is relative to the mean of all.
+        let mean = all().map(|v| v.abs()).sum::<f64>() / (before.len() + after.len()) as f64;
+        if mean == 0.0 {
+            return None;
+        }
+        let scale = if a.median() == 0.0 { mean } else { a.median().abs() };
         let on_scale = |v: &f64| if positive { v.ln() } else { v / scale };
         let (x, y): (Vec<f64>, Vec<f64>) =
             (before.iter().map(on_scale).collect(), after.iter().map(on_scale).collect());

@@ -21,7 +21,8 @@ const READY: usize = LINE;
 const GO: usize = 2 * LINE;
 const ENDED: usize = 3 * LINE;
 const EXPECTED: usize = 4 * LINE;
-const CONTROL: usize = 5 * LINE;
+const UNTIL: usize = 5 * LINE;
+const CONTROL: usize = 6 * LINE;
 
 /// Words that every task has for itself, before its counters and series.
 const TASK: usize = 16;
@@ -143,6 +144,11 @@ impl Arena {
 
     pub(super) fn go(&self) -> &AtomicU64 {
         &self.words[GO]
+    }
+
+    /// When tasks will be stopped, on the monotonic clock; 0 where that is open.
+    pub(super) fn until(&self) -> &AtomicU64 {
+        &self.words[UNTIL]
     }
 
     pub(super) fn ended(&self) -> &AtomicU64 {

@@ -162,6 +162,9 @@ impl Run {
         self.base.at = self.times.go;
         self.before.at = self.times.go;
         (self.last_second, self.last_report) = (self.times.go, self.times.go);
+        if let Some(duration) = self.timing.duration {
+            self.arena.until().store((self.times.go + duration).0, Relaxed);
+        }
         self.crew.let_go();
     }
 
@@ -259,6 +262,7 @@ impl Run {
             covers: now - self.base.at,
             last,
             total,
+            in_buckets: self.shape.in_buckets(&moment, &self.base, &self.plan),
             since,
             counts,
             counts_since,
@@ -336,7 +340,8 @@ impl Run {
         let seconds = (self.base.at - self.times.go).as_secs_f64().round();
         let (figure, warning) = figures::warm_up(&self.rates, seconds);
         figure.into_iter().for_each(|figure| Told::Figure(figure).tell());
-        for warning in self.warnings().into_iter().chain(warning) {
+        let doubts = warning.into_iter().chain(figures::seconds_apart(&self.rates));
+        for warning in self.warnings().into_iter().chain(doubts) {
             Told::Warning(warning).tell();
         }
         let code = i32::from(!failures.is_empty());

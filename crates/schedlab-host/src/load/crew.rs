@@ -96,6 +96,7 @@ struct Common {
     gate: Arc<Gate>,
     nursery: Arc<Nursery>,
     migrations: bool,
+    /// Whether more is told of each task than upstream would.
     facts: bool,
 }
 
@@ -262,6 +263,9 @@ impl Crew {
                 Side::Parent(pid) => {
                     self.children.push((pid, index));
                     drop(ends);
+                    // What it holds would be freed page by page, each of them copied for that since
+                    // the child has it too; this process ends with the run.
+                    std::mem::forget(task);
                     channels.done(index);
                 }
                 Side::Child => {
@@ -448,9 +452,13 @@ fn work(
     inherited: Option<Channels>,
 ) {
     // A process closes what it inherited and has no part in: only then does the end of the last
-    // sender reach a reader.
+    // sender reach a reader. Upstream's keep it open, and nothing of the memory is touched: whoever
+    // dies is seen by the conductor, who ends all.
     let process = inherited.is_some();
-    drop(inherited);
+    match common.facts {
+        true => drop(inherited),
+        false => std::mem::forget(inherited),
+    }
     let arena = &*common.arena;
     task::name_self(&task.comm);
     let thread = schedlab_sys::process::thread_id();

@@ -3,9 +3,10 @@
 use super::arena::{Arena, Stand};
 use super::live::Moment;
 use schedlab_model::{Better, Comm, Metric, Nanos, Pid, Unit, Warning};
-use schedlab_stats::{Histogram, Steady};
+use schedlab_stats::{Histogram, Sample, Steady};
 use schedlab_sys::task::{self, Usage};
 use schedlab_workload::plan::{Plan, Task};
+use schedlab_workload::upstream::plat;
 use schedlab_workload::{Figure, Series};
 
 /// When things happened, on `CLOCK_MONOTONIC`.
@@ -71,7 +72,8 @@ impl Shape {
         plan: &Plan,
     ) -> (Vec<Series>, Vec<(String, u64)>) {
         let mut all: Vec<Series> = Vec::new();
-        for (series, metric) in plan.samples.iter().enumerate() {
+        let twin = |series: usize| plan.in_buckets.iter().any(|(twin, _)| *twin as usize == series);
+        for (series, metric) in plan.samples.iter().enumerate().filter(|(at, _)| !twin(*at)) {
             for (role, name) in self.names.iter().enumerate() {
                 let mut histogram = Histogram::new();
                 for task in (0..self.tasks()).filter(|&t| usize::from(self.roles[t]) == role) {
@@ -92,6 +94,25 @@ impl Shape {
         };
         let counters = plan.counters.iter().enumerate();
         (all, counters.map(|(i, metric)| (metric.name.clone(), sum(i))).collect())
+    }
+
+    /// What was recorded in the original's buckets between two moments, by metric.
+    pub(super) fn in_buckets(
+        &self,
+        moment: &Moment,
+        before: &Moment,
+        plan: &Plan,
+    ) -> Vec<(String, Vec<(u64, u64)>)> {
+        let of = |twin: u32| {
+            let mut histogram = Histogram::new();
+            for task in 0..self.tasks() {
+                let at = task * plan.samples.len() + twin as usize;
+                histogram.merge(&moment.histograms[at].since(&before.histograms[at]));
+            }
+            plat::read(&histogram)
+        };
+        let name = |series: u32| plan.samples[series as usize].name.clone();
+        plan.in_buckets.iter().map(|&(twin, series)| (name(series), of(twin))).collect()
     }
 
     /// Mean run delay per timeslice of each role's tasks, from the kernel.
@@ -186,6 +207,39 @@ pub(super) fn warm_up(rates: &[f64], left_out: f64) -> (Option<Figure>, Option<W
             (Some(Figure { metric, of: String::new(), value }), warning)
         }
     }
+}
+
+/// The fewest seconds of which some can be said to lie apart.
+const SECONDS_MIN: usize = 8;
+
+/// The doubt about a rate of which some seconds lie far from the others (beyond Tukey's fences), the
+/// warm-up aside, which has a doubt of its own.
+pub(super) fn seconds_apart(rates: &[f64]) -> Option<Warning> {
+    let skip = match schedlab_stats::warm_up(rates) {
+        Steady::From { skip, .. } => skip,
+        Steady::TooFew | Steady::Never => 0,
+    };
+    let steady = &rates[skip..];
+    let sample = Sample::new(steady.iter().copied()).ok()?;
+    let apart = sample.outliers();
+    // Of a rate that is the same in most seconds any other would lie apart.
+    let alike = sample.quantile(0.25) >= sample.quantile(0.75);
+    if steady.len() < SECONDS_MIN || alike || apart.is_empty() {
+        return None;
+    }
+    let at = |value: &f64| skip + steady.iter().position(|rate| rate == value).unwrap_or(0) + 1;
+    let shown: Vec<String> =
+        apart.iter().take(5).map(|value| format!("{value:.0} in second {}", at(value))).collect();
+    let more = if apart.len() > shown.len() { ", ..." } else { "" };
+    let what = format!(
+        "{} of {} seconds lie apart from a median of {:.0}: {}{more}",
+        apart.len(),
+        steady.len(),
+        sample.median(),
+        shown.join(", ")
+    );
+    let remedy = "see what else ran then (--trace), and repeat it (--repeat 10)";
+    Some(Warning::new("interval-outliers", what, remedy))
 }
 
 /// What the kernel counted: for each role, and for all.
@@ -290,5 +344,21 @@ mod tests {
         assert!(figure.is_none());
         assert_eq!(warning.unwrap().code, "no-steady-state");
         assert_eq!(warm_up(&[1.0; 3], 0.0), (None, None));
+    }
+
+    #[test]
+    fn seconds_that_lie_apart_are_told_with_their_place() {
+        let mut rates: Vec<f64> = (0..12).map(|n| 100.0 + f64::from(n % 4)).collect();
+        assert_eq!(seconds_apart(&rates), None);
+        rates[6] = 12.0;
+        let doubt = seconds_apart(&rates).unwrap();
+        assert_eq!(doubt.code, "interval-outliers");
+        assert_eq!(doubt.what, "1 of 12 seconds lie apart from a median of 101: 12 in second 7");
+        assert!(!doubt.remedy.is_empty());
+        assert_eq!(seconds_apart(&rates[..7]), None, "too few");
+        // The warm-up of a longer run has its own doubt.
+        let mut slow: Vec<f64> = (0..30).map(|n| 100.0 + f64::from(n % 4)).collect();
+        slow[0] = 5.0;
+        assert_eq!(seconds_apart(&slow), None);
     }
 }

@@ -96,6 +96,11 @@ impl Instruments for Own<'_> {
     fn mark(&mut self, at: Nanos, id: u32, phase: Phase) {
         self.stage.mark(at, id, phase);
     }
+
+    #[inline]
+    fn until(&self) -> Option<Nanos> {
+        Some(Nanos(self.arena.until().load(Relaxed))).filter(|until| *until > Nanos::ZERO)
+    }
 }
 
 pub(super) fn code(error: &io::Error) -> i32 {

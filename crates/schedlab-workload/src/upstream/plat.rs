@@ -2,6 +2,12 @@
 //!
 //! A value below 512 has a bucket of its own; above, its leading bit and the next eight choose one, and
 //! the middle of the bucket stands for it. Written from the numbers that the original prints.
+//!
+//! Its buckets are finer than ours, so under `--compat upstream` a worker records the number of the
+//! bucket beside the time: as the value whose bucket, in our histogram, has that number.
+
+use schedlab_model::Nanos;
+use schedlab_stats::Histogram;
 
 /// The last bucket; what is larger falls into it.
 const LAST: usize = 19 * 256 - 1;
@@ -22,6 +28,26 @@ fn value_of(bucket: usize) -> u64 {
     }
     let (shift, step) = (bucket / 256 - 1, (bucket % 256) as u64);
     (1 << (shift + 8)) + (step << shift) + (1 << shift) / 2
+}
+
+/// The microseconds between two moments as the original counts them: of a clock that tells whole ones.
+/// It leaves out what is none.
+#[must_use]
+pub fn micros(from: Nanos, to: Nanos) -> Option<u64> {
+    Some((to.0 / 1_000).saturating_sub(from.0 / 1_000)).filter(|&n| n > 0)
+}
+
+/// What is recorded in place of a value, so that its bucket is kept.
+#[must_use]
+pub fn recorded(value: u64) -> u64 {
+    Histogram::lowest_of(bucket_of(value))
+}
+
+/// The filled buckets of what [`recorded`] gave: the value by which each is told, and how many.
+#[must_use]
+pub fn read(histogram: &Histogram) -> Vec<(u64, u64)> {
+    let told = |low| value_of(Histogram::bucket_of(low).min(LAST));
+    histogram.buckets().map(|bucket| (told(bucket.low), bucket.count)).collect()
 }
 
 /// For each percentile of `percents` (rising) the value that the original tells, and how many lie at or
@@ -49,6 +75,7 @@ pub(super) fn percentiles<const N: usize>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_stats::Random;
 
     #[test]
     fn buckets_are_those_that_the_original_prints() {
@@ -69,5 +96,72 @@ mod tests {
         let told = percentiles(values.into_iter(), [20.0, 50.0, 90.0, 99.0]);
         assert_eq!(told, [(1, 5), (1, 5), (601, 9), (5_000, 10)]);
         assert_eq!(percentiles(std::iter::empty(), [50.0]), [(0, 0)]);
+    }
+
+    #[test]
+    fn microseconds_are_those_of_a_clock_that_tells_whole_ones() {
+        let between = |from, to| micros(Nanos(from), Nanos(to));
+        assert_eq!(between(1_999, 2_001), Some(1));
+        assert_eq!(between(1_000, 1_999), None);
+        assert_eq!(between(5_000, 3_000), None);
+        assert_eq!(between(500, 3_400), Some(3));
+    }
+
+    /// The scheme in floating point, as fio documents it: for `e` bits that are given up a bucket
+    /// reaches over 2^e values from 2^(e+8) + k 2^e, and (k + 0.5) 2^e is its middle.
+    fn told_by_the_formula(value: u64) -> f64 {
+        if value < 512 {
+            return value as f64;
+        }
+        let mut e = (value as f64).log2().floor() - 8.0;
+        // A float rounds up what lies just below a power of two.
+        if (2.0_f64).powf(e + 8.0) > value as f64 {
+            e -= 1.0;
+        }
+        let (group, width) = ((2.0_f64).powf(e + 8.0), (2.0_f64).powf(e));
+        let k = ((value as f64 - group) / width).floor();
+        let last = e > 17.0;
+        let (group, width, k) =
+            if last { ((2.0_f64).powi(25), (2.0_f64).powi(17), 255.0) } else { (group, width, k) };
+        (group + (k + 0.5) * width).floor()
+    }
+
+    /// What the original prints of samples: it walks up the sorted values until a share is reached.
+    fn percentile_by_the_formula(samples: &[u64], percent: f64) -> (f64, usize) {
+        let mut told: Vec<f64> = samples.iter().map(|&v| told_by_the_formula(v)).collect();
+        told.sort_by(f64::total_cmp);
+        let enough = |n: &usize| *n as f64 >= percent / 100.0 * told.len() as f64;
+        let rank = (1..=told.len()).find(enough).unwrap();
+        let value = told[rank - 1];
+        (value, told.iter().filter(|&&other| other <= value).count())
+    }
+
+    #[test]
+    fn percentiles_of_any_samples_are_bit_by_bit_those_of_the_formula() {
+        let mut random = Random::new(7);
+        for case in 0..300 {
+            // Samples that reach over all octaves, or crowd in one.
+            let octaves = 1.0 + random.unit() * 27.0;
+            let count = 1 + (random.unit() * 400.0) as usize;
+            let one = |random: &mut Random| 1 + (2.0_f64).powf(random.unit() * octaves) as u64;
+            let samples: Vec<u64> = (0..count).map(|_| one(&mut random)).collect();
+            let kept: Histogram = samples.iter().map(|&value| recorded(value)).collect();
+            let percents = [20.0, 50.0, 90.0, 99.0, 99.9];
+            let told = percentiles(read(&kept).into_iter(), percents);
+            for (percent, (value, below)) in percents.into_iter().zip(told) {
+                let expected = percentile_by_the_formula(&samples, percent);
+                assert_eq!((value as f64, below as usize), expected, "case {case}, {percent}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_bucket_survives_being_recorded() {
+        for bucket in 0..=LAST {
+            let kept: Histogram = [recorded(value_of(bucket))].into_iter().collect();
+            assert_eq!(read(&kept), [(value_of(bucket), 1)], "{bucket}");
+        }
+        let kept: Histogram = [recorded(u64::MAX)].into_iter().collect();
+        assert_eq!(read(&kept), [(67_043_328, 1)]);
     }
 }

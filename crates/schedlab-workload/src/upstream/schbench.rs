@@ -90,20 +90,15 @@ impl Values {
         Self { count, min: min.unwrap_or(0), max: max.unwrap_or(0), at }
     }
 
-    /// As the original: its buckets, and nothing of less than a microsecond. The values are the middles
-    /// of our own buckets, at most 0.4 % from what was measured.
-    fn of_latency_upstream(histogram: Option<&Histogram>) -> Self {
+    /// As the original, bit by bit: its buckets, and nothing of less than a microsecond.
+    fn of_latency_upstream(histogram: Option<&Histogram>, buckets: &[(u64, u64)]) -> Self {
         let empty = Histogram::new();
         let histogram = histogram.unwrap_or(&empty);
-        let values = || {
-            let all = histogram.buckets().map(|b| (b.middle() / 1_000, b.count));
-            all.filter(|(value, _)| *value > 0)
-        };
         Self {
-            count: values().map(|(_, count)| count).sum(),
+            count: buckets.iter().map(|(_, count)| count).sum(),
             min: histogram.min().unwrap_or(0) / 1_000,
             max: histogram.max().unwrap_or(0) / 1_000,
-            at: plat::percentiles(values(), ALL),
+            at: plat::percentiles(buckets.iter().copied(), ALL),
         }
     }
 
@@ -153,20 +148,22 @@ fn rates(interval: &Interval, style: &Style) -> Values {
     if style.upstream { Values::of_rates_upstream(&all) } else { Values::of_rates(&all) }
 }
 
-fn latencies(histogram: Option<&Histogram>, style: &Style) -> Values {
+fn latencies(interval: &Interval, metric: &str, style: &Style) -> Values {
+    let histogram = series(interval, metric);
     if style.upstream {
-        Values::of_latency_upstream(histogram)
+        let buckets = interval.in_buckets.iter().find(|(name, _)| name == metric);
+        Values::of_latency_upstream(histogram, buckets.map_or(&[], |(_, buckets)| buckets))
     } else {
         Values::of_latency(histogram)
     }
 }
 
 fn blocks(interval: &Interval, style: &Style, seconds: u64) -> String {
-    let wakeup = latencies(series(interval, "wakeup_latency_ns"), style);
+    let wakeup = latencies(interval, "wakeup_latency_ns", style);
     let shown: &[f64] = if style.pipe.is_some() { &ALL } else { &LATENCY };
     let mut text = wakeup.block("Wakeup Latencies percentiles (usec)", seconds, shown, 99.0);
     if style.pipe.is_none() {
-        let request = latencies(series(interval, "request_latency_ns"), style);
+        let request = latencies(interval, "request_latency_ns", style);
         let head = "Request Latencies percentiles (usec)";
         text.push_str(&request.block(head, seconds, &LATENCY, 99.0));
         let rates = rates(interval, style);
@@ -223,7 +220,9 @@ pub fn last(interval: &Interval, style: &Style, partial: bool) -> String {
             let _ = writeln!(text, "average rps: {rate:.2}");
         }
     }
-    text.push_str(&delay(interval));
+    // By then the original's threads are gone, and with them what the kernel counted of them.
+    let gone = Interval::default();
+    text.push_str(&delay(if style.upstream { &gone } else { interval }));
     text
 }
 
@@ -270,9 +269,9 @@ pub fn json(interval: &Interval, style: &Style, origin: &Origin, partial: bool) 
         quoted(&origin.cmdline),
         origin.time
     );
-    latencies(series(interval, "wakeup_latency_ns"), style).json("wakeup_latency", &mut text);
+    latencies(interval, "wakeup_latency_ns", style).json("wakeup_latency", &mut text);
     if style.pipe.is_none() {
-        let request = latencies(series(interval, "request_latency_ns"), style);
+        let request = latencies(interval, "request_latency_ns", style);
         request.json("request_latency", &mut text);
         rates(interval, style).json("rps", &mut text);
     }
@@ -353,6 +352,20 @@ mod tests {
         assert!(text.contains("  90.0th: 1000448    (1 samples)\n"), "{text}");
         assert!(text.contains("min=0, max=1000000\n"), "{text}");
         assert!(report(&interval, &STYLE).contains("90.0th: 1000000 "));
+        // Latencies come from its buckets, not from ours.
+        interval.in_buckets = vec![("request_latency_ns".into(), vec![(7, 1), (16_416, 3)])];
+        let text = report(&interval, &style);
+        assert!(text.contains("(4 total samples)\n\t  50.0th: 16416      (3 samples)\n"), "{text}");
+    }
+
+    #[test]
+    fn the_last_sched_delay_is_told_and_upstream_s_is_nothing() {
+        let told = |upstream| {
+            let text = last(&interval(), &Style { upstream, ..STYLE }, false);
+            text.lines().last().unwrap_or_default().to_owned()
+        };
+        assert_eq!(told(false), "sched delay: message 21 (usec) worker 1953 (usec)");
+        assert_eq!(told(true), "sched delay: message 0 (usec) worker 0 (usec)");
     }
 
     #[test]

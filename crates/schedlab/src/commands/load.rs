@@ -6,6 +6,7 @@
 mod beside;
 mod calibrate;
 mod causes;
+mod doubts;
 pub(crate) mod drop_in;
 mod once;
 mod outliers;

@@ -116,3 +116,13 @@ fn blocks_are_the_units_where_there_are_blocks() {
     assert_eq!((found.before.len(), found.verdict), (6, Verdict::Worse));
     assert!((found.change.estimate - 0.05).abs() < 0.01, "{found:?}");
 }
+
+#[test]
+fn a_figure_that_is_nothing_before_has_a_change_that_can_be_read() {
+    let (before, after) = ([0.0, 0.0, 0.0, 1.0, 0.0], [2.0, 3.0, 2.0, 4.0, 2.0]);
+    let found = compare_values(&time(), &before, &after).unwrap();
+    // Of the mean of all, 1.4: two more than nothing are some 140 %.
+    assert!((1.0..2.5).contains(&found.change.estimate), "{:?}", found.change);
+    assert!(found.detectable.is_none_or(|d| d < 10.0), "{:?}", found.detectable);
+    assert!(compare_values(&time(), &[0.0; 5], &[0.0; 5]).is_none(), "nothing in both");
+}

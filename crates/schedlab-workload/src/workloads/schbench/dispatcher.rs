@@ -1,7 +1,7 @@
 //! The message thread of the open loop: hands out requests by the clock, whether or not workers are
 //! free, and says when each was to start, so that no wait is left out of its latency.
 
-use super::Measured;
+use super::Offers;
 use crate::{Behaviour, DialId, Done, Instruments, Op, QueueId, WordId};
 use schedlab_model::Nanos;
 use schedlab_stats::Random;
@@ -35,11 +35,14 @@ pub(super) struct Dispatcher {
     /// The rate is shared by so many dispatchers.
     of: u64,
     workers: Vec<(QueueId, WordId)>,
-    measured: Measured,
+    offers: Offers,
     random: Random,
     turn: usize,
-    /// When the next request is to start.
+    /// The end of the run: what would be due then is none of its requests.
+    end: Nanos,
+    /// When the next request is to start, with the part of a nanosecond that is left over, times the rate.
     due: Nanos,
+    part: u64,
     /// Requests of this burst that are still to be handed out.
     left: u64,
     handed: bool,
@@ -48,16 +51,25 @@ pub(super) struct Dispatcher {
 impl Dispatcher {
     pub(super) fn new(
         arrivals: Arrivals,
-        rate: DialId,
-        of: u32,
+        (rate, of): (DialId, u32),
         workers: Vec<(QueueId, WordId)>,
-        measured: Measured,
+        offers: Offers,
         seed: u64,
     ) -> Self {
-        let random = Random::new(seed);
-        let of = u64::from(of);
-        let (turn, left, handed, due) = (0, 0, false, Nanos::ZERO);
-        Self { arrivals, rate, of, workers, measured, random, turn, due, left, handed }
+        Self {
+            arrivals,
+            rate,
+            of: u64::from(of),
+            workers,
+            offers,
+            random: Random::new(seed),
+            turn: 0,
+            end: Nanos::MAX,
+            due: Nanos::ZERO,
+            part: 0,
+            left: 0,
+            handed: false,
+        }
     }
 
     /// Moves `due` on by one request; sets how many come then.
@@ -69,7 +81,9 @@ impl Dispatcher {
                 self.left = rate;
             }
             Arrivals::Paced => {
-                self.due += Nanos(SECOND / rate);
+                self.part += SECOND % rate;
+                self.due += Nanos(SECOND / rate + self.part / rate);
+                self.part %= rate;
                 self.left = 1;
             }
             Arrivals::Poisson => {
@@ -85,12 +99,16 @@ impl Dispatcher {
     fn hand_out(&mut self, now: Nanos, instruments: &mut dyn Instruments) -> Op {
         if self.left == 0 {
             self.plan_next(instruments.dial(self.rate));
+            if self.due >= self.end {
+                self.left = 0;
+                return Op::SleepUntil(Nanos::MAX);
+            }
             if self.due > now {
                 return Op::SleepUntil(self.due);
             }
         }
         self.left -= 1;
-        instruments.count(self.measured.offered, 1);
+        instruments.count(self.offers.offered, 1);
         self.handed = true;
         let (queue, _) = self.workers[self.turn];
         Op::Push { queue, value: self.due.0 }
@@ -108,6 +126,7 @@ impl Behaviour for Dispatcher {
             Done::Stopped | Done::Failed(_) => Op::Exit,
             Done::Start => {
                 self.due = now;
+                self.end = instruments.until().unwrap_or(Nanos::MAX);
                 self.left = match self.arrivals {
                     Arrivals::Burst => (instruments.dial(self.rate) / self.of).max(1),
                     _ => 1,
@@ -115,11 +134,11 @@ impl Behaviour for Dispatcher {
                 self.hand_out(now, instruments)
             }
             Done::Pushed { depth } if handed => {
-                instruments.sample(self.measured.depth, depth);
+                instruments.sample(self.offers.depth, depth);
                 Op::Wake { word: self.workers[worker].1, stamp: now }
             }
             Done::Full => {
-                instruments.count(self.measured.dropped, 1);
+                instruments.count(self.offers.dropped, 1);
                 self.hand_out(now, instruments)
             }
             _ => self.hand_out(now, instruments),

@@ -8,13 +8,16 @@
 
 mod dispatcher;
 mod messenger;
+#[cfg(test)]
+mod virtual_time;
 mod worker;
 
 use super::Workload;
 use crate::options::{Kind, OptionDoc, OptionError, Options};
 use crate::placement::{Surroundings, allowed};
 use crate::plan::{Block, Placement, Plan, Queue, Regulation, Task, Timing};
-use crate::{CounterId, SampleId, WordId};
+use crate::upstream::plat;
+use crate::{CounterId, Instruments, SampleId, WordId};
 use dispatcher::{Arrivals, Dispatcher};
 use messenger::Messenger;
 use schedlab_model::{Better, CpuSet, Metric, Nanos, Unit};
@@ -169,24 +172,69 @@ pub(super) const WORKLOAD: Workload = Workload {
 struct Measured {
     wakeup: SampleId,
     request: SampleId,
-    depth: SampleId,
+    /// Both in the original's buckets, where its numbers are wanted.
+    in_buckets: Option<(SampleId, SampleId)>,
     requests: CounterId,
+}
+
+/// What message threads that hand requests out by the clock count besides.
+#[derive(Clone, Copy)]
+struct Offers {
+    depth: SampleId,
     offered: CounterId,
     dropped: CounterId,
 }
 
-impl Measured {
+impl Offers {
     fn of(plan: &mut Plan) -> Self {
-        let latency = |name| Metric::new(name, Unit::Nanoseconds, Better::Lower);
         let count = |name, better| Metric::new(name, Unit::Count, better);
         Self {
-            wakeup: plan.series(latency("wakeup_latency_ns")),
-            request: plan.series(latency("request_latency_ns")),
             depth: plan.series(count("queue_depth", Better::Neither)),
-            requests: plan.counter(count("requests", Better::Higher)),
             offered: plan.counter(count("requests_offered", Better::Neither)),
             dropped: plan.counter(count("requests_dropped", Better::Lower)),
         }
+    }
+}
+
+impl Measured {
+    fn of(plan: &mut Plan, upstream: bool) -> Self {
+        let latency = |name| Metric::new(name, Unit::Nanoseconds, Better::Lower);
+        let wakeup = plan.series(latency("wakeup_latency_ns"));
+        let request = plan.series(latency("request_latency_ns"));
+        let in_buckets =
+            upstream.then(|| (plan.twin_in_buckets(wakeup), plan.twin_in_buckets(request)));
+        Self {
+            wakeup,
+            request,
+            in_buckets,
+            requests: plan.counter(Metric::new("requests", Unit::Count, Better::Higher)),
+        }
+    }
+
+    fn wakeup(&self, from: Nanos, to: Nanos, instruments: &mut dyn Instruments) {
+        sample(self.wakeup, self.in_buckets.map(|both| both.0), from, to, instruments);
+    }
+
+    fn request(&self, from: Nanos, to: Nanos, instruments: &mut dyn Instruments) {
+        sample(self.request, self.in_buckets.map(|both| both.1), from, to, instruments);
+    }
+}
+
+/// Records a time; as the original, in its microseconds, where there is a series of its buckets.
+fn sample(
+    series: SampleId,
+    in_buckets: Option<SampleId>,
+    from: Nanos,
+    to: Nanos,
+    instruments: &mut dyn Instruments,
+) {
+    let Some(buckets) = in_buckets else {
+        instruments.sample(series, (to - from).0);
+        return;
+    };
+    if let Some(micros) = plat::micros(from, to) {
+        instruments.sample(series, micros * 1_000);
+        instruments.sample(buckets, plat::recorded(micros));
     }
 }
 
@@ -202,7 +250,7 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
     let upstream = options.text("compat") == "upstream";
     let rate = rate(options)?;
     plan.timing = timing(options, upstream, rate.is_some());
-    let measured = Measured::of(&mut plan);
+    let measured = Measured::of(&mut plan, upstream);
     plan.progress = Some(measured.requests.0);
     plan.marks.push("request".to_owned());
     let messengers = options.small("message-threads");
@@ -210,7 +258,7 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
     let orders = orders(options, upstream, &mut plan)?;
     let dial = rate.map(|rate| {
         plan.dials.push(rate);
-        crate::DialId(0)
+        (crate::DialId(0), Offers::of(&mut plan))
     });
     if options.number("auto-rps") > 0 {
         plan.regulation = Some(Regulation { dial: 0, busy: options.small("auto-rps") });
@@ -237,12 +285,11 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
             None => vec![plan.queue(Queue::Stack { capacity: threads })],
         };
         let behaviour: Box<dyn crate::Behaviour> = match dial {
-            Some(dial) => Box::new(Dispatcher::new(
+            Some((dial, offers)) => Box::new(Dispatcher::new(
                 Arrivals::named(options.text("arrivals")),
-                dial,
-                messengers,
+                (dial, messengers),
                 queues.iter().copied().zip(words.iter().copied()).collect(),
-                measured,
+                offers,
                 surroundings.seed.wrapping_add(u64::from(m)),
             )),
             None => Box::new(Messenger::new(own, queues[0], words.clone(), page, pages.clone())),
@@ -250,7 +297,7 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
         plan.tasks.push(task(message_role, m, cpus.message(m as usize), behaviour));
         for (index, &word) in words.iter().enumerate() {
             let duty = match (dial, page) {
-                (Some(_), _) => Duty::Rate { queue: queues[index], from_intended: !upstream },
+                (Some(_), _) => Duty::Rate { queue: queues[index], upstream },
                 (None, page) => Duty::Closed {
                     queue: queues[0],
                     messenger: own,
@@ -397,18 +444,17 @@ impl Cpus {
             return Ok(Self::auto(surroundings, messengers as usize, upstream));
         }
         let one_each = |option: &str, text: &str| {
+            if text.trim().is_empty() {
+                return Err(OptionError::new(option, "the list of CPUs is empty"));
+            }
             let set = allowed(option, text, surroundings)?;
             Ok::<_, OptionError>(set.iter().map(|cpu| std::iter::once(cpu).collect()).collect())
         };
-        let message_set = match message {
-            "" => None,
-            text => Some(one_each("message-cpus", text)?),
+        let set = |option: &str, text: &str| -> Result<Option<Vec<CpuSet>>, OptionError> {
+            options.is_given(option).then(|| one_each(option, text)).transpose()
         };
-        let worker_set: Option<Vec<CpuSet>> = match worker {
-            "" => None,
-            text => Some(one_each("worker-cpus", text)?),
-        };
-        Ok(Self { message: message_set, worker: worker_set, auto: false })
+        let (message, worker) = (set("message-cpus", message)?, set("worker-cpus", worker)?);
+        Ok(Self { message, worker, auto: false })
     }
 
     /// Message thread i on CPU i; workers on the others, or, as upstream has it, on all.
@@ -443,5 +489,80 @@ impl Cpus {
     fn pick(sets: Option<&[CpuSet]>, index: usize) -> Placement {
         let cpus = sets.and_then(|sets| sets.get(index % sets.len().max(1)).cloned());
         Placement { cpus, ..Placement::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::{Cpu, Topology};
+
+    fn plan(line: &str) -> Plan {
+        let given = line.split_whitespace().map(|word| {
+            let (name, value) = word.split_once('=').unwrap_or((word, "true"));
+            (name.to_owned(), value.to_owned())
+        });
+        let (topology, allowed) = (Topology::flat(4), (0..4).map(Cpu).collect());
+        let around = Surroundings { topology, allowed, speed: 1, seed: 1 };
+        crate::workloads::plan("schbench", &given.collect(), &around).unwrap()
+    }
+
+    /// The CPUs of a role's tasks, together.
+    fn cpus(plan: &Plan, role: u16) -> CpuSet {
+        let own = plan.tasks.iter().filter(|task| task.role == role);
+        own.flat_map(|task| task.placement.cpus.iter().flat_map(CpuSet::iter).collect::<Vec<_>>())
+            .collect()
+    }
+
+    #[test]
+    fn auto_keeps_workers_off_the_message_threads_cpus_but_upstream_does_not() {
+        for option in ["message-cpus=auto", "worker-cpus=auto"] {
+            let line = format!("message-threads=2 threads=3 {option}");
+            let ours = plan(&line);
+            assert_eq!(
+                (cpus(&ours, 0).to_string(), cpus(&ours, 1).to_string()),
+                ("0-1".into(), "2-3".into())
+            );
+            let upstream = plan(&format!("{line} compat=upstream"));
+            assert_eq!(cpus(&upstream, 1).to_string(), "0-3");
+        }
+    }
+
+    #[test]
+    fn matrices_are_written_so_that_they_fill_their_footprint_but_upstream_s_are_not() {
+        let block = |line: &str| plan(line).blocks[0];
+        assert_eq!(block(""), Block::Matrices { side: 104, shared: false, unwritten: false });
+        let upstream = Block::Matrices { side: 104, shared: false, unwritten: true };
+        assert_eq!(block("compat=upstream"), upstream);
+    }
+
+    #[test]
+    fn long_times_do_not_overflow_and_a_warm_up_holds_in_every_mode() {
+        let timing = |line: &str| plan(line).timing;
+        assert_eq!(timing("runtime=4295").duration, Some(Nanos::from_secs(4_295)));
+        assert_eq!(timing("zerotime=3000").zero, Nanos::from_secs(3_000));
+        assert_eq!(timing("runtime=0").duration, None);
+        for mode in ["runtime=10", "rps=10", "auto-rps=10", "pipe=64"] {
+            let line = format!("{mode} warmuptime=3");
+            assert_eq!(timing(&line).warm_up, Nanos::from_secs(3), "{mode}");
+            assert_eq!(timing(&format!("{line} compat=upstream")).warm_up, Nanos::ZERO, "{mode}");
+        }
+        let long = timing("runtime=30 warmuptime=3 compat=upstream");
+        assert_eq!(long.warm_up, Nanos::from_secs(3));
+    }
+
+    #[test]
+    fn upstream_counts_cpus_that_it_may_not_use() {
+        let around = Surroundings {
+            topology: Topology::flat(4),
+            allowed: [Cpu(1)].into_iter().collect(),
+            speed: 1,
+            seed: 1,
+        };
+        let workers = |compat: &str| {
+            let given = [("compat".to_owned(), compat.to_owned())].into_iter().collect();
+            crate::workloads::plan("schbench", &given, &around).unwrap().tasks.len() - 1
+        };
+        assert_eq!((workers("none"), workers("upstream")), (1, 4));
     }
 }

@@ -37,8 +37,9 @@ pub(super) enum Duty {
     Rate {
         /// Where they lie.
         queue: QueueId,
-        /// Whether latency counts from the time at which the request was to start.
-        from_intended: bool,
+        /// Whether latency leaves out the time since the request was to start, and a wakeup counts
+        /// that found the worker at work.
+        upstream: bool,
     },
 }
 
@@ -139,19 +140,26 @@ impl Behaviour for Worker {
             }
             At::Wait => match last {
                 Done::Popped { value, .. } => {
-                    let intended = matches!(self.duty, Duty::Rate { from_intended: true, .. });
+                    let intended = matches!(self.duty, Duty::Rate { upstream: false, .. });
                     let began = if intended { Nanos(value) } else { now };
                     instruments.mark(now, REQUEST, Phase::Begin);
                     self.start(now, began)
                 }
                 _ => {
+                    self.began = now;
                     self.at = At::Woken;
                     Op::Wait(self.word)
                 }
             },
             At::Woken => {
-                if let Done::Woken { stamp } = last {
-                    instruments.sample(self.measured.wakeup, (now - stamp).0);
+                // Who was woken while at work did not sleep: what it took to come here is no wakeup.
+                let slept = |stamp| {
+                    !matches!(self.duty, Duty::Rate { upstream: false, .. }) || stamp >= self.began
+                };
+                if let Done::Woken { stamp } = last
+                    && slept(stamp)
+                {
+                    self.measured.wakeup(stamp, now, instruments);
                 }
                 match self.duty {
                     Duty::Rate { .. } => self.ask(),
@@ -174,7 +182,7 @@ impl Behaviour for Worker {
             }
             At::Private | At::Unlock => {
                 instruments.mark(now, REQUEST, Phase::End);
-                instruments.sample(self.measured.request, (now - self.began).0);
+                self.measured.request(self.began, now, instruments);
                 instruments.count(self.measured.requests, 1);
                 self.at = At::Ask;
                 self.ask()

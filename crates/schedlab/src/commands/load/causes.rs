@@ -139,7 +139,10 @@ fn plan(wanted: &Wanted, rows: &[Row]) -> Plan {
 fn text(option: &str, rows: &[Row]) -> String {
     let repeats = rows.iter().map(|row| row.runs.len()).max().unwrap_or(0);
     let mut text = String::from("requests a second, and what takes them away");
-    let _ = writeln!(text, " (medians of {repeats} runs)\n");
+    let _ = match repeats {
+        0 | 1 => writeln!(text, " (one run each)\n"),
+        _ => writeln!(text, " (medians of {repeats} runs)\n"),
+    };
     let _ = write!(text, "{option:>12}  locks");
     for column in &COLUMNS {
         let _ = write!(text, "  {:>12}", column.1);

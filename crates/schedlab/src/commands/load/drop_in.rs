@@ -71,6 +71,29 @@ fn split(typed: Typed, own: &[OptionDoc]) -> (BTreeMap<String, String>, BTreeMap
     typed.options.into_iter().partition(|(key, _)| own.iter().any(|doc| doc.name == key))
 }
 
+/// Numbers as the originals read them, where that is surely what was meant: up to a blank, since
+/// scripts give several options in one word (`"-g 10 -l 100"`), of which getopt sees the first; and
+/// `-A -L`, where `-L` is the number. Each is told.
+fn lenient(program: &str, table: &[OptionDoc], options: &mut BTreeMap<String, String>) {
+    let numeric = |kind| matches!(kind, Kind::Number(..) | Kind::Size(_) | Kind::Duration(_));
+    for (name, value) in options.iter_mut() {
+        let known = table.iter().find(|doc| doc.name == name).is_some_and(|doc| numeric(doc.kind));
+        if !known {
+            continue;
+        }
+        let first = value.split_whitespace().next().unwrap_or_default().to_owned();
+        let read = match first.as_str() {
+            number if number != value && number.parse::<u64>().is_ok() => first,
+            option if name == "auto-rps" && option.starts_with("-L") => "0".to_owned(),
+            _ => continue,
+        };
+        err(&format!(
+            "{program}: --{name}: '{value}' is read as {read}, as the original does; each option needs words of its own\n"
+        ));
+        *value = read;
+    }
+}
+
 fn version(name: &str) -> ExitCode {
     out(&format!("{name} (schedlab {})\n", env!("CARGO_PKG_VERSION")));
     ExitCode::SUCCESS
@@ -113,6 +136,7 @@ pub(crate) fn schbench(arguments: &[std::ffi::OsString]) -> ExitCode {
     if own.contains_key("help") {
         return wrong("");
     }
+    lenient(&program, &table, &mut options);
     // Upstream takes 0 of what is not wanted for its absence.
     options.retain(|key, value| {
         !(matches!(key.as_str(), "pipe" | "rps" | "auto-rps") && value == "0")
@@ -254,6 +278,7 @@ pub(crate) fn hackbench(arguments: &[std::ffi::OsString]) -> ExitCode {
     if let Err(text) = old_form(&operands, &mut options) {
         return wrong(&format!("{program}: {text}\n"));
     }
+    lenient(&program, &table, &mut options);
     for (name, letter) in [("groups", 'g'), ("fds", 'f'), ("loops", 'l'), ("datasize", 's')] {
         let value = options.get(name);
         if value.is_some_and(|value| value.parse::<u64>().map_or(true, |n| n == 0)) {

@@ -16,7 +16,7 @@ use schedlab_experiment::{
 use schedlab_host::Host;
 use schedlab_model::Setting;
 use schedlab_stats::{Random, Sample, interval};
-use schedlab_workload::{Figure, RunSpec, WorkloadSpec};
+use schedlab_workload::{Figure, RunSpec, Series, WorkloadSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -244,6 +244,8 @@ fn json(
     object.insert("spec".into(), serde_json::to_value(&sides[0])?);
     object.insert("interrupted".into(), stopped.into());
     object.insert("intervals95".into(), intervals(wanted, &stored[0], "").into());
+    let percents = show::quantiles(wanted.own.text("percentiles")).map_err(usage)?;
+    object.insert("series".into(), show::series(&merged(&stored[0], "")?, &percents));
     let beside: Vec<Value> = sides[0]
         .beside
         .iter()
@@ -255,15 +257,19 @@ fn json(
             object.insert("workload".into(), show::name(&beside.workload).into());
             let intervals = intervals(wanted, &stored[0], &beside.label);
             object.insert("intervals95".into(), intervals.into());
-            Value::Object(object)
+            let series = show::series(&merged(&stored[0], &beside.label)?, &percents);
+            object.insert("series".into(), series);
+            Ok(Value::Object(object))
         })
-        .collect();
+        .collect::<anyhow::Result<_>>()?;
     if !beside.is_empty() {
         object.insert("beside".into(), beside.into());
     }
     if let [_, after] = stored {
         let arrays = show::arrays(after.iter().map(|run| run.figures.as_slice()));
-        object.insert("against".into(), json!({ "spec": sides[1], "figures": arrays }));
+        let series = show::series(&merged(after, "")?, &percents);
+        let other = json!({ "spec": sides[1], "figures": arrays, "series": series });
+        object.insert("against".into(), other);
         let verdicts: Vec<Value> = comparisons
             .iter()
             .map(|c| {
@@ -278,6 +284,22 @@ fn json(
         object.insert("comparisons".into(), verdicts.into());
     }
     Ok(format!("{:#}\n", Value::Object(object)))
+}
+
+/// The samples of all runs in one histogram for each series. Runs, not samples, are what intervals are
+/// about; but a tail is seen best in all samples together.
+fn merged(runs: &[StoredRun], of: &str) -> anyhow::Result<Vec<Series>> {
+    let mut all: Vec<Series> = Vec::new();
+    for run in runs {
+        let told = run.intervals(of)?;
+        for series in told.into_iter().filter(|interval| interval.last).flat_map(|i| i.total) {
+            match all.iter_mut().find(|s| s.metric == series.metric && s.of == series.of) {
+                Some(known) => known.histogram.merge(&series.histogram),
+                None => all.push(series),
+            }
+        }
+    }
+    Ok(all)
 }
 
 /// Intervals of the figures of `of` (see [`figures`]), by name.

@@ -1,5 +1,6 @@
 //! What a run measured, as text, JSON and CSV.
 
+use super::doubts::{beside, concerned};
 use schedlab_model::{LoadFacts, MachineFacts, Unit, Warning};
 use schedlab_stats::Histogram;
 use schedlab_workload::{Beside, Figure, Interval, RunSpec, WorkloadSpec};
@@ -223,18 +224,14 @@ pub(super) fn text(measured: &Measured, percents: &[f64]) -> String {
     let mut text = String::new();
     for (index, part) in measured.parts().iter().enumerate() {
         let gap = if index > 0 { "\n" } else { "" };
-        let _ = write!(text, "{gap}{}", part_text(part, measured.interrupted, percents));
-    }
-    for warning in &measured.warnings {
-        let _ = write!(text, "\nwarning: {}\n  {}", warning.what, warning.remedy);
-    }
-    if !measured.warnings.is_empty() {
-        text.push('\n');
+        // Doubts are about the run, whose figures come first.
+        let warnings = if index == 0 { &measured.warnings[..] } else { &[] };
+        let _ = write!(text, "{gap}{}", part_text(part, measured.interrupted, warnings, percents));
     }
     text
 }
 
-fn part_text(part: &Part, interrupted: bool, percents: &[f64]) -> String {
+fn part_text(part: &Part, interrupted: bool, warnings: &[Warning], percents: &[f64]) -> String {
     let mut text = String::new();
     match part.label.as_str() {
         "" => text.push_str(&part.workload),
@@ -247,11 +244,13 @@ fn part_text(part: &Part, interrupted: bool, percents: &[f64]) -> String {
     }
     let _ = writeln!(
         text,
-        ": {} tasks, {}{}\n",
+        ": {} tasks, {}{}",
         count(part.value("tasks").unwrap_or(0.0)),
         human(part.value("time_s").unwrap_or(0.0), Unit::Seconds),
         if interrupted { " (interrupted: partial)" } else { "" }
     );
+    text.push_str(&beside(None, warnings, &part.figures));
+    text.push('\n');
     if let Some(whole) = part.whole() {
         for series in &whole.total {
             let name = format!("{} ({})", bare(&series.metric.name), series.of);
@@ -280,6 +279,7 @@ fn part_text(part: &Part, interrupted: bool, percents: &[f64]) -> String {
         }
         text.truncate(text.trim_end().len());
         text.push('\n');
+        text.push_str(&beside(Some(&figure.metric.name), warnings, &part.figures));
     }
     text
 }
@@ -295,7 +295,7 @@ fn histogram(histogram: &Histogram, percents: &[f64]) -> Value {
 }
 
 /// Series as an array: percentiles, mean, and the histogram that can be merged with others.
-fn series(all: &[schedlab_workload::Series], percents: &[f64]) -> Value {
+pub(super) fn series(all: &[schedlab_workload::Series], percents: &[f64]) -> Value {
     let one = |series: &schedlab_workload::Series| {
         let mut value = histogram(&series.histogram, percents);
         value["metric"] = series.metric.name.clone().into();
@@ -332,7 +332,8 @@ pub(super) fn json(measured: &Measured, percents: &[f64]) -> anyhow::Result<Stri
     object.insert("schema".into(), "schedlab-load/1".into());
     object.insert("spec".into(), serde_json::to_value(&measured.spec)?);
     object.insert("interrupted".into(), measured.interrupted.into());
-    object.insert("warnings".into(), serde_json::to_value(&measured.warnings)?);
+    let warnings = measured.warnings.iter().map(|w| told(w, &own.figures));
+    object.insert("warnings".into(), warnings.collect());
     object.insert("machine".into(), serde_json::to_value(&measured.facts)?);
     object.insert("load_after".into(), serde_json::to_value(&measured.load_after)?);
     if !beside.is_empty() {
@@ -344,6 +345,13 @@ pub(super) fn json(measured: &Measured, percents: &[f64]) -> anyhow::Result<Stri
         object.insert("beside".into(), beside.iter().map(one).collect());
     }
     Ok(format!("{:#}\n", Value::Object(object)))
+}
+
+/// A doubt with the figures that it concerns; with none of them it concerns all.
+fn told(warning: &Warning, figures: &[Figure]) -> Value {
+    let Warning { code, what, remedy } = warning;
+    let concerns = concerned(warning, figures);
+    json!({ "code": code, "what": what, "remedy": remedy, "concerns": concerns })
 }
 
 /// The results of one workload of a run.

@@ -1,0 +1,116 @@
+//! What is wrong in the original schbench is right here, and where that changes a number `--compat upstream`
+//! gives the old one. What can be computed is tested in virtual time (`schedlab-workload`); here are the
+//! defects that take a real run to see.
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
+
+use std::process::{Command, Output, Stdio};
+
+/// stderr and exit code of the drop-in.
+fn schbench(line: &str) -> (String, Option<i32>) {
+    let folder = tempfile::tempdir().unwrap();
+    let link = folder.path().join("schbench");
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_schedlab"), &link).unwrap();
+    let output: Output = Command::new(link).args(line.split_whitespace()).output().unwrap();
+    (String::from_utf8(output.stderr).unwrap(), output.status.code())
+}
+
+/// The numbers of the lines that begin so.
+fn numbers(text: &str, begin: &str) -> Vec<Vec<f64>> {
+    let of = |line: &str| {
+        let number = |c: char| c.is_ascii_digit() || c == '.';
+        line.split(|c| !number(c)).filter_map(|word| word.parse().ok()).collect()
+    };
+    text.lines().filter(|line| line.starts_with(begin)).map(of).collect()
+}
+
+#[test]
+fn a_new_start_that_divides_the_runtime_leaves_a_last_report() {
+    let (told, code) = schbench("-m 1 -t 1 -r 2 -z 1 -n 0");
+    assert_eq!(code, Some(0), "{told}");
+    for begin in ["Wakeup Latencies", "Request Latencies", "RPS percentiles"] {
+        let last = numbers(&told, begin).pop().unwrap();
+        assert!(*last.last().unwrap() > 0.0, "{begin}: {told}");
+    }
+    assert!(!told.contains("50.0th: 0 "), "{told}");
+}
+
+#[test]
+fn a_short_run_warms_up_but_upstream_s_does_not() {
+    let line = "-m 1 -t 1 -r 3 -w 1 -n 0";
+    let (ours, _) = schbench(line);
+    assert!(ours.contains("warmup done, zeroing stats\n"), "{ours}");
+    let (upstream, _) = schbench(&format!("{line} --compat upstream"));
+    assert!(!upstream.contains("warmup done"), "{upstream}");
+    // What the rate is taken over leaves the warm-up out; in one of two seconds a third is not lost.
+    let seconds = numbers(&ours, "RPS percentiles").pop().unwrap();
+    assert_eq!(seconds.last(), Some(&2.0), "{ours}");
+    let seconds = numbers(&upstream, "RPS percentiles").pop().unwrap();
+    assert_eq!(seconds.last(), Some(&4.0), "the moment before the first second: {upstream}");
+}
+
+#[test]
+fn there_is_no_rate_before_the_first_second_but_upstream_s() {
+    let line = "-m 1 -t 1 -r 2 -n 0";
+    let lowest = |told: &str| {
+        let block = told.split("RPS percentiles").last().unwrap().to_owned();
+        numbers(&block, "\t  min=").pop().unwrap()[0]
+    };
+    let ((ours, _), (upstream, _)) =
+        (schbench(line), schbench(&format!("{line} --compat upstream")));
+    assert!(lowest(&ours) > 0.0, "{ours}");
+    assert_eq!(lowest(&upstream), 0.0, "{upstream}");
+}
+
+#[test]
+fn an_overload_is_told_with_what_was_offered_and_dropped() {
+    let (told, code) = schbench("-m 1 -t 1 -r 2 -n 20 -R 100000");
+    assert_eq!(code, Some(0));
+    let [offered, done, dropped] = numbers(&told, "overload: ").pop().unwrap()[..] else {
+        panic!("{told}")
+    };
+    assert!(offered > done && dropped > 0.0 && offered >= done + dropped, "{told}");
+    // All 128 that wait are part of the latency, so the tail is far from what the work alone takes.
+    let latency = |told: &str| {
+        let block = told.split("Request Latencies").last().unwrap().to_owned();
+        numbers(&block, "\t  50.0th").pop().unwrap()[1]
+    };
+    let (upstream, _) = schbench("-m 1 -t 1 -r 2 -n 20 -R 100000 --compat upstream");
+    assert!(latency(&told) > 10.0 * latency(&upstream), "{told}{upstream}");
+}
+
+#[test]
+fn the_rate_that_follows_the_machine_is_never_nothing() {
+    // Others keep the machine busier than is wanted all the time.
+    let mut others = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+        .args(["load", "cpu", "--tasks", "4", "--duration", "30s"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (told, code) = schbench("-m 1 -t 1 -r 5 -n 1 -A 1");
+    others.kill().unwrap();
+    others.wait().unwrap();
+    assert_eq!(code, Some(0));
+    let goal = numbers(&told, "final rps goal was ").pop().unwrap();
+    assert!(goal[0] >= 1.0, "{told}");
+}
+
+#[test]
+fn the_last_sched_delay_is_what_the_kernel_counted() {
+    // More workers than CPUs, so that they wait for one.
+    let (told, _) = schbench("-m 1 -t 16 -r 2 -s 0 -n 2 -F 64");
+    let delay = numbers(&told, "sched delay: ").pop().unwrap();
+    assert!(delay[1] > 0.0, "{told}");
+    let (upstream, _) = schbench("-m 1 -t 16 -r 2 -s 0 -n 2 -F 64 --compat upstream");
+    assert!(upstream.ends_with("sched delay: message 0 (usec) worker 0 (usec)\n"), "{upstream}");
+}
+
+#[test]
+fn an_option_that_the_original_ignores_is_heard() {
+    // It says how large the matrices are only with --split.
+    for name in ["cache_footprint", "cache-footprint"] {
+        let (told, _) = schbench(&format!("-m 1 -t 1 -r 1 -n 0 --split 100 --{name} 96"));
+        assert!(told.contains("100% private (96 KB per thread)"), "{told}");
+        assert!(told.contains("matrix sizes: private=64, "), "{told}");
+    }
+}
