@@ -354,7 +354,7 @@ fn repeats_hold_the_samples_of_all_runs_in_one_histogram() {
 
 #[test]
 fn doubts_stand_beside_what_they_concern() {
-    let line = "schbench -m 1 -t 1 -r 1 -n 20 -R 100000";
+    let line = "schbench -m 1 -t 1 -r 1 -n 1 -F 64 -R 100000";
     let told = text(&load(line).stdout);
     let lines: Vec<&str> = told.lines().collect();
     let at = lines.iter().position(|line| line.contains("were offered")).expect(&told);

@@ -63,7 +63,7 @@ fn there_is_no_rate_before_the_first_second_but_upstream_s() {
 
 #[test]
 fn an_overload_is_told_with_what_was_offered_and_dropped() {
-    let (told, code) = schbench("-m 1 -t 1 -r 2 -n 20 -R 100000");
+    let (told, code) = schbench("-m 1 -t 1 -r 2 -n 1 -F 64 -R 100000");
     assert_eq!(code, Some(0));
     let [offered, done, dropped] = numbers(&told, "overload: ").pop().unwrap()[..] else {
         panic!("{told}")
@@ -74,7 +74,7 @@ fn an_overload_is_told_with_what_was_offered_and_dropped() {
         let block = told.split("Request Latencies").last().unwrap().to_owned();
         numbers(&block, "\t  50.0th").pop().unwrap()[1]
     };
-    let (upstream, _) = schbench("-m 1 -t 1 -r 2 -n 20 -R 100000 --compat upstream");
+    let (upstream, _) = schbench("-m 1 -t 1 -r 2 -n 1 -F 64 -R 100000 --compat upstream");
     assert!(latency(&told) > 10.0 * latency(&upstream), "{told}{upstream}");
 }
 
