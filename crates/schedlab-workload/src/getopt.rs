@@ -28,11 +28,24 @@ pub enum Mistyped {
     NoFlagValue(String),
 }
 
+impl Mistyped {
+    /// The option that was probably meant, as a sentence; empty where none is near.
+    #[must_use]
+    pub fn hint(&self, docs: &[OptionDoc]) -> String {
+        let Self::NoLong(name) = self else { return String::new() };
+        let names = docs.iter().map(|doc| doc.name);
+        let near = crate::options::nearest(name, names);
+        near.map_or(String::new(), |near| format!("did you mean --{near}?"))
+    }
+}
+
 /// What was typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Typed {
     /// Values by the option's long name; the last one of each. A flag has `true`.
     pub options: BTreeMap<String, String>,
+    /// Their names in the order in which they were typed.
+    pub order: Vec<&'static str>,
     /// Words that are no options.
     pub operands: Vec<String>,
 }
@@ -72,9 +85,10 @@ pub fn read_as(original: &[&str], docs: &[OptionDoc], words: &[String]) -> Resul
                     None => return Err(Mistyped::NoValue(doc.name.to_owned())),
                 },
             };
+            typed.order.push(doc.name);
             typed.options.insert(doc.name.to_owned(), value);
         } else if word.len() > 1 && word.starts_with('-') {
-            cluster(docs, &word[1..], &mut words, &mut typed.options)?;
+            cluster(docs, &word[1..], &mut words, &mut typed)?;
         } else {
             typed.operands.push(word.clone());
         }
@@ -87,21 +101,22 @@ fn cluster(
     docs: &[OptionDoc],
     letters: &str,
     words: &mut std::slice::Iter<'_, String>,
-    options: &mut BTreeMap<String, String>,
+    typed: &mut Typed,
 ) -> Result<(), Mistyped> {
     let mut rest = letters.chars();
     while let Some(letter) = rest.next() {
         let doc =
             docs.iter().find(|doc| doc.short == Some(letter)).ok_or(Mistyped::NoShort(letter))?;
+        typed.order.push(doc.name);
         if doc.kind == Kind::Flag {
-            options.insert(doc.name.to_owned(), "true".to_owned());
+            typed.options.insert(doc.name.to_owned(), "true".to_owned());
             continue;
         }
         let value = match rest.as_str() {
             "" => words.next().cloned().ok_or(Mistyped::NoShortValue(letter))?,
             value => value.to_owned(),
         };
-        options.insert(doc.name.to_owned(), value);
+        typed.options.insert(doc.name.to_owned(), value);
         return Ok(());
     }
     Ok(())
@@ -166,6 +181,24 @@ mod tests {
         assert_eq!(typed("-m"), Err(Mistyped::NoShortValue('m')));
         assert_eq!(typed("--message-threads"), Err(Mistyped::NoValue("message-threads".into())));
         assert_eq!(typed("--no-locking=1"), Err(Mistyped::NoFlagValue("no-locking".into())));
+    }
+
+    #[test]
+    fn a_slip_of_a_letter_is_told_with_what_was_meant() {
+        let docs = crate::workloads::find("hackbench").unwrap().options;
+        let hint = |name: &str| Mistyped::NoLong(name.to_owned()).hint(docs);
+        assert_eq!(hint("gruops"), "did you mean --groups?");
+        assert_eq!(hint("datasise"), "did you mean --datasize?");
+        assert_eq!(hint("frobnicate"), "");
+        assert_eq!(Mistyped::NoShort('x').hint(docs), "");
+    }
+
+    #[test]
+    fn the_order_of_options_is_kept() {
+        let docs = crate::workloads::find("hackbench").unwrap().options;
+        let words = ["-PT", "--groups=1", "-P"].map(str::to_owned);
+        let order = read(docs, &words).unwrap().order;
+        assert_eq!(order, ["processes", "threads", "groups", "processes"]);
     }
 
     #[test]

@@ -172,11 +172,16 @@ fn same(a: &str, b: &str) -> bool {
 fn unknown<'d>(name: &str, docs: impl Iterator<Item = &'d OptionDoc>) -> String {
     let mut names: Vec<&str> = docs.map(|doc| doc.name).collect();
     names.sort_unstable();
-    let near = names.iter().find(|known| distance(known, name) <= 2);
-    match near {
+    match nearest(name, names.iter().copied()) {
         Some(near) => format!("there is none of this name; did you mean {near}?"),
         None => format!("there is none of this name; there are {}", names.join(", ")),
     }
+}
+
+/// The name that is the least slips of the pen away, at most two.
+pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
+    let near = names.map(|known| (distance(known, name), known)).filter(|(slips, _)| *slips <= 2);
+    near.min().map(|(_, known)| known)
 }
 
 /// How many letters have to be changed, put in or taken out (Levenshtein).

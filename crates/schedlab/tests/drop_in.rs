@@ -385,6 +385,13 @@ fn usage_errors_begin_with_the_line_of_the_original() {
             assert!(theirs.lines().next().unwrap_or_default().ends_with(expected), "{theirs}");
         }
     }
+    // What was meant stands below, and the last of two that exclude each other counts.
+    let slip = text(&links.run("hackbench --gruops 3").stderr);
+    assert!(slip.ends_with(": unrecognized option '--gruops'\ndid you mean --groups?\n"), "{slip}");
+    for (line, mode) in [("-T -P", "process"), ("-PT", "threaded"), ("-TpP", "process")] {
+        let stdout = text(&links.run(&format!("hackbench {line} -g 1 -f 2 -l 1")).stdout);
+        assert!(stdout.starts_with(&format!("Running in {mode} mode")), "{line}: {stdout}");
+    }
     // What begins like one of the original's options alone is that one.
     let stdout = text(&links.run("hackbench --g 1 --fd 2 --l 3 --d 50 --th").stdout);
     assert!(stdout.starts_with("Running in threaded mode with 1 groups using 4 file"), "{stdout}");

@@ -132,6 +132,7 @@ fn what_is_no_value_is_told_and_nothing_is_started() {
         ("schbench -R abc".to_owned(), 1),
         ("schbench -M 4000".to_owned(), 1),
         ("schbench -W 0-".to_owned(), 1),
+        ("schbench -m 100000 -t 100000".to_owned(), 1),
         ("load hackbench --groups -1".to_owned(), 2),
         (format!("load schbench --runtime {huge}"), 2),
         ("load cpu --tasks 0".to_owned(), 2),

@@ -148,7 +148,10 @@ fn words_of(
 ) -> anyhow::Result<(&'static Workload, BTreeMap<String, String>)> {
     let workload = workloads::find(name).map_err(usage)?;
     let table: Vec<OptionDoc> = [own, workload.options, COMMON].concat();
-    let mut typed = getopt::read(&table, rest).map_err(usage)?;
+    let mut typed = getopt::read(&table, rest).map_err(|error| match error.hint(&table) {
+        none if none.is_empty() => usage(error),
+        meant => usage(format!("{error}; {meant}")),
+    })?;
     match (name, &typed.operands[..]) {
         (_, []) => {}
         // What the file says is part of the run's identity: the spec holds it, not its path.

@@ -41,6 +41,8 @@ const fn option(
 
 /// The largest page of the pipe mode.
 pub const PIPE_BYTES_MAX: u64 = 1 << 20;
+/// No Linux has more tasks (`PID_MAX_LIMIT`).
+const TASKS_MAX: u64 = 4_194_304;
 /// Requests that may lie before a worker before further ones are dropped.
 const PENDING_MAX: u32 = 128;
 
@@ -254,7 +256,7 @@ fn build(options: &Options, surroundings: &Surroundings) -> Result<Plan, OptionE
     plan.progress = Some(measured.requests.0);
     plan.marks.push("request".to_owned());
     let messengers = options.small("message-threads");
-    let threads = threads(options, surroundings, messengers, &mut plan);
+    let threads = threads(options, surroundings, messengers, &mut plan)?;
     let orders = orders(options, upstream, &mut plan)?;
     let dial = rate.map(|rate| {
         plan.dials.push(rate);
@@ -362,8 +364,8 @@ fn threads(
     surroundings: &Surroundings,
     messengers: u32,
     plan: &mut Plan,
-) -> u32 {
-    match options.small("threads") {
+) -> Result<u32, OptionError> {
+    let threads = match options.small("threads") {
         0 => {
             let upstream = options.text("compat") == "upstream";
             // Upstream counts the CPUs that are online, whether or not it may use them.
@@ -377,7 +379,15 @@ fn threads(
             threads
         }
         threads => threads,
+    };
+    let tasks = u64::from(messengers) * (u64::from(threads) + 1);
+    if tasks > TASKS_MAX {
+        let why = format!(
+            "{messengers} message threads with {threads} workers each are {tasks} tasks; Linux has {TASKS_MAX} at most"
+        );
+        return Err(OptionError::new("threads", why));
     }
+    Ok(threads)
 }
 
 /// What a request is, for all workers alike.

@@ -66,6 +66,14 @@ fn usage(name: &str, table: &[OptionDoc]) -> String {
     text
 }
 
+/// What was probably meant, as a line; nothing where that can't be guessed.
+fn hint(error: &getopt::Mistyped, table: &[OptionDoc]) -> String {
+    match error.hint(table) {
+        none if none.is_empty() => none,
+        meant => format!("{meant}\n"),
+    }
+}
+
 /// Splits what was typed into options of the workload and of the drop-in.
 fn split(typed: Typed, own: &[OptionDoc]) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
     typed.options.into_iter().partition(|(key, _)| own.iter().any(|doc| doc.name == key))
@@ -123,7 +131,7 @@ pub(crate) fn schbench(arguments: &[std::ffi::OsString]) -> ExitCode {
     };
     let typed = match getopt::read_as(sch::LONG_OPTIONS, &table, &given) {
         Ok(typed) => typed,
-        Err(error) => return wrong(&format!("{program}: {error}\n")),
+        Err(error) => return wrong(&format!("{program}: {error}\n{}", hint(&error, &table))),
     };
     if let Some(operand) = typed.operands.first() {
         err(&format!("Error Extra arguments '{operand}'\n"));
@@ -263,9 +271,9 @@ pub(crate) fn hackbench(arguments: &[std::ffi::OsString]) -> ExitCode {
         given.into_iter().map(|w| if w == "-pipe" { "--pipe".to_owned() } else { w }).collect();
     let typed = match getopt::read_as(hack::LONG_OPTIONS, &table, &given) {
         Ok(typed) => typed,
-        Err(error) => return wrong(&format!("{program}: {error}\n")),
+        Err(error) => return wrong(&format!("{program}: {error}\n{}", hint(&error, &table))),
     };
-    let operands = typed.operands.clone();
+    let (operands, order) = (typed.operands.clone(), typed.order.clone());
     let (own, mut options) = split(typed, HACKBENCH);
     if own.contains_key("version") {
         return version("hackbench");
@@ -289,10 +297,9 @@ pub(crate) fn hackbench(arguments: &[std::ffi::OsString]) -> ExitCode {
         let text = "--pipe|-p and --inet|-i cannot be used together";
         return wrong(&format!("{program}: {text}\n"));
     }
-    // The last of both counts, as upstream's processes are what there is without threads.
-    if options.contains_key("threads") {
-        options.remove("processes");
-    }
+    // The last of both counts.
+    let last = order.iter().rfind(|name| ["threads", "processes"].contains(name));
+    options.remove(if last == Some(&"processes") { "threads" } else { "processes" });
     let spec = spec("hackbench", options.clone());
     if let Err(error) = schedlab_host::load::check(&spec) {
         return wrong(&format!("{program}: {error}\n"));
