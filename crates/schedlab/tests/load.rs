@@ -353,6 +353,32 @@ fn repeats_hold_the_samples_of_all_runs_in_one_histogram() {
 }
 
 #[test]
+fn a_second_setting_may_be_a_knob_or_a_command_that_runs_meanwhile() {
+    let value = json("pingpong --rounds 50 --repeat 4 --against knob:nice=5 --json");
+    assert_eq!(value["against"]["spec"]["settings"][0]["knob"], "nice");
+    assert_eq!(value["against"]["figures"]["time_s"].as_array().map(Vec::len), Some(4));
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let command = format!("run:echo $$ >> {}; exec sleep 1000", log.display());
+    let output =
+        words(&["pingpong", "--rounds", "50", "--repeat", "4", "--against", &command, "--json"]);
+    assert_eq!(output.status.code(), Some(0), "{}", text_of(&output));
+    let value: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    for figures in [&value, &value["against"]["figures"]] {
+        assert_eq!(figures["time_s"].as_array().map(Vec::len), Some(4), "{value}");
+    }
+    assert!(value["comparisons"].as_array().unwrap().iter().any(|c| c["metric"] == "time_s"));
+    // It ran for the second setting alone, and each time was ended.
+    let processes = std::fs::read_to_string(&log).unwrap();
+    assert_eq!(processes.lines().count(), 4, "{processes}");
+    for process in processes.lines() {
+        assert!(!std::path::Path::new("/proc").join(process).exists(), "{process} was left");
+    }
+    let empty = words(&["pingpong", "--against", "run: "]);
+    assert_eq!(empty.status.code(), Some(2), "{}", text_of(&empty));
+}
+
+#[test]
 fn doubts_stand_beside_what_they_concern() {
     let line = "schbench -m 1 -t 1 -r 1 -n 1 -F 64 -R 100000";
     let told = text(&load(line).stdout);

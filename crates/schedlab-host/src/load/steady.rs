@@ -100,5 +100,7 @@ fn the_measured_path_allocates_nothing() {
 
 #[test]
 fn an_allocation_would_be_seen() {
-    assert!(watch("app").1 > 0, "bursts of allocation are what app does");
+    // On a busy machine its first burst may come after the moment for which it is watched.
+    let seen = (0..40).any(|_| watch("app").1 > 0);
+    assert!(seen, "bursts of allocation are what app does");
 }

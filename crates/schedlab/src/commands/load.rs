@@ -72,7 +72,7 @@ const OWN: &[OptionDoc] = &[
         Kind::Text,
         "",
         "a second setting, interleaved: options ('pipe', 'groups=4'), LABEL:OPTION=VALUE of one beside, alone (nothing beside), \
-         knob:NAME=VALUE; several with spaces",
+         knob:NAME=VALUE; several with spaces; or run:COMMAND, which runs meanwhile (a sched_ext scheduler)",
     ),
     own(
         "out",

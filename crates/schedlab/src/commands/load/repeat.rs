@@ -27,10 +27,20 @@ use std::process::ExitCode;
 /// Confidence of the intervals.
 const LEVEL: f64 = 0.95;
 
+/// Before the command that runs beside the second setting.
+const COMMAND: &str = "run:";
+
+/// One of two settings.
+struct Side {
+    spec: RunSpec,
+    /// With the command that runs meanwhile, if any.
+    hooks: Hooks,
+}
+
 pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
-    let mut sides = vec![wanted.spec.clone()];
+    let mut sides = vec![Side { spec: wanted.spec.clone(), hooks: Hooks::default() }];
     if let Some(other) = against(wanted)? {
-        schedlab_host::load::check(&other).map_err(usage)?;
+        schedlab_host::load::check(&other.spec).map_err(usage)?;
         sides.push(other);
     }
     let (folder, kept) = folder(wanted)?;
@@ -42,10 +52,18 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
 }
 
 /// The second setting: the first with what `--against` says.
-fn against(wanted: &Wanted) -> anyhow::Result<Option<RunSpec>> {
+fn against(wanted: &Wanted) -> anyhow::Result<Option<Side>> {
     let text = wanted.own.text("against");
     if text.is_empty() {
         return Ok(None);
+    }
+    if let Some(command) = text.trim_start().strip_prefix(COMMAND) {
+        if command.trim().is_empty() {
+            return Err(usage("option against: there is no command after run:"));
+        }
+        let during = ["sh", "-c", command].map(str::to_owned).to_vec();
+        let hooks = Hooks { during, ..Hooks::default() };
+        return Ok(Some(Side { spec: wanted.spec.clone(), hooks }));
     }
     let mut spec = wanted.spec.clone();
     for word in text.split_whitespace() {
@@ -81,7 +99,7 @@ fn against(wanted: &Wanted) -> anyhow::Result<Option<RunSpec>> {
     if spec == wanted.spec {
         return Err(usage("option against: it is the same setting"));
     }
-    Ok(Some(spec))
+    Ok(Some(Side { spec, hooks: Hooks::default() }))
 }
 
 /// Where runs are stored, and whether they stay there.
@@ -116,17 +134,23 @@ pub(super) fn perform(plan: &Plan, folder: &Path) -> anyhow::Result<(Vec<StoredR
     Ok((runs, tally))
 }
 
-fn measure(wanted: &Wanted, sides: &[RunSpec], folder: &Path) -> anyhow::Result<ExitCode> {
+fn measure(wanted: &Wanted, sides: &[Side], folder: &Path) -> anyhow::Result<ExitCode> {
     let repeats = u32::try_from(wanted.own.number("repeat")).expect("in range");
     // With a second setting one run of each would say nothing.
     let repeats = if sides.len() > 1 && !wanted.own.is_given("repeat") { 10 } else { repeats };
     let plan = plan(wanted, sides, repeats);
     let (runs, tally) = perform(&plan, folder)?;
-    let of_side = |spec: &RunSpec| -> Vec<StoredRun> {
+    let of_hooks = |id: &RunId, hooked: bool| {
+        let planned = |run: &&Planned| run.id == *id && run.hooks != Hooks::default();
+        plan.runs.iter().any(|run| planned(&run)) == hooked
+    };
+    let of_side = |side: &Side| -> Vec<StoredRun> {
+        let (spec, hooked) = (&side.spec, side.hooks != Hooks::default());
         let same = |run: &&StoredRun| {
             run.manifest.spec.workload == spec.workload
                 && run.manifest.spec.beside == spec.beside
                 && run.manifest.spec.settings == spec.settings
+                && of_hooks(&run.manifest.id, hooked)
         };
         runs.iter().filter(same).cloned().collect()
     };
@@ -152,15 +176,15 @@ fn measure(wanted: &Wanted, sides: &[RunSpec], folder: &Path) -> anyhow::Result<
 }
 
 /// All runs, the settings of each block in an order of chance.
-fn plan(wanted: &Wanted, sides: &[RunSpec], repeats: u32) -> Plan {
+fn plan(wanted: &Wanted, sides: &[Side], repeats: u32) -> Plan {
     let mut random = Random::new(wanted.spec.seed);
     let mut runs = Vec::new();
     for block in 0..repeats {
-        let one = |spec: &RunSpec| {
-            let spec = RunSpec { repeat: block, ..spec.clone() };
+        let one = |side: &Side| {
+            let spec = RunSpec { repeat: block, ..side.spec.clone() };
             let (workload, point) = (wanted.workload.name.to_owned(), BTreeMap::new());
-            let id = RunId::new("host", &spec);
-            Planned { id, workload, point, block, spec, hooks: Hooks::default() }
+            let id = RunId::with_hooks("host", &spec, &side.hooks);
+            Planned { id, workload, point, block, spec, hooks: side.hooks.clone() }
         };
         let mut round: Vec<Planned> = sides.iter().map(one).collect();
         random.shuffle(&mut round);
@@ -233,7 +257,7 @@ fn doubts(runs: &[StoredRun]) -> String {
 
 fn json(
     wanted: &Wanted,
-    sides: &[RunSpec],
+    sides: &[Side],
     stored: &[Vec<StoredRun>],
     comparisons: &[Comparison],
     stopped: bool,
@@ -241,12 +265,13 @@ fn json(
     let mut object = show::arrays(stored[0].iter().map(|run| run.figures.as_slice()));
     object.insert("schema".into(), "schedlab-load/1".into());
     object.insert("workload".into(), wanted.workload.name.into());
-    object.insert("spec".into(), serde_json::to_value(&sides[0])?);
+    object.insert("spec".into(), serde_json::to_value(&sides[0].spec)?);
     object.insert("interrupted".into(), stopped.into());
     object.insert("intervals95".into(), intervals(wanted, &stored[0], "").into());
     let percents = show::quantiles(wanted.own.text("percentiles")).map_err(usage)?;
     object.insert("series".into(), show::series(&merged(&stored[0], "")?, &percents));
     let beside: Vec<Value> = sides[0]
+        .spec
         .beside
         .iter()
         .map(|beside| {
@@ -268,7 +293,10 @@ fn json(
     if let [_, after] = stored {
         let arrays = show::arrays(after.iter().map(|run| run.figures.as_slice()));
         let series = show::series(&merged(after, "")?, &percents);
-        let other = json!({ "spec": sides[1], "figures": arrays, "series": series });
+        let mut other = json!({ "spec": sides[1].spec, "figures": arrays, "series": series });
+        if let [.., command] = &sides[1].hooks.during[..] {
+            other["command"] = command.clone().into();
+        }
         object.insert("against".into(), other);
         let verdicts: Vec<Value> = comparisons
             .iter()
