@@ -579,3 +579,6 @@ fn pingpong(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     }
     Ok(plan)
 }
+
+#[cfg(test)]
+mod tests;

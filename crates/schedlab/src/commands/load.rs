@@ -84,7 +84,8 @@ const OWN: &[OptionDoc] = &[
         "beside",
         Kind::Text,
         "",
-        "run this at the same time: '[LABEL:] WORKLOAD [OPTIONS]', or '[LABEL:] command [OPTIONS] -- PROGRAM ARGUMENTS'; may stand more than once",
+        "run this at the same time: '[LABEL:] WORKLOAD [OPTIONS]', or '[LABEL:] command [OPTIONS] -- PROGRAM \
+         ARGUMENTS'; may stand more than once",
     ),
     own("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
     own(
