@@ -155,21 +155,14 @@ impl Guard {
         let started = crate::process::start_ticks(pid).unwrap_or(0);
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let path = directory.join(format!("{pid}-{started}-{count}.journal"));
+        // Before the journal: killed in between, nobody would be there to remove it. A guardian without
+        // a journal has nothing to do.
+        let guardian = Some(post(program, &path)?);
         let journal = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
         let program = program.to_owned();
-        let mut guard = Self { journal, path, steps: Vec::new(), next: 0, guardian: None, program };
+        let mut guard = Self { journal, path, steps: Vec::new(), next: 0, guardian, program };
         guard.append(&Line::Owner { pid, started })?;
-        guard.guardian = Some(guard.post()?);
         Ok(guard)
-    }
-
-    /// Starts a guardian.
-    fn post(&self) -> io::Result<Child> {
-        let mut command = Command::new(&self.program);
-        command.arg(ARGUMENT).arg(&self.path);
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        crate::process::own_session(&mut command);
-        command.spawn()
     }
 
     /// Replaces the guardian if it died while its owner lives. Returns whether it had.
@@ -181,7 +174,7 @@ impl Guard {
         if guardian.try_wait()?.is_none() {
             return Ok(false);
         }
-        self.guardian = Some(self.post()?);
+        self.guardian = Some(post(&self.program, &self.path)?);
         Ok(true)
     }
 
@@ -252,6 +245,15 @@ impl Guard {
         // One write: a process that dies leaves whole lines.
         self.journal.write_all(text.as_bytes())
     }
+}
+
+/// Starts a guardian of a journal.
+fn post(program: &Path, journal: &Path) -> io::Result<Child> {
+    let mut command = Command::new(program);
+    command.arg(ARGUMENT).arg(journal);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    crate::process::own_session(&mut command);
+    command.spawn()
 }
 
 impl Drop for Guard {
