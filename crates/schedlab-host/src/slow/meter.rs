@@ -41,6 +41,9 @@ pub enum Work {
 pub struct Paired {
     /// Work in a slowed turn as a part of the work in the full turn beside it, pair by pair.
     pub ratios: Vec<f64>,
+    /// CPU time in the slowed turns as a part of that in the full ones: what of an error is time that
+    /// was not granted, and what is work that took longer.
+    pub granted: f64,
     /// What the ratios should be.
     pub ideal: f64,
     /// CPU time of the controller outside its burners, as a part of the time.
@@ -115,7 +118,8 @@ pub fn paired(
         return Err(SlowError::Failed(format!("could not be undone: {failed}")));
     }
     let notes = read(&result)?;
-    Ok(Paired { ratios: ratios(&notes), ideal: ideal(work, speed, &notes), controller })
+    let (ratios, granted) = (ratios(&notes), granted_part(&notes));
+    Ok(Paired { ratios, granted, ideal: ideal(work, speed, &notes), controller })
 }
 
 /// A session that slows one node by a method and leaves the measuring to its caller.
@@ -181,6 +185,15 @@ fn ratios(notes: &[Note]) -> Vec<f64> {
     let ratio = |slow: Note, full: Note| slow.done as f64 / full.done.max(1) as f64;
     let four = turns.chunks_exact(4);
     four.flat_map(|t| [ratio(t[1], t[0]), ratio(t[2], t[3])]).collect()
+}
+
+/// CPU time in all slowed turns as a part of that in all full ones.
+fn granted_part(notes: &[Note]) -> f64 {
+    let turns = turns(notes);
+    let of = |these: [usize; 2]| -> u64 {
+        turns.chunks_exact(4).flat_map(|four| these.map(|i| four[i].cpu.0)).sum()
+    };
+    of([1, 2]) as f64 / of([0, 3]).max(1) as f64
 }
 
 /// A cycle of the mixed work is computing, which slows, and a sleep, which does not: how long each is
@@ -311,6 +324,7 @@ mod tests {
         let ends = [0, 100, 100, 150, 150, 180, 180, 240];
         let notes: Vec<Note> = ends.iter().map(|&done| note(done, done)).collect();
         assert_eq!(ratios(&notes), [0.5, 0.5]);
+        assert!((granted_part(&notes) - 0.5).abs() < 1e-9);
         assert!((ideal(Work::Compute, Speed::percent(50).unwrap(), &notes) - 0.5).abs() < 1e-9);
     }
 
