@@ -76,8 +76,8 @@ impl Held {
             || zone.cpu.as_ref().ok_or_else(|| SlowError::Missing("no CPU controller".into()));
         let hold = match method {
             Method::Hogs | Method::Freq | Method::Gov => Hold::Cpus,
-            Method::Stop => Hold::Stop(Limiter::new(speed, false)),
-            Method::StopGroup => Hold::Stop(Limiter::new(speed, true)),
+            Method::Stop => Hold::Stop(Limiter::new(speed, false, node.speeds.len())),
+            Method::StopGroup => Hold::Stop(Limiter::new(speed, true, node.speeds.len())),
             Method::Quota => {
                 let request = &plan.request;
                 Hold::Quota(Quota::apply(cpu()?, speed, request.quota_period, request.quota_burst)?)

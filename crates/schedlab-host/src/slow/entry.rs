@@ -1,6 +1,6 @@
 //! What the program does when it re-executes itself for us, by its hidden first argument.
 
-use super::{SlowError, Speed, burner, hogs, meter, noise, probe};
+use super::{SlowError, Speed, burner, hogs, latency, meter, noise, probe};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -45,6 +45,13 @@ pub(super) enum Entry {
     Meter(meter::Task),
     /// Burn in random bursts.
     Noise(noise::Noise),
+    /// Sleep again and again, and tell how late it woke.
+    Sleeper {
+        /// The groups' directories.
+        groups: Vec<PathBuf>,
+        /// Where.
+        cpu: Cpu,
+    },
     /// Measure how fast a CPU is.
     Probe {
         /// The groups' directories.
@@ -98,6 +105,7 @@ pub fn hidden(arguments: &[OsString]) -> u8 {
         Some(Entry::Hogs { period, speeds, burning }) => hogs::child(period, &speeds, &burning),
         Some(Entry::Burn { groups, cpu }) => burner::child(&groups, cpu),
         Some(Entry::Meter(task)) => meter::child(&task),
+        Some(Entry::Sleeper { groups, cpu }) => latency::child(&groups, cpu),
         Some(Entry::Noise(noise)) => noise::child(&noise),
         Some(Entry::Probe { groups, cpu, time, align, realtime }) => {
             probe::child(&groups, cpu, time, align, realtime)

@@ -73,6 +73,8 @@ pub struct Request {
     pub keep: bool,
     /// Measure each CPU after applying.
     pub measure: bool,
+    /// Measure how late tasks wake on each CPU, before applying and after.
+    pub wakeups: bool,
     /// The session ends after this time.
     pub time_limit: Option<Nanos>,
     /// Tasks of nodes have a weight beside which other load takes next to nothing: for measuring.
@@ -90,6 +92,7 @@ impl Default for Request {
             noise: Vec::new(),
             keep: false,
             measure: true,
+            wakeups: false,
             time_limit: None,
             heavy: false,
         }

@@ -9,13 +9,14 @@ use super::apply::{Held, Hold, Under};
 use super::control::Control;
 use super::entry::program;
 use super::escape::Watch;
+use super::latency::Lateness;
 use super::measure::{self, Measured};
 use super::noise::NoiseProcess;
 use super::settings::Kept;
-use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, stop};
+use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency, stop};
 use crate::net::{Link, Namespace};
 use command::{Running, launch, move_in};
-use schedlab_model::{CpuSet, Nanos, Pid, Warning};
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, guard, process};
@@ -47,6 +48,8 @@ pub struct Session {
     started: Nanos,
     /// What was measured after applying.
     pub measured: Vec<Measured>,
+    /// How late tasks wake, where that was asked for.
+    pub wakeups: Vec<Wakeups>,
     /// Doubts about it.
     pub warnings: Vec<Warning>,
     /// A process of the first node that was moved in by whoever holds the session; 0: none.
@@ -87,6 +90,7 @@ impl Session {
         let networks = networks(&plan.request.nodes, &mut guard)?;
         let before =
             if plan.request.measure { measure::baseline().read(&cpus)? } else { Vec::new() };
+        let woke = if plan.request.wakeups { latency::read(&[], &cpus)? } else { Vec::new() };
         if plan.method == Method::Deadline {
             super::deadline::isolate(&plan, ground, &mut guard)?;
         }
@@ -109,6 +113,7 @@ impl Session {
             control,
             started,
             measured: Vec::new(),
+            wakeups: Vec::new(),
             warnings,
             admitted: Arc::default(),
             _noise: Vec::new(),
@@ -117,6 +122,9 @@ impl Session {
         };
         if session.plan.request.measure {
             session.measure(&speeds, &before)?;
+        }
+        if session.plan.request.wakeups {
+            session.measure_wakeups(&speeds, &woke)?;
         }
         session.populate()?;
         Ok(session)
@@ -134,16 +142,7 @@ impl Session {
             let (cpus, groups) = (active.node.cpus(), active.held.groups.clone());
             let (probe, slack) =
                 measure::probe(method, grid, self.plan.request.quota_period, &groups);
-            let readings = std::thread::scope(|scope| {
-                let reading = scope.spawn(|| probe.read(&cpus));
-                while !reading.is_finished() {
-                    // Probes are children of ours: without a group they are found as such.
-                    let next = self.tick(&[Pid(std::process::id().cast_signed())])?;
-                    let nap = next.0.saturating_sub(clock::monotonic().0).min(2_000_000);
-                    std::thread::sleep(std::time::Duration::from_nanos(nap));
-                }
-                reading.join().map_err(|_| SlowError::Failed("measuring failed".into()))?
-            })?;
+            let readings = self.meanwhile(|| probe.read(&cpus))?;
             let own: Speeds = speeds
                 .iter()
                 .filter(|(cpu, _)| cpus.contains(**cpu))
@@ -154,6 +153,40 @@ impl Session {
             self.measured.extend(measured);
         }
         Ok(())
+    }
+
+    /// Measures how late tasks wake on each CPU while the method does its work.
+    fn measure_wakeups(
+        &mut self,
+        speeds: &Speeds,
+        before: &[(Cpu, Lateness)],
+    ) -> Result<(), SlowError> {
+        let mut under = Vec::new();
+        for index in 0..self.nodes.len() {
+            let active = &self.nodes[index];
+            let (cpus, groups) = (active.node.cpus(), active.held.groups.clone());
+            under.extend(self.meanwhile(|| latency::read(&groups, &cpus))?);
+        }
+        let (method, period) = (self.plan.method, self.plan.grid.period());
+        self.wakeups = latency::compare(method, period, speeds, before, &under);
+        Ok(())
+    }
+
+    /// Keeps the method going while something is measured.
+    fn meanwhile<T: Send>(
+        &mut self,
+        measure: impl FnOnce() -> Result<T, SlowError> + Send,
+    ) -> Result<T, SlowError> {
+        std::thread::scope(|scope| {
+            let measuring = scope.spawn(measure);
+            while !measuring.is_finished() {
+                // Probes are children of ours: without a group they are found as such.
+                let next = self.tick(&[Pid(std::process::id().cast_signed())])?;
+                let nap = next.0.saturating_sub(clock::monotonic().0).min(2_000_000);
+                std::thread::sleep(std::time::Duration::from_nanos(nap));
+            }
+            measuring.join().map_err(|_| SlowError::Failed("measuring failed".into()))?
+        })
     }
 
     /// Moves in what is attached, and starts noise and commands.
@@ -381,14 +414,15 @@ impl Session {
             }
         }
         let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
-        for active in self.nodes.iter_mut().filter(|active| !active.failed) {
+        let limited =
+            |active: &&mut Active| !active.failed && matches!(active.held.hold, Hold::Stop(_));
+        for active in self.nodes.iter_mut().filter(limited) {
             let mut roots: Vec<Pid> = extra.iter().copied().chain(admitted).collect();
             roots.extend(active.roots());
             let mut processes = active.held.processes(&roots);
             processes.retain(|pid| !extra.contains(pid));
             if let Hold::Stop(limiter) = &mut active.held.hold {
-                limiter.look(&processes, &mut self.guard)?;
-                next = next.min(now + stop::POLL);
+                next = next.min(limiter.look(&processes, &mut self.guard)?);
             }
         }
         if extra.is_empty() && self.watch.is_due(now) {

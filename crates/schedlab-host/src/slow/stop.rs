@@ -1,8 +1,12 @@
-//! SIGSTOP and SIGCONT (CPU-Lim): every [`POLL`] each process of the node is stopped when its CPU time
-//! over its lifetime has reached the speed, and continued when it is below.
+//! SIGSTOP and SIGCONT (CPU-Lim): a process of the node is stopped when its CPU time over its lifetime
+//! has reached the speed, and continued when it is below.
 //!
 //! As studied, one decision for each process, on its whole life; the variant for a group decides once
 //! for all of them, on the sum. Lifetime counts from when the process was first seen.
+//!
+//! How often the study looked is not known. Here the next look is when a decision can change: a stopped
+//! process is below its speed again at a moment that is known, and a running one can't reach it sooner
+//! than by running all the time. [`Pace`] keeps looks far enough apart to cost little.
 
 use super::{SlowError, Speed};
 use schedlab_model::{Nanos, Pid};
@@ -10,8 +14,12 @@ use schedlab_sys::guard::{Guard, StepId, Undo};
 use schedlab_sys::{clock, process};
 use std::collections::BTreeMap;
 
-/// How often it looks.
-pub(super) const POLL: Nanos = Nanos::from_millis(10);
+/// It does not look more often than this ...
+const LEAST: Nanos = Nanos::from_millis(10);
+/// ... and, since processes may have been forked, no more seldom than this, unless looking is dear.
+const MOST: Nanos = Nanos::from_millis(50);
+/// A look that cost a microsecond is followed by so many without one: a third of a percent of a CPU.
+const REST: u64 = 300;
 
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
@@ -24,12 +32,40 @@ struct Victim {
     step: StepId,
 }
 
+/// Keeps looks apart, so that they cost no more than one part in [`REST`], however many processes
+/// there are and however dear a signal is (on a virtual machine some 30 us).
+#[derive(Debug, Default)]
+struct Pace {
+    /// When looks so far will have cost no more than their part.
+    paid: Nanos,
+    /// CPU time of the thread at the end of the last look, once there was one.
+    used: Option<Nanos>,
+}
+
+impl Pace {
+    /// Notes a look at `now` that ended with the thread's CPU time at `used`. What a new process costs
+    /// once is not counted, nor are debts of looks that came sooner than they had to.
+    fn looked(&mut self, now: Nanos, used: Nanos, first: bool) {
+        let before = self.used.replace(used).filter(|_| !first).unwrap_or(used);
+        let cost = used - before.min(used);
+        self.paid = self.paid.max(now - LEAST.min(now)).min(now) + Nanos(cost.0 * REST);
+    }
+
+    /// When to look next, where a decision may change at `due`.
+    fn next(&self, now: Nanos, due: Nanos) -> Nanos {
+        due.min(now + MOST).max(now + LEAST).max(self.paid)
+    }
+}
+
 /// The limiter of one node. The guard continues what it stopped.
 pub(super) struct Limiter {
     pub(super) speed: Speed,
     group: bool,
+    /// How many threads of the node can run at a time.
+    cpus: u64,
     since: Nanos,
     victims: BTreeMap<Pid, Victim>,
+    pace: Pace,
 }
 
 impl std::fmt::Debug for Limiter {
@@ -43,14 +79,48 @@ fn reached(used: Nanos, life: Nanos, speed: Speed) -> bool {
     u128::from(used.0) * 1_000_000 >= u128::from(life.0) * u128::from(speed.millionths())
 }
 
+/// How long a decision holds: until a stopped process is below its part again, or until a running one
+/// can have reached it.
+fn holds(used: Nanos, life: Nanos, speed: Speed, stopped: bool, cpus: u64) -> Nanos {
+    let (used, life) = (u128::from(used.0) * 1_000_000, u128::from(life.0));
+    let part = u128::from(speed.millionths());
+    let time = if stopped {
+        (used / part + 1).saturating_sub(life)
+    } else {
+        // Every nanosecond brings at most `cpus` of use and `part` millionths of room.
+        (life * part).saturating_sub(used) / (u128::from(cpus) * 1_000_000 - part).max(1)
+    };
+    Nanos(u64::try_from(time).unwrap_or(u64::MAX / 2))
+}
+
 impl Limiter {
-    pub(super) fn new(speed: Speed, group: bool) -> Self {
-        Self { speed, group, since: clock::monotonic(), victims: BTreeMap::new() }
+    pub(super) fn new(speed: Speed, group: bool, cpus: usize) -> Self {
+        let (since, victims) = (clock::monotonic(), BTreeMap::new());
+        let cpus = u64::try_from(cpus.max(1)).expect("few CPUs");
+        Self { speed, group, cpus, since, victims, pace: Pace::default() }
     }
 
-    /// Looks at the node's processes and decides.
-    pub(super) fn look(&mut self, processes: &[Pid], guard: &mut Guard) -> Result<(), SlowError> {
+    /// Looks at the node's processes and decides; returns when to look next.
+    pub(super) fn look(
+        &mut self,
+        processes: &[Pid],
+        guard: &mut Guard,
+    ) -> Result<Nanos, SlowError> {
         let now = clock::monotonic();
+        let first = self.meet(processes, now, guard)?;
+        let due = self.decide(now);
+        self.pace.looked(now, clock::thread_cpu(), first);
+        Ok(self.pace.next(now, due))
+    }
+
+    /// Reads how much each process has used, and journals those that are new. Returns whether any was.
+    fn meet(
+        &mut self,
+        processes: &[Pid],
+        now: Nanos,
+        guard: &mut Guard,
+    ) -> Result<bool, SlowError> {
+        let mut first = false;
         self.victims.retain(|pid, victim| {
             let lives = processes.contains(pid);
             if !lives {
@@ -66,6 +136,7 @@ impl Limiter {
                 continue;
             }
             let Some(started) = process::start_ticks(pid) else { continue };
+            first = true;
             let step = guard
                 .before(Undo::Continue { pid, started })
                 .map_err(|e| SlowError::io("writing the journal", e))?;
@@ -73,23 +144,27 @@ impl Limiter {
                 Victim { since: now, before: used, used: Nanos::ZERO, stopped: false, step };
             self.victims.insert(pid, victim);
         }
-        let total: u64 = self.victims.values().map(|victim| victim.used.0).sum();
-        let all = reached(Nanos(total), now - self.since, self.speed) && total > 0;
+        Ok(first)
+    }
+
+    /// Stops and continues; returns when a decision may change.
+    fn decide(&mut self, now: Nanos) -> Nanos {
+        let total = Nanos(self.victims.values().map(|victim| victim.used.0).sum());
+        let (group, speed, cpus) = (self.group, self.speed, self.cpus);
+        // Without a process it waits for the first.
+        let mut due = if self.victims.is_empty() { now } else { Nanos::MAX };
         for (&pid, victim) in &mut self.victims {
-            let stop = match self.group {
-                true => all,
-                false => {
-                    victim.used > Nanos::ZERO
-                        && reached(victim.used, now - victim.since, self.speed)
-                }
-            };
+            let (used, life) =
+                if group { (total, now - self.since) } else { (victim.used, now - victim.since) };
+            let stop = used > Nanos::ZERO && reached(used, life, speed);
             if stop != victim.stopped {
                 victim.stopped = stop;
                 // One that ended meanwhile is gone from the list at the next look.
                 let _ = process::kill(pid, if stop { SIGSTOP } else { SIGCONT });
             }
+            due = due.min(now + holds(used, life, speed, stop, cpus));
         }
-        Ok(())
+        due
     }
 }
 
@@ -124,6 +199,44 @@ mod tests {
     }
 
     #[test]
+    fn the_next_look_is_when_a_decision_can_change() {
+        let (quarter, ms) = (Speed::percent(25).unwrap(), Nanos::from_millis);
+        // 10 of 10 ms at a quarter: below it again after 40 ms of life.
+        let still = holds(ms(10), ms(10), quarter, true, 1);
+        assert!(still >= ms(30) && still < ms(31), "{still}");
+        assert!(!reached(ms(10), ms(10) + still, quarter), "a moment sooner it was not");
+        // 10 of 100 ms: after 20 ms of running without a break it has 30 of 120.
+        assert_eq!(holds(ms(10), ms(100), quarter, false, 1), ms(20));
+        assert!(holds(ms(10), ms(100), quarter, false, 2) < ms(10), "two threads are there sooner");
+        assert_eq!(holds(ms(50), ms(100), quarter, false, 1), Nanos::ZERO);
+    }
+
+    #[test]
+    fn looks_are_paid_for_by_time_without_them() {
+        let (ms, us) = (Nanos::from_millis, Nanos::from_micros);
+        let mut pace = Pace::default();
+        let (mut now, mut used, mut looks) = (ms(1_000), Nanos::ZERO, 0);
+        pace.looked(now, used, true);
+        while now < ms(11_000) {
+            now = pace.next(now, now);
+            used += us(200);
+            pace.looked(now, used, false);
+            looks += 1;
+        }
+        assert!(used.0 <= ms(10_150).0 / REST, "{used} for {looks} looks in 10 s");
+        assert!(looks > 150, "and no seldomer than that asks for: {looks}");
+        for _ in 0..100 {
+            now += ms(1);
+            used += us(200);
+            pace.looked(now, used, false);
+        }
+        assert!(pace.next(now, now) <= now + us(200 * REST), "looks that others ask for are free");
+        let cheap = Pace::default();
+        assert_eq!(cheap.next(now, now), now + LEAST);
+        assert_eq!(cheap.next(now, Nanos::MAX), now + MOST, "for what was forked meanwhile");
+    }
+
+    #[test]
     fn a_busy_process_is_stopped_and_the_guard_lets_it_go() {
         let dir = tempfile::tempdir().unwrap();
         let mut guard = Guard::arm_with(dir.path(), std::path::Path::new("/bin/true")).unwrap();
@@ -134,7 +247,7 @@ mod tests {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
             stat.rsplit_once(')').unwrap().1.trim_start().chars().next().unwrap()
         };
-        let mut limiter = Limiter::new("1%".parse().unwrap(), false);
+        let mut limiter = Limiter::new("1%".parse().unwrap(), false, 1);
         for _ in 0..200 {
             limiter.look(&[pid], &mut guard).unwrap();
             std::thread::sleep(std::time::Duration::from_millis(5));

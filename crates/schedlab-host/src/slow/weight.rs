@@ -1,9 +1,9 @@
 //! Weights of the fair scheduler (Fracas): tasks of weight S against burners of weight B on the same
 //! CPUs get S / (S + B), so B = S (1 - s) / s makes the speed s.
 //!
-//! Both lie in one group of the largest weight, so that the rest of the machine takes little from
-//! them. A group's weight is divided over CPUs in proportion to its load there, hence the faults that
-//! [`super::Method::fault`] tells.
+//! Both lie in one group of [`OUTWEIGHS`] times the usual weight, so that the rest of the machine takes
+//! little from them. A group's weight is divided over CPUs in proportion to its load there, hence the
+//! faults that [`super::Method::fault`] tells.
 
 use super::burner::Burner;
 use super::zone::{Wants, make, write};
@@ -45,7 +45,7 @@ impl Weight {
     ) -> Result<Self, SlowError> {
         let (version, top) = zone;
         let hierarchy = ground.cpu_group.as_ref().expect("the zone has a CPU group");
-        heaviest(zone)?;
+        weigh(zone, OUTWEIGHS * usual(*version))?;
         if *version == Version::V2 {
             write(&top.join("cgroup.subtree_control"), "+cpu")?;
         }
@@ -96,9 +96,18 @@ impl Weight {
     }
 }
 
-/// Gives a group the largest weight there is.
-pub(super) fn heaviest((version, dir): &(Version, PathBuf)) -> Result<(), SlowError> {
-    write(&dir.join(file(*version)), &most(*version).to_string())
+/// How much heavier tasks and burners together are than any other task. Burners never rest, and a task
+/// that used a millisecond waits for this many before it has its next: at the largest weight there is
+/// (256 times) a shell, and this program itself, stood still for seconds where all CPUs have a burner.
+const OUTWEIGHS: u64 = 16;
+
+/// Gives a group the largest weight there is. For groups without burners: those never rest.
+pub(super) fn heaviest(zone: &(Version, PathBuf)) -> Result<(), SlowError> {
+    weigh(zone, most(zone.0))
+}
+
+fn weigh((version, dir): &(Version, PathBuf), weight: u64) -> Result<(), SlowError> {
+    write(&dir.join(file(*version)), &weight.to_string())
 }
 
 const fn file(version: Version) -> &'static str {

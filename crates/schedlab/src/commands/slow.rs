@@ -7,8 +7,8 @@ mod running;
 
 use super::UsageError;
 use schedlab_host::slow::{
-    self, Assignment, Ended, Ground, METHODS, Method, Node, Noise, Plan, Request, Session,
-    SlowError,
+    self, Assignment, Ended, Ground, Lateness, METHODS, Method, Node, Noise, Plan, Request,
+    Session, SlowError, Wakeups,
 };
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::signal;
@@ -80,6 +80,9 @@ pub(crate) struct How {
     /// Do not measure the speeds before the command starts (saves about 0.2 s)
     #[arg(long)]
     no_measure: bool,
+    /// Measure also how late tasks wake on each CPU, before and after (0.8 s)
+    #[arg(long)]
+    probe: bool,
     /// End after this time
     #[arg(long, value_name = "TIME")]
     time_limit: Option<Nanos>,
@@ -178,6 +181,7 @@ fn with_options(mut request: Request, how: &How) -> Request {
     request.noise.extend(how.noise.iter().cloned());
     request.keep = how.keep;
     request.measure = !how.no_measure;
+    request.wakeups = how.probe;
     request.time_limit = how.time_limit.or(request.time_limit).or(Some(TIME_LIMIT));
     request
 }
@@ -227,7 +231,7 @@ fn dry_run(plan: &Plan) -> anyhow::Result<ExitCode> {
 fn tell(session: &Session, json: bool) {
     if json {
         let text = serde_json::json!({
-            "schema": 1, "measured": session.measured, "warnings": session.warnings
+            "schema": 1, "measured": session.measured, "wakeups": session.wakeups, "warnings": session.warnings
         });
         let _ = writeln!(std::io::stderr(), "{text}");
         return;
@@ -245,12 +249,34 @@ fn tell(session: &Session, json: bool) {
             one.granted * 100.0
         ));
     }
+    session.wakeups.iter().for_each(tell_wakeups);
     for (name, link, at) in session.networks() {
         note(&format!("node {name}: {link}, at {}; this machine is {} to it", at.there, at.here));
     }
     for warning in &session.warnings {
         note(&warning.to_string());
     }
+}
+
+/// What a method does to wakeups: measured, and as it is made.
+fn tell_wakeups(one: &Wakeups) {
+    let late = |at: &Lateness| {
+        format!(
+            "{:.0} us at the median, {:.0} us at p99",
+            at.latency_ns_p50 / 1e3,
+            at.latency_ns_p99 / 1e3
+        )
+    };
+    let bound = one.added_ns_max.map_or_else(
+        || "the method has no bound".to_owned(),
+        |bound| format!("it adds up to {} by its making", Nanos(bound)),
+    );
+    note(&format!(
+        "CPU {}: tasks wake {} late, before {}; {bound}",
+        one.cpu,
+        late(&one.under),
+        late(&one.before)
+    ));
 }
 
 /// An error of the library as one of the command, with its exit code.

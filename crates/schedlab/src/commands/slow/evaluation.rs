@@ -14,7 +14,7 @@ use figures::{Figures, Results};
 use points::{BENCHMARKS, Evaluation, Point};
 use schedlab_draw::chart::{Axis, Chart, Line, Sample, Series, Values};
 use schedlab_draw::{PALETTE, Theme, svg};
-use schedlab_experiment::{Progress, run_plan, runs_of};
+use schedlab_experiment::{Plan, Planned, Progress, run_plan, runs_of};
 use schedlab_host::Host;
 use schedlab_host::slow::{Ground, METHODS, Method, Speed};
 use schedlab_model::{Nanos, Warning};
@@ -44,7 +44,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "COUNTS", value_delimiter = ',')]
     cpus: Vec<usize>,
     /// How often each point is measured [default: 40]
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", visible_alias = "repeat")]
     repeats: Option<u32>,
     /// How long each time [default: 1s]
     #[arg(long, value_name = "TIME")]
@@ -92,6 +92,7 @@ fn measure(
     let warnings = busy().into_iter().collect();
     let mut host = Host::here().context("this program's own path")?;
     let plan = points::plan(points, evaluation, ground);
+    note(&outlook(&plan, evaluation.time, dir));
     let signals = signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
     let mut told: Option<Instant> = None;
@@ -100,7 +101,7 @@ fn measure(
             if told.is_none_or(|told| told.elapsed() > Duration::from_secs(10)) =>
         {
             told = Some(Instant::now());
-            let left = left.map_or(String::new(), |left| format!("; {} s left", left.as_secs()));
+            let left = left.map_or(String::new(), |left| format!("; {} left", long(left)));
             note(&format!("run {} of {total}{left}", index + 1));
         }
         Progress::Failed { error, .. } => note(&format!("failed: {error}")),
@@ -111,6 +112,31 @@ fn measure(
     results.left_out.extend(tally.failed);
     results.results = figures::figures(points, &runs_of(dir)?.runs);
     Ok(results)
+}
+
+/// What a run takes besides its time: groups, guard, load and results.
+const AROUND: Nanos = Nanos::from_millis(70);
+
+/// How long it will take, before it begins.
+fn outlook(plan: &Plan, time: Nanos, dir: &Path) -> String {
+    let is_there = |run: &&Planned| dir.join("runs").join(run.id.as_str()).is_dir();
+    let there = plan.runs.iter().filter(is_there).count();
+    let left = u32::try_from(plan.runs.len() - there).unwrap_or(u32::MAX);
+    let there = if there > 0 { format!(", {there} of which are there") } else { String::new() };
+    format!(
+        "{} runs{there}: some {}; Ctrl-C ends it with the figures until then, and with -o the same call goes on",
+        plan.runs.len(),
+        long((time + AROUND).as_duration() * left)
+    )
+}
+
+/// A duration for whoever waits.
+fn long(time: Duration) -> String {
+    match time.as_secs() {
+        seconds @ ..120 => format!("{seconds} s"),
+        seconds @ 120..7_200 => format!("{} min", seconds.div_ceil(60)),
+        seconds => format!("{} h {} min", seconds / 3_600, seconds % 3_600 / 60),
+    }
 }
 
 /// Whether other load runs on the machine: it can't be told from a method's error.
@@ -240,6 +266,9 @@ fn store(results: &Results, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Where bands are cut.
+const TOP: f64 = 1.25;
+
 /// A curve for each method, and the ideal.
 fn picture(figures: &[&Figures]) -> Line {
     let Some(first) = figures.first() else { return Line::default() };
@@ -255,6 +284,8 @@ fn picture(figures: &[&Figures]) -> Line {
         let mine = figures.iter().filter(|f| f.method == method);
         let samples = mine.map(|f| {
             let (y, interval) = f.reached();
+            // Few repeats have intervals beyond all sense, which would press the curves together.
+            let interval = interval.map(|(low, high)| (low.clamp(0.0, TOP), high.clamp(0.0, TOP)));
             Sample { x: f.speed, y, interval }
         });
         // A method has the same colour in every picture.
@@ -266,10 +297,10 @@ fn picture(figures: &[&Figures]) -> Line {
     let axis = |label: &str| Axis { values: Values::Percent, ..Axis::new(label).over(0.0, 1.0) };
     Line {
         title: format!("{} on {of}", first.benchmark),
-        notes: vec![
-            "rate as a part of the rate at full speed in the same round; bands are 95% intervals"
-                .into(),
-        ],
+        notes: vec![format!(
+            "rate as a part of the rate at full speed in the same round; bands are 95% intervals, cut at 0 and {:.0}%",
+            TOP * 100.0
+        )],
         x: axis("speed asked for"),
         y: axis("speed perceived"),
         series,

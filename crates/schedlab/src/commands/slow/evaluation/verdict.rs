@@ -18,6 +18,9 @@ pub(super) struct Verdict {
 /// Less than this off the ideal counts as right, as a part of it.
 const RIGHT: f64 = 0.05;
 
+/// An interval that is wider than this, as a part of the ideal, says nothing.
+const WIDE: f64 = 0.3;
+
 /// More than this between the task that did most and the one that did least is uneven, as a part of
 /// their mean.
 const UNEVEN: f64 = 0.25;
@@ -55,21 +58,40 @@ pub(super) fn verdicts(results: &Results) -> Vec<Verdict> {
     all
 }
 
-/// How far off the ideal the worst point is.
+/// How far off the ideal a point is, as a part of it.
+fn off(figures: &Figures) -> f64 {
+    figures.reached().0 / figures.ideal - 1.0
+}
+
+/// What the repeats of a point allow to say: right, wrong, or nothing as yet.
+fn told(figures: &Figures) -> Option<bool> {
+    let (low, high) = figures.reached().1?;
+    let holds = low <= figures.ideal && figures.ideal <= high;
+    match off(figures).abs() <= RIGHT {
+        true => ((high - low) / figures.ideal <= WIDE).then_some(true),
+        false => (!holds).then_some(false),
+    }
+}
+
+/// How far off the ideal the worst point is, of those that are surely wrong where there are any.
 fn judge(figures: &[&Figures]) -> Option<String> {
-    let off = |f: &&&Figures| (f.reached().0 / f.ideal - 1.0).abs();
-    let worst = figures.iter().max_by(|a, b| off(a).total_cmp(&off(b)))?;
+    let worst = |word: Option<bool>| {
+        let those = figures.iter().filter(|f| told(f) == word);
+        those.max_by(|a, b| off(a).abs().total_cmp(&off(b).abs()))
+    };
+    let (word, worst) = worst(Some(false))
+        .map(|f| ("no", f))
+        .or_else(|| worst(None).map(|f| ("unclear, for want of repeats", f)))
+        .or_else(|| worst(Some(true)).map(|f| ("yes", f)))?;
     let (reached, interval) = worst.reached();
-    let off = reached / worst.ideal - 1.0;
     let interval = interval
         .map(|(low, high)| format!(", 95% interval {:.1} to {:.1}%", low * 100.0, high * 100.0))
         .unwrap_or_default();
-    let word = if off.abs() <= RIGHT { "yes" } else { "no" };
     Some(format!(
         "{word}: at worst {:.1}% instead of {:.1}% of full speed ({:+.1}%), at a speed of {:.0}%{interval}",
         reached * 100.0,
         worst.ideal * 100.0,
-        off * 100.0,
+        off(worst) * 100.0,
         worst.speed * 100.0,
     ))
 }
@@ -179,5 +201,19 @@ mod tests {
         assert_eq!(answer("CPU time").as_deref(), Some("no"));
         assert_eq!(answer("cheap").as_deref(), Some("yes"));
         assert_eq!(answer("barriers"), None, "what was not measured is not judged");
+    }
+
+    #[test]
+    fn what_the_repeats_do_not_show_is_not_judged() {
+        let told = |relative: &[f64]| told(&figures("cpu", 1, 0.5, relative));
+        assert_eq!(told(&[0.50, 0.51, 0.49]), Some(true));
+        assert_eq!(told(&[0.80, 0.81, 0.79]), Some(false));
+        assert_eq!(told(&[0.80, 0.40, 0.60]), None, "the ideal lies in the interval");
+        assert_eq!(told(&[0.70, 0.30, 0.50]), None, "right by chance");
+        assert_eq!(told(&[0.8]), None, "one run has no interval");
+        let (wrong, unclear) =
+            (figures("cpu", 1, 0.5, &[0.6, 0.61, 0.6]), figures("cpu", 1, 0.5, &[1.2, 0.1, 0.9]));
+        assert!(judge(&[&unclear, &wrong]).unwrap().starts_with("no: at worst 60.3%"));
+        assert!(judge(&[&unclear]).unwrap().starts_with("unclear"));
     }
 }

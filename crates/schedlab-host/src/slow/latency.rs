@@ -1,0 +1,143 @@
+//! How late tasks wake on a CPU, before a method is applied and under it: a task that does nothing but
+//! sleep, again and again, for moments of no rhythm.
+
+use super::entry::{Entry, enter};
+use super::{Method, SlowError, Speed};
+use schedlab_model::{Cpu, CpuSet, Nanos};
+use schedlab_stats::{Random, Sample};
+use schedlab_sys::{clock, process};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::process::{Child, Stdio};
+
+/// For how long: some 250 sleeps.
+const TIME: Nanos = Nanos::from_millis(400);
+/// A sleep lasts so long, and up to as much again.
+const SLEEP: Nanos = Nanos::from_millis(1);
+
+/// How late a task woke.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Lateness {
+    /// How often it woke.
+    pub wakeups: usize,
+    /// The median, in nanoseconds.
+    pub latency_ns_p50: f64,
+    /// What 99 of 100 wakeups did not exceed, in nanoseconds.
+    pub latency_ns_p99: f64,
+}
+
+/// How late a task wakes on a CPU, with and without a method.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Wakeups {
+    /// Where.
+    pub cpu: Cpu,
+    /// Before anything was applied.
+    pub before: Lateness,
+    /// Under the method.
+    pub under: Lateness,
+    /// What the method adds at most by its construction; `None` where nothing bounds it.
+    pub added_ns_max: Option<u64>,
+}
+
+/// What a method adds at most to a task that wakes alone: under hogs the longest burn.
+fn bound(method: Method, speed: Speed, period: Nanos) -> Option<u64> {
+    match method {
+        Method::Hogs => Some(speed.lost(period.0)),
+        // A clock slows what a task does, not when it may begin.
+        Method::Freq => Some(0),
+        _ => None,
+    }
+}
+
+/// Puts both measurements of a CPU side by side; CPUs that lack one are left out.
+pub(super) fn compare(
+    method: Method,
+    period: Nanos,
+    speeds: &super::Speeds,
+    before: &[(Cpu, Lateness)],
+    under: &[(Cpu, Lateness)],
+) -> Vec<Wakeups> {
+    let of = |all: &[(Cpu, Lateness)], cpu| all.iter().find(|(at, _)| *at == cpu).map(|(_, l)| *l);
+    let one = |(&cpu, &speed): (&Cpu, &Speed)| {
+        let (before, under) = (of(before, cpu)?, of(under, cpu)?);
+        Some(Wakeups { cpu, before, under, added_ns_max: bound(method, speed, period) })
+    };
+    speeds.iter().filter_map(one).collect()
+}
+
+/// Measures CPUs, all at a time: sleepers do not load.
+pub(super) fn read(groups: &[PathBuf], cpus: &CpuSet) -> Result<Vec<(Cpu, Lateness)>, SlowError> {
+    let start = |cpu| {
+        let mut command = Entry::Sleeper { groups: groups.to_vec(), cpu }.command()?;
+        command.stdin(Stdio::null()).stdout(Stdio::piped());
+        process::own_session(&mut command);
+        process::die_with_parent(&mut command);
+        command.spawn().map_err(|e| SlowError::io("starting a sleeper", e))
+    };
+    let children: Vec<Child> = cpus.iter().map(start).collect::<Result<_, SlowError>>()?;
+    let mut all = Vec::new();
+    for (cpu, child) in cpus.iter().zip(children) {
+        let output = child.wait_with_output().map_err(|e| SlowError::io("measuring", e))?;
+        all.extend(serde_json::from_slice(&output.stdout).map(|lateness| (cpu, lateness)));
+    }
+    Ok(all)
+}
+
+/// The life of the child.
+pub(super) fn child(groups: &[PathBuf], cpu: Cpu) -> i32 {
+    use std::io::Write;
+    if enter(groups, &CpuSet::from_iter([cpu])).is_err() {
+        return 1;
+    }
+    let Some(lateness) = sleep(TIME) else { return 1 };
+    let text = serde_json::to_string(&lateness).expect("plain values");
+    i32::from(writeln!(std::io::stdout(), "{text}").is_err())
+}
+
+fn sleep(time: Nanos) -> Option<Lateness> {
+    let (mut random, mut late) = (Random::new(1), Vec::new());
+    let end = clock::monotonic() + time;
+    loop {
+        let until = clock::monotonic() + SLEEP + Nanos(random.bits() % SLEEP.0);
+        clock::sleep_until(until);
+        let now = clock::monotonic();
+        late.push((now - until).0 as f64);
+        if now >= end {
+            break;
+        }
+    }
+    let sample = Sample::new(late).ok()?;
+    Some(Lateness {
+        wakeups: sample.len(),
+        latency_ns_p50: sample.quantile(0.5),
+        latency_ns_p99: sample.quantile(0.99),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sleeper_is_never_early_and_its_quantiles_are_in_order() {
+        let lateness = sleep(Nanos::from_millis(20)).unwrap();
+        assert!(lateness.wakeups > 0 && lateness.wakeups <= 20);
+        assert!(lateness.latency_ns_p50 > 0.0);
+        assert!(lateness.latency_ns_p50 <= lateness.latency_ns_p99);
+    }
+
+    #[test]
+    fn what_was_measured_stands_beside_what_the_method_adds_at_most() {
+        let late = |p50: f64| Lateness { wakeups: 9, latency_ns_p50: p50, latency_ns_p99: p50 };
+        let speeds =
+            super::super::Speeds::from([(Cpu(0), "25%".parse().unwrap()), (Cpu(1), Speed::FULL)]);
+        let (before, under) =
+            ([(Cpu(0), late(50.0)), (Cpu(1), late(60.0))], [(Cpu(0), late(900.0))]);
+        let period = Nanos::from_millis(2);
+        let all = compare(Method::Hogs, period, &speeds, &before, &under);
+        assert_eq!(all.len(), 1, "CPU 1 has no second measurement");
+        assert_eq!(all[0].added_ns_max, Some(1_500_000));
+        assert!((all[0].under.latency_ns_p50 - 900.0).abs() < 1e-9);
+        assert_eq!(compare(Method::Stop, period, &speeds, &before, &under)[0].added_ns_max, None);
+    }
+}
