@@ -45,7 +45,7 @@ impl Weight {
     ) -> Result<Self, SlowError> {
         let (version, top) = zone;
         let hierarchy = ground.cpu_group.as_ref().expect("the zone has a CPU group");
-        weigh(zone, OUTWEIGHS * usual(*version))?;
+        weigh(zone, OUTWEIGHS * of_a_task(*version))?;
         if *version == Version::V2 {
             write(&top.join("cgroup.subtree_control"), "+cpu")?;
         }
@@ -101,6 +101,14 @@ impl Weight {
 /// (256 times) a shell, and this program itself, stood still for seconds where all CPUs have a burner.
 const OUTWEIGHS: u64 = 16;
 
+/// The weight of a task that nobody gave another, and of a new group.
+const fn of_a_task(version: Version) -> u64 {
+    match version {
+        Version::V1 => 1_024,
+        Version::V2 => 100,
+    }
+}
+
 /// Gives a group the largest weight there is. For groups without burners: those never rest.
 pub(super) fn heaviest(zone: &(Version, PathBuf)) -> Result<(), SlowError> {
     weigh(zone, most(zone.0))
@@ -155,6 +163,18 @@ fn burners(tasks: u64, speed: Speed, least: u64, most: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_rest_of_the_machine_keeps_a_part() {
+        for version in [Version::V1, Version::V2] {
+            let dir = tempfile::tempdir().unwrap();
+            weigh(&(version, dir.path().to_owned()), OUTWEIGHS * of_a_task(version)).unwrap();
+            let text = std::fs::read_to_string(dir.path().join(file(version))).unwrap();
+            let (weight, task) = (text.parse::<u64>().unwrap(), of_a_task(version));
+            assert!(weight <= most(version), "the kernel takes it");
+            assert!(task * 20 > weight, "a task beside it has a twentieth at least");
+        }
+    }
 
     #[test]
     fn the_weights_have_the_ratio_of_the_speed() {
