@@ -168,6 +168,7 @@ mod tests {
     fn the_rest_of_the_machine_keeps_a_part() {
         for version in [Version::V1, Version::V2] {
             let dir = tempfile::tempdir().unwrap();
+            std::fs::write(dir.path().join(file(version)), "").unwrap();
             weigh(&(version, dir.path().to_owned()), OUTWEIGHS * of_a_task(version)).unwrap();
             let text = std::fs::read_to_string(dir.path().join(file(version))).unwrap();
             let (weight, task) = (text.parse::<u64>().unwrap(), of_a_task(version));
