@@ -224,6 +224,9 @@ fn compare(trace: &Trace) -> usize {
         |v: &schedlab_timeline::Violation| (v.start, v.end, v.task, v.overloaded, v.idle.clone());
     let found: Vec<Row> = answer.violations.iter().map(row).collect();
     assert_eq!(found, rows);
+    let few = ConservationOptions { limit: 3, ..Default::default() };
+    let few = ask(&mut trace.source(), Conservation::new(few, &trace.info)).unwrap().answer;
+    assert_eq!(few.violations, answer.violations[..rows.len().min(3)], "the worst are kept");
     assert_eq!((answer.count, answer.bound_threads), (rows.len() as u64, bound));
     assert_eq!(answer.total.0, rows.iter().map(|row| (row.1 - row.0).0).sum::<u64>());
     assert_eq!(answer.by_cause.iter().map(|of| of.1.0).sum::<u64>(), answer.total.0);
