@@ -134,16 +134,17 @@ impl Latency {
         Self::default()
     }
 
-    /// Out of line, so that the question stays small enough to be part of the state machine's loop.
+    /// Out of line, so that the question stays small enough to be part of the state machine's loop; what
+    /// it is told fits the registers.
     #[inline(never)]
-    fn add(&mut self, task: TaskId, wait: Wait, at: Nanos) {
+    fn add(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
         let Some(pending) = self.pending.get_mut(task.index()) else {
-            return self.first(task, wait, at);
+            return self.first(task, wait_ns, woken);
         };
         let index = usize::from(pending.count);
         if let Some(place) = pending.waits_ns.get_mut(index) {
-            *place = (at - wait.since).0;
-            pending.woken |= u16::from(wait.why.is_wakeup()) << index;
+            *place = wait_ns;
+            pending.woken |= u16::from(woken) << index;
             pending.count += 1;
         }
         if index + 1 >= PENDING {
@@ -152,9 +153,9 @@ impl Latency {
     }
 
     #[cold]
-    fn first(&mut self, task: TaskId, wait: Wait, at: Nanos) {
+    fn first(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
         self.pending.resize(task.index() + 1, Pending::default());
-        self.add(task, wait, at);
+        self.add(task, wait_ns, woken);
     }
 
     #[inline(never)]
@@ -184,7 +185,7 @@ impl Question for Latency {
         match *change {
             Change::Switch(Switch { at, is, wait: Some(wait), .. }) => {
                 if let Some(task) = is.task() {
-                    self.add(task, wait, at);
+                    self.add(task, (at - wait.since).0, wait.why.is_wakeup());
                 }
             }
             Change::Forgotten { task, was: Activity::Waiting { .. }, .. } => {

@@ -2,7 +2,9 @@
 //!
 //! `cargo bench -p schedlab-trace --bench read [-- EVENTS [CPUS] [--no-peers]]` makes a synthetic trace (5 million
 //! events of 8 CPUs unless told) as trace.dat v6 and v7 with zstd, and lets `perf record` trace
-//! hackbench until it has as many events; that file stays in the temporary folder for the next run.
+//! hackbench until it has as many events: once the scheduler's usual ones, and once all of `sched:*`, as
+//! `trace-cmd record -e sched` does. Those files stay in the temporary folder for the next run; the
+//! second is read as a trace.dat too. What each is made of is printed above its rows.
 //! All are read to a latency table, on one core and with two threads, beside `trace-cmd report`,
 //! `perf script`, `perf sched latency`, and libkshark's load (from a program of ten lines that is
 //! compiled here). Ours is the best of five and theirs the best of two, by time on a CPU, which a
@@ -14,7 +16,7 @@ use schedlab_model::{Event, EventSource, Kind};
 use schedlab_timeline::{Latency, ask};
 use schedlab_trace::dat::{Compression, Header, Version};
 use schedlab_trace::synthetic::{Plan, Synthetic};
-use schedlab_trace::{Options, open_with};
+use schedlab_trace::{Census, Options, Target, convert, open_with};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -29,15 +31,29 @@ fn main() {
     let cpus = u16::try_from(numbers.next().unwrap_or(8)).unwrap();
     let peers = !std::env::args().any(|argument| argument == "--no-peers");
     let dir = tempfile::tempdir().unwrap();
-    dat(dir.path(), events, cpus, peers);
-    match recorded(events) {
-        Some(file) => perf(&file, peers),
-        None => println!("MISSING: perf or hackbench, or the right to trace: no perf.data"),
+    synthetic(dir.path(), events, cpus, peers);
+    for (name, tracepoints) in [("usual", USUAL), ("all", ALL)] {
+        match recorded(events, name, tracepoints) {
+            Some(file) => {
+                perf(&file, peers);
+                if name == "all" {
+                    converted(dir.path(), &file, peers);
+                }
+            }
+            None => println!("MISSING: perf or hackbench, or the right to trace: no perf.data"),
+        }
     }
 }
 
-/// trace.dat beside trace-cmd and libkshark.
-fn dat(dir: &Path, events: u64, cpus: u16, peers: bool) {
+/// What tells who ran and waited, with how long and whose birth and end.
+const USUAL: &str = "sched:sched_switch,sched:sched_waking,sched:sched_wakeup,sched:sched_wakeup_new,\
+                     sched:sched_migrate_task,sched:sched_stat_runtime,sched:sched_process_fork,\
+                     sched:sched_process_exit";
+/// All that the scheduler tells.
+const ALL: &str = "sched:*";
+
+/// A trace.dat of the four events of each wakeup, and what packing it costs.
+fn synthetic(dir: &Path, events: u64, cpus: u16, peers: bool) {
     let plan = Plan { cpus, events, ..Plan::default() };
     let v6 = dir.join("v6.dat");
     let zstd = dir.join("zstd.dat");
@@ -45,21 +61,31 @@ fn dat(dir: &Path, events: u64, cpus: u16, peers: bool) {
     let header =
         Header { version: Version::V7, compression: Compression::Zstd, ..Header::default() };
     Synthetic::new(plan).write(&zstd, header).unwrap();
-    let bytes = std::fs::metadata(&v6).unwrap().len() as f64 / events as f64;
-    println!("trace.dat: {events} events of {cpus} CPUs, {bytes:.1} bytes each\n");
-
-    let ours = row("schedlab: latency table, v6", events, None, best(1, || latency(&v6, 1)));
-    row("schedlab: events only, v6", events, None, best(1, || drain(&v6, 1)));
-    row("schedlab: latency table, v6, 2 threads", events, None, best(2, || latency(&v6, 2)));
+    dat(dir, &format!("synthetic, {cpus} CPUs"), &v6, peers);
     row("schedlab: latency table, v7 zstd", events, None, best(1, || latency(&zstd, 1)));
     row("schedlab: latency table, v7 zstd, 2 threads", events, None, best(2, || latency(&zstd, 2)));
+}
+
+/// The records of a perf.data in a trace.dat.
+fn converted(dir: &Path, file: &Path, peers: bool) {
+    let v6 = dir.join("all.dat");
+    convert(file, &v6, Target::Dat(Version::V6, Compression::None)).unwrap();
+    dat(dir, "hackbench", &v6, peers);
+}
+
+/// A trace.dat v6 beside trace-cmd and libkshark.
+fn dat(dir: &Path, what: &str, v6: &Path, peers: bool) {
+    let events = title(&format!("trace.dat, {what}"), v6);
+    let ours = row("schedlab: latency table, v6", events, None, best(1, || latency(v6, 1)));
+    row("schedlab: events only, v6", events, None, best(1, || drain(v6, 1)));
+    row("schedlab: latency table, v6, 2 threads", events, None, best(2, || latency(v6, 2)));
     if !peers {
         return;
     }
-    if let Some(time) = peer("trace-cmd", &["report", "-i"], &v6) {
+    if let Some(time) = peer("trace-cmd", &["report", "-i"], v6) {
         row("trace-cmd report, v6", events, Some(ours), time);
     }
-    match kshark(dir).and_then(|program| peer(program.to_str()?, &[], &v6)) {
+    match kshark(dir).and_then(|program| peer(program.to_str()?, &[], v6)) {
         Some(time) => {
             row("libkshark: load, v6", events, Some(ours), time);
         }
@@ -67,11 +93,25 @@ fn dat(dir: &Path, events: u64, cpus: u16, peers: bool) {
     }
 }
 
+/// Prints what a file is made of; its events.
+fn title(what: &str, file: &Path) -> u64 {
+    let census = Census::of(source(file, 1).as_mut()).unwrap();
+    let counts = census.events();
+    // Names are told in the records that have them, and are none of their own.
+    let total: u64 = counts.iter().filter(|(name, _)| **name != "comm").map(|(_, n)| n).sum();
+    let bytes = std::fs::metadata(file).unwrap().len() as f64 / total as f64;
+    println!("\n{what}: {total} events, {bytes:.1} bytes each");
+    let share = |(name, count): (&str, u64)| {
+        let percent = count as f64 * 100.0 / total as f64;
+        (name != "comm" && percent >= 0.5).then(|| format!("{name} {percent:.0} %"))
+    };
+    println!("{}\n", counts.into_iter().filter_map(share).collect::<Vec<_>>().join(", "));
+    total
+}
+
 /// perf.data beside perf.
 fn perf(file: &Path, peers: bool) {
-    let events = count(file);
-    let bytes = std::fs::metadata(file).unwrap().len() as f64 / events as f64;
-    println!("\nperf.data: {events} events of hackbench, {bytes:.1} bytes each\n");
+    let events = title("perf.data, hackbench", file);
     let ours =
         row("schedlab: latency table, perf.data", events, None, best(1, || latency(file, 1)));
     row("schedlab: events only, perf.data", events, None, best(1, || drain(file, 1)));
@@ -88,13 +128,14 @@ fn perf(file: &Path, peers: bool) {
     }
 }
 
-/// A perf.data of hackbench with at least this many events, from an earlier run where there is one.
-fn recorded(events: u64) -> Option<PathBuf> {
-    let file = std::env::temp_dir().join(format!("schedlab-bench-read-{events}.perf.data"));
+/// A perf.data of hackbench with at least this many of these events, from an earlier run where there is
+/// one.
+fn recorded(events: u64, name: &str, tracepoints: &str) -> Option<PathBuf> {
+    let file = std::env::temp_dir().join(format!("schedlab-bench-read-{name}-{events}.perf.data"));
     let mut loops = 100;
     while !file.exists() || count(&file) < events {
         let partial = file.with_extension("partial");
-        record(&partial, loops)?;
+        record(&partial, loops, tracepoints)?;
         let seen = count(&partial);
         println!("recorded hackbench with {loops} loops: {seen} events");
         // A tenth more than in proportion, and at least twice as many loops.
@@ -104,12 +145,9 @@ fn recorded(events: u64) -> Option<PathBuf> {
     Some(file)
 }
 
-fn record(file: &Path, loops: u64) -> Option<()> {
-    let names = ["switch", "waking", "wakeup", "wakeup_new", "migrate_task", "stat_runtime"];
-    let events: Vec<String> = names.iter().map(|name| format!("sched:sched_{name}")).collect();
-    let events = events.join(",") + ",sched:sched_process_fork,sched:sched_process_exit";
+fn record(file: &Path, loops: u64, tracepoints: &str) -> Option<()> {
     let status = Command::new("perf")
-        .args(["record", "-q", "-a", "-c", "1", "-m", "4M", "-e", &events, "-o"])
+        .args(["record", "-q", "-a", "-c", "1", "-m", "4M", "-e", tracepoints, "-o"])
         .arg(file)
         .args(["hackbench", "-g", "4", "-l", &loops.to_string()])
         .stdout(Stdio::null())

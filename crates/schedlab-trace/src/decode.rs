@@ -16,22 +16,6 @@ pub(crate) struct Stamp {
 }
 
 impl Decoder {
-    /// Decodes one record into an event, and changes of name before it where there are some. What lies
-    /// behind the record in `rest` is of no matter.
-    #[inline(always)]
-    pub(crate) fn decode(
-        &self,
-        stamp: Stamp,
-        rest: &[u8],
-        length: usize,
-        names: &mut Names,
-        batch: &mut Batch<'_>,
-    ) {
-        if !self.decode_near(stamp, rest, length, names, batch) {
-            self.decode_any(stamp, rest.get(..length).unwrap_or(rest), names, batch);
-        }
-    }
-
     /// Appends the events of one record to `out`.
     pub(crate) fn decode_to(
         &self,
@@ -43,8 +27,15 @@ impl Decoder {
         append(out, |batch| self.decode_any(stamp, body, names, batch));
     }
 
+    /// Decodes one record into an event, and changes of name before it where there are some.
     #[inline(never)]
-    fn decode_any(&self, stamp: Stamp, body: &[u8], names: &mut Names, batch: &mut Batch<'_>) {
+    pub(crate) fn decode_any(
+        &self,
+        stamp: Stamp,
+        body: &[u8],
+        names: &mut Names,
+        batch: &mut Batch<'_>,
+    ) {
         if self.encoding.big_endian {
             self.decode_as::<true>(stamp, body, names, batch);
         } else {

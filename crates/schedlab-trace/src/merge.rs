@@ -1,17 +1,14 @@
 //! Merges the CPUs' streams into one, ascending by time; equal times go by lane.
 //!
-//! A tournament (loser tree) finds the lane whose next event is earliest in log2(lanes) comparisons
-//! (few lanes are simply scanned), and that lane runs as long as it stays ahead of the runner-up: on
-//! real traces a CPU logs several events in a row. A lane decodes each event into the batch when its
-//! turn has come, so an event is written once, and what is learned on the way (names) is in order.
-//! The tournament is numbers only, a few KiB for a thousand CPUs: it stays in the first-level cache.
+//! A tournament (loser tree) finds the lane whose next event is earliest in log2(lanes) comparisons,
+//! and that lane runs as long as it stays ahead of the runner-up: on real traces a CPU logs several
+//! events in a row. A lane decodes each event into the batch when its turn has come, so an event is
+//! written once, and what is learned on the way (names) is in order. The tournament is one number for
+//! each lane, 8 KiB for a thousand CPUs: it stays in the first-level cache.
 
 use crate::spelling::Kept;
 use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
 use std::io;
-
-/// Up to as many lanes all are looked at for each run.
-const SCAN_MAX: usize = 16;
 
 /// The time of a lane that has ended; events' own are below.
 pub(crate) const ENDED: u64 = u64::MAX;
@@ -24,68 +21,60 @@ pub(crate) trait Lanes {
     /// How many there are; may change when the merge restarts.
     fn count(&self) -> usize;
 
-    /// The time of a lane's first event; [`ENDED`] when it has none.
-    fn first(&mut self, lane: usize) -> io::Result<u64>;
+    /// Goes on to a lane's next event, whatever it takes: its time; [`ENDED`] when it has none.
+    fn next(&mut self, lane: usize) -> io::Result<u64>;
 
-    /// Puts the next event of `lane`, and those after it up to `until` as long as the batch has room.
-    /// Returns the time of the event that is next then.
-    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> io::Result<u64>;
+    /// Puts the event at hand in `lane`, and those after it up to `until` as long as the batch has room.
+    /// The time of the event that is at hand then; `None` when [`Self::next`] must find it.
+    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> Option<u64>;
 }
 
 /// Events on their way out, in places that are there already.
 pub(crate) struct Batch<'a> {
-    places: &'a mut [Event],
-    count: usize,
+    places: std::slice::IterMut<'a, Event>,
+    /// How many places there were.
+    size: usize,
     kept: Kept,
 }
 
-impl Batch<'_> {
+impl<'a> Batch<'a> {
+    fn new(places: &'a mut [Event], kept: Kept) -> Self {
+        Self { size: places.len(), places: places.iter_mut(), kept }
+    }
+
     /// Adds an event; there is room for [`STEP_MAX`] unless the batch is full.
     #[inline(always)]
     pub(crate) fn put(&mut self, event: Event) {
-        if let Some(place) = self.places.get_mut(self.count) {
+        if let Some(place) = self.places.next() {
             *place = event;
-            self.count += 1;
         }
     }
 
     /// Keeps the body of the event that is put next.
     #[cold]
     pub(crate) fn keep(&mut self, body: &[u8]) {
-        self.kept.keep(self.count, body);
+        self.kept.keep(self.count(), body);
     }
 
     /// Whether no further step fits.
     #[inline(always)]
     pub(crate) fn is_full(&self) -> bool {
-        self.count + STEP_MAX > self.places.len()
+        self.places.len() < STEP_MAX
+    }
+
+    /// How many events were put.
+    fn count(&self) -> usize {
+        self.size - self.places.len()
     }
 }
 
 /// Appends to `out` what `put` puts, at most [`STEP_MAX`] events.
 pub(crate) fn append(out: &mut Vec<Event>, put: impl FnOnce(&mut Batch<'_>)) {
     let mut places = [FILLER; STEP_MAX];
-    let mut batch = Batch { places: &mut places, count: 0, kept: Kept::default() };
+    let mut batch = Batch::new(&mut places, Kept::default());
     put(&mut batch);
-    let count = batch.count;
+    let count = batch.count();
     out.extend_from_slice(&places[..count]);
-}
-
-/// Time and lane of a next event in one number, so that comparing is one step and never a tie.
-type Head = u128;
-
-fn head(lane: usize, time: u64) -> Head {
-    u128::from(time) << 32 | lane as u128
-}
-
-/// The lane of a head.
-fn lane_of(head: Head) -> usize {
-    (head & 0xffff_ffff) as usize
-}
-
-/// The time of a head.
-fn time_of(head: Head) -> u64 {
-    (head >> 32) as u64
 }
 
 /// Stands in a batch where no event was put yet.
@@ -97,15 +86,20 @@ pub(crate) const FILLER: Event = Event {
     what: What::Lost { count: None },
 };
 
+/// Time and lane of a next event in one number, so that comparing is one step and never a tie: the time
+/// since [`Merge::base`], and the lane in the low bits. Times at or beyond the horizon are held as that;
+/// when such a head wins, the base moves on.
+type Head = u64;
+
 /// The merge: whose turn it is.
 #[derive(Default)]
 pub(crate) struct Merge {
-    /// How many lanes there are.
-    count: usize,
-    /// The time of each lane's next event, when lanes are few; [`ENDED`] where there is none.
-    heads: [u64; SCAN_MAX],
-    /// Losers of the tournament, when they are many; `tree[0]` is the winner.
+    /// The time of each lane's next event; [`ENDED`] where there is none.
+    times: Vec<u64>,
+    /// Losers of the tournament, a power of two; `tree[0]` is the winner.
     tree: Vec<Head>,
+    /// What heads count from.
+    base: u64,
     started: bool,
     /// Bodies of the last batch's events, where they are kept.
     kept: Kept,
@@ -125,22 +119,23 @@ impl Merge {
         limit: usize,
     ) -> io::Result<bool> {
         if !self.started {
-            self.start(lanes)?;
+            self.times.clear();
+            for lane in 0..lanes.count() {
+                self.times.push(lanes.next(lane)?);
+            }
+            self.started = true;
+            self.seed();
         }
         // What lies behind the events that are put in place is cut off at the end; filling it costs
         // nothing, since the caller's batch mostly comes back as it went.
         batch.resize(limit + STEP_MAX, FILLER);
         self.kept.clear();
-        let mut places = Batch { places: batch, count: 0, kept: std::mem::take(&mut self.kept) };
-        match self.count {
-            0 => {}
-            1..=4 => self.few::<4>(lanes, &mut places)?,
-            5..=8 => self.few::<8>(lanes, &mut places)?,
-            9..=SCAN_MAX => self.few::<SCAN_MAX>(lanes, &mut places)?,
-            _ => self.many(lanes, &mut places)?,
+        let mut places = Batch::new(batch, std::mem::take(&mut self.kept));
+        while !places.is_full() && self.play(lanes, &mut places)? {
+            self.seed();
         }
-        let Batch { count, kept, .. } = places;
-        self.kept = kept;
+        let count = places.count();
+        self.kept = places.kept;
         batch.truncate(count);
         Ok(count > 0)
     }
@@ -150,107 +145,121 @@ impl Merge {
         self.kept.get(index)
     }
 
-    /// `COUNT`: lanes, rounded up so that looking at all is a fixed sequence.
-    fn few<const COUNT: usize>(
-        &mut self,
-        lanes: &mut impl Lanes,
-        batch: &mut Batch<'_>,
-    ) -> io::Result<()> {
-        let mut heads: [u64; COUNT] = std::array::from_fn(|lane| self.heads[lane]);
-        while !batch.is_full() {
-            let (winner, first, second) = scan(&heads);
-            if first == ENDED {
-                break;
-            }
-            heads[winner] = lanes.run(winner, second.saturating_sub(1), batch)?;
-        }
-        self.heads[..COUNT].copy_from_slice(&heads);
-        Ok(())
-    }
-
-    #[inline]
-    fn many(&mut self, lanes: &mut impl Lanes, batch: &mut Batch<'_>) -> io::Result<()> {
-        while !batch.is_full() {
-            let (first, second) = (self.tree[0], self.runner_up());
-            if time_of(first) == ENDED {
-                break;
-            }
-            let winner = lane_of(first);
-            // At equal times the lower lane goes first; nobody runs into the time of the ended.
-            let tie = u64::from(winner > lane_of(second) || time_of(second) == ENDED);
-            let next = lanes.run(winner, time_of(second).saturating_sub(tie), batch)?;
-            self.replay(head(winner, next));
-        }
-        Ok(())
-    }
-
-    fn start(&mut self, lanes: &mut impl Lanes) -> io::Result<()> {
-        let count = lanes.count();
-        self.count = count;
-        self.heads = [ENDED; SCAN_MAX];
+    /// Seeds the tournament: counted from the earliest time, so that one head at least is below the
+    /// horizon unless all have ended.
+    fn seed(&mut self) {
+        let size = self.times.len().next_power_of_two().max(2);
+        let horizon = horizon(size);
+        let earliest = self.times.iter().copied().min().unwrap_or(ENDED);
+        // The time of the ended must stay beyond the horizon.
+        self.base = earliest.min(ENDED - horizon);
         // Every node of the tournament keeps its loser and passes its winner up.
-        let mut winners = vec![0; count];
-        for lane in 0..count {
-            let time = lanes.first(lane)?;
-            winners.push(head(lane, time));
-            if let Some(place) = self.heads.get_mut(lane) {
-                *place = time;
-            }
+        let mut winners = vec![0; size];
+        for lane in 0..size {
+            let time = self.times.get(lane).copied().unwrap_or(ENDED);
+            winners.push(head(size, self.base, lane, time));
         }
-        self.started = true;
         self.tree.clear();
-        self.tree.resize(count, 0);
-        for node in (1..count).rev() {
+        self.tree.resize(size, 0);
+        for node in (1..size).rev() {
             let (a, b) = (winners[node * 2], winners[node * 2 + 1]);
             winners[node] = a.min(b);
             self.tree[node] = a.max(b);
         }
-        if count > 0 {
-            self.tree[0] = winners[1];
-        }
-        Ok(())
+        self.tree[0] = winners[1];
     }
 
-    /// Plays a lane's next event against the losers on its way up; selections rather than branches.
-    #[inline]
-    fn replay(&mut self, next: Head) {
-        let mut winner = next;
-        let mut node = (lane_of(next) + self.tree.len()) / 2;
-        while node > 0 {
-            let loser = self.tree[node];
-            self.tree[node] = loser.max(winner);
-            winner = loser.min(winner);
-            node /= 2;
+    /// Plays until the batch is full, or no head is below the horizon: `true` when the base must move
+    /// on for that, `false` when there is nothing left to do.
+    fn play(&mut self, lanes: &mut impl Lanes, batch: &mut Batch<'_>) -> io::Result<bool> {
+        // For a size that is a constant, no check of an index is left.
+        let Self { times, tree, base, .. } = self;
+        if let Ok(tree) = <&mut [Head; 2]>::try_from(tree.as_mut_slice()) {
+            play(lanes, batch, times, tree, *base)
+        } else if let Ok(tree) = <&mut [Head; 8]>::try_from(tree.as_mut_slice()) {
+            play(lanes, batch, times, tree, *base)
+        } else {
+            play(lanes, batch, times, tree, *base)
         }
-        self.tree[0] = winner;
-    }
-
-    /// The second earliest: whoever lost to the winner itself.
-    #[inline]
-    fn runner_up(&self) -> Head {
-        let mut best = Head::MAX;
-        let mut node = (lane_of(self.tree[0]) + self.tree.len()) / 2;
-        while node > 0 {
-            best = best.min(self.tree[node]);
-            node /= 2;
-        }
-        best
     }
 }
 
-/// The lane of the earliest time (the lowest of equal ones), that time, and the second earliest. By
-/// looking at all: no branch to mispredict, which is faster than the tournament when lanes are few.
+/// The first time since the base that a head can't hold, for a tournament of `size`.
 #[inline(always)]
-fn scan<const COUNT: usize>(heads: &[u64; COUNT]) -> (usize, u64, u64) {
-    let (mut winner, mut first, mut second) = (0, heads[0], ENDED);
-    for (lane, &time) in heads.iter().enumerate().skip(1) {
-        let earlier = time < first;
-        let later = if earlier { first } else { time };
-        second = if later < second { later } else { second };
-        winner = if earlier { lane } else { winner };
-        first = if earlier { time } else { first };
+fn horizon(size: usize) -> u64 {
+    u64::MAX >> size.trailing_zeros()
+}
+
+#[inline(always)]
+fn head(size: usize, base: u64, lane: usize, time: u64) -> Head {
+    time.saturating_sub(base).min(horizon(size)) << size.trailing_zeros() | lane as u64
+}
+
+/// The rounds of the tournament; see [`Merge::play`].
+#[inline(always)]
+fn play(
+    lanes: &mut impl Lanes,
+    batch: &mut Batch<'_>,
+    times: &mut [u64],
+    tree: &mut [Head],
+    base: u64,
+) -> io::Result<bool> {
+    let size = tree.len();
+    let bits = size.trailing_zeros();
+    loop {
+        let (first, second) = (tree[0], runner_up(tree));
+        if first >> bits == horizon(size) {
+            return Ok(times.iter().any(|time| *time != ENDED));
+        }
+        let winner = lane_of(first, size);
+        // At equal times the lower lane goes first; what is at the horizon may lie anywhere beyond.
+        let tie = u64::from(winner > lane_of(second, size) || second >> bits == horizon(size));
+        let until = (base + (second >> bits)).saturating_sub(tie);
+        let next = match lanes.run(winner, until, batch) {
+            Some(time) => time,
+            None => lanes.next(winner)?,
+        };
+        if let Some(place) = times.get_mut(winner) {
+            *place = next;
+        }
+        replay(tree, head(size, base, winner, next));
+        if batch.is_full() {
+            return Ok(false);
+        }
     }
-    (winner, first, second)
+}
+
+#[inline(always)]
+fn lane_of(head: Head, size: usize) -> usize {
+    head as usize & (size - 1)
+}
+
+/// Plays a lane's next event against the losers on its way up; selections rather than branches.
+#[inline(always)]
+fn replay(tree: &mut [Head], next: Head) {
+    let size = tree.len();
+    let mut winner = next;
+    let mut node = (lane_of(next, size) + size) / 2;
+    for _ in 0..size.trailing_zeros() {
+        let loser = tree[node & (size - 1)];
+        tree[node & (size - 1)] = loser.max(winner);
+        winner = loser.min(winner);
+        node /= 2;
+    }
+    tree[0] = winner;
+}
+
+/// The second earliest: whoever lost to the winner itself.
+#[inline(always)]
+fn runner_up(tree: &[Head]) -> Head {
+    let size = tree.len();
+    let mut best = Head::MAX;
+    let mut node = (lane_of(tree[0], size) + size) / 2;
+    for _ in 0..size.trailing_zeros() {
+        best = best.min(tree[node & (size - 1)]);
+        node /= 2;
+    }
+    best
 }
 
 /// Makes the times from `from` on ascend: a time before its predecessor's is raised to it. Returns
@@ -279,17 +288,17 @@ mod tests {
             self.0.len()
         }
 
-        fn first(&mut self, lane: usize) -> io::Result<u64> {
+        fn next(&mut self, lane: usize) -> io::Result<u64> {
             Ok(self.0[lane].first().copied().unwrap_or(ENDED))
         }
 
-        fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> io::Result<u64> {
+        fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> Option<u64> {
             loop {
                 let time = Nanos(self.0[lane].remove(0));
                 batch.put(Event { time, cpu: Cpu(lane as u16), ..FILLER });
-                let next = self.first(lane)?;
+                let next = *self.0[lane].first()?;
                 if next > until || batch.is_full() {
-                    return Ok(next);
+                    return Some(next);
                 }
             }
         }
@@ -342,6 +351,22 @@ mod tests {
                 .collect();
             sorted.sort_unstable();
             assert_eq!(merged(lists, 16), sorted, "{lanes} lanes");
+        }
+    }
+
+    #[test]
+    fn times_may_lie_further_apart_than_a_head_can_hold() {
+        for lanes in [2, 3, 8, 9, 40] {
+            let mut lists = vec![vec![]; lanes];
+            lists[0] = vec![0, 1 << 63, ENDED - 2];
+            lists[1] = vec![1, 1 << 58, 1 << 63, ENDED - 1];
+            lists[lanes - 1].extend([ENDED - 1, ENDED - 1]);
+            let mut sorted: Vec<(u64, u16)> = (0u16..)
+                .zip(&lists)
+                .flat_map(|(lane, list)| list.iter().map(move |time| (*time, lane)))
+                .collect();
+            sorted.sort_unstable();
+            assert_eq!(merged(lists, 3), sorted, "{lanes} lanes");
         }
     }
 

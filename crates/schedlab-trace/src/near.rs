@@ -1,9 +1,11 @@
 //! The short way from a record to an event, for the four tracepoints that make up nearly all of a
-//! scheduler trace.
+//! scheduler trace, and for those that pass through.
 //!
 //! Offsets come from the format texts as everywhere; but where each number turns out to be an aligned
 //! word within the first [`REACH`] bytes, and each name 16 bytes in place, one check of the record's
-//! length replaces those of its fields. Little-endian only; whatever does not fit goes the long way.
+//! length replaces those of its fields. Where they moreover turn out to be those that kernels have
+//! written for years ([`Places::usual`]), they are constants of the code. Little-endian only; whatever
+//! does not fit goes the long way.
 //!
 //! Resource sketch: a record of `sched_switch` is one look-up by its id, eight loads, two comparisons
 //! of names and the stores of its event.
@@ -12,99 +14,143 @@ use crate::decode::Stamp;
 use crate::merge::Batch;
 use crate::names::Names;
 use crate::plan::{Decoder, Entry, NameSlot, Plan, Slot};
-use schedlab_model::{Cpu, Event, Nanos, Pid, Prio, What};
+use schedlab_model::{Context, Cpu, Event, Nanos, Pid, Prio, What};
 
 /// Bytes of a record (and of what follows it) that are looked at.
-const REACH: usize = 128;
+pub(crate) const REACH: usize = 128;
 /// The same in words.
 const WORDS: usize = REACH / 4;
 
 /// Where a word lies, counted in words.
 type Word = u8;
 
-/// What lies where in records of one event id.
+/// What lies where in records of one event id. A power of two in size, since it is looked up by number.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(16))]
 pub(crate) struct Near {
-    shape: Shape,
+    kind: Kind,
     /// How long a record must be.
     need: u8,
+    /// The number of a tracepoint that is none of the scheduler's.
+    other: u16,
+    places: Places,
 }
 
+/// Which event it is, and whether its places are the usual ones.
 #[derive(Clone, Copy, Debug, Default)]
-enum Shape {
+enum Kind {
     /// The long way.
     #[default]
     Far,
-    Switch {
-        prev: Word,
-        prev_prio: Word,
-        /// The lower and the upper word.
-        state: Word,
-        prev_comm: u8,
-        next: Word,
-        next_prio: Word,
-        next_comm: u8,
-    },
-    Waking {
-        pid: Word,
-        prio: Word,
-        cpu: Word,
-        comm: u8,
-    },
-    Wakeup {
-        pid: Word,
-        prio: Word,
-        cpu: Word,
-        comm: u8,
-        new: bool,
-    },
-    Migrate {
-        pid: Word,
-        from: Word,
-        to: Word,
-        comm: u8,
-    },
+    Other,
+    Switch,
+    Waking,
+    Wakeup,
+    WakeupNew,
+    Migrate,
+    UsualOther,
+    UsualSwitch,
+    UsualWaking,
+    UsualWakeup,
+    UsualWakeupNew,
+    UsualMigrate,
+}
+
+/// The places of a record's parts. Those of `sched_switch` are all used; of the others, a task's are the
+/// first three, and `there` is its CPU, `next` a migration's second one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Places {
+    by: Word,
+    flags: u8,
+    comm: u8,
+    pid: Word,
+    prio: Word,
+    /// The lower word of the state, or a CPU.
+    there: Word,
+    next_comm: u8,
+    next: Word,
+    next_prio: Word,
+}
+
+impl Places {
+    /// Where kernels from 3.x to 6.x on 64 bits have put the parts of events of this kind.
+    const fn usual(kind: Kind) -> Self {
+        let task = Self {
+            by: 1,
+            flags: 2,
+            comm: 8,
+            pid: 6,
+            prio: 7,
+            there: 8,
+            next_comm: 0,
+            next: 0,
+            next_prio: 0,
+        };
+        match kind {
+            Kind::UsualOther | Kind::Other => {
+                Self { by: task.by, flags: task.flags, comm: 0, pid: 0, prio: 0, there: 0, ..task }
+            }
+            Kind::Switch | Kind::UsualSwitch => {
+                Self { next_comm: 40, next: 14, next_prio: 15, ..task }
+            }
+            Kind::Migrate | Kind::UsualMigrate => Self { next: 9, ..task },
+            _ => task,
+        }
+    }
 }
 
 impl Near {
     /// The short spelling of a plan; `None` when it has none.
-    pub(crate) fn of(entry: &Entry) -> Option<Self> {
+    pub(crate) fn of(entry: &Entry, by_at: usize, flags_at: usize) -> Option<Self> {
         let need = u8::try_from(entry.need).ok().filter(|need| usize::from(*need) <= REACH)?;
-        let shape = match entry.plan {
+        let common = Places {
+            by: word(Slot { at: u16::try_from(by_at).ok()?, size: 4 })?,
+            flags: u8::try_from(flags_at).ok().filter(|at| usize::from(*at) < REACH)?,
+            ..Places::default()
+        };
+        let (kind, usual, places) = match entry.plan {
             Plan::Switch { prev, prev_prio, prev_state, prev_comm, next, next_prio, next_comm } => {
-                Shape::Switch {
-                    prev: word(prev)?,
-                    prev_prio: word(prev_prio)?,
-                    state: word(Slot { size: 4, ..prev_state }).filter(|_| prev_state.size == 8)?,
-                    prev_comm: name(prev_comm)?,
+                let places = Places {
+                    comm: name(prev_comm)?,
+                    pid: word(prev)?,
+                    prio: word(prev_prio)?,
+                    there: word(Slot { size: 4, ..prev_state }).filter(|_| prev_state.size == 8)?,
+                    next_comm: name(next_comm)?,
                     next: word(next)?,
                     next_prio: word(next_prio)?,
-                    next_comm: name(next_comm)?,
+                    ..common
+                };
+                (Kind::Switch, Kind::UsualSwitch, places)
+            }
+            Plan::Waking { pid, prio, cpu, comm } => {
+                (Kind::Waking, Kind::UsualWaking, task(common, [pid, prio, cpu], comm)?)
+            }
+            Plan::Wakeup { pid, prio, cpu, comm, success: None, new } => {
+                let places = task(common, [pid, prio, cpu], comm)?;
+                match new {
+                    false => (Kind::Wakeup, Kind::UsualWakeup, places),
+                    true => (Kind::WakeupNew, Kind::UsualWakeupNew, places),
                 }
             }
-            Plan::Waking { pid, prio, cpu, comm } => Shape::Waking {
-                pid: word(pid)?,
-                prio: word(prio)?,
-                cpu: word(cpu)?,
-                comm: name(comm)?,
-            },
-            Plan::Wakeup { pid, prio, cpu, comm, success: None, new } => Shape::Wakeup {
-                pid: word(pid)?,
-                prio: word(prio)?,
-                cpu: word(cpu)?,
-                comm: name(comm)?,
-                new,
-            },
-            Plan::Migrate { pid, from, to, comm } => Shape::Migrate {
-                pid: word(pid)?,
-                from: word(from)?,
-                to: word(to)?,
-                comm: name(comm)?,
-            },
+            Plan::Migrate { pid, from, to, comm } => {
+                // Nobody asks for the priority: its place is whatever the usual one is.
+                let usual = Places::usual(Kind::Migrate);
+                let task = task(common, [pid, pid, from], comm)?;
+                let places = Places { prio: usual.prio, next: word(to)?, ..task };
+                (Kind::Migrate, Kind::UsualMigrate, places)
+            }
+            Plan::Other => (Kind::Other, Kind::UsualOther, common),
             _ => return None,
         };
-        Some(Self { shape, need })
+        let kind = if places == Places::usual(kind) { usual } else { kind };
+        Some(Self { kind, need, other: entry.other, places })
     }
+}
+
+/// The places of one task: its pid, its priority, a CPU, and its name.
+fn task(common: Places, [pid, prio, cpu]: [Slot; 3], comm: NameSlot) -> Option<Places> {
+    let (comm, pid, prio, there) = (name(comm)?, word(pid)?, word(prio)?, word(cpu)?);
+    Some(Places { comm, pid, prio, there, ..common })
 }
 
 /// A number that is one aligned word.
@@ -121,17 +167,20 @@ fn name(slot: NameSlot) -> Option<u8> {
     }
 }
 
-/// A record on its way.
+/// A record on its way: its bytes, what lies where in them, and when and where it was logged.
 struct Record<'a> {
     bytes: &'a [u8; REACH],
-    words: &'a [[u8; 4]; WORDS],
+    at: Places,
+    stamp: Stamp,
+    context: Context,
 }
 
 impl Record<'_> {
     /// No check is left of it: a word's number is below [`WORDS`].
     #[inline(always)]
     fn word(&self, at: Word) -> i32 {
-        i32::from_le_bytes(self.words[usize::from(at) % WORDS])
+        let words = self.bytes.as_chunks::<4>().0;
+        i32::from_le_bytes(words[usize::from(at) % WORDS])
     }
 
     #[inline(always)]
@@ -154,74 +203,120 @@ impl Record<'_> {
         let bytes = self.bytes.get(usize::from(at)..).and_then(|rest| rest.first_chunk());
         bytes.map_or(0, |bytes| u128::from_le_bytes(*bytes))
     }
+
+    #[inline(always)]
+    fn event(&self, what: What) -> Event {
+        let Stamp { time, cpu } = self.stamp;
+        Event { time: Nanos(time), by: self.pid(self.at.by), cpu, context: self.context, what }
+    }
+
+    /// Takes note of a task's name, which is an event of its own when it is news.
+    #[inline(always)]
+    fn called(&self, pid: Word, comm: u8, names: &mut Names, batch: &mut Batch<'_>) {
+        let (pid, comm) = (self.pid(pid), self.name(comm));
+        if names.changed(pid, comm) {
+            renamed(self.event(What::Lost { count: None }), pid, comm, batch);
+        }
+    }
+
+    // Each kind puts its event by itself: the fields then go from registers to their places.
+
+    #[inline(always)]
+    fn switch(&self, decoder: &Decoder, names: &mut Names, batch: &mut Batch<'_>) {
+        let at = self.at;
+        self.called(at.pid, at.comm, names, batch);
+        self.called(at.next, at.next_comm, names, batch);
+        let high = self.word(at.there + 1).cast_unsigned();
+        let low = self.word(at.there).cast_unsigned();
+        let left = decoder.states.left(u64::from(high) << 32 | u64::from(low));
+        let (prev, prev_prio) = (self.pid(at.pid), self.prio(at.prio));
+        let (next, next_prio) = (self.pid(at.next), self.prio(at.next_prio));
+        batch.put(self.event(What::Switch { prev, prev_prio, left, next, next_prio }));
+    }
+
+    #[inline(always)]
+    fn waking(&self, names: &mut Names, batch: &mut Batch<'_>) {
+        let at = self.at;
+        self.called(at.pid, at.comm, names, batch);
+        let (pid, prio, last_cpu) = (self.pid(at.pid), self.prio(at.prio), self.place(at.there));
+        batch.put(self.event(What::Waking { pid, prio, last_cpu }));
+    }
+
+    #[inline(always)]
+    fn wakeup(&self, new: bool, names: &mut Names, batch: &mut Batch<'_>) {
+        let at = self.at;
+        self.called(at.pid, at.comm, names, batch);
+        let (pid, prio, cpu) = (self.pid(at.pid), self.prio(at.prio), self.place(at.there));
+        batch.put(self.event(What::Wakeup { pid, prio, cpu, new }));
+    }
+
+    #[inline(always)]
+    fn migrate(&self, names: &mut Names, batch: &mut Batch<'_>) {
+        let at = self.at;
+        self.called(at.pid, at.comm, names, batch);
+        let (pid, from, to) = (self.pid(at.pid), self.place(at.there), self.place(at.next));
+        batch.put(self.event(What::Migrate { pid, from, to }));
+    }
 }
 
 impl Decoder {
-    /// Decodes a record the short way; `false` when it must go the long one.
+    /// Decodes a record the short way; `false` when it must go the long one. `bytes` are its own and
+    /// what lies behind it.
     #[inline(always)]
     pub(crate) fn decode_near(
         &self,
         stamp: Stamp,
-        rest: &[u8],
+        bytes: &[u8; REACH],
         length: usize,
         names: &mut Names,
         batch: &mut Batch<'_>,
     ) -> bool {
-        let Some(bytes) = rest.first_chunk::<REACH>() else { return false };
         let id = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
         let Some(near) = self.near.get(id) else { return false };
-        let Ok(words) = bytes.as_chunks::<4>().0.try_into() else { return false };
-        let record = Record { bytes, words };
         if length < usize::from(near.need) {
             return false;
         }
-        let by = Pid(record.word((self.pid_at / 4) as u8));
-        let context = self.contexts[usize::from(bytes[self.flags_at % REACH])];
-        let Stamp { time, cpu } = stamp;
-        let event = |what| Event { time: Nanos(time), by, cpu, context, what };
-        // Each kind puts its event in its own arm: the fields then go from registers to their places.
-        match near.shape {
-            Shape::Switch { prev, prev_prio, state, prev_comm, next, next_prio, next_comm } => {
-                let (prev, next) = (record.pid(prev), record.pid(next));
-                let called = [(prev, record.name(prev_comm)), (next, record.name(next_comm))];
-                for (pid, comm) in called {
-                    if names.changed(pid, comm) {
-                        renamed(event(What::Lost { count: None }), pid, comm, batch);
-                    }
-                }
-                let high = record.word(state + 1).cast_unsigned();
-                let low = record.word(state).cast_unsigned();
-                let left = self.states.left(u64::from(high) << 32 | u64::from(low));
-                let (prev_prio, next_prio) = (record.prio(prev_prio), record.prio(next_prio));
-                batch.put(event(What::Switch { prev, prev_prio, left, next, next_prio }));
+        let record = |at: Places| {
+            let context = self.contexts[usize::from(bytes[usize::from(at.flags) % REACH])];
+            Record { bytes, at, stamp, context }
+        };
+        const SWITCH: Places = Places::usual(Kind::Switch);
+        const TASK: Places = Places::usual(Kind::Waking);
+        const MIGRATE: Places = Places::usual(Kind::Migrate);
+        match near.kind {
+            Kind::UsualSwitch => record(SWITCH).switch(self, names, batch),
+            Kind::UsualWaking => record(TASK).waking(names, batch),
+            Kind::UsualWakeup => record(TASK).wakeup(false, names, batch),
+            Kind::UsualWakeupNew => record(TASK).wakeup(true, names, batch),
+            Kind::UsualMigrate => record(MIGRATE).migrate(names, batch),
+            Kind::Far => return false,
+            // Whoever keeps bodies does so on the long way.
+            Kind::UsualOther | Kind::Other if self.keeps => return false,
+            Kind::UsualOther => {
+                batch.put(record(TASK).event(What::Other { format: near.other }));
             }
-            Shape::Waking { pid, prio, cpu, comm } => {
-                let (pid, comm) = (record.pid(pid), record.name(comm));
-                if names.changed(pid, comm) {
-                    renamed(event(What::Lost { count: None }), pid, comm, batch);
-                }
-                let (prio, last_cpu) = (record.prio(prio), record.place(cpu));
-                batch.put(event(What::Waking { pid, prio, last_cpu }));
-            }
-            Shape::Wakeup { pid, prio, cpu, comm, new } => {
-                let (pid, comm) = (record.pid(pid), record.name(comm));
-                if names.changed(pid, comm) {
-                    renamed(event(What::Lost { count: None }), pid, comm, batch);
-                }
-                let (prio, cpu) = (record.prio(prio), record.place(cpu));
-                batch.put(event(What::Wakeup { pid, prio, cpu, new }));
-            }
-            Shape::Migrate { pid, from, to, comm } => {
-                let (pid, comm) = (record.pid(pid), record.name(comm));
-                if names.changed(pid, comm) {
-                    renamed(event(What::Lost { count: None }), pid, comm, batch);
-                }
-                let (from, to) = (record.place(from), record.place(to));
-                batch.put(event(What::Migrate { pid, from, to }));
-            }
-            Shape::Far => return false,
+            _ => self.decode_placed(near, &record(near.places), names, batch),
         }
         true
+    }
+
+    /// Decodes a record whose places are not the usual ones: by itself, to leave registers to the others.
+    #[inline(never)]
+    fn decode_placed(
+        &self,
+        near: &Near,
+        record: &Record<'_>,
+        names: &mut Names,
+        batch: &mut Batch<'_>,
+    ) {
+        match near.kind {
+            Kind::Switch => record.switch(self, names, batch),
+            Kind::Waking => record.waking(names, batch),
+            Kind::Wakeup => record.wakeup(false, names, batch),
+            Kind::WakeupNew => record.wakeup(true, names, batch),
+            Kind::Migrate => record.migrate(names, batch),
+            _ => batch.put(record.event(What::Other { format: near.other })),
+        }
     }
 }
 
@@ -231,4 +326,76 @@ impl Decoder {
 fn renamed(event: Event, pid: Pid, comm: u128, batch: &mut Batch<'_>) {
     let comm = crate::names::clean(comm).to_le_bytes();
     batch.put(Event { what: What::Comm { pid, comm }, ..event });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::Encoder;
+    use crate::encoding::Encoding;
+    use crate::merge::append;
+    use schedlab_model::{Clock, OtherFormat, TraceInfo};
+
+    /// The formats that we write, with the number that lies at `.0` and the one at `.1` exchanged.
+    fn decoder((a, b): (&str, &str)) -> Decoder {
+        let mut info = TraceInfo::new("test", Clock::Monotonic);
+        info.others = vec![OtherFormat { system: "irq".into(), name: "irq_entry".into() }];
+        let encoder = Encoder::new(&info);
+        let exchange =
+            |text: &str| text.replace(a, "offset:x").replace(b, a).replace("offset:x", b);
+        let formats: Vec<(String, String)> = encoder
+            .formats()
+            .iter()
+            .map(|(system, text)| (system.clone(), exchange(text)))
+            .collect();
+        let formats = formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
+        Decoder::new(Encoding { big_endian: false, long: 8 }, formats)
+    }
+
+    #[test]
+    fn the_short_ways_tell_what_the_long_one_tells() {
+        // As they are, with the first pid in the place of its priority, and with CPUs exchanged.
+        let cases = [
+            ("offset:24;", "offset:24;"),
+            ("offset:24;", "offset:28;"),
+            ("offset:32;\tsize:4", "offset:28;\tsize:4"),
+        ];
+        let mut state = 1u64;
+        let mut draw = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 56) as u8
+        };
+        for (case, exchanged) in cases.into_iter().enumerate() {
+            let decoder = decoder(exchanged);
+            let (mut near_names, mut any_names) = (Names::default(), Names::default());
+            let mut short = 0;
+            for round in 0..2000u16 {
+                // Small numbers mostly: pids and states that are known.
+                let mut bytes: [u8; REACH] =
+                    std::array::from_fn(|at| if at % 4 == 0 { draw() % 16 } else { 0 });
+                bytes[2] = draw();
+                bytes[8..24].fill(b'a' + draw() % 3);
+                bytes[40..56].fill(b'd' + draw() % 3);
+                bytes[32] = draw();
+                let id = [300, 301, 302, 303, 304, 305, 1000, 7][usize::from(round % 8)];
+                bytes[..2].copy_from_slice(&u16::to_le_bytes(id));
+                let length = [64, 32, 8][usize::from(round / 8 % 3)];
+                let stamp = Stamp { time: round.into(), cpu: Cpu(1) };
+                let (mut by_short, mut by_long) = (Vec::new(), Vec::new());
+                let mut taken = false;
+                append(&mut by_short, |batch| {
+                    taken = decoder.decode_near(stamp, &bytes, length, &mut near_names, batch);
+                    if !taken {
+                        decoder.decode_any(stamp, &bytes[..length], &mut near_names, batch);
+                    }
+                });
+                append(&mut by_long, |batch| {
+                    decoder.decode_any(stamp, &bytes[..length], &mut any_names, batch);
+                });
+                assert_eq!(by_short, by_long, "case {case}, id {id}, {length} bytes");
+                short += usize::from(taken);
+            }
+            assert!(short > 600, "case {case}: {short} of 2000 went a short way");
+        }
+    }
 }

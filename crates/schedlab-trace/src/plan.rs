@@ -144,8 +144,8 @@ impl Decoder {
     fn nearby(&self) -> Vec<Near> {
         let short = |index: &u16| {
             let entry = &self.entries[usize::from(*index)];
-            let common = !self.encoding.big_endian && self.pid_at.is_multiple_of(4);
-            common.then(|| Near::of(entry)).flatten().unwrap_or_default()
+            let near = || Near::of(entry, self.pid_at, self.flags_at);
+            (!self.encoding.big_endian).then(near).flatten().unwrap_or_default()
         };
         self.ids.iter().map(short).collect()
     }

@@ -53,7 +53,7 @@ impl<R: Refill> Lanes for Refilled<'_, R> {
         self.lanes.len()
     }
 
-    fn first(&mut self, lane: usize) -> io::Result<u64> {
+    fn next(&mut self, lane: usize) -> io::Result<u64> {
         let run = &mut self.lanes[lane];
         while run.at == run.events.len() {
             run.events.clear();
@@ -62,13 +62,14 @@ impl<R: Refill> Lanes for Refilled<'_, R> {
                 return Ok(ENDED);
             }
         }
-        Ok(run.events[run.at].time.0.min(ENDED - 1))
+        Ok(run.time().unwrap_or(ENDED))
     }
 
-    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> io::Result<u64> {
+    #[inline]
+    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> Option<u64> {
+        let run = &mut self.lanes[lane];
         loop {
-            let run = &mut self.lanes[lane];
-            let event = run.events[run.at];
+            let event = *run.events.get(run.at)?;
             run.at += 1;
             // Lanes are read ahead in turns, so the same news can come from several.
             let news = match event.what {
@@ -78,10 +79,17 @@ impl<R: Refill> Lanes for Refilled<'_, R> {
             if news {
                 batch.put(event);
             }
-            let next = self.first(lane)?;
+            let next = run.time()?;
             if next > until || batch.is_full() {
-                return Ok(next);
+                return Some(next);
             }
         }
+    }
+}
+
+impl Run {
+    /// The time of what is next; `None` when more must be fetched.
+    fn time(&self) -> Option<u64> {
+        Some(self.events.get(self.at)?.time.0.min(ENDED - 1))
     }
 }

@@ -8,6 +8,7 @@ use crate::decode::Stamp;
 use crate::input::Input;
 use crate::merge::{Batch, ENDED, Lanes};
 use crate::names::Names;
+use crate::near::REACH;
 use crate::plan::Decoder;
 use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
 use std::io;
@@ -142,29 +143,28 @@ impl Lanes for FileLanes {
         self.lanes.len()
     }
 
-    fn first(&mut self, lane: usize) -> io::Result<u64> {
+    fn next(&mut self, lane: usize) -> io::Result<u64> {
         self.go_on(lane)
     }
 
     #[inline]
-    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> io::Result<u64> {
-        loop {
-            let here = &mut self.lanes[lane];
-            let decoder = &self.shared.decoders[here.decoder];
-            match here.next {
-                Next::Record(body) => {
-                    let (time, more) = here.records(body, until, decoder, &mut self.names, batch);
-                    if more {
-                        return Ok(time);
-                    }
+    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> Option<u64> {
+        let Self { shared, lanes, names, .. } = self;
+        let here = &mut lanes[lane];
+        match here.next {
+            Next::Record(body) => {
+                let decoder = &shared.decoders[here.decoder];
+                if here.corrected {
+                    here.corrected_records(body, until, decoder, names, batch)
+                } else {
+                    here.records::<false>(body, until, decoder, names, batch)
                 }
-                Next::Lost(count) => batch.put(here.lost(count)),
-                Next::Nothing => return Ok(ENDED),
             }
-            let time = self.go_on(lane)?;
-            if time > until || batch.is_full() {
-                return Ok(time);
+            Next::Lost(count) => {
+                batch.put(here.lost(count));
+                None
             }
+            Next::Nothing => Some(ENDED),
         }
     }
 }
@@ -194,29 +194,49 @@ impl Lane {
         }
     }
 
+    #[inline(never)]
+    fn corrected_records(
+        &mut self,
+        body: Body,
+        until: u64,
+        decoder: &Decoder,
+        names: &mut Names,
+        batch: &mut Batch<'_>,
+    ) -> Option<u64> {
+        self.records::<true>(body, until, decoder, names, batch)
+    }
+
     /// Decodes the record at hand and the ordinary ones that follow it up to `until`. The time of
-    /// what is next then, and whether it is known: `false` where the walk must find it.
+    /// what is next then; `None` where the walk must find it.
     #[inline(always)]
-    fn records(
+    fn records<const CORRECTED: bool>(
         &mut self,
         mut body: Body,
         until: u64,
         decoder: &Decoder,
         names: &mut Names,
         batch: &mut Batch<'_>,
-    ) -> (u64, bool) {
+    ) -> Option<u64> {
         // The page and what the window holds behind it; where the page ends, the walk knows.
         let page = self.pages.rest(0);
         let (cpu, mut walk, mut time) = (self.cpu, self.walk, self.time);
+        let mut bytes: Option<&[u8; REACH]> = page.get(body.at..).and_then(<[u8]>::first_chunk);
         loop {
-            let rest = page.get(body.at..).unwrap_or_default();
-            decoder.decode(Stamp { time, cpu }, rest, body.length, names, batch);
-            let Some(following) = walk.near(page) else {
-                (self.walk, self.time) = (walk, time);
-                return (time, false);
+            let stamp = Stamp { time, cpu };
+            let near = match bytes {
+                Some(bytes) => decoder.decode_near(stamp, bytes, body.length, names, batch),
+                None => false,
             };
-            body = following;
-            let raw = if self.corrected { self.correction.time(walk.time) } else { walk.time };
+            if !near {
+                let bytes = page.get(body.at..body.at + body.length).unwrap_or_default();
+                decoder.decode_any(stamp, bytes, names, batch);
+            }
+            let Some((following, behind)) = walk.near(page) else {
+                (self.walk, self.time) = (walk, time);
+                return None;
+            };
+            (body, bytes) = (following, Some(behind));
+            let raw = if CORRECTED { self.correction.time(walk.time) } else { walk.time };
             let raw = raw.min(ENDED - 1);
             if raw < time {
                 self.raised += 1;
@@ -226,7 +246,7 @@ impl Lane {
             if time > until || batch.is_full() {
                 (self.walk, self.time) = (walk, time);
                 self.next = Next::Record(body);
-                return (time, true);
+                return Some(time);
             }
         }
     }

@@ -31,7 +31,7 @@ use std::sync::Arc;
 /// Bytes of windows over all lanes: no more than a second-level cache holds beside the rest.
 const WINDOWS: usize = 1 << 20;
 /// Largest window of a lane: larger reads are no faster.
-const WINDOW_MAX: usize = 32 << 10;
+const WINDOW_MAX: usize = 64 << 10;
 /// Events handed out at once: 40 KiB, which stay in the first-level cache.
 const BATCH: usize = 1024;
 

@@ -42,6 +42,8 @@ pub(crate) struct Walk {
     at: usize,
     /// Behind the last record.
     end: usize,
+    /// The same for [`Self::near`], which reads no big-endian pages: 0 there.
+    near_end: usize,
     /// The page says that it holds more than there is.
     cut: bool,
     big_endian: bool,
@@ -88,22 +90,30 @@ impl Walk {
         let lost = (commit & LOST != 0).then(|| stored_loss(page, head + used, commit, layout));
         let end = (head + used).min(page.len());
         let cut = head + used > page.len();
-        Ok((Self { at: head, end, cut, big_endian: encoding.big_endian, time }, lost))
+        let big_endian = encoding.big_endian;
+        let near_end = if big_endian { 0 } else { end };
+        Ok((Self { at: head, end, near_end, cut, big_endian, time }, lost))
     }
 
-    /// Goes on to the next record when it is an ordinary one that follows immediately; else stays.
+    /// Goes on to the next record when it is an ordinary one that follows immediately and `N` bytes
+    /// from its body's start on are there, which are given back; else stays.
     #[inline(always)]
-    pub(crate) fn near(&mut self, page: &[u8]) -> Option<Body> {
-        let at = self.at + 4;
-        let word = u32::from_le_bytes(*page.get(self.at..)?.first_chunk()?);
+    pub(crate) fn near<'a, const N: usize>(
+        &mut self,
+        page: &'a [u8],
+    ) -> Option<(Body, &'a [u8; N])> {
+        let (head, rest) = page.get(self.at..)?.split_first_chunk()?;
+        let bytes = rest.first_chunk()?;
+        let word = u32::from_le_bytes(*head);
         let (kind, delta) = (word & 31, word >> 5);
+        let at = self.at + 4;
         let length = kind as usize * 4;
-        if kind.wrapping_sub(1) >= 28 || at + length > self.end || self.big_endian {
+        if kind.wrapping_sub(1) >= 28 || at + length > self.near_end {
             return None;
         }
         self.at = at + length;
         self.time = self.time.wrapping_add(u64::from(delta));
-        Some(Body { at, length })
+        Some((Body { at, length }, bytes))
     }
 
     /// Goes on to the next record, past extensions of time and padding.

@@ -9,6 +9,7 @@
 
 mod feature;
 mod head;
+mod held;
 mod layout;
 mod pass;
 mod reader;

@@ -2,8 +2,9 @@
 //!
 //! Each CPU's samples are sorted round by round; CPUs take turns as the file has them.
 
+use super::held::Found;
 use super::reader::PerfReader;
-use super::rounds::{Found, Rounds};
+use super::rounds::Rounds;
 use crate::convert::cannot_hold;
 use crate::dat::Header;
 use crate::error::TraceError;
@@ -105,7 +106,7 @@ impl RecordSource for PerfRecords {
 
 fn told(time: u64, found: Found<'_>) -> Piece<'_> {
     match found {
-        Found::Body { rest, length } => Piece::Record(Nanos(time), &rest[..length]),
+        Found::Body(body) => Piece::Record(Nanos(time), body),
         Found::Aside(What::Lost { count }) => Piece::Lost(count),
         Found::Aside(_) => Piece::Lost(None),
     }

@@ -9,9 +9,8 @@
 use super::head::Head;
 use super::layout::{Layout, When};
 use super::records::{self, Records};
-use super::rounds::{Found, Rounds};
+use super::rounds::Rounds;
 use super::{MAGIC_BIG, feature};
-use crate::decode::Stamp;
 use crate::encoding::Encoding;
 use crate::error::TraceError;
 use crate::input::{Input, Stop};
@@ -19,9 +18,7 @@ use crate::merge::{Batch, ENDED, Lanes, Merge};
 use crate::names::{self, Names};
 use crate::plan::Decoder;
 use crate::spelling::Spelling;
-use schedlab_model::{
-    Comm, Context, Cpu, CpuSet, Event, EventSource, Kind, Nanos, Pid, TraceInfo, Warning, What,
-};
+use schedlab_model::{Comm, Cpu, CpuSet, Event, EventSource, Kind, Pid, TraceInfo, Warning, What};
 use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroU32;
@@ -63,17 +60,6 @@ struct Due<'a> {
     rounds: &'a mut Rounds,
     decoder: &'a Decoder,
     names: &'a mut Names,
-    last: u64,
-    late: &'a mut u64,
-}
-
-impl Due<'_> {
-    /// The time of an event, if it is due.
-    #[inline]
-    fn due(&self, time: Option<u64>) -> u64 {
-        let due = time.filter(|time| *time <= self.rounds.due);
-        due.map_or(ENDED, |time| time.max(self.last).min(ENDED - 1))
-    }
 }
 
 impl Lanes for Due<'_> {
@@ -81,40 +67,19 @@ impl Lanes for Due<'_> {
         self.rounds.lanes.len()
     }
 
-    fn first(&mut self, lane: usize) -> io::Result<u64> {
-        Ok(self.due(self.rounds.lanes[lane].time()))
+    fn next(&mut self, lane: usize) -> io::Result<u64> {
+        let due = self.rounds.due;
+        let time = self.rounds.lanes[lane].time();
+        Ok(time.filter(|time| *time <= due).unwrap_or(ENDED))
     }
 
     #[inline]
-    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> io::Result<u64> {
-        let cpu = Cpu(u16::try_from(lane).expect("lanes are CPUs, which have 16 bits"));
-        loop {
-            let Some((time, found)) = self.rounds.lanes[lane].get() else { return Ok(ENDED) };
-            *self.late += u64::from(time < self.last);
-            let stamp = Stamp { time: self.due(Some(time)), cpu };
-            match found {
-                Found::Body { rest, length } => {
-                    self.decoder.decode(stamp, rest, length, self.names, batch);
-                }
-                Found::Aside(what) => {
-                    let (by, news) = match what {
-                        What::Comm { pid, comm } => {
-                            (pid, self.names.changed(pid, u128::from_le_bytes(comm)))
-                        }
-                        _ => (Pid::IDLE, true),
-                    };
-                    let (time, context) = (Nanos(stamp.time), Context::Task);
-                    if news {
-                        batch.put(Event { time, by, cpu, context, what });
-                    }
-                }
-            }
-            let following = self.rounds.lanes[lane].pass();
-            let next = self.due(following);
-            if next > until || batch.is_full() {
-                return Ok(next);
-            }
-        }
+    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> Option<u64> {
+        let due = self.rounds.due;
+        // Lanes are CPUs, which have 16 bits.
+        let until = (Cpu(lane as u16), until.min(due));
+        let next = self.rounds.lanes[lane].run(until, self.decoder, self.names, batch)?;
+        Some(if next <= due { next } else { ENDED })
     }
 }
 
@@ -240,6 +205,7 @@ impl PerfReader {
             }
         }
         self.rounds.close(self.ended);
+        self.late += self.rounds.raise(self.last);
         self.merge.restart();
         Ok(())
     }
@@ -461,13 +427,8 @@ impl EventSource for PerfReader {
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         loop {
-            let mut due = Due {
-                rounds: &mut self.rounds,
-                decoder: &self.decoder,
-                names: &mut self.names,
-                last: self.last,
-                late: &mut self.late,
-            };
+            let mut due =
+                Due { rounds: &mut self.rounds, decoder: &self.decoder, names: &mut self.names };
             if self.merge.next(&mut due, batch, BATCH)? {
                 self.last = batch.last().map_or(self.last, |event| event.time.0);
                 return Ok(true);

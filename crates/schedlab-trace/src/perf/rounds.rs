@@ -8,7 +8,11 @@
 //! Memory: two rounds of bodies (what the rings hold, twice), whatever the file's size; a file that
 //! marks no rounds is cut into pieces of [`BYTES_MAX`] or [`COUNT_MAX`], whichever comes first.
 
-use schedlab_model::What;
+use super::held::{Found, Held};
+use crate::merge::Batch;
+use crate::names::Names;
+use crate::plan::Decoder;
+use schedlab_model::{Cpu, What};
 
 /// Records after which a round is taken to end.
 const COUNT_MAX: usize = 1 << 22;
@@ -44,35 +48,11 @@ pub(super) struct Lane {
 #[derive(Default)]
 struct Segment {
     bytes: Vec<u8>,
-    pieces: Vec<Piece>,
-    /// Pieces that were handed out.
-    at: usize,
+    held: Held,
     /// The latest time, and whether an earlier one came after it: a ring is in order but for rare
     /// cases, and looking at all of it again costs a pass over memory.
     last: u64,
     unsorted: bool,
-    /// What is no sample.
-    asides: Vec<What>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Piece {
-    time: u64,
-    /// Where the body begins, or which of the asides it is.
-    start: u32,
-    /// How long the body is; [`ASIDE`]: there is none.
-    length: u32,
-}
-
-const ASIDE: u32 = u32::MAX;
-
-/// One thing that waited.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Found<'a> {
-    /// A sample: its body's length, and the bytes from its start on, those behind it included.
-    Body { rest: &'a [u8], length: usize },
-    /// A loss or a change of name.
-    Aside(What),
 }
 
 impl Rounds {
@@ -114,41 +94,56 @@ impl Rounds {
             lane.close();
         }
     }
+
+    /// Raises what is older than `time` to it: it came too late. How many there were.
+    pub(super) fn raise(&mut self, time: u64) -> u64 {
+        let segments = self.lanes.iter_mut().flat_map(|lane| [&mut lane.front, &mut lane.back]);
+        segments.map(|segment| segment.held.raise(time)).sum()
+    }
 }
 
 impl Lane {
     /// The time of what is next; `None` when nothing waits.
     #[inline]
-    pub(super) fn time(&self) -> Option<u64> {
-        Some(self.front.pieces.get(self.front.at)?.time)
-    }
-
-    /// What is next, and its time.
-    #[inline]
-    pub(super) fn get(&self) -> Option<(u64, Found<'_>)> {
-        self.front.get(self.front.at)
-    }
-
-    /// Passes over what is next; the time of what follows.
-    #[inline]
-    pub(super) fn pass(&mut self) -> Option<u64> {
-        self.front.at += 1;
-        if self.front.at >= self.front.pieces.len() {
+    pub(super) fn time(&mut self) -> Option<u64> {
+        if self.front.held.time().is_none() {
             std::mem::swap(&mut self.front, &mut self.back);
             self.back.clear();
         }
-        self.time()
+        self.front.held.time()
+    }
+
+    /// What is next, and its time.
+    pub(super) fn get(&mut self) -> Option<(u64, Found<'_>)> {
+        self.time()?;
+        self.front.held.get(&self.front.bytes)
+    }
+
+    /// Passes over what is next.
+    pub(super) fn pass(&mut self) {
+        self.front.held.pass();
+    }
+
+    /// Decodes what is next; see [`Held::run`].
+    #[inline(always)]
+    pub(super) fn run(
+        &mut self,
+        until: (Cpu, u64),
+        decoder: &Decoder,
+        names: &mut Names,
+        batch: &mut Batch<'_>,
+    ) -> Option<u64> {
+        self.front.held.run(&self.front.bytes, until, decoder, names, batch)
     }
 
     fn close(&mut self) {
-        let unsorted = std::mem::take(&mut self.fresh.unsorted);
-        if unsorted {
-            self.fresh.pieces.sort_by_key(|piece| piece.time);
+        if std::mem::take(&mut self.fresh.unsorted) {
+            self.fresh.held.sort();
         }
-        let Some(first) = self.fresh.pieces.first().map(|piece| piece.time) else { return };
-        if self.front.is_empty() {
+        let Some(first) = self.fresh.held.time() else { return };
+        if self.time().is_none() {
             std::mem::swap(&mut self.front, &mut self.fresh);
-        } else if self.back.is_empty() && self.front.last <= first {
+        } else if self.back.held.time().is_none() && self.front.last <= first {
             std::mem::swap(&mut self.back, &mut self.fresh);
         } else {
             self.join();
@@ -160,69 +155,45 @@ impl Lane {
     #[cold]
     fn join(&mut self) {
         let mut all = Segment::default();
-        for part in [&self.front, &self.back, &self.fresh] {
-            all.take(part);
+        for part in [&mut self.front, &mut self.back, &mut self.fresh] {
+            while let Some((time, found)) = part.held.get(&part.bytes) {
+                match found {
+                    Found::Body(body) => all.hold(time, body),
+                    Found::Aside(what) => all.hold_aside(time, what),
+                }
+                part.held.pass();
+            }
         }
-        all.pieces.sort_by_key(|piece| piece.time);
+        all.held.sort();
         self.front = all;
         self.back.clear();
     }
 }
 
 impl Segment {
-    fn is_empty(&self) -> bool {
-        self.at >= self.pieces.len()
-    }
-
-    #[inline]
-    fn get(&self, at: usize) -> Option<(u64, Found<'_>)> {
-        let piece = self.pieces.get(at)?;
-        let found = if piece.length == ASIDE {
-            Found::Aside(*self.asides.get(piece.start as usize)?)
-        } else {
-            let rest = self.bytes.get(piece.start as usize..)?;
-            Found::Body { rest, length: piece.length as usize }
-        };
-        Some((piece.time, found))
-    }
-
-    #[inline]
-    fn came(&mut self, piece: Piece) {
-        self.unsorted |= piece.time < self.last;
-        self.last = self.last.max(piece.time);
-        self.pieces.push(piece);
-    }
-
     #[inline]
     fn hold(&mut self, time: u64, body: &[u8]) {
         // Rounds are cut long before 32 bits are used up.
-        let (start, length) = (self.bytes.len() as u32, body.len() as u32);
+        self.held.hold(time, self.bytes.len(), body.len());
         self.bytes.extend_from_slice(body);
-        self.came(Piece { time, start, length });
+        self.came(time);
     }
 
     fn hold_aside(&mut self, time: u64, what: What) {
-        let start = self.asides.len() as u32;
-        self.asides.push(what);
-        self.came(Piece { time, start, length: ASIDE });
+        self.held.hold_aside(time, what);
+        self.came(time);
     }
 
-    /// Appends what `other` has not handed out.
-    fn take(&mut self, other: &Self) {
-        for at in other.at..other.pieces.len() {
-            match other.get(at) {
-                Some((time, Found::Body { rest, length })) => self.hold(time, &rest[..length]),
-                Some((time, Found::Aside(what))) => self.hold_aside(time, what),
-                None => {}
-            }
-        }
+    #[inline]
+    fn came(&mut self, time: u64) {
+        self.unsorted |= time < self.last;
+        self.last = self.last.max(time);
     }
 
     fn clear(&mut self) {
         self.bytes.clear();
-        self.pieces.clear();
-        self.asides.clear();
-        (self.at, self.last, self.unsorted) = (0, 0, false);
+        self.held.clear();
+        (self.last, self.unsorted) = (0, false);
     }
 }
 
@@ -243,8 +214,8 @@ mod tests {
             let due = all.due;
             if let Some(lane) = all.lanes.first_mut() {
                 while let Some((time, found)) = lane.get().filter(|(time, _)| *time <= due) {
-                    let Found::Body { rest, length: 8 } = found else { panic!("a sample") };
-                    assert_eq!(rest[..8], time.to_le_bytes(), "each has its own body");
+                    let Found::Body(body) = found else { panic!("a sample") };
+                    assert_eq!(body, time.to_le_bytes(), "each has its own body");
                     now.push(time);
                     lane.pass();
                 }

@@ -1,0 +1,173 @@
+//! The records that one CPU logged in a round and that were not handed out yet: where each lies, and
+//! when it was logged. They are decoded in place when their turn in time has come.
+
+use crate::decode::Stamp;
+use crate::merge::{Batch, ENDED};
+use crate::names::Names;
+use crate::plan::Decoder;
+use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
+
+/// Records in the order in which they are handed out.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    pieces: Vec<Piece>,
+    /// Pieces that were handed out.
+    at: usize,
+    /// What is no record.
+    asides: Vec<What>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    time: u64,
+    /// Where the body begins; [`ASIDE`]: there is none.
+    start: u32,
+    /// How long it is, or which of the asides this is.
+    length: u32,
+}
+
+/// No body begins here: nobody holds so many bytes.
+const ASIDE: u32 = u32::MAX;
+
+/// One thing that was held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found<'a> {
+    /// A record's body.
+    Body(&'a [u8]),
+    /// A loss or a change of name.
+    Aside(What),
+}
+
+impl Held {
+    /// Holds a record of `length` bytes that begins at `start`, below 4 GiB.
+    #[inline(always)]
+    pub(crate) fn hold(&mut self, time: u64, start: usize, length: usize) {
+        self.pieces.push(Piece::new(time, start, length));
+    }
+
+    /// Holds what is no record: a loss or a change of name.
+    pub(crate) fn hold_aside(&mut self, time: u64, what: What) {
+        let index = self.asides.len();
+        self.asides.push(what);
+        self.pieces.push(Piece::new(time, ASIDE as usize, index));
+    }
+
+    /// What is left.
+    #[inline(always)]
+    fn rest(&mut self) -> &mut [Piece] {
+        self.pieces.get_mut(self.at..).unwrap_or_default()
+    }
+
+    /// The time of what is next; `None` when nothing is left.
+    #[inline]
+    pub(crate) fn time(&self) -> Option<u64> {
+        self.next().map(|piece| piece.time)
+    }
+
+    #[inline(always)]
+    fn next(&self) -> Option<&Piece> {
+        self.pieces.get(self.at)
+    }
+
+    /// What is next, and its time; `bytes` is what the records lie in.
+    pub(crate) fn get<'a>(&self, bytes: &'a [u8]) -> Option<(u64, Found<'a>)> {
+        let Piece { time, start, length } = *self.next()?;
+        let found = match start {
+            ASIDE => Found::Aside(*self.asides.get(length as usize)?),
+            _ => Found::Body(bytes.get(start as usize..)?.get(..length as usize)?),
+        };
+        Some((time, found))
+    }
+
+    /// Passes over what is next.
+    pub(crate) fn pass(&mut self) {
+        self.at += 1;
+    }
+
+    /// Raises the times before `time` to it; how many there were. In order before, in order after.
+    pub(crate) fn raise(&mut self, time: u64) -> u64 {
+        let rest = self.rest();
+        let late = rest.partition_point(|piece| piece.time < time);
+        rest[..late].iter_mut().for_each(|piece| piece.time = time);
+        late as u64
+    }
+
+    /// Puts all that is left in order of time.
+    pub(crate) fn sort(&mut self) {
+        self.rest().sort_by_key(|piece| piece.time);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.pieces.clear();
+        self.asides.clear();
+        self.at = 0;
+    }
+
+    /// Decodes what is next up to `until`, as long as the batch has room. The time of what is next
+    /// then; `None` when nothing is left. `bytes` is what the records lie in.
+    #[inline(always)]
+    pub(crate) fn run(
+        &mut self,
+        bytes: &[u8],
+        (cpu, until): (Cpu, u64),
+        decoder: &Decoder,
+        names: &mut Names,
+        batch: &mut Batch<'_>,
+    ) -> Option<u64> {
+        let mut rest = self.pieces.get(self.at..).unwrap_or_default();
+        let next = loop {
+            let Some((piece, others)) = rest.split_first() else { break None };
+            let Piece { time, start, length } = *piece;
+            if time > until || batch.is_full() {
+                break Some(time);
+            }
+            let stamp = Stamp { time, cpu };
+            let near = match bytes.get(start as usize..).and_then(<[u8]>::first_chunk) {
+                Some(bytes) => decoder.decode_near(stamp, bytes, length as usize, names, batch),
+                None => false,
+            };
+            if !near {
+                far(bytes, *piece, &self.asides, stamp, decoder, names, batch);
+            }
+            rest = others;
+        };
+        self.at = self.pieces.len() - rest.len();
+        next
+    }
+}
+
+impl Piece {
+    /// The time of the ended is nobody's.
+    #[inline(always)]
+    fn new(time: u64, start: usize, length: usize) -> Self {
+        Self { time: time.min(ENDED - 1), start: start as u32, length: length as u32 }
+    }
+}
+
+/// What the short way does not take.
+#[cold]
+#[inline(never)]
+fn far(
+    bytes: &[u8],
+    piece: Piece,
+    asides: &[What],
+    stamp: Stamp,
+    decoder: &Decoder,
+    names: &mut Names,
+    batch: &mut Batch<'_>,
+) {
+    let (start, length) = (piece.start as usize, piece.length as usize);
+    if piece.start != ASIDE {
+        let body = bytes.get(start..).and_then(|rest| rest.get(..length)).unwrap_or_default();
+        return decoder.decode_any(stamp, body, names, batch);
+    }
+    let Some(&what) = asides.get(length) else { return };
+    let (by, news) = match what {
+        What::Comm { pid, comm } => (pid, names.changed(pid, u128::from_le_bytes(comm))),
+        _ => (Pid::IDLE, true),
+    };
+    if news {
+        let Stamp { time, cpu } = stamp;
+        batch.put(Event { time: Nanos(time), by, cpu, context: Context::Task, what });
+    }
+}
