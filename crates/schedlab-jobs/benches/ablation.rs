@@ -7,7 +7,9 @@ use schedlab_jobs::adaptors::Ours;
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::load::{Burner, Kind, Length, Load};
-use schedlab_jobs::policy::{Nanos, Order, Policy, Queues, Step};
+use schedlab_jobs::policy::{
+    Agenda, Asker, Finished, Nanos, Order, Outcome, Policy, Posting, Pulled, Queues, Step,
+};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::run::{Clock, Run, Schedule};
@@ -91,6 +93,7 @@ impl Job {
 }
 
 fn main() {
+    epochs();
     let real = std::env::args().any(|argument| argument == "real");
     let burner = Burner::calibrate_at(Kind::Cpu, 2);
     for job in &JOBS {
@@ -111,6 +114,40 @@ fn main() {
             }
             println!("{row}");
         }
+    }
+}
+
+/// Blocks of records (512 each) that a stream needs at once: jobs planned 30 ms ahead, each done when it is due,
+/// for ten seconds of virtual time.
+fn blocks(per_ms: u64, follows: bool) -> usize {
+    let mut agenda = Agenda::new(Policy { epoch_follows: follows, ..Policy::new(1) });
+    let asker = Asker { worker: 0, idle_ns: 0, from_work: true };
+    let (mut batch, mut finished) = (Vec::new(), Vec::new());
+    for ms in 0..10_000 {
+        let now = ms * 1_000_000;
+        for _ in 0..per_ms {
+            let start = now + 30_000_000;
+            agenda.post(Posting::new(0u32, start).deadline(start + 30_000_000));
+        }
+        loop {
+            agenda.pull(now, asker, &mut batch);
+            if batch.is_empty() {
+                break;
+            }
+            let done = |pulled: Pulled<u32>| Finished { id: pulled.id, outcome: Outcome::Done };
+            finished.extend(batch.drain(..).map(done));
+            agenda.finish(&mut finished, 0);
+        }
+    }
+    agenda.memory().0
+}
+
+fn epochs() {
+    println!("\nepochs of memory: blocks needed at once\n");
+    println!("| rule | 1 job a ms | 10 | 100 | 1000 |\n|---|---|---|---|---|");
+    for (name, follows) in [("length follows the load", true), ("fixed length of 400 ms", false)] {
+        let row = [1, 10, 100, 1000].map(|per_ms| blocks(per_ms, follows).to_string());
+        println!("| {name} | {} |", row.join(" | "));
     }
 }
 

@@ -248,7 +248,11 @@ impl<J> Agenda<J> {
     /// An empty agenda.
     pub fn new(policy: Policy) -> Self {
         Self {
-            epochs: Epochs::new(policy.epoch_ns),
+            epochs: if policy.epoch_follows {
+                Epochs::new(policy.epoch_ns)
+            } else {
+                Epochs::new(policy.epoch_ns).fixed()
+            },
             edges: Edges::new(),
             future: Ordered::default(),
             ready: Ordered::default(),

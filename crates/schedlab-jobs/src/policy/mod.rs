@@ -142,6 +142,8 @@ pub struct Policy {
     pub backlog_max: usize,
     /// Length of the first time step that shares an epoch of records; then it follows the load.
     pub epoch_ns: Nanos,
+    /// Whether it does; otherwise all have the first length.
+    pub epoch_follows: bool,
 }
 
 impl Policy {
@@ -168,6 +170,7 @@ impl Policy {
             batch_max: 64,
             backlog_max: 8 << 20,
             epoch_ns: 400 * MILLI,
+            epoch_follows: true,
         }
     }
 }

@@ -144,6 +144,8 @@ pub(crate) struct Shared<R: Runner> {
     pub(crate) options: Options,
     /// Binds a worker. Made by whoever starts the pool: a worker that starts another is bound itself.
     pub(crate) bind: OnStart,
+    /// Where the workers may be together.
+    cpus: Vec<usize>,
     pub(crate) token: Token<Agenda<R::Job>, Posting<R::Job>>,
     pub(crate) clock: Clock,
     pub(crate) stop: AtomicBool,
@@ -227,9 +229,9 @@ impl<R: Runner> Handle<R> {
     fn start(&self, number: usize) -> std::io::Result<()> {
         let handle = self.clone();
         let mut started = self.0.started.lock().unwrap_or_else(PoisonError::into_inner);
-        let thread = std::thread::Builder::new()
-            .name(format!("worker {number}"))
-            .spawn(move || worker::work(&handle, number))?;
+        let builder = std::thread::Builder::new().name(format!("worker {number}"));
+        let spawn = || builder.spawn(move || worker::work(&handle, number));
+        let thread = place::unbound(&self.0.cpus, spawn)?;
         let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads[number] = Some(thread.thread().clone());
         started.push((number, thread));
@@ -393,6 +395,7 @@ impl<R: Runner> Pool<R> {
             started: Mutex::new(Vec::new()),
             notified: AtomicU64::new(0),
             bind: binding(&options.policy.cpus, workers),
+            cpus: allowed().unwrap_or_default(),
             options,
         });
         let pool = Self { handle: Handle(shared) };

@@ -12,9 +12,21 @@ pub fn binding(cpus: &Cpus, workers: usize) -> OnStart {
     let places: Vec<_> = (0..workers).map(|worker| cpus.of(worker, workers, &allowed)).collect();
     Arc::new(move |worker| {
         if let Some(Some(cpu)) = places.get(worker) {
-            let _ = bind(*cpu);
+            let _ = bind(&[*cpu]);
         }
     })
+}
+
+/// Does `work` while the calling thread may use all these CPUs, and binds it again as it was: a thread that it starts
+/// would else begin on the caller's CPU alone, and wait there until the caller sleeps.
+pub(super) fn unbound<T>(cpus: &[usize], work: impl FnOnce() -> T) -> T {
+    let own = allowed().unwrap_or_default();
+    let widened = own != cpus && !cpus.is_empty() && bind(cpus).is_ok();
+    let done = work();
+    if widened {
+        let _ = bind(&own);
+    }
+    done
 }
 
 /// The CPUs that the calling thread may use, ascending.
@@ -28,13 +40,15 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 }
 
 #[cfg(all(target_os = "linux", not(miri)))]
-fn bind(cpu: usize) -> io::Result<()> {
-    if cpu >= rustix::thread::CpuSet::MAX_CPU {
-        return Err(io::ErrorKind::InvalidInput.into());
+fn bind(cpus: &[usize]) -> io::Result<()> {
+    let mut set = rustix::thread::CpuSet::new();
+    for &cpu in cpus {
+        if cpu >= rustix::thread::CpuSet::MAX_CPU {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        set.set(cpu);
     }
-    let mut one = rustix::thread::CpuSet::new();
-    one.set(cpu);
-    Ok(rustix::thread::sched_setaffinity(None, &one)?)
+    Ok(rustix::thread::sched_setaffinity(None, &set)?)
 }
 
 /// Elsewhere nothing is known, and nobody is bound.
@@ -47,6 +61,26 @@ pub fn allowed() -> io::Result<Vec<usize>> {
 }
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
-fn bind(_: usize) -> io::Result<()> {
+fn bind(_: &[usize]) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
+}
+
+#[cfg(all(test, target_os = "linux", not(miri)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_bound_thread_starts_may_go_elsewhere_and_the_thread_stays() {
+        let all = allowed().expect("an affinity");
+        std::thread::spawn(move || {
+            let one = vec![*all.last().expect("one at least")];
+            bind(&one).expect("it is allowed");
+            let newcomer = || std::thread::spawn(|| allowed().expect("an affinity"));
+            assert_eq!(newcomer().join().expect("no panic"), one, "left alone, it inherits");
+            let theirs = unbound(&all, || newcomer().join().expect("no panic"));
+            assert_eq!((theirs, allowed().expect("an affinity")), (all, one));
+        })
+        .join()
+        .expect("no panic");
+    }
 }
