@@ -163,6 +163,9 @@ fn words_of(
         ("command", words) => {
             typed.options.insert("line".to_owned(), workloads::command::line(words));
         }
+        ("rt-app", [_, second, ..]) => {
+            anyhow::bail!(UsageError(format!("rt-app takes one file: '{second}' is one too many")));
+        }
         (_, [operand, ..]) => {
             anyhow::bail!(UsageError(format!("{name} takes no operand: '{operand}'")));
         }
