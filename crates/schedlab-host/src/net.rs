@@ -144,6 +144,22 @@ impl Namespace {
     }
 }
 
+/// Whether this machine can make such a link: made in a namespace that nobody sees and that is gone then.
+///
+/// # Errors
+/// The program, or the part of the kernel, that is missing.
+pub fn try_link(link: &Link) -> Result<(), NetError> {
+    let tried = schedlab_sys::netns::apart(|| {
+        let made = run("ip", "link add try-a type veth peer name try-b");
+        Ok(made.and_then(|()| match shape(link) {
+            Some(shape) => run("tc", &format!("qdisc add dev try-a root {shape}")),
+            None => Ok(()),
+        }))
+    });
+    // Without the right to try, making it says so.
+    tried.unwrap_or(Ok(()))
+}
+
 /// The queueing discipline of a link, as `tc` takes it.
 fn shape(link: &Link) -> Option<String> {
     if link.delay == Nanos::ZERO && link.loss_millionths == 0 {

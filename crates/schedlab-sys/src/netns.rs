@@ -32,6 +32,26 @@ pub fn enter(path: &Path) -> io::Result<()> {
     enter_file(&File::open(path)?)
 }
 
+/// Does `work` in a network namespace of its own, which is gone when it is done: to try what nobody shall see.
+///
+/// # Errors
+/// Without the right to make one (CAP_SYS_ADMIN), and those of `work`.
+pub fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let apart = scope.spawn(|| {
+            unshare()?;
+            work()
+        });
+        apart.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+    })
+}
+
+fn unshare() -> io::Result<()> {
+    // SAFETY: a new network namespace concerns the calling thread alone, and no memory.
+    let result = unsafe { libc::unshare(libc::CLONE_NEWNET) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 fn enter_file(file: &File) -> io::Result<()> {
     use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
     Ok(move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?)
@@ -67,5 +87,14 @@ mod tests {
         }
         assert_eq!(std::fs::read_link("/proc/thread-self/ns/net").unwrap(), before);
         assert!(inside(Path::new("/nowhere"), || Ok(())).is_err());
+    }
+    #[test]
+    fn what_is_tried_apart_is_in_no_namespace_of_ours() {
+        let before = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
+        match apart(|| std::fs::read_link("/proc/thread-self/ns/net")) {
+            Ok(other) => assert_ne!(other, before),
+            Err(error) => assert_eq!(error.kind(), io::ErrorKind::PermissionDenied),
+        }
+        assert_eq!(std::fs::read_link("/proc/thread-self/ns/net").unwrap(), before);
     }
 }

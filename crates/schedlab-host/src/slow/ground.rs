@@ -30,6 +30,8 @@ pub struct Ground {
     pub cpuset_group: Option<Hierarchy>,
     /// A hierarchy in which the command's processes can be gathered.
     pub any_group: Option<Hierarchy>,
+    /// Whether links are tried: not where tests make up a machine.
+    pub links: bool,
     /// The clock domains that software can set.
     pub domains: Vec<Domain>,
     /// Why there are no deadline tasks; `None` where there are.
@@ -57,6 +59,7 @@ impl Ground {
             cpu_group: cgroup::here("cpu"),
             cpuset_group: cgroup::here("cpuset"),
             any_group: ["freezer", "pids", "cpu"].into_iter().find_map(cgroup::here),
+            links: true,
             domains: frequency::domains(sys),
             deadline_obstacle: deadline_obstacle(),
             clamp_obstacle: super::clamp::obstacle(
@@ -112,6 +115,7 @@ impl Ground {
             cpu_group: Some(hierarchy.clone()),
             cpuset_group: Some(hierarchy.clone()),
             any_group: Some(hierarchy),
+            links: false,
             domains: Vec::new(),
             deadline_obstacle: None,
             clamp_obstacle: None,

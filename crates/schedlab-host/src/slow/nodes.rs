@@ -39,6 +39,7 @@ struct File {
     method: Option<String>,
     period: Option<String>,
     time_limit: Option<String>,
+    #[serde(default)]
     node: Vec<RawNode>,
     #[serde(default)]
     noise: Vec<RawNoise>,
@@ -104,6 +105,12 @@ struct RawNoise {
 /// In a sentence, with the line where the text is no TOML.
 pub fn parse(text: &str) -> Result<Request, NodesError> {
     let file: File = toml::from_str(text).map_err(|error| NodesError(error.to_string()))?;
+    if file.node.is_empty() {
+        let example = "[[node]]\nname = \"small\"\ncpus = \"0\"\nspeed = \"30%\"";
+        return Err(NodesError(format!(
+            "there is no node in it; a node is written as in\n{example}"
+        )));
+    }
     let mut request = Request::default();
     match file.method.as_deref() {
         None | Some("auto") => {}
@@ -234,6 +241,17 @@ length = "500us"
         assert_eq!((link.rate_bit_s, link.delay), (Some(10_000_000), Nanos::from_millis(5)));
         assert_eq!((link.loss_millionths, large.net), (5_000, None));
         assert_eq!(request.noise[0].length, Nanos::from_micros(500));
+    }
+
+    #[test]
+    fn a_speed_may_be_a_number_and_a_file_without_nodes_is_shown_one() {
+        let text = FILE.replacen("speed = \"30%\"", "speed = 0.3", 1);
+        assert_eq!(parse(&text).unwrap().nodes[0].speeds, parse(FILE).unwrap().nodes[0].speeds);
+        let error = parse(&FILE.replacen("speed = \"30%\"", "speed = 30", 1)).unwrap_err();
+        assert!(error.to_string().contains("did you mean 30%"), "{error}");
+        for empty in ["", "node = []", "method = \"hogs\""] {
+            assert!(parse(empty).unwrap_err().to_string().contains("[[node]]"), "{empty}");
+        }
     }
 
     #[test]

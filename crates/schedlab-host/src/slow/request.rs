@@ -210,6 +210,10 @@ fn check_networks(request: &Request, ground: &Ground) -> Result<(), SlowError> {
                  without its net CPUs are emulated and no network"
             )));
         }
+        if let Some(link) = node.net.as_ref().filter(|_| ground.links) {
+            crate::net::try_link(link)
+                .map_err(|why| SlowError::Missing(format!("the network of node {name}: {why}")))?;
+        }
     }
     Ok(())
 }

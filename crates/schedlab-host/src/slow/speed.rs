@@ -2,14 +2,15 @@
 
 use super::SlowError;
 use schedlab_model::{Cpu, CpuSet};
-use serde::{Deserialize, Serialize};
+use serde::de::{Error, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 /// The fraction of full speed at which a CPU is made to work, in millionths: above 0, at most 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(into = "String", try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(into = "String")]
 pub struct Speed(u32);
 
 const WHOLE: u32 = 1_000_000;
@@ -88,10 +89,29 @@ impl From<Speed> for String {
     }
 }
 
-impl TryFrom<String> for Speed {
-    type Error = String;
-    fn try_from(text: String) -> Result<Self, String> {
-        text.parse()
+/// From its text, and from a number as people write it in files: `"30%"`, `0.3`.
+impl<'de> Deserialize<'de> for Speed {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Read;
+        impl Visitor<'_> for Read {
+            type Value = Speed;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a speed as in \"30%\" or 0.3")
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Speed, E> {
+                text.parse().map_err(E::custom)
+            }
+            fn visit_f64<E: Error>(self, number: f64) -> Result<Speed, E> {
+                number.to_string().parse().map_err(E::custom)
+            }
+            fn visit_i64<E: Error>(self, number: i64) -> Result<Speed, E> {
+                number.to_string().parse().map_err(E::custom)
+            }
+            fn visit_u64<E: Error>(self, number: u64) -> Result<Speed, E> {
+                number.to_string().parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(Read)
     }
 }
 

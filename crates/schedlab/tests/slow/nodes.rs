@@ -130,6 +130,10 @@ fn a_delay_is_had_or_refused_by_the_name_of_what_is_missing() {
     if !output.status.success() {
         assert_eq!(output.status.code(), Some(1));
         assert!(said.contains("node far") && said.contains("CONFIG_NET_SCH_NETEM"), "{said}");
+        // It is known before anything is changed: a dry run is refused for the same reason.
+        let dry = run(&[&path, "--dry-run"]);
+        assert_eq!(dry.status.code(), Some(1));
+        assert!(stderr(&dry).contains("CONFIG_NET_SCH_NETEM"), "{}", stderr(&dry));
         eprintln!("MISSING: netem; only its refusal is tested");
     } else {
         assert!(said.contains("1% lost"), "{said}");
