@@ -72,6 +72,22 @@ fn locate(mountinfo: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<(PathB
     })
 }
 
+/// Finds a controller of this machine for groups that are made below the root of its hierarchy: under version 2 our
+/// own group may have been given none (a login session has neither `cpu` nor `cpuset` as a rule), and they have.
+#[must_use]
+pub fn at_root(controller: &str) -> Option<Hierarchy> {
+    let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let membership = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    find(controller, &mountinfo, &membership)
+        .filter(|found| found.version == Version::V1 || lists(&found.mount, controller))
+}
+
+/// Whether a group of version 2 has a controller to hand down.
+fn lists(group: &Path, controller: &str) -> bool {
+    let list = std::fs::read_to_string(group.join("cgroup.controllers")).unwrap_or_default();
+    list.split_whitespace().any(|name| name == controller)
+}
+
 /// Finds a controller of this machine.
 #[must_use]
 pub fn here(controller: &str) -> Option<Hierarchy> {
@@ -80,10 +96,7 @@ pub fn here(controller: &str) -> Option<Hierarchy> {
     let found = find(controller, &mountinfo, &membership)?;
     let enabled = match found.version {
         Version::V1 => true,
-        Version::V2 => {
-            let list = std::fs::read_to_string(found.group().join("cgroup.controllers"));
-            list.unwrap_or_default().split_whitespace().any(|name| name == controller)
-        }
+        Version::V2 => lists(&found.group(), controller),
     };
     enabled.then_some(found)
 }
@@ -103,6 +116,14 @@ mod tests {
         let found = find("cpu", HYBRID, "3:cpu,cpuacct:/a/b\n0::/u\n").unwrap();
         assert_eq!(found.version, Version::V1);
         assert_eq!(found.group(), Path::new("/sys/fs/cgroup/cpu,cpuacct/a/b"));
+    }
+
+    #[test]
+    fn a_group_has_the_controllers_that_it_lists() {
+        let dir = tempfile::tempdir().unwrap();
+        assert!(!lists(dir.path(), "cpu"));
+        std::fs::write(dir.path().join("cgroup.controllers"), "cpuset io memory\n").unwrap();
+        assert!(lists(dir.path(), "cpuset") && !lists(dir.path(), "cpu"));
     }
 
     #[test]
