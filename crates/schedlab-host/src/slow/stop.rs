@@ -32,6 +32,9 @@ struct Victim {
     step: StepId,
 }
 
+/// What stopping in time may borrow from the looks to come.
+const DEBT: Nanos = Nanos::from_millis(200);
+
 /// Keeps looks apart, so that they cost no more than one part in [`REST`], however many processes
 /// there are and however dear a signal is (on a virtual machine some 30 us).
 #[derive(Debug, Default)]
@@ -44,16 +47,18 @@ struct Pace {
 
 impl Pace {
     /// Notes a look at `now` that ended with the thread's CPU time at `used`. What a new process costs
-    /// once is not counted, nor are debts of looks that came sooner than they had to.
+    /// once is not counted, nor is a debt beyond [`DEBT`]: looks that others asked for.
     fn looked(&mut self, now: Nanos, used: Nanos, first: bool) {
         let before = self.used.replace(used).filter(|_| !first).unwrap_or(used);
         let cost = used - before.min(used);
-        self.paid = self.paid.max(now - LEAST.min(now)).min(now) + Nanos(cost.0 * REST);
+        let debt = self.paid.max(now - LEAST.min(now)).min(now + DEBT);
+        self.paid = debt + Nanos(cost.0 * REST);
     }
 
-    /// When to look next, where a decision may change at `due`.
-    fn next(&self, now: Nanos, due: Nanos) -> Nanos {
-        due.min(now + MOST).max(now + LEAST).max(self.paid)
+    /// When to look next: at `stops`, when a running process may have to stop, since whoever runs on too
+    /// long is too fast; at `continues` only once looks are paid for.
+    fn next(&self, now: Nanos, stops: Nanos, continues: Nanos) -> Nanos {
+        stops.min(continues.max(self.paid)).min(self.paid.max(now + MOST)).max(now + LEAST)
     }
 }
 
@@ -108,9 +113,9 @@ impl Limiter {
     ) -> Result<Nanos, SlowError> {
         let now = clock::monotonic();
         let first = self.meet(processes, now, guard)?;
-        let due = self.decide(now);
+        let (stops, continues) = self.decide(now);
         self.pace.looked(now, clock::thread_cpu(), first);
-        Ok(self.pace.next(now, due))
+        Ok(self.pace.next(now, stops, continues))
     }
 
     /// Reads how much each process has used, and journals those that are new. Returns whether any was.
@@ -147,24 +152,32 @@ impl Limiter {
         Ok(first)
     }
 
-    /// Stops and continues; returns when a decision may change.
-    fn decide(&mut self, now: Nanos) -> Nanos {
+    /// Stops and, when looks are paid for, continues; returns when the next may have to stop, and when
+    /// the next may continue.
+    fn decide(&mut self, now: Nanos) -> (Nanos, Nanos) {
         let total = Nanos(self.victims.values().map(|victim| victim.used.0).sum());
         let (group, speed, cpus) = (self.group, self.speed, self.cpus);
         // Without a process it waits for the first.
-        let mut due = if self.victims.is_empty() { now } else { Nanos::MAX };
+        let mut continues = if self.victims.is_empty() { now } else { Nanos::MAX };
+        let (mut stops, paid) = (Nanos::MAX, self.pace.paid <= now);
         for (&pid, victim) in &mut self.victims {
             let (used, life) =
                 if group { (total, now - self.since) } else { (victim.used, now - victim.since) };
             let stop = used > Nanos::ZERO && reached(used, life, speed);
-            if stop != victim.stopped {
+            if stop != victim.stopped && (stop || paid) {
                 victim.stopped = stop;
                 // One that ended meanwhile is gone from the list at the next look.
                 let _ = process::kill(pid, if stop { SIGSTOP } else { SIGCONT });
             }
-            due = due.min(now + holds(used, life, speed, stop, cpus));
+            let due = now + holds(used, life, speed, stop, cpus);
+            if victim.stopped {
+                // One that only waits until its look is paid for is due already.
+                continues = continues.min(if stop { due } else { now });
+            } else {
+                stops = stops.min(due);
+            }
         }
-        due
+        (stops, continues)
     }
 }
 
@@ -218,7 +231,7 @@ mod tests {
         let (mut now, mut used, mut looks) = (ms(1_000), Nanos::ZERO, 0);
         pace.looked(now, used, true);
         while now < ms(11_000) {
-            now = pace.next(now, now);
+            now = pace.next(now, Nanos::MAX, now);
             used += us(200);
             pace.looked(now, used, false);
             looks += 1;
@@ -230,10 +243,12 @@ mod tests {
             used += us(200);
             pace.looked(now, used, false);
         }
-        assert!(pace.next(now, now) <= now + us(200 * REST), "looks that others ask for are free");
+        let most = now + DEBT + us(200 * REST);
+        assert!(pace.next(now, Nanos::MAX, now) <= most, "looks that others ask for are free");
+        assert_eq!(pace.next(now, now, now), now + LEAST, "who must stop is stopped in time");
         let cheap = Pace::default();
-        assert_eq!(cheap.next(now, now), now + LEAST);
-        assert_eq!(cheap.next(now, Nanos::MAX), now + MOST, "for what was forked meanwhile");
+        assert_eq!(cheap.next(now, Nanos::MAX, now), now + LEAST);
+        assert_eq!(cheap.next(now, Nanos::MAX, Nanos::MAX), now + MOST, "for what was forked");
     }
 
     #[test]
