@@ -16,7 +16,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  ci        what CI runs: format, lints, tidy, tests, documentation, fuzzing for a minute or two
+  ci        what CI runs: format, lints, tidy, tests, documentation, the threads of the job
+            executor under Miri, fuzzing for a minute or two
   test      the tests; installs the Debian packages that they need when it may, says what is
             missing when it may not
   tidy      floors, sizes, headers, forbidden words: what no compiler checks
@@ -75,6 +76,7 @@ fn ci() -> Result<()> {
         &["doc", "--workspace", "--no-deps", "--locked"],
         &[("RUSTDOCFLAGS", "-D warnings")],
     )?;
+    model::short()?;
     fuzz::run(30)
 }
 

@@ -89,7 +89,7 @@ impl TimeAxis {
         for (x, label) in self.ticks(80 * PX) {
             grid.push((at(x, plot.y), at(x, plot.bottom())));
             marks.push((at(x, plot.bottom()), at(x, plot.bottom() + 4 * PX)));
-            scene.text(at(x, plot.bottom() + 16 * PX), Anchor::Middle, style, &label);
+            tick_label(scene, at(x, plot.bottom() + 16 * PX), style, &label);
         }
         scene.lines(Stroke::solid(theme.axis, PX), marks);
         scene.lines(Stroke::solid(theme.axis.fade(70), PX / 2), grid);
@@ -98,6 +98,17 @@ impl TimeAxis {
         scene.text(middle, Anchor::Middle, style, &name);
     }
 }
+
+/// A tick's label: in the middle under its tick, but never beyond the edges of the picture.
+pub(crate) fn tick_label(scene: &mut Scene, tick: Point, style: Style, label: &str) {
+    let half = style.width(label) / 2;
+    let (left, right) = (EDGE + half, scene.width - EDGE - half);
+    let x = if left < right { tick.x.clamp(left, right) } else { tick.x };
+    scene.text(at(x, tick.y), Anchor::Middle, style, label);
+}
+
+/// What stays free between a label and the edge of the picture.
+const EDGE: i32 = 2 * PX;
 
 /// `value / unit` with that many digits after the point.
 fn decimal(value: i128, unit: u64, decimals: u32) -> String {
@@ -205,6 +216,26 @@ mod tests {
 
     fn labels(start: u64, end: u64, origin: u64) -> Vec<String> {
         axis(start, end, origin).ticks(200 * PX).into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn a_label_at_the_edge_stays_within_the_picture() {
+        let mut scene = Scene::new(100 * PX, 50 * PX, "", Theme::light().ground);
+        let style = Style::regular(11, Theme::light().muted);
+        for x in [0, 50 * PX, 98 * PX] {
+            tick_label(&mut scene, at(x, 20 * PX), style, "1,234,567");
+        }
+        let spans: Vec<(i32, i32)> = scene
+            .items
+            .iter()
+            .filter_map(|item| match item {
+                crate::Item::Text(text) => Some((text.origin.x, text.origin.x + text.width)),
+                _ => None,
+            })
+            .collect();
+        let inside = |&(from, to): &(i32, i32)| from >= PX && to <= 99 * PX;
+        assert!(spans.len() == 3 && spans.iter().all(inside), "{spans:?}");
+        assert_eq!((spans[1].0 + spans[1].1) / 2, 50 * PX, "one with room stays under its tick");
     }
 
     #[test]

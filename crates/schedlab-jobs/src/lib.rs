@@ -31,7 +31,8 @@
 //! # Checks beyond the tests
 //! The token under all interleavings of a poster and a worker, and those with three preemptions of two posters:
 //! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test loom`. The unit tests under Miri:
-//! `cargo +nightly miri test -p schedlab-jobs --lib`. Both are `cargo xtask model`.
+//! `cargo +nightly miri test -p schedlab-jobs --lib`; the threads of the pool, in Miri's own time:
+//! `cargo +nightly miri test -p schedlab-jobs --test pool`. All are `cargo xtask model`.
 
 #[cfg(not(loom))]
 pub mod adaptors;

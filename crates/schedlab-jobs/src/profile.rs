@@ -3,6 +3,7 @@
 use crate::graph::Node;
 use crate::policy::Nanos;
 use crate::run::{Run, Span};
+use std::collections::BTreeMap;
 
 /// Figures of a run. Times in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -21,6 +22,8 @@ pub struct Profile {
     pub cpu_ns: Nanos,
     /// Sum of the jobs' planned times.
     pub planned_ns: Nanos,
+    /// The same by kind of work, in order of names.
+    pub kinds: Vec<KindTimes>,
     /// Start lateness of every job, ascending: after its start time and the end of its predecessors.
     pub lateness_ns: Vec<Nanos>,
     /// Between two jobs of a worker while the next one was ready already, ascending.
@@ -32,6 +35,45 @@ pub struct Profile {
     /// Offered load: planned work over the time in which it was to arrive, in workers; `None` when all
     /// arrives at once.
     pub offered: Option<f64>,
+}
+
+/// Times of the jobs of one kind of work, summed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KindTimes {
+    /// Its name.
+    pub kind: &'static str,
+    /// How many jobs.
+    pub jobs: u64,
+    /// Wall time.
+    pub wall_ns: Nanos,
+    /// CPU time, 0 where not measured.
+    pub cpu_ns: Nanos,
+    /// Planned time.
+    pub planned_ns: Nanos,
+}
+
+impl KindTimes {
+    fn of(run: &Run, spans: &[Span]) -> Vec<Self> {
+        let mut kinds: BTreeMap<&'static str, Self> = BTreeMap::new();
+        for span in spans {
+            let kind = run.kind(span.node);
+            let times = kinds.entry(kind).or_insert(Self { kind, ..Self::default() });
+            times.jobs += 1;
+            times.wall_ns += span.end.saturating_sub(span.begin);
+            times.cpu_ns += span.cpu_ns;
+            times.planned_ns += run.expected_ns(span.node);
+        }
+        kinds.into_values().collect()
+    }
+
+    /// Wall time over planned time; `None` when nothing was planned.
+    pub fn inflation(&self) -> Option<f64> {
+        ratio(self.wall_ns, self.planned_ns)
+    }
+}
+
+fn ratio(wall_ns: Nanos, planned_ns: Nanos) -> Option<f64> {
+    (planned_ns > 0).then(|| wall_ns as f64 / planned_ns as f64)
 }
 
 impl Profile {
@@ -58,11 +100,12 @@ impl Profile {
             wall_ns,
             cpu_ns: spans.iter().map(|s| s.cpu_ns).sum(),
             planned_ns,
+            kinds: KindTimes::of(run, &spans),
             lateness_ns,
             gaps_ns: gaps(&spans, &ready),
             ramp_up_ns: steps.first_at(workers).map(|t| t - first),
             shutdown_ns: steps.last_at(workers).map(|t| last - t),
-            offered: offered(run, planned_ns),
+            offered: offered(run),
         }
     }
 
@@ -83,7 +126,7 @@ impl Profile {
 
     /// Wall time over planned time of the jobs; `None` when nothing was planned.
     pub fn inflation(&self) -> Option<f64> {
-        (self.planned_ns > 0).then(|| self.wall_ns as f64 / self.planned_ns as f64)
+        ratio(self.wall_ns, self.planned_ns)
     }
 
     /// A quantile of start lateness, `q` from 0 to 1.
@@ -175,7 +218,9 @@ fn gaps(spans: &[Span], ready: &[Nanos]) -> Vec<Nanos> {
     gaps
 }
 
-fn offered(run: &Run, planned_ns: Nanos) -> Option<f64> {
+/// Of all jobs, also those that were dropped.
+fn offered(run: &Run) -> Option<f64> {
+    let planned_ns: Nanos = (0..run.graph().len()).map(|node| run.expected_ns(node)).sum();
     let starts = &run.schedule().starts;
     let (first, last) = (starts.iter().min()?, starts.iter().max()?);
     let jobs = starts.len() as f64;
@@ -188,7 +233,34 @@ fn offered(run: &Run, planned_ns: Nanos) -> Option<f64> {
 mod tests {
     use super::*;
     use crate::graph::{Rules, Shape};
-    use crate::run::{Clock, Nothing, Schedule};
+    use crate::run::{Clock, Nothing, Schedule, Work};
+
+    /// Two kinds, of 100 and 300 ns.
+    struct Two;
+
+    impl Work for Two {
+        fn perform(&self, _: Node) {}
+
+        fn expected_ns(&self, node: Node) -> Nanos {
+            if node < 2 { 100 } else { 300 }
+        }
+
+        fn kind(&self, node: Node) -> &'static str {
+            if node < 2 { "memory" } else { "block" }
+        }
+    }
+
+    #[test]
+    fn inflation_is_told_by_kind() {
+        let graph = Shape::Isolated.build(&Rules { nodes: 3, ..Rules::default() });
+        let run = Run::new(graph, Schedule::default(), Box::new(Two), Clock::start());
+        run.log(0, 0, 0, Some(100));
+        run.log(1, 0, 100, Some(350));
+        run.log(2, 1, 0, Some(330));
+        let kinds = Profile::of(&run, 2).kinds;
+        let figures: Vec<_> = kinds.iter().map(|k| (k.kind, k.jobs, k.inflation())).collect();
+        assert_eq!(figures, [("block", 1, Some(1.1)), ("memory", 2, Some(1.75))]);
+    }
 
     #[test]
     fn concurrency_ramp_up_and_lateness_of_a_small_run() {

@@ -4,8 +4,9 @@
 //! does the work and leaves the proof. What is written is written per node, so threads share nothing.
 
 use crate::graph::{Graph, Node};
-use crate::policy::{NEVER, Nanos};
+use crate::policy::{Counts, NEVER, Nanos, Significance};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 /// What a job does.
@@ -15,6 +16,11 @@ pub trait Work: Send + Sync {
 
     /// How long that takes, as planned: virtual time and laxity go by it.
     fn expected_ns(&self, node: Node) -> Nanos;
+
+    /// What kind of work it is, where there are several: figures are told apart by it.
+    fn kind(&self, _: Node) -> &'static str {
+        ""
+    }
 }
 
 /// No work at all: what remains is the executor's own cost.
@@ -90,7 +96,37 @@ pub struct Run {
     base: AtomicU64,
     /// Reads the CPU time of the calling thread, where that is wanted.
     cpu_clock: Option<fn() -> Nanos>,
+    /// Per node; empty: all normal.
+    significance: Vec<Significance>,
+    dropped: Mutex<Dropped>,
     entries: Vec<Entry>,
+}
+
+/// Jobs that an executor dropped instead of running them, by reason.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// Their deadline passed.
+    pub missed: u64,
+    /// The emergency policy shed them.
+    pub shed: u64,
+    /// A predecessor was dropped.
+    pub abandoned: u64,
+    /// Compulsory jobs that missed their deadline, dropped or not: emergencies.
+    pub emergencies: u64,
+}
+
+impl Dropped {
+    /// How many jobs did not run.
+    pub fn jobs(&self) -> u64 {
+        self.missed + self.shed + self.abandoned
+    }
+}
+
+impl From<Counts> for Dropped {
+    fn from(counts: Counts) -> Self {
+        let Counts { missed, shed, abandoned, emergencies, .. } = counts;
+        Self { missed, shed, abandoned, emergencies }
+    }
 }
 
 /// What the log holds about a job.
@@ -120,6 +156,15 @@ pub enum Flaw {
     /// A job began before its predecessor had ended.
     #[error("job {1} began {2} ns before its predecessor {0} had ended")]
     Early(Node, Node, Nanos),
+    /// A job ran though a predecessor did not.
+    #[error("job {1} ran, but its predecessor {0} did not")]
+    Orphan(Node, Node),
+    /// Other jobs are missing than those that were dropped.
+    #[error("{0} jobs did not run, but {1} were dropped")]
+    Dropped(u64, u64),
+    /// A job computed another hash than its predecessors give.
+    #[error("the hash of job {0} is wrong")]
+    NodeHash(Node),
     /// The hash over the graph is not what the graph says.
     #[error("the hash over the graph is {0:016X}, not {1:016X}")]
     Hash(u64, u64),
@@ -130,13 +175,22 @@ impl Run {
     pub fn new(graph: Graph, schedule: Schedule, work: Box<dyn Work>, clock: Clock) -> Self {
         let entries = std::iter::repeat_with(Entry::default).take(graph.len() as usize).collect();
         let base = AtomicU64::new(clock.now());
-        Self { graph, schedule, work, clock, base, cpu_clock: None, entries }
+        let dropped = Mutex::default();
+        let significance = Vec::new();
+        Self { graph, schedule, work, clock, base, cpu_clock: None, significance, dropped, entries }
     }
 
     /// The same, with CPU time taken of each job by this clock.
     #[must_use]
     pub fn with_cpu_clock(mut self, clock: fn() -> Nanos) -> Self {
         self.cpu_clock = Some(clock);
+        self
+    }
+
+    /// The same, with how much each job matters, in order of nodes.
+    #[must_use]
+    pub fn with_significance(mut self, significance: Vec<Significance>) -> Self {
+        self.significance = significance;
         self
     }
 
@@ -153,6 +207,26 @@ impl Run {
     /// Planned length of a job.
     pub fn expected_ns(&self, node: Node) -> Nanos {
         self.work.expected_ns(node)
+    }
+
+    /// What kind of work a job does.
+    pub fn kind(&self, node: Node) -> &'static str {
+        self.work.kind(node)
+    }
+
+    /// How much a job matters.
+    pub fn significance(&self, node: Node) -> Significance {
+        self.significance.get(node as usize).copied().unwrap_or_default()
+    }
+
+    /// What became of the jobs that did not run; none unless the run has deadlines.
+    pub fn dropped(&self) -> Dropped {
+        *self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The executor says what it dropped; the proof holds it to that.
+    pub fn set_dropped(&self, dropped: Dropped) {
+        *self.dropped.lock().unwrap_or_else(PoisonError::into_inner) = dropped;
     }
 
     /// The run's clock.
@@ -207,29 +281,61 @@ impl Run {
         self.entries.iter().enumerate().filter_map(ran).collect()
     }
 
-    /// Proof of work: every job ran exactly once, after its predecessors, and the hash agrees.
+    /// Proof of work: every job ran exactly once, after its predecessors, and the hash agrees. Of jobs with
+    /// deadlines, as many did not run as the executor says it dropped, and nothing that depends on them ran.
     ///
     /// # Errors
     /// The first flaw that is found.
     pub fn verify(&self) -> Result<(), Flaw> {
+        let mut missing = None;
+        let mut count = 0;
         for node in 0..self.graph.len() {
             let entry = &self.entries[node as usize];
             match entry.runs.load(Relaxed) {
-                1 => {}
-                0 => return Err(Flaw::Missing(node)),
+                1 => self.verify_order(node, entry)?,
+                0 => (missing, count) = (missing.or(Some(node)), count + 1),
                 runs => return Err(Flaw::Repeated(node, runs)),
             }
-            let begin = entry.begin.load(Relaxed);
-            for &p in self.graph.predecessors(node) {
-                let end = self.entries[p as usize].end.load(Relaxed);
-                if begin < end {
-                    return Err(Flaw::Early(p, node, end - begin));
-                }
+        }
+        let dropped = self.dropped().jobs();
+        match missing {
+            Some(node) if dropped == 0 || self.schedule.life_ns.is_none() => {
+                Err(Flaw::Missing(node))
+            }
+            _ if count != dropped => Err(Flaw::Dropped(count, dropped)),
+            Some(_) => self.verify_nodes(),
+            None => {
+                let of = |node: Node| self.entries[node as usize].hash.load(Relaxed);
+                let (hash, expected) = (self.graph.fold_exits(of), self.graph.hash());
+                if hash == expected { Ok(()) } else { Err(Flaw::Hash(hash, expected)) }
             }
         }
-        let hash = self.graph.fold_exits(|node| self.entries[node as usize].hash.load(Relaxed));
-        let expected = self.graph.hash();
-        if hash == expected { Ok(()) } else { Err(Flaw::Hash(hash, expected)) }
+    }
+
+    fn verify_order(&self, node: Node, entry: &Entry) -> Result<(), Flaw> {
+        let begin = entry.begin.load(Relaxed);
+        for &p in self.graph.predecessors(node) {
+            let before = &self.entries[p as usize];
+            if before.runs.load(Relaxed) == 0 && self.dropped().jobs() > 0 {
+                return Err(Flaw::Orphan(p, node));
+            }
+            let end = before.end.load(Relaxed);
+            if begin < end {
+                return Err(Flaw::Early(p, node, end - begin));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where the exits are not all there, each node's own hash takes the place of the graph's.
+    fn verify_nodes(&self) -> Result<(), Flaw> {
+        for (node, entry) in (0..self.graph.len()).zip(&self.entries) {
+            let right = entry.hash.load(Relaxed) == self.graph.expected(node);
+            if entry.runs.load(Relaxed) > 0 && !right {
+                return Err(Flaw::NodeHash(node));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -272,5 +378,30 @@ mod tests {
             .rev()
             .for_each(|node| disordered.log(node, 0, u64::from(node), Some(u64::from(node))));
         assert!(matches!(disordered.verify(), Err(Flaw::Hash(..))));
+    }
+
+    #[test]
+    fn what_was_dropped_must_be_what_is_missing_and_nothing_may_depend_on_it() {
+        let run = |ran: &[Node], missed: u64| {
+            let graph = Shape::Chain.build(&Rules { nodes: 4, ..Rules::default() });
+            let schedule = Schedule { starts: Vec::new(), life_ns: Some(5) };
+            let run = Run::new(graph, schedule, Box::new(Nothing), Clock::start());
+            ran.iter().for_each(|&node| run.perform(node, 0));
+            run.set_dropped(Dropped { missed, ..Dropped::default() });
+            run
+        };
+        assert_eq!(run(&[0, 1], 2).verify(), Ok(()));
+        assert_eq!(run(&[0, 1], 1).verify(), Err(Flaw::Dropped(2, 1)));
+        assert_eq!(run(&[0, 1, 2, 3], 1).verify(), Err(Flaw::Dropped(0, 1)));
+        assert_eq!(run(&[0, 1], 0).verify(), Err(Flaw::Missing(2)));
+        assert_eq!(run(&[0, 2], 2).verify(), Err(Flaw::Orphan(1, 2)));
+        let changed = run(&[0, 1], 2);
+        changed.entries[1].hash.fetch_add(1, Relaxed);
+        assert_eq!(changed.verify(), Err(Flaw::NodeHash(1)));
+        // Without deadlines nothing may be dropped, whatever is said.
+        let graph = Shape::Chain.build(&Rules { nodes: 2, ..Rules::default() });
+        let all = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
+        all.set_dropped(Dropped { missed: 2, ..Dropped::default() });
+        assert_eq!(all.verify(), Err(Flaw::Missing(0)));
     }
 }

@@ -95,6 +95,7 @@ impl Executor for VirtualTime {
             let what = format!("{} jobs are left", world.agenda.backlog());
             return Err(ExecutorError::Unfinished { executor: self.name(), what });
         }
+        run.set_dropped(world.agenda.counts().into());
         Ok(Told { management_ns: Some(world.management_ns), ..Told::default() })
     }
 }
@@ -106,7 +107,8 @@ pub(crate) fn plan_of(run: &Run, base: Nanos) -> Plan<Node> {
     for node in 0..run.graph().len() {
         let deadline = schedule.deadline(node).saturating_add(base);
         let posting = Posting::new(node, base + schedule.start(node)).deadline(deadline);
-        plan.add(Posting { expected_ns: run.expected_ns(node), ..posting });
+        let significance = run.significance(node);
+        plan.add(Posting { expected_ns: run.expected_ns(node), significance, ..posting });
         for &p in run.graph().predecessors(node) {
             plan.link(p, node);
         }

@@ -40,6 +40,7 @@ fn workers_between(run: &Run, from: u64, to: u64) -> usize {
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "no threads: a machine of plain data, for minutes")]
 fn a_pool_grows_under_load_shrinks_when_it_is_over_and_grows_again() {
     // 200 jobs at once, then one every 10 ms for two seconds, then 200 at once.
     let second = 2_500 * MS;

@@ -1,7 +1,7 @@
 //! A panel: the frame of a chart with its two axes.
 
 use super::scale::{Axis, Scale};
-use crate::axis::{frame, heading};
+use crate::axis::{frame, heading, tick_label};
 use crate::colour::Theme;
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, Text, at};
 
@@ -68,7 +68,7 @@ impl Panel {
         for (value, label) in self.x.ticks(most) {
             let x = self.x_at(value);
             grid.push((at(x, plot.y), at(x, plot.bottom())));
-            scene.text(at(x, plot.bottom() + 16 * PX), Anchor::Middle, style, &label);
+            tick_label(scene, at(x, plot.bottom() + 16 * PX), style, &label);
         }
         scene.lines(Stroke::solid(theme.grid, PX / 2), grid);
         let middle = at(plot.x + plot.w / 2, plot.bottom() + 33 * PX);

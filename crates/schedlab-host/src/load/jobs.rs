@@ -157,6 +157,12 @@ fn figures(
         seconds("cpu_system_s", Neither, used.system.0),
     ];
     all.extend(profile.inflation().map(|times| count("inflation", Lower, times)));
+    // Where there are several kinds of work, each has its own.
+    let kinds = profile.kinds.iter().filter(|_| profile.kinds.len() > 1);
+    all.extend(kinds.filter_map(|kind| {
+        let value = kind.inflation()?;
+        Some(Figure { of: kind.kind.to_owned(), ..count("inflation", Lower, value) })
+    }));
     let times = [("management_ns", managed.management_ns), ("back_off_ns", managed.back_off_ns)];
     let known = times.into_iter().filter_map(|(name, ns)| Some((name, ns?)));
     all.extend(known.map(|(name, ns)| figure(name, Unit::Nanoseconds, Lower, ns as f64)));

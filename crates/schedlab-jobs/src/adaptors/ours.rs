@@ -93,8 +93,13 @@ impl Executor for Ours {
         if let Some(error) = refused {
             return Err(unfinished(error.to_string()));
         }
-        if !drained || counts.done != counts.posted {
-            return Err(unfinished(format!("{counts:?}")));
+        run.set_dropped(counts.into());
+        if !drained || counts.ended() != counts.posted {
+            let left = counts.posted - counts.ended();
+            return Err(unfinished(format!("{left} of {} jobs have not ended", counts.posted)));
+        }
+        if counts.panicked > 0 {
+            return Err(unfinished(format!("{} jobs panicked", counts.panicked)));
         }
         Ok(Told { planning_ns, management_ns: Some(management_ns), back_off_ns: Some(back_off_ns) })
     }

@@ -1,6 +1,7 @@
-//! Graphviz text of a graph.
+//! Graphviz text of a graph, written and read.
 
-use super::Graph;
+use super::{Graph, GraphError, Hashing, Place};
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The graph in Graphviz's language: a rank per level, seeds as circles, the root as a double circle,
@@ -18,7 +19,13 @@ pub fn dot(graph: &Graph) -> String {
         };
         let byte = graph.expected(node) & 0xff;
         let weight = graph.weight(node);
-        let _ = writeln!(text, "  n{node} [label=\"{node}: {byte:02X}.{weight}\"{look}];");
+        let level = graph.level(node);
+        // A start node to which others were linked later.
+        let seeded = if graph.place(node).seeded && !first { " seeded=true" } else { "" };
+        let _ = writeln!(
+            text,
+            "  n{node} [label=\"{node}: {byte:02X}.{weight}\" level={level}{seeded}{look}];"
+        );
     }
     let mut from = 0;
     for level in 0..graph.levels() {
@@ -30,11 +37,246 @@ pub fn dot(graph: &Graph) -> String {
         }
         text.push_str(" }\n");
     }
-    for node in 0..graph.len() {
-        for to in graph.successors(node) {
-            let _ = writeln!(text, "  n{node} -> n{to};");
+    // In the order in which a node's predecessors are hashed, so that the hash survives.
+    for to in 0..graph.len() {
+        for from in graph.predecessors(to) {
+            let _ = writeln!(text, "  n{from} -> n{to};");
         }
     }
     text.push_str("}\n");
     text
+}
+
+/// Why a text is no graph of jobs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DotError {
+    /// A place that is not understood.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// The nodes make no graph of jobs.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+}
+
+/// Reads a `digraph` of Graphviz's language: nodes in the order in which they are named, edges and chains of
+/// edges, groups as far as they name nodes. The level of a node is its attribute `level` if all have one. Its
+/// weight is its attribute `weight`, or the number behind the last point of its label, as [`dot`] writes it;
+/// otherwise 1. All else is passed over.
+///
+/// # Errors
+/// The first place that is not understood, an undirected graph, or a cycle.
+pub fn parse_dot(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, DotError> {
+    let words = words(text)?;
+    let wrong = |line, what: &str| DotError::Line { line, what: what.to_owned() };
+    let head = words.iter().position(|(_, word)| *word == Word::Sign('{'));
+    let directed =
+        |word: &Word| matches!(word, Word::Name(name) if name.to_lowercase() == "digraph");
+    let head = head.filter(|&head| words[..head].iter().any(|(_, word)| directed(word)));
+    let head = head.ok_or_else(|| wrong(1, "a graph of jobs begins with `digraph NAME {`"))?;
+    let mut read = Read::default();
+    let mut at = head + 1;
+    while let Some((line, word)) = words.get(at) {
+        let next = words.get(at + 1).map(|(_, word)| word);
+        match word {
+            // `rank=same`, `node [...]`: settings, not nodes.
+            Word::Name(_) if next == Some(&Word::Sign('=')) => at += 2,
+            Word::Name(name) if ["node", "edge", "graph", "subgraph"].contains(&name.as_str()) => {
+                read.from = None;
+                read.last = None;
+            }
+            // The name of a group.
+            Word::Name(_) if next == Some(&Word::Sign('{')) => {}
+            Word::Name(name) => read.node(name),
+            Word::Arrow => match (read.last.take(), next) {
+                (Some(from), Some(Word::Name(_))) => read.from = Some(from),
+                _ => return Err(wrong(*line, "`->` leads from one named node to another here")),
+            },
+            Word::Undirected => return Err(wrong(*line, "`--` has no direction: jobs need `->`")),
+            Word::Sign('[') => {
+                let close = words[at..].iter().position(|(_, word)| *word == Word::Sign(']'));
+                let close = close.ok_or_else(|| wrong(*line, "`[` is not closed"))?;
+                read.attributes(&words[at + 1..at + close]);
+                at += close;
+            }
+            // Where at a node an edge ends is no matter.
+            Word::Sign(':') => at += 1,
+            Word::Sign(_) => (read.from, read.last) = (None, None),
+        }
+        at += 1;
+    }
+    if read.places.is_empty() {
+        return Err(wrong(1, "it names no node"));
+    }
+    Ok(Graph::from_places(&read.places, &read.edges, seed, hashing)?)
+}
+
+#[derive(Debug, Default)]
+struct Read {
+    numbers: BTreeMap<String, u32>,
+    /// Of an unknown level `u32::MAX`, which fits none.
+    places: Vec<Place>,
+    edges: Vec<(u32, u32)>,
+    /// The last node of the statement, and the one before an arrow.
+    last: Option<u32>,
+    from: Option<u32>,
+    /// The statement is one of edges.
+    edge: bool,
+}
+
+impl Read {
+    fn node(&mut self, name: &str) {
+        let next = self.numbers.len() as u32;
+        let number = *self.numbers.entry(name.to_owned()).or_insert(next);
+        if number == next {
+            self.places.push(Place { level: u32::MAX, weight: 1, seeded: false });
+        }
+        let from = self.from.take();
+        self.edge = from.is_some();
+        self.edges.extend(from.map(|from| (from, number)));
+        self.last = Some(number);
+    }
+
+    fn attributes(&mut self, words: &[(usize, Word)]) {
+        // That of an edge is Graphviz's own.
+        let Some(node) = self.last.filter(|_| !self.edge) else { return };
+        for triple in words.windows(3) {
+            let (Word::Name(key), Word::Sign('='), Word::Name(value)) =
+                (&triple[0].1, &triple[1].1, &triple[2].1)
+            else {
+                continue;
+            };
+            let place = &mut self.places[node as usize];
+            let number = |text: &str| text.parse::<u32>().ok();
+            match key.as_str() {
+                "level" => place.level = number(value).unwrap_or(u32::MAX),
+                "weight" => place.weight = number(value).unwrap_or(place.weight),
+                "seeded" => place.seeded = value == "true",
+                "label" => {
+                    let weight = value.rsplit_once('.').and_then(|(_, weight)| number(weight));
+                    place.weight = weight.unwrap_or(place.weight);
+                }
+                _ => {}
+            }
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Word {
+    /// A name, a number, or what stood in quotes.
+    Name(String),
+    Arrow,
+    Undirected,
+    Sign(char),
+}
+
+/// The words of the language, each with its line; comments are left out.
+fn words(text: &str) -> Result<Vec<(usize, Word)>, DotError> {
+    let mut words = Vec::new();
+    let mut letters = text.chars().peekable();
+    let mut line = 1;
+    let wrong = |line, what: &str| DotError::Line { line, what: what.to_owned() };
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\n' => line += 1,
+            '#' => while letters.next_if(|&c| c != '\n').is_some() {},
+            '/' if letters.next_if_eq(&'/').is_some() => {
+                while letters.next_if(|&c| c != '\n').is_some() {}
+            }
+            '/' if letters.next_if_eq(&'*').is_some() => {
+                let mut before = ' ';
+                loop {
+                    let Some(c) = letters.next() else {
+                        return Err(wrong(line, "the comment is not closed"));
+                    };
+                    line += usize::from(c == '\n');
+                    if before == '*' && c == '/' {
+                        break;
+                    }
+                    before = c;
+                }
+            }
+            '"' => {
+                let (begin, mut name) = (line, String::new());
+                loop {
+                    match letters.next() {
+                        None => return Err(wrong(begin, "the quote is not closed")),
+                        Some('"') => break,
+                        Some('\\') => name.extend(letters.next()),
+                        Some(c) => {
+                            line += usize::from(c == '\n');
+                            name.push(c);
+                        }
+                    }
+                }
+                words.push((begin, Word::Name(name)));
+            }
+            '-' if letters.next_if_eq(&'>').is_some() => words.push((line, Word::Arrow)),
+            '-' if letters.next_if_eq(&'-').is_some() => words.push((line, Word::Undirected)),
+            '{' | '}' | '[' | ']' | ';' | ',' | '=' | ':' => words.push((line, Word::Sign(letter))),
+            c if c.is_alphanumeric() || c == '_' || c == '.' || c == '-' => {
+                let mut name = String::from(c);
+                while let Some(c) =
+                    letters.next_if(|&c| c.is_alphanumeric() || c == '_' || c == '.')
+                {
+                    name.push(c);
+                }
+                words.push((line, Word::Name(name)));
+            }
+            c if c.is_whitespace() => {}
+            c => return Err(wrong(line, &format!("`{c}` belongs to no graph"))),
+        }
+    }
+    Ok(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::graph::{Rules, Shape};
+
+    #[test]
+    fn every_shape_reads_back_with_its_hash() {
+        for hashing in [Hashing::Mixed, Hashing::Compat] {
+            for shape in Shape::ALL {
+                let graph = shape.build(&Rules { nodes: 90, hashing, ..Rules::default() });
+                let read = parse_dot(&dot(&graph), graph.seed(), hashing).unwrap();
+                let of = |graph: &Graph| (graph.hash(), graph.levels(), graph.edges());
+                assert_eq!(of(&read), of(&graph), "{shape}");
+                assert_eq!(dot(&read), dot(&graph), "{shape}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_others_write_is_read() {
+        let text = "\
+                    strict digraph \"my graph\" {\n  rankdir=LR; node [shape=box, weight=9]\n  # a remark\n\
+                    a [label=\"start\"];\n\
+                    b [weight=3, color=red] /* so */ c\n  a -> b -> d [weight=7];\n\
+                    subgraph cluster { rank=same; c; e }\n  \"a\":p -> c\n}\n";
+        let graph = parse_dot(text, 0, Hashing::Mixed).unwrap();
+        assert_eq!((graph.len(), graph.edges(), graph.levels()), (5, 3, 3));
+        let weights: Vec<u32> = (0..5).map(|node| graph.weight(node)).collect();
+        assert_eq!(weights.iter().sum::<u32>(), 7, "{weights:?}: b weighs 3, an edge nothing");
+    }
+
+    #[test]
+    fn what_is_no_graph_is_said_with_its_line() {
+        let said = |text: &str| parse_dot(text, 0, Hashing::Mixed).unwrap_err().to_string();
+        assert_eq!(said("digraph g {\n a -- b }"), "line 2: `--` has no direction: jobs need `->`");
+        assert!(said("graph g { a }").contains("begins with `digraph NAME {`"));
+        assert!(said("digraph g { a [x=1 }").contains("`[` is not closed"));
+        assert!(said("digraph g { \"a }").contains("quote is not closed"));
+        assert!(said("digraph g { a -> b; b -> a }").contains("cycle"));
+        assert!(said("digraph g { }").contains("names no node"));
+        assert!(said("").contains("begins with"));
+        assert!(said("digraph g { a -> { b c } }").contains("line 1: `->` leads"));
+        assert!(said("digraph g { { a b } -> c }").contains("line 1: `->` leads"));
+    }
 }

@@ -13,7 +13,7 @@ mod statistics;
 mod stg;
 
 pub use build::Rules;
-pub use dot::dot;
+pub use dot::{DotError, dot, parse_dot};
 pub use draw::{Rule, When};
 pub use hash::Hashing;
 pub use shape::Shape;
@@ -58,6 +58,17 @@ pub struct Graph {
     hash: Vec<u64>,
     predecessors: Lists,
     successors: Lists,
+}
+
+/// A node without its edges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Its level.
+    pub level: u32,
+    /// Its weight.
+    pub weight: u32,
+    /// It hashes the seed before its predecessors: as start nodes do, and those that were linked to others later.
+    pub seeded: bool,
 }
 
 /// Why nodes and edges make no [`Graph`].
@@ -112,6 +123,45 @@ impl Graph {
         let weight = order.iter().map(|&old| weights[old as usize]).collect();
         let start = starts(&predecessors, seed, hashing);
         Ok(Self::assemble(level, weight, start, &predecessors, seed, hashing))
+    }
+
+    /// The same from what [`Graph::place`] says of each node, numbers and hash included: a graph by rules may put
+    /// independent nodes on levels of their own. Where levels fall or leave one out, or an edge leads to no later one, as
+    /// [`Graph::from_edges`].
+    ///
+    /// # Errors
+    /// As [`Graph::from_edges`].
+    pub fn from_places(
+        places: &[Place],
+        edges: &[(Node, Node)],
+        seed: u64,
+        hashing: Hashing,
+    ) -> Result<Self, GraphError> {
+        let level = |node: Node| places.get(node as usize).map(|place| place.level);
+        let rises = |&(from, to): &(Node, Node)| level(from).is_some() && level(from) < level(to);
+        let steps = places
+            .windows(2)
+            .all(|two| matches!(two[1].level.checked_sub(two[0].level), Some(0 | 1)));
+        let weights: Vec<u32> = places.iter().map(|place| place.weight).collect();
+        if level(0) != Some(0) || !steps || !edges.iter().all(rises) {
+            return Self::from_edges(&weights, edges, seed, hashing);
+        }
+        let mut predecessors = vec![Vec::new(); places.len()];
+        for &(from, to) in edges {
+            predecessors[to as usize].push(from);
+        }
+        let mut start = starts(&predecessors, seed, hashing);
+        for (node, _) in places.iter().enumerate().filter(|(_, place)| place.seeded) {
+            start[node] = hashing.start(seed, node as Node);
+        }
+        let levels = places.iter().map(|place| place.level).collect();
+        Ok(Self::assemble(levels, weights, start, &predecessors, seed, hashing))
+    }
+
+    /// Where a node stands, for [`Graph::from_places`].
+    pub fn place(&self, node: Node) -> Place {
+        let seeded = self.start[node as usize] != 0;
+        Place { level: self.level(node), weight: self.weight(node), seeded }
     }
 
     /// `predecessors` names smaller numbers only, and `level` does not fall.

@@ -54,10 +54,11 @@ impl Category {
         }
     }
 
-    fn of(self, graph: &Graph, node: u32) -> u64 {
+    /// Whether a node is of this kind; of any, where it is not counted.
+    pub fn holds(self, graph: &Graph, node: u32) -> bool {
         let (ins, outs) = (graph.predecessors(node).len(), graph.successors(node).len());
-        u64::from(match self {
-            Self::Node => true,
+        match self {
+            Self::Node | Self::Weight => true,
             Self::Seed => ins == 0,
             Self::Exit => outs == 0,
             Self::Inner => ins > 0 && outs > 0,
@@ -65,7 +66,24 @@ impl Category {
             Self::Join => ins > 1,
             Self::Link => ins == 1 && outs == 1,
             Self::Knot => ins > 1 && outs > 1,
-            Self::Weight => return u64::from(graph.weight(node)),
+        }
+    }
+
+    fn count(self, graph: &Graph, node: u32) -> u64 {
+        match self {
+            Self::Weight => u64::from(graph.weight(node)),
+            _ => u64::from(self.holds(graph, node)),
+        }
+    }
+}
+
+impl std::str::FromStr for Category {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut counted = Self::ALL.into_iter().filter(|&category| category != Self::Weight);
+        counted.find(|category| category.name() == text).ok_or_else(|| {
+            format!("`{text}` is no category; there are: node, seed, exit, inner, fork, join, link, knot")
         })
     }
 }
@@ -112,7 +130,7 @@ impl GraphStatistics {
         for node in 0..graph.len() {
             let counts = &mut levels[graph.level(node) as usize];
             for (count, category) in counts.iter_mut().zip(Category::ALL) {
-                *count += category.of(graph, node);
+                *count += category.count(graph, node);
             }
         }
         let summary = Category::ALL

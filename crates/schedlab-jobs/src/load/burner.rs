@@ -1,7 +1,7 @@
 //! What jobs do: calibrated work. Compute is a number of rounds, never a spin until a time, so that
 //! it takes longer where the CPU is slower or shared.
 
-use super::Length;
+use super::{Length, Mix};
 use crate::graph::{Graph, Node};
 use crate::policy::Nanos;
 use crate::run::Work;
@@ -24,6 +24,19 @@ pub enum Kind {
     Sleep,
     /// Nothing but waiting for a timer, as for a device.
     Block,
+}
+
+impl Kind {
+    /// Its name.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Cpu => "cpu",
+            Self::Memory => "memory",
+            Self::Lock => "lock",
+            Self::Sleep => "sleep",
+            Self::Block => "block",
+        }
+    }
 }
 
 impl FromStr for Kind {
@@ -50,46 +63,60 @@ const WORDS: usize = 32 << 10;
 /// Additions of a round of the memory load.
 const ADDITIONS: usize = 64;
 
-/// Rounds of work per microsecond, as calibrated.
+/// What jobs spend their time with, and the rounds of work per microsecond, as calibrated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Burner {
-    kind: Kind,
-    rounds_per_us: f64,
+    mix: Mix<Kind>,
+    cpu_rounds_per_us: f64,
+    memory_rounds_per_us: f64,
 }
 
 impl Burner {
     /// Calibrates alone: the best of several tries, so that a disturbance does not count as slowness.
-    pub fn calibrate(kind: Kind) -> Self {
-        let rounds_per_us = rate(kind, Duration::from_millis(20));
-        Self { kind, rounds_per_us }
+    pub fn calibrate(mix: impl Into<Mix<Kind>>) -> Self {
+        Self::of(mix.into(), |kind| rate(kind, Duration::from_millis(20)))
     }
 
     /// Calibrates with so many threads at once: what a job gets when all workers are busy. The mean of
-    /// the threads.
-    pub fn calibrate_at(kind: Kind, threads: usize) -> Self {
-        let barrier = Arc::new(Barrier::new(threads.max(1)));
-        let handles: Vec<_> = (0..threads.max(1))
-            .map(|_| {
-                let barrier = Arc::clone(&barrier);
-                std::thread::spawn(move || {
-                    barrier.wait();
-                    rate(kind, Duration::from_millis(20))
-                })
+    /// the threads. Of a mix each kind for itself, on all threads.
+    pub fn calibrate_at(mix: impl Into<Mix<Kind>>, threads: usize) -> Self {
+        Self::of(mix.into(), |kind| rate_at(kind, threads.max(1)))
+    }
+
+    /// Only what the mix needs is measured.
+    fn of(mix: Mix<Kind>, rate: impl Fn(Kind) -> f64) -> Self {
+        let kinds = mix.all();
+        let memory = kinds.contains(&Kind::Memory);
+        let cpu = kinds.iter().any(|kind| !matches!(kind, Kind::Memory | Kind::Block));
+        Self {
+            mix,
+            cpu_rounds_per_us: if cpu { rate(Kind::Cpu) } else { 0.0 },
+            memory_rounds_per_us: if memory { rate(Kind::Memory) } else { 0.0 },
+        }
+    }
+
+    fn rounds(&self, kind: Kind, ns: Nanos) -> u64 {
+        let rounds_per_us = match kind {
+            Kind::Memory => self.memory_rounds_per_us,
+            _ => self.cpu_rounds_per_us,
+        };
+        (ns as f64 / 1000.0 * rounds_per_us) as u64
+    }
+}
+
+fn rate_at(kind: Kind, threads: usize) -> f64 {
+    let barrier = Arc::new(Barrier::new(threads));
+    let handles: Vec<_> = (0..threads)
+        .map(|_| {
+            let barrier = Arc::clone(&barrier);
+            std::thread::spawn(move || {
+                barrier.wait();
+                rate(kind, Duration::from_millis(20))
             })
-            .collect();
-        let rates: Vec<f64> = handles.into_iter().filter_map(|h| h.join().ok()).collect();
-        let rounds_per_us = rates.iter().sum::<f64>() / rates.len().max(1) as f64;
-        Self { kind, rounds_per_us }
-    }
-
-    /// The rate.
-    pub fn rounds_per_us(&self) -> f64 {
-        self.rounds_per_us
-    }
-
-    fn rounds(&self, ns: Nanos) -> u64 {
-        (ns as f64 / 1000.0 * self.rounds_per_us) as u64
-    }
+        })
+        .collect();
+    let rates: Vec<f64> = handles.into_iter().filter_map(|h| h.join().ok()).collect();
+    rates.iter().sum::<f64>() / rates.len().max(1) as f64
 }
 
 /// Rounds per microsecond: the fastest of runs within the time.
@@ -137,6 +164,7 @@ fn burn(kind: Kind, rounds: u64) {
 pub struct Load {
     burner: Burner,
     planned_ns: Vec<Nanos>,
+    kinds: Vec<Kind>,
     shared: Mutex<()>,
 }
 
@@ -148,22 +176,24 @@ impl Load {
             (weighted * length.factor(seed, node)) as Nanos
         };
         let planned_ns = (0..graph.len()).map(planned).collect();
-        Self { burner, planned_ns, shared: Mutex::new(()) }
+        let kinds = (0..graph.len()).map(|node| burner.mix.of(graph, seed, node)).collect();
+        Self { burner, planned_ns, kinds, shared: Mutex::new(()) }
     }
 }
 
 impl Work for Load {
     fn perform(&self, node: Node) {
         let ns = self.planned_ns[node as usize];
-        let Burner { kind, .. } = self.burner;
+        let kind = self.kinds[node as usize];
+        let burn_for = |ns| burn(kind, self.burner.rounds(kind, ns));
         match kind {
-            Kind::Cpu | Kind::Memory => burn(kind, self.burner.rounds(ns)),
+            Kind::Cpu | Kind::Memory => burn_for(ns),
             Kind::Lock => {
                 let _held = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
-                burn(kind, self.burner.rounds(ns));
+                burn_for(ns);
             }
             Kind::Sleep => {
-                burn(kind, self.burner.rounds(ns / 2));
+                burn_for(ns / 2);
                 std::thread::sleep(Duration::from_nanos(ns / 2));
             }
             Kind::Block => std::thread::sleep(Duration::from_nanos(ns)),
@@ -172,6 +202,10 @@ impl Work for Load {
 
     fn expected_ns(&self, node: Node) -> Nanos {
         self.planned_ns[node as usize]
+    }
+
+    fn kind(&self, node: Node) -> &'static str {
+        self.kinds[node as usize].name()
     }
 }
 
@@ -183,7 +217,7 @@ mod tests {
     #[test]
     fn planned_times_follow_weight_and_factor() {
         let graph = Shape::Isolated.build(&Rules { nodes: 3, ..Rules::default() }).with_weight(2);
-        let burner = Burner { kind: Kind::Cpu, rounds_per_us: 1.0 };
+        let burner = Burner::of(Kind::Cpu.into(), |_| 1.0);
         let load = Load::new(&graph, burner, 500, Length::Fixed, 0);
         assert_eq!((0..3).map(|n| load.expected_ns(n)).collect::<Vec<_>>(), [1000; 3]);
     }
@@ -191,9 +225,24 @@ mod tests {
     #[test]
     #[cfg_attr(miri, ignore = "measures the speed of the machine; Miri's is a thousandth of it")]
     fn calibration_finds_a_rate_for_every_kind() {
-        for kind in [Kind::Cpu, Kind::Memory] {
-            assert!(Burner::calibrate(kind).rounds_per_us() > 0.1);
+        let both: Mix<Kind> = "memory=50%".parse().unwrap();
+        for burner in [Burner::calibrate(both), Burner::calibrate_at(both, 2)] {
+            assert!(burner.cpu_rounds_per_us > 0.1 && burner.memory_rounds_per_us > 0.1);
         }
-        assert!(Burner::calibrate_at(Kind::Cpu, 2).rounds_per_us() > 0.1);
+    }
+
+    #[test]
+    fn only_what_a_mix_needs_is_calibrated() {
+        let asked = |mix: &str| {
+            let asked = std::cell::RefCell::new(Vec::new());
+            Burner::of(mix.parse().unwrap(), |kind| {
+                asked.borrow_mut().push(kind);
+                1.0
+            });
+            asked.into_inner()
+        };
+        assert_eq!(asked("block"), []);
+        assert_eq!(asked("memory,block@seed"), [Kind::Memory]);
+        assert_eq!(asked("sleep=10%,memory=90%"), [Kind::Cpu, Kind::Memory]);
     }
 }

@@ -65,7 +65,8 @@ impl FromStr for Length {
             ("pareto", []) => Ok(Self::Pareto { shape: 1.5 }),
             ("pareto", &[shape]) if shape > 1.0 => Ok(Self::Pareto { shape }),
             _ => Err(format!(
-                "`{text}` is no length; there are: fixed, exponential, bimodal:FRACTION:TIMES, pareto:SHAPE"
+                "`{text}` is no length; there are: fixed, exponential, bimodal:FRACTION:TIMES (between 0 and 1, at least 1), \
+                 pareto:SHAPE (above 1)"
             )),
         }
     }

@@ -3,9 +3,11 @@
 mod arrivals;
 mod burner;
 mod length;
+mod mix;
 mod random;
 
 pub use arrivals::{Arrivals, critical_path_bound, level_schedule};
 pub use burner::{Burner, Kind, Load};
 pub use length::Length;
+pub use mix::Mix;
 pub use random::Random;

@@ -23,6 +23,23 @@ pub enum Significance {
     Compulsory,
 }
 
+impl std::str::FromStr for Significance {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "optional" => Self::Optional,
+            "normal" => Self::Normal,
+            "compulsory" => Self::Compulsory,
+            _ => {
+                return Err(format!(
+                    "`{text}` is no significance; there are: optional, normal, compulsory"
+                ));
+            }
+        })
+    }
+}
+
 /// A job to be run, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Posting<J> {

@@ -42,7 +42,36 @@ pub trait Runner: Send + Sync + Sized + 'static {
     /// Runs a job. A panic is contained: the job counts as panicked, its dependents are dropped.
     fn run(&self, job: Self::Job, context: &mut Context<'_, Self>) -> Flow;
 
-    /// Hears of emergencies, from a worker's thread; the callback policy lives here.
+    /// Hears of emergencies, from a worker's thread; the callback policy lives here. It may post, cancel and switch
+    /// streams off:
+    ///
+    /// ```
+    /// use schedlab_jobs::policy::{Notice, Posting, Significance, StreamId};
+    /// use schedlab_jobs::pool::{Context, Flow, Handle, Options, Pool, Runner};
+    /// use schedlab_jobs::run::Clock;
+    /// use std::time::Duration;
+    ///
+    /// struct Frames;
+    /// impl Runner for Frames {
+    ///     type Job = u32;
+    ///     fn run(&self, _: u32, _: &mut Context<'_, Self>) -> Flow { Flow::Done }
+    ///     fn notice(&self, notice: Notice, pool: &Handle<Self>) {
+    ///         // The preview, stream 2, has to wait when a frame that must come is late.
+    ///         if matches!(notice, Notice::Emergency { .. }) { pool.switch_off(StreamId(2)); }
+    ///     }
+    /// }
+    /// let pool = Pool::start(Frames, Options::new(1), Clock::start())?;
+    /// let now = pool.handle().now();
+    /// let preview = Posting { stream: StreamId(2), ..Posting::new(1, now + 3_600_000_000_000) };
+    /// pool.handle().post(preview).expect("room");
+    /// // Its deadline has passed already.
+    /// let late = Posting::new(2, 0).deadline(now.saturating_sub(1));
+    /// pool.handle().post(Posting { significance: Significance::Compulsory, ..late }).expect("room");
+    /// assert!(pool.handle().wait(Duration::from_secs(10)));
+    /// let counts = pool.stop(Duration::from_secs(1)).counts;
+    /// assert_eq!((counts.done, counts.emergencies, counts.cancelled), (1, 1, 1));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     fn notice(&self, _notice: Notice, _pool: &Handle<Self>) {}
 }
 
@@ -245,6 +274,23 @@ impl<R: Runner> Handle<R> {
 
     /// Posts a job without dependencies, without waiting for the token.
     ///
+    /// ```
+    /// use schedlab_jobs::policy::{Policy, Posting};
+    /// use schedlab_jobs::pool::{Closure, Closures, Flow, Options, Pool, PostError};
+    /// use schedlab_jobs::run::Clock;
+    ///
+    /// let policy = Policy { backlog_max: 1, ..Policy::new(1) };
+    /// let pool = Pool::start(Closures, Options { policy, ..Options::new(1) }, Clock::start())?;
+    /// let in_an_hour = pool.handle().now() + 3_600_000_000_000;
+    /// fn nothing() -> Closure { Box::new(|_| Flow::Done) }
+    /// let job = || Posting::new(nothing(), in_an_hour);
+    /// pool.handle().post(job()).expect("the first has room");
+    /// // The second comes back: to be posted again later, or not at all.
+    /// let Err(PostError::Full(again)) = pool.handle().post(job()) else { panic!("there is no room") };
+    /// assert_eq!(again.start, in_an_hour);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
+    ///
     /// # Errors
     /// Back-pressure: the job comes back when the backlog or the entrance is full.
     pub fn post(&self, posting: Posting<R::Job>) -> Result<(), PostError<Posting<R::Job>>> {
@@ -285,6 +331,25 @@ impl<R: Runner> Handle<R> {
     }
 
     /// Drops a job that has not started, with all that depend on it; false when it has.
+    ///
+    /// ```
+    /// use schedlab_jobs::policy::{Plan, Posting};
+    /// use schedlab_jobs::pool::{Closure, Closures, Flow, Options, Pool};
+    /// use schedlab_jobs::run::Clock;
+    /// fn nothing() -> Closure { Box::new(|_| Flow::Done) }
+    ///
+    /// let pool = Pool::start(Closures, Options::new(1), Clock::start())?;
+    /// let in_an_hour = pool.handle().now() + 3_600_000_000_000;
+    /// let mut plan = Plan::default();
+    /// let first = plan.add(Posting::new(nothing(), in_an_hour));
+    /// let then = plan.add(Posting::new(nothing(), 0));
+    /// plan.link(first, then);
+    /// let ids = pool.handle().plan(plan).expect("room");
+    /// assert!(pool.handle().cancel(ids[0]));
+    /// let counts = pool.handle().counts();
+    /// assert_eq!((counts.cancelled, counts.abandoned), (1, 1));
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn cancel(&self, id: JobId) -> bool {
         self.insist(|agenda| agenda.cancel(id))
     }
@@ -357,7 +422,8 @@ impl<R: Runner> Drop for Completion<R> {
     }
 }
 
-/// A running pool.
+/// A running pool. Dropped without [`Pool::stop`], it tells its workers to end after the jobs that they run, and waits
+/// for none of them.
 pub struct Pool<R: Runner> {
     handle: Handle<R>,
 }
@@ -445,5 +511,13 @@ impl<R: Runner> Pool<R> {
     fn next_started(&self) -> Option<(usize, JoinHandle<WorkerReport>)> {
         let mut started = self.shared().started.lock().unwrap_or_else(PoisonError::into_inner);
         (!started.is_empty()).then(|| started.remove(0))
+    }
+}
+
+impl<R: Runner> Drop for Pool<R> {
+    fn drop(&mut self) {
+        self.shared().stop.store(true, Ordering::SeqCst);
+        let threads = self.shared().threads.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.iter().flatten().for_each(Thread::unpark);
     }
 }

@@ -38,7 +38,29 @@ impl<R: Runner> Context<'_, R> {
         self.handle.post(posting)
     }
 
-    /// Posts a plan; see [`Handle::plan`].
+    /// Posts a plan; see [`Handle::plan`]. So a job can plan others:
+    ///
+    /// ```
+    /// use schedlab_jobs::policy::{Plan, Posting};
+    /// use schedlab_jobs::pool::{Closure, Closures, Flow, Options, Pool};
+    /// use schedlab_jobs::run::Clock;
+    /// use std::time::Duration;
+    /// fn nothing() -> Closure { Box::new(|_| Flow::Done) }
+    ///
+    /// let pool = Pool::start(Closures, Options::new(2), Clock::start())?;
+    /// let planning: Closure = Box::new(|context| {
+    ///     let mut plan = Plan::default();
+    ///     for _ in 0..10 {
+    ///         plan.add(Posting::new(nothing(), 0));
+    ///     }
+    ///     context.plan(plan).expect("room");
+    ///     Flow::Done
+    /// });
+    /// pool.handle().post(Posting::new(planning, 0)).expect("room");
+    /// assert!(pool.handle().wait(Duration::from_secs(10)));
+    /// assert_eq!(pool.stop(Duration::from_secs(1)).counts.done, 11);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     ///
     /// # Errors
     /// Back-pressure.
@@ -48,6 +70,25 @@ impl<R: Runner> Context<'_, R> {
 
     /// What ends this job later, when it returns [`Flow::Pending`]. To be kept until it does; a job that
     /// asked for it counts as pending however it returns.
+    ///
+    /// ```
+    /// use schedlab_jobs::policy::Posting;
+    /// use schedlab_jobs::pool::{Closure, Closures, Flow, Options, Pool};
+    /// use schedlab_jobs::run::Clock;
+    /// use std::time::Duration;
+    ///
+    /// let pool = Pool::start(Closures, Options::new(1), Clock::start())?;
+    /// let reading: Closure = Box::new(|context| {
+    ///     let completion = context.completion();
+    ///     // The worker is free for others while this thread, or a device, goes on.
+    ///     std::thread::spawn(move || completion.complete());
+    ///     Flow::Pending
+    /// });
+    /// pool.handle().post(Posting::new(reading, 0)).expect("room");
+    /// assert!(pool.handle().wait(Duration::from_secs(10)));
+    /// assert_eq!(pool.stop(Duration::from_secs(1)).counts.done, 1);
+    /// # Ok::<(), std::io::Error>(())
+    /// ```
     pub fn completion(&mut self) -> Completion<R> {
         self.detached = true;
         Completion { handle: self.handle.clone(), id: self.id }

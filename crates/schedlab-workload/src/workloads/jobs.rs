@@ -22,7 +22,7 @@ pub struct Jobs {
     /// Which executor: schedlab, rayon, tokio, channel or serial.
     pub on: String,
     /// What a job spends its time with.
-    pub load: load::Kind,
+    pub load: load::Mix<load::Kind>,
     /// Length of a job of weight 1.
     pub time: Nanos,
     /// How lengths scatter around it.
@@ -66,7 +66,12 @@ pub(super) const WORKLOAD: Workload = Workload {
         option("fan", Kind::Number(1, 65_536), "16", "the widest level, and the most predecessors"),
         option("hash", Kind::Choice(&["mixed", "compat"]), "mixed", "compat: the published graphs"),
         option("time", MICRO, "500us", "length of a job of weight 1, as time on a CPU of its own"),
-        option("load", Kind::Text, "cpu", "what jobs do: cpu, memory, lock, sleep or block"),
+        option(
+            "load",
+            Kind::Text,
+            "cpu",
+            "what jobs do: cpu, memory, lock, sleep or block; or several, as memory=20%,lock@join (the rest cpu)",
+        ),
         option(
             "length",
             Kind::Text,

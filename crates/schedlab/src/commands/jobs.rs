@@ -10,6 +10,7 @@ mod jitter;
 mod kernel;
 mod nodes;
 mod options;
+mod outcome;
 mod peak;
 mod picture;
 mod rules;

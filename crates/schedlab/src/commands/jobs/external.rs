@@ -61,6 +61,11 @@ impl Executor for Lines {
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
         refuse_times(self, run)?;
+        // It is told how long a job is, and burns the CPU for that.
+        if (0..run.graph().len()).any(|node| run.kind(node) != "cpu") {
+            let what = "loads other than cpu";
+            return Err(ExecutorError::NotOffered { executor: self.name(), what });
+        }
         self.talk(run).map_err(|error| ExecutorError::Unfinished {
             executor: self.name(),
             what: format!("{error:#}"),

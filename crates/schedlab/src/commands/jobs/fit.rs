@@ -108,9 +108,11 @@ impl Models {
     /// One line, for notes.
     pub(super) fn sentence(&self) -> String {
         let Fit { line, r, sigma, .. } = self.line;
+        let sign = if line.intercept < 0.0 { '-' } else { '+' };
         format!(
-            "{:.3} ms per job + {:.2} ms, r {r:.3}, sigma {sigma:.2} ms",
-            line.slope, line.intercept
+            "{:.3} ms per job {sign} {:.2} ms, r {r:.3}, sigma {sigma:.2} ms",
+            line.slope,
+            line.intercept.abs()
         )
     }
 

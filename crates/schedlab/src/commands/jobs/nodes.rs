@@ -1,7 +1,7 @@
 //! Graphs as JSON: what `jobs generate -o FILE.json` writes and `--graph FILE.json` reads.
 
 use anyhow::{Context, bail, ensure};
-use schedlab_jobs::graph::{Graph, Hashing};
+use schedlab_jobs::graph::{Graph, Hashing, Place};
 use serde_json::{Value, json};
 use std::path::Path;
 
@@ -15,6 +15,7 @@ pub(super) fn write(graph: &Graph) -> Value {
                 "node": node,
                 "level": graph.level(node),
                 "weight": graph.weight(node),
+                "seeded": graph.place(node).seeded,
                 "hash": format!("{:016X}", graph.expected(node)),
                 "after": graph.predecessors(node),
             })
@@ -41,7 +42,7 @@ fn parse(text: &str, hashing: Hashing) -> anyhow::Result<Graph> {
     }
     let jobs = value.get("jobs").and_then(Value::as_array).context("it has no list `jobs`")?;
     ensure!(!jobs.is_empty(), "its list `jobs` is empty");
-    let (mut weights, mut edges) = (Vec::new(), Vec::new());
+    let (mut places, mut edges) = (Vec::new(), Vec::new());
     for (number, job) in jobs.iter().enumerate() {
         let to = u32::try_from(number)?;
         let whole = |value: &Value| value.as_u64().and_then(|value| u32::try_from(value).ok());
@@ -49,7 +50,10 @@ fn parse(text: &str, hashing: Hashing) -> anyhow::Result<Graph> {
             ensure!(whole(node) == Some(to), "job {node} stands where {to} is due");
         }
         let weight = job.get("weight").map_or(Some(1), whole);
-        weights.push(weight.with_context(|| format!("job {to}: `weight` is no whole number"))?);
+        let weight = weight.with_context(|| format!("job {to}: `weight` is no whole number"))?;
+        let level = job.get("level").and_then(whole).unwrap_or(u32::MAX);
+        let seeded = job.get("seeded").and_then(Value::as_bool).unwrap_or(false);
+        places.push(Place { level, weight, seeded });
         let after = job.get("after").and_then(Value::as_array);
         for from in after.with_context(|| format!("job {to}: `after` is no list"))? {
             let from = whole(from).with_context(|| format!("job {to}: `after` holds {from}"))?;
@@ -57,7 +61,7 @@ fn parse(text: &str, hashing: Hashing) -> anyhow::Result<Graph> {
         }
     }
     let seed = value.get("seed").and_then(Value::as_u64).unwrap_or(0);
-    let graph = Graph::from_edges(&weights, &edges, seed, hashing)?;
+    let graph = Graph::from_places(&places, &edges, seed, hashing)?;
     if let Some(hash) = value.get("hash").and_then(Value::as_str) {
         let found = format!("{:016X}", graph.hash());
         if hash != found {
@@ -77,7 +81,7 @@ mod tests {
     #[test]
     fn a_graph_reads_back_with_its_hash() {
         for hashing in [Hashing::Mixed, Hashing::Compat] {
-            for shape in [Shape::LoadBursts, Shape::Stencil, Shape::ForkJoin] {
+            for shape in Shape::ALL {
                 let graph = shape.build(&Rules { nodes: 90, fan: 8, hashing, ..Rules::default() });
                 let back = parse(&write(&graph).to_string(), hashing).unwrap();
                 assert_eq!((back.hash(), back.edges()), (graph.hash(), graph.edges()), "{shape}");

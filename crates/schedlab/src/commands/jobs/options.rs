@@ -5,9 +5,9 @@ use crate::commands::UsageError;
 use anyhow::Context;
 use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
 use schedlab_jobs::executor::Executor;
-use schedlab_jobs::graph::{Graph, Hashing, Rule, Rules, Shape, parse_stg};
-use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load};
-use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Queues, Step};
+use schedlab_jobs::graph::{Graph, Hashing, Rule, Rules, Shape, parse_dot, parse_stg};
+use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load, Mix};
+use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Queues, Significance, Step};
 use schedlab_jobs::pool::{OnStart, Options, binding};
 use schedlab_jobs::run::{Clock, Run, Schedule};
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
@@ -66,7 +66,7 @@ pub(super) struct GraphArgs {
     /// Reads the graph from a Standard Task Graph file instead
     #[arg(long, value_name = "FILE")]
     stg: Option<PathBuf>,
-    /// Reads the graph from JSON instead, as `jobs generate -o FILE.json` writes it
+    /// Reads the graph from JSON instead, as `jobs generate -o FILE.json` writes it, or from a .dot or .gv of Graphviz
     #[arg(long, value_name = "FILE", conflicts_with = "stg")]
     graph: Option<PathBuf>,
 }
@@ -115,6 +115,12 @@ impl GraphArgs {
 
     fn build(&self, nodes: u32, usual: Shape) -> anyhow::Result<Graph> {
         if let Some(file) = &self.graph {
+            if file.extension().is_some_and(|end| end == "dot" || end == "gv") {
+                let text =
+                    std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
+                let graph = parse_dot(&text, self.seed.unwrap_or(0), self.hash);
+                return graph.with_context(|| format!("{}", file.display()));
+            }
             return super::nodes::read(file, self.hash);
         }
         if let Some(file) = &self.stg {
@@ -159,9 +165,10 @@ pub(super) struct LoadArgs {
     /// Time of a job of weight 1
     #[arg(long, default_value = "500us")]
     pub(super) time: Nanos,
-    /// cpu, memory, lock, sleep or block
-    #[arg(long = "load", default_value = "cpu")]
-    pub(super) kind: Kind,
+    /// cpu, memory, lock, sleep or block; or several: by share (`memory=20%,block=10%`, the rest cpu), by category of the
+    /// job (`lock@join,block@seed`: node, seed, exit, inner, fork, join, link, knot), or by both (`lock@join=50%`)
+    #[arg(long = "load", value_name = "KIND[@CATEGORY][=SHARE],...", default_value = "cpu")]
+    pub(super) kinds: Mix<Kind>,
     /// fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE
     #[arg(long, default_value = "fixed")]
     pub(super) length: Length,
@@ -171,15 +178,19 @@ pub(super) struct LoadArgs {
     /// Start times from a file instead: one per line, nanoseconds, ascending; repeated when too few
     #[arg(long, value_name = "FILE")]
     pub(super) arrival_trace: Option<PathBuf>,
-    /// Latest start after a job's start time; a job that is later is dropped
+    /// Latest start after a job's start time; a job that is later is dropped, with those that wait for it
     #[arg(long)]
     pub(super) life: Option<Nanos>,
+    /// How much jobs matter, as a mix like that of --load: optional, normal (the rest) or compulsory, whose missing its
+    /// deadline is an --emergency
+    #[arg(long, value_name = "SIGNIFICANCE[@CATEGORY][=SHARE],...", requires = "life")]
+    pub(super) significance: Option<Mix<Significance>>,
 }
 
 impl LoadArgs {
     /// Calibrates at the concurrency of the run.
     pub(super) fn burner(&self, workers: usize) -> Burner {
-        Burner::calibrate_at(self.kind, workers)
+        Burner::calibrate_at(self.kinds, workers)
     }
 
     /// The run of a graph under this load.
@@ -201,7 +212,11 @@ impl LoadArgs {
             Some(file) => Arrivals::Trace(times(file)?).starts(&graph, seed),
         };
         let schedule = Schedule { starts, life_ns: self.life.map(|life| life.0) };
+        let significance = self.significance.map_or_else(Vec::new, |mix| {
+            (0..graph.len()).map(|node| mix.of(&graph, seed, node)).collect()
+        });
         let run = Run::new(graph, schedule, Box::new(load), Clock::start());
+        let run = run.with_significance(significance);
         Ok(Arc::new(run.with_cpu_clock(|| schedlab_sys::clock::thread_cpu().0)))
     }
 }

@@ -112,7 +112,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         table::say(&models.text())?;
         let parts = socket(&rows, models.line.line.intercept);
-        table::say(&format!("socket, measured from events: {parts}\n"))?;
+        let of = |part: &str| {
+            parts[part].as_f64().map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3} ms"))
+        };
+        let (ramp, down, rest) = (of("ramp_up"), of("shutdown"), of("rest"));
+        table::say(&format!(
+            "of the socket, by events: ramp-up {ramp}, shutdown {down}, rest {rest}\n"
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -296,20 +302,31 @@ fn csv(rows: &[Row]) -> String {
     text
 }
 
+/// Above the run times with the line, below concurrency as impulses, and on a second axis the times of a job. Both
+/// plots stand over each other, and no point lies on a frame.
 fn gnuplot(rows: &[Row], models: &Models, label: &str) -> String {
     let line = models.line.line;
+    let xs = || rows.iter().map(|row| row.x);
+    let (from, to) = (xs().fold(f64::MAX, f64::min), xs().fold(0.0, f64::max));
+    let room = (to - from) / 20.0;
     format!(
         "$data << EOD\n{}EOD\n\
          set datafile separator ','\n\
          set multiplot layout 2,1\n\
-         set grid\nset key outside bottom center vertical\n\
+         set grid\nset key above left vertical Left reverse width -6\n\
+         set lmargin 10\nset rmargin 10\nset xrange [{}:{}]\nset yrange [0:*]\n\
          set ylabel 'run time, ms'\n\
          plot $data using 1:2 skip 1 with points pt 7 title 'measured', \\\n     \
-         {} + {} * x with lines title '{}'\n\
+         {} + {} * x with lines lw 2 title '{}'\n\
          set xlabel '{label}'\nset ylabel 'concurrency'\n\
-         plot $data using 1:3 skip 1 with impulses title 'concurrency'\n\
+         set ytics nomirror\nset y2tics\nset y2label 'us a job'\nset y2range [0:*]\n\
+         plot $data using 1:3 skip 1 with impulses lw 2 title 'concurrency', \\\n     \
+         $data using 1:4 skip 1 axes x1y2 with points pt 5 ps 0.6 title 'job time', \\\n     \
+         $data using 1:5 skip 1 axes x1y2 with points pt 9 ps 0.6 title 'impeded'\n\
          unset multiplot\n",
         csv(rows),
+        from - room,
+        to + room,
         line.intercept,
         line.slope,
         models.sentence(),

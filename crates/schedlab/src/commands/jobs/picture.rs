@@ -14,18 +14,30 @@ use std::path::Path;
 
 const WIDTH_PX: i32 = 1200;
 
+/// Refuses a name that asks for no format, before a run that could not be drawn.
+pub(super) fn check(file: &Path) -> anyhow::Result<()> {
+    match extension(file).as_deref() {
+        Some("svg" | "pdf" | "png") => Ok(()),
+        _ => Err(no_format(file)),
+    }
+}
+
+fn extension(file: &Path) -> Option<String> {
+    file.extension().map(|end| end.to_string_lossy().to_lowercase())
+}
+
+fn no_format(file: &Path) -> anyhow::Error {
+    UsageError(format!("{}: the name must end in .svg, .pdf or .png", file.display())).into()
+}
+
 /// Writes a chart in the format that the name asks for.
 pub(super) fn write(file: &Path, chart: &dyn Chart) -> anyhow::Result<()> {
     let scene = chart.scene(WIDTH_PX, &Theme::light());
-    let extension = file.extension().map(|end| end.to_string_lossy().to_lowercase());
-    let bytes = match extension.as_deref() {
+    let bytes = match extension(file).as_deref() {
         Some("svg") => schedlab_draw::svg(&scene).into_bytes(),
         Some("pdf") => schedlab_draw::pdf(&scene),
         Some("png") => schedlab_draw::png(&scene, 1)?,
-        _ => {
-            let what = format!("{}: the name must end in .svg, .pdf or .png", file.display());
-            return Err(UsageError(what).into());
-        }
+        _ => return Err(no_format(file)),
     };
     save(file, &bytes)
 }

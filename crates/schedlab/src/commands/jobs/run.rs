@@ -5,7 +5,7 @@ use super::kernel::{self, Recording};
 use super::options::Setup;
 use super::stalls::Stalls;
 use super::witness::{Witness, steal};
-use super::{external, picture, soak, table};
+use super::{external, outcome, picture, soak, table};
 use crate::commands::UsageError;
 use anyhow::Context;
 use schedlab_jobs::adaptors::Ours;
@@ -18,7 +18,7 @@ use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
 use serde_json::{Value, json};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -71,6 +71,7 @@ const EVENTS: usize = 1 << 20;
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    check_names(args)?;
     let graph = args.setup.graph.graph()?;
     if let Some(time) = args.soak {
         let options = args.setup.executor.options(0)?;
@@ -93,7 +94,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let before = steal();
     let Ran { name, workers, told, report, stalls } = execute(args, &run)?;
     let proof = run.verify();
-    let witness = (report.as_ref().filter(|_| run.schedule().is_timed() && proof.is_ok()))
+    let complete = proof.is_ok() && run.dropped().jobs() == 0;
+    let witness = (report.as_ref().filter(|_| run.schedule().is_timed() && complete))
         .map(|report| Witness::of(&run, workers, report, before));
     if let Some(file) = &args.trace {
         save_trace(file, &run, workers, report.as_ref())?;
@@ -104,7 +106,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let mut value = figures(&profile, workers, &told);
         value["schema"] = "schedlab/jobs-run/1".into();
         value["executor"] = name.into();
-        if proof.is_ok() {
+        value["dropped"] = outcome::dropped(&run);
+        if complete {
             value["lateness_ns_p99_replayed"] = replay(&run, workers)?.lateness(0.99).into();
         }
         value["jitter"] = jitter.as_ref().map(Jitter::json).into();
@@ -115,8 +118,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         value["hash"] = format!("{:016X}", run.graph().hash()).into();
         table::json(&value)?;
     } else {
-        table::say(&show(&name, &run, &profile, workers, &told, report.as_ref()))?;
-        if proof.is_ok() {
+        table::say(&show(&name, &profile, workers, &told))?;
+        table::say(&outcome::text(&run, &profile, proof))?;
+        if let Some(report) = &report {
+            table::say(&lost(report, &profile, workers))?;
+        }
+        // Without the jobs that were dropped, the others are no longer late for the same reasons.
+        if complete {
             let replayed = replay(&run, workers)?;
             table::say(&machine(&replayed, witness.as_ref(), jitter.as_ref()))?;
         }
@@ -126,6 +134,25 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     proof.context("the run is not proved")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Names of files that ask for no known format, before anything runs.
+fn check_names(args: &Args) -> anyhow::Result<()> {
+    args.output.as_deref().map_or(Ok(()), picture::check)?;
+    let ends = |file: &Path, known: &[&str]| {
+        file.extension().is_some_and(|end| known.iter().any(|known| end == *known))
+    };
+    if let Some(file) = args.concurrency.as_deref().filter(|file| !ends(file, &["csv"])) {
+        picture::check(file)?;
+    }
+    match args.trace.as_deref().filter(|file| !ends(file, &["txt", "json"])) {
+        None => Ok(()),
+        Some(file) => {
+            let what =
+                format!("{}: the name must end in .txt, or in .json for Perfetto", file.display());
+            Err(UsageError(what).into())
+        }
+    }
 }
 
 struct Ran {
@@ -208,7 +235,7 @@ fn draw(
 }
 
 fn save_trace(
-    file: &std::path::Path,
+    file: &Path,
     run: &Run,
     workers: usize,
     report: Option<&Report>,
@@ -241,6 +268,7 @@ pub(super) fn figures(profile: &Profile, workers: usize, told: &Told) -> Value {
         "job_cpu_ns": profile.cpu_ns as f64 / jobs,
         "job_planned_ns": profile.planned_ns as f64 / jobs,
         "inflation": profile.inflation(),
+        "kinds": outcome::kinds(profile),
         "impeded_ns": profile.impeded_ns(),
         "idle_ns": profile.idle_ns(workers),
         "lateness_ns_p50": lateness(0.5),
@@ -261,14 +289,7 @@ pub(super) fn figures(profile: &Profile, workers: usize, told: &Told) -> Value {
     })
 }
 
-fn show(
-    name: &str,
-    run: &Run,
-    profile: &Profile,
-    workers: usize,
-    told: &Told,
-    report: Option<&Report>,
-) -> String {
+fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
     let ns = |value: u64| table::time(value as f64);
     let maybe = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), ns);
     let jobs = profile.jobs.max(1) as u64;
@@ -302,16 +323,7 @@ fn show(
     for (level, &time) in profile.at_concurrency_ns.iter().enumerate() {
         rows.push(vec![format!("  {level} at once"), ns(time)]);
     }
-    let mut text = table::columns(&rows);
-    let _ = writeln!(
-        text,
-        "hash {:016X}: every job ran once, after its predecessors",
-        run.graph().hash()
-    );
-    if let Some(report) = report {
-        text.push_str(&lost(report, profile, workers));
-    }
-    text
+    table::columns(&rows)
 }
 
 /// What of lateness is not the executor's: that of an ideal schedule of jobs as long as these were, and what the

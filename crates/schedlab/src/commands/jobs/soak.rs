@@ -3,7 +3,7 @@
 
 use super::table;
 use schedlab_jobs::graph::{Graph, Node};
-use schedlab_jobs::policy::{Plan, Posting};
+use schedlab_jobs::policy::{Counts, Plan, Posting};
 use schedlab_jobs::pool::{Context, Faults, Flow, Options, Pool, Runner};
 use schedlab_jobs::run::Clock;
 use schedlab_model::Nanos;
@@ -106,8 +106,17 @@ pub(super) fn run(
             "resident_kib": memory.iter().map(|(_, kib)| kib).collect::<Vec<_>>(),
         }))?;
     } else {
-        table::say(&format!("{rounds} rounds, {refused} refused: {counts:?}\n"))?;
-        table::say(&format!("left {lost}; workers stuck in a job: {stuck:?}\n"))?;
+        let Counts { posted, done, panicked, abandoned, missed, .. } = counts;
+        table::say(&format!(
+            "{rounds} rounds, {refused} refused; {posted} jobs posted: {done} done, {panicked} panicked, {abandoned} \
+             waited for one that did, {missed} missed their deadline, {lost} left\n"
+        ))?;
+        if !stuck.is_empty() {
+            let names: Vec<String> =
+                stuck.iter().map(|worker| format!("worker {worker}")).collect();
+            table::say(&format!("stuck in a job: {}\n", names.join(", ")))?;
+        }
+        table::say("the pool's memory, ten times over the run:\n")?;
         for ((blocks, edges), kib) in &memory {
             let resident = kib.map_or_else(|| "-".to_owned(), |kib| format!("{kib} KiB"));
             table::say(&format!("  {blocks} blocks, {edges} edges, resident {resident}\n"))?;

@@ -1,0 +1,112 @@
+//! What became of the jobs of a run: its proof, its figures by kind of work, and what was dropped, by significance.
+
+use super::table;
+use schedlab_jobs::policy::Significance;
+use schedlab_jobs::profile::{KindTimes, Profile};
+use schedlab_jobs::run::{Flaw, Run};
+use serde_json::{Value, json};
+use std::fmt::Write;
+
+const SIGNIFICANCES: [(Significance, &str); 3] = [
+    (Significance::Optional, "optional"),
+    (Significance::Normal, "normal"),
+    (Significance::Compulsory, "compulsory"),
+];
+
+/// Jobs of one significance: all, and those that ran.
+fn by_significance(run: &Run) -> Vec<(&'static str, u64, u64)> {
+    let mut ran = vec![false; run.graph().len() as usize];
+    run.spans().iter().for_each(|span| ran[span.node as usize] = true);
+    let of = |(significance, name): (Significance, &'static str)| {
+        let those = (0..run.graph().len()).filter(|&node| run.significance(node) == significance);
+        let (all, done) =
+            those.fold((0, 0), |(all, done), node| (all + 1, done + u64::from(ran[node as usize])));
+        (name, all, done)
+    };
+    SIGNIFICANCES.into_iter().map(of).filter(|&(_, all, _)| all > 0).collect()
+}
+
+/// The same by kind of work.
+pub(super) fn kinds(profile: &Profile) -> Vec<Value> {
+    let of = |times: &KindTimes| {
+        let jobs = times.jobs.max(1) as f64;
+        json!({
+            "kind": times.kind,
+            "jobs": times.jobs,
+            "job_wall_ns": times.wall_ns as f64 / jobs,
+            "job_cpu_ns": times.cpu_ns as f64 / jobs,
+            "job_planned_ns": times.planned_ns as f64 / jobs,
+            "inflation": times.inflation(),
+        })
+    };
+    profile.kinds.iter().map(of).collect()
+}
+
+/// What was dropped; null for a run without deadlines.
+pub(super) fn dropped(run: &Run) -> Value {
+    if run.schedule().life_ns.is_none() {
+        return Value::Null;
+    }
+    let dropped = run.dropped();
+    let of = by_significance(run).into_iter();
+    json!({
+        "missed": dropped.missed,
+        "shed": dropped.shed,
+        "abandoned": dropped.abandoned,
+        "emergencies": dropped.emergencies,
+        "by_significance": of
+            .map(|(name, jobs, ran)| json!({"significance": name, "jobs": jobs, "ran": ran}))
+            .collect::<Vec<_>>(),
+    })
+}
+
+/// For people: kinds where there are several, what was dropped, and the proof.
+pub(super) fn text(run: &Run, profile: &Profile, proof: Result<(), Flaw>) -> String {
+    let mut text = String::new();
+    if profile.kinds.len() > 1 {
+        text.push_str(&table::columns(&kinds_table(profile)));
+    }
+    if run.schedule().life_ns.is_some() {
+        let dropped = run.dropped();
+        text.push_str(&format_dropped(run, dropped.jobs()));
+    }
+    let proved = match proof {
+        Err(_) => "not proved",
+        Ok(()) if run.dropped().jobs() > 0 => {
+            "every other job ran once, after its predecessors, and none that depends on a dropped one"
+        }
+        Ok(()) => "every job ran once, after its predecessors",
+    };
+    let _ = writeln!(text, "hash {:016X}: {proved}", run.graph().hash());
+    text
+}
+
+fn kinds_table(profile: &Profile) -> Vec<Vec<String>> {
+    let head = ["kind", "jobs", "wall", "CPU", "planned", "inflation"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    rows.extend(profile.kinds.iter().map(|times| {
+        let mean = |ns: u64| table::time(ns as f64 / times.jobs.max(1) as f64);
+        let inflation = times.inflation().map_or_else(|| "-".to_owned(), |x| format!("{x:.2}"));
+        vec![
+            times.kind.to_owned(),
+            times.jobs.to_string(),
+            mean(times.wall_ns),
+            mean(times.cpu_ns),
+            mean(times.planned_ns),
+            inflation,
+        ]
+    }));
+    rows
+}
+
+fn format_dropped(run: &Run, jobs: u64) -> String {
+    let schedlab_jobs::run::Dropped { missed, shed, abandoned, emergencies } = run.dropped();
+    let all = run.graph().len();
+    let of = |(name, all, ran): (&str, u64, u64)| format!("{name} {ran} of {all}");
+    let ran: Vec<String> = by_significance(run).into_iter().map(of).collect();
+    format!(
+        "dropped {jobs} of {all} jobs: {missed} missed their deadline, {shed} were shed, {abandoned} waited for a \
+         dropped one; emergencies: {emergencies}\nran: {}\n",
+        ran.join(", ")
+    )
+}
