@@ -9,43 +9,13 @@
 
 use schedlab_model::Nanos;
 use schedlab_sys::guard::{Guard, Undo};
+use schedlab_workload::Link;
 use serde::{Deserialize, Serialize};
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-
-/// What a link does to what is sent over it, each way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Link {
-    /// Bits a second; `None`: as fast as the machine copies.
-    pub rate_bit_s: Option<u64>,
-    /// Bytes that may wait before a link with a rate; 0: what it sends in 50 ms, the rest is dropped. A
-    /// queue that holds more than the senders' socket buffers makes senders wait instead.
-    pub queue_bytes: u64,
-    /// Added to the way of each packet.
-    pub delay: Nanos,
-    /// Packets lost, in millionths.
-    pub loss_millionths: u32,
-}
-
-impl std::fmt::Display for Link {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.rate_bit_s {
-            Some(rate) if rate % 1_000_000 == 0 => write!(f, "{} Mbit/s", rate / 1_000_000)?,
-            Some(rate) => write!(f, "{} kbit/s", rate as f64 / 1e3)?,
-            None => f.write_str("as fast as the machine copies")?,
-        }
-        if self.delay > Nanos::ZERO {
-            write!(f, ", {} later", self.delay)?;
-        }
-        if self.loss_millionths > 0 {
-            write!(f, ", {}% lost", f64::from(self.loss_millionths) / 10_000.0)?;
-        }
-        Ok(())
-    }
-}
 
 /// Why there is no network.
 #[derive(Debug, thiserror::Error)]

@@ -4,12 +4,12 @@
 //! they are. So they go when the run ends, whoever dies.
 
 use crate::load;
-use crate::net::{Link, Namespace};
+use crate::net::Namespace;
 use schedlab_model::Warning;
 use schedlab_sys::cgroup::{self, Hierarchy, Version};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_workload::plan::Plan;
-use schedlab_workload::{MachineError, RunSpec};
+use schedlab_workload::{Link, MachineError, RunSpec};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;

@@ -5,17 +5,22 @@
 //! it learns to an [`Output`]: samples, trace, facts, warnings. A workload is tasks; a task is a
 //! [`Behaviour`], a small state machine that yields an [`Op`] and is told how it went, so that the
 //! same workload runs on the host (operations are system calls) and in a simulator (events).
+//! A file of [`nodes`] says which CPUs are how fast, whatever machine makes it so.
 //! [`workloads::plan`] makes a [`plan::Plan`] of a workload's name and its options.
 
 mod behaviour;
 pub mod getopt;
+pub mod link;
 mod machine;
+pub mod nodes;
+mod noise;
 pub mod options;
 pub mod placement;
 pub mod plan;
 mod record;
 pub mod regulate;
 mod spec;
+mod speed;
 pub mod upstream;
 pub mod workloads;
 
@@ -23,8 +28,12 @@ pub use behaviour::{
     BarrierId, Behaviour, BlockId, ChannelId, CounterId, DialId, Done, ForkId, Instruments, LockId,
     Loop, Op, PlaceId, QueueId, SampleId, SemaphoreId, Sweep, WordId,
 };
+pub use link::Link;
 pub use machine::{
     Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, Series, Stream,
 };
+pub use nodes::{Change, Node, Step};
+pub use noise::Noise;
 pub use record::{Filter, Full, RecordSpec, Snapshot, Via};
 pub use spec::{Beside, MACHINE, RunSpec, WorkloadSpec};
+pub use speed::{Assignment, Speed, Speeds, speeds};

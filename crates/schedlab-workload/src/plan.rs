@@ -178,25 +178,6 @@ pub struct Timing {
     pub zero: Nanos,
 }
 
-/// Reads the rate of a link, `10Mbit`: bits a second, with the prefixes of powers of ten.
-///
-/// # Errors
-/// In a sentence, for what is none, or not from 64 kbit/s to 100 Gbit/s.
-pub fn link_rate(text: &str) -> Result<u64, String> {
-    let wrong = || format!("'{text}' is not a rate from 64kbit to 100Gbit, like 10Mbit");
-    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or_else(wrong)?;
-    let (number, unit) = text.split_at(digits);
-    let factor: u64 = match unit.to_ascii_lowercase().as_str() {
-        "bit" => 1,
-        "kbit" => 1_000,
-        "mbit" => 1_000_000,
-        "gbit" => 1_000_000_000,
-        _ => return Err(wrong()),
-    };
-    let rate = number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(wrong)?;
-    if (64_000..=100_000_000_000).contains(&rate) { Ok(rate) } else { Err(wrong()) }
-}
-
 /// A workload made ready.
 pub struct Plan {
     /// Its name.

@@ -44,7 +44,7 @@ pub(super) enum Entry {
     /// Work, and note how much at given moments.
     Meter(meter::Task),
     /// Burn in random bursts.
-    Noise(noise::Noise),
+    Noise(super::Noise),
     /// Sleep again and again, and tell how late it woke.
     Sleeper {
         /// The groups' directories.

@@ -37,14 +37,12 @@ mod latency;
 mod measure;
 mod meter;
 mod method;
-mod nodes;
 mod noise;
 mod probe;
 pub mod quota;
 mod request;
 mod session;
 mod settings;
-mod speed;
 mod stop;
 mod weight;
 mod zone;
@@ -57,15 +55,13 @@ pub use latency::{Lateness, Wakeups};
 pub use measure::Measured;
 pub use meter::{Paired, Work, granted, last, paired};
 pub use method::{METHODS, Method, choose};
-pub use nodes::{NodesError, parse as parse_nodes};
-pub use noise::Noise;
-pub use request::{Change, Node, Plan, Request, Step};
+pub use request::{Plan, Request};
 pub use session::{Ended, Session};
 pub use settings::{Kept, MEASURING, METHOD, SETTING, Slowed, check, hold, offered, part};
-pub use speed::{Assignment, Speed, Speeds, speeds};
 
 use schedlab_model::Pid;
 use schedlab_sys::guard::{Guard, Undo};
+pub use schedlab_workload::{Assignment, Change, Node, Noise, Speed, Speeds, Step, speeds};
 
 /// Why CPUs are not slowed.
 #[derive(Debug, thiserror::Error)]

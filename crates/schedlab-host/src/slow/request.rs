@@ -1,58 +1,11 @@
 //! What is asked for, and whether it can be had: decided as a whole before anything is changed.
 
-use super::{Grid, Ground, Method, Noise, SlowError, Speed, Speeds, choose, hogs, quota};
-use crate::net::Link;
-use schedlab_model::{CpuSet, Nanos, Pid, Warning};
+use super::{
+    Change, Grid, Ground, Method, Node, Noise, SlowError, Speed, Speeds, choose, hogs, quota,
+};
+use schedlab_model::{CpuSet, Nanos, Warning};
 use schedlab_sys::cgroup::Version;
-
-/// A virtual node: CPUs with their speeds, and the tasks that are scheduled there.
-#[derive(Clone, Debug, Default)]
-pub struct Node {
-    /// Its name: letters, digits, `-` and `_`.
-    pub name: String,
-    /// Its CPUs and how fast each is.
-    pub speeds: Speeds,
-    /// Its tasks run on its CPUs only.
-    pub bind: bool,
-    /// The commands that are started in it, each with its arguments.
-    pub commands: Vec<Vec<String>>,
-    /// Processes that are moved into it, with their children. They are never killed.
-    pub attach: Vec<Pid>,
-    /// Processes are moved into it later, by whoever holds the session.
-    pub admits: bool,
-    /// The link by which its commands, in a network of their own, reach this machine and other nodes.
-    pub net: Option<Link>,
-    /// What changes while it runs, by time since the start.
-    pub script: Vec<Step>,
-}
-
-impl Node {
-    /// Its CPUs.
-    #[must_use]
-    pub fn cpus(&self) -> CpuSet {
-        self.speeds.keys().copied().collect()
-    }
-}
-
-/// A change at a time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// Since the start of the session.
-    pub at: Nanos,
-    /// What changes.
-    pub change: Change,
-}
-
-/// What can change while a node runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// All of its CPUs get this speed.
-    Speed(Speed),
-    /// The node fails: its tasks stand still.
-    Fail,
-    /// It comes back.
-    Recover,
-}
+use schedlab_workload::nodes::NodesFile;
 
 /// All that is asked for.
 #[derive(Clone, Debug)]
@@ -96,6 +49,26 @@ impl Default for Request {
             time_limit: None,
             heavy: false,
         }
+    }
+}
+
+/// What a file of nodes asks for. Tasks of nodes are bound to their CPUs.
+///
+/// # Errors
+/// [`SlowError::Usage`] for a method that there is none of.
+impl TryFrom<NodesFile> for Request {
+    type Error = SlowError;
+    fn try_from(file: NodesFile) -> Result<Self, SlowError> {
+        let base = Self::default();
+        let method = file.method.map(|name| name.parse::<Method>().map_err(usage)).transpose()?;
+        Ok(Self {
+            method,
+            nodes: file.nodes,
+            period: file.period.unwrap_or(base.period),
+            noise: file.noise,
+            time_limit: file.time_limit,
+            ..base
+        })
     }
 }
 
@@ -428,7 +401,21 @@ fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, ground: &Ground) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::slow::{Assignment, speeds};
+    use crate::slow::{Assignment, Step, speeds};
+    use schedlab_model::Pid;
+    use schedlab_workload::Link;
+
+    #[test]
+    fn a_file_names_its_method_and_one_that_is_none_is_refused() {
+        let text = |method: &str| {
+            format!("method = \"{method}\"\n[[node]]\nname = \"a\"\ncpus = \"0\"\nspeed = 0.5")
+        };
+        let file = |method: &str| schedlab_workload::nodes::parse(&text(method)).unwrap();
+        let of = |method| Request::try_from(file(method));
+        assert_eq!(of("hogs").unwrap().method, Some(Method::Hogs));
+        assert_eq!(of("auto").unwrap().method, None);
+        assert!(of("fracas").unwrap_err().to_string().contains("no method"));
+    }
 
     fn node(name: &str, cpus: &str) -> Node {
         let all: Vec<Assignment> = cpus.split(' ').map(|text| text.parse().unwrap()).collect();

@@ -11,15 +11,16 @@ use super::entry::program;
 use super::escape::Watch;
 use super::latency::Lateness;
 use super::measure::{self, Measured};
-use super::noise::NoiseProcess;
+use super::noise::{self, NoiseProcess};
 use super::settings::Kept;
 use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency, stop};
-use crate::net::{Link, Namespace};
+use crate::net::Namespace;
 use command::{Running, launch, move_in};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, guard, process};
+use schedlab_workload::Link;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -192,7 +193,7 @@ impl Session {
     /// Moves in what is attached, and starts noise and commands.
     fn populate(&mut self) -> Result<(), SlowError> {
         for noise in &self.plan.request.noise {
-            self._noise.push(noise.start(&mut self.guard)?);
+            self._noise.push(noise::start(noise, &mut self.guard)?);
         }
         let addresses = self.addresses();
         for active in &mut self.nodes {

@@ -80,7 +80,7 @@ fn request(settings: &[Setting]) -> Result<Request, SlowError> {
     }
     let node = Node {
         name: "all".into(),
-        speeds: speeds(&all)?,
+        speeds: speeds(&all).map_err(SlowError::Usage)?,
         bind: measuring,
         admits: true,
         ..Node::default()

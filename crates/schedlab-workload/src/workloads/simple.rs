@@ -282,7 +282,7 @@ impl Behaviour for Datagrams {
 
 /// The rate of a link, `None` where none is asked for.
 fn link_rate(text: &str) -> Result<Option<u64>, OptionError> {
-    let read = || crate::plan::link_rate(text).map_err(|why| OptionError::new("rate", why));
+    let read = || crate::link::rate(text).map_err(|why| OptionError::new("rate", why));
     if text.is_empty() { Ok(None) } else { read().map(Some) }
 }
 

@@ -12,6 +12,7 @@ use schedlab_host::slow::{
 };
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::signal;
+use schedlab_workload::nodes;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -139,7 +140,7 @@ fn method(name: &str) -> anyhow::Result<Option<Method>> {
 }
 
 fn from_options(how: &How, command: &[String], attach: Vec<Pid>) -> anyhow::Result<Request> {
-    let speeds = slow::speeds(&how.cpu).map_err(told)?;
+    let speeds = slow::speeds(&how.cpu).map_err(UsageError)?;
     let commands = if command.is_empty() { Vec::new() } else { vec![command.to_vec()] };
     let node =
         Node { name: "all".into(), speeds, bind: how.bind, commands, attach, ..Node::default() };
@@ -153,8 +154,9 @@ fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Reque
     }
     let text = std::fs::read_to_string(path)
         .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
-    let mut request = slow::parse_nodes(&text)
-        .map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
+    let there = |error: String| UsageError(format!("{}: {error}", path.display()));
+    let file = nodes::parse(&text).map_err(|error| there(error.to_string()))?;
+    let mut request = Request::try_from(file).map_err(|error| there(error.to_string()))?;
     if how.method != "auto" {
         request.method = method(&how.method)?;
     }

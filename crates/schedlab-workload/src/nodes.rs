@@ -22,11 +22,76 @@
 //! length = "500us"
 //! ```
 
-use super::{Assignment, Change, Method, Node, Noise, Request, SlowError, Speed, Step, speeds};
-use crate::net::Link;
-use schedlab_model::{CpuSet, Nanos};
+use crate::link;
+use crate::{Assignment, Link, Noise, Speed, Speeds, speeds};
+use schedlab_model::{CpuSet, Nanos, Pid};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+
+/// A virtual node: CPUs with their speeds, and the tasks that are scheduled there.
+#[derive(Clone, Debug, Default)]
+pub struct Node {
+    /// Its name: letters, digits, `-` and `_`.
+    pub name: String,
+    /// Its CPUs and how fast each is.
+    pub speeds: Speeds,
+    /// Its tasks run on its CPUs only.
+    pub bind: bool,
+    /// The commands that are started in it, each with its arguments.
+    pub commands: Vec<Vec<String>>,
+    /// Processes that are moved into it, with their children. They are never killed.
+    pub attach: Vec<Pid>,
+    /// Processes are moved into it later, by whoever holds the session.
+    pub admits: bool,
+    /// The link by which its commands, in a network of their own, reach this machine and other nodes.
+    pub net: Option<Link>,
+    /// What changes while it runs, by time since the start.
+    pub script: Vec<Step>,
+}
+
+impl Node {
+    /// Its CPUs.
+    #[must_use]
+    pub fn cpus(&self) -> CpuSet {
+        self.speeds.keys().copied().collect()
+    }
+}
+
+/// A change at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Since the start of the session.
+    pub at: Nanos,
+    /// What changes.
+    pub change: Change,
+}
+
+/// What can change while a node runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// All of its CPUs get this speed.
+    Speed(Speed),
+    /// The node fails: its tasks stand still.
+    Fail,
+    /// It comes back.
+    Recover,
+}
+
+/// What a file of nodes says. A machine makes it true in its way: the host slows its CPUs, a simulator
+/// takes the speed of a CPU as its capacity.
+#[derive(Clone, Debug, Default)]
+pub struct NodesFile {
+    /// The name of the method by which the host slows CPUs; `None` chooses.
+    pub method: Option<String>,
+    /// Period of the method; `None`: its own.
+    pub period: Option<Nanos>,
+    /// It all ends after this time.
+    pub time_limit: Option<Nanos>,
+    /// The nodes; at least one.
+    pub nodes: Vec<Node>,
+    /// Background noise.
+    pub noise: Vec<Noise>,
+}
 
 /// Why a file of nodes can't be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -103,7 +168,7 @@ struct RawNoise {
 ///
 /// # Errors
 /// In a sentence, with the line where the text is no TOML.
-pub fn parse(text: &str) -> Result<Request, NodesError> {
+pub fn parse(text: &str) -> Result<NodesFile, NodesError> {
     let file: File = toml::from_str(text).map_err(|error| NodesError(error.to_string()))?;
     if file.node.is_empty() {
         let example = "[[node]]\nname = \"small\"\ncpus = \"0\"\nspeed = \"30%\"";
@@ -111,28 +176,25 @@ pub fn parse(text: &str) -> Result<Request, NodesError> {
             "there is no node in it; a node is written as in\n{example}"
         )));
     }
-    let mut request = Request::default();
-    match file.method.as_deref() {
-        None | Some("auto") => {}
-        Some(name) => request.method = Some(name.parse::<Method>().map_err(NodesError)?),
-    }
     let duration = |text: &str| {
         text.parse::<Nanos>()
             .map_err(|error: schedlab_model::NanosError| NodesError(error.to_string()))
     };
-    if let Some(text) = &file.period {
-        request.period = duration(text)?;
-    }
-    request.time_limit = file.time_limit.as_deref().map(duration).transpose()?;
+    let mut read = NodesFile {
+        method: file.method.filter(|name| name != "auto"),
+        period: file.period.as_deref().map(duration).transpose()?,
+        time_limit: file.time_limit.as_deref().map(duration).transpose()?,
+        ..NodesFile::default()
+    };
     for raw in file.node {
         let name = raw.name.clone();
-        request.nodes.push(node(raw).map_err(|why| NodesError(format!("node {name}: {why}")))?);
+        read.nodes.push(node(raw).map_err(|why| NodesError(format!("node {name}: {why}")))?);
     }
     for raw in file.noise {
         let length = duration(&raw.length)?;
-        request.noise.push(Noise { cpus: raw.cpus, rate: raw.rate, length, seed: raw.seed });
+        read.noise.push(Noise { cpus: raw.cpus, rate: raw.rate, length, seed: raw.seed });
     }
-    Ok(request)
+    Ok(read)
 }
 
 fn node(raw: RawNode) -> Result<Node, String> {
@@ -161,17 +223,17 @@ fn node(raw: RawNode) -> Result<Node, String> {
     };
     Ok(Node {
         name: raw.name,
-        speeds: speeds(&all).map_err(|error: SlowError| error.to_string())?,
+        speeds: speeds(&all)?,
         bind: true,
-        net: raw.net.as_ref().map(link).transpose()?,
+        net: raw.net.as_ref().map(link_of).transpose()?,
         commands: raw.commands.into_iter().map(command).collect(),
         script,
         ..Node::default()
     })
 }
 
-fn link(raw: &RawNet) -> Result<Link, String> {
-    let rate = raw.rate.as_deref().map(schedlab_workload::plan::link_rate).transpose()?;
+fn link_of(raw: &RawNet) -> Result<Link, String> {
+    let rate = raw.rate.as_deref().map(link::rate).transpose()?;
     let delay = raw.delay.as_deref().map(str::parse::<Nanos>).transpose();
     let delay = delay.map_err(|error| error.to_string())?.unwrap_or_default();
     if delay > Nanos::from_secs(10) {
@@ -230,7 +292,7 @@ length = "500us"
     #[test]
     fn nodes_have_cpus_speeds_commands_and_scripts() {
         let request = parse(FILE).unwrap();
-        assert_eq!(request.method, Some(Method::Hogs));
+        assert_eq!(request.method.as_deref(), Some("hogs"));
         let [small, large] = &request.nodes[..] else { panic!("two nodes") };
         assert_eq!(small.commands[1], ["sh", "-c", "./client | tee log"]);
         assert_eq!(small.script[1], Step { at: Nanos::from_secs(20), change: Change::Fail });
@@ -262,7 +324,6 @@ length = "500us"
             ("{ \"2-3\" = ", "{ \"2-9\" = ", "node large: CPU 4"),
             ("\"20s\", fail", "\"5s\", fail", "not in the order"),
             ("recover = true", "recover = true, fail = true", "needs one of"),
-            ("method = \"hogs\"", "method = \"fracas\"", "no method"),
             ("rate = 20.0", "rat = 20.0", "rat"),
             ("\"10s\"", "\"soon\"", "soon"),
             ("\"10Mbit\"", "\"10MB\"", "like 10Mbit"),

@@ -1,6 +1,5 @@
 //! Speeds, and which CPU gets which.
 
-use super::SlowError;
 use schedlab_model::{Cpu, CpuSet};
 use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -145,12 +144,12 @@ pub type Speeds = BTreeMap<Cpu, Speed>;
 ///
 /// # Errors
 /// When a CPU is named twice.
-pub fn speeds(assignments: &[Assignment]) -> Result<Speeds, SlowError> {
+pub fn speeds(assignments: &[Assignment]) -> Result<Speeds, String> {
     let mut speeds = Speeds::new();
     for assignment in assignments {
         for cpu in assignment.cpus.iter() {
             if speeds.insert(cpu, assignment.speed).is_some() {
-                return Err(SlowError::Usage(format!("CPU {cpu} is given two speeds")));
+                return Err(format!("CPU {cpu} is given two speeds"));
             }
         }
     }
@@ -201,7 +200,7 @@ mod tests {
             speeds(&all)
         };
         assert_eq!(read(&["0=30%", "1-3=75%"]).unwrap().len(), 4);
-        assert!(read(&["0-2=30%", "2=75%"]).unwrap_err().to_string().contains("CPU 2"));
+        assert!(read(&["0-2=30%", "2=75%"]).unwrap_err().contains("CPU 2"));
         assert!("0".parse::<Assignment>().is_err() && "=50%".parse::<Assignment>().is_err());
     }
 
