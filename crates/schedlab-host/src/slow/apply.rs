@@ -131,7 +131,7 @@ impl Held {
         match &mut self.hold {
             Hold::Cpus => Ok(()),
             Hold::Stop(limiter) => {
-                limiter.speed = speed;
+                limiter.set(speed);
                 Ok(())
             }
             Hold::Weight(weight) => weight.set(cpu, speed),

@@ -418,6 +418,12 @@ impl Session {
         let limited =
             |active: &&mut Active| !active.failed && matches!(active.held.hold, Hold::Stop(_));
         for active in self.nodes.iter_mut().filter(limited) {
+            if let Hold::Stop(limiter) = &active.held.hold
+                && limiter.due() > now
+            {
+                next = next.min(limiter.due());
+                continue;
+            }
             let mut roots: Vec<Pid> = extra.iter().copied().chain(admitted).collect();
             roots.extend(active.roots());
             let mut processes = active.held.processes(&roots);
@@ -434,7 +440,9 @@ impl Session {
             });
             self.warnings.extend(self.watch.look(now, &mut slowed));
         }
-        Ok(next.min(self.under.next()).min(self.watch.next()))
+        // Nobody watches while something is measured: what is due then waits.
+        let watch = if extra.is_empty() { self.watch.next() } else { Nanos::MAX };
+        Ok(next.min(self.under.next()).min(watch))
     }
 
     /// One that was killed is replaced; if that fails, nobody would undo our changes if we were killed too.

@@ -64,13 +64,14 @@ impl Pace {
 
 /// The limiter of one node. The guard continues what it stopped.
 pub(super) struct Limiter {
-    pub(super) speed: Speed,
+    speed: Speed,
     group: bool,
     /// How many threads of the node can run at a time.
     cpus: u64,
     since: Nanos,
     victims: BTreeMap<Pid, Victim>,
     pace: Pace,
+    due: Nanos,
 }
 
 impl std::fmt::Debug for Limiter {
@@ -102,7 +103,18 @@ impl Limiter {
     pub(super) fn new(speed: Speed, group: bool, cpus: usize) -> Self {
         let (since, victims) = (clock::monotonic(), BTreeMap::new());
         let cpus = u64::try_from(cpus.max(1)).expect("few CPUs");
-        Self { speed, group, cpus, since, victims, pace: Pace::default() }
+        Self { speed, group, cpus, since, victims, pace: Pace::default(), due: Nanos::ZERO }
+    }
+
+    /// From now on at another speed.
+    pub(super) fn set(&mut self, speed: Speed) {
+        self.speed = speed;
+        self.due = Nanos::ZERO;
+    }
+
+    /// When to look next. A look before is paid for like any other and makes the next one later.
+    pub(super) const fn due(&self) -> Nanos {
+        self.due
     }
 
     /// Looks at the node's processes and decides; returns when to look next.
@@ -115,7 +127,8 @@ impl Limiter {
         let first = self.meet(processes, now, guard)?;
         let (stops, continues) = self.decide(now);
         self.pace.looked(now, clock::thread_cpu(), first);
-        Ok(self.pace.next(now, stops, continues))
+        self.due = self.pace.next(now, stops, continues);
+        Ok(self.due)
     }
 
     /// Reads how much each process has used, and journals those that are new. Returns whether any was.

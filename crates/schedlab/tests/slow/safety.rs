@@ -9,6 +9,7 @@ use schedlab_sys::sched::{self, Policy};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
 
 /// Starts a session; the lines of its stderr come as they are written.
 fn session(command: &mut Command) -> (Child, Receiver<String>) {
@@ -129,6 +130,27 @@ fn what_is_left_when_the_guardian_dies_too_is_put_back_by_the_next_start() {
     assert!(next.status.success(), "{}", stderr(&next));
     // Another test's session may have been the next one: by now it is put back in any case.
     assert!(left(session.id()).is_empty(), "{:?}", left(session.id()));
+}
+
+#[test]
+fn what_stopping_grants_is_measured_and_the_command_runs_then() {
+    // The probe is stopped and continued like any other process; were it never continued, it would
+    // run for ever.
+    let (cpu, limit) = (format!("{}=25%", last_cpu()), Duration::from_secs(60));
+    let mut child = slow(&["--method", "stop", "--cpu", &cpu, "--", "true"]);
+    let mut child = child.stderr(Stdio::piped()).spawn().unwrap();
+    let began = Instant::now();
+    while child.try_wait().unwrap().is_none() {
+        if began.elapsed() > limit {
+            child.kill().unwrap();
+            child.wait().unwrap();
+            panic!("it was still measuring after {limit:?}");
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("asked 25%, granted"), "{}", stderr(&output));
 }
 
 #[test]
