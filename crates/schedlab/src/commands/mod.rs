@@ -9,6 +9,7 @@ pub(crate) mod load;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
+mod scratch;
 pub(crate) mod shell;
 pub(crate) mod slow;
 pub(crate) mod tour;

@@ -3,7 +3,7 @@
 //! table over the values of an option. The runs are a plan for the one run loop.
 
 use super::once::EXIT_INTERRUPTED;
-use super::repeat::{folder, perform};
+use super::repeat::{Folder, perform};
 use super::show::{self, human};
 use super::{Wanted, usage};
 use schedlab_experiment::{Hooks, Plan, Planned, RunId, StoredRun};
@@ -71,12 +71,7 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
     for row in &rows {
         schedlab_host::load::check(&row.spec).map_err(usage)?;
     }
-    let (folder, kept) = folder(wanted)?;
-    let done = perform(&plan(wanted, &rows), &folder);
-    if !kept {
-        let _ = std::fs::remove_dir_all(&folder);
-    }
-    let (runs, tally) = done?;
+    let (runs, tally) = perform(&plan(wanted, &rows), Folder::of(wanted)?.path())?;
     for row in &mut rows {
         let same = |run: &&StoredRun| run.manifest.spec.workload == row.spec.workload;
         row.runs = runs.iter().filter(same).cloned().collect();

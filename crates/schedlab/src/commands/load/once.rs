@@ -3,6 +3,7 @@
 use super::perf;
 use super::show::{self, Measured};
 use super::{Wanted, trace_file, usage};
+use crate::commands::scratch::Scratch;
 use schedlab_host::Host;
 use schedlab_model::Warning;
 use schedlab_workload::{
@@ -28,7 +29,7 @@ pub(crate) enum Heard<'h> {
 
 /// Keeps what a run tells, in memory; its streams go to a folder that vanishes with it.
 struct Keeper<'l> {
-    folder: PathBuf,
+    folder: Scratch,
     trace: Option<PathBuf>,
     measured: Measured,
     listener: Listener<'l>,
@@ -38,9 +39,9 @@ impl Output for Keeper<'_> {
     fn path(&mut self, stream: Stream) -> PathBuf {
         match (stream, &self.trace) {
             (Stream::Trace, Some(path)) => path.clone(),
-            (Stream::Trace, None) => self.folder.join("trace.dat"),
-            (Stream::Stdout, _) => self.folder.join("stdout"),
-            (Stream::Stderr, _) => self.folder.join("stderr"),
+            (Stream::Trace, None) => self.folder.path().join("trace.dat"),
+            (Stream::Stdout, _) => self.folder.path().join("stdout"),
+            (Stream::Stderr, _) => self.folder.path().join("stderr"),
         }
     }
 
@@ -78,14 +79,11 @@ pub(crate) fn perform(
     listener: Listener<'_>,
 ) -> Result<(Measured, Outcome), MachineError> {
     let mut host = Host::here().map_err(|e| MachineError::io("finding this program", e))?;
-    let folder = std::env::temp_dir().join(format!("schedlab-load-{}", std::process::id()));
-    std::fs::create_dir_all(&folder)
-        .map_err(|e| MachineError::io(format!("creating {}", folder.display()), e))?;
+    let folder = Scratch::new("load").map_err(|e| MachineError::io("a place for streams", e))?;
     let mut measured = Measured::of(spec);
     measured.facts_before(host.facts());
     let mut keeper = Keeper { folder, trace, measured, listener };
     let result = host.run(spec, &mut keeper);
-    let _ = std::fs::remove_dir_all(&keeper.folder);
     let outcome = result?;
     keeper.measured.facts_after(host.facts().load);
     keeper.measured.interrupted = outcome.interrupted;

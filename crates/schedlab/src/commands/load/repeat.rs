@@ -8,6 +8,7 @@ use super::outliers::outliers;
 use super::show;
 use super::{Wanted, usage};
 use crate::commands::compare::print_text;
+use crate::commands::scratch::Scratch;
 use anyhow::Context as _;
 use schedlab_experiment::analysis::{Comparison, compare};
 use schedlab_experiment::{
@@ -43,12 +44,7 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
         schedlab_host::load::check(&other.spec).map_err(usage)?;
         sides.push(other);
     }
-    let (folder, kept) = folder(wanted)?;
-    let result = measure(wanted, &sides, &folder);
-    if !kept {
-        let _ = std::fs::remove_dir_all(&folder);
-    }
-    result
+    measure(wanted, &sides, Folder::of(wanted)?.path())
 }
 
 /// The second setting: the first with what `--against` says.
@@ -102,18 +98,28 @@ fn against(wanted: &Wanted) -> anyhow::Result<Option<Side>> {
     Ok(Some(Side { spec, hooks: Hooks::default() }))
 }
 
-/// Where runs are stored, and whether they stay there.
-pub(super) fn folder(wanted: &Wanted) -> anyhow::Result<(PathBuf, bool)> {
-    let out = wanted.own.text("out");
-    let (folder, kept) = match out {
-        "" => {
-            let name = format!("schedlab-repeat-{}", std::process::id());
-            (std::env::temp_dir().join(name), false)
+/// Where runs are stored: where the user said, or only until the command ends.
+pub(super) enum Folder {
+    Kept(PathBuf),
+    Scratch(Scratch),
+}
+
+impl Folder {
+    pub(super) fn of(wanted: &Wanted) -> anyhow::Result<Self> {
+        let out = wanted.own.text("out");
+        if out.is_empty() {
+            return Ok(Self::Scratch(Scratch::new("repeat")?));
         }
-        path => (PathBuf::from(path), true),
-    };
-    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    Ok((folder, kept))
+        std::fs::create_dir_all(out).with_context(|| out.to_owned())?;
+        Ok(Self::Kept(PathBuf::from(out)))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        match self {
+            Self::Kept(path) => path,
+            Self::Scratch(scratch) => scratch.path(),
+        }
+    }
 }
 
 /// Performs a plan on this machine by the one run loop, telling on stderr where it is; the whole runs.

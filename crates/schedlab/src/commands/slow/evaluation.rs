@@ -1,14 +1,12 @@
 //! `schedlab slow evaluate`: how true each method is on this machine.
 
-#[path = "evaluation/figures.rs"]
 mod figures;
-#[path = "evaluation/points.rs"]
 mod points;
-#[path = "evaluation/verdict.rs"]
 mod verdict;
 
 use super::note;
 use crate::commands::UsageError;
+use crate::commands::scratch::Scratch;
 use anyhow::Context;
 use figures::{Figures, Results};
 use points::{BENCHMARKS, Evaluation, Point};
@@ -62,17 +60,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let evaluation = chosen(args)?;
     let ground = Ground::here();
     let (points, left_out) = points::points(&evaluation, &ground)?;
-    let work = std::env::temp_dir().join(format!("schedlab-evaluate-{}", std::process::id()));
-    let dir = args.output.clone().unwrap_or_else(|| work.clone());
-    std::fs::create_dir_all(&dir).with_context(|| format!("can't make {}", dir.display()))?;
-    let results = measure(&points, left_out, &evaluation, &ground, &dir);
-    if args.output.is_none() {
-        let _ = std::fs::remove_dir_all(&work);
-    }
-    let results = results?;
-    if args.output.is_some() {
-        store(&results, &dir)?;
-    }
+    let results = if let Some(dir) = &args.output {
+        std::fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
+        let results = measure(&points, left_out, &evaluation, &ground, dir)?;
+        store(&results, dir)?;
+        results
+    } else {
+        measure(&points, left_out, &evaluation, &ground, Scratch::new("evaluate")?.path())?
+    };
     tell(&results, args)?;
     if results.partial {
         note("interrupted: the figures are of the runs until then; with -o the same call goes on");
