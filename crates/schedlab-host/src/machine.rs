@@ -617,15 +617,12 @@ fn of_command(took: Nanos, used: &Resources, main: Option<(Nanos, u64)>) -> Vec<
     let count = |name, value: u64| figure(name, Unit::Count, Better::Neither, value as f64);
     let time =
         |name, better, value: Nanos| figure(name, Unit::Seconds, better, value.as_secs_f64());
-    let mut all = vec![
-        time("time_s", Better::Lower, took),
-        count("switches_voluntary", used.voluntary),
-        count("switches_involuntary", used.involuntary),
-        time("cpu_user_s", Better::Neither, used.user),
-        time("cpu_system_s", Better::Neither, used.system),
+    let mut all = vec![time("time_s", Better::Lower, took)];
+    all.extend(load::of_resources(used));
+    all.extend([
         count("faults_minor", used.faults_minor),
         count("faults_major", used.faults_major),
-    ];
+    ]);
     if let Some((delay, timeslices)) = main {
         all.push(time("main_run_delay_s", Better::Neither, delay));
         all.push(count("main_timeslices", timeslices));

@@ -203,8 +203,7 @@ pub fn get(thread: Pid) -> io::Result<Attributes> {
 /// As [`set`]: `EPERM` without the right or bound to a part of a root domain, `EBUSY` when the
 /// bandwidth is given away, `EINVAL` where the kernel has none.
 pub fn takes_deadlines() -> io::Result<()> {
-    let ms = Nanos::from_millis;
-    attempt(Policy::Deadline { runtime: ms(1), deadline: ms(100), period: ms(100) }.into())
+    attempt(None, deadline())
 }
 
 /// Whether a deadline task may be bound to `cpus`: tried on a thread that ends then.
@@ -212,12 +211,13 @@ pub fn takes_deadlines() -> io::Result<()> {
 /// # Errors
 /// As [`takes_deadlines`]; `EPERM` where they are a part of a root domain only.
 pub fn takes_deadlines_on(cpus: &CpuSet) -> io::Result<()> {
-    let (cpus, ms) = (cpus.clone(), Nanos::from_millis);
-    let tried = std::thread::spawn(move || {
-        set_affinity(Pid(0), &cpus)?;
-        set(Pid(0), &Policy::Deadline { runtime: ms(1), deadline: ms(100), period: ms(100) }.into())
-    });
-    tried.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+    attempt(Some(cpus.clone()), deadline())
+}
+
+/// The least that is worth trying.
+fn deadline() -> Attributes {
+    let ms = Nanos::from_millis;
+    Policy::Deadline { runtime: ms(1), deadline: ms(100), period: ms(100) }.into()
 }
 
 /// Tries utilisation clamps that change nothing, on a thread that ends then.
@@ -225,12 +225,15 @@ pub fn takes_deadlines_on(cpus: &CpuSet) -> io::Result<()> {
 /// # Errors
 /// `EOPNOTSUPP` where the kernel was built without them, `E2BIG` where it is older than 5.3.
 pub fn takes_clamps() -> io::Result<()> {
-    attempt(Attributes { clamp: Some((0, 1024)), ..get(Pid(0))? })
+    attempt(None, Attributes { clamp: Some((0, 1024)), ..get(Pid(0))? })
 }
 
-fn attempt(attributes: Attributes) -> io::Result<()> {
-    let tried = std::thread::spawn(move || set(Pid(0), &attributes)).join();
-    tried.unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+fn attempt(cpus: Option<CpuSet>, attributes: Attributes) -> io::Result<()> {
+    let tried = std::thread::spawn(move || {
+        cpus.map_or(Ok(()), |cpus| set_affinity(Pid(0), &cpus))?;
+        set(Pid(0), &attributes)
+    });
+    tried.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
 }
 
 /// The largest CPU number + 1 that a mask of ours can hold.

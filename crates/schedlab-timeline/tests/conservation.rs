@@ -208,8 +208,8 @@ fn the_definitions_of_others_stand_beside_ours() {
     assert_eq!(sums.systing, Nanos(4000));
 }
 
-#[test]
-fn whether_the_wakers_llc_had_an_idle_cpu_is_told() {
+/// Two LLCs of two CPUs each.
+fn two_llcs() -> Topology {
     let place = |cpu: u16| Place {
         cpu: Cpu(cpu),
         core: cpu.into(),
@@ -217,6 +217,11 @@ fn whether_the_wakers_llc_had_an_idle_cpu_is_told() {
         node: 0,
         socket: 0,
     };
+    Topology::new((0..4).map(place).collect())
+}
+
+#[test]
+fn whether_the_wakers_llc_had_an_idle_cpu_is_told() {
     let text = "
         0 | AAAAB
           |  bbb
@@ -225,7 +230,7 @@ fn whether_the_wakers_llc_had_an_idle_cpu_is_told() {
         3 | .....
         at 1: A wakes B";
     let tell = |trace: &mut notation::Trace| {
-        trace.info.topology = Some(Topology::new((0..4).map(place).collect()));
+        trace.info.topology = Some(two_llcs());
     };
     let reply = reply(text, 0, tell);
     let violation = &reply.answer.violations[0];
@@ -236,14 +241,7 @@ fn whether_the_wakers_llc_had_an_idle_cpu_is_told() {
 /// The sentence of the longest violation, on two LLCs of two CPUs each.
 #[track_caller]
 fn sentence(text: &str) -> String {
-    let place = |cpu: u16| Place {
-        cpu: Cpu(cpu),
-        core: cpu.into(),
-        llc: u32::from(cpu / 2),
-        node: 0,
-        socket: 0,
-    };
-    let topology = Topology::new((0..4).map(place).collect());
+    let topology = two_llcs();
     let reply = reply(text, 0, |trace| trace.info.topology = Some(topology.clone()));
     let violation = &reply.answer.violations[0];
     violation.because.sentence(violation.overloaded, &reply.state)

@@ -40,7 +40,8 @@ pub struct OptionDoc {
 }
 
 /// An option without a short name.
-pub(crate) const fn option(
+#[must_use]
+pub const fn option(
     name: &'static str,
     kind: Kind,
     default: &'static str,

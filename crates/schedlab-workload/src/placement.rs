@@ -323,15 +323,9 @@ mod tests {
     fn placed(given: &[(&str, &str)], around: &Surroundings) -> Result<Vec<Task>, OptionError> {
         let given = given.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
         let options = Options::new(&[COMMON], &given)?;
-        let task = |index: u32| Task {
-            comm: String::new(),
-            role: u16::from(!index.is_multiple_of(3)),
-            group: index / 3,
-            placement: Placement::default(),
-            sends: Vec::new(),
-            receives: Vec::new(),
-            blocks: Vec::new(),
-            behaviour: Box::new(Nothing),
+        let task = |index: u32| {
+            let role = u16::from(!index.is_multiple_of(3));
+            Task { group: index / 3, ..Task::new("", role, Box::new(Nothing)) }
         };
         let mut tasks: Vec<Task> = (0..15).map(task).collect();
         let roles = ["message", "worker"].map(str::to_owned);

@@ -149,6 +149,23 @@ pub struct Task {
     pub behaviour: Box<dyn Behaviour>,
 }
 
+impl Task {
+    /// A task of the first group, placed nowhere, without channels and blocks.
+    #[must_use]
+    pub fn new(comm: impl Into<String>, role: u16, behaviour: Box<dyn Behaviour>) -> Self {
+        Self {
+            comm: comm.into(),
+            role,
+            group: 0,
+            placement: Placement::default(),
+            sends: Vec::new(),
+            receives: Vec::new(),
+            blocks: Vec::new(),
+            behaviour,
+        }
+    }
+}
+
 /// Tasks that others start (see [`crate::Op::Fork`]): not there when the run begins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fork {

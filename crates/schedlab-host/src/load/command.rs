@@ -3,6 +3,7 @@
 
 use super::asked::Part;
 use super::crew;
+use super::figures::of_resources;
 use super::told::Told;
 use schedlab_model::{Better, Metric, Nanos, Pid, Unit, Warning};
 use schedlab_sys::signal::Signals;
@@ -115,10 +116,7 @@ fn tell(time: Nanos, code: Option<i32>, delay: Option<Nanos>, used: &Resources) 
     if let Some(code) = code {
         figure("exit_code", Unit::Count, Neither, code.into());
     }
-    figure("switches_voluntary", Unit::Count, Neither, used.voluntary as f64);
-    figure("switches_involuntary", Unit::Count, Neither, used.involuntary as f64);
-    figure("cpu_user_s", Unit::Seconds, Neither, used.user.as_secs_f64());
-    figure("cpu_system_s", Unit::Seconds, Neither, used.system.as_secs_f64());
+    of_resources(used).into_iter().for_each(|figure| Told::Figure(figure).tell());
     if let Some(delay) = delay {
         figure("run_delay_s", Unit::Seconds, Neither, delay.as_secs_f64());
     }

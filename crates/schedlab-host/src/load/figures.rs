@@ -4,7 +4,7 @@ use super::arena::{Arena, Stand};
 use super::live::Moment;
 use schedlab_model::{Better, Comm, Metric, Nanos, Pid, Unit, Warning};
 use schedlab_stats::{Histogram, Sample, Steady};
-use schedlab_sys::task::{self, Usage};
+use schedlab_sys::task::{self, Resources, Usage};
 use schedlab_workload::plan::{Plan, Task};
 use schedlab_workload::upstream::plat;
 use schedlab_workload::{Figure, Series};
@@ -30,6 +30,21 @@ pub(super) struct Shape {
     groups: Vec<u32>,
     comms: Vec<String>,
     names: Vec<String>,
+}
+
+/// What the kernel counted for processes that were awaited: switches and CPU time.
+pub(crate) fn of_resources(used: &Resources) -> [Figure; 4] {
+    let figure = |name, unit, value| Figure {
+        metric: Metric::new(name, unit, Better::Neither),
+        of: String::new(),
+        value,
+    };
+    [
+        figure("switches_voluntary", Unit::Count, used.voluntary as f64),
+        figure("switches_involuntary", Unit::Count, used.involuntary as f64),
+        figure("cpu_user_s", Unit::Seconds, used.user.as_secs_f64()),
+        figure("cpu_system_s", Unit::Seconds, used.system.as_secs_f64()),
+    ]
 }
 
 /// Tasks looked at for the run delay of their role: reading all of a big crew would be load.

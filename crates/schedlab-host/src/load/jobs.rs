@@ -2,6 +2,7 @@
 
 use super::asked::Part;
 use super::crew;
+use super::figures::of_resources;
 use super::told::Told;
 use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
 use schedlab_jobs::executor::Executor;
@@ -151,11 +152,8 @@ fn figures(
         count("tasks", Neither, workers as f64),
         count("concurrency", Higher, profile.concurrency()),
         seconds("idle_s", Lower, profile.idle_ns(workers)),
-        count("switches_voluntary", Neither, used.voluntary as f64),
-        count("switches_involuntary", Neither, used.involuntary as f64),
-        seconds("cpu_user_s", Neither, used.user.0),
-        seconds("cpu_system_s", Neither, used.system.0),
     ];
+    all.extend(of_resources(used));
     all.extend(profile.inflation().map(|times| count("inflation", Lower, times)));
     // Where there are several kinds of work, each has its own.
     let kinds = profile.kinds.iter().filter(|_| profile.kinds.len() > 1);

@@ -27,6 +27,7 @@ mod told;
 
 pub(crate) use asked::{Asked, GO, Part};
 pub use calibrate::calibrate;
+pub(crate) use figures::of_resources;
 pub use overhead::{Overhead, overhead};
 pub(crate) use told::Told;
 

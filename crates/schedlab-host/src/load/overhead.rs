@@ -4,7 +4,7 @@ use super::arena::Arena;
 use super::interpret::{Bare, Interpreter};
 use schedlab_model::{Better, Metric, Nanos, Unit};
 use schedlab_sys::clock;
-use schedlab_workload::plan::{Placement, Plan, Task};
+use schedlab_workload::plan::{Plan, Task};
 use schedlab_workload::{Behaviour, ChannelId, Done, Instruments, Op, SampleId};
 
 /// Steps of the interpreter between a worker's request for work and its wakeup: the worker queues
@@ -57,16 +57,7 @@ pub fn overhead() -> std::io::Result<Overhead> {
     const STEPS: u32 = 200_000;
     let mut plan = Plan::new("overhead");
     plan.series(Metric::new("value", Unit::Count, Better::Neither));
-    plan.tasks.push(Task {
-        comm: String::new(),
-        role: 0,
-        group: 0,
-        placement: Placement::default(),
-        sends: Vec::new(),
-        receives: Vec::new(),
-        blocks: Vec::new(),
-        behaviour: Box::new(Idle { left: 0, samples: false }),
-    });
+    plan.tasks.push(Task::new("", 0, Box::new(Idle { left: 0, samples: false })));
     let arena = Arena::new(&plan)?;
     let fastest = |work: &dyn Fn()| {
         let once = || {

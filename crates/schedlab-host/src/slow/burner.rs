@@ -4,7 +4,6 @@ use super::entry::{Entry, enter};
 use super::{SlowError, journal_kill};
 use schedlab_model::{Cpu, CpuSet};
 use schedlab_sys::guard::Guard;
-use schedlab_sys::process;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 use std::process::Child;
@@ -22,10 +21,8 @@ impl Burner {
         cpu: Cpu,
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
-        let mut command = Entry::Burn { groups: groups.to_vec(), cpu }.command()?;
+        let mut command = Entry::Burn { groups: groups.to_vec(), cpu }.helper()?;
         command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
-        process::own_session(&mut command);
-        process::die_with_parent(&mut command);
         let mut child = command.spawn().map_err(|e| SlowError::io("starting a burner", e))?;
         let answers = child.stdout.take().expect("it was asked to be a pipe");
         let burner = Self(child);

@@ -2,6 +2,7 @@
 
 use super::{SlowError, Speed, burner, hogs, latency, meter, noise, probe};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
+use schedlab_sys::process;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -73,6 +74,14 @@ impl Entry {
         let json = serde_json::to_string(self).expect("plain values");
         let mut command = Command::new(program()?);
         command.arg(ARGUMENT).arg(json);
+        Ok(command)
+    }
+
+    /// The same for a child that works for us: no signal of the terminal reaches it, and it dies with us.
+    pub(super) fn helper(&self) -> Result<Command, SlowError> {
+        let mut command = self.command()?;
+        process::own_session(&mut command);
+        process::die_with_parent(&mut command);
         Ok(command)
     }
 }

@@ -226,10 +226,8 @@ impl HogProcess {
         guard: &mut schedlab_sys::guard::Guard,
     ) -> Result<Self, SlowError> {
         let speeds = speeds.iter().map(|(cpu, speed)| (*cpu, *speed)).collect();
-        let mut command = Entry::Hogs { period: grid.period(), speeds, burning }.command()?;
+        let mut command = Entry::Hogs { period: grid.period(), speeds, burning }.helper()?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        process::own_session(&mut command);
-        process::die_with_parent(&mut command);
         let mut child = command.spawn().map_err(|e| SlowError::io("starting the hogs", e))?;
         super::journal_kill(guard, &child)?;
         let (orders, answers) = (child.stdin.take(), child.stdout.take());

@@ -5,7 +5,7 @@ use super::entry::{Entry, enter};
 use super::{Method, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_stats::{Random, Sample};
-use schedlab_sys::{clock, process};
+use schedlab_sys::clock;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -68,10 +68,8 @@ pub(super) fn compare(
 /// Measures CPUs, all at a time: sleepers do not load.
 pub(super) fn read(groups: &[PathBuf], cpus: &CpuSet) -> Result<Vec<(Cpu, Lateness)>, SlowError> {
     let start = |cpu| {
-        let mut command = Entry::Sleeper { groups: groups.to_vec(), cpu }.command()?;
+        let mut command = Entry::Sleeper { groups: groups.to_vec(), cpu }.helper()?;
         command.stdin(Stdio::null()).stdout(Stdio::piped());
-        process::own_session(&mut command);
-        process::die_with_parent(&mut command);
         command.spawn().map_err(|e| SlowError::io("starting a sleeper", e))
     };
     let children: Vec<Child> = cpus.iter().map(start).collect::<Result<_, SlowError>>()?;

@@ -7,17 +7,15 @@ use super::entry::{Entry, enter};
 use super::{SlowError, journal_kill};
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_stats::Random;
+use schedlab_sys::clock;
 use schedlab_sys::guard::Guard;
-use schedlab_sys::{clock, process};
 use schedlab_workload::Noise;
 use std::process::{Child, Stdio};
 
 /// Starts a child that makes it, and journals its end.
 pub(super) fn start(noise: &Noise, guard: &mut Guard) -> Result<NoiseProcess, SlowError> {
-    let mut command = Entry::Noise(noise.clone()).command()?;
+    let mut command = Entry::Noise(noise.clone()).helper()?;
     command.stdin(Stdio::null()).stdout(Stdio::null());
-    process::own_session(&mut command);
-    process::die_with_parent(&mut command);
     let child = command.spawn().map_err(|e| SlowError::io("starting the noise", e))?;
     journal_kill(guard, &child)?;
     Ok(NoiseProcess(child))

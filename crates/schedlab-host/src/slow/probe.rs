@@ -4,7 +4,7 @@ use super::SlowError;
 use super::entry::{Entry, enter};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::sched::Policy;
-use schedlab_sys::{clock, process, sched};
+use schedlab_sys::{clock, sched};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -74,10 +74,8 @@ impl Probe {
             align: self.align,
             realtime: self.realtime,
         };
-        let mut command = entry.command()?;
+        let mut command = entry.helper()?;
         command.stdin(Stdio::null()).stdout(Stdio::piped());
-        process::own_session(&mut command);
-        process::die_with_parent(&mut command);
         command.spawn().map_err(|e| SlowError::io("starting a probe", e))
     }
 }

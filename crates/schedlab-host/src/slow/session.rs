@@ -1,8 +1,6 @@
 //! A session: a plan applied, its commands run, its changes made in time, everything undone at its end.
 
-#[path = "session/command.rs"]
 mod command;
-#[path = "session/orders.rs"]
 mod orders;
 
 use super::apply::{Held, Hold, Under};

@@ -47,7 +47,7 @@ struct Pace {
 
 impl Pace {
     /// Notes a look at `now` that ended with the thread's CPU time at `used`. What a new process costs
-    /// once is not counted, nor is a debt beyond [`DEBT`]: looks that others asked for.
+    /// once is not counted, nor is a debt beyond [`DEBT`]: what stopping in time cost.
     fn looked(&mut self, now: Nanos, used: Nanos, first: bool) {
         let before = self.used.replace(used).filter(|_| !first).unwrap_or(used);
         let cost = used - before.min(used);
@@ -257,7 +257,7 @@ mod tests {
             pace.looked(now, used, false);
         }
         let most = now + DEBT + us(200 * REST);
-        assert!(pace.next(now, Nanos::MAX, now) <= most, "looks that others ask for are free");
+        assert!(pace.next(now, Nanos::MAX, now) <= most, "more is owed than one may borrow");
         assert_eq!(pace.next(now, now, now), now + LEAST, "who must stop is stopped in time");
         let cheap = Pace::default();
         assert_eq!(cheap.next(now, Nanos::MAX, now), now + LEAST);

@@ -6,21 +6,8 @@ use schedlab_jobs::load::{Burner, Kind};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::rig::{Shadow, Stall};
-use std::fs::File;
 
 const JOBS: u32 = 20_000;
-
-thread_local! {
-    static SCHEDSTAT: Option<File> = File::open("/proc/thread-self/schedstat").ok();
-}
-
-/// Run delay of the calling thread, where the kernel tells it.
-fn run_delay() -> Option<u64> {
-    let mut text = [0; 80];
-    let length = SCHEDSTAT
-        .with(|file| std::os::unix::fs::FileExt::read_at(file.as_ref()?, &mut text, 0).ok())?;
-    std::str::from_utf8(&text[..length]).ok()?.split_whitespace().nth(1)?.parse().ok()
-}
 
 pub(super) fn measure(repeats: usize) {
     let workers = 2;
@@ -28,6 +15,7 @@ pub(super) fn measure(repeats: usize) {
     let gap = "gap:143us".parse().expect("an arrival");
     let mut outside = Vec::new();
     for _ in 0..repeats {
+        let run_delay = || schedlab_sys::task::own_run_delay().map(|delay| delay.0);
         let options = Options { run_delay: Some(run_delay), ..Options::new(workers) };
         let (run, mut ours) = run(options, burner, JOBS, &gap);
         let profile = Profile::of(&run, workers);
@@ -35,7 +23,7 @@ pub(super) fn measure(repeats: usize) {
         let (mut stalls, mut all, mut others) = (Vec::new(), Vec::new(), 0);
         for (worker, report) in report.workers.iter().enumerate() {
             for held in report.iter().flat_map(|report| &report.held) {
-                let stall = Stall { worker, from: held.from, lost_ns: held.lost_ns };
+                let stall = Stall::of(worker, held);
                 all.push(stall);
                 if held.by_machine() {
                     stalls.push(stall);

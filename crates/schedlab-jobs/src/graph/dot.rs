@@ -1,6 +1,6 @@
 //! Graphviz text of a graph, written and read.
 
-use super::{Graph, GraphError, Hashing, Place};
+use super::{Graph, GraphTextError, Hashing, Place};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
@@ -47,22 +47,6 @@ pub fn dot(graph: &Graph) -> String {
     text
 }
 
-/// Why a text is no graph of jobs.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum DotError {
-    /// A place that is not understood.
-    #[error("line {line}: {what}")]
-    Line {
-        /// Counted from 1.
-        line: usize,
-        /// What is wrong there.
-        what: String,
-    },
-    /// The nodes make no graph of jobs.
-    #[error(transparent)]
-    Graph(#[from] GraphError),
-}
-
 /// Reads a `digraph` of Graphviz's language: nodes in the order in which they are named, edges and chains of
 /// edges, groups as far as they name nodes. The level of a node is its attribute `level` if all have one. Its
 /// weight is its attribute `weight`, or the number behind the last point of its label, as [`dot`] writes it;
@@ -70,9 +54,9 @@ pub enum DotError {
 ///
 /// # Errors
 /// The first place that is not understood, an undirected graph, or a cycle.
-pub fn parse_dot(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, DotError> {
+pub fn parse_dot(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, GraphTextError> {
     let words = words(text)?;
-    let wrong = |line, what: &str| DotError::Line { line, what: what.to_owned() };
+    let wrong = |line, what: &str| GraphTextError::Line { line, what: what.to_owned() };
     let head = words.iter().position(|(_, word)| *word == Word::Sign('{'));
     let directed =
         |word: &Word| matches!(word, Word::Name(name) if name.to_lowercase() == "digraph");
@@ -176,11 +160,11 @@ enum Word {
 }
 
 /// The words of the language, each with its line; comments are left out.
-fn words(text: &str) -> Result<Vec<(usize, Word)>, DotError> {
+fn words(text: &str) -> Result<Vec<(usize, Word)>, GraphTextError> {
     let mut words = Vec::new();
     let mut letters = text.chars().peekable();
     let mut line = 1;
-    let wrong = |line, what: &str| DotError::Line { line, what: what.to_owned() };
+    let wrong = |line, what: &str| GraphTextError::Line { line, what: what.to_owned() };
     while let Some(letter) = letters.next() {
         match letter {
             '\n' => line += 1,

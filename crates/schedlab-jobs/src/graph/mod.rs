@@ -13,12 +13,12 @@ mod statistics;
 mod stg;
 
 pub use build::Rules;
-pub use dot::{DotError, dot, parse_dot};
+pub use dot::{dot, parse_dot};
 pub use draw::{Rule, When};
 pub use hash::Hashing;
 pub use shape::Shape;
 pub use statistics::{Category, GraphStatistics, LevelCounts, Summary};
-pub use stg::{StgError, parse_stg, stg};
+pub use stg::{parse_stg, stg};
 
 /// A node of a [`Graph`]: its position in the order of levels.
 pub type Node = u32;
@@ -69,6 +69,22 @@ pub struct Place {
     pub weight: u32,
     /// It hashes the seed before its predecessors: as start nodes do, and those that were linked to others later.
     pub seeded: bool,
+}
+
+/// Why a text is no graph of jobs.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum GraphTextError {
+    /// A line that is not understood.
+    #[error("line {line}: {what}")]
+    Line {
+        /// Counted from 1.
+        line: usize,
+        /// What is wrong there.
+        what: String,
+    },
+    /// The nodes make no graph of jobs.
+    #[error(transparent)]
+    Graph(#[from] GraphError),
 }
 
 /// Why nodes and edges make no [`Graph`].

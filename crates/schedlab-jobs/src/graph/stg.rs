@@ -2,24 +2,8 @@
 //! number, processing time, number of predecessors, and those. Files of the collection add an entry and
 //! an exit task of no length; these are read as the nodes that they are. Text after `#` is a comment.
 
-use super::{Graph, GraphError, Hashing};
+use super::{Graph, GraphTextError, Hashing};
 use std::fmt::Write;
-
-/// Why a text is no task graph.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum StgError {
-    /// A line does not say what it has to.
-    #[error("line {line}: {what}")]
-    Line {
-        /// Counted from 1.
-        line: usize,
-        /// What is wrong with it.
-        what: String,
-    },
-    /// The tasks make no graph.
-    #[error(transparent)]
-    Graph(#[from] GraphError),
-}
 
 /// The graph in STG. Numbers, weights and edges survive; the hash does not belong to the format.
 pub fn stg(graph: &Graph) -> String {
@@ -40,13 +24,13 @@ pub fn stg(graph: &Graph) -> String {
 ///
 /// # Errors
 /// The first line that is wrong, or a cycle.
-pub fn parse_stg(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, StgError> {
+pub fn parse_stg(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, GraphTextError> {
     let mut lines = text
         .lines()
         .enumerate()
         .map(|(i, line)| (i + 1, line.split('#').next().unwrap_or_default().trim()))
         .filter(|(_, line)| !line.is_empty());
-    let wrong = |line, what: &str| StgError::Line { line, what: what.to_owned() };
+    let wrong = |line, what: &str| GraphTextError::Line { line, what: what.to_owned() };
     let (at, first) = lines.next().ok_or_else(|| wrong(1, "no count of tasks"))?;
     let count: usize = first.parse().map_err(|_| wrong(at, "the count of tasks is no number"))?;
     let (mut weights, mut edges) = (Vec::new(), Vec::new());

@@ -9,6 +9,7 @@
 
 use crate::graph::Node;
 use crate::policy::Nanos;
+use crate::pool::Held;
 use crate::profile::{quantile, ready_times};
 use crate::run::Run;
 use std::cmp::Reverse;
@@ -23,6 +24,13 @@ pub struct Stall {
     pub from: Nanos,
     /// For how long.
     pub lost_ns: Nanos,
+}
+
+impl Stall {
+    /// What held up a worker, whoever did it.
+    pub const fn of(worker: usize, held: &Held) -> Self {
+        Self { worker, from: held.from, lost_ns: held.lost_ns }
+    }
 }
 
 /// Lateness of a run, and of its jobs outside the shadow of stalls.

@@ -4,7 +4,7 @@
 use super::Workload;
 use crate::options::{Kind, OptionError, Options, option};
 use crate::placement::Surroundings;
-use crate::plan::{Placement, Plan, Queue, Task, Timing};
+use crate::plan::{Plan, Queue, Task, Timing};
 use crate::{Behaviour, CounterId, Done, Instruments, Op, QueueId, SampleId, WordId};
 use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
 
@@ -223,30 +223,17 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         let turn = turn as usize % consumers.len();
         let consumers = consumers.clone();
         let behaviour = Producer { work, consumers, turn, pushed: true };
-        plan.tasks.push(task("app-producer", roles[0], Box::new(behaviour)));
+        plan.tasks.push(Task::new("app-producer", roles[0], Box::new(behaviour)));
     }
     for &(queue, word) in &consumers {
         let behaviour = Consumer { work, bytes, queue, word, measured, at: At::Wait };
-        plan.tasks.push(task("app-consumer", roles[1], Box::new(behaviour)));
+        plan.tasks.push(Task::new("app-consumer", roles[1], Box::new(behaviour)));
     }
     let (work, pause) = (iterations("collect"), options.duration("pause"));
     for _ in 0..many("collectors", cpus) {
         let due = Nanos::ZERO;
         let behaviour = Collector { work, pause, due, stage: Stage::Asleep, measured };
-        plan.tasks.push(task("app-collector", roles[2], Box::new(behaviour)));
+        plan.tasks.push(Task::new("app-collector", roles[2], Box::new(behaviour)));
     }
     Ok(plan)
-}
-
-fn task(comm: &str, role: u16, behaviour: Box<dyn Behaviour>) -> Task {
-    Task {
-        comm: comm.to_owned(),
-        role,
-        group: 0,
-        placement: Placement::default(),
-        sends: Vec::new(),
-        receives: Vec::new(),
-        blocks: Vec::new(),
-        behaviour,
-    }
 }

@@ -4,7 +4,7 @@
 use super::Workload;
 use crate::options::{Kind, OptionError, Options, option};
 use crate::placement::Surroundings;
-use crate::plan::{Placement, Plan, Task, Timing};
+use crate::plan::{Plan, Task, Timing};
 use crate::{Behaviour, Done, Instruments, Op, WorkloadSpec};
 use schedlab_model::Nanos;
 
@@ -65,16 +65,7 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
         Timing { duration: (duration > Nanos::ZERO).then_some(duration), ..Timing::default() };
     plan.command = Some(line.to_owned());
     let role = plan.role(NAME);
-    plan.tasks.push(Task {
-        comm: String::new(),
-        role,
-        group: 0,
-        placement: Placement::default(),
-        sends: Vec::new(),
-        receives: Vec::new(),
-        blocks: Vec::new(),
-        behaviour: Box::new(Foreign),
-    });
+    plan.tasks.push(Task::new("", role, Box::new(Foreign)));
     Ok(plan)
 }
 

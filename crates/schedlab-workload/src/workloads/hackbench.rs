@@ -6,7 +6,7 @@
 use super::Workload;
 use crate::options::{Kind, OptionDoc, OptionError, Options};
 use crate::placement::Surroundings;
-use crate::plan::{Placement, Plan, Task, Timing, Transport};
+use crate::plan::{Plan, Task, Timing, Transport};
 use crate::{Behaviour, ChannelId, CounterId, Done, Instruments, Loop, Op, SampleId};
 use schedlab_model::{Better, Metric, Nanos, Unit};
 
@@ -190,21 +190,12 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     plan.progress = Some(messages.0);
     let (receivers, senders) = (plan.role("receiver"), plan.role("sender"));
     let task = |role, group| Task {
-        comm: "hackbench".to_owned(),
-        role,
         group,
-        placement: Placement::default(),
-        sends: Vec::new(),
-        receives: Vec::new(),
-        blocks: Vec::new(),
-        behaviour: Box::new(Sender {
-            channels: Vec::new(),
-            bytes,
-            rounds: 0,
-            stamped,
-            at: 0,
-            closed: 0,
-        }),
+        ..Task::new(
+            "hackbench",
+            role,
+            Box::new(Sender { channels: Vec::new(), bytes, rounds: 0, stamped, at: 0, closed: 0 }),
+        )
     };
     for group in 0..groups {
         let channels: Vec<ChannelId> = (0..fds).map(|_| plan.channel(transport, fds)).collect();

@@ -4,7 +4,7 @@
 use super::Workload;
 use crate::options::{Kind, OptionError, Options, option};
 use crate::placement::Surroundings;
-use crate::plan::{Placement, Plan, Task};
+use crate::plan::{Plan, Task};
 use crate::{Behaviour, Done, Instruments, Op};
 use schedlab_jobs::graph::{Graph, Hashing, Rules, Shape};
 use schedlab_jobs::load::{self, Arrivals, Length};
@@ -225,14 +225,5 @@ impl Behaviour for Worker {
 }
 
 fn worker(role: u16) -> Task {
-    Task {
-        comm: "jobs-worker".to_owned(),
-        role,
-        group: 0,
-        placement: Placement::default(),
-        sends: Vec::new(),
-        receives: Vec::new(),
-        blocks: Vec::new(),
-        behaviour: Box::new(Worker),
-    }
+    Task::new("jobs-worker", role, Box::new(Worker))
 }

@@ -7,7 +7,7 @@
 use super::Workload;
 use crate::options::{Kind, OptionDoc, OptionError, Options, option};
 use crate::placement::Surroundings;
-use crate::plan::{Block, Placement, Plan, Task, Timing, Transport};
+use crate::plan::{Block, Plan, Task, Timing, Transport};
 use crate::{BarrierId, Behaviour, BlockId, ChannelId, CounterId, Done, Instruments, Op, SampleId};
 use crate::{Sweep, WordId};
 use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
@@ -176,16 +176,7 @@ fn iterations(time: Nanos, around: &Surroundings) -> u64 {
 }
 
 fn task(comm: &str, role: u16, group: u32, behaviour: impl Behaviour + 'static) -> Task {
-    Task {
-        comm: comm.to_owned(),
-        role,
-        group,
-        placement: Placement::default(),
-        sends: Vec::new(),
-        receives: Vec::new(),
-        blocks: Vec::new(),
-        behaviour: Box::new(behaviour),
-    }
+    Task { group, ..Task::new(comm, role, Box::new(behaviour)) }
 }
 
 fn count(name: &str) -> Metric {

@@ -17,7 +17,7 @@ mod show;
 use crate::commands::UsageError;
 use anyhow::Context as _;
 use schedlab_workload::getopt;
-use schedlab_workload::options::{Kind, OptionDoc, Options};
+use schedlab_workload::options::{Kind, OptionDoc, Options, option};
 use schedlab_workload::placement::COMMON;
 use schedlab_workload::workloads::{self, CATALOGUE, PlanError, Workload};
 use schedlab_workload::{RecordSpec, RunSpec, WorkloadSpec};
@@ -46,64 +46,55 @@ pub(crate) struct Args {
     words: Vec<String>,
 }
 
-const fn own(
-    name: &'static str,
-    kind: Kind,
-    default: &'static str,
-    help: &'static str,
-) -> OptionDoc {
-    OptionDoc { name, short: None, kind, default, help }
-}
-
 /// What is done with a run, whatever the workload.
 const OWN: &[OptionDoc] = &[
-    own("json", Kind::Flag, "false", "print JSON"),
-    own("csv", Kind::Flag, "false", "print the figures as CSV"),
-    own(
+    option("json", Kind::Flag, "false", "print JSON"),
+    option("csv", Kind::Flag, "false", "print the figures as CSV"),
+    option(
         "format",
         Kind::Choice(&["text", "perf", "perf-simple"]),
         "text",
         "perf: print what perf bench sched messaging (hackbench) or pipe (pingpong) would",
     ),
-    own("percentiles", Kind::Text, "50,90,99,99.9", "percentiles of latencies to print"),
-    own("repeat", Kind::Number(1, 100_000), "1", "do it so often; each run is a sample"),
-    own(
+    option("percentiles", Kind::Text, "50,90,99,99.9", "percentiles of latencies to print"),
+    option("repeat", Kind::Number(1, 100_000), "1", "do it so often; each run is a sample"),
+    option(
         "against",
         Kind::Text,
         "",
         "a second setting, interleaved: options ('pipe', 'groups=4'), LABEL:OPTION=VALUE of one beside, alone (nothing beside), \
          knob:NAME=VALUE; several with spaces; or run:COMMAND, which runs meanwhile (a sched_ext scheduler)",
     ),
-    own(
+    option(
         "out",
         Kind::Text,
         "",
         "folder to store the runs in (with --repeat; by default they are not kept)",
     ),
-    own(
+    option(
         "beside",
         Kind::Text,
         "",
         "run this at the same time: '[LABEL:] WORKLOAD [OPTIONS]', or '[LABEL:] command [OPTIONS] -- PROGRAM \
          ARGUMENTS'; may stand more than once",
     ),
-    own("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
-    own(
+    option("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
+    option(
         "calibrate-to",
         Kind::Duration(1_000),
         "",
         "schbench: find --operations so that p99 of a request's work lies just under this",
     ),
-    own(
+    option(
         "causes",
         Kind::Text,
         "",
         "schbench: a table of requests a second against idle CPUs, involuntary switches and wakeup latency, with locks and \
          without, over OPTION=VALUE,VALUE (threads=2,4,8; rps=500,1000)",
     ),
-    own("seed", Kind::Number(0, u64::MAX >> 1), "1", "seed of everything random"),
-    own("time-limit", Kind::Duration(1_000_000_000), "", "stop after this time"),
-    own("help", Kind::Flag, "false", "what the workload's options are"),
+    option("seed", Kind::Number(0, u64::MAX >> 1), "1", "seed of everything random"),
+    option("time-limit", Kind::Duration(1_000_000_000), "", "stop after this time"),
+    option("help", Kind::Flag, "false", "what the workload's options are"),
 ];
 
 /// What was typed, checked.

@@ -1,8 +1,6 @@
 //! `schedlab slow`.
 
-#[path = "slow/evaluation.rs"]
 mod evaluation;
-#[path = "slow/running.rs"]
 mod running;
 
 use super::UsageError;

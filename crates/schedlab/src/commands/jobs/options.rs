@@ -389,11 +389,13 @@ impl ExecutorArgs {
     pub(super) fn options(&self, events: usize) -> anyhow::Result<Options> {
         let policy = self.policy()?;
         let options = Options { events, ..Options::new(policy.workers) };
-        Ok(Options { policy, on_start: Some(self.on_start()?), ..options })
+        let settle = self.settled()?;
+        Ok(Options { policy, on_start: Some(Arc::new(move |_| settle())), ..options })
     }
 
-    /// What each worker does first, of our pool and of others alike. Tried here once, so that a missing right is said before the run.
-    pub(super) fn on_start(&self) -> anyhow::Result<OnStart> {
+    /// What each worker does first, of our pool and of others alike, but for its CPU. Tried here once, its CPUs
+    /// included, so that a missing right is said before the run.
+    fn settled(&self) -> anyhow::Result<impl Fn() + Send + Sync + use<>> {
         let (fifo, slice, slack) = (self.fifo, self.slice, self.timer_slack);
         let place = move || -> std::io::Result<()> {
             schedlab_sys::sched::set_timer_slack(slack)?;
@@ -414,11 +416,18 @@ impl ExecutorArgs {
         tried.join().map_err(|_| anyhow::anyhow!("placing a worker panicked"))?.context(
             "a worker can't be placed as asked (--cpus, --fifo, --slice, --timer-slack)",
         )?;
-        let bind = binding(&self.cpus, self.workers()?);
-        Ok(Arc::new(move |worker| {
-            // It worked for the trial; a CPU that vanished since is no reason to lose the run.
-            bind(worker);
+        // It worked for the trial; what vanished since is no reason to lose the run.
+        Ok(move || {
             let _ = place();
+        })
+    }
+
+    /// The same for workers of others, and their CPU; our pool binds its own.
+    pub(super) fn on_start(&self) -> anyhow::Result<OnStart> {
+        let (bind, settle) = (binding(&self.cpus, self.workers()?), self.settled()?);
+        Ok(Arc::new(move |worker| {
+            bind(worker);
+            settle();
         }))
     }
 

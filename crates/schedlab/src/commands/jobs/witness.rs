@@ -33,7 +33,7 @@ impl Witness {
         for (worker, report) in report.workers.iter().enumerate() {
             let seen = report.iter().flat_map(|report| &report.held).copied();
             for one in seen.filter(|one| one.from < last && one.from + one.lost_ns > first) {
-                let stall = Stall { worker, from: one.from, lost_ns: one.lost_ns };
+                let stall = Stall::of(worker, &one);
                 all.push(stall);
                 if one.by_machine() {
                     stalls.push(stall);
