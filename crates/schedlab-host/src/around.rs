@@ -39,6 +39,7 @@ impl Around {
         self.held.release().into_iter().for_each(|warning| out.warning(warning));
         let Some(slowed) = self.slowed else { return Ok(()) };
         let kept = slowed.held.release();
+        kept.warnings.into_iter().for_each(|warning| out.warning(warning));
         for failed in kept.failed {
             let remedy = "`schedlab doctor --restore` puts back what was left";
             out.warning(Warning::new("slow-failed", failed, remedy));

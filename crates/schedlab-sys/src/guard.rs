@@ -17,7 +17,7 @@ use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// First argument of the re-executed program; the second is the journal's path.
 pub const ARGUMENT: &str = "__guard";
@@ -341,46 +341,60 @@ fn kill_group(group: &Path) -> io::Result<()> {
     if kill.and_then(|mut file| file.write_all(b"1")).is_ok() {
         return Ok(());
     }
-    for _ in 0..50 {
+    let empty = || {
         let pids = members(group)?;
-        if pids.is_empty() {
-            return Ok(());
+        for pid in &pids {
+            let _ = crate::process::kill(Pid(*pid), libc::SIGKILL);
         }
-        for pid in pids {
-            let _ = crate::process::kill(Pid(pid), libc::SIGKILL);
+        Ok(pids.is_empty())
+    };
+    match patiently(empty)? {
+        true => Ok(()),
+        false => Err(io::Error::other("its processes can't be killed")),
+    }
+}
+
+/// How long what is under way may take: a killed task ends when it gets a CPU, and on a machine that stalls, or
+/// under real-time tasks, it waits for one.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// Tries until it is done; whether it was, in the end.
+fn patiently(mut done: impl FnMut() -> io::Result<bool>) -> io::Result<bool> {
+    let began = Instant::now();
+    loop {
+        if done()? {
+            return Ok(true);
+        }
+        if began.elapsed() > PATIENCE {
+            return Ok(false);
         }
         std::thread::sleep(Duration::from_millis(2));
     }
-    Err(io::Error::other("its processes can't be killed"))
 }
 
 fn move_tasks(from: &Path, to: &Path) -> io::Result<()> {
-    for _ in 0..50 {
-        let pids = members(from)?;
-        if pids.is_empty() {
-            break;
-        }
-        for pid in pids {
-            // One that ended meanwhile needs no moving.
-            let _ = std::fs::write(to.join("cgroup.procs"), pid.to_string());
-        }
-    }
-    Ok(())
+    let empty = || {
+        // One that ended meanwhile needs no moving; if the kernel refuses all that are left, so be it.
+        let moved = |pid: i32| match std::fs::write(to.join("cgroup.procs"), pid.to_string()) {
+            Err(error) => is_gone(&error),
+            Ok(()) => true,
+        };
+        Ok(!members(from)?.into_iter().any(moved))
+    };
+    // Whether it is empty is seen when it is removed.
+    patiently(empty).map(|_| ())
 }
 
 fn remove_dir(path: &Path) -> io::Result<()> {
-    let mut result = std::fs::remove_dir(path);
-    for _ in 0..100 {
-        match &result {
-            // A killed task lingers for a moment.
-            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
-                std::thread::sleep(Duration::from_millis(5));
-                result = std::fs::remove_dir(path);
-            }
-            _ => break,
-        }
+    let removed = || match std::fs::remove_dir(path) {
+        // A killed task lingers for a moment.
+        Err(error) if error.raw_os_error() == Some(libc::EBUSY) => Ok(false),
+        result => result.map(|()| true),
+    };
+    match patiently(removed)? {
+        true => Ok(()),
+        false => Err(io::Error::from_raw_os_error(libc::EBUSY)),
     }
-    result
 }
 
 /// Where journals live: `/run/schedlab` for root, else the user's runtime directory, else a

@@ -1,7 +1,9 @@
 //! What can be typed. Help, completions and the man page all come from here.
 
 use crate::commands;
-use clap::{Parser, Subcommand};
+use clap::error::{ContextKind, ContextValue};
+use clap::{CommandFactory, Parser, Subcommand};
+use std::ffi::OsString;
 
 const ABOUT: &str = "A workbench for CPU schedulers: load, slow, record, draw, explain, tune";
 
@@ -58,4 +60,31 @@ pub(crate) enum Command {
     Compare(commands::compare::Args),
     /// Shell completions, or the man page
     Shell(commands::shell::Args),
+}
+
+/// An error with what to do where a command was typed and the `--` before it was forgotten: the parser then
+/// takes the command's words for our own, and what it says of them helps nobody.
+pub(crate) fn with_advice(mut error: clap::Error, arguments: &[OsString]) -> clap::Error {
+    use clap::error::ErrorKind::{ArgumentConflict, MissingRequiredArgument, UnknownArgument};
+    let is_it =
+        matches!(error.kind(), UnknownArgument | ArgumentConflict | MissingRequiredArgument)
+            && error.get(ContextKind::SuggestedArg).is_none()
+            && arguments.iter().all(|argument| argument != "--");
+    if is_it && let Some(name) = takes_a_command(arguments) {
+        let tip = format!("put -- before the command that is to run: {name} [OPTIONS] -- CMD");
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+    }
+    error
+}
+
+/// The name of the subcommand that was typed, if a command of the user's comes last in it.
+fn takes_a_command(arguments: &[OsString]) -> Option<String> {
+    let mut command = &Cli::command();
+    let mut name = command.get_name().to_owned();
+    for word in arguments.iter().skip(1).map_while(|word| word.to_str()) {
+        let Some(next) = command.find_subcommand(word) else { break };
+        command = next;
+        name = format!("{name} {word}");
+    }
+    command.get_positionals().any(clap::Arg::is_last_set).then_some(name)
 }

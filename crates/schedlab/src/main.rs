@@ -22,9 +22,10 @@ fn main() -> ExitCode {
         return code;
     }
     // Arguments may be any bytes; clap takes them as they are.
-    let cli = match cli::Cli::try_parse_from(arguments) {
+    let cli = match cli::Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
+            let error = cli::with_advice(error, &arguments);
             // Help and version are results and go to stdout with 0; the rest is wrong usage.
             let code = if error.use_stderr() { EXIT_USAGE } else { 0 };
             return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::FAILURE };

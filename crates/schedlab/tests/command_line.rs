@@ -37,6 +37,8 @@ fn wrong_usage_exits_2_and_names_what_was_typed() {
         (["recrod"].as_slice(), "recrod"),
         (&["trace", "latncy", "x.dat"], "latncy"),
         (&["record", "--no-such-option"], "--no-such-option"),
+        (&["record", "sleep", "1"], "schedlab record [OPTIONS] -- CMD"),
+        (&["knobs", "run", "nice=1", "make"], "schedlab knobs run [OPTIONS] -- CMD"),
         (&["draw", "cores"], "cores"),
     ] {
         let output = schedlab(arguments);

@@ -1,8 +1,10 @@
 //! Talking to a session that runs: a socket in the guard's directory, one line of JSON each way.
 
 use super::{SlowError, Speed};
+use schedlab_model::Pid;
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -35,11 +37,57 @@ pub enum Order {
 /// The listening end.
 #[derive(Debug)]
 pub(super) struct Control {
-    pub(super) listener: UnixListener,
+    listener: UnixListener,
+    /// Whoever has connected and not said all: it may itself be slowed.
+    clients: Vec<Client>,
 }
 
-/// A client that is slow to write is not waited for longer than this: the session has work to do.
+#[derive(Debug)]
+struct Client {
+    stream: UnixStream,
+    said: Vec<u8>,
+}
+
+/// A client that does not read its answer is not waited for longer than this: the session has work to do.
 const PATIENCE: Duration = Duration::from_millis(100);
+/// No order is longer, in bytes.
+const LONGEST: usize = 4096;
+/// More than this have not said all: the first of them never will.
+const CLIENTS: usize = 64;
+
+impl Client {
+    /// Reads what there is. What was asked, or why it is nothing; `None` while more is to come. A client
+    /// that has gone has asked for nothing, and is answered in vain.
+    fn order(&mut self) -> Option<Result<Order, String>> {
+        let mut some = [0; 512];
+        loop {
+            let ended = match self.stream.read(&mut some) {
+                Ok(count) => {
+                    self.said.extend(&some[..count]);
+                    count == 0
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) => return Some(Err(error.to_string())),
+            };
+            if ended || self.said.contains(&b'\n') || self.said.len() > LONGEST {
+                return Some(serde_json::from_slice(&self.said).map_err(|error| error.to_string()));
+            }
+        }
+    }
+}
+
+/// Who waits for an answer.
+pub(super) struct Asker(UnixStream);
+
+impl Asker {
+    /// Whoever does not listen to the answer gets none.
+    pub(super) fn answer(&self, answer: &serde_json::Value) {
+        let _ = self.0.set_nonblocking(false);
+        let _ = self.0.set_write_timeout(Some(PATIENCE));
+        let _ = writeln!(&self.0, "{answer}");
+    }
+}
 
 impl Control {
     pub(super) fn path(directory: &Path) -> PathBuf {
@@ -53,25 +101,33 @@ impl Control {
         listener
             .set_nonblocking(true)
             .map_err(|e| SlowError::io("opening the control socket", e))?;
-        Ok(Self { listener })
+        Ok(Self { listener, clients: Vec::new() })
     }
 
-    /// Answers whoever has asked. What can't be read is answered with why.
-    pub(super) fn serve(&self, mut perform: impl FnMut(Order) -> serde_json::Value) {
+    /// Orders that have come in, and who waits for the answer to each; nobody is waited for. What can't
+    /// be read is why.
+    pub(super) fn orders(&mut self) -> Vec<(Asker, Result<Order, String>)> {
         while let Ok((stream, _)) = self.listener.accept() {
-            let _ = stream.set_nonblocking(false);
-            let _ = stream.set_read_timeout(Some(PATIENCE));
-            let _ = stream.set_write_timeout(Some(PATIENCE));
-            let mut line = String::new();
-            let read = BufReader::new(std::io::Read::take(&stream, 4096)).read_line(&mut line);
-            let answer = match (read, serde_json::from_str(&line)) {
-                (Ok(_), Ok(order)) => perform(order),
-                (_, Err(error)) => serde_json::json!({ "error": error.to_string() }),
-                (Err(error), _) => serde_json::json!({ "error": error.to_string() }),
-            };
-            // Whoever does not listen to the answer gets none.
-            let _ = writeln!(&stream, "{answer}");
+            if stream.set_nonblocking(true).is_ok() {
+                self.clients.push(Client { stream, said: Vec::new() });
+            }
         }
+        let (mut orders, mut silent) = (Vec::new(), Vec::new());
+        for mut client in std::mem::take(&mut self.clients) {
+            match client.order() {
+                Some(order) => orders.push((Asker(client.stream), order)),
+                None => silent.push(client),
+            }
+        }
+        silent.drain(..silent.len().saturating_sub(CLIENTS));
+        self.clients = silent;
+        orders
+    }
+
+    /// Readable when there may be an order.
+    pub(super) fn fds(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let clients = self.clients.iter().map(|client| client.stream.as_fd());
+        clients.chain([self.listener.as_fd()])
     }
 }
 
@@ -90,6 +146,8 @@ pub fn sessions() -> Result<Vec<PathBuf>, SlowError> {
         if name.starts_with("slow-") && name.ends_with(".sock") {
             match UnixStream::connect(&path) {
                 Ok(_) => found.push(path),
+                // One that lives is about to listen.
+                Err(_) if lives(&name) => {}
                 Err(_) => drop(std::fs::remove_file(&path)),
             }
         }
@@ -98,14 +156,22 @@ pub fn sessions() -> Result<Vec<PathBuf>, SlowError> {
     Ok(found)
 }
 
-/// Tells a session something and returns its answer.
+/// Whether the session of a socket lives.
+fn lives(socket: &str) -> bool {
+    let pid = socket.trim_start_matches("slow-").trim_end_matches(".sock").parse().map(Pid);
+    pid.is_ok_and(|pid| schedlab_sys::process::start_ticks(pid).is_some())
+}
+
+/// Tells a session something and returns its answer. An order may take its time on a machine that is slowed as a
+/// whole; who asks for the state asks many.
 ///
 /// # Errors
 /// When it does not answer, or answers with an error.
 pub fn ask(socket: &Path, order: &Order) -> Result<serde_json::Value, SlowError> {
     let io = |e| SlowError::io("talking to the session", e);
     let stream = UnixStream::connect(socket).map_err(io)?;
-    stream.set_read_timeout(Some(Duration::from_secs(5))).map_err(io)?;
+    let patience = Duration::from_secs(if *order == Order::Status { 5 } else { 30 });
+    stream.set_read_timeout(Some(patience)).map_err(io)?;
     writeln!(&stream, "{}", serde_json::to_string(order).expect("plain values")).map_err(io)?;
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).map_err(io)?;
@@ -128,17 +194,26 @@ mod tests {
     fn orders_are_answered_and_nonsense_is_answered_with_why() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("s.sock");
-        let control = Control::open(&path).unwrap();
+        let mut control = Control::open(&path).unwrap();
         let client = std::thread::spawn(move || {
             let answer = ask(&path, &Order::Set { node: "a".into(), speed: Speed::FULL }).unwrap();
+            // One that says nothing keeps nobody waiting, nor does one that says it in two parts.
+            let _silent = UnixStream::connect(&path).unwrap();
             let stream = UnixStream::connect(&path).unwrap();
-            (&stream).write_all(b"what?\n").unwrap();
+            (&stream).write_all(b"what").unwrap();
+            ask(&path, &Order::Fail { node: "b".into() }).unwrap();
+            (&stream).write_all(b"?\n").unwrap();
             let mut line = String::new();
             BufReader::new(&stream).read_line(&mut line).unwrap();
             (answer, line)
         });
         while !client.is_finished() {
-            control.serve(|order| serde_json::json!({ "heard": order }));
+            for (asker, order) in control.orders() {
+                asker.answer(&match order {
+                    Ok(order) => serde_json::json!({ "heard": order }),
+                    Err(why) => serde_json::json!({ "error": why }),
+                });
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
         let (answer, line) = client.join().unwrap();

@@ -3,11 +3,14 @@
 use super::{SlowError, Speed, burner, hogs, latency, meter, noise, probe};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::process;
+use schedlab_sys::signal::Signals;
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Child, Command};
 use std::sync::OnceLock;
 
 /// The hidden first argument; the second says what to do.
@@ -83,6 +86,28 @@ impl Entry {
         process::own_session(&mut command);
         process::die_with_parent(&mut command);
         Ok(command)
+    }
+}
+
+/// What a helper prints, once it has ended. A signal ends it, and the waiting, at once.
+pub(super) fn printed(mut child: Child, signals: Option<Signals>) -> Result<Vec<u8>, SlowError> {
+    let io = |e| SlowError::io("measuring", e);
+    let mut stdout = child.stdout.take().expect("a helper's output is a pipe");
+    let signal: Vec<BorrowedFd<'_>> = signals.iter().map(|signals| signals.fd()).collect();
+    loop {
+        let fds: Vec<BorrowedFd<'_>> = [&[stdout.as_fd()], &signal[..]].concat();
+        let ready = process::poll(&fds, None).map_err(io)?;
+        if ready[1..].contains(&true) {
+            let _ = child.kill();
+            let _ = child.wait();
+            return Err(SlowError::Interrupted);
+        }
+        if ready[0] {
+            let mut all = Vec::new();
+            stdout.read_to_end(&mut all).map_err(io)?;
+            child.wait().map_err(io)?;
+            return Ok(all);
+        }
     }
 }
 

@@ -1,11 +1,12 @@
 //! How late tasks wake on a CPU, before a method is applied and under it: a task that does nothing but
 //! sleep, again and again, for moments of no rhythm.
 
-use super::entry::{Entry, enter};
+use super::entry::{Entry, enter, printed};
 use super::{Method, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_stats::{Random, Sample};
 use schedlab_sys::clock;
+use schedlab_sys::signal::Signals;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::{Child, Stdio};
@@ -66,7 +67,11 @@ pub(super) fn compare(
 }
 
 /// Measures CPUs, all at a time: sleepers do not load.
-pub(super) fn read(groups: &[PathBuf], cpus: &CpuSet) -> Result<Vec<(Cpu, Lateness)>, SlowError> {
+pub(super) fn read(
+    groups: &[PathBuf],
+    cpus: &CpuSet,
+    signals: Option<Signals>,
+) -> Result<Vec<(Cpu, Lateness)>, SlowError> {
     let start = |cpu| {
         let mut command = Entry::Sleeper { groups: groups.to_vec(), cpu }.helper()?;
         command.stdin(Stdio::null()).stdout(Stdio::piped());
@@ -75,8 +80,8 @@ pub(super) fn read(groups: &[PathBuf], cpus: &CpuSet) -> Result<Vec<(Cpu, Latene
     let children: Vec<Child> = cpus.iter().map(start).collect::<Result<_, SlowError>>()?;
     let mut all = Vec::new();
     for (cpu, child) in cpus.iter().zip(children) {
-        let output = child.wait_with_output().map_err(|e| SlowError::io("measuring", e))?;
-        all.extend(serde_json::from_slice(&output.stdout).map(|lateness| (cpu, lateness)));
+        let text = printed(child, signals)?;
+        all.extend(serde_json::from_slice(&text).map(|lateness| (cpu, lateness)));
     }
     Ok(all)
 }

@@ -127,7 +127,7 @@ fn start(method: Method, node: Node, ground: &Ground) -> Result<Session, SlowErr
     let nodes = vec![node];
     let request =
         Request { method: Some(method), nodes, measure: false, heavy: true, ..Request::default() };
-    Session::start(request.plan(ground)?, ground)
+    Session::start(request.plan(ground)?, ground, None)
 }
 
 /// The part of each second that a task was granted on a CPU at a speed, for some seconds.
@@ -151,7 +151,7 @@ pub fn granted(
     let session = start(method, node, ground)?;
     let (time, align, groups) = (Nanos::from_secs(1), Nanos::ZERO, session.groups());
     let probe = Probe { groups, time, align, realtime: false };
-    let readings = (0..seconds).map(|_| probe.read(&cpus)).collect::<Result<Vec<_>, _>>();
+    let readings = (0..seconds).map(|_| probe.read(&cpus, None)).collect::<Result<Vec<_>, _>>();
     match session.finish().first() {
         Some(failed) => Err(SlowError::Failed(format!("could not be undone: {failed}"))),
         None => Ok(readings?.iter().flatten().map(Reading::share).collect()),

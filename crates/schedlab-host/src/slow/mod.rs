@@ -72,6 +72,9 @@ pub enum SlowError {
     /// A right or a facility is missing; nothing was changed.
     #[error("{0}")]
     Missing(String),
+    /// A signal came while it was measured how fast CPUs are; what was changed was put back.
+    #[error("interrupted before anything ran")]
+    Interrupted,
     /// A helper process failed; what was changed was put back.
     #[error("{0}")]
     Failed(String),
@@ -98,4 +101,14 @@ fn journal_kill(guard: &mut Guard, child: &std::process::Child) -> Result<(), Sl
     let Some(started) = schedlab_sys::process::start_ticks(pid) else { return Ok(()) };
     let noted = guard.before(Undo::Kill { pid, started });
     noted.map(|_| ()).map_err(|e| SlowError::io("writing the journal", e))
+}
+
+/// Waits for what a machine that stalls does late, and fails if it never comes.
+#[cfg(test)]
+fn until(mut holds: impl FnMut() -> bool) {
+    let began = std::time::Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < std::time::Duration::from_secs(120), "it never came");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
 }

@@ -1,9 +1,10 @@
 //! How fast a CPU is: the part of the time that a task gets on it, and how much it computes.
 
 use super::SlowError;
-use super::entry::{Entry, enter};
+use super::entry::{Entry, enter, printed};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::sched::Policy;
+use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, sched};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -52,15 +53,18 @@ pub(super) struct Probe {
 impl Probe {
     /// Measures CPUs, half of them at a time, so that the machine stays usable. CPUs whose probe
     /// died (stopped for good, or without the right) are missing from the answer.
-    pub(super) fn read(&self, cpus: &CpuSet) -> Result<Vec<Reading>, SlowError> {
+    pub(super) fn read(
+        &self,
+        cpus: &CpuSet,
+        signals: Option<Signals>,
+    ) -> Result<Vec<Reading>, SlowError> {
         let all: Vec<Cpu> = cpus.iter().collect();
         let mut readings = Vec::new();
         for some in all.chunks((all.len() / 2).max(1)) {
             let children: Vec<Child> =
                 some.iter().map(|&cpu| self.start(cpu)).collect::<Result<_, _>>()?;
             for child in children {
-                let output = child.wait_with_output().map_err(|e| SlowError::io("measuring", e))?;
-                readings.extend(serde_json::from_slice::<Reading>(&output.stdout));
+                readings.extend(serde_json::from_slice::<Reading>(&printed(child, signals)?));
             }
         }
         Ok(readings)
@@ -108,9 +112,10 @@ fn measure(cpu: Cpu, time: Nanos, align: Nanos) -> Reading {
             value = std::hint::black_box(value.wrapping_mul(3).wrapping_add(1));
         }
         rounds += 1;
-        let wall = clock::monotonic() - start;
-        if wall >= time {
-            return Reading { cpu, wall, granted: clock::thread_cpu() - cpu_start, rounds };
+        if clock::monotonic() - start >= time {
+            // In this order: should the CPU be taken away in between, no more is granted than time passed.
+            let granted = clock::thread_cpu() - cpu_start;
+            return Reading { cpu, wall: clock::monotonic() - start, granted, rounds };
         }
     }
 }

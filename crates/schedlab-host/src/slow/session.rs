@@ -19,6 +19,7 @@ use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, guard, process};
 use schedlab_workload::Link;
+use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::Arc;
@@ -43,7 +44,7 @@ pub struct Session {
     plan: Plan,
     nodes: Vec<Active>,
     under: Under,
-    control: Arc<Control>,
+    control: Control,
     started: Nanos,
     /// What was measured after applying.
     pub measured: Vec<Measured>,
@@ -71,25 +72,29 @@ struct Active {
 
 impl Session {
     /// Applies a plan: groups, then what slows, then measuring, then the commands. Whatever fails,
-    /// what was changed until then is undone.
+    /// what was changed until then is undone. One of `signals` ends the measuring.
     ///
     /// # Errors
-    /// When the system refuses something that the plan could not foresee.
-    pub fn start(plan: Plan, ground: &Ground) -> Result<Self, SlowError> {
+    /// When the system refuses something that the plan could not foresee, or a signal came.
+    pub fn start(plan: Plan, ground: &Ground, signals: Option<Signals>) -> Result<Self, SlowError> {
         let journal = |e| SlowError::io("starting the guard", e);
         let directory = guard::directory().map_err(journal)?;
         let mut warnings = put_back(&directory);
         let mut guard = Guard::arm_with(&directory, &program()?).map_err(journal)?;
         let path = Control::path(&directory);
         guard.before(Undo::RemoveFile { path: path.clone() }).map_err(journal)?;
-        let control = Arc::new(Control::open(&path)?);
+        let control = Control::open(&path)?;
         let speeds: Speeds =
             plan.request.nodes.iter().flat_map(|node| node.speeds.clone()).collect();
         let cpus: CpuSet = speeds.keys().copied().collect();
         let networks = networks(&plan.request.nodes, &mut guard)?;
-        let before =
-            if plan.request.measure { measure::baseline().read(&cpus)? } else { Vec::new() };
-        let woke = if plan.request.wakeups { latency::read(&[], &cpus)? } else { Vec::new() };
+        let before = if plan.request.measure {
+            measure::baseline().read(&cpus, signals)?
+        } else {
+            Vec::new()
+        };
+        let woke =
+            if plan.request.wakeups { latency::read(&[], &cpus, signals)? } else { Vec::new() };
         if plan.method == Method::Deadline {
             super::deadline::isolate(&plan, ground, &mut guard)?;
         }
@@ -120,10 +125,10 @@ impl Session {
             guard,
         };
         if session.plan.request.measure {
-            session.measure(&speeds, &before)?;
+            session.measure(&speeds, &before, signals)?;
         }
         if session.plan.request.wakeups {
-            session.measure_wakeups(&speeds, &woke)?;
+            session.measure_wakeups(&speeds, &woke, signals)?;
         }
         session.populate()?;
         Ok(session)
@@ -134,6 +139,7 @@ impl Session {
         &mut self,
         speeds: &Speeds,
         before: &[super::probe::Reading],
+        signals: Option<Signals>,
     ) -> Result<(), SlowError> {
         let (method, grid) = (self.plan.method, self.plan.grid);
         for index in 0..self.nodes.len() {
@@ -141,7 +147,7 @@ impl Session {
             let (cpus, groups) = (active.node.cpus(), active.held.groups.clone());
             let (probe, slack) =
                 measure::probe(method, grid, self.plan.request.quota_period, &groups);
-            let readings = self.meanwhile(|| probe.read(&cpus))?;
+            let readings = self.meanwhile(|| probe.read(&cpus, signals))?;
             let own: Speeds = speeds
                 .iter()
                 .filter(|(cpu, _)| cpus.contains(**cpu))
@@ -159,12 +165,13 @@ impl Session {
         &mut self,
         speeds: &Speeds,
         before: &[(Cpu, Lateness)],
+        signals: Option<Signals>,
     ) -> Result<(), SlowError> {
         let mut under = Vec::new();
         for index in 0..self.nodes.len() {
             let active = &self.nodes[index];
             let (cpus, groups) = (active.node.cpus(), active.held.groups.clone());
-            under.extend(self.meanwhile(|| latency::read(&groups, &cpus))?);
+            under.extend(self.meanwhile(|| latency::read(&groups, &cpus, signals))?);
         }
         let (method, period) = (self.plan.method, self.plan.grid.period());
         self.wakeups = latency::compare(method, period, speeds, before, &under);
@@ -179,6 +186,7 @@ impl Session {
         std::thread::scope(|scope| {
             let measuring = scope.spawn(measure);
             while !measuring.is_finished() {
+                self.await_the_first();
                 // Probes are children of ours: without a group they are found as such.
                 let next = self.tick(&[Pid(std::process::id().cast_signed())])?;
                 let nap = next.0.saturating_sub(clock::monotonic().0).min(2_000_000);
@@ -206,6 +214,7 @@ impl Session {
                 active.commands.push(running);
             }
         }
+        self.look_now();
         // A command's time and a script's begin when all is in place.
         self.started = clock::monotonic();
         Ok(())
@@ -302,7 +311,11 @@ impl Session {
             };
             match self.wait_for(next, &[end.as_fd()]) {
                 Ok(ready) if !ready.first().is_some_and(|ended| *ended) => {}
-                Ok(_) => break,
+                // A word is that a process was moved in; the end of them is the end.
+                Ok(_) => match (&mut &*end).read(&mut [0; 64]) {
+                    Ok(1..) => self.look_now(),
+                    _ => break,
+                },
                 Err(error) => {
                     failed.push(error.to_string());
                     break;
@@ -311,8 +324,29 @@ impl Session {
         }
         let time = (clock::monotonic() - began).0.max(1);
         let controller = (clock::thread_cpu() - used).0 as f64 / time as f64;
+        let warnings = std::mem::take(&mut self.warnings);
         failed.extend(self.finish());
-        Kept { failed, controller }
+        Kept { failed, warnings, controller }
+    }
+
+    /// Limiters that have nobody yet look at every turn.
+    fn await_the_first(&mut self) {
+        for active in &mut self.nodes {
+            if let Hold::Stop(limiter) = &mut active.held.hold
+                && limiter.is_idle()
+            {
+                limiter.look_now();
+            }
+        }
+    }
+
+    /// Somebody has come: limiters look at him at once, since his lifetime counts from then.
+    fn look_now(&mut self) {
+        for active in &mut self.nodes {
+            if let Hold::Stop(limiter) = &mut active.held.hold {
+                limiter.look_now();
+            }
+        }
     }
 
     /// Where processes of the first node are bound to, where they are.
@@ -381,7 +415,7 @@ impl Session {
         let mut fds = first.to_vec();
         let commands = self.nodes.iter().flat_map(|active| &active.commands);
         fds.extend(commands.filter(|r| r.code.is_none()).map(|r| r.ended.as_fd()));
-        fds.push(self.control.listener.as_fd());
+        fds.extend(self.control.fds());
         let burners = self.nodes.iter().filter_map(|active| active.held.burner());
         fds.extend(self.under.hogs.iter().chain(burners).map(super::hogs::HogProcess::fd));
         let mut ready = process::poll(&fds, timeout).map_err(|e| SlowError::io("waiting", e))?;

@@ -4,6 +4,7 @@
 
 use super::{Assignment, Ground, Method, Node, Request, Session, SlowError, speeds};
 use schedlab_model::{Pid, Setting, Warning};
+use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -54,7 +55,7 @@ pub fn hold(settings: &[Setting]) -> Result<Option<Slowed>, SlowError> {
         return Ok(None);
     }
     let ground = Ground::here();
-    let session = Session::start(request(settings)?.plan(&ground)?, &ground)?;
+    let session = Session::start(request(settings)?.plan(&ground)?, &ground, None)?;
     Slowed::keep(session).map(Some)
 }
 
@@ -112,6 +113,8 @@ pub struct Slowed {
 pub struct Kept {
     /// What went wrong on the way, and what could not be undone.
     pub failed: Vec<String>,
+    /// Doubts that came up on the way.
+    pub warnings: Vec<Warning>,
     /// CPU time of keeping it up, outside of burners, as a part of the time.
     pub controller: f64,
 }
@@ -137,10 +140,11 @@ impl Slowed {
         for group in &self.groups {
             std::fs::write(group.join("cgroup.procs"), process.to_string())?;
         }
-        match &self.cpus {
-            Some(cpus) => schedlab_sys::sched::set_affinity(Pid(process.cast_signed()), cpus),
-            None => Ok(()),
+        if let Some(cpus) = &self.cpus {
+            schedlab_sys::sched::set_affinity(Pid(process.cast_signed()), cpus)?;
         }
+        // Whoever keeps it up sees the newcomer now and not at its next look.
+        self.end.as_ref().map_or(Ok(()), |mut end| end.write_all(&[1]))
     }
 
     /// Ends it and undoes everything.
@@ -155,7 +159,7 @@ impl Slowed {
         match kept {
             None => Kept::default(),
             Some(Ok(kept)) => kept,
-            Some(Err(_)) => Kept { failed: vec!["the controller died".into()], controller: 0.0 },
+            Some(Err(_)) => Kept { failed: vec!["the controller died".into()], ..Kept::default() },
         }
     }
 }

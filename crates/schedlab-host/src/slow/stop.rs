@@ -109,6 +109,16 @@ impl Limiter {
     /// From now on at another speed.
     pub(super) fn set(&mut self, speed: Speed) {
         self.speed = speed;
+        self.look_now();
+    }
+
+    /// Whether nobody has come yet.
+    pub(super) fn is_idle(&self) -> bool {
+        self.victims.is_empty()
+    }
+
+    /// Looks as soon as it is asked.
+    pub(super) fn look_now(&mut self) {
         self.due = Nanos::ZERO;
     }
 
@@ -170,9 +180,7 @@ impl Limiter {
     fn decide(&mut self, now: Nanos) -> (Nanos, Nanos) {
         let total = Nanos(self.victims.values().map(|victim| victim.used.0).sum());
         let (group, speed, cpus) = (self.group, self.speed, self.cpus);
-        // Without a process it waits for the first.
-        let mut continues = if self.victims.is_empty() { now } else { Nanos::MAX };
-        let (mut stops, paid) = (Nanos::MAX, self.pace.paid <= now);
+        let (mut stops, mut continues, paid) = (Nanos::MAX, Nanos::MAX, self.pace.paid <= now);
         for (&pid, victim) in &mut self.victims {
             let (used, life) =
                 if group { (total, now - self.since) } else { (victim.used, now - victim.since) };
@@ -215,6 +223,7 @@ pub(super) fn descendants(root: Pid) -> Vec<Pid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slow::until;
 
     #[test]
     fn a_process_has_reached_its_part_when_its_use_over_its_life_has() {
@@ -276,14 +285,10 @@ mod tests {
             stat.rsplit_once(')').unwrap().1.trim_start().chars().next().unwrap()
         };
         let mut limiter = Limiter::new("1%".parse().unwrap(), false, 1);
-        for _ in 0..200 {
+        until(|| {
             limiter.look(&[pid], &mut guard).unwrap();
-            std::thread::sleep(std::time::Duration::from_millis(5));
-            if state() == 'T' {
-                break;
-            }
-        }
-        assert_eq!(state(), 'T');
+            state() == 'T'
+        });
         assert!(guard.finish().is_empty());
         assert_ne!(state(), 'T');
         child.kill().unwrap();
@@ -293,17 +298,14 @@ mod tests {
     #[test]
     fn descendants_are_found_without_control_groups() {
         let mut child =
-            std::process::Command::new("sh").args(["-c", "sleep 30 & wait"]).spawn().unwrap();
+            std::process::Command::new("sh").args(["-c", "sleep 600 & wait"]).spawn().unwrap();
         let pid = Pid(child.id().cast_signed());
         let mut family = Vec::new();
-        for _ in 0..200 {
+        // The shell and its sleep.
+        until(|| {
             family = descendants(pid);
-            if family.len() == 2 {
-                break;
-            }
-            std::thread::sleep(std::time::Duration::from_millis(5));
-        }
-        assert_eq!(family.len(), 2, "the shell and its sleep");
+            family.len() == 2
+        });
         for pid in family {
             process::kill(pid, 9).unwrap();
         }

@@ -150,8 +150,12 @@ fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Reque
     if !command.is_empty() {
         anyhow::bail!(UsageError("commands of nodes stand in their file, not after --".into()));
     }
-    let text = std::fs::read_to_string(path)
-        .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let other = path.extension().is_none_or(|extension| extension != "toml");
+        let hint =
+            if other { " (it is read as a file of nodes; a command goes after --)" } else { "" };
+        anyhow::anyhow!("{}: {error}{hint}", path.display())
+    })?;
     let there = |error: String| UsageError(format!("{}: {error}", path.display()));
     let file = nodes::parse(&text).map_err(|error| there(error.to_string()))?;
     let mut request = Request::try_from(file).map_err(|error| there(error.to_string()))?;
@@ -198,7 +202,14 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
         return dry_run(&plan);
     }
     let signals = signal::catch()?;
-    let mut session = Session::start(plan, &ground).map_err(told)?;
+    let mut session = match Session::start(plan, &ground, Some(signals)) {
+        Ok(session) => session,
+        Err(error @ SlowError::Interrupted) => {
+            note(&error.to_string());
+            return Ok(ExitCode::from(130));
+        }
+        Err(error) => return Err(told(error)),
+    };
     tell(&session, how.json);
     if !has_commands {
         note("in force; end with Ctrl-C");

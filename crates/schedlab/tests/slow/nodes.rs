@@ -1,12 +1,11 @@
 //! Virtual nodes: networks of their own, scripts, noise, and that a machine slowed as a whole goes on.
 
 use super::{
-    PROGRAM, Path, Stdio, has_rights, last_cpu, left, marked, run, signal, slow, stderr, until,
+    Path, Stdio, has_rights, last_cpu, left, marked, node, run, signal, slow, stderr, until,
 };
 use std::io::{Read, Write};
-use std::net::TcpListener;
-use std::process::{Child, Command};
-use std::time::Instant;
+use std::net::{TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 /// A file of one node on the last CPU, with a network.
 fn file(dir: &Path, net: &str, commands: &str) -> String {
@@ -44,6 +43,19 @@ fn networks_left(pid: u32) -> Vec<String> {
     names.filter(|name| name.starts_with(&format!("sl{pid:x}-"))).collect()
 }
 
+/// Whoever connects; a failure when nobody does.
+fn accept(listener: &TcpListener) -> TcpStream {
+    listener.set_nonblocking(true).unwrap();
+    let mut came = None;
+    until(|| {
+        came = listener.accept().ok();
+        came.is_some()
+    });
+    let (stream, _) = came.unwrap();
+    stream.set_nonblocking(false).unwrap();
+    stream
+}
+
 #[test]
 fn a_node_sends_no_faster_than_its_link() {
     if !has_networks() {
@@ -58,20 +70,22 @@ fn a_node_sends_no_faster_than_its_link() {
          echo $SCHEDLAB_ADDRESS\"]"
     );
     let path = file(dir.path(), "rate = \"2Mbit\"", &send);
+    // From before it starts: this test may be held up while the node sends.
+    let began = Instant::now();
     let session = slow(&[&path, "--no-measure"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
     let pid = session.id();
-    let (mut stream, from) = listener.accept().unwrap();
-    let (began, mut got) = (Instant::now(), vec![1; 500_000]);
+    let mut stream = accept(&listener);
+    let (from, mut got) = (stream.peer_addr().unwrap(), vec![1; 500_000]);
     stream.read_exact(&mut got).unwrap();
     let took = began.elapsed().as_secs_f64();
     stream.write_all(b"done\n").unwrap();
     assert!(got.iter().all(|byte| *byte == 0));
-    // At 2 Mbit/s this takes 2 s, less what the bucket of 16 KiB lets through at once. A busy machine
-    // can make it longer and never shorter.
+    // At 2 Mbit/s this takes 2 s, less what the bucket of 16 KiB lets through at once; without a rate the
+    // whole session takes a tenth of it. A busy machine can make it longer and never shorter.
     assert!(took > 1.7, "{took} s is faster than the link");
     let output = session.wait_with_output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
@@ -107,7 +121,7 @@ fn nodes_reach_each_other_and_a_killed_session_leaves_no_network() {
     until(|| networks_left(pid).len() >= 4 && Path::new(&inside).exists());
     let listener =
         schedlab_sys::netns::inside(Path::new(&inside), || TcpListener::bind("0.0.0.0:7007"));
-    let (mut stream, _) = listener.unwrap().accept().unwrap();
+    let mut stream = accept(&listener.unwrap());
     let mut got = String::new();
     stream.read_to_string(&mut got).unwrap();
     assert_eq!(got, "hello\n");
@@ -141,37 +155,41 @@ fn a_delay_is_had_or_refused_by_the_name_of_what_is_missing() {
     until(|| networks_left(pid).is_empty() && left(pid).is_empty());
 }
 
-/// What a running session says of its only node.
-fn node(session: &Child) -> serde_json::Value {
-    let output = Command::new(PROGRAM).args(["slow", "status", "--json"]).output().unwrap();
-    let all: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    let sessions = all["sessions"].as_array().unwrap();
-    let mine = sessions.iter().find(|one| one["pid"] == session.id());
-    mine.map(|one| one["nodes"][0].clone()).unwrap_or_default()
-}
-
+/// A script's last step stays, so that whoever looks late sees it as well.
 #[test]
-fn speeds_follow_their_script_and_a_failed_node_stands_still() {
+fn speeds_follow_their_script_and_a_failed_node_stands_still_until_it_recovers() {
     if !has_rights() {
         return;
     }
     let (dir, cpu) = (tempfile::tempdir().unwrap(), last_cpu());
-    let path = dir.path().join("nodes.toml");
-    let text = format!(
-        "[[node]]\nname = \"n\"\ncpus = \"{cpu}\"\nspeed = \"90%\"\ncommands = [\"sleep 600\"]\nscript = [\
-         {{ at = \"100ms\", speed = \"70%\" }}, {{ at = \"200ms\", speed = \"80%\" }}, {{ at = \"300ms\", fail = true }},\
-         {{ at = \"5s\", recover = true }}]\n"
-    );
-    std::fs::write(&path, text).unwrap();
-    let arguments = [path.to_str().unwrap(), "--no-measure"];
-    let mut session = slow(&arguments).stderr(Stdio::null()).spawn().unwrap();
-    until(|| node(&session)["failed"] == true);
-    let failed = node(&session);
-    assert_eq!(failed["speeds"][cpu.as_str()], "80%", "the steps before were made: {failed}");
-    until(|| node(&session)["failed"] == false);
-    signal(session.id(), "INT");
-    assert_eq!(session.wait().unwrap().code(), Some(130));
-    until(|| left(session.id()).is_empty());
+    let (path, log) = (dir.path().join("nodes.toml"), dir.path().join("log"));
+    let written = || std::fs::metadata(&log).map_or(0, |log| log.len());
+    let command = format!("while :; do echo >> {}; sleep 0.01; done", log.display());
+    let steps = [
+        "{ at = \"100ms\", speed = \"70%\" }, { at = \"200ms\", speed = \"80%\" }, { at = \"300ms\", fail = true }",
+        "{ at = \"400ms\", recover = true }, { at = \"500ms\", speed = \"75%\" }",
+    ];
+    for (script, speed, fails) in
+        [(steps[0].to_owned(), "80%", true), (steps.join(", "), "75%", false)]
+    {
+        let text = format!(
+            "[[node]]\nname = \"n\"\ncpus = \"{cpu}\"\nspeed = \"90%\"\ncommands = [[\"sh\", \"-c\", \"{command}\"]]\nscript = [{script}]\n"
+        );
+        std::fs::write(&path, text).unwrap();
+        let arguments = [path.to_str().unwrap(), "--no-measure"];
+        let mut session = slow(&arguments).stderr(Stdio::null()).spawn().unwrap();
+        until(|| node(&session)["speeds"][cpu.as_str()] == speed);
+        until(|| node(&session)["failed"] == fails);
+        // It writes, or no more.
+        until(|| {
+            let before = written();
+            std::thread::sleep(Duration::from_millis(300));
+            (written() == before) == fails
+        });
+        signal(session.id(), "INT");
+        assert_eq!(session.wait().unwrap().code(), Some(130));
+        until(|| left(session.id()).is_empty());
+    }
 }
 
 #[test]

@@ -2,7 +2,8 @@
 //! rights, one CPU for everybody, and burners of `SCHED_DEADLINE`.
 
 use super::{
-    PROGRAM, Path, Stdio, has_rights, last_cpu, left, marked, run, signal, slow, stderr, until,
+    PATIENCE, PROGRAM, Path, Stdio, has_rights, last_cpu, left, marked, node, run, signal, slow,
+    stderr, until,
 };
 use schedlab_model::{CpuSet, Pid};
 use schedlab_sys::sched::{self, Policy};
@@ -21,8 +22,7 @@ fn session(command: &mut Command) -> (Child, Receiver<String>) {
 
 /// Waits for a line with these words.
 fn says(lines: &Receiver<String>, words: &str) -> String {
-    let wait = std::time::Duration::from_secs(30);
-    std::iter::from_fn(|| lines.recv_timeout(wait).ok())
+    std::iter::from_fn(|| lines.recv_timeout(PATIENCE).ok())
         .find(|line| line.contains(words))
         .unwrap_or_else(|| panic!("it never said '{words}'"))
 }
@@ -43,7 +43,9 @@ fn a_command_that_makes_itself_real_time_is_told() {
     let arguments = ["--no-measure", "--method", "hogs", "--cpu", &cpu, "--", "sh", "-c", script];
     let (session, lines) = session(&mut slow(&arguments));
     let said = says(&lines, "real-time of a priority");
-    assert!(said.contains("sleep (thread ") && said.contains("full speed"), "{said}");
+    // It is `chrt` for the moment between becoming real-time and becoming `sleep`.
+    let name = ["sleep (thread ", "chrt (thread "].into_iter().any(|name| said.contains(name));
+    assert!(name && said.contains("full speed"), "{said}");
     end(session);
     assert!(!lines.iter().any(|line| line.contains("real-time of")), "it is told once");
 }
@@ -71,9 +73,15 @@ fn an_order_that_fails_is_told_to_both_sides_and_changes_nothing() {
     assert_eq!(refused.status.code(), Some(1), "{}", stderr(&refused));
     assert!(stderr(&refused).contains("cpu.cfs_quota_us"), "{}", stderr(&refused));
     says(&lines, "an order for node all failed");
-    let text = status();
-    let mine = text.split("session ").find(|part| part.starts_with(&format!("{id},"))).unwrap();
-    assert!(mine.contains("=30%") && mine.contains("mind: an order"), "{text}");
+    // A session that is held up does not answer: one that is asked again does.
+    until(|| {
+        let text = status();
+        let mine = text.split("session ").find(|part| part.starts_with(&format!("{id},")));
+        mine.is_some_and(|mine| {
+            assert!(mine.contains("=30%") && mine.contains("mind: an order"), "{text}");
+            true
+        })
+    });
     end(session);
     until(|| std::fs::remove_dir(&parent).is_ok());
 }
@@ -98,7 +106,8 @@ fn a_guardian_that_dies_is_replaced_and_the_next_one_does_its_duty() {
     let cpu = format!("{}=50%", last_cpu());
     let arguments = ["--no-measure", "--method", "stop", "--cpu", &cpu, "--", "sleep", "600"];
     let (mut session, lines) = session(&mut slow(&arguments));
-    until(|| guardian(session.id()).is_some() && !left(session.id()).is_empty());
+    // In force: a guardian that dies before is a start that failed.
+    until(|| node(&session)["processes"].as_array().is_some_and(|all| !all.is_empty()));
     let first = guardian(session.id()).unwrap();
     signal(first, "KILL");
     says(&lines, "the guardian process died and was replaced");
@@ -128,15 +137,15 @@ fn what_is_left_when_the_guardian_dies_too_is_put_back_by_the_next_start() {
     until(|| marked(&mark).is_empty());
     let next = run(&["--no-measure", "--method", "stop", "--cpu", &cpu, "--", "true"]);
     assert!(next.status.success(), "{}", stderr(&next));
-    // Another test's session may have been the next one: by now it is put back in any case.
-    assert!(left(session.id()).is_empty(), "{:?}", left(session.id()));
+    // Another test's session may have been the next one, and be about it just now.
+    until(|| left(session.id()).is_empty());
 }
 
 #[test]
 fn what_stopping_grants_is_measured_and_the_command_runs_then() {
     // The probe is stopped and continued like any other process; were it never continued, it would
     // run for ever.
-    let (cpu, limit) = (format!("{}=25%", last_cpu()), Duration::from_secs(60));
+    let (cpu, limit) = (format!("{}=25%", last_cpu()), PATIENCE);
     let mut child = slow(&["--method", "stop", "--cpu", &cpu, "--", "true"]);
     let mut child = child.stderr(Stdio::piped()).spawn().unwrap();
     let began = Instant::now();
@@ -210,7 +219,7 @@ fn on_one_cpu_others_get_on_beside_the_slowest_hog() {
     let script = "while :; do :; done";
     let mut command = Command::new("taskset");
     command.args(["-c", &cpu, PROGRAM, "slow", "--no-measure", "--method", "hogs", "--bind"]);
-    command.args(["--cpu", &slowest, "--time-limit", "60s", "--", "sh", "-c", script]);
+    command.args(["--cpu", &slowest, "--time-limit", "10min", "--", "sh", "-c", script]);
     let mut session = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until(|| left(session.id()).len() > 1);
     // A shell that forks and waits, as somebody does who looks for the session to end it.

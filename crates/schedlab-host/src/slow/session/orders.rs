@@ -6,7 +6,6 @@ use super::Session;
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::guard::Undo;
 use schedlab_sys::{clock, process};
-use std::sync::Arc;
 
 impl Session {
     /// Performs the steps of scripts that are due; returns when the next is.
@@ -65,8 +64,12 @@ impl Session {
 
     /// Performs orders that came in, and answers each with what became of it.
     pub(super) fn serve(&mut self) {
-        let control = Arc::clone(&self.control);
-        control.serve(|order| self.obey(&order));
+        for (asker, order) in self.control.orders() {
+            asker.answer(&match order {
+                Ok(order) => self.obey(&order),
+                Err(why) => serde_json::json!({ "error": why }),
+            });
+        }
     }
 
     fn obey(&mut self, order: &Order) -> serde_json::Value {

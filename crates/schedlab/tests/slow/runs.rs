@@ -1,0 +1,121 @@
+//! Speeds around runs: as an axis of experiments, with what is doubted of them, and the evaluation of methods.
+
+use super::{PROGRAM, Path, Stdio, has_rights, last_cpu, signal, slow, stderr, until};
+use std::process::Command;
+
+#[test]
+fn speeds_are_an_axis_of_experiments_under_any_method() {
+    if !has_rights() || !Path::new("/sys/fs/cgroup/cpu").exists() {
+        eprintln!("MISSING: control groups of version 1; the speed axis is not tested");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let cpu = last_cpu();
+    // Each run waits until it was moved to its group, and prints the budget that it has there.
+    let script = "until grep -q schedlab-$PPID- /proc/self/cgroup; do sleep 0.01; done; \
+                  find /sys/fs/cgroup -path '*schedlab-'$PPID'-all/cpu.cfs_quota_us' -exec cat {} +";
+    let text = format!(
+        "repeats = 1\ntime_limit = \"60s\"\n[workload]\ncommand = [\"sh\", \"-c\", \"\"\"{script}\"\"\"]\n\
+         [[axis]]\nspeed = \"{cpu}\"\nvalues = [\"20%\", \"100%\"]\n\
+         [[axis]]\nknob = \"speed:method\"\nvalues = [\"hogs\", \"quota\"]\n"
+    );
+    std::fs::write(dir.path().join("speeds.toml"), text).unwrap();
+    let mut command = Command::new(PROGRAM);
+    let output = command.args(["run", "speeds.toml"]).current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let mut folders = vec![dir.path().join("results")];
+    let mut budgets = std::collections::BTreeMap::new();
+    while let Some(folder) = folders.pop() {
+        for path in std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path()) {
+            if path.join("manifest.json").is_file() {
+                let manifest = std::fs::read_to_string(path.join("manifest.json")).unwrap();
+                let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
+                let axis = |name: &str| manifest["point"][name].as_str().unwrap().to_owned();
+                let point = format!("{} {}", axis("speed:method"), axis("speed"));
+                let printed = std::fs::read_to_string(path.join("stdout")).unwrap();
+                budgets.insert(point, printed.trim().to_owned());
+            } else if path.is_dir() {
+                folders.push(path);
+            }
+        }
+    }
+    let expected =
+        [("hogs 100%", ""), ("hogs 20%", ""), ("quota 100%", "-1"), ("quota 20%", "2000")];
+    let expected = expected.map(|(point, budget)| (point.to_owned(), budget.to_owned()));
+    assert_eq!(budgets, std::collections::BTreeMap::from(expected));
+}
+
+#[test]
+fn what_is_doubted_while_a_run_is_slowed_stands_in_its_warnings() {
+    if !has_rights() || Command::new("chrt").arg("--version").output().is_err() {
+        eprintln!("MISSING: chrt of util-linux; the warnings of a slowed run are not tested");
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // It makes itself real-time, and ends once the session that slows it has seen that.
+    let seen = "sed -n \"/^session $PPID,/,/^session /p\" | grep -q mind:";
+    let script =
+        format!("chrt -f -p 10 $$; until {PROGRAM} slow status | {seen}; do sleep 0.05; done");
+    let text = format!(
+        "repeats = 1\ntime_limit = \"5min\"\n[workload]\ncommand = [\"sh\", \"-c\", '''{script}''']\n\
+         [[axis]]\nspeed = \"{}\"\nvalues = [\"90%\"]\n",
+        last_cpu()
+    );
+    std::fs::write(dir.path().join("escapes.toml"), text).unwrap();
+    let mut command = Command::new(PROGRAM);
+    let output = command.args(["run", "escapes.toml"]).current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let runs = dir.path().join("results/escapes/runs");
+    let run = std::fs::read_dir(&runs).unwrap().flatten().next().unwrap().path();
+    let warnings = std::fs::read_to_string(run.join("warnings.jsonl")).unwrap();
+    assert!(warnings.contains("realtime-task") && warnings.contains("full speed"), "{warnings}");
+}
+
+#[test]
+fn an_evaluation_goes_on_where_it_stopped_and_draws_its_figures() {
+    if !has_rights() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("evaluation");
+    let evaluate = |repeats: &str| {
+        let mut command =
+            slow(&["evaluate", "--methods", "hogs", "--benchmarks", "cpu", "--speeds", "50%"]);
+        command.args(["--cpus", "1", "--time", "30ms", "--json", "--repeats", repeats, "-o"]);
+        let output = command.arg(&out).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).unwrap()
+    };
+    let measured =
+        |all: &serde_json::Value| all["results"][1]["measured"].as_array().unwrap().clone();
+    let (first, second) = (measured(&evaluate("1")), evaluate("2"));
+    assert_eq!(first.len(), 1);
+    assert_eq!(measured(&second).len(), 2, "one run more");
+    assert!(measured(&second).contains(&first[0]), "what was measured before stays");
+    assert_eq!(second["results"][1]["method"], "hogs");
+    assert_eq!(std::fs::read_dir(out.join("runs")).unwrap().count(), 4);
+    assert!(std::fs::read_to_string(out.join("cpu-1.svg")).unwrap().contains("ideal"));
+}
+
+#[test]
+fn an_evaluation_says_how_long_it_takes_and_ends_on_a_signal_with_what_it_has() {
+    if !has_rights() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("evaluation");
+    let mut command = slow(&["evaluate", "--methods", "hogs,stop", "--benchmarks", "cpu"]);
+    command.args(["--speeds", "50%", "--cpus", "1", "--time", "30ms", "--repeat", "10000", "-o"]);
+    command.arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = command.spawn().unwrap();
+    let runs = || std::fs::read_dir(out.join("runs")).map_or(0, Iterator::count);
+    until(|| runs() > 4);
+    signal(child.id(), "INT");
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130));
+    let (text, notes) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
+    assert!(notes.contains("30000 runs: some 50 min"), "{notes}");
+    assert!(notes.contains("interrupted: the figures are of the runs until then"), "{notes}");
+    assert!(text.lines().any(|line| line.contains("hogs") && line.contains("50.0%")), "{text}");
+    assert!(out.join("evaluation.json").exists() && out.join("cpu-1.svg").exists());
+}
