@@ -2,8 +2,9 @@
 //!
 //! `cargo bench -p schedlab --bench record [-- ROUNDS]` (20 unless told). A round runs each load
 //! alone, under `schedlab record` and under `perf sched record`, in an order that turns from round to
-//! round. Two loads: hackbench, by its own time and by the CPU time that its tasks took; and two tasks
-//! that hand a byte to and fro on one CPU, where nothing but the cost of an event changes the time.
+//! round. The loads: hackbench over sockets and over pipes, by its own time and by the CPU time that its
+//! tasks took, and over pipes on one CPU, where its time varies least; and two tasks that hand a byte to
+//! and fro on one CPU, where nothing but the cost of an event changes the time.
 //!
 //! Printed for each: the median with nobody recording and under each recorder; the time under
 //! schedlab by that under perf; and *added*, what schedlab adds to the unrecorded time by what perf
@@ -40,10 +41,14 @@ struct Load {
 /// Finds a figure in what a load printed.
 type Reader = fn(&str) -> Option<f64>;
 
-const LOADS: [Load; 2] = [
+const HACKBENCH: &[(&str, Reader)] = &[("time, s", hackbench_time), ("CPU time, s", cpu_time)];
+
+const LOADS: [Load; 4] = [
+    Load { line: "hackbench -g 4 -l 400; times", figures: HACKBENCH },
+    Load { line: "hackbench -p -g 4 -l 400; times", figures: HACKBENCH },
     Load {
-        line: "hackbench -g 4 -l 400; times",
-        figures: &[("time, s", hackbench_time), ("CPU time, s", cpu_time)],
+        line: "taskset -c 0 hackbench -p -g 1 -f 2 -l 100000 -s 1000; times",
+        figures: HACKBENCH,
     },
     Load {
         line: "taskset -c 0 perf bench sched pipe -l 30000",
