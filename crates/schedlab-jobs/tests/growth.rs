@@ -8,7 +8,10 @@ use schedlab_jobs::run::{Clock, Run, Schedule, Work};
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// More than anything here takes.
+const LONG: Duration = Duration::from_secs(60);
 
 const MS: u64 = 1_000_000;
 
@@ -82,21 +85,19 @@ fn threads_start_and_end_and_the_trace_says_the_size() {
             plan.add(Posting { expected_ns: 2 * MS, ..Posting::new(job(), 0) });
         }
         pool.handle().plan(plan).unwrap();
-        assert!(pool.handle().wait(Duration::from_secs(30)));
+        assert!(pool.handle().wait(LONG));
     };
     wave(100);
     let grown = pool.handle().growth();
     assert_eq!((grown.most, grown.started >= 3), (4, true), "{grown:?}");
     // A sleeper looks up after 200 ms at the latest; a busy machine gets time.
-    for _ in 0..1_000 {
-        if pool.handle().growth().now == 1 {
-            break;
-        }
+    let end = Instant::now() + LONG;
+    while pool.handle().growth().now > 1 && Instant::now() < end {
         std::thread::sleep(Duration::from_millis(20));
     }
     assert_eq!(pool.handle().growth().now, 1);
     wave(100);
-    let report = pool.stop(Duration::from_secs(30));
+    let report = pool.stop(LONG);
     assert_eq!((report.counts.done, report.growth.most), (200, 4));
     assert!(report.growth.retired >= 3 && report.growth.started >= 6, "{:?}", report.growth);
     let events: Vec<_> = report.workers.into_iter().map(|w| w.unwrap().events).collect();

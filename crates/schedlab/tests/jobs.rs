@@ -1,5 +1,8 @@
 //! `schedlab jobs`, as a user runs it.
 
+mod patience;
+
+use patience::eventually;
 use serde_json::Value;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -538,13 +541,17 @@ fn a_mix_of_loads_has_figures_for_each_kind() {
     assert_eq!((0..4).map(count).sum::<u64>(), 400);
     let graph = json(&[&["generate", "--json"], &load[1..5]].concat());
     assert_eq!(graph["categories"]["join"]["count"], count(2), "each join holds the lock");
-    // Who waits for a timer uses no CPU to speak of; who computes does.
-    let share = |i: usize| {
-        let of = |key: &str| kinds[i][key].as_f64().unwrap();
-        of("job_cpu_ns") / of("job_wall_ns")
-    };
-    assert!(share(0) < share(1), "{kinds:?}");
-    assert!(kinds.iter().all(|kind| kind["inflation"].as_f64().unwrap() > 0.3), "{kinds:?}");
+    // Who waits for a timer uses no CPU to speak of; who computes does, unless the machine stalls meanwhile.
+    eventually(|| {
+        let run = json(&[load.as_slice(), &mix, &["--json"]].concat());
+        let share = |i: usize| {
+            let of = |key: &str| run["kinds"][i][key].as_f64().unwrap();
+            of("job_cpu_ns") / of("job_wall_ns")
+        };
+        let all = run["kinds"].as_array().unwrap();
+        let long = all.iter().all(|kind| kind["inflation"].as_f64().unwrap() > 0.3);
+        if share(0) < share(1) && long { Ok(()) } else { Err(format!("{all:?}")) }
+    });
     let out = jobs(&[load.as_slice(), &mix].concat());
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(text.contains("inflation") && text.contains("\nblock "), "{text}");
@@ -678,9 +685,14 @@ fn a_soak_with_faults_ends_in_a_report() {
     ]);
     assert_eq!(soak["left"], 0);
     assert!(soak["panicked"].as_u64().unwrap() > 0);
-    let stuck =
-        json(&["run", "--json", "--nodes", "50", "--soak", "100ms", "--stuck", "--workers", "2"]);
-    assert_eq!(stuck["stuck_workers"].as_array().unwrap().len(), 1);
+    let stuck = ["run", "--json", "--nodes", "50", "--soak", "100ms", "--stuck", "--workers", "2"];
+    // A machine that stalls while the pool stops may keep the other from coming back within its patience.
+    eventually(|| {
+        let report = json(&stuck);
+        let count = report["stuck_workers"].as_array().unwrap().len();
+        assert!(count > 0, "{report}");
+        if count == 1 { Ok(()) } else { Err(report.to_string()) }
+    });
 }
 
 #[test]
@@ -740,12 +752,18 @@ fn workers_of_every_executor_have_a_cpu_of_their_own_and_any_leaves_them_free() 
     let shape = ["--shape", "isolated"];
     for on in ["schedlab", "rayon", "tokio", "channel"] {
         let on = ["--on", on];
-        let own = cpus_of_threads(&[long.as_slice(), &shape, &on].concat());
-        assert!(own.len() == 2 && own[0] != own[1], "{on:?}: {own:?}");
-        assert!(own.iter().all(|cpus| cpus.parse::<u16>().is_ok()), "{on:?}: {own:?}");
-        let any = cpus_of_threads(&[long.as_slice(), &shape, &on, &["--cpus", "any"]].concat());
-        assert!(any.len() == 2 && any[0] == any[1], "{on:?}: {any:?}");
-        assert!(any[0].parse::<u16>().is_err(), "{on:?}: one CPU alone: {any:?}");
+        // Who looks may be kept from the CPU all the while, and a thread be seen before it has bound itself.
+        eventually(|| {
+            let own = cpus_of_threads(&[long.as_slice(), &shape, &on].concat());
+            let alone = own.iter().all(|cpus| cpus.parse::<u16>().is_ok());
+            let bound = own.len() == 2 && own[0] != own[1] && alone;
+            if bound { Ok(()) } else { Err(format!("{on:?}: {own:?}")) }
+        });
+        eventually(|| {
+            let any = cpus_of_threads(&[long.as_slice(), &shape, &on, &["--cpus", "any"]].concat());
+            let free = any.len() == 2 && any[0] == any[1] && any[0].parse::<u16>().is_err();
+            if free { Ok(()) } else { Err(format!("{on:?}: {any:?}")) }
+        });
     }
     let out = jobs(&[long.as_slice(), &["--cpus", "all"]].concat());
     assert_eq!(out.status.code(), Some(2));

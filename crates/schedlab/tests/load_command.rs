@@ -2,9 +2,11 @@
 //! afterwards.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+mod patience;
+
+use patience::eventually;
 use serde_json::Value;
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
 fn load(words: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_schedlab")).arg("load").args(words).output().unwrap()
@@ -26,12 +28,9 @@ fn runs(mark: &str) -> bool {
     })
 }
 
-fn gone(mark: &str) -> bool {
-    let until = Instant::now() + Duration::from_secs(20);
-    while runs(mark) && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    !runs(mark)
+/// Waits until no process has this in its command line.
+fn gone(mark: &str) {
+    eventually(|| if runs(mark) { Err(format!("'{mark}' still runs")) } else { Ok(()) });
 }
 
 #[test]
@@ -49,16 +48,22 @@ fn a_command_beside_a_workload_is_placed_has_its_figures_and_ends_with_it() {
     std::fs::write(&file, script).unwrap();
     let beside = beside
         .replace(&beside[beside.find("--line").unwrap()..], &format!("-- sh {}", file.display()));
-    let value = json(&["cpu", "--duration", "700ms", "--beside", &beside]);
-    assert!(value["loops"][0].as_f64() > Some(1.0));
-    let noise = &value["beside"][0];
-    assert!(noise["cpu_user_s"][0].as_f64() > Some(0.0), "{noise}");
-    assert!(noise["run_delay_s"][0].is_number(), "{noise}");
-    let told = std::fs::read_to_string(&seen).unwrap();
+    // Whoever got no CPU within the time did nothing; then another run tells.
+    let told = eventually(|| {
+        let _ = std::fs::remove_file(&seen);
+        let value = json(&["cpu", "--duration", "700ms", "--beside", &beside]);
+        let noise = &value["beside"][0];
+        assert!(noise["run_delay_s"][0].is_number(), "{noise}");
+        gone("61.25");
+        let told = std::fs::read_to_string(&seen).unwrap_or_default();
+        let used = noise["cpu_user_s"][0].as_f64().unwrap() > 0.0;
+        let whole = told.lines().last().is_some_and(|stat| stat.contains(')'));
+        let done = used && whole && value["loops"][0].as_f64().unwrap() > 1.0;
+        if done { Ok(told) } else { Err(format!("{told} {value}")) }
+    });
     assert!(told.contains("Cpus_allowed_list:\t0\n"), "{told}");
     let stat = told.lines().last().unwrap().rsplit_once(')').unwrap().1;
     assert_eq!(stat.split_whitespace().nth(16), Some("7"), "{stat}");
-    assert!(gone("61.25"), "what the command started was left behind");
 }
 
 #[test]
@@ -76,10 +81,14 @@ fn a_command_that_fails_or_ends_too_early_is_told() {
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("exit code 3"), "{said}");
-    let output = load(&["cpu", "--duration", "400ms", "--beside", "command -- true"]);
-    assert!(output.status.success());
-    let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(said.contains("ended by itself") && said.contains("let it last"), "{said}");
+    // Where it was kept from the CPU all the time, it did not end by itself.
+    eventually(|| {
+        let output = load(&["cpu", "--duration", "400ms", "--beside", "command -- true"]);
+        assert!(output.status.success());
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let told = said.contains("ended by itself") && said.contains("let it last");
+        if told { Ok(()) } else { Err(said) }
+    });
     let output = load(&["command"]);
     assert_eq!(output.status.code(), Some(2));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -3,6 +3,9 @@
 //! defects that take a real run to see.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+mod patience;
+
+use patience::eventually;
 use std::process::{Command, Output, Stdio};
 
 /// stderr and exit code of the drop-in.
@@ -25,13 +28,17 @@ fn numbers(text: &str, begin: &str) -> Vec<Vec<f64>> {
 
 #[test]
 fn a_new_start_that_divides_the_runtime_leaves_a_last_report() {
-    let (told, code) = schbench("-m 1 -t 1 -r 2 -z 1 -n 0");
-    assert_eq!(code, Some(0), "{told}");
-    for begin in ["Wakeup Latencies", "Request Latencies", "RPS percentiles"] {
-        let last = numbers(&told, begin).pop().unwrap();
-        assert!(*last.last().unwrap() > 0.0, "{begin}: {told}");
-    }
-    assert!(!told.contains("50.0th: 0 "), "{told}");
+    // In a second without the CPU nothing is measured.
+    eventually(|| {
+        let (told, code) = schbench("-m 1 -t 1 -r 2 -z 1 -n 0");
+        assert_eq!(code, Some(0), "{told}");
+        let measured =
+            ["Wakeup Latencies", "Request Latencies", "RPS percentiles"].iter().all(|begin| {
+                let last = numbers(&told, begin).pop().unwrap_or_else(|| panic!("{begin}: {told}"));
+                *last.last().unwrap() > 0.0
+            });
+        if measured && !told.contains("50.0th: 0 ") { Ok(()) } else { Err(told) }
+    });
 }
 
 #[test]
@@ -41,11 +48,16 @@ fn a_short_run_warms_up_but_upstream_s_does_not() {
     assert!(ours.contains("warmup done, zeroing stats\n"), "{ours}");
     let (upstream, _) = schbench(&format!("{line} --compat upstream"));
     assert!(!upstream.contains("warmup done"), "{upstream}");
-    // What the rate is taken over leaves the warm-up out; in one of two seconds a third is not lost.
-    let seconds = numbers(&ours, "RPS percentiles").pop().unwrap();
-    assert_eq!(seconds.last(), Some(&2.0), "{ours}");
-    let seconds = numbers(&upstream, "RPS percentiles").pop().unwrap();
-    assert_eq!(seconds.last(), Some(&4.0), "the moment before the first second: {upstream}");
+    // What the rate is taken over leaves the warm-up out; in one of two seconds a third is not lost. A second
+    // that the machine took from us is not counted, so it may be fewer, and never more.
+    for (line, most) in [(line, 2.0), ("-m 1 -t 1 -r 3 -w 1 -n 0 --compat upstream", 4.0)] {
+        eventually(|| {
+            let (told, _) = schbench(line);
+            let seconds = *numbers(&told, "RPS percentiles").pop().unwrap().last().unwrap();
+            assert!(seconds <= most, "{told}");
+            if seconds >= most { Ok(()) } else { Err(told) }
+        });
+    }
 }
 
 #[test]
@@ -55,34 +67,42 @@ fn there_is_no_rate_before_the_first_second_but_upstream_s() {
         let block = told.split("RPS percentiles").last().unwrap().to_owned();
         numbers(&block, "\t  min=").pop().unwrap()[0]
     };
-    let ((ours, _), (upstream, _)) =
-        (schbench(line), schbench(&format!("{line} --compat upstream")));
-    assert!(lowest(&ours) > 0.0, "{ours}");
+    let (upstream, _) = schbench(&format!("{line} --compat upstream"));
     assert_eq!(lowest(&upstream), 0.0, "{upstream}");
+    // Nor is there one of nothing, but for a second without the CPU.
+    eventually(|| {
+        let (ours, _) = schbench(line);
+        if lowest(&ours) > 0.0 { Ok(()) } else { Err(ours) }
+    });
 }
 
 #[test]
 fn an_overload_is_told_with_what_was_offered_and_dropped() {
-    let (told, code) = schbench("-m 1 -t 1 -r 2 -n 1 -F 64 -R 100000");
-    assert_eq!(code, Some(0));
-    let [offered, done, dropped] = numbers(&told, "overload: ").pop().unwrap()[..] else {
-        panic!("{told}")
-    };
-    assert!(offered > done && dropped > 0.0 && offered >= done + dropped, "{told}");
+    let told = eventually(|| {
+        let (told, code) = schbench("-m 1 -t 1 -r 2 -n 1 -F 64 -R 100000");
+        assert_eq!(code, Some(0));
+        let found = numbers(&told, "overload: ").pop();
+        let Some([offered, done, dropped]) = found.as_deref() else { return Err(told) };
+        assert!(offered > done && offered >= &(done + dropped), "{told}");
+        if *dropped > 0.0 { Ok(told) } else { Err(told) }
+    });
     // All 128 that wait are part of the latency, so the tail is far from what the work alone takes.
     let latency = |told: &str| {
         let block = told.split("Request Latencies").last().unwrap().to_owned();
         numbers(&block, "\t  50.0th").pop().unwrap()[1]
     };
-    let (upstream, _) = schbench("-m 1 -t 1 -r 2 -n 1 -F 64 -R 100000 --compat upstream");
-    assert!(latency(&told) > 10.0 * latency(&upstream), "{told}{upstream}");
+    eventually(|| {
+        let (upstream, _) = schbench("-m 1 -t 1 -r 2 -n 1 -F 64 -R 100000 --compat upstream");
+        let longer = latency(&told) > 10.0 * latency(&upstream);
+        if longer { Ok(()) } else { Err(format!("{told}{upstream}")) }
+    });
 }
 
 #[test]
 fn the_rate_that_follows_the_machine_is_never_nothing() {
     // Others keep the machine busier than is wanted all the time.
     let mut others = Command::new(env!("CARGO_BIN_EXE_schedlab"))
-        .args(["load", "cpu", "--tasks", "4", "--duration", "30s"])
+        .args(["load", "cpu", "--tasks", "4", "--duration", "600s"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
@@ -98,9 +118,11 @@ fn the_rate_that_follows_the_machine_is_never_nothing() {
 #[test]
 fn the_last_sched_delay_is_what_the_kernel_counted() {
     // More workers than CPUs, so that they wait for one.
-    let (told, _) = schbench("-m 1 -t 16 -r 2 -s 0 -n 2 -F 64");
-    let delay = numbers(&told, "sched delay: ").pop().unwrap();
-    assert!(delay[1] > 0.0, "{told}");
+    eventually(|| {
+        let (told, _) = schbench("-m 1 -t 16 -r 2 -s 0 -n 2 -F 64");
+        let delay = numbers(&told, "sched delay: ").pop().unwrap();
+        if delay[1] > 0.0 { Ok(()) } else { Err(told) }
+    });
     let (upstream, _) = schbench("-m 1 -t 16 -r 2 -s 0 -n 2 -F 64 --compat upstream");
     assert!(upstream.ends_with("sched delay: message 0 (usec) worker 0 (usec)\n"), "{upstream}");
 }

@@ -6,6 +6,9 @@
     reason = "tests; clippy sees the functions beside them as none"
 )]
 
+mod patience;
+
+use patience::eventually;
 use schedlab_model::Pid;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -98,11 +101,10 @@ impl Links {
 
 /// Nothing more of ours runs than before, at once or soon.
 fn nothing_left(before: usize, what: &str) {
-    let until = Instant::now() + Duration::from_secs(20);
-    while ours().len() > before && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(ours().len(), before, "{what}: something was left running");
+    eventually(|| match ours() {
+        left if left.len() > before => Err(format!("{what}: {left:?} run, {before} did before")),
+        _ => Ok(()),
+    });
 }
 
 #[test]
@@ -146,7 +148,7 @@ fn what_is_no_value_is_told_and_nothing_is_started() {
         assert_eq!(output.status.code(), Some(code), "{line}: {}", text(&output.stderr));
         assert!(!output.stderr.is_empty(), "{line}");
         assert!(!text(&output.stdout).contains("Time:"), "{line}");
-        assert_eq!(ours().len(), before, "{line}");
+        nothing_left(before, &line);
     }
 }
 
@@ -215,19 +217,26 @@ fn without_the_right_for_fifo_nothing_is_started() {
 
 /// The processes of tasks: children of the load child, which is the program's only child.
 fn tasks_of(program: u32, wanted: usize) -> Vec<u32> {
-    let until = Instant::now() + PATIENCE;
-    loop {
+    eventually(|| {
         let all = ours();
         let child = all.iter().find(|(_, parent)| *parent == program);
         let tasks: Vec<u32> = child
             .map(|(child, _)| all.iter().filter(|(_, p)| p == child).map(|(pid, _)| *pid).collect())
             .unwrap_or_default();
-        if tasks.len() == wanted {
-            return tasks;
-        }
-        assert!(Instant::now() < until, "only {} of {wanted} tasks came", tasks.len());
-        std::thread::sleep(Duration::from_millis(20));
-    }
+        let count = tasks.len();
+        if count == wanted { Ok(tasks) } else { Err(format!("{count} of {wanted} tasks came")) }
+    })
+}
+
+/// Waits until a task is at work: it has left a CPU more often than on its way to the start.
+fn at_work(task: u32) {
+    eventually(|| {
+        let status = std::fs::read_to_string(format!("/proc/{task}/status")).unwrap_or_default();
+        let switches = status.lines().filter(|line| line.contains("ctxt_switches"));
+        let count: u64 =
+            switches.filter_map(|line| line.rsplit('\t').next()?.parse::<u64>().ok()).sum();
+        if count > 30 { Ok(()) } else { Err(format!("task {task}: {count} switches")) }
+    });
 }
 
 #[test]
@@ -238,15 +247,14 @@ fn a_task_that_is_killed_ends_the_run_which_says_so() {
     for (line, tasks, which) in [
         ("hackbench -g 2 -f 2 -l 100000000", 8, 0),
         ("hackbench -p -g 1 -f 3 -l 100000000 --compat upstream", 6, 5),
-        ("load hackbench -g 1 -f 2 --duration 60s", 4, 1),
-        ("load schbench -m 1 -t 2 -r 60 --processes", 3, 0),
-        ("load schbench -m 1 -t 2 -r 60 --processes --rps 100", 3, 2),
-        ("load pingpong --duration 60s --processes", 2, 1),
+        ("load hackbench -g 1 -f 2 --duration 300s", 4, 1),
+        ("load schbench -m 1 -t 2 -r 300 --processes", 3, 0),
+        ("load schbench -m 1 -t 2 -r 300 --processes --rps 100", 3, 2),
+        ("load pingpong --duration 300s --processes", 2, 1),
     ] {
         let child = links.spawn(line);
         let victims = tasks_of(child.id(), tasks);
-        // Some time at work, so that it does not die before the start.
-        std::thread::sleep(Duration::from_millis(300));
+        at_work(victims[which]);
         schedlab_sys::process::kill(Pid(victims[which].cast_signed()), 9).unwrap();
         let output = ended(child, line);
         let said = text(&output.stderr);
@@ -263,7 +271,7 @@ fn the_load_child_or_the_program_may_be_killed_and_no_task_stays() {
     let links = Links::new();
     let before = ours().len();
     for (line, tasks) in
-        [("hackbench -g 1 -f 2 -l 100000000", 4), ("load schbench -m 1 -t 2 -r 60 --processes", 3)]
+        [("hackbench -g 1 -f 2 -l 100000000", 4), ("load schbench -m 1 -t 2 -r 300 --processes", 3)]
     {
         let child = links.spawn(line);
         tasks_of(child.id(), tasks);
@@ -293,9 +301,9 @@ fn a_run_that_is_killed_leaves_no_network_namespace() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let links = Links::new();
     let before = ours().len();
-    let line = "load udp --rate 10Mbit --duration 60s";
+    let line = "load udp --rate 10Mbit --duration 300s";
     let mut child = links.spawn(line);
-    let until = Instant::now() + Duration::from_secs(40);
+    let until = Instant::now() + PATIENCE;
     while namespaces_of(child.id()) == 0 && Instant::now() < until {
         if child.try_wait().unwrap().is_some() {
             let output = child.wait_with_output().unwrap();
@@ -311,11 +319,10 @@ fn a_run_that_is_killed_leaves_no_network_namespace() {
     child.kill().unwrap();
     child.wait().unwrap();
     nothing_left(before, line);
-    let until = Instant::now() + Duration::from_secs(30);
-    while namespaces_of(process) > 0 && Instant::now() < until {
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    assert_eq!(namespaces_of(process), 0, "a namespace was left behind");
+    eventually(|| match namespaces_of(process) {
+        0 => Ok(()),
+        left => Err(format!("{left} namespaces were left behind")),
+    });
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! `load rt-app` as a user types it: our example files, each construct seen to be performed, errors.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+mod patience;
+
+use patience::eventually;
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -38,15 +41,20 @@ fn written(text: &str) -> (tempfile::TempDir, PathBuf) {
 
 #[test]
 fn periodic_tasks_have_activations_periods_and_slack() {
-    let value = json(&example("periodic.json"), &["--duration", "700ms"]);
-    assert_eq!(value["tasks"], 5);
-    assert!(value["activations"][0].as_f64() > Some(10.0), "{value}");
-    for (name, of) in
-        [("wakeup_latency_ns", "pair"), ("period_ns", "display"), ("slack_ns", "decode")]
-    {
-        assert!(samples(&value, name, of) > 1, "{name} of {of}");
-    }
-    assert!(samples(&value, "run_ns", "batch") > 1);
+    let series = [
+        ("wakeup_latency_ns", "pair"),
+        ("period_ns", "display"),
+        ("slack_ns", "decode"),
+        ("run_ns", "batch"),
+    ];
+    eventually(|| {
+        let value = json(&example("periodic.json"), &["--duration", "700ms"]);
+        assert_eq!(value["tasks"], 5);
+        let activations = value["activations"][0].as_f64().unwrap();
+        let few = series.iter().find(|(name, of)| samples(&value, name, of) < 2);
+        let enough = activations > 10.0 && few.is_none();
+        if enough { Ok(()) } else { Err(format!("{activations} activations, {few:?}")) }
+    });
 }
 
 #[test]
@@ -61,10 +69,11 @@ fn a_pipeline_hands_on_every_item_and_forks_a_task_for_each_request() {
 
 #[test]
 fn those_that_wait_are_woken_by_those_that_signal_and_resume() {
-    let value = json(&example("waits.json"), &["--duration", "600ms"]);
-    for of in ["waiter", "left", "sleeper"] {
-        assert!(samples(&value, "run_ns", of) > 1, "{of}: {value}");
-    }
+    eventually(|| {
+        let value = json(&example("waits.json"), &["--duration", "600ms"]);
+        let all = ["waiter", "left", "sleeper"].iter().all(|of| samples(&value, "run_ns", of) > 1);
+        if all { Ok(()) } else { Err(value.to_string()) }
+    });
 }
 
 #[test]
@@ -112,13 +121,13 @@ fn a_task_that_moves_by_phase_is_where_its_phase_says() {
     let mut run = Command::new(env!("CARGO_BIN_EXE_schedlab"))
         .args(["load", "rt-app"])
         .arg(&file)
-        .args(["--duration", "60s"])
+        .args(["--duration", "300s"])
         .stdout(Stdio::null())
         .stderr(Stdio::null())
         .spawn()
         .unwrap();
     let mut seen = std::collections::BTreeSet::new();
-    let until = Instant::now() + Duration::from_secs(40);
+    let until = Instant::now() + Duration::from_secs(120);
     let several = std::thread::available_parallelism().is_ok_and(|n| n.get() > 1);
     while seen.len() < 1 + usize::from(several) && Instant::now() < until {
         seen.extend(allowed("rt-app-mover").filter(|(_, nice)| nice == "7"));

@@ -36,12 +36,13 @@ mod tests {
 
     #[test]
     fn more_iterations_take_longer() {
-        // Orders of magnitude apart, so that no noise can turn it round.
+        // Orders of magnitude apart, and the fastest of some, so that no noise can turn it round.
         let time = |iterations| {
             let began = clock::monotonic();
             compute(iterations);
             clock::monotonic() - began
         };
-        assert!(time(20_000_000) > time(2_000));
+        let few = (0..50).map(|_| time(2_000)).min().unwrap();
+        assert!(time(20_000_000) > few);
     }
 }

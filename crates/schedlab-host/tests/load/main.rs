@@ -36,7 +36,7 @@ fn main() {
         if filter.is_none_or(|part| name.contains(part.as_str())) {
             let before = tasks_of_ours();
             test();
-            assert_eq!(tasks_of_ours(), before, "{name} left processes behind");
+            nothing_left(before, name);
             println!("test {name} ... ok");
         }
     }

@@ -119,19 +119,34 @@ fn rate_at(kind: Kind, threads: usize) -> f64 {
     rates.iter().sum::<f64>() / rates.len().max(1) as f64
 }
 
-/// Rounds per microsecond: the fastest of runs within the time.
+/// Runs that are long enough to count before a calibration may end: one alone may have met a stall.
+const COUNTED: u32 = 5;
+
+/// Rounds per microsecond: the fastest of runs within the time, and of as many as that takes where the machine
+/// stalls for all of it.
 fn rate(kind: Kind, time: Duration) -> f64 {
     let begin = Instant::now();
-    let (mut rounds, mut best) = (64u64, 0.0f64);
-    while begin.elapsed() < time {
-        let before = Instant::now();
-        burn(kind, rounds);
-        let us = before.elapsed().as_nanos() as f64 / 1000.0;
+    rate_by(
+        |rounds| {
+            let before = Instant::now();
+            burn(kind, rounds);
+            before.elapsed().as_nanos() as f64 / 1000.0
+        },
+        || begin.elapsed() >= time,
+    )
+}
+
+/// By the microseconds that so many rounds take, until it is over.
+fn rate_by(mut took_us: impl FnMut(u64) -> f64, over: impl Fn() -> bool) -> f64 {
+    let (mut rounds, mut best, mut counted) = (64u64, 0.0f64, 0);
+    while counted < COUNTED || !over() {
+        let us = took_us(rounds);
         best = best.max(rounds as f64 / us.max(0.001));
+        counted += 1;
         if us < 500.0 {
             rounds *= 2;
             // Short runs measure the clock.
-            best = if us < 50.0 { 0.0 } else { best };
+            (best, counted) = if us < 50.0 { (0.0, 0) } else { (best, counted) };
         }
     }
     best.max(0.001)
@@ -229,6 +244,19 @@ mod tests {
         for burner in [Burner::calibrate(both), Burner::calibrate_at(both, 2)] {
             assert!(burner.cpu_rounds_per_us > 0.1 && burner.memory_rounds_per_us > 0.1);
         }
+    }
+
+    #[test]
+    fn a_calibration_that_meets_a_stall_at_its_start_does_not_take_the_cpu_for_slow() {
+        // A thousand rounds a microsecond, and a second at a standstill in the first run, which is longer than
+        // the time for all of them.
+        let runs = std::cell::Cell::new(0);
+        let took_us = |rounds: u64| {
+            runs.set(runs.get() + 1);
+            rounds as f64 / 1_000.0 + if runs.get() == 1 { 1e6 } else { 0.0 }
+        };
+        let rate = rate_by(took_us, || true);
+        assert!((rate - 1_000.0).abs() < 1e-6, "{rate}");
     }
 
     #[test]

@@ -67,7 +67,8 @@ pub(super) fn run(
     let (mut rounds, mut refused, mut memory) = (0u64, 0u64, Vec::new());
     let mut sample = Instant::now();
     let mut stopped = false;
-    while Instant::now() < end && !stopped {
+    // One round at least, also where the machine stalled for as long as it was asked for.
+    while (rounds + refused == 0 || Instant::now() < end) && !stopped {
         if pool.handle().plan(round(graph, pool.handle().now())).is_ok() {
             rounds += 1;
         } else {

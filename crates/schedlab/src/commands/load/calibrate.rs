@@ -9,7 +9,7 @@ use super::Wanted;
 use super::once::{EXIT_INTERRUPTED, perform, told};
 use super::show::{self, human};
 use super::usage;
-use schedlab_model::{Bytes, Nanos, Unit};
+use schedlab_model::{Bytes, Nanos, Unit, Warning};
 use schedlab_workload::options::Options;
 use schedlab_workload::placement::COMMON;
 use schedlab_workload::{MachineError, RunSpec, WorkloadSpec};
@@ -35,15 +35,23 @@ fn with(spec: &RunSpec, changes: &[(&str, String)]) -> RunSpec {
     spec
 }
 
-/// The 99th percentile of request latency in nanoseconds; `None` when it was interrupted.
-fn p99(spec: &RunSpec) -> Result<Option<f64>, MachineError> {
+/// Doubts that say nothing of the time that a request takes: runs of a search are short and few.
+const NO_MATTER: [&str; 5] =
+    ["run-too-short", "warm-up", "no-steady-state", "interval-outliers", "interrupted"];
+
+/// The 99th percentile of request latency in nanoseconds, and what speaks against it; `None` when it was
+/// interrupted.
+fn p99(spec: &RunSpec) -> Result<Option<(f64, Vec<Warning>)>, MachineError> {
     let (measured, outcome) = perform(spec, None, &mut |_| ())?;
     if outcome.interrupted {
         return Ok(None);
     }
-    measured.value("request_latency_ns_p99").map(Some).ok_or_else(|| {
+    let time = measured.value("request_latency_ns_p99").ok_or_else(|| {
         MachineError::Load("no request was done: give it more time (--runtime)".to_owned())
-    })
+    })?;
+    let mut doubts = measured.warnings;
+    doubts.retain(|doubt| !NO_MATTER.contains(&doubt.code.as_str()));
+    Ok(Some((time, doubts)))
 }
 
 /// How much work a request is.
@@ -138,19 +146,18 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
             ("cache_footprint", format!("{}KiB", work.footprint.div_ceil(1024))),
         ]
     };
+    // By the work that was tried.
+    let mut doubts_of: Vec<(Work, Vec<Warning>)> = Vec::new();
     let calibrating = |work: Work| {
         let spec = with(&wanted.spec, &settings(work));
-        let time = p99(&with(&spec, &[("calibrate", "true".to_owned())]))?;
-        if let Some(time) = time {
+        let measured = p99(&with(&spec, &[("calibrate", "true".to_owned())]))?;
+        Ok(measured.map(|(time, doubts)| {
             let note = human(time, Unit::Nanoseconds);
-            let _ = writeln!(
-                std::io::stderr(),
-                "{} operations on {}: p99 {note}",
-                work.operations,
-                Bytes(work.footprint)
-            );
-        }
-        Ok(time)
+            let (count, bytes) = (work.operations, Bytes(work.footprint));
+            let _ = writeln!(std::io::stderr(), "{count} operations on {bytes}: p99 {note}");
+            doubts_of.push((work, doubts));
+            time
+        }))
     };
     let (work, alone) = match search(goal.0 as f64, first, free, calibrating).map_err(told)? {
         Search::Found(work, alone) => (work, alone),
@@ -161,11 +168,19 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
         ),
     };
     let loaded = with(&wanted.spec, &settings(work));
-    let Some(loaded) = p99(&with(&loaded, &[("calibrate", "false".to_owned())])).map_err(told)?
+    let Some((loaded, under_load)) =
+        p99(&with(&loaded, &[("calibrate", "false".to_owned())])).map_err(told)?
     else {
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     };
-    let found = Found { goal, work, alone, loaded };
+    // The work that was found may have been tried twice; the last time is what counts.
+    let of_found = doubts_of.into_iter().rfind(|(tried, _)| *tried == work);
+    let doubts =
+        [("calibrating", of_found.map(|(_, doubts)| doubts)), ("under load", Some(under_load))]
+            .into_iter()
+            .flat_map(|(during, all)| all.unwrap_or_default().into_iter().map(move |w| (during, w)))
+            .collect();
+    let found = Found { goal, work, alone, loaded, doubts };
     show::print(&if wanted.own.flag("json") { found.json() } else { found.text() })
 }
 
@@ -175,6 +190,8 @@ struct Found {
     work: Work,
     alone: f64,
     loaded: f64,
+    /// What speaks against the two times, each with what was measured meanwhile.
+    doubts: Vec<(&'static str, Warning)>,
 }
 
 impl Found {
@@ -183,6 +200,7 @@ impl Found {
     }
 
     fn json(&self) -> String {
+        let told = |(during, doubt): &(&str, Warning)| json!({"code": doubt.code, "what": doubt.what, "remedy": doubt.remedy, "during": during});
         let value = json!({
             "schema": "schedlab-calibration/1",
             "wanted_ns": self.goal,
@@ -191,14 +209,19 @@ impl Found {
             "request_latency_ns_p99": self.alone,
             "under_load_ns_p99": self.loaded,
             "drift": self.drift(),
+            "warnings": self.doubts.iter().map(told).collect::<Vec<_>>(),
         });
         format!("{value:#}\n")
     }
 
     fn text(&self) -> String {
+        let told = |(during, doubt): &(&str, Warning)| {
+            format!("    warning: {during}: {}; {}\n", doubt.what, doubt.remedy)
+        };
+        let doubts: String = self.doubts.iter().map(told).collect();
         format!(
             "--operations {} --cache-footprint {}: p99 of a request's work {} of {}\nunder load {} \
-             (sleep and locks included): drift {:+.0} %\n",
+             (sleep and locks included): drift {:+.0} %\n{doubts}",
             self.work.operations,
             self.work.footprint.div_ceil(1024),
             human(self.alone, Unit::Nanoseconds),
