@@ -37,6 +37,14 @@ impl Interval {
         (self.high - self.low) / 2.0 / self.estimate.abs()
     }
 
+    /// The interval of a figure that can't be negative: a time, a rate, a count. Student's t doesn't know that and may
+    /// reach below zero; what is cut off there can't be the truth, so the level is kept. That of a negative
+    /// estimate stays as it is: there the caller is wrong.
+    #[must_use]
+    pub fn not_negative(self) -> Self {
+        if self.estimate < 0.0 { self } else { Self { low: self.low.max(0.0), ..self } }
+    }
+
     /// Whether it shares values with another.
     #[must_use]
     pub fn overlaps(&self, other: &Self) -> bool {
@@ -200,6 +208,17 @@ mod tests {
             let found = median_interval(&sample(&values), 0.95).unwrap();
             assert_eq!((found.low, found.high), (low, high), "n = {n}");
         }
+    }
+
+    #[test]
+    fn a_figure_that_can_not_be_negative_has_no_interval_below_zero() {
+        // By hand: 2.5 - 3.182446 sqrt(19 / 4), the quantile of Student's t with 3 degrees from any table.
+        let found = interval(&sample(&[0.0, 0.0, 1.0, 9.0]), 0.95, 1).unwrap();
+        assert!((found.low + 4.435_982).abs() < 1e-5, "{}", found.low);
+        let cut = found.not_negative();
+        assert_eq!((cut.low, cut.estimate, cut.high), (0.0, 2.5, found.high));
+        let positive = interval(&sample(&[5.0, 5.1, 5.2]), 0.95, 1).unwrap();
+        assert_eq!(positive.not_negative(), positive);
     }
 
     #[test]

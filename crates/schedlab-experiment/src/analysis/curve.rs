@@ -104,7 +104,8 @@ fn curve(
             let runs = values.len();
             let sample = Sample::new(values).ok()?;
             let x = if words { rank as f64 } else { position(&value) };
-            let interval = interval(&sample, 0.95, rank as u64 + 1).ok();
+            let interval =
+                interval(&sample, 0.95, rank as u64 + 1).ok().map(Interval::not_negative);
             Some(CurvePoint { value, x, median: sample.median(), interval, runs })
         })
         .collect();

@@ -7,7 +7,7 @@ use crate::{Drawing, Experiment, Point, StoredRun, Varies};
 use schedlab_draw::Theme;
 use schedlab_draw::chart::{Axis, Chart as _, Heatmap, Line, Sample as Dot, Series, Shape, Values};
 use schedlab_model::{Better, Metric, Unit};
-use schedlab_stats::{Method, Sample, interval};
+use schedlab_stats::{Interval, Method, Sample, interval};
 use std::collections::{BTreeMap, BTreeSet};
 
 const WIDTH_PX: i32 = 1000;
@@ -363,7 +363,8 @@ fn table(cells: &Cells<'_>, label: &str, metrics: &[Metric]) -> Table {
                 row.extend(["-".to_owned(), "-".to_owned()]);
                 continue;
             };
-            match interval(&sample, 0.95, 1) {
+            // What runs measure are times, rates, counts and shares.
+            match interval(&sample, 0.95, 1).map(Interval::not_negative) {
                 Ok(found) => {
                     let mean = if found.method == Method::StudentT { " (mean)" } else { "" };
                     row.push(format!("{}{mean}", readable(found.estimate, metric.unit)));

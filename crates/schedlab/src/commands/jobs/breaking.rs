@@ -123,7 +123,8 @@ fn throughput(found: &BreakingPoint, stress: f64, jobs: u32) -> f64 {
 
 fn interval(values: &[f64]) -> Option<[f64; 2]> {
     let sample = Sample::new(values.to_vec()).ok()?;
-    t_interval(&sample, 0.95).ok().map(|interval| [interval.low, interval.high])
+    let interval = t_interval(&sample, 0.95).ok()?.not_negative();
+    Some([interval.low, interval.high])
 }
 
 fn line(probe: &Probe) -> String {

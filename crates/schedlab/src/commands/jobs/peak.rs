@@ -12,7 +12,7 @@ use schedlab_jobs::load::{Burner, Random};
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::virtual_time::VirtualTime;
 use schedlab_model::Nanos;
-use schedlab_stats::{Sample, t_interval};
+use schedlab_stats::{Interval, Sample, t_interval};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -216,7 +216,7 @@ fn by_point(rows: &[Row]) -> Vec<(f64, Vec<f64>)> {
 fn mean_of(times: &[f64]) -> (f64, Option<[f64; 2]>) {
     let mean = times.iter().sum::<f64>() / times.len().max(1) as f64;
     let interval = Sample::new(times.to_vec()).ok().and_then(|s| t_interval(&s, 0.95).ok());
-    (mean, interval.map(|interval| [interval.low, interval.high]))
+    (mean, interval.map(Interval::not_negative).map(|interval| [interval.low, interval.high]))
 }
 
 fn repeated(rows: &[Row]) -> Vec<Value> {

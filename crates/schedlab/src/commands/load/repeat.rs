@@ -16,7 +16,7 @@ use schedlab_experiment::{
 };
 use schedlab_host::Host;
 use schedlab_model::Setting;
-use schedlab_stats::{Random, Sample, interval};
+use schedlab_stats::{Interval, Random, Sample, interval};
 use schedlab_workload::{Figure, RunSpec, Series, WorkloadSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -229,7 +229,9 @@ fn lines(wanted: &Wanted, runs: &[StoredRun], of: &str) -> String {
         let name = metric.name.trim_end_matches("_ns").replace('_', " ");
         let shown = |value: f64| show::human(value, metric.unit);
         let Ok(sample) = Sample::new(values) else { continue };
-        let line = match interval(&sample, LEVEL, wanted.spec.seed) {
+        // Times, rates, counts and shares: nothing that a load measures can be negative.
+        let found = interval(&sample, LEVEL, wanted.spec.seed).map(Interval::not_negative);
+        let line = match found {
             Ok(i) if i.high > i.low => format!(
                 "{:<14} {} to {} ({:.0} %)",
                 shown(i.estimate),
@@ -344,6 +346,7 @@ fn intervals(wanted: &Wanted, runs: &[StoredRun], of: &str) -> serde_json::Map<S
             let sample = Sample::new(values);
             let doubt = sample.as_ref().ok().and_then(|sample| outliers(&metric, sample));
             let made = sample.and_then(|s| interval(&s, LEVEL, wanted.spec.seed));
+            let made = made.map(Interval::not_negative);
             let mut value = match made {
                 Ok(i) => json!({ "estimate": i.estimate, "ci": [i.low, i.high], "level": i.level }),
                 Err(why) => json!({ "none": why.to_string() }),

@@ -151,7 +151,8 @@ fn ideal(point: &Point, base: &[Seen]) -> f64 {
 
 fn interval(values: &[f64]) -> Option<(f64, f64)> {
     let sample = Sample::new(values.iter().copied());
-    let interval = sample.and_then(|sample| t_interval(&sample, 0.95)).ok()?;
+    // Rates, and parts of rates.
+    let interval = sample.and_then(|sample| t_interval(&sample, 0.95)).ok()?.not_negative();
     Some((interval.low, interval.high))
 }
 
