@@ -254,6 +254,8 @@ pub enum Loop {
         rounds: u64,
         /// Whether a message says when it was sent (where it is long enough to).
         stamped: bool,
+        /// Marks the begin and the end of each round in a recording.
+        mark: Option<u32>,
     },
     /// Messages from one channel until all have come or its senders are gone.
     Receive {

@@ -278,6 +278,10 @@ fn what_each_workload_does_lies_on_the_recorded_timeline() {
         (format!("rt-app {}", program.display()), 5 * 2 * 2),
         ("barrier --tasks 2 --rounds 7 --work 10us".to_owned(), 7 * 2 * 2 + 7),
         ("pingpong --rounds 2048".to_owned(), 2),
+        // A begin and an end for each round of each sender, and none beside upstream's work.
+        ("hackbench -g 1 -f 3 -l 5".to_owned(), 3 * 5 * 2),
+        ("hackbench -g 1 -f 3 -l 5 --compat upstream".to_owned(), 0),
+        ("jobs --shape fork-join --nodes 20 --time 10us".to_owned(), 20 * 2),
     ];
     for (line, expected) in exact {
         match marks_of(&line, folder.path()) {

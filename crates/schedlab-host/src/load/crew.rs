@@ -483,7 +483,9 @@ fn work(
     let _ = schedlab_sys::futex::wake(shared::low_half(arena.ready()), 1, arena.scope);
     common.gate.pass(arena);
     let error = match &mut performer {
-        Performer::Native(native) => native.run(arena, index),
+        Performer::Native(native) => {
+            native.run(arena, index, common.marks.is_some().then_some(&stage))
+        }
         Performer::Interpreter(interpreter) => interpreter.run(&mut *task.behaviour),
     };
     let at = clock::monotonic();

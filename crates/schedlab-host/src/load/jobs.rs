@@ -4,18 +4,20 @@ use super::asked::Part;
 use super::crew;
 use super::figures::of_resources;
 use super::told::Told;
+use crate::marks::{self, Marks};
 use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::executor::Told as Management;
+use schedlab_jobs::graph::Node;
 use schedlab_jobs::load::{Burner, Load};
 use schedlab_jobs::pool::{OnStart, Options};
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::run::{Clock, Run, Schedule};
-use schedlab_model::{Better, Metric, Nanos, Unit, Warning};
+use schedlab_jobs::run::{Clock, Run, Schedule, Work};
+use schedlab_model::{Better, Metric, Nanos, Phase, Unit, Warning};
 use schedlab_stats::Histogram;
 use schedlab_sys::signal::Signals;
 use schedlab_sys::task::Resources;
-use schedlab_sys::{process, sched};
+use schedlab_sys::{clock, process, sched};
 use schedlab_workload::plan::{Placement, Task};
 use schedlab_workload::workloads::jobs::Jobs;
 use schedlab_workload::{Figure, Interval, Series};
@@ -51,8 +53,11 @@ pub(super) fn perform(
     let load = Load::new(&graph, burner, jobs.time.0, jobs.length, jobs.seed);
     let starts = jobs.arrivals.starts(&graph, jobs.seed);
     let schedule = Schedule { starts, life_ns: jobs.life.map(|life| life.0) };
-    let run = Run::new(graph, schedule, Box::new(load), Clock::start());
-    let run = Arc::new(run.with_cpu_clock(|| schedlab_sys::clock::thread_cpu().0));
+    let kinds = jobs.load.all().iter().map(|kind| kind.name()).collect();
+    let work =
+        marked(load, kinds).map_err(|error| failed(format!("opening the mark file: {error}")))?;
+    let run = Run::new(graph, schedule, work, Clock::start());
+    let run = Arc::new(run.with_cpu_clock(|| clock::thread_cpu().0));
     let mut executor = executor(jobs, places).map_err(failed)?;
     Told::Tasks(Vec::new()).tell();
     if part.waits() {
@@ -77,6 +82,39 @@ pub(super) fn perform(
     }
     Told::Ended { interrupted: false, failures: Vec::new() }.tell();
     Ok(0)
+}
+
+/// Work that puts a mark at the begin and at the end of each job, named by its kind: within the job's time, of
+/// which the two take some microseconds.
+struct Marked {
+    load: Load,
+    kinds: Vec<&'static str>,
+    marks: Marks,
+}
+
+/// The load as it is, or, where the run is recorded, with marks.
+fn marked(load: Load, kinds: Vec<&'static str>) -> io::Result<Box<dyn Work>> {
+    let Some(path) = std::env::var_os(marks::VARIABLE) else { return Ok(Box::new(load)) };
+    Ok(Box::new(Marked { load, kinds, marks: Marks::append(path.as_ref())? }))
+}
+
+impl Work for Marked {
+    fn perform(&self, node: Node) {
+        let kind = self.load.kind(node);
+        let id = self.kinds.iter().position(|known| *known == kind).unwrap_or(0) as u32;
+        let put = |phase| self.marks.put(clock::monotonic(), process::thread_id(), id, phase);
+        put(Phase::Begin);
+        self.load.perform(node);
+        put(Phase::End);
+    }
+
+    fn expected_ns(&self, node: Node) -> u64 {
+        self.load.expected_ns(node)
+    }
+
+    fn kind(&self, node: Node) -> &'static str {
+        self.load.kind(node)
+    }
 }
 
 /// Ends the process at a signal, or when the run takes longer than it may: executors can't be stopped. It

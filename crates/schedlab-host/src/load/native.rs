@@ -7,8 +7,9 @@
 //! after each round and by whoever is interrupted in a call.
 
 use super::arena::Arena;
-use super::interpret::{End, code};
+use super::interpret::{End, Stage, code};
 use super::live;
+use schedlab_model::Phase;
 use schedlab_sys::clock;
 use schedlab_workload::{Behaviour, ChannelId, CounterId, Loop, SampleId};
 use std::fs::File;
@@ -24,7 +25,7 @@ pub(super) struct Native {
 }
 
 enum Work {
-    Send { rounds: u64, stamped: bool },
+    Send { rounds: u64, stamped: bool, mark: Option<u32> },
     Receive { messages: u64, latency: Option<SampleId>, counter: CounterId },
 }
 
@@ -50,8 +51,8 @@ impl Native {
             })
         };
         match behaviour.whole()? {
-            Loop::Send { channels, bytes, rounds, stamped } => Some(Self {
-                work: Work::Send { rounds, stamped: stamped && bytes > 8 },
+            Loop::Send { channels, bytes, rounds, stamped, mark } => Some(Self {
+                work: Work::Send { rounds, stamped: stamped && bytes > 8, mark },
                 files: channels.iter().map(|id| file(id, true)).collect::<Option<_>>()?,
                 buffer: vec![b'-'; bytes as usize],
             }),
@@ -63,10 +64,17 @@ impl Native {
         }
     }
 
-    /// Runs it to its end; the error that ended it, if one did.
-    pub(super) fn run(&mut self, arena: &Arena, task: usize) -> Option<i32> {
+    /// Runs it to its end, with marks where a stage is there to put them; the error that ended it, if one did.
+    pub(super) fn run<S: Stage>(
+        &mut self,
+        arena: &Arena,
+        task: usize,
+        stage: Option<&S>,
+    ) -> Option<i32> {
         let ended = match self.work {
-            Work::Send { rounds, stamped } => self.send(arena, rounds, stamped),
+            Work::Send { rounds, stamped, mark } => {
+                self.send(arena, rounds, stamped, stage.zip(mark))
+            }
             Work::Receive { messages, latency, counter } => {
                 self.receive(arena, task, messages, latency, counter)
             }
@@ -78,14 +86,27 @@ impl Native {
         }
     }
 
-    fn send(&mut self, arena: &Arena, rounds: u64, stamped: bool) -> Result<(), Ended> {
+    fn send<S: Stage>(
+        &mut self,
+        arena: &Arena,
+        rounds: u64,
+        stamped: bool,
+        mark: Option<(&S, u32)>,
+    ) -> Result<(), Ended> {
+        let put = |phase| {
+            if let Some((stage, id)) = mark {
+                stage.mark(clock::monotonic(), id, phase);
+            }
+        };
         for _ in 0..rounds {
+            put(Phase::Begin);
             for file in &self.files {
                 if stamped {
                     self.buffer[..8].copy_from_slice(&clock::monotonic().0.to_ne_bytes());
                 }
                 write(arena, file, &self.buffer)?;
             }
+            put(Phase::End);
             if arena.stopping() {
                 return Err(Ended::Stopped);
             }
@@ -156,12 +177,13 @@ mod tests {
     use super::super::crew::Channels;
     use super::super::interpret::{Bare, Interpreter};
     use super::*;
-    use schedlab_model::Topology;
+    use schedlab_model::{Nanos, Topology};
     use schedlab_sys::allocation::allocations;
     use schedlab_workload::placement::Surroundings;
     use schedlab_workload::plan::{Plan, Task};
     use schedlab_workload::workloads;
     use std::sync::Barrier;
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
     const GROUPS: usize = 2;
     const FDS: u64 = 3;
@@ -188,19 +210,30 @@ mod tests {
         [(); 4].map(|()| lines.next().unwrap().split_once(": ").unwrap().1.parse().unwrap())
     }
 
-    /// What a task did between its go and its end, by the kernel's count, and what it says itself.
+    /// A stage that counts marks instead of putting them.
+    #[derive(Default)]
+    struct Marked(AtomicU64);
+
+    impl Stage for Marked {
+        fn mark(&self, _: Nanos, _: u32, _: Phase) {
+            self.0.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// What a task did between its go and its end, by the kernel's count, and what it says itself: also its marks.
     fn perform(
         mut task: Task,
         index: usize,
         ends: Vec<(u32, Option<End>)>,
         by: &By<'_>,
-    ) -> [u64; 6] {
+    ) -> [u64; 7] {
+        let stage = Marked::default();
         let mut native = by.native.then(|| Native::of(&*task.behaviour, &ends).unwrap());
-        let mut interpreter = Interpreter::new(by.arena, index, ends, Vec::new(), &Bare);
+        let mut interpreter = Interpreter::new(by.arena, index, ends, Vec::new(), &stage);
         by.go.wait();
         let (before, allocated) = (counted(), allocations());
         let error = match &mut native {
-            Some(native) => native.run(by.arena, index),
+            Some(native) => native.run(by.arena, index, Some(&stage)),
             None => interpreter.run(&mut *task.behaviour),
         };
         assert!(!by.native || allocations() == allocated, "a loop allocates");
@@ -210,7 +243,7 @@ mod tests {
         let samples = by.samples.then(|| by.arena.series(index, 0).copy());
         let samples = samples.map_or(0, |copy| copy.since(&live::Copied::default()).count());
         let [a, b, c, d] = std::array::from_fn(|i| after[i] - before[i]);
-        [a, b, c, d, told, samples]
+        [a, b, c, d, told, samples, stage.0.load(Relaxed)]
     }
 
     struct By<'a> {
@@ -221,7 +254,7 @@ mod tests {
     }
 
     /// For each task in turn.
-    fn performed(native: bool, more: &str) -> Vec<[u64; 6]> {
+    fn performed(native: bool, more: &str) -> Vec<[u64; 7]> {
         let mut plan = plan(more);
         let arena = Arena::new(&plan).unwrap();
         let tasks = std::mem::take(&mut plan.tasks);
@@ -250,10 +283,13 @@ mod tests {
             for group in looped.chunks(2 * FDS as usize) {
                 let (receivers, senders) = group.split_at(FDS as usize);
                 let messages = FDS * LOOPS;
-                for [_, bytes, _, writes, ..] in senders {
+                for [_, bytes, _, writes, .., marks] in senders {
                     assert_eq!((*writes, *bytes), (messages, messages * BYTES), "{more}");
+                    // A begin and an end for each round.
+                    let rounds = if more.contains("upstream") { 0 } else { LOOPS };
+                    assert_eq!(*marks, 2 * rounds, "{more}");
                 }
-                for [bytes, _, reads, _, told, samples] in receivers {
+                for [bytes, _, reads, _, told, samples, _] in receivers {
                     // Reading the kernel's count is itself counted.
                     assert!(*reads >= messages && *reads < messages + 8, "{more}: {reads}");
                     assert!(*bytes >= messages * BYTES, "{more}: {bytes}");
@@ -280,9 +316,9 @@ mod tests {
         assert!(native(&[], 0).is_none(), "a loop without its channel");
         arena.stop().store(1, std::sync::atomic::Ordering::Relaxed);
         // A round is whole; then it sees that it shall stop.
-        assert_eq!(sender.run(&arena, FDS as usize), None);
+        assert_eq!(sender.run(&arena, FDS as usize, None::<&Bare>), None);
         drop((sender, channels));
-        assert_eq!(receiver.run(&arena, 0), None);
+        assert_eq!(receiver.run(&arena, 0, None::<&Bare>), None);
         assert_eq!(arena.counter(0, 0).load(std::sync::atomic::Ordering::Relaxed), 1);
     }
 }

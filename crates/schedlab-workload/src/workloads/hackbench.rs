@@ -8,7 +8,7 @@ use crate::options::{Kind, OptionDoc, OptionError, Options};
 use crate::placement::Surroundings;
 use crate::plan::{Plan, Task, Timing, Transport};
 use crate::{Behaviour, ChannelId, CounterId, Done, Instruments, Loop, Op, SampleId};
-use schedlab_model::{Better, Metric, Nanos, Unit};
+use schedlab_model::{Better, Metric, Nanos, Phase, Unit};
 
 const fn option(
     name: &'static str,
@@ -86,10 +86,27 @@ struct Sender {
     stamped: bool,
     at: usize,
     closed: usize,
+    /// Between the marks of a round.
+    in_round: bool,
+}
+
+/// The number of the mark of a round; upstream's work has none beside it.
+const ROUND: u32 = 0;
+
+impl Sender {
+    fn mark(&mut self, now: Nanos, phase: Phase, instruments: &mut dyn Instruments) {
+        self.in_round = phase == Phase::Begin;
+        if self.stamped {
+            instruments.mark(now, ROUND, phase);
+        }
+    }
 }
 
 impl Behaviour for Sender {
-    fn next(&mut self, _now: Nanos, last: Done, _: &mut dyn Instruments) -> Op {
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
+        if self.in_round && self.at == 0 {
+            self.mark(now, Phase::End, instruments);
+        }
         if matches!(last, Done::Stopped | Done::Failed(_)) {
             self.rounds = 0;
         }
@@ -97,6 +114,9 @@ impl Behaviour for Sender {
             let closing = self.channels.get(self.closed).copied();
             self.closed += 1;
             return closing.map_or(Op::Exit, Op::Close);
+        }
+        if self.at == 0 {
+            self.mark(now, Phase::Begin, instruments);
         }
         let channel = self.channels[self.at];
         self.at += 1;
@@ -109,7 +129,8 @@ impl Behaviour for Sender {
 
     fn whole(&self) -> Option<Loop> {
         let Self { ref channels, bytes, rounds, stamped, .. } = *self;
-        Some(Loop::Send { channels: channels.clone(), bytes, rounds, stamped })
+        let mark = stamped.then_some(ROUND);
+        Some(Loop::Send { channels: channels.clone(), bytes, rounds, stamped, mark })
     }
 }
 
@@ -188,13 +209,16 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     let latency = stamped.then(|| plan.series(latency));
     let messages = plan.counter(Metric::new("messages", Unit::Count, Better::Higher));
     plan.progress = Some(messages.0);
+    if stamped {
+        plan.marks.push("round".to_owned());
+    }
     let (receivers, senders) = (plan.role("receiver"), plan.role("sender"));
     let task = |role, group| Task {
         group,
         ..Task::new(
             "hackbench",
             role,
-            Box::new(Sender { channels: Vec::new(), bytes, rounds: 0, stamped, at: 0, closed: 0 }),
+            Box::new(Receiver { channel: ChannelId(0), bytes, left: 0, latency: None, messages }),
         )
     };
     for group in 0..groups {
@@ -211,7 +235,8 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
         }
         for _ in 0..fds {
             let channels = channels.clone();
-            let behaviour = Sender { channels, bytes, rounds, stamped, at: 0, closed: 0 };
+            let behaviour =
+                Sender { channels, bytes, rounds, stamped, at: 0, closed: 0, in_round: false };
             let sends = behaviour.channels.iter().map(|channel| channel.0).collect();
             plan.tasks.push(Task { sends, behaviour: Box::new(behaviour), ..task(senders, group) });
         }

@@ -168,6 +168,8 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
     let role = plan.role("worker");
     let workers = if jobs.on == "serial" { 1 } else { jobs.policy.workers };
     plan.tasks = (0..workers).map(|_| worker(role)).collect();
+    // A mark for each kind, numbered as it is listed.
+    plan.marks.extend(jobs.load.all().iter().map(|kind| format!("{} job", kind.name())));
     plan.jobs = Some(Box::new(jobs));
     Ok(plan)
 }

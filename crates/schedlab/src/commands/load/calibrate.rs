@@ -200,7 +200,11 @@ impl Found {
     }
 
     fn json(&self) -> String {
-        let told = |(during, doubt): &(&str, Warning)| json!({"code": doubt.code, "what": doubt.what, "remedy": doubt.remedy, "during": during});
+        let told = |(during, doubt): &(&str, Warning)| {
+            let mut told = json!(doubt);
+            told["during"] = json!(during);
+            told
+        };
         let value = json!({
             "schema": "schedlab-calibration/1",
             "wanted_ns": self.goal,
@@ -220,8 +224,8 @@ impl Found {
         };
         let doubts: String = self.doubts.iter().map(told).collect();
         format!(
-            "--operations {} --cache-footprint {}: p99 of a request's work {} of {}\nunder load {} \
-             (sleep and locks included): drift {:+.0} %\n{doubts}",
+            "--operations {} --cache-footprint {}: p99 of a request's work {} of {}\n\
+             under load {} (sleep and locks included): drift {:+.0} %\n{doubts}",
             self.work.operations,
             self.work.footprint.div_ceil(1024),
             human(self.alone, Unit::Nanoseconds),
