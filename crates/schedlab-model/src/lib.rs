@@ -23,7 +23,7 @@ pub use fields::fields;
 pub use knob::{Knob, Setting};
 pub use metric::{Better, Metric, Unit};
 pub use size::{Bytes, BytesError};
-pub use source::{Affinity, Clock, EventSource, OtherFormat, TraceInfo};
+pub use source::{Affinity, Clock, EventSink, EventSource, OtherFormat, TraceInfo};
 pub use time::{Nanos, NanosError, Span};
 pub use topology::{Distance, Place, Topology};
 pub use warning::Warning;

@@ -84,6 +84,12 @@ impl TraceInfo {
     }
 }
 
+/// Takes in events, one after the other.
+pub trait EventSink {
+    /// Takes in the next event.
+    fn take(&mut self, event: &Event);
+}
+
 /// A stream of events in ascending order of time; equal times keep the source's order.
 ///
 /// Memory is bounded by the source's own buffers (windows per CPU, tasks seen), never by the length
@@ -98,6 +104,22 @@ pub trait EventSource {
     /// # Errors
     /// Only I/O: the file could not be read.
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool>;
+
+    /// Hands all events that are left to `sink`: those that [`Self::next`] would give, in the same order.
+    /// A reader that is known by its type compiles itself and the sink into one loop.
+    ///
+    /// # Errors
+    /// As [`Self::next`].
+    fn drain<S: EventSink>(&mut self, sink: &mut S) -> io::Result<()>
+    where
+        Self: Sized,
+    {
+        let mut batch = Vec::new();
+        while self.next(&mut batch)? {
+            batch.iter().for_each(|event| sink.take(event));
+        }
+        Ok(())
+    }
 
     /// What was found wrong so far.
     fn warnings(&self) -> &[Warning];

@@ -74,6 +74,32 @@ impl Histogram {
     /// Adds one value.
     #[inline]
     pub fn record(&mut self, value: u64) {
+        self.add_one(value);
+        self.min = if self.count == 0 { value } else { self.min.min(value) };
+        self.max = self.max.max(value);
+        self.count = self.count.saturating_add(1);
+        self.sum = self.sum.saturating_add(value);
+    }
+
+    /// Adds all of these, faster than one by one.
+    pub fn record_all(&mut self, values: &[u64]) {
+        let Some(first) = values.first() else { return };
+        let (mut min, mut max, mut sum) = (*first, *first, self.sum);
+        for &value in values {
+            self.add_one(value);
+            min = min.min(value);
+            max = max.max(value);
+            sum = sum.saturating_add(value);
+        }
+        self.min = if self.count == 0 { min } else { self.min.min(min) };
+        self.max = self.max.max(max);
+        self.count = self.count.saturating_add(values.len() as u64);
+        self.sum = sum;
+    }
+
+    /// Counts a value in its bucket.
+    #[inline]
+    fn add_one(&mut self, value: u64) {
         let index = index_of(value);
         let slot = match self.table.get(index / BLOCK) {
             Some(&block) if block != 0 => (block as usize - 1) * BLOCK + index % BLOCK,
@@ -83,10 +109,6 @@ impl Histogram {
             Some(count) if *count < u32::MAX => *count += 1,
             _ => self.carry(slot, 1),
         }
-        self.min = if self.count == 0 { value } else { self.min.min(value) };
-        self.max = self.max.max(value);
-        self.count = self.count.saturating_add(1);
-        self.sum = self.sum.saturating_add(value);
     }
 
     /// Adds `n` equal values; the counts saturate at 2^64 - 1, as does the sum.
@@ -481,6 +503,16 @@ mod tests {
             assert_eq!(histogram.quantile(q), Some(1_234_567));
         }
         assert_eq!(histogram.mean(), Some(1_234_567.0));
+    }
+
+    #[test]
+    fn recording_all_at_once_is_the_same_as_one_by_one() {
+        let (mut at_once, mut one_by_one) = (Histogram::new(), Histogram::new());
+        for part in values(2_000).chunks(77).chain([&[][..], &[u64::MAX]]) {
+            at_once.record_all(part);
+            part.iter().for_each(|value| one_by_one.record(*value));
+            assert_eq!(at_once, one_by_one);
+        }
     }
 
     #[test]

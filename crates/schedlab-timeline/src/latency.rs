@@ -16,19 +16,17 @@ use schedlab_stats::Histogram;
 #[derive(Clone, Debug, Default)]
 pub struct Latency {
     tasks: Vec<Waits>,
-    /// Waits of each task that are not in its histograms yet. A histogram is seldom in a near cache:
-    /// once there, it takes several.
+    /// Waits of each task that are not in its histograms yet; at odd places those that began with a wakeup. A
+    /// histogram is seldom in a near cache: once there, it takes several.
     pending: Vec<Pending>,
 }
 
-/// Waits of one task that are gathered before they are recorded: two lines of the cache.
+/// Waits of one task that are gathered before they are recorded: with their count two lines of the cache.
 const PENDING: usize = 15;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Pending {
-    count: u8,
-    /// Bit by bit, which of them began with a wakeup.
-    woken: u16,
+    count: usize,
     waits_ns: [u64; PENDING],
 }
 
@@ -138,34 +136,37 @@ impl Latency {
     /// it is told fits the registers.
     #[inline(never)]
     fn add(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
-        let Some(pending) = self.pending.get_mut(task.index()) else {
+        let index = task.index() * 2 + usize::from(woken);
+        let Some(pending) = self.pending.get_mut(index) else {
             return self.first(task, wait_ns, woken);
         };
-        let index = usize::from(pending.count);
-        if let Some(place) = pending.waits_ns.get_mut(index) {
+        if let Some(place) = pending.waits_ns.get_mut(pending.count) {
             *place = wait_ns;
-            pending.woken |= u16::from(woken) << index;
             pending.count += 1;
         }
-        if index + 1 >= PENDING {
-            self.flush(task);
+        if pending.count >= PENDING {
+            self.flush(task, woken);
         }
     }
 
     #[cold]
     fn first(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
-        self.pending.resize(task.index() + 1, Pending::default());
+        self.pending.resize(task.index() * 2 + 2, Pending::default());
         self.add(task, wait_ns, woken);
     }
 
     #[inline(never)]
-    fn flush(&mut self, task: TaskId) {
-        let Some(pending) = self.pending.get_mut(task.index()).map(std::mem::take) else { return };
-        let waits = self.of(task);
-        for (index, wait) in pending.waits_ns.iter().enumerate().take(pending.count.into()) {
-            let woken = pending.woken >> index & 1 == 1;
-            (if woken { &mut waits.woken } else { &mut waits.displaced }).record(*wait);
-        }
+    fn flush(&mut self, task: TaskId, woken: bool) {
+        self.of(task);
+        let index = task.index() * 2 + usize::from(woken);
+        let Self { tasks, pending } = self;
+        let (Some(pending), Some(waits)) = (pending.get_mut(index), tasks.get_mut(task.index()))
+        else {
+            return;
+        };
+        let count = std::mem::take(&mut pending.count);
+        let histogram = if woken { &mut waits.woken } else { &mut waits.displaced };
+        histogram.record_all(pending.waits_ns.get(..count).unwrap_or_default());
     }
 
     #[inline]
@@ -179,6 +180,7 @@ impl Latency {
 
 impl Question for Latency {
     type Answer = LatencyAnswer;
+    const QUEUES: bool = false;
 
     #[inline]
     fn see(&mut self, change: &Change, _: &State) {
@@ -197,7 +199,8 @@ impl Question for Latency {
 
     fn answer(mut self, state: &State) -> LatencyAnswer {
         for (id, task) in state.tasks() {
-            self.flush(id);
+            self.flush(id, true);
+            self.flush(id, false);
             if matches!(task.activity, Activity::Waiting { .. }) {
                 self.of(id).unfinished += 1;
             }
@@ -228,6 +231,7 @@ impl LatencyByCpu {
 impl Question for LatencyByCpu {
     /// Each CPU's waits, by number; those that did not end belong to no CPU.
     type Answer = Vec<(Cpu, Delays)>;
+    const QUEUES: bool = false;
 
     fn see(&mut self, change: &Change, _: &State) {
         if let Change::Switch(Switch { at, cpu, wait: Some(wait), .. }) = *change {

@@ -61,7 +61,7 @@ pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow};
 pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken};
 pub use migrations::{Hop, Migrations, MigrationsAnswer, WHENS, chain_duration};
 pub use names::{CommId, Names};
-pub use question::{Cut, Question, Reply, ask, ask_within, span_of};
+pub use question::{Cut, Question, Reply, ask, ask_all, ask_within, span_of};
 pub use slices::{Slice, Slices, SlicesAnswer, WaitSlice, WakeMark};
 pub use state::{CpuState, Occupant, State, Tally};
 pub use task::{Activity, Task, TaskId, Why};

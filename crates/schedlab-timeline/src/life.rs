@@ -3,14 +3,20 @@
 use crate::change::Change;
 use crate::names::CommId;
 use crate::state::State;
+use crate::step::Logged;
 use crate::task::{Activity, Task, TaskId, Why};
-use schedlab_model::{Event, Pid};
+use schedlab_model::Pid;
 
 impl State {
-    pub(crate) fn fork(&mut self, event: &Event, child: Pid, see: &mut impl FnMut(&Change, &Self)) {
+    pub(crate) fn fork(
+        &mut self,
+        logged: Logged,
+        child: Pid,
+        see: &mut impl FnMut(&Change, &Self),
+    ) {
         let at = self.now;
-        let parent = self.cpus[event.cpu.index()].occupant.task();
-        let parent = parent.unwrap_or_else(|| self.pids.get(event.by));
+        let parent = self.cpus[logged.cpu.index()].occupant.task();
+        let parent = parent.unwrap_or_else(|| self.pids.get(logged.by));
         let old = self.pids.get(child);
         let fresh = old.is_some() && {
             let task = &self.tasks[old.index()];

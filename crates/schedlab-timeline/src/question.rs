@@ -2,13 +2,17 @@
 
 use crate::change::Change;
 use crate::state::State;
-use schedlab_model::{Event, EventSource, Kind, Nanos, Span, Warning};
+use schedlab_model::{Event, EventSink, EventSource, Kind, Nanos, Span, TraceInfo, Warning};
 use std::io;
 
 /// What a pass over a trace can be asked. A tuple of questions is a question.
 pub trait Question {
     /// What comes back.
     type Answer;
+
+    /// Whether it looks at queues: who waits on a CPU, and how many do. Where no question does, nobody keeps
+    /// them: [`State::waiters`] gives none, and [`crate::CpuState::waiting`] stays 0.
+    const QUEUES: bool = true;
 
     /// The window opens: what is true at its first instant. Intervals that are open now began
     /// before [`State::window`] does.
@@ -27,6 +31,7 @@ macro_rules! tuple {
     ($($name:ident $index:tt),+) => {
         impl<$($name: Question),+> Question for ($($name,)+) {
             type Answer = ($($name::Answer,)+);
+            const QUEUES: bool = $($name::QUEUES)||+;
             fn begin(&mut self, state: &State) {
                 $(self.$index.begin(state);)+
             }
@@ -52,6 +57,7 @@ tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 /// A question that may be left out.
 impl<Q: Question> Question for Option<Q> {
     type Answer = Option<Q::Answer>;
+    const QUEUES: bool = Q::QUEUES;
     fn begin(&mut self, state: &State) {
         if let Some(question) = self {
             question.begin(state);
@@ -111,7 +117,7 @@ pub fn ask_within<Q: Question>(
     question: Q,
 ) -> io::Result<Reply<Q::Answer>> {
     let span = source.info().span;
-    let mut pass = Pass { state: State::new(source.info()), question, open: false, started: false };
+    let mut pass = Pass::new(source.info(), question);
     let mut batch = Vec::new();
     let mut more = source.next(&mut batch)?;
     let start = span.map(|span| span.start).or_else(|| batch.first().map(|event| event.time));
@@ -122,10 +128,28 @@ pub fn ask_within<Q: Question>(
     }
     // A source that knows its span has observed it to the end, whether or not anything happened.
     let last = if more { end } else { span.map_or(pass.state.now, |span| span.end).min(end) };
-    let (answer, state) = pass.finish(last);
-    let mut warnings = state.warnings();
-    warnings.extend_from_slice(source.warnings());
-    Ok(Reply { answer, origin: state.origin, observed: state.window, state, warnings })
+    Ok(pass.reply(last, source.warnings()))
+}
+
+/// Asks about a whole trace whose source is known by its type: [`EventSource::drain`] then makes one loop
+/// of decoding and answering, where [`ask`] goes by batches. The reply is the same.
+///
+/// # Errors
+/// When the source can't be read.
+pub fn ask_all<Q: Question>(
+    source: &mut impl EventSource,
+    question: Q,
+) -> io::Result<Reply<Q::Answer>> {
+    let span = source.info().span;
+    let mut pass = Pass::new(source.info(), question);
+    let mut batch = Vec::new();
+    source.next(&mut batch)?;
+    let start = span.map(|span| span.start).or_else(|| batch.first().map(|event| event.time));
+    pass.start(start.unwrap_or(Nanos::ZERO), Cut::default());
+    pass.feed(&batch, Nanos::MAX);
+    source.drain(&mut pass)?;
+    let last = span.map_or(pass.state.now, |span| span.end);
+    Ok(pass.reply(last, source.warnings()))
 }
 
 /// First and last instant of a trace: what its source says, or else where its events begin and end.
@@ -154,6 +178,12 @@ struct Pass<Q> {
 }
 
 impl<Q: Question> Pass<Q> {
+    fn new(info: &TraceInfo, question: Q) -> Self {
+        let mut state = State::new(info);
+        state.queues = Q::QUEUES;
+        Self { state, question, open: false, started: false }
+    }
+
     fn start(&mut self, origin: Nanos, cut: Cut) {
         let state = &mut self.state;
         state.origin = origin;
@@ -198,6 +228,13 @@ impl<Q: Question> Pass<Q> {
         true
     }
 
+    fn reply(self, end: Nanos, warned: &[Warning]) -> Reply<Q::Answer> {
+        let (answer, state) = self.finish(end);
+        let mut warnings = state.warnings();
+        warnings.extend_from_slice(warned);
+        Reply { answer, origin: state.origin, observed: state.window, state, warnings }
+    }
+
     fn finish(mut self, end: Nanos) -> (Q::Answer, State) {
         let end = end.max(self.state.window.start).max(if self.open {
             self.state.now
@@ -210,6 +247,14 @@ impl<Q: Question> Pass<Q> {
         self.state.now = self.state.now.max(end);
         self.state.window.end = end;
         (self.question.answer(&self.state), self.state)
+    }
+}
+
+impl<Q: Question> EventSink for Pass<Q> {
+    #[inline(always)]
+    fn take(&mut self, event: &Event) {
+        let (state, question) = (&mut self.state, &mut self.question);
+        state.step(event, &mut |change, state| question.see(change, state));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Each CPU's waiters, in a list through the tasks themselves; and who runs.
 
 use crate::state::{Occupant, State};
-use crate::task::{Task, TaskId};
+use crate::task::{Activity, Task, TaskId};
 use schedlab_model::Cpu;
 
 impl State {
@@ -9,6 +9,9 @@ impl State {
     pub(crate) fn link(&mut self, id: TaskId, cpu: Cpu) {
         if cpu.index() >= self.cpus.len() {
             self.grow(cpu);
+        }
+        if !self.queues {
+            return;
         }
         let here = &mut self.cpus[cpu.index()];
         let first = std::mem::replace(&mut here.head, id);
@@ -23,6 +26,9 @@ impl State {
 
     #[inline]
     pub(crate) fn unlink(&mut self, id: TaskId, cpu: Cpu) {
+        if !self.queues {
+            return;
+        }
         let Task { prev, next, .. } = self.tasks[id.index()];
         let here = &mut self.cpus[cpu.index()];
         here.waiting -= 1;
@@ -34,6 +40,18 @@ impl State {
         if next.is_some() {
             self.tasks[next.index()].prev = prev;
         }
+    }
+
+    /// Who waits on a CPU's queue, also where queues are not kept: all tasks are looked at then.
+    pub(crate) fn on_queue(&self, cpu: Cpu) -> Vec<TaskId> {
+        if self.queues {
+            return self.waiters(cpu).collect();
+        }
+        let here = |task: &Task| match task.activity {
+            Activity::Waiting { cpu: queue, placed, .. } => placed && queue == cpu,
+            _ => false,
+        };
+        self.tasks().filter(|(_, task)| here(task)).map(|(id, _)| id).collect()
     }
 
     #[inline]

@@ -104,6 +104,8 @@ pub struct State {
     pub(crate) seen: KindSet,
     /// Whether a waking is taken to place its task, since no wakeup will: see `step`.
     pub(crate) wakes_are_placed: bool,
+    /// Whether queues are kept: see [`crate::Question::QUEUES`].
+    pub(crate) queues: bool,
     pub(crate) running: u32,
     pub(crate) waiting: u32,
     pub(crate) tally: Tally,
@@ -127,6 +129,7 @@ impl State {
             kinds: info.kinds,
             seen: KindSet::EMPTY,
             wakes_are_placed: !info.kinds.contains(Kind::Wakeup),
+            queues: true,
             running: 0,
             waiting: 0,
             tally: Tally::default(),

@@ -16,29 +16,46 @@
 use crate::change::{Change, Switch, Wait};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId, Why};
-use schedlab_model::{Cpu, Event, Kind, Left, Pid, Prio, What};
+use schedlab_model::{Context, Cpu, Event, Kind, Left, Pid, Prio, What};
+
+/// Where an event was logged, and what ran there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Logged {
+    pub(crate) cpu: Cpu,
+    pub(crate) by: Pid,
+    pub(crate) context: Context,
+}
 
 impl State {
     /// Takes in one event and tells `see` every change that it makes, each with the state after it.
     ///
     /// Events must come in order of time; an earlier one is taken to have happened now.
-    #[inline]
+    #[inline(always)]
     pub fn step(&mut self, event: &Event, see: &mut impl FnMut(&Change, &Self)) {
         self.now = self.now.max(event.time);
         let at = self.now;
-        if event.cpu.index() >= self.cpus.len() {
-            self.grow(event.cpu);
-        }
+        let logged = Logged { cpu: event.cpu, by: event.by, context: event.context };
         let cpu = event.cpu;
+        if cpu.index() >= self.cpus.len() {
+            self.grow(cpu);
+        }
+        if let What::Lost { count } = event.what {
+            return self.lost(cpu, count, see);
+        }
+        let here = &mut self.cpus[cpu.index()];
+        here.last_event = at;
+        // Who logs an event is current there; that is news before the CPU's first switch.
+        if here.occupant == Occupant::Unknown && !here.blind {
+            self.current(logged, event.what.kind(), see);
+        }
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {
                 self.seen = self.seen.with(Kind::Switch);
                 self.switch(cpu, (prev, prev_prio, left), (next, next_prio), see);
             }
             What::Waking { pid, prio, last_cpu } => {
-                self.current(event, see);
                 self.seen = self.seen.with(Kind::Waking);
-                self.waking(event, pid, prio, last_cpu, see);
+                self.waking(logged, pid, prio, last_cpu, see);
             }
             What::Wakeup { pid, prio, cpu: target, new } => {
                 if new {
@@ -47,24 +64,19 @@ impl State {
                     self.seen = self.seen.with(Kind::Wakeup);
                     self.wakes_are_placed = false;
                 }
-                self.current(event, see);
-                self.wakeup(event, (pid, prio), target, new, see);
+                self.wakeup(logged, (pid, prio), target, new, see);
             }
             What::Migrate { pid, from, to } => {
-                self.current(event, see);
                 self.seen = self.seen.with(Kind::Migrate);
-                self.migrate(event, pid, from, to, see);
+                self.migrate(logged, pid, from, to, see);
             }
             What::Fork { child } => {
-                self.current(event, see);
-                self.fork(event, child, see);
+                self.fork(logged, child, see);
             }
             What::Exec { old } => {
-                self.current(event, see);
                 self.exec(event.by, old);
             }
             What::Exit { pid } => {
-                self.current(event, see);
                 let task = self.pids.get(pid);
                 if task.is_some() {
                     see(&Change::Exiting { at, task }, self);
@@ -75,13 +87,11 @@ impl State {
                 let task = self.pids.get(pid);
                 see(&Change::Mark { at, cpu, task, id, phase }, self);
             }
-            What::Lost { count } => return self.lost(cpu, count, see),
+            What::Lost { .. } => {}
             What::Other { format } => {
-                self.current(event, see);
                 see(&Change::Other { at, cpu, format }, self);
             }
         }
-        self.cpus[cpu.index()].last_event = at;
     }
 
     #[inline]

@@ -3,8 +3,9 @@
 
 use crate::change::{Change, Switch};
 use crate::state::{Occupant, State};
+use crate::step::Logged;
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Cpu, Event, Nanos, Pid};
+use schedlab_model::{Cpu, Kind, Nanos, Pid};
 
 impl State {
     /// A switch says that `prev` ran on `cpu`, and the state says otherwise. Gives the task, as an
@@ -58,12 +59,17 @@ impl State {
         self.vacate(cpu, self.now, see);
     }
 
-    /// The CPU that logs an event tells who is current there; that is news before its first switch.
-    #[inline]
-    pub(crate) fn current(&mut self, event: &Event, see: &mut impl FnMut(&Change, &Self)) {
-        let here = &self.cpus[event.cpu.index()];
-        if here.occupant == Occupant::Unknown && !here.blind {
-            self.discover(event.cpu, event.by, see);
+    /// Nothing is known of the CPU that logged an event: but for switches, which are told by themselves, and
+    /// what a reader adds, the event tells who is current there.
+    #[cold]
+    pub(crate) fn current(
+        &mut self,
+        logged: Logged,
+        kind: Kind,
+        see: &mut impl FnMut(&Change, &Self),
+    ) {
+        if !matches!(kind, Kind::Switch | Kind::Comm | Kind::Mark | Kind::Lost) {
+            self.discover(logged.cpu, logged.by, see);
         }
     }
 
@@ -134,7 +140,7 @@ impl State {
         if occupant != Occupant::Unknown {
             self.vacate(cpu, since, see);
         }
-        while let Some(task) = Some(self.cpus[cpu.index()].head).filter(|id| id.is_some()) {
+        for task in self.on_queue(cpu) {
             self.unlink(task, cpu);
             self.waiting -= 1;
             self.forgotten(task, since, see);

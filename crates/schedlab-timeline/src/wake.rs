@@ -2,14 +2,15 @@
 
 use crate::change::{Change, Moved, Runnable, Waker, When};
 use crate::state::{Occupant, State};
+use crate::step::Logged;
 use crate::task::{Activity, TaskId, Why};
-use schedlab_model::{Cpu, Event, Pid, Prio};
+use schedlab_model::{Cpu, Pid, Prio};
 
 impl State {
     #[inline]
     pub(crate) fn waking(
         &mut self,
-        event: &Event,
+        logged: Logged,
         pid: Pid,
         prio: Prio,
         last_cpu: Cpu,
@@ -23,7 +24,7 @@ impl State {
             return;
         }
         let placed = self.wakes_are_placed;
-        self.begin_wait(event, id, (last_cpu, placed, Why::Woken), Some(last_cpu), see);
+        self.begin_wait(logged, id, (last_cpu, placed, Why::Woken), Some(last_cpu), see);
         if placed {
             self.sight(id, last_cpu, see);
         }
@@ -32,7 +33,7 @@ impl State {
     #[inline]
     pub(crate) fn wakeup(
         &mut self,
-        event: &Event,
+        logged: Logged,
         (pid, prio): (Pid, Prio),
         target: Cpu,
         new: bool,
@@ -59,7 +60,7 @@ impl State {
             }
             _ => {
                 let why = if new { Why::New } else { Why::Woken };
-                self.begin_wait(event, id, (target, true, why), None, see);
+                self.begin_wait(logged, id, (target, true, why), None, see);
             }
         }
         see(&Change::Placed { at: self.now, task: id, cpu: target, from }, self);
@@ -68,7 +69,7 @@ impl State {
 
     fn begin_wait(
         &mut self,
-        event: &Event,
+        logged: Logged,
         id: TaskId,
         (cpu, placed, why): (Cpu, bool, Why),
         last_cpu: Option<Cpu>,
@@ -76,10 +77,10 @@ impl State {
     ) {
         let at = self.now;
         // Who is current is known already, so no look-up by pid.
-        let waker = match self.cpus[event.cpu.index()].occupant {
+        let waker = match self.cpus[logged.cpu.index()].occupant {
             Occupant::Task(waker) => waker,
             Occupant::Idle => TaskId::NONE,
-            Occupant::Unknown => self.pids.get(event.by),
+            Occupant::Unknown => self.pids.get(logged.by),
         };
         let task = &mut self.tasks[id.index()];
         let asleep = matches!(task.activity, Activity::Sleeping { .. });
@@ -88,14 +89,14 @@ impl State {
         task.since = at;
         task.moved = false;
         task.waker = waker;
-        task.waker_cpu = event.cpu;
-        task.waker_context = event.context;
+        task.waker_cpu = logged.cpu;
+        task.waker_context = logged.context;
         task.woken_from = last_cpu.or(task.last_cpu);
         let runnable = Runnable {
             at,
             task: id,
             why,
-            waker: Waker { task: task.waker, cpu: event.cpu, context: event.context },
+            waker: Waker { task: task.waker, cpu: logged.cpu, context: logged.context },
             last_cpu: task.woken_from,
             slept_since,
         };
@@ -108,7 +109,7 @@ impl State {
 
     pub(crate) fn migrate(
         &mut self,
-        event: &Event,
+        logged: Logged,
         pid: Pid,
         from: Cpu,
         to: Cpu,
@@ -132,15 +133,15 @@ impl State {
                 let waking = self.wakes_are_placed
                     && why.is_wakeup()
                     && !task.moved
-                    && task.waker_cpu == event.cpu;
+                    && task.waker_cpu == logged.cpu;
                 if !placed || waking { When::Waking } else { When::Waiting }
             }
             Activity::New => When::Fork,
             Activity::Unknown | Activity::Sleeping { .. } | Activity::Dead => When::Asleep,
         };
-        let by = self.cpus[event.cpu.index()].occupant.task().unwrap_or(TaskId::NONE);
+        let by = self.cpus[logged.cpu.index()].occupant.task().unwrap_or(TaskId::NONE);
         self.tasks[id.index()].moved = true;
-        let (at, by_cpu) = (self.now, event.cpu);
+        let (at, by_cpu) = (self.now, logged.cpu);
         let moved = Moved { at, task: id, from, queue, to, when, by_cpu, by };
         see(&Change::Moved(moved), self);
         if matches!(when, When::Waking | When::Waiting) {

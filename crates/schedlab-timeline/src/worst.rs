@@ -104,6 +104,7 @@ impl Worst {
 
 impl Question for Worst {
     type Answer = Vec<WorstWait>;
+    const QUEUES: bool = false;
 
     fn see(&mut self, change: &Change, state: &State) {
         let Change::Switch(Switch { at, cpu, was, since, is, wait, .. }) = *change else { return };

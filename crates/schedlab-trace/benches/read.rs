@@ -13,10 +13,10 @@
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark speaks and may fail")]
 
 use schedlab_model::{Event, EventSource, Kind};
-use schedlab_timeline::{Latency, ask};
+use schedlab_timeline::{Latency, ask_all};
 use schedlab_trace::dat::{Compression, Header, Version};
 use schedlab_trace::synthetic::{Plan, Synthetic};
-use schedlab_trace::{Census, Options, Target, convert, open_with};
+use schedlab_trace::{Census, Options, Target, Trace, convert, open_with};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -228,7 +228,8 @@ fn source(path: &Path, threads: usize) -> Box<dyn EventSource> {
 }
 
 fn latency(path: &Path, threads: usize) {
-    let reply = ask(source(path, threads).as_mut(), Latency::new()).unwrap();
+    let mut trace = Trace::open(path, &Options { threads, ..Options::default() }).unwrap();
+    let reply = ask_all(&mut trace, Latency::new()).unwrap();
     std::hint::black_box(reply);
 }
 

@@ -3,10 +3,10 @@
 //! The long way, for any field of any size in either byte order; `near` is the short one.
 
 use crate::encoding::Encoding;
-use crate::merge::{Batch, append};
+use crate::merge::{Batch, Out, append};
 use crate::names::{self, Names};
 use crate::plan::{Decoder, Entry, NameSlot, Plan, Slot};
-use schedlab_model::{Context, Cpu, Event, Left, Nanos, Phase, Pid, Prio, What};
+use schedlab_model::{Comm, Context, Cpu, Event, Left, Nanos, Phase, Pid, Prio, What};
 
 /// When and where a record was logged.
 #[derive(Clone, Copy, Debug)]
@@ -88,7 +88,7 @@ fn i32_at<const BIG: bool>(body: &[u8], at: usize) -> i32 {
         .map_or(0, |bytes| order::<BIG>().u32(*bytes).cast_signed())
 }
 
-fn name_at<const BIG: bool>(body: &[u8], slot: NameSlot) -> Option<u128> {
+fn name_at<const BIG: bool>(body: &[u8], slot: NameSlot) -> Option<Comm> {
     let range = match slot {
         NameSlot::Absent => return None,
         NameSlot::Fixed(at) => usize::from(at)..usize::from(at) + 16,
@@ -99,7 +99,7 @@ fn name_at<const BIG: bool>(body: &[u8], slot: NameSlot) -> Option<u128> {
             start..start + (place >> 16) as usize
         }
     };
-    Some(u128::from_le_bytes(names::comm(body.get(range)?)))
+    Some(names::comm(body.get(range)?))
 }
 
 /// One record on its way to events.
@@ -195,14 +195,13 @@ impl<const BIG: bool> Decoding<'_, '_, BIG> {
     /// A task's name stands in the record: an event of its own when it is news.
     fn called(&mut self, pid: Pid, slot: NameSlot) {
         let Some(comm) = name_at::<BIG>(self.body, slot) else { return };
-        if self.names.changed(pid, comm) {
+        if self.names.changed(pid, &comm) {
             self.renamed(pid, comm);
         }
     }
 
     #[cold]
-    fn renamed(&mut self, pid: Pid, comm: u128) {
-        let comm = names::clean(comm).to_le_bytes();
+    fn renamed(&mut self, pid: Pid, comm: Comm) {
         self.emit(What::Comm { pid, comm });
     }
 

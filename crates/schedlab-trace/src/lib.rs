@@ -36,6 +36,7 @@ pub mod synthetic;
 #[cfg(feature = "parquet")]
 pub mod table;
 mod text;
+mod trace;
 
 pub use census::Census;
 pub use convert::{Converted, Target, convert, replace};
@@ -43,8 +44,8 @@ pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;
 pub use record::{RecordSource, Sink, open_records};
+pub use trace::Trace;
 
-use ahead::Ahead;
 use input::Input;
 use schedlab_model::EventSource;
 use std::path::Path;
@@ -81,7 +82,7 @@ impl Default for Options {
 /// # Errors
 /// As [`open`].
 pub fn open_with(path: &Path, options: &Options) -> Result<Box<dyn EventSource>, TraceError> {
-    open_input(Input::open(path)?, options)
+    Ok(Trace::open(path, options)?.boxed())
 }
 
 /// Opens a trace that lies in memory; `name` stands for the file's in messages.
@@ -101,73 +102,5 @@ pub fn open_bytes_with(
     bytes: Vec<u8>,
     options: &Options,
 ) -> Result<Box<dyn EventSource>, TraceError> {
-    open_input(Input::memory(name, bytes), options)
-}
-
-/// Bytes that are looked at to tell formats apart.
-const SNIFFED: usize = 4096;
-
-fn open_input(input: Input, options: &Options) -> Result<Box<dyn EventSource>, TraceError> {
-    let path = input.path().to_owned();
-    let mut start = vec![0; SNIFFED];
-    let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, error))?;
-    start.truncate(count);
-    if start.is_empty() {
-        return Err(TraceError::Empty { path });
-    }
-    if start.starts_with(dat::MAGIC) {
-        return open_dat(input, options);
-    }
-    if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
-        let reader = perf::PerfReader::open(input, options.arguments)?;
-        // What a pipe says of itself comes on the way.
-        let ahead = options.threads > 1 && !options.arguments && !reader.is_pipe();
-        return Ok(if ahead { Box::new(Ahead::new(reader)) } else { Box::new(reader) });
-    }
-    if perfetto::looks_like(&start) {
-        return Ok(Box::new(perfetto::PerfettoReader::open(input)?));
-    }
-    if !start.contains(&0)
-        && let Some(reader) = text::TextReader::open(input)?
-    {
-        return Ok(Box::new(reader));
-    }
-    Err(TraceError::Unknown { path, seen: seen(&start) })
-}
-
-/// Opens a trace.dat; of threads beside the caller's, unpacking has the first.
-fn open_dat(input: Input, options: &Options) -> Result<Box<dyn EventSource>, TraceError> {
-    let helpers = options.threads.saturating_sub(1);
-    let again = input.again().map_err(|error| TraceError::io(input.path(), error))?;
-    let (packed, reader) = match dat::DatReader::open(input, options) {
-        // No pages, but perhaps the text of a latency tracer.
-        Err(error @ TraceError::NoEvents { .. }) => {
-            let reader = match dat::text_of(&again) {
-                Some(offset) => text::TextReader::open_at(again, offset)?,
-                None => None,
-            };
-            return reader.map_or(Err(error), |reader| Ok(Box::new(reader) as Box<_>));
-        }
-        other => other?,
-    };
-    let ahead = !options.arguments && helpers > usize::from(packed);
-    Ok(if ahead { Box::new(Ahead::new(reader)) } else { Box::new(reader) })
-}
-
-/// What a file begins with, in words.
-fn seen(start: &[u8]) -> String {
-    let known: [(&[u8], &str); 7] = [
-        (b"\x7fELF", "an ELF program"),
-        (b"\x1f\x8b", "gzip data: unpack it first"),
-        (b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
-        (b"\xfd7zXZ", "xz data: unpack it first"),
-        (b"PK\x03\x04", "a zip archive"),
-        (b"PAR1", "a Parquet file"),
-        (b"\x89PNG", "a picture"),
-    ];
-    if let Some((_, name)) = known.iter().find(|(magic, _)| start.starts_with(magic)) {
-        return (*name).to_owned();
-    }
-    let text: String = start.iter().take(16).map(|byte| format!("{byte:02x} ")).collect();
-    format!("it begins with {}", text.trim_end())
+    Ok(Trace::of(Input::memory(name, bytes), options)?.boxed())
 }

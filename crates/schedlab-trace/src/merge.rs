@@ -1,13 +1,14 @@
 //! Merges the CPUs' streams into one, ascending by time; equal times go by lane.
 //!
-//! A tournament (loser tree) finds the lane whose next event is earliest in log2(lanes) comparisons,
-//! and that lane runs as long as it stays ahead of the runner-up: on real traces a CPU logs several
-//! events in a row. A lane decodes each event into the batch when its turn has come, so an event is
-//! written once, and what is learned on the way (names) is in order. The tournament is one number for
-//! each lane, 8 KiB for a thousand CPUs: it stays in the first-level cache.
+//! A tournament (loser tree) finds the lane whose next event is earliest in log2(lanes) comparisons.
+//! Each event plays anew, also when its lane stays ahead: a loop over a lane's turn saves comparisons, but
+//! nobody can guess when it ends, and a wrong guess costs more than all of them. A lane decodes each event
+//! into the batch when its turn has come, so an event is written once, and what is learned on the way (names) is
+//! in order. The tournament is one number for each lane, 8 KiB for a thousand CPUs: it stays in the
+//! first-level cache.
 
 use crate::spelling::Kept;
-use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
+use schedlab_model::{Context, Cpu, Event, EventSink, Nanos, Pid, What};
 use std::io;
 
 /// The time of a lane that has ended; events' own are below.
@@ -24,9 +25,50 @@ pub(crate) trait Lanes {
     /// Goes on to a lane's next event, whatever it takes: its time; [`ENDED`] when it has none.
     fn next(&mut self, lane: usize) -> io::Result<u64>;
 
-    /// Puts the event at hand in `lane`, and those after it up to `until` as long as the batch has room.
-    /// The time of the event that is at hand then; `None` when [`Self::next`] must find it.
-    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> Option<u64>;
+    /// The time of the event at hand in `lane`; [`ENDED`] when it has none.
+    fn time(&self, lane: usize) -> u64;
+
+    /// Puts the event at hand in `lane`. The time of the one that is at hand then; `None` when
+    /// [`Self::next`] must find it.
+    fn put(&mut self, lane: usize, out: &mut impl Out) -> Option<u64>;
+}
+
+/// Where events go.
+pub(crate) trait Out {
+    /// Adds an event. There is room for [`STEP_MAX`] unless it is full.
+    fn put(&mut self, event: Event);
+
+    /// Adds what `put` puts, at most [`STEP_MAX`] events: for what is rare, and would otherwise be compiled
+    /// for each way out.
+    fn aside(&mut self, put: impl FnOnce(&mut Batch<'_>));
+
+    /// Whether no further step fits.
+    fn is_full(&self) -> bool;
+}
+
+/// The way straight into whoever wants the events.
+struct Straight<'a, S>(&'a mut S);
+
+impl<S: EventSink> Out for Straight<'_, S> {
+    #[inline(always)]
+    fn put(&mut self, event: Event) {
+        self.0.take(&event);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn aside(&mut self, put: impl FnOnce(&mut Batch<'_>)) {
+        let mut places = [FILLER; STEP_MAX];
+        let mut batch = Batch::new(&mut places, Kept::default());
+        put(&mut batch);
+        let count = batch.count();
+        places[..count].iter().for_each(|event| self.0.take(event));
+    }
+
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        false
+    }
 }
 
 /// Events on their way out, in places that are there already.
@@ -42,29 +84,34 @@ impl<'a> Batch<'a> {
         Self { size: places.len(), places: places.iter_mut(), kept }
     }
 
-    /// Adds an event; there is room for [`STEP_MAX`] unless the batch is full.
-    #[inline(always)]
-    pub(crate) fn put(&mut self, event: Event) {
-        if let Some(place) = self.places.next() {
-            *place = event;
-        }
-    }
-
     /// Keeps the body of the event that is put next.
     #[cold]
     pub(crate) fn keep(&mut self, body: &[u8]) {
         self.kept.keep(self.count(), body);
     }
 
-    /// Whether no further step fits.
-    #[inline(always)]
-    pub(crate) fn is_full(&self) -> bool {
-        self.places.len() < STEP_MAX
-    }
-
     /// How many events were put.
     fn count(&self) -> usize {
         self.size - self.places.len()
+    }
+}
+
+impl Out for Batch<'_> {
+    #[inline(always)]
+    fn put(&mut self, event: Event) {
+        if let Some(place) = self.places.next() {
+            *place = event;
+        }
+    }
+
+    #[inline(always)]
+    fn aside(&mut self, put: impl FnOnce(&mut Batch<'_>)) {
+        put(self);
+    }
+
+    #[inline(always)]
+    fn is_full(&self) -> bool {
+        self.places.len() < STEP_MAX
     }
 }
 
@@ -94,8 +141,6 @@ type Head = u64;
 /// The merge: whose turn it is.
 #[derive(Default)]
 pub(crate) struct Merge {
-    /// The time of each lane's next event; [`ENDED`] where there is none.
-    times: Vec<u64>,
     /// Losers of the tournament, a power of two; `tree[0]` is the winner.
     tree: Vec<Head>,
     /// What heads count from.
@@ -118,26 +163,43 @@ impl Merge {
         batch: &mut Vec<Event>,
         limit: usize,
     ) -> io::Result<bool> {
-        if !self.started {
-            self.times.clear();
-            for lane in 0..lanes.count() {
-                self.times.push(lanes.next(lane)?);
-            }
-            self.started = true;
-            self.seed();
-        }
+        self.start(lanes)?;
         // What lies behind the events that are put in place is cut off at the end; filling it costs
         // nothing, since the caller's batch mostly comes back as it went.
         batch.resize(limit + STEP_MAX, FILLER);
         self.kept.clear();
         let mut places = Batch::new(batch, std::mem::take(&mut self.kept));
-        while !places.is_full() && self.play(lanes, &mut places)? {
-            self.seed();
+        while self.play(lanes, &mut places)? {
+            self.seed(lanes);
         }
         let count = places.count();
         self.kept = places.kept;
         batch.truncate(count);
         Ok(count > 0)
+    }
+
+    /// Hands all events that are left to `sink`.
+    pub(crate) fn drain(
+        &mut self,
+        lanes: &mut impl Lanes,
+        sink: &mut impl EventSink,
+    ) -> io::Result<()> {
+        self.start(lanes)?;
+        while self.play(lanes, &mut Straight(sink))? {
+            self.seed(lanes);
+        }
+        Ok(())
+    }
+
+    fn start(&mut self, lanes: &mut impl Lanes) -> io::Result<()> {
+        if !self.started {
+            for lane in 0..lanes.count() {
+                lanes.next(lane)?;
+            }
+            self.started = true;
+            self.seed(lanes);
+        }
+        Ok(())
     }
 
     /// The body of the event at `index` of the last batch, if it was kept.
@@ -147,16 +209,16 @@ impl Merge {
 
     /// Seeds the tournament: counted from the earliest time, so that one head at least is below the
     /// horizon unless all have ended.
-    fn seed(&mut self) {
-        let size = self.times.len().next_power_of_two().max(2);
-        let horizon = horizon(size);
-        let earliest = self.times.iter().copied().min().unwrap_or(ENDED);
+    fn seed(&mut self, lanes: &impl Lanes) {
+        let count = lanes.count();
+        let size = count.next_power_of_two().max(2);
+        let earliest = (0..count).map(|lane| lanes.time(lane)).min().unwrap_or(ENDED);
         // The time of the ended must stay beyond the horizon.
-        self.base = earliest.min(ENDED - horizon);
+        self.base = earliest.min(ENDED - horizon(size));
         // Every node of the tournament keeps its loser and passes its winner up.
         let mut winners = vec![0; size];
         for lane in 0..size {
-            let time = self.times.get(lane).copied().unwrap_or(ENDED);
+            let time = if lane < count { lanes.time(lane) } else { ENDED };
             winners.push(head(size, self.base, lane, time));
         }
         self.tree.clear();
@@ -169,18 +231,34 @@ impl Merge {
         self.tree[0] = winners[1];
     }
 
-    /// Plays until the batch is full, or no head is below the horizon: `true` when the base must move
-    /// on for that, `false` when there is nothing left to do.
-    fn play(&mut self, lanes: &mut impl Lanes, batch: &mut Batch<'_>) -> io::Result<bool> {
-        // For a size that is a constant, no check of an index is left.
-        let Self { times, tree, base, .. } = self;
-        if let Ok(tree) = <&mut [Head; 2]>::try_from(tree.as_mut_slice()) {
-            play(lanes, batch, times, tree, *base)
-        } else if let Ok(tree) = <&mut [Head; 8]>::try_from(tree.as_mut_slice()) {
-            play(lanes, batch, times, tree, *base)
-        } else {
-            play(lanes, batch, times, tree, *base)
+    /// Plays until `out` is full, or no head is below the horizon: `true` when the base must move on for
+    /// that, `false` when there is nothing left to do.
+    #[inline(always)]
+    fn play(&mut self, lanes: &mut impl Lanes, out: &mut impl Out) -> io::Result<bool> {
+        let Self { tree, base, .. } = self;
+        let (tree, base) = (tree.as_mut_slice(), *base);
+        let size = tree.len();
+        let beyond = horizon(size) << size.trailing_zeros();
+        while !out.is_full() {
+            let first = tree[0];
+            if first >= beyond {
+                return Ok((0..lanes.count()).any(|lane| lanes.time(lane) != ENDED));
+            }
+            let winner = lane_of(first, size);
+            let next = match lanes.put(winner, out) {
+                Some(time) => time,
+                None => lanes.next(winner)?,
+            };
+            // For a size that is a constant, no check of an index is left.
+            if let Ok(tree) = <&mut [Head; 8]>::try_from(&mut *tree) {
+                replay(tree, head(8, base, winner, next));
+            } else if let Ok(tree) = <&mut [Head; 2]>::try_from(&mut *tree) {
+                replay(tree, head(2, base, winner, next));
+            } else {
+                replay(tree, head(size, base, winner, next));
+            }
         }
+        Ok(false)
     }
 }
 
@@ -193,40 +271,6 @@ fn horizon(size: usize) -> u64 {
 #[inline(always)]
 fn head(size: usize, base: u64, lane: usize, time: u64) -> Head {
     time.saturating_sub(base).min(horizon(size)) << size.trailing_zeros() | lane as u64
-}
-
-/// The rounds of the tournament; see [`Merge::play`].
-#[inline(always)]
-fn play(
-    lanes: &mut impl Lanes,
-    batch: &mut Batch<'_>,
-    times: &mut [u64],
-    tree: &mut [Head],
-    base: u64,
-) -> io::Result<bool> {
-    let size = tree.len();
-    let bits = size.trailing_zeros();
-    loop {
-        let (first, second) = (tree[0], runner_up(tree));
-        if first >> bits == horizon(size) {
-            return Ok(times.iter().any(|time| *time != ENDED));
-        }
-        let winner = lane_of(first, size);
-        // At equal times the lower lane goes first; what is at the horizon may lie anywhere beyond.
-        let tie = u64::from(winner > lane_of(second, size) || second >> bits == horizon(size));
-        let until = (base + (second >> bits)).saturating_sub(tie);
-        let next = match lanes.run(winner, until, batch) {
-            Some(time) => time,
-            None => lanes.next(winner)?,
-        };
-        if let Some(place) = times.get_mut(winner) {
-            *place = next;
-        }
-        replay(tree, head(size, base, winner, next));
-        if batch.is_full() {
-            return Ok(false);
-        }
-    }
 }
 
 #[inline(always)]
@@ -247,19 +291,6 @@ fn replay(tree: &mut [Head], next: Head) {
         node /= 2;
     }
     tree[0] = winner;
-}
-
-/// The second earliest: whoever lost to the winner itself.
-#[inline(always)]
-fn runner_up(tree: &[Head]) -> Head {
-    let size = tree.len();
-    let mut best = Head::MAX;
-    let mut node = (lane_of(tree[0], size) + size) / 2;
-    for _ in 0..size.trailing_zeros() {
-        best = best.min(tree[node & (size - 1)]);
-        node /= 2;
-    }
-    best
 }
 
 /// Makes the times from `from` on ascend: a time before its predecessor's is raised to it. Returns
@@ -289,18 +320,17 @@ mod tests {
         }
 
         fn next(&mut self, lane: usize) -> io::Result<u64> {
-            Ok(self.0[lane].first().copied().unwrap_or(ENDED))
+            Ok(self.time(lane))
         }
 
-        fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> Option<u64> {
-            loop {
-                let time = Nanos(self.0[lane].remove(0));
-                batch.put(Event { time, cpu: Cpu(lane as u16), ..FILLER });
-                let next = *self.0[lane].first()?;
-                if next > until || batch.is_full() {
-                    return Some(next);
-                }
-            }
+        fn time(&self, lane: usize) -> u64 {
+            self.0[lane].first().copied().unwrap_or(ENDED)
+        }
+
+        fn put(&mut self, lane: usize, batch: &mut impl Out) -> Option<u64> {
+            let time = Nanos(self.0[lane].remove(0));
+            batch.put(Event { time, cpu: Cpu(lane as u16), ..FILLER });
+            self.0[lane].first().copied()
         }
     }
 

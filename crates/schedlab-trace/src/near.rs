@@ -11,10 +11,10 @@
 //! of names and the stores of its event.
 
 use crate::decode::Stamp;
-use crate::merge::Batch;
+use crate::merge::{Batch, Out};
 use crate::names::Names;
 use crate::plan::{Decoder, Entry, NameSlot, Plan, Slot};
-use schedlab_model::{Context, Cpu, Event, Nanos, Pid, Prio, What};
+use schedlab_model::{Comm, Context, Cpu, Event, Nanos, Pid, Prio, What};
 
 /// Bytes of a record (and of what follows it) that are looked at.
 pub(crate) const REACH: usize = 128;
@@ -199,9 +199,9 @@ impl Record<'_> {
     }
 
     #[inline(always)]
-    fn name(&self, at: u8) -> u128 {
+    fn name(&self, at: u8) -> &Comm {
         let bytes = self.bytes.get(usize::from(at)..).and_then(|rest| rest.first_chunk());
-        bytes.map_or(0, |bytes| u128::from_le_bytes(*bytes))
+        bytes.unwrap_or(&[0; 16])
     }
 
     #[inline(always)]
@@ -212,50 +212,51 @@ impl Record<'_> {
 
     /// Takes note of a task's name, which is an event of its own when it is news.
     #[inline(always)]
-    fn called(&self, pid: Word, comm: u8, names: &mut Names, batch: &mut Batch<'_>) {
+    fn called(&self, pid: Word, comm: u8, names: &mut Names, out: &mut impl Out) {
         let (pid, comm) = (self.pid(pid), self.name(comm));
         if names.changed(pid, comm) {
-            renamed(self.event(What::Lost { count: None }), pid, comm, batch);
+            let (comm, event) = (*comm, self.event(What::Lost { count: None }));
+            out.aside(move |batch| renamed(event, pid, comm, batch));
         }
     }
 
     // Each kind puts its event by itself: the fields then go from registers to their places.
 
     #[inline(always)]
-    fn switch(&self, decoder: &Decoder, names: &mut Names, batch: &mut Batch<'_>) {
+    fn switch(&self, decoder: &Decoder, names: &mut Names, out: &mut impl Out) {
         let at = self.at;
-        self.called(at.pid, at.comm, names, batch);
-        self.called(at.next, at.next_comm, names, batch);
+        self.called(at.pid, at.comm, names, out);
+        self.called(at.next, at.next_comm, names, out);
         let high = self.word(at.there + 1).cast_unsigned();
         let low = self.word(at.there).cast_unsigned();
         let left = decoder.states.left(u64::from(high) << 32 | u64::from(low));
         let (prev, prev_prio) = (self.pid(at.pid), self.prio(at.prio));
         let (next, next_prio) = (self.pid(at.next), self.prio(at.next_prio));
-        batch.put(self.event(What::Switch { prev, prev_prio, left, next, next_prio }));
+        out.put(self.event(What::Switch { prev, prev_prio, left, next, next_prio }));
     }
 
     #[inline(always)]
-    fn waking(&self, names: &mut Names, batch: &mut Batch<'_>) {
+    fn waking(&self, names: &mut Names, out: &mut impl Out) {
         let at = self.at;
-        self.called(at.pid, at.comm, names, batch);
+        self.called(at.pid, at.comm, names, out);
         let (pid, prio, last_cpu) = (self.pid(at.pid), self.prio(at.prio), self.place(at.there));
-        batch.put(self.event(What::Waking { pid, prio, last_cpu }));
+        out.put(self.event(What::Waking { pid, prio, last_cpu }));
     }
 
     #[inline(always)]
-    fn wakeup(&self, new: bool, names: &mut Names, batch: &mut Batch<'_>) {
+    fn wakeup(&self, new: bool, names: &mut Names, out: &mut impl Out) {
         let at = self.at;
-        self.called(at.pid, at.comm, names, batch);
+        self.called(at.pid, at.comm, names, out);
         let (pid, prio, cpu) = (self.pid(at.pid), self.prio(at.prio), self.place(at.there));
-        batch.put(self.event(What::Wakeup { pid, prio, cpu, new }));
+        out.put(self.event(What::Wakeup { pid, prio, cpu, new }));
     }
 
     #[inline(always)]
-    fn migrate(&self, names: &mut Names, batch: &mut Batch<'_>) {
+    fn migrate(&self, names: &mut Names, out: &mut impl Out) {
         let at = self.at;
-        self.called(at.pid, at.comm, names, batch);
+        self.called(at.pid, at.comm, names, out);
         let (pid, from, to) = (self.pid(at.pid), self.place(at.there), self.place(at.next));
-        batch.put(self.event(What::Migrate { pid, from, to }));
+        out.put(self.event(What::Migrate { pid, from, to }));
     }
 }
 
@@ -269,7 +270,7 @@ impl Decoder {
         bytes: &[u8; REACH],
         length: usize,
         names: &mut Names,
-        batch: &mut Batch<'_>,
+        out: &mut impl Out,
     ) -> bool {
         let id = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
         let Some(near) = self.near.get(id) else { return false };
@@ -284,18 +285,18 @@ impl Decoder {
         const TASK: Places = Places::usual(Kind::Waking);
         const MIGRATE: Places = Places::usual(Kind::Migrate);
         match near.kind {
-            Kind::UsualSwitch => record(SWITCH).switch(self, names, batch),
-            Kind::UsualWaking => record(TASK).waking(names, batch),
-            Kind::UsualWakeup => record(TASK).wakeup(false, names, batch),
-            Kind::UsualWakeupNew => record(TASK).wakeup(true, names, batch),
-            Kind::UsualMigrate => record(MIGRATE).migrate(names, batch),
+            Kind::UsualSwitch => record(SWITCH).switch(self, names, out),
+            Kind::UsualWaking => record(TASK).waking(names, out),
+            Kind::UsualWakeup => record(TASK).wakeup(false, names, out),
+            Kind::UsualWakeupNew => record(TASK).wakeup(true, names, out),
+            Kind::UsualMigrate => record(MIGRATE).migrate(names, out),
             Kind::Far => return false,
             // Whoever keeps bodies does so on the long way.
             Kind::UsualOther | Kind::Other if self.keeps => return false,
             Kind::UsualOther => {
-                batch.put(record(TASK).event(What::Other { format: near.other }));
+                out.put(record(TASK).event(What::Other { format: near.other }));
             }
-            _ => self.decode_placed(near, &record(near.places), names, batch),
+            _ => self.decode_placed(near, &record(near.places), names, out),
         }
         true
     }
@@ -307,15 +308,15 @@ impl Decoder {
         near: &Near,
         record: &Record<'_>,
         names: &mut Names,
-        batch: &mut Batch<'_>,
+        out: &mut impl Out,
     ) {
         match near.kind {
-            Kind::Switch => record.switch(self, names, batch),
-            Kind::Waking => record.waking(names, batch),
-            Kind::Wakeup => record.wakeup(false, names, batch),
-            Kind::WakeupNew => record.wakeup(true, names, batch),
-            Kind::Migrate => record.migrate(names, batch),
-            _ => batch.put(record.event(What::Other { format: near.other })),
+            Kind::Switch => record.switch(self, names, out),
+            Kind::Waking => record.waking(names, out),
+            Kind::Wakeup => record.wakeup(false, names, out),
+            Kind::WakeupNew => record.wakeup(true, names, out),
+            Kind::Migrate => record.migrate(names, out),
+            _ => out.put(record.event(What::Other { format: near.other })),
         }
     }
 }
@@ -323,8 +324,8 @@ impl Decoder {
 /// A task's name stands in the record and is news: an event of its own, like `event` otherwise.
 #[cold]
 #[inline(never)]
-fn renamed(event: Event, pid: Pid, comm: u128, batch: &mut Batch<'_>) {
-    let comm = crate::names::clean(comm).to_le_bytes();
+fn renamed(event: Event, pid: Pid, comm: Comm, batch: &mut Batch<'_>) {
+    let comm = crate::names::clean(comm);
     batch.put(Event { what: What::Comm { pid, comm }, ..event });
 }
 

@@ -1,6 +1,6 @@
 //! Lanes that come as runs of decoded events, for formats whose bundles make sense only as a whole.
 
-use crate::merge::{Batch, ENDED, Lanes, Merge};
+use crate::merge::{ENDED, Lanes, Merge, Out};
 use crate::names::Names;
 use schedlab_model::{Event, What};
 use std::io;
@@ -65,25 +65,24 @@ impl<R: Refill> Lanes for Refilled<'_, R> {
         Ok(run.time().unwrap_or(ENDED))
     }
 
+    fn time(&self, lane: usize) -> u64 {
+        self.lanes[lane].time().unwrap_or(ENDED)
+    }
+
     #[inline]
-    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> Option<u64> {
+    fn put(&mut self, lane: usize, out: &mut impl Out) -> Option<u64> {
         let run = &mut self.lanes[lane];
-        loop {
-            let event = *run.events.get(run.at)?;
-            run.at += 1;
-            // Lanes are read ahead in turns, so the same news can come from several.
-            let news = match event.what {
-                What::Comm { pid, comm } => self.names.changed(pid, u128::from_le_bytes(comm)),
-                _ => true,
-            };
-            if news {
-                batch.put(event);
-            }
-            let next = run.time()?;
-            if next > until || batch.is_full() {
-                return Some(next);
-            }
+        let event = *run.events.get(run.at)?;
+        run.at += 1;
+        // Lanes are read ahead in turns, so the same news can come from several.
+        let news = match event.what {
+            What::Comm { pid, comm } => self.names.changed(pid, &comm),
+            _ => true,
+        };
+        if news {
+            out.put(event);
         }
+        run.time()
     }
 }
 

@@ -6,9 +6,8 @@ use super::read_ahead::Crew;
 use super::walk::{Body, Layout, Step, Visit, Walk, walk};
 use crate::decode::Stamp;
 use crate::input::Input;
-use crate::merge::{Batch, ENDED, Lanes};
+use crate::merge::{Batch, ENDED, Lanes, Out};
 use crate::names::Names;
-use crate::near::REACH;
 use crate::plan::Decoder;
 use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
 use std::io;
@@ -24,8 +23,8 @@ pub(super) struct Lane {
     pub(super) layout: Layout,
     pub(super) data: Range<u64>,
     pub(super) correction: Correction,
-    /// Index into [`Shared::decoders`].
-    pub(super) decoder: usize,
+    /// Whether [`Shared::passing`] decodes it.
+    pub(super) passing: bool,
     /// How often time went back.
     pub(super) raised: u64,
     /// Pages whose records made no sense: how many, and where the first.
@@ -33,26 +32,23 @@ pub(super) struct Lane {
     pub(super) pages: Pages,
     corrected: bool,
     walk: Walk,
-    next: Next,
+    /// The record that is next; [`NO_RECORD`] when it is a loss, or nothing.
+    body: Body,
+    /// The loss that is next: how many events; 0 when nobody knows.
+    lost: u32,
     /// The time of what is next, corrected.
     time: u64,
 }
 
-/// What is next.
-#[derive(Clone, Copy, Debug)]
-enum Next {
-    Record(Body),
-    /// A loss, and how many events if known; 0 otherwise.
-    Lost(u32),
-    /// Nothing: the lane has ended, or has not begun.
-    Nothing,
-}
+/// Lies beyond every window.
+const NO_RECORD: Body = Body { at: usize::MAX, length: 0 };
 
 /// What all lanes need, also in several threads.
 pub(super) struct Shared {
     pub(super) input: Input,
-    /// The one that decodes, and the one that passes the scheduler's events on as others.
-    pub(super) decoders: [Decoder; 2],
+    pub(super) decoder: Decoder,
+    /// The one that passes the scheduler's events on as others.
+    pub(super) passing: Decoder,
 }
 
 /// Who fetches and unpacks.
@@ -109,17 +105,17 @@ impl FileLanes {
     fn go_on(&mut self, lane: usize) -> io::Result<u64> {
         loop {
             let here = &mut self.lanes[lane];
-            match here.walk.next(here.pages.page()) {
+            match here.walk.next(&here.pages.window.bytes) {
                 Step::Record(body) => {
-                    here.next = Next::Record(body);
+                    here.body = body;
                     return Ok(here.settle());
                 }
-                Step::Broken(at) => return Ok(here.broken(at)),
+                Step::Broken(at) => return Ok(here.broken(at - here.pages.start())),
                 Step::End => {}
             }
             if !self.turn(lane)? {
                 let here = &mut self.lanes[lane];
-                here.next = Next::Nothing;
+                here.body = NO_RECORD;
                 here.time = ENDED;
                 return Ok(ENDED);
             }
@@ -127,9 +123,9 @@ impl FileLanes {
             match Walk::begin(here.pages.page(), here.layout) {
                 Err(at) => return Ok(here.broken(at)),
                 Ok((walk, lost)) => {
-                    here.walk = walk;
+                    here.walk = walk.moved(here.pages.start());
                     if let Some(count) = lost {
-                        here.next = Next::Lost(count);
+                        (here.body, here.lost) = (NO_RECORD, count);
                         return Ok(here.settle());
                     }
                 }
@@ -147,25 +143,16 @@ impl Lanes for FileLanes {
         self.go_on(lane)
     }
 
-    #[inline]
-    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> Option<u64> {
+    fn time(&self, lane: usize) -> u64 {
+        self.lanes[lane].time
+    }
+
+    #[inline(always)]
+    fn put(&mut self, lane: usize, out: &mut impl Out) -> Option<u64> {
         let Self { shared, lanes, names, .. } = self;
         let here = &mut lanes[lane];
-        match here.next {
-            Next::Record(body) => {
-                let decoder = &shared.decoders[here.decoder];
-                if here.corrected {
-                    here.corrected_records(body, until, decoder, names, batch)
-                } else {
-                    here.records::<false>(body, until, decoder, names, batch)
-                }
-            }
-            Next::Lost(count) => {
-                batch.put(here.lost(count));
-                None
-            }
-            Next::Nothing => Some(ENDED),
-        }
+        let decoder = if here.passing { &shared.passing } else { &shared.decoder };
+        here.put(decoder, names, out)
     }
 }
 
@@ -184,75 +171,58 @@ impl Lane {
             data,
             corrected: !correction.is_identity(),
             correction,
-            decoder: 0,
+            passing: false,
             raised: 0,
             damaged: (0, 0),
             pages: Pages::new(layout.page_size, packed),
             walk: Walk::default(),
-            next: Next::Nothing,
+            body: NO_RECORD,
+            lost: 0,
             time: 0,
         }
     }
 
-    #[inline(never)]
-    fn corrected_records(
-        &mut self,
-        body: Body,
-        until: u64,
-        decoder: &Decoder,
-        names: &mut Names,
-        batch: &mut Batch<'_>,
-    ) -> Option<u64> {
-        self.records::<true>(body, until, decoder, names, batch)
+    /// Decodes the record at hand. The time of the ordinary one that follows; `None` where the walk must
+    /// find what does.
+    #[inline(always)]
+    fn put(&mut self, decoder: &Decoder, names: &mut Names, out: &mut impl Out) -> Option<u64> {
+        let Self { body, time, cpu, .. } = *self;
+        let window = self.pages.window.bytes.as_slice();
+        let stamp = Stamp { time, cpu };
+        let near = match window.get(body.at..).and_then(<[u8]>::first_chunk) {
+            Some(bytes) => decoder.decode_near(stamp, bytes, body.length, names, out),
+            None => false,
+        };
+        if !near {
+            out.aside(|batch| self.far(decoder, names, batch));
+        }
+        self.body = self.walk.near(self.pages.window.bytes.as_slice())?;
+        let time = self.walk.time;
+        // An ordinary time; the next one of a clock that needs no correction never goes back.
+        if self.corrected || time < self.time || time == ENDED {
+            return Some(self.settle());
+        }
+        self.time = time;
+        Some(time)
     }
 
-    /// Decodes the record at hand and the ordinary ones that follow it up to `until`. The time of
-    /// what is next then; `None` where the walk must find it.
-    #[inline(always)]
-    fn records<const CORRECTED: bool>(
-        &mut self,
-        mut body: Body,
-        until: u64,
-        decoder: &Decoder,
-        names: &mut Names,
-        batch: &mut Batch<'_>,
-    ) -> Option<u64> {
-        // The page and what the window holds behind it; where the page ends, the walk knows.
-        let page = self.pages.rest(0);
-        let (cpu, mut walk, mut time) = (self.cpu, self.walk, self.time);
-        let mut bytes: Option<&[u8; REACH]> = page.get(body.at..).and_then(<[u8]>::first_chunk);
-        loop {
-            let stamp = Stamp { time, cpu };
-            let near = match bytes {
-                Some(bytes) => decoder.decode_near(stamp, bytes, body.length, names, batch),
-                None => false,
-            };
-            if !near {
-                let bytes = page.get(body.at..body.at + body.length).unwrap_or_default();
-                decoder.decode_any(stamp, bytes, names, batch);
-            }
-            let Some((following, behind)) = walk.near(page) else {
-                (self.walk, self.time) = (walk, time);
-                return None;
-            };
-            (body, bytes) = (following, Some(behind));
-            let raw = if CORRECTED { self.correction.time(walk.time) } else { walk.time };
-            let raw = raw.min(ENDED - 1);
-            if raw < time {
-                self.raised += 1;
-            } else {
-                time = raw;
-            }
-            if time > until || batch.is_full() {
-                (self.walk, self.time) = (walk, time);
-                self.next = Next::Record(body);
-                return Some(time);
-            }
+    /// What the short way does not take: some records, and losses.
+    #[cold]
+    #[inline(never)]
+    fn far(&self, decoder: &Decoder, names: &mut Names, batch: &mut Batch<'_>) {
+        let Self { body: Body { at, length }, time, cpu, .. } = *self;
+        if self.body == NO_RECORD {
+            let (time, by, context) = (Nanos(time), Pid::IDLE, Context::Task);
+            let what = What::Lost { count: NonZeroU32::new(self.lost) };
+            return batch.put(Event { time, by, cpu, context, what });
         }
+        let bytes = self.pages.window.bytes.get(at..at + length).unwrap_or_default();
+        decoder.decode_any(Stamp { time, cpu }, bytes, names, batch);
     }
 
     /// Corrects the time of what is next; a time before its predecessor's is raised to it. Per-CPU
     /// clocks are monotonic but for rare steps.
+    #[inline(never)]
     fn settle(&mut self) -> u64 {
         let raw = self.walk.time;
         let time = if self.corrected { self.correction.time(raw) } else { raw }.min(ENDED - 1);
@@ -268,7 +238,7 @@ impl Lane {
             self.damage(at);
         }
         self.walk = Walk::default();
-        self.next = Next::Lost(0);
+        (self.body, self.lost) = (NO_RECORD, 0);
         self.time
     }
 
@@ -276,13 +246,6 @@ impl Lane {
         let offset = self.pages.offset() + at as u64;
         let first = if self.damaged.0 == 0 { offset } else { self.damaged.1 };
         self.damaged = (self.damaged.0 + 1, first);
-    }
-
-    #[cold]
-    fn lost(&self, count: u32) -> Event {
-        let what = What::Lost { count: NonZeroU32::new(count) };
-        let (time, by, context) = (Nanos(self.time), Pid::IDLE, Context::Task);
-        Event { time, by, cpu: self.cpu, context, what }
     }
 
     /// Times of the first and of the last record; `None` when packed or unreadable.
@@ -304,7 +267,7 @@ impl Lane {
 
     /// Whether the first page holds records of the scheduler's.
     pub(super) fn has_sched(&self, feed: &Feed, shared: &Shared) -> bool {
-        let mut search = Search { decoder: &shared.decoders[0], found: false };
+        let mut search = Search { decoder: &shared.decoder, found: false };
         let mut feed = feed.again(self.data.clone());
         let mut pages = Pages::new(self.layout.page_size, feed.is_packed());
         let mut unpacker = Unpacker::default();

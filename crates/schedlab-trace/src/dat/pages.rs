@@ -204,10 +204,10 @@ impl Pages {
         self.window.bytes.get(self.page.clone()).unwrap_or_default()
     }
 
-    /// What the window holds from an offset in the page on, the pages behind it included.
+    /// Where in the window the page begins.
     #[inline]
-    pub(crate) fn rest(&self, at: usize) -> &[u8] {
-        self.window.bytes.get(self.page.start + at..).unwrap_or_default()
+    pub(crate) fn start(&self) -> usize {
+        self.page.start
     }
 
     /// Where the page lies in the file (where its chunk lies, when packed).

@@ -22,7 +22,7 @@ use crate::names::Names;
 use crate::plan::Decoder;
 use crate::record::{RecordSource, Sink};
 use crate::spelling::Spelling;
-use schedlab_model::{Cpu, Event, EventSource, Nanos, Span, TraceInfo, Warning};
+use schedlab_model::{Cpu, Event, EventSink, EventSource, Nanos, Span, TraceInfo, Warning};
 use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroU32;
@@ -82,8 +82,7 @@ impl DatReader {
         let spelling = options.arguments.then(|| Spelling::new(header.encoding, formats(&header)));
         let mut info = info(&header, &decoder, time.tsc.is_some());
         let passing = decoder.passing();
-        let decoders = [decoder, passing];
-        let shared = Arc::new(Shared { input, decoders });
+        let shared = Arc::new(Shared { input, decoder, passing });
         let mut opening = Opening { shared, lanes: Vec::new(), feeds: Vec::new() };
         let opened = opening.add(&header, &buffers, &time, &mut warnings);
         opened.map_err(|error| TraceError::io(opening.shared.input.path(), error))?;
@@ -107,6 +106,12 @@ impl EventSource for DatReader {
             self.lanes.report(&mut self.warnings);
         }
         Ok(more)
+    }
+
+    fn drain<S: EventSink>(&mut self, sink: &mut S) -> io::Result<()> {
+        self.merge.drain(&mut self.lanes, sink)?;
+        self.lanes.report(&mut self.warnings);
+        Ok(())
     }
 
     fn warnings(&self) -> &[Warning] {
@@ -295,7 +300,7 @@ impl Opening {
             return;
         };
         for lane in &mut self.lanes {
-            lane.decoder = usize::from(lane.buffer != first);
+            lane.passing = lane.buffer != first;
         }
         let name = |index: usize| match buffers[index].name.as_str() {
             "" => "the top buffer".to_owned(),

@@ -35,10 +35,10 @@ pub(crate) trait Visit {
     fn lost(&mut self, time: u64, count: u32);
 }
 
-/// Where a walk stands in its page.
+/// Where a walk stands in its page, or in a window that holds it ([`Self::moved`]).
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Walk {
-    /// The next record's head; offsets count from the start of the page.
+    /// The next record's head; offsets count from the start of the page or window.
     at: usize,
     /// Behind the last record.
     end: usize,
@@ -95,16 +95,18 @@ impl Walk {
         Ok((Self { at: head, end, near_end, cut, big_endian, time }, lost))
     }
 
-    /// Goes on to the next record when it is an ordinary one that follows immediately and `N` bytes
-    /// from its body's start on are there, which are given back; else stays.
+    /// The same walk, when its page begins at `start` of what will be handed to it.
+    pub(crate) fn moved(mut self, start: usize) -> Self {
+        self.at += start;
+        self.end += start;
+        self.near_end += if self.big_endian { 0 } else { start };
+        self
+    }
+
+    /// Goes on to the next record when it is an ordinary one that follows immediately; else stays.
     #[inline(always)]
-    pub(crate) fn near<'a, const N: usize>(
-        &mut self,
-        page: &'a [u8],
-    ) -> Option<(Body, &'a [u8; N])> {
-        let (head, rest) = page.get(self.at..)?.split_first_chunk()?;
-        let bytes = rest.first_chunk()?;
-        let word = u32::from_le_bytes(*head);
+    pub(crate) fn near(&mut self, page: &[u8]) -> Option<Body> {
+        let word = u32::from_le_bytes(*page.get(self.at..)?.first_chunk()?);
         let (kind, delta) = (word & 31, word >> 5);
         let at = self.at + 4;
         let length = kind as usize * 4;
@@ -113,7 +115,7 @@ impl Walk {
         }
         self.at = at + length;
         self.time = self.time.wrapping_add(u64::from(delta));
-        Some((Body { at, length }, bytes))
+        Some(Body { at, length })
     }
 
     /// Goes on to the next record, past extensions of time and padding.
@@ -175,7 +177,7 @@ impl Walk {
             return Step::Record(body);
         }
         self.at = self.end;
-        if self.cut { Step::Broken(page.len()) } else { Step::End }
+        if self.cut { Step::Broken(self.end) } else { Step::End }
     }
 }
 

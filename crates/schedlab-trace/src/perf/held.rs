@@ -2,7 +2,7 @@
 //! when it was logged. They are decoded in place when their turn in time has come.
 
 use crate::decode::Stamp;
-use crate::merge::{Batch, ENDED};
+use crate::merge::{Batch, ENDED, Out};
 use crate::names::Names;
 use crate::plan::Decoder;
 use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
@@ -103,36 +103,29 @@ impl Held {
         self.at = 0;
     }
 
-    /// Decodes what is next up to `until`, as long as the batch has room. The time of what is next
-    /// then; `None` when nothing is left. `bytes` is what the records lie in.
+    /// Decodes what is next. The time of what follows; `None` when nothing is left. `bytes` is what the
+    /// records lie in.
     #[inline(always)]
-    pub(crate) fn run(
+    pub(crate) fn put(
         &mut self,
         bytes: &[u8],
-        (cpu, until): (Cpu, u64),
+        cpu: Cpu,
         decoder: &Decoder,
         names: &mut Names,
-        batch: &mut Batch<'_>,
+        out: &mut impl Out,
     ) -> Option<u64> {
-        let mut rest = self.pieces.get(self.at..).unwrap_or_default();
-        let next = loop {
-            let Some((piece, others)) = rest.split_first() else { break None };
-            let Piece { time, start, length } = *piece;
-            if time > until || batch.is_full() {
-                break Some(time);
-            }
-            let stamp = Stamp { time, cpu };
-            let near = match bytes.get(start as usize..).and_then(<[u8]>::first_chunk) {
-                Some(bytes) => decoder.decode_near(stamp, bytes, length as usize, names, batch),
-                None => false,
-            };
-            if !near {
-                far(bytes, *piece, &self.asides, stamp, decoder, names, batch);
-            }
-            rest = others;
+        let piece = *self.next()?;
+        let Piece { time, start, length } = piece;
+        self.at += 1;
+        let stamp = Stamp { time, cpu };
+        let near = match bytes.get(start as usize..).and_then(<[u8]>::first_chunk) {
+            Some(bytes) => decoder.decode_near(stamp, bytes, length as usize, names, out),
+            None => false,
         };
-        self.at = self.pieces.len() - rest.len();
-        next
+        if !near {
+            out.aside(|batch| far(bytes, piece, &self.asides, stamp, decoder, names, batch));
+        }
+        self.time()
     }
 }
 
@@ -163,7 +156,7 @@ fn far(
     }
     let Some(&what) = asides.get(length) else { return };
     let (by, news) = match what {
-        What::Comm { pid, comm } => (pid, names.changed(pid, u128::from_le_bytes(comm))),
+        What::Comm { pid, comm } => (pid, names.changed(pid, &comm)),
         _ => (Pid::IDLE, true),
     };
     if news {

@@ -1,5 +1,6 @@
 //! Where the parts of a sample lie: it depends on what its event was asked to record.
 
+use super::records::SAMPLE;
 use crate::encoding::Encoding;
 
 /// Bits of `sample_type`, in the order in which their parts follow each other in a sample.
@@ -40,6 +41,16 @@ pub(crate) struct Layout {
 pub(crate) struct When {
     pub(crate) time: u64,
     pub(crate) cpu: u32,
+}
+
+/// A sample without anything of a variable length before its body.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ordinary {
+    pub(crate) size: usize,
+    pub(crate) when: When,
+    /// Where its body begins, and how long it is.
+    pub(crate) body: usize,
+    pub(crate) length: usize,
 }
 
 impl Layout {
@@ -92,6 +103,28 @@ impl Layout {
         let before = [IP, TID, TIME, ADDR];
         let before = before.iter().filter(|&&bit| self.sample_type & bit != 0).count();
         (self.sample_type & ID != 0).then_some(HEAD + before * 8)
+    }
+
+    /// Whether [`Self::ordinary_sample`] reads its samples.
+    pub(crate) fn is_ordinary(&self, encoding: Encoding) -> bool {
+        self.is_tracepoint() && self.sample_type & (READ | CALLCHAIN) == 0 && !encoding.big_endian
+    }
+
+    /// The sample that `bytes` begin with; `None` when they begin with something else, or its lengths make no
+    /// sense.
+    #[inline(always)]
+    pub(crate) fn ordinary_sample(&self, bytes: &[u8]) -> Option<Ordinary> {
+        let head = bytes.first_chunk::<HEAD>()?;
+        let kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
+        let size = usize::from(u16::from_le_bytes([head[6], head[7]]));
+        let record = bytes.get(..size).filter(|_| kind == SAMPLE)?;
+        // The size of the body is the last of the numbers, and the others lie before it.
+        let fixed = record.get(..self.rest + 4)?;
+        let time = u64::from_le_bytes(*fixed.get(self.time..)?.first_chunk()?);
+        let cpu = u32::from_le_bytes(*fixed.get(self.cpu..)?.first_chunk()?);
+        let length = u32::from_le_bytes(*fixed.last_chunk()?) as usize;
+        let body = self.rest + 4;
+        (length <= size - body).then_some(Ordinary { size, when: When { time, cpu }, body, length })
     }
 
     /// Time, CPU and body of a sample; `None` when its lengths make no sense.

@@ -14,11 +14,13 @@ use super::{MAGIC_BIG, feature};
 use crate::encoding::Encoding;
 use crate::error::TraceError;
 use crate::input::{Input, Stop};
-use crate::merge::{Batch, ENDED, Lanes, Merge};
+use crate::merge::{ENDED, Lanes, Merge, Out};
 use crate::names::{self, Names};
 use crate::plan::Decoder;
 use crate::spelling::Spelling;
-use schedlab_model::{Comm, Cpu, CpuSet, Event, EventSource, Kind, Pid, TraceInfo, Warning, What};
+use schedlab_model::{
+    Comm, Cpu, CpuSet, Event, EventSink, EventSource, Kind, Pid, TraceInfo, Warning, What,
+};
 use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroU32;
@@ -62,23 +64,41 @@ struct Due<'a> {
     names: &'a mut Names,
 }
 
+/// Takes note of the time of what was handed out last.
+struct Latest<'a, S> {
+    sink: &'a mut S,
+    time: u64,
+}
+
+impl<S: EventSink> EventSink for Latest<'_, S> {
+    #[inline(always)]
+    fn take(&mut self, event: &Event) {
+        self.time = event.time.0;
+        self.sink.take(event);
+    }
+}
+
 impl Lanes for Due<'_> {
     fn count(&self) -> usize {
         self.rounds.lanes.len()
     }
 
     fn next(&mut self, lane: usize) -> io::Result<u64> {
-        let due = self.rounds.due;
-        let time = self.rounds.lanes[lane].time();
-        Ok(time.filter(|time| *time <= due).unwrap_or(ENDED))
+        self.rounds.lanes[lane].turn();
+        Ok(self.time(lane))
     }
 
-    #[inline]
-    fn run(&mut self, lane: usize, until: u64, batch: &mut Batch<'_>) -> Option<u64> {
+    fn time(&self, lane: usize) -> u64 {
+        let due = self.rounds.due;
+        self.rounds.lanes[lane].time().filter(|time| *time <= due).unwrap_or(ENDED)
+    }
+
+    #[inline(always)]
+    fn put(&mut self, lane: usize, out: &mut impl Out) -> Option<u64> {
         let due = self.rounds.due;
         // Lanes are CPUs, which have 16 bits.
-        let until = (Cpu(lane as u16), until.min(due));
-        let next = self.rounds.lanes[lane].run(until, self.decoder, self.names, batch)?;
+        let cpu = Cpu(lane as u16);
+        let next = self.rounds.lanes[lane].put(cpu, self.decoder, self.names, out)?;
         Some(if next <= due { next } else { ENDED })
     }
 }
@@ -186,7 +206,13 @@ impl PerfReader {
 
     /// Reads records up to the end of a round.
     fn round(&mut self) -> io::Result<()> {
+        let ordinary = self.common.filter(|layout| layout.is_ordinary(self.head.encoding));
         loop {
+            if let Some(layout) = &ordinary {
+                self.records.samples(layout, |when, bytes, length| {
+                    self.rounds.ordinary(when, bytes, length)
+                });
+            }
             let Some(kind) = self.records.next(&self.input)? else {
                 self.ended = true;
                 break;
@@ -436,6 +462,21 @@ impl EventSource for PerfReader {
             if self.ended {
                 self.report();
                 return Ok(false);
+            }
+            self.round()?;
+        }
+    }
+
+    fn drain<S: EventSink>(&mut self, sink: &mut S) -> io::Result<()> {
+        loop {
+            let mut due =
+                Due { rounds: &mut self.rounds, decoder: &self.decoder, names: &mut self.names };
+            let mut sink = Latest { sink: &mut *sink, time: self.last };
+            self.merge.drain(&mut due, &mut sink)?;
+            self.last = sink.time;
+            if self.ended {
+                self.report();
+                return Ok(());
             }
             self.round()?;
         }

@@ -3,7 +3,7 @@
 //! A window of the file and, where it is compressed, what is unpacked and not yet read: at most one
 //! compressed record's worth and a record that straddles.
 
-use super::layout::HEAD;
+use super::layout::{HEAD, Layout, Ordinary, When};
 use crate::encoding::Encoding;
 use crate::input::Input;
 use std::io;
@@ -33,8 +33,10 @@ pub(crate) struct Records {
     encoding: Encoding,
     /// What of the file is not yet in the window.
     left: Range<u64>,
+    /// Filled up to `end`; what lies behind stays, since clearing it would cost a pass over it.
     window: Vec<u8>,
     at: usize,
+    end: usize,
     inner: Vec<u8>,
     inner_at: usize,
     zstd: Option<Decoder<'static>>,
@@ -56,6 +58,7 @@ impl Records {
             left: data,
             window: Vec::new(),
             at: 0,
+            end: 0,
             inner: Vec::new(),
             inner_at: 0,
             zstd: None,
@@ -104,6 +107,35 @@ impl Records {
         }
     }
 
+    /// What of the window was not read yet.
+    #[inline]
+    fn rest(&self) -> &[u8] {
+        &self.window[self.at..self.end]
+    }
+
+    /// Hands `hold` the samples that come next, as long as they lie whole in what is in memory and have the
+    /// ordinary form of this layout: little-endian, with nothing of a variable length before the body.
+    /// `hold` gets when and where each was logged, what lies in memory from its body on, and how long that
+    /// is; `false` leaves the sample.
+    #[inline(always)]
+    pub(crate) fn samples(
+        &mut self,
+        layout: &Layout,
+        mut hold: impl FnMut(When, &[u8], usize) -> bool,
+    ) {
+        let (bytes, at) = if self.inner_at < self.inner.len() {
+            (self.inner.as_slice(), &mut self.inner_at)
+        } else {
+            (&self.window[..self.end], &mut self.at)
+        };
+        while let Some(rest) = bytes.get(*at..)
+            && let Some(Ordinary { size, when, body, length }) = layout.ordinary_sample(rest)
+            && hold(when, &rest[body..], length)
+        {
+            *at += size;
+        }
+    }
+
     #[inline]
     fn head(&self, bytes: &[u8]) -> Option<(u32, usize)> {
         let head = bytes.first_chunk::<HEAD>()?;
@@ -114,10 +146,10 @@ impl Records {
     #[inline]
     fn outer(&mut self, input: &Input) -> io::Result<Option<u32>> {
         let whole = |rest: &[u8]| self.head(rest).is_some_and(|(_, size)| size <= rest.len());
-        if !whole(&self.window[self.at..]) && !self.left.is_empty() {
+        if !whole(self.rest()) && !self.left.is_empty() {
             self.fill(input)?;
         }
-        let rest = &self.window[self.at..];
+        let rest = self.rest();
         if rest.is_empty() {
             return Ok(None);
         }
@@ -146,14 +178,17 @@ impl Records {
 
     #[cold]
     fn fill(&mut self, input: &Input) -> io::Result<()> {
-        self.window.drain(..self.at);
+        self.window.copy_within(self.at..self.end, 0);
+        self.end -= self.at;
         self.at = 0;
-        let have = self.window.len();
         let want = usize::try_from(self.left.end - self.left.start).unwrap_or(usize::MAX);
         let want = want.min(WINDOW);
-        self.window.resize(have + want, 0);
-        let count = input.read_at(self.left.start, &mut self.window[have..])?;
-        self.window.truncate(have + count);
+        let full = self.end + want;
+        if self.window.len() < full {
+            self.window.resize(full, 0);
+        }
+        let count = input.read_at(self.left.start, &mut self.window[self.end..full])?;
+        self.end += count;
         self.left.start += count as u64;
         if count < want {
             let at = self.left.start;
@@ -165,18 +200,18 @@ impl Records {
 
     /// Passes over bytes that follow a record without being part of it.
     fn skip(&mut self, bytes: u64) {
-        let here = (self.window.len() - self.at) as u64;
+        let here = (self.end - self.at) as u64;
         if bytes <= here {
             self.at += usize::try_from(bytes).expect("it lies in the window");
         } else {
-            self.at = self.window.len();
+            self.at = self.end;
             self.left.start = self.left.start.saturating_add(bytes - here).min(self.left.end);
         }
     }
 
     /// The bytes that follow the current record, `size` of them padded to eight; `None` at the end.
     pub(crate) fn payload(&mut self, input: &Input, size: u32) -> io::Result<Option<Vec<u8>>> {
-        let start = self.left.start - (self.window.len() - self.at) as u64;
+        let start = self.left.start - (self.end - self.at) as u64;
         let padded = u64::from(size).next_multiple_of(8);
         if start + u64::from(size) > input.len() {
             self.stop("the file ends inside its format texts");
@@ -190,9 +225,9 @@ impl Records {
     }
 
     fn stop(&mut self, what: &str) {
-        let at = self.left.start.saturating_sub((self.window.len() - self.at) as u64);
+        let at = self.left.start.saturating_sub((self.end - self.at) as u64);
         self.trouble.get_or_insert((at, what.to_owned()));
-        self.at = self.window.len();
+        self.at = self.end;
         self.left.end = self.left.start;
         self.inner_at = self.inner.len();
     }

@@ -9,7 +9,8 @@
 //! marks no rounds is cut into pieces of [`BYTES_MAX`] or [`COUNT_MAX`], whichever comes first.
 
 use super::held::{Found, Held};
-use crate::merge::Batch;
+use super::layout::When;
+use crate::merge::Out;
 use crate::names::Names;
 use crate::plan::Decoder;
 use schedlab_model::{Cpu, What};
@@ -65,6 +66,21 @@ impl Rounds {
         self.lane(cpu).fresh.hold(time, body);
     }
 
+    /// Takes in a sample whose body is `length` bytes from the start of `bytes`, unless its CPU is none or new,
+    /// or the round is full: whether it did.
+    #[inline(always)]
+    pub(super) fn ordinary(&mut self, when: When, bytes: &[u8], length: usize) -> bool {
+        let full = self.is_full();
+        let Some(lane) = self.lanes.get_mut(when.cpu as usize).filter(|_| !full) else {
+            return false;
+        };
+        self.newest = self.newest.max(when.time);
+        self.count += 1;
+        self.bytes += length;
+        lane.fresh.hold_from(when.time, bytes, length);
+        true
+    }
+
     /// Takes in what is no sample.
     pub(super) fn aside(&mut self, cpu: u16, time: u64, what: What) {
         self.newest = self.newest.max(time);
@@ -103,19 +119,23 @@ impl Rounds {
 }
 
 impl Lane {
-    /// The time of what is next; `None` when nothing waits.
+    /// The time of what is next; `None` when nothing waits, or another segment's turn has come.
     #[inline]
-    pub(super) fn time(&mut self) -> Option<u64> {
-        if self.front.held.time().is_none() {
+    pub(super) fn time(&self) -> Option<u64> {
+        self.front.held.time()
+    }
+
+    /// Goes on to the second segment when the first one is through.
+    pub(super) fn turn(&mut self) {
+        if self.time().is_none() {
             std::mem::swap(&mut self.front, &mut self.back);
             self.back.clear();
         }
-        self.front.held.time()
     }
 
     /// What is next, and its time.
     pub(super) fn get(&mut self) -> Option<(u64, Found<'_>)> {
-        self.time()?;
+        self.turn();
         self.front.held.get(&self.front.bytes)
     }
 
@@ -124,16 +144,16 @@ impl Lane {
         self.front.held.pass();
     }
 
-    /// Decodes what is next; see [`Held::run`].
+    /// Decodes what is next; see [`Held::put`].
     #[inline(always)]
-    pub(super) fn run(
+    pub(super) fn put(
         &mut self,
-        until: (Cpu, u64),
+        cpu: Cpu,
         decoder: &Decoder,
         names: &mut Names,
-        batch: &mut Batch<'_>,
+        out: &mut impl Out,
     ) -> Option<u64> {
-        self.front.held.run(&self.front.bytes, until, decoder, names, batch)
+        self.front.held.put(&self.front.bytes, cpu, decoder, names, out)
     }
 
     fn close(&mut self) {
@@ -141,6 +161,7 @@ impl Lane {
             self.fresh.held.sort();
         }
         let Some(first) = self.fresh.held.time() else { return };
+        self.turn();
         if self.time().is_none() {
             std::mem::swap(&mut self.front, &mut self.fresh);
         } else if self.back.held.time().is_none() && self.front.last <= first {
@@ -177,6 +198,23 @@ impl Segment {
         self.held.hold(time, self.bytes.len(), body.len());
         self.bytes.extend_from_slice(body);
         self.came(time);
+    }
+
+    /// Holds the first `length` of these bytes, which there are. A copy of a size that is known is a few
+    /// instructions, so more is copied than asked for where that is possible.
+    #[inline(always)]
+    fn hold_from(&mut self, time: u64, bytes: &[u8], length: usize) {
+        const USUAL: usize = 80;
+        match bytes.first_chunk::<USUAL>().filter(|_| length <= USUAL) {
+            Some(chunk) => {
+                let start = self.bytes.len();
+                self.held.hold(time, start, length);
+                self.bytes.extend_from_slice(chunk);
+                self.bytes.truncate(start + length);
+                self.came(time);
+            }
+            None => self.hold(time, &bytes[..length]),
+        }
     }
 
     fn hold_aside(&mut self, time: u64, what: What) {

@@ -147,7 +147,7 @@ impl TextReader {
         if let Some((what, named)) = arguments::what(line.event, line.arguments) {
             for (pid, comm) in named.into_iter().flatten() {
                 let comm = names::comm(comm.as_bytes());
-                if self.names.changed(pid, u128::from_le_bytes(comm)) {
+                if self.names.changed(pid, &comm) {
                     emit(What::Comm { pid, comm });
                 }
             }

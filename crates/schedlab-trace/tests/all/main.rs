@@ -18,3 +18,4 @@ mod perfetto;
 mod smoke;
 mod synthetic;
 mod text;
+mod trace;

@@ -3,7 +3,8 @@
 use crate::commands::UsageError;
 use anyhow::Context as _;
 use schedlab_model::{Cpu, Nanos, Pid, Span, Warning};
-use schedlab_timeline::{Cut, Question, Reply, ask_within};
+use schedlab_timeline::{Cut, Question, Reply, ask_all, ask_within};
+use schedlab_trace::{Options, Trace};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,20 @@ impl Part {
         let mut source = schedlab_trace::open(path)?;
         let question = question(source.info());
         ask_within(&mut *source, cut, question).with_context(|| path.display().to_string())
+    }
+}
+
+impl Input {
+    /// The same as [`Self::ask`], for a question that is worth a loop of its own with each reader.
+    pub(crate) fn ask_straight<Q: Question>(
+        &self,
+        question: Q,
+    ) -> anyhow::Result<Reply<Q::Answer>> {
+        if self.part.cut()? != Cut::default() {
+            return self.ask(|_| question);
+        }
+        let mut trace = Trace::open(&self.file, &Options::default())?;
+        ask_all(&mut trace, question).with_context(|| self.file.display().to_string())
     }
 }
 

@@ -58,8 +58,10 @@ struct Answer {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let by_cpu = (args.by == By::Cpu).then(LatencyByCpu::new);
     let keep = if args.selection.is_any() { args.worst.saturating_mul(100) } else { args.worst };
-    let reply = args.input.ask(|_| (Latency::new(), by_cpu, Worst::new(keep)))?;
-    let Reply { answer: (mut latency, cpus, mut worst), origin, observed, state, warnings } = reply;
+    let worst = (keep > 0).then(|| Worst::new(keep));
+    let reply = args.input.ask_straight((Latency::new(), by_cpu, worst))?;
+    let Reply { answer: (mut latency, cpus, worst), origin, observed, state, warnings } = reply;
+    let mut worst = worst.unwrap_or_default();
     if args.selection.is_any() {
         latency = latency.only(|pid, comm| args.selection.keeps(pid, comm));
         worst

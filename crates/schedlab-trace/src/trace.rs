@@ -1,0 +1,160 @@
+//! An opened trace of any format, as a type: whoever knows it reads without a batch in between.
+
+use crate::ahead::Ahead;
+use crate::dat::{self, DatReader};
+use crate::input::Input;
+use crate::perf::{self, PerfReader};
+use crate::{Options, TraceError, perfetto, text};
+use schedlab_model::{Event, EventSink, EventSource, TraceInfo, Warning};
+use std::borrow::Cow;
+use std::io;
+use std::path::Path;
+
+/// A trace that was opened. As a source of events it is what [`crate::open_with`] gives; [`EventSource::drain`]
+/// decodes straight into its sink where the format allows.
+pub struct Trace(Form);
+
+/// Bytes that are looked at to tell formats apart.
+const SNIFFED: usize = 4096;
+
+enum Form {
+    Dat(Box<DatReader>),
+    Perf(Box<PerfReader>),
+    Any(Box<dyn EventSource>),
+}
+
+impl Trace {
+    /// Opens the trace at `path`, whatever its format.
+    ///
+    /// # Errors
+    /// As [`crate::open`].
+    pub fn open(path: &Path, options: &Options) -> Result<Self, TraceError> {
+        Self::of(Input::open(path)?, options)
+    }
+
+    pub(crate) fn of(input: Input, options: &Options) -> Result<Self, TraceError> {
+        let path = input.path().to_owned();
+        let mut start = vec![0; SNIFFED];
+        let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, error))?;
+        start.truncate(count);
+        if start.is_empty() {
+            return Err(TraceError::Empty { path });
+        }
+        if start.starts_with(dat::MAGIC) {
+            return Self::dat(input, options);
+        }
+        if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
+            let reader = PerfReader::open(input, options.arguments)?;
+            // What a pipe says of itself comes on the way.
+            let ahead = options.threads > 1 && !options.arguments && !reader.is_pipe();
+            return Ok(Self(if ahead {
+                Form::Any(Box::new(Ahead::new(reader)))
+            } else {
+                Form::Perf(Box::new(reader))
+            }));
+        }
+        if perfetto::looks_like(&start) {
+            return Ok(Self::any(perfetto::PerfettoReader::open(input)?));
+        }
+        if !start.contains(&0)
+            && let Some(reader) = text::TextReader::open(input)?
+        {
+            return Ok(Self::any(reader));
+        }
+        Err(TraceError::Unknown { path, seen: seen(&start) })
+    }
+
+    /// Opens a trace.dat; of threads beside the caller's, unpacking has the first.
+    fn dat(input: Input, options: &Options) -> Result<Self, TraceError> {
+        let helpers = options.threads.saturating_sub(1);
+        let again = input.again().map_err(|error| TraceError::io(input.path(), error))?;
+        let (packed, reader) = match DatReader::open(input, options) {
+            // No pages, but perhaps the text of a latency tracer.
+            Err(error @ TraceError::NoEvents { .. }) => {
+                let reader = match dat::text_of(&again) {
+                    Some(offset) => text::TextReader::open_at(again, offset)?,
+                    None => None,
+                };
+                return reader.map_or(Err(error), |reader| Ok(Self::any(reader)));
+            }
+            other => other?,
+        };
+        let ahead = !options.arguments && helpers > usize::from(packed);
+        Ok(if ahead { Self::any(Ahead::new(reader)) } else { Self(Form::Dat(Box::new(reader))) })
+    }
+
+    fn any(source: impl EventSource + 'static) -> Self {
+        Self(Form::Any(Box::new(source)))
+    }
+
+    /// The same without its type.
+    pub(crate) fn boxed(self) -> Box<dyn EventSource> {
+        match self.0 {
+            Form::Dat(reader) => reader,
+            Form::Perf(reader) => reader,
+            Form::Any(reader) => reader,
+        }
+    }
+
+    fn source(&self) -> &dyn EventSource {
+        match &self.0 {
+            Form::Dat(reader) => &**reader,
+            Form::Perf(reader) => &**reader,
+            Form::Any(reader) => &**reader,
+        }
+    }
+}
+
+impl EventSource for Trace {
+    fn info(&self) -> &TraceInfo {
+        self.source().info()
+    }
+
+    fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
+        match &mut self.0 {
+            Form::Dat(reader) => reader.next(batch),
+            Form::Perf(reader) => reader.next(batch),
+            Form::Any(reader) => reader.next(batch),
+        }
+    }
+
+    fn drain<S: EventSink>(&mut self, sink: &mut S) -> io::Result<()> {
+        match &mut self.0 {
+            Form::Dat(reader) => reader.drain(sink),
+            Form::Perf(reader) => reader.drain(sink),
+            Form::Any(reader) => {
+                let mut batch = Vec::new();
+                while reader.next(&mut batch)? {
+                    batch.iter().for_each(|event| sink.take(event));
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        self.source().warnings()
+    }
+
+    fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
+        self.source().arguments(index)
+    }
+}
+
+/// What a file begins with, in words.
+fn seen(start: &[u8]) -> String {
+    let known: [(&[u8], &str); 7] = [
+        (b"\x7fELF", "an ELF program"),
+        (b"\x1f\x8b", "gzip data: unpack it first"),
+        (b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
+        (b"\xfd7zXZ", "xz data: unpack it first"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"PAR1", "a Parquet file"),
+        (b"\x89PNG", "a picture"),
+    ];
+    if let Some((_, name)) = known.iter().find(|(magic, _)| start.starts_with(magic)) {
+        return (*name).to_owned();
+    }
+    let text: String = start.iter().take(16).map(|byte| format!("{byte:02x} ")).collect();
+    format!("it begins with {}", text.trim_end())
+}

@@ -1,0 +1,80 @@
+//! A trace that is read without batches, and asked without queues, says what it says with them.
+
+use crate::common::data;
+use schedlab_model::{Event, EventSink, EventSource};
+use schedlab_timeline::{Latency, Reply, ask, ask_all};
+use schedlab_trace::dat::Header;
+use schedlab_trace::synthetic::{Plan, Synthetic};
+use schedlab_trace::{Options, Trace, open};
+use std::path::{Path, PathBuf};
+
+/// All traces at hand, and synthetic ones of as many CPUs as the merge has ways for.
+fn traces(dir: &Path) -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut folders = vec![root.join("corpus"), root.join("fuzz/corpus/perf")];
+    folders.extend(data("traces"));
+    let entries = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let mut all: Vec<PathBuf> = entries.map(|entry| entry.unwrap().path()).collect();
+    for cpus in [1, 2, 3, 8, 9, 40] {
+        let path = dir.join(format!("{cpus}.dat"));
+        let plan = Plan { cpus, events: 30_000, ..Plan::default() };
+        Synthetic::new(plan).write(&path, Header::default()).unwrap();
+        all.push(path);
+    }
+    all
+}
+
+#[derive(Default)]
+struct All(Vec<Event>);
+
+impl EventSink for All {
+    fn take(&mut self, event: &Event) {
+        self.0.push(*event);
+    }
+}
+
+#[test]
+fn draining_gives_the_events_of_the_batches() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut read = 0;
+    for path in traces(dir.path()) {
+        let Ok(mut trace) = Trace::open(&path, &Options::default()) else { continue };
+        let mut batches = open(&path).unwrap();
+        let (mut drained, mut expected, mut batch) = (All::default(), Vec::new(), Vec::new());
+        // Begun by a batch, as a pass does.
+        trace.next(&mut drained.0).unwrap();
+        trace.drain(&mut drained).unwrap();
+        while batches.next(&mut batch).unwrap() {
+            expected.append(&mut batch);
+        }
+        assert!(drained.0 == expected, "{}", path.display());
+        assert_eq!(trace.warnings(), batches.warnings(), "{}", path.display());
+        read += usize::from(!expected.is_empty());
+    }
+    assert!(read >= 12, "{read} files had events");
+}
+
+#[test]
+fn a_latency_table_is_the_same_with_and_without_batches_and_queues() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut waits = 0;
+    for path in traces(dir.path()) {
+        let Ok(mut trace) = Trace::open(&path, &Options::default()) else { continue };
+        let straight = ask_all(&mut trace, Latency::new()).unwrap();
+        // Beside a question that looks at queues, they are kept.
+        let question = (Latency::new(), schedlab_timeline::Waiting::new(10));
+        let beside = ask(open(&path).unwrap().as_mut(), question).unwrap();
+        let Reply { answer: (latency, _), origin, observed, state, warnings } = beside;
+        let beside = Reply { answer: latency, origin, observed, state, warnings };
+        assert_eq!(said(&straight), said(&beside), "{}", path.display());
+        waits += straight.answer.total.run_delay.count();
+    }
+    assert!(waits > 10_000, "{waits} waits in all traces");
+}
+
+/// All that a latency table says.
+fn said(reply: &Reply<schedlab_timeline::LatencyAnswer>) -> String {
+    let Reply { answer, origin, observed, state, warnings } = reply;
+    let tally = state.tally();
+    format!("{answer:?} {origin:?} {observed:?} {tally:?} {warnings:?} {}", state.waiting())
+}
