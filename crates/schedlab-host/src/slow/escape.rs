@@ -11,6 +11,10 @@ const FIRST: Nanos = Nanos::from_millis(100);
 /// Looks come at doubling distances up to this: each reads a file for every thread.
 const LAST: Nanos = Nanos::from_secs(10);
 
+/// Where this does not escape, nothing does.
+const HIGHEST: Policy =
+    Policy::Deadline { runtime: Nanos(1), deadline: Nanos(1), period: Nanos(1) };
+
 /// Looks at the slowed tasks until it has found one that escapes, which it tells once.
 #[derive(Debug)]
 pub(super) struct Watch {
@@ -20,9 +24,11 @@ pub(super) struct Watch {
 }
 
 impl Watch {
-    /// A watch that begins now.
+    /// A watch that begins now, where there is anything to find.
     pub(super) fn new(method: Method) -> Self {
-        Self { method, next: clock::monotonic() + FIRST, pause: FIRST }
+        let first = clock::monotonic() + FIRST;
+        let next = if why(method, HIGHEST).is_some() { first } else { Nanos::MAX };
+        Self { method, next, pause: FIRST }
     }
 
     /// When it looks next.
@@ -117,6 +123,7 @@ mod tests {
 
     #[test]
     fn looks_come_at_doubling_distances_until_one_is_found() {
+        assert_eq!(Watch::new(Method::Stop).next(), Nanos::MAX, "nobody escapes a signal");
         let mut watch = Watch::new(Method::Hogs);
         let mut now = watch.next();
         let mut pauses = Vec::new();

@@ -1,6 +1,7 @@
 //! The methods by name, and which one fits.
 
 use super::{Ground, Speeds, hogs};
+use schedlab_model::Nanos;
 use std::fmt;
 use std::str::FromStr;
 
@@ -71,6 +72,16 @@ impl Method {
     #[must_use]
     pub fn name(self) -> &'static str {
         METHODS.iter().find(|(method, ..)| *method == self).map_or("", |(_, name, _)| name)
+    }
+
+    /// How long a task must run until its average is within a few percent of what the method keeps to:
+    /// CPU-Lim's swings by some 20 ms of CPU time where looks are dear, as on a virtual machine.
+    #[must_use]
+    pub const fn settles(self) -> Nanos {
+        match self {
+            Self::Stop | Self::StopGroup => Nanos::from_millis(400),
+            _ => Nanos::ZERO,
+        }
     }
 
     /// Whether it slows the command's processes and not the CPU under whatever runs there.

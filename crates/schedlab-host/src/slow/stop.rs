@@ -6,7 +6,9 @@
 //!
 //! How often the study looked is not known. Here the next look is when a decision can change: a stopped
 //! process is below its speed again at a moment that is known, and a running one can't reach it sooner
-//! than by running all the time. [`Pace`] keeps looks far enough apart to cost little.
+//! than by running all the time. [`Pace`] keeps looks far enough apart to cost little, so a pause is longer
+//! than the decision asks for; a process is stopped so much later that its average is right in the middle
+//! of the pause, and not only at its beginning.
 
 use super::{SlowError, Speed};
 use schedlab_model::{Nanos, Pid};
@@ -43,22 +45,36 @@ struct Pace {
     paid: Nanos,
     /// CPU time of the thread at the end of the last look, once there was one.
     used: Option<Nanos>,
+    /// What a look costs, on a running average.
+    cost: Nanos,
 }
 
 impl Pace {
     /// Notes a look at `now` that ended with the thread's CPU time at `used`. What a new process costs
     /// once is not counted, nor is a debt beyond [`DEBT`]: what stopping in time cost.
     fn looked(&mut self, now: Nanos, used: Nanos, first: bool) {
-        let before = self.used.replace(used).filter(|_| !first).unwrap_or(used);
-        let cost = used - before.min(used);
+        let before = self.used.replace(used).unwrap_or(used);
+        let all = used - before.min(used);
+        let cost = if first { Nanos::ZERO } else { all };
         let debt = self.paid.max(now - LEAST.min(now)).min(now + DEBT);
         self.paid = debt + Nanos(cost.0 * REST);
+        let (seen, fresh) = (self.cost, self.cost == Nanos::ZERO);
+        self.cost = if fresh { all } else { Nanos((3 * seen.0 + all.0) / 4) };
+    }
+
+    /// How long whoever is stopped will stand still before a look to continue is paid for: a stop and a
+    /// continuation are paid for by a cycle of running and standing still, and the latter alone by the pause.
+    fn pause(&self, speed: Speed) -> Nanos {
+        let still = (2.0 * (1.0 - speed.fraction())).max(1.0);
+        Nanos((self.cost.0 as f64 * REST as f64 * still) as u64).min(DEBT)
     }
 
     /// When to look next: at `stops`, when a running process may have to stop, since whoever runs on too
     /// long is too fast; at `continues` only once looks are paid for.
     fn next(&self, now: Nanos, stops: Nanos, continues: Nanos) -> Nanos {
-        stops.min(continues.max(self.paid)).min(self.paid.max(now + MOST)).max(now + LEAST)
+        // Where looks are dear, one for what was forked must not use up what stopping in time needs.
+        let most = MOST.max(Nanos(self.cost.0 * REST * 2));
+        stops.min(continues.max(self.paid)).min(self.paid.max(now + most)).max(now + LEAST)
     }
 }
 
@@ -97,6 +113,23 @@ fn holds(used: Nanos, life: Nanos, speed: Speed, stopped: bool, cpus: u64) -> Na
         (life * part).saturating_sub(used) / (u128::from(cpus) * 1_000_000 - part).max(1)
     };
     Nanos(u64::try_from(time).unwrap_or(u64::MAX / 2))
+}
+
+/// Whether a process of so much use in so long a life is to stand still, and how long that holds; `pause` is how
+/// long it would stand still, or does.
+fn judge(
+    (used, life): (Nanos, Nanos),
+    (pause, stopped): (Nanos, bool),
+    speed: Speed,
+    cpus: u64,
+) -> (bool, Nanos) {
+    let middle = life + Nanos(pause.0 / 2);
+    let stop = match stopped {
+        true => reached(used, life, speed),
+        // Another look in a moment would cost more than it is worth.
+        false => holds(used, middle, speed, false, cpus).0 <= pause.0 / 8,
+    } && used > Nanos::ZERO;
+    (stop, holds(used, if stop { life } else { middle }, speed, stop, cpus))
 }
 
 impl Limiter {
@@ -181,16 +214,17 @@ impl Limiter {
         let total = Nanos(self.victims.values().map(|victim| victim.used.0).sum());
         let (group, speed, cpus) = (self.group, self.speed, self.cpus);
         let (mut stops, mut continues, paid) = (Nanos::MAX, Nanos::MAX, self.pace.paid <= now);
+        let pause = self.pace.pause(speed);
         for (&pid, victim) in &mut self.victims {
             let (used, life) =
                 if group { (total, now - self.since) } else { (victim.used, now - victim.since) };
-            let stop = used > Nanos::ZERO && reached(used, life, speed);
+            let (stop, time) = judge((used, life), (pause, victim.stopped), speed, cpus);
             if stop != victim.stopped && (stop || paid) {
                 victim.stopped = stop;
                 // One that ended meanwhile is gone from the list at the next look.
                 let _ = process::kill(pid, if stop { SIGSTOP } else { SIGCONT });
             }
-            let due = now + holds(used, life, speed, stop, cpus);
+            let due = now + time;
             if victim.stopped {
                 // One that only waits until its look is paid for is due already.
                 continues = continues.min(if stop { due } else { now });
@@ -271,6 +305,48 @@ mod tests {
         let cheap = Pace::default();
         assert_eq!(cheap.next(now, Nanos::MAX, now), now + LEAST);
         assert_eq!(cheap.next(now, Nanos::MAX, Nanos::MAX), now + MOST, "for what was forked");
+    }
+
+    /// Plays a process that always wants to run, of which each look costs 200 us: how many
+    /// milliseconds it is ahead of its part on average, with pauses looked ahead or not.
+    fn played(speed: Speed, ahead: bool) -> f64 {
+        let (ms, mut pace, mut cpu) = (Nanos::from_millis, Pace::default(), Nanos::ZERO);
+        let (start, mut used, mut stopped) = (ms(1_000), Nanos::ZERO, false);
+        let (mut now, mut sum, mut count) = (start, 0.0, 0u32);
+        pace.looked(now, cpu, true);
+        let mut due = now + LEAST;
+        while now < start + ms(10_000) {
+            now += ms(1);
+            used = if stopped { used } else { used + ms(1) };
+            sum += used.0 as f64 - (now - start).0 as f64 * speed.fraction();
+            count += 1;
+            if now < due {
+                continue;
+            }
+            let pause = if ahead { pace.pause(speed) } else { Nanos::ZERO };
+            let (stop, time) = judge((used, now - start), (pause, stopped), speed, 1);
+            let paid = pace.paid <= now;
+            stopped = if stop || paid { stop } else { stopped };
+            let at = now + time;
+            cpu += Nanos::from_micros(200);
+            pace.looked(now, cpu, false);
+            due = if stopped {
+                pace.next(now, Nanos::MAX, if stop { at } else { now })
+            } else {
+                pace.next(now, at, Nanos::MAX)
+            };
+        }
+        sum / f64::from(count) / 1e6
+    }
+
+    #[test]
+    fn pauses_that_must_be_paid_for_lie_around_the_speed_and_not_below_it() {
+        for percent in [25, 50, 75] {
+            let speed = Speed::percent(percent).unwrap();
+            let (centred, not) = (played(speed, true), played(speed, false));
+            assert!(centred.abs() < 5.0, "{percent}%: {centred} ms off on average");
+            assert!(not < -10.0, "{percent}%: without it {not} ms");
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Speeds around runs: as an axis of experiments, with what is doubted of them, and the evaluation of methods.
 
 use super::{PROGRAM, Path, Stdio, has_rights, last_cpu, signal, slow, stderr, until};
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 #[test]
@@ -24,7 +25,7 @@ fn speeds_are_an_axis_of_experiments_under_any_method() {
     let output = command.args(["run", "speeds.toml"]).current_dir(dir.path()).output().unwrap();
     assert!(output.status.success(), "{}", stderr(&output));
     let mut folders = vec![dir.path().join("results")];
-    let mut budgets = std::collections::BTreeMap::new();
+    let mut budgets = BTreeMap::new();
     while let Some(folder) = folders.pop() {
         for path in std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path()) {
             if path.join("manifest.json").is_file() {
@@ -42,7 +43,7 @@ fn speeds_are_an_axis_of_experiments_under_any_method() {
     let expected =
         [("hogs 100%", ""), ("hogs 20%", ""), ("quota 100%", "-1"), ("quota 20%", "2000")];
     let expected = expected.map(|(point, budget)| (point.to_owned(), budget.to_owned()));
-    assert_eq!(budgets, std::collections::BTreeMap::from(expected));
+    assert_eq!(budgets, BTreeMap::from(expected));
 }
 
 #[test]
@@ -118,4 +119,74 @@ fn an_evaluation_says_how_long_it_takes_and_ends_on_a_signal_with_what_it_has() 
     assert!(notes.contains("interrupted: the figures are of the runs until then"), "{notes}");
     assert!(text.lines().any(|line| line.contains("hogs") && line.contains("50.0%")), "{text}");
     assert!(out.join("evaluation.json").exists() && out.join("cpu-1.svg").exists());
+}
+
+/// The manifests of whole runs below a folder, by the run's name.
+fn whole(runs: &Path) -> BTreeMap<String, String> {
+    let entries = std::fs::read_dir(runs).into_iter().flatten().flatten();
+    let read = |entry: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(entry.path().join("manifest.json")).ok()?;
+        let manifest: serde_json::Value = serde_json::from_str(&text).ok()?;
+        let whole = manifest["interrupted"] != true;
+        whole.then(|| (entry.file_name().to_string_lossy().into_owned(), text))
+    };
+    entries.filter_map(read).collect()
+}
+
+#[test]
+fn the_full_evaluation_goes_on_after_a_signal_until_its_plan_is_whole() {
+    if !has_rights() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let (out, runs) = (dir.path().join("evaluation"), dir.path().join("evaluation/runs"));
+    // The full form with one speed, once, as short as a run may be: all methods, loads and numbers of CPUs.
+    let evaluate = || {
+        let mut command = slow(&["evaluate", "--speeds", "60%", "--repeats", "1", "--json"]);
+        command.args(["--time", "20ms", "-o"]).arg(&out);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let first = evaluate();
+    until(|| whole(&runs).len() > 10);
+    signal(first.id(), "INT");
+    assert_eq!(first.wait_with_output().unwrap().status.code(), Some(130));
+    let before = whole(&runs);
+    let whole_plan = evaluate().wait_with_output().unwrap();
+    assert!(whole_plan.status.success(), "{}", stderr(&whole_plan));
+    let notes = stderr(&whole_plan);
+    let counted = notes.split(" runs, ").next().unwrap().rsplit(' ').next().unwrap();
+    let planned: usize = counted.parse().unwrap();
+    let after = whole(&runs);
+    assert_eq!(after.len(), planned, "{notes}");
+    assert!(before.iter().all(|(run, manifest)| after.get(run) == Some(manifest)));
+    let all: serde_json::Value = serde_json::from_slice(&whole_plan.stdout).unwrap();
+    let results = all["results"].as_array().unwrap();
+    assert!(all["partial"] == false && results.len() == planned, "{notes}");
+    let mut methods: BTreeMap<(String, u64), BTreeSet<String>> = BTreeMap::new();
+    for one in results {
+        let text = |key: &str| one[key].as_str().unwrap().to_owned();
+        assert_eq!(one["measured"].as_array().unwrap().len(), 1, "{one}");
+        let of = methods.entry((text("benchmark"), one["cpus"].as_u64().unwrap())).or_default();
+        of.insert(text("method"));
+    }
+    let on_one: Vec<_> = methods.iter().filter(|((_, cpus), _)| *cpus == 1).collect();
+    assert_eq!(on_one.len(), 6, "the study's six loads");
+    for (load, of) in &on_one {
+        let wanted = ["none", "hogs", "stop", "weight"];
+        assert!(wanted.iter().all(|name| of.contains(*name)), "{load:?}: {of:?}");
+        assert_eq!(*of, on_one[0].1, "{load:?} has the methods of the others");
+    }
+    for (load, cpus) in methods.keys() {
+        assert!(out.join(format!("{load}-{cpus}.svg")).exists(), "{load} on {cpus}");
+    }
+    let judged =
+        |name: &str| all["verdicts"].as_array().unwrap().iter().any(|v| v["method"] == name);
+    assert!(on_one[0].1.iter().all(|name| name == "none" || judged(name)));
+    // Once more it has nothing to do and says the same.
+    let again = evaluate().wait_with_output().unwrap();
+    let said: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert!(
+        stderr(&again).contains(&format!("{planned} runs, {planned} of which are there: some 0 s"))
+    );
+    assert_eq!(said["results"], all["results"]);
 }

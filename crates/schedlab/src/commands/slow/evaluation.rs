@@ -44,7 +44,7 @@ pub(super) struct Args {
     /// How often each point is measured [default: 40]
     #[arg(long, value_name = "N", visible_alias = "repeat")]
     repeats: Option<u32>,
-    /// How long each time [default: 1s]
+    /// How long each time [default: 1s; with --short 150ms, and 400ms for methods that average]
     #[arg(long, value_name = "TIME")]
     time: Option<Nanos>,
     /// Runs, figures (evaluation.json) and a picture of each workload go here; the same call again
@@ -87,7 +87,7 @@ fn measure(
     let warnings = busy().into_iter().collect();
     let mut host = Host::here().context("this program's own path")?;
     let plan = points::plan(points, evaluation, ground);
-    note(&outlook(&plan, evaluation.time, dir));
+    note(&outlook(&plan, dir));
     let signals = signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
     let mut told: Option<Instant> = None;
@@ -113,15 +113,17 @@ fn measure(
 const AROUND: Nanos = Nanos::from_millis(70);
 
 /// How long it will take, before it begins.
-fn outlook(plan: &Plan, time: Nanos, dir: &Path) -> String {
-    let is_there = |run: &&Planned| dir.join("runs").join(run.id.as_str()).is_dir();
-    let there = plan.runs.iter().filter(is_there).count();
-    let left = u32::try_from(plan.runs.len() - there).unwrap_or(u32::MAX);
+fn outlook(plan: &Plan, dir: &Path) -> String {
+    let is_left = |run: &&Planned| !dir.join("runs").join(run.id.as_str()).is_dir();
+    let left: Vec<Nanos> =
+        plan.runs.iter().filter(is_left).map(|run| points::duration(run) + AROUND).collect();
+    let there = plan.runs.len() - left.len();
+    let left = Nanos(left.iter().map(|time| time.0).sum());
     let there = if there > 0 { format!(", {there} of which are there") } else { String::new() };
     format!(
         "{} runs{there}: some {}; Ctrl-C ends it with the figures until then, and with -o the same call goes on",
         plan.runs.len(),
-        long((time + AROUND).as_duration() * left)
+        long(left.as_duration())
     )
 }
 
@@ -170,6 +172,7 @@ fn chosen(args: &Args) -> anyhow::Result<Evaluation> {
     }
     evaluation.repeats = args.repeats.unwrap_or(evaluation.repeats);
     evaluation.time = args.time.unwrap_or(evaluation.time);
+    evaluation.settles = args.time.is_none();
     let bounds = Nanos::from_millis(20)..=Nanos::from_secs(600);
     anyhow::ensure!(evaluation.repeats > 0, UsageError("--repeats must be 1 at least".into()));
     anyhow::ensure!(

@@ -114,6 +114,8 @@ pub(super) struct Evaluation {
     pub(super) repeats: u32,
     /// How long each time.
     pub(super) time: Nanos,
+    /// Methods that take longer to be what they are get that long.
+    pub(super) settles: bool,
 }
 
 impl Evaluation {
@@ -143,6 +145,15 @@ impl Evaluation {
             speeds: [25, 50, 75].into_iter().filter_map(Speed::percent).collect(),
             repeats: 3,
             time: Nanos::from_millis(150),
+            settles: true,
+        }
+    }
+
+    /// How long a run lasts under a method.
+    fn time(&self, method: Option<Method>) -> Nanos {
+        match method.map(Method::settles) {
+            Some(settles) if self.settles => self.time.max(settles),
+            _ => self.time,
         }
     }
 }
@@ -168,7 +179,8 @@ impl Point {
         ]
     }
 
-    fn spec(&self, time: Nanos, repeat: u32, ground: &Ground) -> RunSpec {
+    fn spec(&self, evaluation: &Evaluation, repeat: u32, ground: &Ground) -> RunSpec {
+        let time = evaluation.time(self.method);
         let mut options: BTreeMap<String, String> = self
             .benchmark
             .options
@@ -241,13 +253,23 @@ pub(super) fn points(
     Ok((points, left_out))
 }
 
+/// How long a run of [`plan`] works.
+pub(super) fn duration(run: &Planned) -> Nanos {
+    match &run.spec.workload {
+        WorkloadSpec::Builtin { options, .. } => {
+            options.get("duration").and_then(|text| text.parse().ok()).unwrap_or_default()
+        }
+        WorkloadSpec::Command { .. } => Nanos::ZERO,
+    }
+}
+
 /// Every point once, in an order of chance, then every point again: a machine that drifts drifts for
 /// all of them.
 pub(super) fn plan(points: &[Point], evaluation: &Evaluation, ground: &Ground) -> Plan {
     let mut runs = Vec::new();
     for block in 0..evaluation.repeats {
         let one = |point: &Point| {
-            let spec = point.spec(evaluation.time, block, ground);
+            let spec = point.spec(evaluation, block, ground);
             let workload = point.benchmark.name.to_owned();
             Planned {
                 id: RunId::new("host", &spec),
