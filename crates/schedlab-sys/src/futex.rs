@@ -3,7 +3,7 @@
 use rustix::thread::futex;
 use schedlab_model::Nanos;
 use std::io;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Who else may wait on the word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,10 +68,82 @@ pub fn wake(word: &AtomicU32, count: u32, scope: Scope) -> io::Result<usize> {
     Ok(futex::wake(word, scope.flags(), count.min(i32::MAX.cast_unsigned()))?)
 }
 
+/// Takes a lock whose holder the kernel lends the priority of whoever waits for it (`FUTEX_LOCK_PI`, futex(2); the
+/// word is 0 or the holder's thread number, with the kernel's bits above). Whether it was taken within this time; no
+/// signal ends the wait before.
+///
+/// # Errors
+/// What the kernel refuses: the calling thread holds it already (`EDEADLK`), its holder has ended (`ESRCH`).
+pub fn lock_inheriting(word: &AtomicU32, scope: Scope, within: Nanos) -> io::Result<bool> {
+    let own = crate::process::thread_id().0.cast_unsigned();
+    if word.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+        return Ok(true);
+    }
+    // The kernel takes a point in time of the clock of the day.
+    let since_1970 = std::time::SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    let until = since_1970 + within.as_duration();
+    let until = futex::Timespec {
+        tv_sec: i64::try_from(until.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: until.subsec_nanos().into(),
+    };
+    match futex::lock_pi(word, scope.flags(), Some(&until)) {
+        Ok(()) => Ok(true),
+        // Again: its holder is about to end.
+        Err(rustix::io::Errno::TIMEDOUT | rustix::io::Errno::AGAIN) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Gives back a lock that the calling thread took by [`lock_inheriting`], to whoever waits with the highest priority.
+///
+/// # Errors
+/// What the kernel refuses: another thread holds it, or none (`EPERM`).
+pub fn unlock_inheriting(word: &AtomicU32, scope: Scope) -> io::Result<()> {
+    let own = crate::process::thread_id().0.cast_unsigned();
+    match word.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed) {
+        Ok(_) => Ok(()),
+        Err(_) => Ok(futex::unlock_pi(word, scope.flags())?),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::Ordering;
+
+    #[test]
+    fn a_lock_that_lends_priority_is_held_by_one_at_a_time() {
+        let (word, inside, count) = (AtomicU32::new(0), AtomicU32::new(0), AtomicU32::new(0));
+        let long = Nanos::from_secs(60);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..200 {
+                        assert!(lock_inheriting(&word, Scope::Private, long).unwrap());
+                        assert_eq!(inside.swap(1, Ordering::Relaxed), 0, "two hold it");
+                        std::thread::yield_now();
+                        count.fetch_add(inside.swap(0, Ordering::Relaxed), Ordering::Relaxed);
+                        unlock_inheriting(&word, Scope::Private).unwrap();
+                    }
+                });
+            }
+        });
+        assert_eq!((count.into_inner(), word.load(Ordering::Relaxed)), (800, 0));
+    }
+
+    #[test]
+    fn a_lock_that_another_holds_is_not_taken_and_can_not_be_given_back() {
+        let word = AtomicU32::new(0);
+        assert!(lock_inheriting(&word, Scope::Private, Nanos(0)).unwrap());
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let soon = Nanos::from_millis(1);
+                assert!(!lock_inheriting(&word, Scope::Private, soon).unwrap());
+                assert!(unlock_inheriting(&word, Scope::Private).is_err());
+            });
+        });
+        let twice = lock_inheriting(&word, Scope::Private, Nanos(0)).unwrap_err();
+        assert_eq!(twice.raw_os_error(), Some(35), "EDEADLK: {twice}");
+    }
 
     #[test]
     fn a_wait_ends_by_value_by_timeout_and_by_wake() {

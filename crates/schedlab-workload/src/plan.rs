@@ -225,6 +225,8 @@ pub struct Plan {
     pub device: Option<std::path::PathBuf>,
     /// Whether all memory is locked, so that no task waits for a page.
     pub lock_pages: bool,
+    /// Whether a lock lends its holder the priority of whoever waits for it.
+    pub locks_inherit: bool,
     /// Parties of each barrier.
     pub barriers: Vec<u32>,
     /// Queues.
@@ -275,6 +277,7 @@ impl Plan {
             forks: Vec::new(),
             device: None,
             lock_pages: false,
+            locks_inherit: false,
             barriers: Vec::new(),
             queues: Vec::new(),
             blocks: Vec::new(),

@@ -5,8 +5,9 @@ mod patience;
 
 use patience::eventually;
 use serde_json::Value;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 fn rt_app(file: &Path, more: &[&str]) -> Output {
@@ -95,15 +96,20 @@ fn an_iorun_writes_to_the_device_and_no_more_than_it_says() {
     assert!(told.contains("io_device /no/such/folder/x"), "{told}");
 }
 
-/// The lists of CPUs that a task of this name may use, as they are now.
-fn allowed(comm: &str) -> Option<(String, String)> {
+/// The folder of a task of this name.
+fn task_named(comm: &str) -> Option<PathBuf> {
     let tasks = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|process| {
         process.file_name().to_str()?.parse::<u32>().ok()?;
         std::fs::read_dir(process.path().join("task")).ok()
     });
     let named =
         |path: &PathBuf| std::fs::read_to_string(path.join("comm")).is_ok_and(|c| c.trim() == comm);
-    let task = tasks.flatten().flatten().map(|task| task.path()).find(named)?;
+    tasks.flatten().flatten().map(|task| task.path()).find(named)
+}
+
+/// The lists of CPUs that a task of this name may use, as they are now.
+fn allowed(comm: &str) -> Option<(String, String)> {
+    let task = task_named(comm)?;
     let status = std::fs::read_to_string(task.join("status")).ok()?;
     let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"))?;
     let stat = std::fs::read_to_string(task.join("stat")).ok()?;
@@ -168,4 +174,166 @@ fn what_is_wrong_with_a_file_is_told_of_the_file() {
     let output = rt_app(Path::new("/no/such.json"), &[]);
     assert_ne!(output.status.code(), Some(0));
     assert!(String::from_utf8_lossy(&output.stderr).contains("/no/such.json"));
+}
+
+/// A load under way, ended when this is dropped.
+struct Under(Child);
+
+impl Drop for Under {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Under {
+    fn way(file: &Path) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+        command.args(["load", "rt-app"]).arg(file).args(["--duration", "300s"]);
+        Self(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap())
+    }
+
+    /// What it said, if it has ended.
+    fn said(&mut self) -> Option<String> {
+        self.0.try_wait().unwrap()?;
+        let mut text = String::new();
+        self.0.stderr.take()?.read_to_string(&mut text).unwrap();
+        Some(text)
+    }
+
+    /// Waits until `seen` finds it; what was said where the load ended instead, because something is refused here.
+    fn until(&mut self, mut seen: impl FnMut() -> Result<(), String>) -> Option<String> {
+        eventually(|| match self.said() {
+            Some(said) => Ok(Some(said)),
+            None => seen().map(|()| None),
+        })
+    }
+}
+
+fn absent(what: &str) {
+    let _ = writeln!(std::io::stderr(), "absent: {what}");
+}
+
+/// The kernel's own word on a task's priority: below zero where it is a real-time one now, lent or its own.
+fn priority(comm: &str) -> Option<i64> {
+    let stat = std::fs::read_to_string(task_named(comm)?.join("stat")).ok()?;
+    // Field 18, counted after the name.
+    stat.rsplit_once(')')?.1.split_whitespace().nth(15)?.parse().ok()
+}
+
+#[test]
+fn with_pi_enabled_who_holds_a_lock_has_the_priority_of_who_waits_for_it() {
+    let tasks = |inherits: bool| {
+        format!(
+            r#"{{"global": {{"pi_enabled": {inherits}}}, "tasks": {{
+                "pi-low-{inherits}": {{"lock": "m", "sleep": 40000, "unlock": "m", "yield": ""}},
+                "pi-high-{inherits}": {{"policy": "SCHED_FIFO", "priority": 20, "sleep": 5000, "lock": "m", "unlock": "m"}}
+            }}}}"#
+        )
+    };
+    let (_folder, file) = written(&tasks(true));
+    let mut run = Under::way(&file);
+    // -1 less the real-time priority (proc(5), field 18).
+    let refused = run.until(|| match priority("pi-low-true") {
+        Some(-21) => Ok(()),
+        other => Err(format!("the holder's priority: {other:?}")),
+    });
+    if let Some(said) = refused {
+        assert!(said.contains("policy"), "{said}");
+        return absent(&format!("the right for SCHED_FIFO ({said}); not checked: lent priority"));
+    }
+    drop(run);
+    // Without it nothing is lent, however often both have been at the lock.
+    let (_folder, file) = written(&tasks(false));
+    let mut run = Under::way(&file);
+    let mut looks = 0;
+    let refused = run.until(|| {
+        let now = priority("pi-low-false").filter(|_| priority("pi-high-false") == Some(-21));
+        assert!(now.is_none_or(|now| now >= 0), "{now:?}");
+        looks += u32::from(now.is_some());
+        if looks > 50 { Ok(()) } else { Err(format!("{looks} looks")) }
+    });
+    assert_eq!(refused, None);
+}
+
+#[test]
+fn both_pass_a_lock_on_that_lends_priority_and_stop_in_time() {
+    let (_folder, file) = written(
+        r#"{"global": {"pi_enabled": true}, "tasks": {
+            "a": {"loop": 300, "lock": "m", "run": 50, "unlock": "m"},
+            "b": {"loop": 300, "lock": "m", "run": 50, "unlock": "m"}}}"#,
+    );
+    let value = json(&file, &[]);
+    assert_eq!(samples(&value, "run_ns", "a") + samples(&value, "run_ns", "b"), 600, "{value}");
+    // A second task waits for ever: it ends all the same when the time is over.
+    let (_folder, file) = written(
+        r#"{"global": {"pi_enabled": true}, "tasks": {
+            "a": {"lock": "m", "sleep": 900000000}, "b": {"sleep": 1000, "lock": "m"}}}"#,
+    );
+    assert_eq!(json(&file, &["--duration", "300ms"])["tasks"], 2);
+}
+
+#[test]
+fn memory_is_bound_to_the_nodes_of_nodes_membind() {
+    let (_folder, file) =
+        written(r#"{"tasks": {"rt-app-bound": {"nodes_membind": [0], "sleep": 30000}}}"#);
+    if !Path::new("/proc/self/numa_maps").exists() {
+        return absent("a kernel with NUMA; not checked: nodes_membind");
+    }
+    let refused = Under::way(&file).until(|| {
+        let task = task_named("rt-app-bound").ok_or("no task yet")?;
+        let maps = std::fs::read_to_string(task.join("numa_maps")).unwrap_or_default();
+        let all = !maps.is_empty() && maps.lines().any(|line| line.contains(" bind:0 "));
+        if all { Ok(()) } else { Err(maps) }
+    });
+    assert_eq!(refused, None);
+}
+
+#[test]
+fn a_task_is_clamped_as_util_min_and_util_max_say_where_the_kernel_can() {
+    let (_folder, file) = written(
+        r#"{"tasks": {"rt-app-clamp": {"util_min": 100, "util_max": 600, "sleep": 30000}}}"#,
+    );
+    let refused = Under::way(&file).until(|| {
+        let task = task_named("rt-app-clamp").ok_or("no task yet")?;
+        let number = task.file_name().and_then(|name| name.to_str()?.parse().ok());
+        let now = schedlab_sys::sched::get(schedlab_model::Pid(number.unwrap()));
+        let clamp = now.map_err(|error| error.to_string())?.clamp;
+        if clamp == Some((100, 600)) { Ok(()) } else { Err(format!("{clamp:?}")) }
+    });
+    match (schedlab_sys::sched::takes_clamps(), refused) {
+        (Ok(()), refused) => assert_eq!(refused, None),
+        (Err(why), said) => {
+            // Told before anything runs, by name.
+            assert!(said.is_some_and(|said| said.contains("util")), "{why}");
+            absent(&format!("utilisation clamps ({why}); not checked: util_min and util_max"));
+        }
+    }
+}
+
+#[test]
+fn a_task_is_in_its_taskgroup_which_goes_with_the_run() {
+    let name = format!("schedlab-test-{}", std::process::id());
+    let (_folder, file) = written(&format!(
+        r#"{{"tasks": {{"rt-app-group": {{"taskgroup": "/{name}", "sleep": 30000}}}}}}"#
+    ));
+    let mut run = Under::way(&file);
+    let refused = run.until(|| {
+        let task = task_named("rt-app-group").ok_or("no task yet")?;
+        let groups = std::fs::read_to_string(task.join("cgroup")).unwrap_or_default();
+        let there = groups.lines().any(|line| line.ends_with(&format!("/{name}")));
+        if there { Ok(()) } else { Err(groups) }
+    });
+    drop(run);
+    if let Some(said) = refused {
+        assert!(said.contains("group"), "{said}");
+        return absent(&format!(
+            "the right to make control groups ({said}); not checked: taskgroup"
+        ));
+    }
+    let hierarchy = schedlab_sys::cgroup::here("cpu").unwrap();
+    eventually(|| match hierarchy.mount.join(&name) {
+        left if left.exists() => Err(format!("{} was left", left.display())),
+        _ => Ok(()),
+    });
 }

@@ -4,7 +4,7 @@
 //! the plan; forked processes find it at the same addresses.
 
 use super::live::{self, Copied, Live, Moment};
-use schedlab_model::{Nanos, Pid};
+use schedlab_model::{CpuSet, Nanos, Pid};
 use schedlab_sys::futex::Scope;
 use schedlab_sys::shared;
 use schedlab_sys::task::Usage;
@@ -59,6 +59,8 @@ pub(super) struct Arena {
     semaphore_count: usize,
     /// Who waits on words of the arena: other processes, or only threads of this one.
     pub(super) scope: Scope,
+    /// Whether locks lend their holder the priority of whoever waits.
+    pub(super) locks_inherit: bool,
 }
 
 fn line(words: usize) -> usize {
@@ -67,6 +69,11 @@ fn line(words: usize) -> usize {
 
 impl Arena {
     pub(super) fn new(plan: &Plan) -> io::Result<Self> {
+        Self::for_cpus(plan, &schedlab_sys::topology::online(std::path::Path::new("/sys"))?)
+    }
+
+    /// With a lock for each of these CPUs by its number, however many numbers between them are nobody's.
+    fn for_cpus(plan: &Plan, cpus: &CpuSet) -> io::Result<Self> {
         let mut end = CONTROL;
         let mut take = |words: usize| {
             let at = end;
@@ -76,7 +83,6 @@ impl Arena {
         let dials = take(plan.dials.len().max(1));
         let word_lines = take(plan.words as usize * LINE);
         let locks = take(plan.locks as usize * LINE);
-        let cpus = schedlab_sys::topology::online(std::path::Path::new("/sys"))?;
         let highest = cpus.iter().map(|cpu| cpu.index()).max().unwrap_or(0);
         // CPUs that come online later share the locks of others.
         let cpu_locks = take((highest + 1).next_power_of_two() * LINE);
@@ -108,6 +114,7 @@ impl Arena {
             lock_count: plan.locks as usize,
             semaphore_count: plan.semaphores as usize,
             scope: if plan.processes { Scope::Shared } else { Scope::Private },
+            locks_inherit: plan.locks_inherit,
         };
         for (index, &dial) in plan.dials.iter().enumerate() {
             arena.dial(index).store(dial, Relaxed);
@@ -360,5 +367,28 @@ fn shared_words(block: &Block) -> Option<usize> {
         Block::Matrices { side, shared: true, .. } => Some(3 * (*side as usize).pow(2)),
         Block::Page { bytes } | Block::Chain { bytes, .. } => Some((*bytes as usize).div_ceil(8)),
         Block::Matrices { shared: false, .. } | Block::Arrays { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::Cpu;
+
+    #[test]
+    fn each_cpu_has_a_lock_of_its_own_where_numbers_between_them_are_nobody_s() {
+        // CPUs 1 to 62 and 64 to 126 are offline: there are three, and the highest number is far beyond that.
+        let holes: CpuSet = [0, 63, 127].map(Cpu).into_iter().collect();
+        let arena = Arena::for_cpus(&Plan::new("schbench"), &holes).unwrap();
+        let mut places: Vec<usize> = holes
+            .iter()
+            .map(|cpu| std::ptr::from_ref(arena.cpu_lock(cpu.index())).addr())
+            .collect();
+        places.sort_unstable();
+        // Apart by a cache line at least.
+        assert!(places.windows(2).all(|two| two[1] - two[0] >= LINE * 8), "{places:?}");
+        // One that comes online later shares another's lock, and writes nowhere else.
+        arena.cpu_lock(4_000).store(1, Relaxed);
+        assert_eq!((0..128).filter(|&cpu| arena.cpu_lock(cpu).load(Relaxed) == 1).count(), 1);
     }
 }

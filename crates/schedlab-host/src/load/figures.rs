@@ -134,27 +134,28 @@ impl Shape {
     pub(super) fn delays(&self, arena: &Arena, plan: &Plan) -> Vec<(String, Nanos)> {
         let this = Pid(std::process::id().cast_signed());
         let of_role = |role: usize| {
-            let (mut delay, mut slices) = (0, 0);
             let tasks = (0..self.tasks()).filter(|&t| usize::from(self.roles[t]) == role);
-            for index in tasks.take(DELAYS_OF) {
-                let (time, count) = match arena.stand(index) {
-                    Stand::Ended => {
-                        let (_, usage, _) = arena.end(index);
-                        (usage.run_delay, usage.timeslices)
-                    }
-                    _ => {
-                        let thread = arena.thread(index);
-                        let process = if plan.processes { thread } else { this };
-                        task::run_delay(process, thread).unwrap_or_default()
-                    }
-                };
-                delay += time.0;
-                slices += count;
-            }
-            Nanos(delay.checked_div(slices).unwrap_or(0))
+            mean_delay(tasks.take(DELAYS_OF).map(|index| match arena.stand(index) {
+                Stand::Ended => {
+                    let (_, usage, _) = arena.end(index);
+                    (usage.run_delay, usage.timeslices)
+                }
+                _ => {
+                    let thread = arena.thread(index);
+                    let process = if plan.processes { thread } else { this };
+                    task::run_delay(process, thread).unwrap_or_default()
+                }
+            }))
         };
         self.names.iter().enumerate().map(|(role, name)| (name.clone(), of_role(role))).collect()
     }
+}
+
+/// Run delay for each timeslice, of all tasks together; nothing where the kernel counts neither (a schedstat of
+/// zeros).
+fn mean_delay(tasks: impl Iterator<Item = (Nanos, u64)>) -> Nanos {
+    let (delay, slices) = tasks.fold((0, 0), |(d, s), (delay, slices)| (d + delay.0, s + slices));
+    Nanos(delay.checked_div(slices).unwrap_or(0))
 }
 
 fn metric(name: &str, unit: Unit, better: Better) -> Metric {
@@ -359,6 +360,14 @@ mod tests {
         assert!(figure.is_none());
         assert_eq!(warning.unwrap().code, "no-steady-state");
         assert_eq!(warm_up(&[1.0; 3], 0.0), (None, None));
+    }
+
+    #[test]
+    fn a_kernel_that_counts_no_run_delay_gives_none_and_no_division_by_zero() {
+        // A kernel without CONFIG_SCHED_INFO has "0 0 0" in every schedstat.
+        assert_eq!(mean_delay([(Nanos(0), 0), (Nanos(0), 0)].into_iter()), Nanos(0));
+        assert_eq!(mean_delay(std::iter::empty()), Nanos(0));
+        assert_eq!(mean_delay([(Nanos(900), 2), (Nanos(100), 3)].into_iter()), Nanos(200));
     }
 
     #[test]

@@ -17,7 +17,7 @@ use schedlab_workload::{
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 /// Operations that a task may still ask for after it was told to stop: enough to close its channels.
 const AFTER_STOP: u32 = 100_000;
@@ -188,6 +188,16 @@ impl<'a> Interpreter<'a> {
                 }
                 Done::Ok
             }
+            Op::Lock(lock) if self.arena.locks_inherit => {
+                self.lock_inheriting(shared::low_half(self.arena.lock(lock.0)))
+            }
+            Op::Unlock(lock) if self.arena.locks_inherit => {
+                let word = shared::low_half(self.arena.lock(lock.0));
+                match futex::unlock_inheriting(word, self.arena.scope) {
+                    Err(error) if !self.arena.stopping() => Done::Failed(code(&error)),
+                    _ => Done::Ok,
+                }
+            }
             Op::Lock(lock) => self.lock(self.arena.lock(lock.0)),
             Op::Unlock(lock) => {
                 if self.arena.lock(lock.0).swap(0, Release) == 2 {
@@ -326,6 +336,19 @@ impl<'a> Interpreter<'a> {
             }
         }
         Done::Ok
+    }
+
+    /// A lock by which the kernel lends the holder the priority of whoever waits. No signal ends such a wait, so it
+    /// looks up from time to time whether all shall stop.
+    fn lock_inheriting(&self, word: &AtomicU32) -> Done {
+        loop {
+            match futex::lock_inheriting(word, self.arena.scope, Nanos::from_secs(1)) {
+                Ok(true) => return Done::Ok,
+                _ if self.arena.stopping() => return Done::Stopped,
+                Ok(false) => {}
+                Err(error) => return Done::Failed(code(&error)),
+            }
+        }
     }
 
     fn lock_cpu(&mut self) -> Done {

@@ -279,11 +279,7 @@ fn global(node: &Node, plan: &mut Plan, names: &mut Names) -> Result<Option<Poli
             | "frag" => {
                 unused.insert(key);
             }
-            "pi_enabled" if truth()? => {
-                let why = "locks that hand on priority are not supported: set it to false";
-                return Err(wrong(&place, why));
-            }
-            "pi_enabled" => {}
+            "pi_enabled" => plan.locks_inherit = truth()?,
             "lock_pages" => plan.lock_pages = truth()?,
             other => {
                 let why = format!("there is no key '{other}': {} are", GLOBAL.join(", "));

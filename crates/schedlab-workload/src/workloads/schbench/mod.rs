@@ -507,14 +507,21 @@ mod tests {
     use super::*;
     use schedlab_model::{Cpu, Topology};
 
+    fn around() -> Surroundings {
+        let (topology, allowed) = (Topology::flat(4), (0..4).map(Cpu).collect());
+        Surroundings { topology, allowed, speed: 1, seed: 1 }
+    }
+
     fn plan(line: &str) -> Plan {
+        plan_within(line, &around())
+    }
+
+    fn plan_within(line: &str, around: &Surroundings) -> Plan {
         let given = line.split_whitespace().map(|word| {
             let (name, value) = word.split_once('=').unwrap_or((word, "true"));
             (name.to_owned(), value.to_owned())
         });
-        let (topology, allowed) = (Topology::flat(4), (0..4).map(Cpu).collect());
-        let around = Surroundings { topology, allowed, speed: 1, seed: 1 };
-        crate::workloads::plan("schbench", &given.collect(), &around).unwrap()
+        crate::workloads::plan("schbench", &given.collect(), around).unwrap()
     }
 
     /// The CPUs of a role's tasks, together.
@@ -536,6 +543,20 @@ mod tests {
             let upstream = plan(&format!("{line} compat=upstream"));
             assert_eq!(cpus(&upstream, 1).to_string(), "0-3");
         }
+    }
+
+    #[test]
+    fn message_threads_and_workers_come_to_cpus_that_are_there_where_numbers_are_missing() {
+        let allowed: CpuSet = [1, 6, 9, 40].map(Cpu).into_iter().collect();
+        let around = Surroundings { allowed, ..around() };
+        let of = |line: &str| {
+            let plan = plan_within(line, &around);
+            (cpus(&plan, 0).to_string(), cpus(&plan, 1).to_string())
+        };
+        let auto = of("message-threads=2 threads=3 message-cpus=auto");
+        assert_eq!(auto, ("1,6".to_owned(), "9,40".to_owned()));
+        let lists = of("message-threads=2 threads=3 message-cpus=40,6 worker-cpus=9,40");
+        assert_eq!(lists, ("6,40".to_owned(), "9,40".to_owned()));
     }
 
     #[test]
