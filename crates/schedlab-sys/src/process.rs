@@ -96,6 +96,19 @@ pub fn cpu_time(pid: Pid) -> Option<Nanos> {
 /// children of theirs which ended and were awaited. Reads a file for each process there is.
 #[must_use]
 pub fn descendants_cpu_time() -> Nanos {
+    let ticks: u64 = family(u64::from(std::process::id())).into_values().sum();
+    Nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+}
+
+/// The living descendants of a process, children's children included. Reads a file for each process there is.
+#[must_use]
+pub fn descendants(of: Pid) -> Vec<Pid> {
+    let number = |pid: u64| i32::try_from(pid).ok().map(Pid);
+    family(u64::from(of.0.unsigned_abs())).into_keys().filter_map(number).collect()
+}
+
+/// The descendants of a process with the clock ticks that each has used, ended children's included.
+fn family(of: u64) -> BTreeMap<u64, u64> {
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<u64>().ok();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number);
     let read = |pid: u64| {
@@ -104,15 +117,13 @@ pub fn descendants_cpu_time() -> Nanos {
         Some((pid, (stat_field(&stat, 4)?, ticks)))
     };
     let all: BTreeMap<u64, (u64, u64)> = processes.filter_map(read).collect();
-    let this = u64::from(std::process::id());
     // A chain of parents ends at process 1, whose parent 0 is not listed; a number that was used
     // again in between could make a ring of it.
-    let is_ours = |pid: u64| {
+    let is_one = |pid: u64| {
         let parents = std::iter::successors(Some(pid), |pid| Some(all.get(pid)?.0));
-        pid != this && parents.take(1_000).any(|parent| parent == this)
+        pid != of && parents.take(1_000).any(|parent| parent == of)
     };
-    let ticks: u64 = all.iter().filter(|(pid, _)| is_ours(**pid)).map(|(_, (_, t))| t).sum();
-    Nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
+    all.iter().filter(|(pid, _)| is_one(**pid)).map(|(pid, (_, ticks))| (*pid, *ticks)).collect()
 }
 
 /// Field `number` (from 1, as in proc(5)) of a `stat` line. The name in it may hold anything, so

@@ -225,6 +225,7 @@ mod tests {
     use crate::graph::{Rules, Shape};
 
     #[test]
+    #[cfg_attr(miri, ignore = "no threads: plain data, for minutes")]
     fn every_shape_reads_back_with_its_hash() {
         for hashing in [Hashing::Mixed, Hashing::Compat] {
             for shape in Shape::ALL {

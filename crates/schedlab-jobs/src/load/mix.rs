@@ -153,6 +153,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "no threads: plain data, for minutes")]
     fn shares_are_kept_and_the_rest_is_cpu() {
         let found = counts("memory=20%,block=10%", Shape::Isolated);
         let [(Kind::Memory, memory), (Kind::Block, block), (Kind::Cpu, cpu)] = found[..] else {

@@ -292,6 +292,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "no threads: plain data, for minutes")]
     fn memory_is_flat_whatever_the_load_was_before() {
         let mut epochs = Epochs::new(400 * MS);
         drive(&mut epochs, MS / 20, 500 * MS, 0, 3_000 * MS);
@@ -304,6 +305,7 @@ mod tests {
     }
 
     #[test]
+    #[cfg_attr(miri, ignore = "no threads: plain data, for minutes")]
     fn spans_never_overlap_and_jobs_without_a_deadline_are_by_themselves() {
         let mut epochs = Epochs::new(400 * MS);
         for i in 0..5_000u64 {

@@ -2,30 +2,36 @@
 //!
 //! Over lines: we write the graph, one job a line, then `{"go":true}`; the process runs each job (by burning
 //! the CPU for `work_ns`), writes one line per job with its times on CLOCK_MONOTONIC, and `{"done":true}`.
-//! The same lines in a file are what `jobs run --events` reads.
+//! The same lines in a file are what `jobs run --events` reads. A process that has not said it is done within a time
+//! is ended, with all that it started.
 
 use anyhow::Context;
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use schedlab_jobs::run::Run;
+use schedlab_model::{Nanos, Pid};
+use schedlab_sys::process;
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, BufWriter, Write};
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::sync::Arc;
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
 
 /// A process that speaks JSON lines.
 pub(super) struct Lines {
     command: String,
     workers: usize,
+    /// Beyond the jobs' own work, one after another.
+    patience: Duration,
 }
 
 impl Lines {
     /// The command is split at blanks; each run starts it anew.
-    pub(super) fn new(command: &str, workers: usize) -> Self {
-        Self { command: command.to_owned(), workers }
+    pub(super) fn new(command: &str, workers: usize, patience: Nanos) -> Self {
+        Self { command: command.to_owned(), workers, patience: patience.as_duration() }
     }
 
-    fn talk(&self, run: &Run) -> anyhow::Result<()> {
+    fn talk(&self, run: &Arc<Run>) -> anyhow::Result<()> {
         let mut words = self.command.split_whitespace();
         let program = words.next().context("no program is named")?;
         let mut child = Command::new(program)
@@ -35,15 +41,57 @@ impl Lines {
             .spawn()
             .with_context(|| format!("`{program}` could not be started"))?;
         let input = child.stdin.take().context("its input is no pipe")?;
-        // All is written before anything is read: the process answers after `go`.
-        write_graph(run, self.workers, input).context("it does not take the graph")?;
         let output = child.stdout.take().context("its output is no pipe")?;
-        let events = read_lines(BufReader::new(output))?;
+        let work_ns: u64 = (0..run.graph().len()).map(|node| run.expected_ns(node)).sum();
+        let limit = self.patience.saturating_add(Duration::from_nanos(work_ns));
+        let until = Instant::now() + limit;
+        let (told, answers) = mpsc::channel();
+        let (theirs, workers) = (Arc::clone(run), self.workers);
+        // All is written before anything is read: the process answers after `go`. Both may wait for ever, so
+        // another thread does: it ends with the pipes.
+        std::thread::spawn(move || {
+            let written =
+                write_graph(&theirs, workers, input).context("it does not take the graph");
+            let _ = told.send(written.and_then(|()| read_lines(BufReader::new(output))));
+        });
+        let answer = answers.recv_timeout(limit);
+        let ended = answer.is_ok() && ends(&mut child, until)?;
+        if !ended {
+            end_all(&mut child)?;
+            let at = if answer.is_ok() { "it did not end after its answer" } else { "no answer" };
+            anyhow::bail!(
+                "{at} within {} (the jobs' own work and --patience): it was ended",
+                Nanos(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX))
+            );
+        }
+        let events = answer.expect("it came")?;
         let status = child.wait()?;
         anyhow::ensure!(status.success(), "it ended with {status}");
         log(run, events);
         Ok(())
     }
+}
+
+/// Whether a process ends by then.
+fn ends(child: &mut Child, until: Instant) -> std::io::Result<bool> {
+    while child.try_wait()?.is_none() {
+        if Instant::now() > until {
+            return Ok(false);
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    Ok(true)
+}
+
+/// Kills a process with all that it has started, and takes its end.
+fn end_all(child: &mut Child) -> std::io::Result<()> {
+    let started = process::descendants(Pid(child.id().cast_signed()));
+    child.kill()?;
+    for one in started {
+        // It may have ended by itself.
+        let _ = process::kill(one, 9);
+    }
+    child.wait().map(|_| ())
 }
 
 impl Executor for Lines {

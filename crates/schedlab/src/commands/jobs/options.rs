@@ -250,6 +250,9 @@ pub(super) struct ExecutorArgs {
     /// a list: worker i is bound to the i-th of these, in turn
     #[arg(long, value_name = "own|any|LIST", default_value = "own", value_parser = cpus)]
     cpus: Cpus,
+    /// A `cmd:` process that has not answered so long after the time that its jobs take one after another, is ended
+    #[arg(long, value_name = "TIME", default_value = "1min")]
+    patience: Nanos,
     /// Real-time priority of the workers (SCHED_FIFO), 1 to 99; needs the right to it
     #[arg(long, value_name = "PRIORITY")]
     pub(super) fifo: Option<u32>,
@@ -405,6 +408,24 @@ impl ExecutorArgs {
             Cpus::List(cpus) => cpus.clone(),
             Cpus::Own | Cpus::Any => Vec::new(),
         };
+        let all = schedlab_sys::topology::online(Path::new("/sys")).unwrap_or_default();
+        let allowed = schedlab_sys::sched::affinity(Pid(0)).unwrap_or_else(|_| all.clone());
+        if self.cpus == Cpus::List(Vec::new()) {
+            return Err(
+                UsageError(format!("--cpus: the list is empty; there are {allowed}")).into()
+            );
+        }
+        for &cpu in &listed {
+            let one = Cpu(u16::try_from(cpu).unwrap_or(u16::MAX));
+            let why = match (all.contains(one), allowed.contains(one)) {
+                (_, true) => continue,
+                (true, false) => format!("CPU {cpu} may not be used here; {allowed} may"),
+                (false, false) => {
+                    format!("CPU {cpu} does not exist, or is offline; there are {all}")
+                }
+            };
+            return Err(UsageError(format!("--cpus: {why}")).into());
+        }
         let tried = std::thread::spawn(move || {
             for cpu in listed {
                 let one: CpuSet =
@@ -447,7 +468,7 @@ impl ExecutorArgs {
             return Err(UsageError(what).into());
         }
         if let Some(command) = name.strip_prefix("cmd:") {
-            return Ok(Box::new(super::external::Lines::new(command, workers)));
+            return Ok(Box::new(super::external::Lines::new(command, workers, self.patience)));
         }
         if let Some(file) = name.strip_prefix("lib:") {
             return Ok(Box::new(super::external::Library::open(file.as_ref(), workers)?));
