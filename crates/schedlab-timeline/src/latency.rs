@@ -22,12 +22,12 @@ pub struct Latency {
 }
 
 /// Waits of one task that are gathered before they are recorded: with their count two lines of the cache.
-const PENDING: usize = 15;
+const PENDING: usize = 31;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Pending {
-    count: usize,
-    waits_ns: [u64; PENDING],
+    count: u32,
+    waits_ns: [u32; PENDING],
 }
 
 /// Asks for the same by the CPU on which tasks ran at last.
@@ -137,22 +137,27 @@ impl Latency {
     #[inline(never)]
     fn add(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
         let index = task.index() * 2 + usize::from(woken);
-        let Some(pending) = self.pending.get_mut(index) else {
-            return self.first(task, wait_ns, woken);
+        let (Some(pending), Ok(wait_ns)) = (self.pending.get_mut(index), u32::try_from(wait_ns))
+        else {
+            return self.add_strange(task, wait_ns, woken);
         };
-        if let Some(place) = pending.waits_ns.get_mut(pending.count) {
+        if let Some(place) = pending.waits_ns.get_mut(pending.count as usize) {
             *place = wait_ns;
             pending.count += 1;
         }
-        if pending.count >= PENDING {
+        if pending.count as usize >= PENDING {
             self.flush(task, woken);
         }
     }
 
+    /// The first wait of a task, or one of more than four seconds.
     #[cold]
-    fn first(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
-        self.pending.resize(task.index() * 2 + 2, Pending::default());
-        self.add(task, wait_ns, woken);
+    fn add_strange(&mut self, task: TaskId, wait_ns: u64, woken: bool) {
+        let waits = self.of(task);
+        (if woken { &mut waits.woken } else { &mut waits.displaced }).record(wait_ns);
+        if task.index() * 2 + 1 >= self.pending.len() {
+            self.pending.resize(task.index() * 2 + 2, Pending::default());
+        }
     }
 
     #[inline(never)]
@@ -164,9 +169,10 @@ impl Latency {
         else {
             return;
         };
-        let count = std::mem::take(&mut pending.count);
+        let count = std::mem::take(&mut pending.count) as usize;
         let histogram = if woken { &mut waits.woken } else { &mut waits.displaced };
-        histogram.record_all(pending.waits_ns.get(..count).unwrap_or_default());
+        let pending = pending.waits_ns.get(..count).unwrap_or_default();
+        histogram.record_all(pending.iter().map(|wait| u64::from(*wait)));
     }
 
     #[inline]
