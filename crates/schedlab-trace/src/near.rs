@@ -36,6 +36,13 @@ pub(crate) struct Near {
     places: Places,
 }
 
+/// What a record is, as far as it is known before its turn comes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Known {
+    kind: Kind,
+    id: u16,
+}
+
 /// Which event it is, and whether its places are the usual ones.
 #[derive(Clone, Copy, Debug, Default)]
 enum Kind {
@@ -261,22 +268,27 @@ impl Record<'_> {
 }
 
 impl Decoder {
+    /// What a record is that begins with `id` and has this length. Whoever meets a record before its turn comes
+    /// asks then: its kind is the first that decoding must know.
+    #[inline(always)]
+    pub(crate) fn known(&self, id: u16, length: usize) -> Known {
+        match self.near.get(usize::from(id)) {
+            Some(near) if length >= usize::from(near.need) => Known { kind: near.kind, id },
+            _ => Known::default(),
+        }
+    }
+
     /// Decodes a record the short way; `false` when it must go the long one. `bytes` are its own and
     /// what lies behind it.
     #[inline(always)]
     pub(crate) fn decode_near(
         &self,
+        known: Known,
         stamp: Stamp,
         bytes: &[u8; REACH],
-        length: usize,
         names: &mut Names,
         out: &mut impl Out,
     ) -> bool {
-        let id = usize::from(u16::from_le_bytes([bytes[0], bytes[1]]));
-        let Some(near) = self.near.get(id) else { return false };
-        if length < usize::from(near.need) {
-            return false;
-        }
         let record = |at: Places| {
             let context = self.contexts[usize::from(bytes[usize::from(at.flags) % REACH])];
             Record { bytes, at, stamp, context }
@@ -284,7 +296,7 @@ impl Decoder {
         const SWITCH: Places = Places::usual(Kind::Switch);
         const TASK: Places = Places::usual(Kind::Waking);
         const MIGRATE: Places = Places::usual(Kind::Migrate);
-        match near.kind {
+        match known.kind {
             Kind::UsualSwitch => record(SWITCH).switch(self, names, out),
             Kind::UsualWaking => record(TASK).waking(names, out),
             Kind::UsualWakeup => record(TASK).wakeup(false, names, out),
@@ -294,9 +306,13 @@ impl Decoder {
             // Whoever keeps bodies does so on the long way.
             Kind::UsualOther | Kind::Other if self.keeps => return false,
             Kind::UsualOther => {
-                out.put(record(TASK).event(What::Other { format: near.other }));
+                let format = self.near.get(usize::from(known.id)).map_or(0, |near| near.other);
+                out.put(record(TASK).event(What::Other { format }));
             }
-            _ => self.decode_placed(near, &record(near.places), names, out),
+            _ => {
+                let near = self.near.get(usize::from(known.id)).copied().unwrap_or_default();
+                self.decode_placed(&near, &record(near.places), names, out);
+            }
         }
         true
     }
@@ -385,7 +401,8 @@ mod tests {
                 let (mut by_short, mut by_long) = (Vec::new(), Vec::new());
                 let mut taken = false;
                 append(&mut by_short, |batch| {
-                    taken = decoder.decode_near(stamp, &bytes, length, &mut near_names, batch);
+                    let known = decoder.known(id, length);
+                    taken = decoder.decode_near(known, stamp, &bytes, &mut near_names, batch);
                     if !taken {
                         decoder.decode_any(stamp, &bytes[..length], &mut near_names, batch);
                     }

@@ -8,6 +8,7 @@ use crate::decode::Stamp;
 use crate::input::Input;
 use crate::merge::{Batch, ENDED, Lanes, Out};
 use crate::names::Names;
+use crate::near::Known;
 use crate::plan::Decoder;
 use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
 use std::io;
@@ -34,6 +35,8 @@ pub(super) struct Lane {
     walk: Walk,
     /// The record that is next; [`NO_RECORD`] when it is a loss, or nothing.
     body: Body,
+    /// What it is.
+    known: Known,
     /// The loss that is next: how many events; 0 when nobody knows.
     lost: u32,
     /// The time of what is next, corrected.
@@ -107,7 +110,9 @@ impl FileLanes {
             let here = &mut self.lanes[lane];
             match here.walk.next(&here.pages.window.bytes) {
                 Step::Record(body) => {
-                    here.body = body;
+                    let decoder =
+                        if here.passing { &self.shared.passing } else { &self.shared.decoder };
+                    here.found(body, decoder);
                     return Ok(here.settle());
                 }
                 Step::Broken(at) => return Ok(here.broken(at - here.pages.start())),
@@ -177,6 +182,7 @@ impl Lane {
             pages: Pages::new(layout.page_size, packed),
             walk: Walk::default(),
             body: NO_RECORD,
+            known: Known::default(),
             lost: 0,
             time: 0,
         }
@@ -190,13 +196,14 @@ impl Lane {
         let window = self.pages.window.bytes.as_slice();
         let stamp = Stamp { time, cpu };
         let near = match window.get(body.at..).and_then(<[u8]>::first_chunk) {
-            Some(bytes) => decoder.decode_near(stamp, bytes, body.length, names, out),
+            Some(bytes) => decoder.decode_near(self.known, stamp, bytes, names, out),
             None => false,
         };
         if !near {
             out.aside(|batch| self.far(decoder, names, batch));
         }
-        self.body = self.walk.near(self.pages.window.bytes.as_slice())?;
+        let (body, id) = self.walk.near(self.pages.window.bytes.as_slice())?;
+        (self.body, self.known) = (body, decoder.known(id, body.length));
         let time = self.walk.time;
         // An ordinary time; the next one of a clock that needs no correction never goes back.
         if self.corrected || time < self.time || time == ENDED {
@@ -204,6 +211,13 @@ impl Lane {
         }
         self.time = time;
         Some(time)
+    }
+
+    /// Takes note of the record that is next.
+    fn found(&mut self, body: Body, decoder: &Decoder) {
+        let bytes = self.pages.window.bytes.get(body.at..).unwrap_or_default();
+        let id = bytes.first_chunk().map_or(0, |id| u16::from_le_bytes(*id));
+        (self.body, self.known) = (body, decoder.known(id, body.length));
     }
 
     /// What the short way does not take: some records, and losses.

@@ -103,10 +103,13 @@ impl Walk {
         self
     }
 
-    /// Goes on to the next record when it is an ordinary one that follows immediately; else stays.
+    /// Goes on to the next record when it is an ordinary one that follows immediately; else stays. The number
+    /// with which it begins is given as well.
     #[inline(always)]
-    pub(crate) fn near(&mut self, page: &[u8]) -> Option<Body> {
-        let word = u32::from_le_bytes(*page.get(self.at..)?.first_chunk()?);
+    pub(crate) fn near(&mut self, page: &[u8]) -> Option<(Body, u16)> {
+        // The shortest ordinary record has four bytes behind its head.
+        let start = u64::from_le_bytes(*page.get(self.at..)?.first_chunk()?);
+        let (word, id) = (start as u32, (start >> 32) as u16);
         let (kind, delta) = (word & 31, word >> 5);
         let at = self.at + 4;
         let length = kind as usize * 4;
@@ -115,7 +118,7 @@ impl Walk {
         }
         self.at = at + length;
         self.time = self.time.wrapping_add(u64::from(delta));
-        Some(Body { at, length })
+        Some((Body { at, length }, id))
     }
 
     /// Goes on to the next record, past extensions of time and padding.

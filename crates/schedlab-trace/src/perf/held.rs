@@ -22,8 +22,9 @@ struct Piece {
     time: u64,
     /// Where the body begins; [`ASIDE`]: there is none.
     start: u32,
-    /// How long it is, or which of the asides this is.
-    length: u32,
+    /// How long it is; the number with which it begins stands in the upper half, so that what it is is known
+    /// before its bytes are. Or which of the asides this is.
+    what: u32,
 }
 
 /// No body begins here: nobody holds so many bytes.
@@ -39,10 +40,13 @@ pub(crate) enum Found<'a> {
 }
 
 impl Held {
-    /// Holds a record of `length` bytes that begins at `start`, below 4 GiB.
+    /// Holds the record that the first `length` of these bytes are (a record of a perf.data has fewer than 64
+    /// KiB), which begin at `start`, below 4 GiB.
     #[inline(always)]
-    pub(crate) fn hold(&mut self, time: u64, start: usize, length: usize) {
-        self.pieces.push(Piece::new(time, start, length));
+    pub(crate) fn hold(&mut self, time: u64, start: usize, bytes: &[u8], length: usize) {
+        let id = bytes.first_chunk().map_or(0, |id| u16::from_le_bytes(*id));
+        let what = length.min(0xffff) | usize::from(id) << 16;
+        self.pieces.push(Piece::new(time, start, what));
     }
 
     /// Holds what is no record: a loss or a change of name.
@@ -71,10 +75,11 @@ impl Held {
 
     /// What is next, and its time; `bytes` is what the records lie in.
     pub(crate) fn get<'a>(&self, bytes: &'a [u8]) -> Option<(u64, Found<'a>)> {
-        let Piece { time, start, length } = *self.next()?;
+        let piece = *self.next()?;
+        let Piece { time, start, what } = piece;
         let found = match start {
-            ASIDE => Found::Aside(*self.asides.get(length as usize)?),
-            _ => Found::Body(bytes.get(start as usize..)?.get(..length as usize)?),
+            ASIDE => Found::Aside(*self.asides.get(what as usize)?),
+            _ => Found::Body(bytes.get(start as usize..)?.get(..piece.length())?),
         };
         Some((time, found))
     }
@@ -115,11 +120,14 @@ impl Held {
         out: &mut impl Out,
     ) -> Option<u64> {
         let piece = *self.next()?;
-        let Piece { time, start, length } = piece;
+        let Piece { time, start, .. } = piece;
         self.at += 1;
         let stamp = Stamp { time, cpu };
         let near = match bytes.get(start as usize..).and_then(<[u8]>::first_chunk) {
-            Some(bytes) => decoder.decode_near(stamp, bytes, length as usize, names, out),
+            Some(bytes) => {
+                let known = decoder.known(piece.id(), piece.length());
+                decoder.decode_near(known, stamp, bytes, names, out)
+            }
             None => false,
         };
         if !near {
@@ -132,8 +140,18 @@ impl Held {
 impl Piece {
     /// The time of the ended is nobody's.
     #[inline(always)]
-    fn new(time: u64, start: usize, length: usize) -> Self {
-        Self { time: time.min(ENDED - 1), start: start as u32, length: length as u32 }
+    fn new(time: u64, start: usize, what: usize) -> Self {
+        Self { time: time.min(ENDED - 1), start: start as u32, what: what as u32 }
+    }
+
+    #[inline(always)]
+    fn id(self) -> u16 {
+        (self.what >> 16) as u16
+    }
+
+    #[inline(always)]
+    fn length(self) -> usize {
+        (self.what & 0xffff) as usize
     }
 }
 
@@ -149,12 +167,12 @@ fn far(
     names: &mut Names,
     batch: &mut Batch<'_>,
 ) {
-    let (start, length) = (piece.start as usize, piece.length as usize);
     if piece.start != ASIDE {
-        let body = bytes.get(start..).and_then(|rest| rest.get(..length)).unwrap_or_default();
+        let rest = bytes.get(piece.start as usize..);
+        let body = rest.and_then(|rest| rest.get(..piece.length())).unwrap_or_default();
         return decoder.decode_any(stamp, body, names, batch);
     }
-    let Some(&what) = asides.get(length) else { return };
+    let Some(&what) = asides.get(piece.what as usize) else { return };
     let (by, news) = match what {
         What::Comm { pid, comm } => (pid, names.changed(pid, &comm)),
         _ => (Pid::IDLE, true),

@@ -195,7 +195,7 @@ impl Segment {
     #[inline]
     fn hold(&mut self, time: u64, body: &[u8]) {
         // Rounds are cut long before 32 bits are used up.
-        self.held.hold(time, self.bytes.len(), body.len());
+        self.held.hold(time, self.bytes.len(), body, body.len());
         self.bytes.extend_from_slice(body);
         self.came(time);
     }
@@ -208,7 +208,7 @@ impl Segment {
         match bytes.first_chunk::<USUAL>().filter(|_| length <= USUAL) {
             Some(chunk) => {
                 let start = self.bytes.len();
-                self.held.hold(time, start, length);
+                self.held.hold(time, start, chunk, length);
                 self.bytes.extend_from_slice(chunk);
                 self.bytes.truncate(start + length);
                 self.came(time);
