@@ -67,6 +67,7 @@ impl State {
         self.sight(id, target, see);
     }
 
+    #[inline(always)]
     fn begin_wait(
         &mut self,
         logged: Logged,
@@ -150,13 +151,19 @@ impl State {
     }
 
     /// A task that waits on a CPU which the trace does not cover is out of sight.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn sight(&mut self, id: TaskId, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
-        if !self.observed.is_empty() && !self.cpus[cpu.index()].observed {
-            self.tally.out_of_sight += 1;
-            self.unlink(id, cpu);
-            self.waiting -= 1;
-            self.forgotten(id, self.now, see);
+        let observed = self.cpus.get(cpu.index()).is_some_and(|cpu| cpu.observed);
+        if !observed && !self.observed.is_empty() {
+            self.out_of_sight(id, cpu, see);
         }
+    }
+
+    #[cold]
+    fn out_of_sight(&mut self, id: TaskId, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
+        self.tally.out_of_sight += 1;
+        self.unlink(id, cpu);
+        self.waiting -= 1;
+        self.forgotten(id, self.now, see);
     }
 }
