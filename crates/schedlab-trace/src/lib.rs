@@ -63,7 +63,7 @@ pub fn open(path: &Path) -> Result<Box<dyn EventSource>, TraceError> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Threads to decode with, the caller's among them. Merging and all that follows stay serial, so
-    /// more than a few gain nothing. Formats other than trace.dat are decoded by the caller alone.
+    /// more than a few gain nothing. Texts and Perfetto are decoded by the caller alone.
     pub threads: usize,
     /// Whether [`EventSource::arguments`] tells those of tracepoints beyond the scheduler's from records
     /// too, not from texts only. Decoding then stays on the caller's thread.

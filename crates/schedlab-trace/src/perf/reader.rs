@@ -206,8 +206,9 @@ impl PerfReader {
 
     /// Reads records up to the end of a round.
     fn round(&mut self) -> io::Result<()> {
-        let ordinary = self.common.filter(|layout| layout.is_ordinary(self.head.encoding));
         loop {
+            // Parts of the head may come between the samples of a pipe.
+            let ordinary = self.common.filter(|layout| layout.is_ordinary(self.head.encoding));
             if let Some(layout) = &ordinary {
                 self.records.samples(layout, |when, bytes, length| {
                     self.rounds.ordinary(when, bytes, length)

@@ -34,21 +34,28 @@ impl EventSink for All {
 }
 
 #[test]
-fn draining_gives_the_events_of_the_batches() {
+fn draining_gives_the_events_of_the_batches_with_any_number_of_threads() {
     let dir = tempfile::tempdir().unwrap();
     let mut read = 0;
     for path in traces(dir.path()) {
-        let Ok(mut trace) = Trace::open(&path, &Options::default()) else { continue };
-        let mut batches = open(&path).unwrap();
-        let (mut drained, mut expected, mut batch) = (All::default(), Vec::new(), Vec::new());
-        // Begun by a batch, as a pass does.
-        trace.next(&mut drained.0).unwrap();
-        trace.drain(&mut drained).unwrap();
+        let Ok(mut batches) = open(&path) else { continue };
+        let (mut expected, mut batch) = (Vec::new(), Vec::new());
         while batches.next(&mut batch).unwrap() {
             expected.append(&mut batch);
         }
-        assert!(drained.0 == expected, "{}", path.display());
-        assert_eq!(trace.warnings(), batches.warnings(), "{}", path.display());
+        for threads in 1..=3 {
+            let options = Options { threads, ..Options::default() };
+            let mut trace = Trace::open(&path, &options).unwrap();
+            let mut drained = All::default();
+            // Begun by a batch, as a pass does.
+            trace.next(&mut drained.0).unwrap();
+            trace.drain(&mut drained).unwrap();
+            assert!(drained.0 == expected, "{}, {threads} threads", path.display());
+            assert_eq!(trace.warnings(), batches.warnings(), "{}", path.display());
+        }
+        // Who stops listening ends the threads.
+        let mut left = Trace::open(&path, &Options { threads: 3, ..Options::default() }).unwrap();
+        left.next(&mut batch).unwrap();
         read += usize::from(!expected.is_empty());
     }
     assert!(read >= 12, "{read} files had events");
