@@ -77,6 +77,23 @@ fn there_is_no_rate_before_the_first_second_but_upstream_s() {
 }
 
 #[test]
+fn the_average_rate_is_over_the_time_that_passed_but_upstream_s_over_the_runtime_asked_for() {
+    let of = |line: &str| {
+        let (told, code) = schbench(line);
+        assert_eq!(code, Some(0), "{told}");
+        let rate = numbers(&told, "average rps: ").pop().unwrap()[0];
+        let requests = *numbers(&told, "Request Latencies").pop().unwrap().last().unwrap();
+        (rate, requests)
+    };
+    // What a task counts a moment after it was sampled may be missing, or be there alone.
+    let (rate, requests) = of("-m 1 -t 1 -r 2 -n 0 --compat upstream");
+    assert!((2.0 * rate - requests).abs() <= 4.0, "{rate} a second, {requests} requests");
+    // Ours: a run never ends before its time, and on a machine that stalls it takes longer.
+    let (rate, requests) = of("-m 1 -t 1 -r 2 -n 0");
+    assert!((requests + 4.0) / rate >= 2.0, "{rate} a second, {requests} requests");
+}
+
+#[test]
 fn an_overload_is_told_with_what_was_offered_and_dropped() {
     let told = eventually(|| {
         let (told, code) = schbench("-m 1 -t 1 -r 2 -n 1 -F 64 -R 100000");
