@@ -169,11 +169,15 @@ fn by_the_second(
         println!("\nCPU time granted in each of {seconds} seconds (within 1 point in every one)");
     }
     for (method, speed) in points {
+        let before = stolen();
         let shares = granted(method, speed, seconds, ground)?;
+        let stolen = stolen().saturating_sub(before) * 10;
         let off = |share: &f64| (share - speed.fraction()) * 100.0;
         let low = shares.iter().map(off).fold(f64::INFINITY, f64::min);
         let high = shares.iter().map(off).fold(f64::NEG_INFINITY, f64::max);
-        println!("  {method:<6} {speed:>4}: {low:+.2} .. {high:+.2} points off");
+        println!(
+            "  {method:<6} {speed:>4}: {low:+.2} .. {high:+.2} points off; {stolen} ms stolen from the machine meanwhile"
+        );
         let mut broken = Vec::new();
         if shares.len() < seconds {
             broken.push(format!("only {} seconds were measured", shares.len()));
@@ -184,6 +188,14 @@ fn by_the_second(
         tally.note(format!("{method} {speed} seconds"), &broken);
     }
     Ok(())
+}
+
+/// What a hypervisor took from all CPUs so far, in hundredths of a second (proc(5), `/proc/stat`): a hundredth in
+/// a second is a point that no method has in its hands.
+fn stolen() -> u64 {
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let all = stat.lines().next().unwrap_or_default();
+    all.split_whitespace().nth(8).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
 }
 
 impl Test {
