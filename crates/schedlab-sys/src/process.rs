@@ -96,19 +96,31 @@ pub fn cpu_time(pid: Pid) -> Option<Nanos> {
 /// children of theirs which ended and were awaited. Reads a file for each process there is.
 #[must_use]
 pub fn descendants_cpu_time() -> Nanos {
-    let ticks: u64 = family(u64::from(std::process::id())).into_values().sum();
+    let ticks: u64 = ticks_of_descendants(u64::from(std::process::id())).into_values().sum();
     Nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
 
-/// The living descendants of a process, children's children included. Reads a file for each process there is.
+/// A process and all its living descendants, each after its parent. Reads a file for each process there is.
 #[must_use]
-pub fn descendants(of: Pid) -> Vec<Pid> {
-    let number = |pid: u64| i32::try_from(pid).ok().map(Pid);
-    family(u64::from(of.0.unsigned_abs())).into_keys().filter_map(number).collect()
+pub fn family(root: Pid) -> Vec<Pid> {
+    let parent = |pid: Pid| -> Option<Pid> {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        i32::try_from(stat_field(&stat, 4)?).ok().map(Pid)
+    };
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid));
+    let parents: Vec<(Pid, Pid)> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
+    let mut family = vec![root];
+    let mut at = 0;
+    while let Some(&pid) = family.get(at) {
+        family.extend(parents.iter().filter(|(_, parent)| *parent == pid).map(|(pid, _)| *pid));
+        at += 1;
+    }
+    family
 }
 
 /// The descendants of a process with the clock ticks that each has used, ended children's included.
-fn family(of: u64) -> BTreeMap<u64, u64> {
+fn ticks_of_descendants(of: u64) -> BTreeMap<u64, u64> {
     let number = |entry: std::fs::DirEntry| entry.file_name().to_str()?.parse::<u64>().ok();
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(number);
     let read = |pid: u64| {

@@ -218,12 +218,11 @@ impl<Q: Question> Pass<Q> {
             }
             self.open();
         }
-        let (state, question) = (&mut self.state, &mut self.question);
         for event in rest {
             if event.time >= end {
                 return false;
             }
-            state.step(event, &mut |change, state| question.see(change, state));
+            self.take(event);
         }
         true
     }

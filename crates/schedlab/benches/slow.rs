@@ -16,6 +16,7 @@
 #![expect(clippy::print_stdout, reason = "a benchmark speaks")]
 
 use schedlab_host::slow::{Ground, Method, Paired, Speed, Work, granted, paired, set_program};
+use schedlab_model::Nanos;
 use schedlab_stats::paired_shift;
 
 type Failure = Box<dyn std::error::Error>;
@@ -171,12 +172,12 @@ fn by_the_second(
     for (method, speed) in points {
         let before = stolen();
         let shares = granted(method, speed, seconds, ground)?;
-        let stolen = stolen().saturating_sub(before) * 10;
+        let stolen = stolen() - before;
         let off = |share: &f64| (share - speed.fraction()) * 100.0;
         let low = shares.iter().map(off).fold(f64::INFINITY, f64::min);
         let high = shares.iter().map(off).fold(f64::NEG_INFINITY, f64::max);
         println!(
-            "  {method:<6} {speed:>4}: {low:+.2} .. {high:+.2} points off; {stolen} ms stolen from the machine meanwhile"
+            "  {method:<6} {speed:>4}: {low:+.2} .. {high:+.2} points off; {stolen} stolen from the machine meanwhile"
         );
         let mut broken = Vec::new();
         if shares.len() < seconds {
@@ -190,12 +191,9 @@ fn by_the_second(
     Ok(())
 }
 
-/// What a hypervisor took from all CPUs so far, in hundredths of a second (proc(5), `/proc/stat`): a hundredth in
-/// a second is a point that no method has in its hands.
-fn stolen() -> u64 {
-    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
-    let all = stat.lines().next().unwrap_or_default();
-    all.split_whitespace().nth(8).and_then(|ticks| ticks.parse().ok()).unwrap_or(0)
+/// What a hypervisor took from all CPUs so far: 10 ms in a second are a point that no method has in its hands.
+fn stolen() -> Nanos {
+    Nanos(schedlab_host::facts::facts().load.steal_ns)
 }
 
 impl Test {

@@ -5,11 +5,13 @@
 
 #[path = "slow/nodes.rs"]
 mod nodes;
+mod patience;
 #[path = "slow/runs.rs"]
 mod runs;
 #[path = "slow/safety.rs"]
 mod safety;
 
+use patience::eventually;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -217,11 +219,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// Waits for what may take its time, and fails if it never comes.
 fn until(mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "it never came");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+    eventually(|| if holds() { Ok(()) } else { Err("it never came".to_owned()) });
 }
 
 fn signal(pid: u32, name: &str) {

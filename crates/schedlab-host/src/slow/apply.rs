@@ -4,12 +4,13 @@ use super::clamp::Clamp;
 use super::frequency::{Domain, PITCH, Setting};
 use super::hogs::{Burning, HogProcess};
 use super::quota::Quota;
-use super::stop::{self, Limiter};
+use super::stop::Limiter;
 use super::weight::{Grouping, Weight};
 use super::zone::{Wants, Zone};
 use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds};
 use schedlab_model::{Cpu, Nanos, Pid};
 use schedlab_sys::guard::Guard;
+use schedlab_sys::process;
 use std::path::PathBuf;
 
 /// What holds one node's tasks at its speed.
@@ -101,7 +102,7 @@ impl Held {
     /// Its processes; `roots` are the commands started in it, for machines without control groups.
     pub(super) fn processes(&self, roots: &[Pid]) -> Vec<Pid> {
         if !self.zone.exists() {
-            return roots.iter().flat_map(|&root| stop::descendants(root)).collect();
+            return roots.iter().flat_map(|&root| process::family(root)).collect();
         }
         match &self.hold {
             // Version 2 has one group for all, and tasks are not beside their burners in it.

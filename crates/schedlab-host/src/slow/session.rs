@@ -11,7 +11,7 @@ use super::latency::Lateness;
 use super::measure::{self, Measured};
 use super::noise::{self, NoiseProcess};
 use super::settings::Kept;
-use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency, stop};
+use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency};
 use crate::net::Namespace;
 use command::{Running, launch, move_in};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
@@ -204,7 +204,7 @@ impl Session {
         let addresses = self.addresses();
         for active in &mut self.nodes {
             for &pid in &active.node.attach {
-                for pid in stop::descendants(pid) {
+                for pid in process::family(pid) {
                     move_in(pid, active, &mut self.guard)?;
                 }
             }

@@ -236,24 +236,6 @@ impl Limiter {
     }
 }
 
-/// All descendants of a process that live, itself included, where no control group lists them.
-pub(super) fn descendants(root: Pid) -> Vec<Pid> {
-    let parent = |pid: Pid| -> Option<Pid> {
-        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        stat.rsplit_once(')')?.1.split_whitespace().nth(1)?.parse().ok().map(Pid)
-    };
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Pid));
-    let parents: Vec<(Pid, Pid)> = pids.filter_map(|pid| Some((pid, parent(pid)?))).collect();
-    let mut family = vec![root];
-    let mut at = 0;
-    while let Some(&pid) = family.get(at) {
-        family.extend(parents.iter().filter(|(_, parent)| *parent == pid).map(|(pid, _)| *pid));
-        at += 1;
-    }
-    family
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -379,7 +361,7 @@ mod tests {
         let mut family = Vec::new();
         // The shell and its sleep.
         until(|| {
-            family = descendants(pid);
+            family = process::family(pid);
             family.len() == 2
         });
         for pid in family {

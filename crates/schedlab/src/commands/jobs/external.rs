@@ -85,9 +85,7 @@ fn ends(child: &mut Child, until: Instant) -> std::io::Result<bool> {
 
 /// Kills a process with all that it has started, and takes its end.
 fn end_all(child: &mut Child) -> std::io::Result<()> {
-    let started = process::descendants(Pid(child.id().cast_signed()));
-    child.kill()?;
-    for one in started {
+    for one in process::family(Pid(child.id().cast_signed())) {
         // It may have ended by itself.
         let _ = process::kill(one, 9);
     }
