@@ -6,6 +6,7 @@
 //! which it ends, in its full length; one that never ends in it is counted, not extrapolated.
 
 use crate::change::{Change, Switch, Wait};
+use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::State;
 use crate::task::{Activity, TaskId};
@@ -34,6 +35,7 @@ struct Pending {
 #[derive(Clone, Debug, Default)]
 pub struct LatencyByCpu {
     cpus: Vec<Waits>,
+    chosen: Chosen,
 }
 
 /// The waits of one task, apart by how they began: run delay is both together.
@@ -232,6 +234,12 @@ impl LatencyByCpu {
     pub fn new() -> Self {
         Self::default()
     }
+
+    /// Waits of these tasks only.
+    #[must_use]
+    pub fn about(self, chosen: Chosen) -> Self {
+        Self { chosen, ..self }
+    }
 }
 
 impl Question for LatencyByCpu {
@@ -240,7 +248,10 @@ impl Question for LatencyByCpu {
     const QUEUES: bool = false;
 
     fn see(&mut self, change: &Change, _: &State) {
-        if let Change::Switch(Switch { at, cpu, wait: Some(wait), .. }) = *change {
+        if let Change::Switch(Switch { at, cpu, is, wait: Some(wait), .. }) = *change {
+            if !is.task().is_some_and(|task| self.chosen.has(task)) {
+                return;
+            }
             if cpu.index() >= self.cpus.len() {
                 self.cpus.resize_with(cpu.index() + 1, Waits::default);
             }

@@ -28,6 +28,7 @@
 //! one page of the pid table, a wakeup one of each. No hashing, no allocation once a task is known.
 
 mod change;
+mod chosen;
 mod conservation;
 mod cpus;
 mod density;
@@ -51,6 +52,7 @@ mod wake;
 mod worst;
 
 pub use change::{Change, Moved, Runnable, Switch, Wait, Waker, When};
+pub use chosen::{Chosen, Who};
 pub use conservation::{
     Because, Cause, Conservation, ConservationAnswer, Options as ConservationOptions, Sums,
     Violation,

@@ -1,6 +1,7 @@
 //! How far wakeups carry tasks, who wakes whom, and how long tasks run away from home.
 
 use crate::change::{Change, Switch, Wait};
+use crate::chosen::Chosen;
 use crate::names::CommId;
 use crate::question::Question;
 use crate::state::{Occupant, State};
@@ -16,6 +17,7 @@ pub type ByDistance = [u64; Distance::ALL.len()];
 #[derive(Clone, Debug)]
 pub struct Locality {
     topology: Option<Topology>,
+    chosen: Chosen,
     matrix: BTreeMap<(CommId, CommId), Woken>,
     tasks: Vec<Sums>,
     total: Woken,
@@ -93,8 +95,14 @@ impl Locality {
     /// With what is known of the machine.
     #[must_use]
     pub fn new(topology: Option<Topology>) -> Self {
-        let (matrix, tasks, total) = Default::default();
-        Self { topology, matrix, tasks, total }
+        let (chosen, matrix, tasks, total) = Default::default();
+        Self { topology, chosen, matrix, tasks, total }
+    }
+
+    /// Wakeups of these tasks and by them, and a row for each of them.
+    #[must_use]
+    pub fn about(self, chosen: Chosen) -> Self {
+        Self { chosen, ..self }
     }
 
     fn of(&mut self, task: TaskId) -> &mut Sums {
@@ -118,10 +126,14 @@ impl Locality {
 
     fn woken(&mut self, task: TaskId, cpu: Cpu, state: &State) {
         let known = state.task(task);
+        let by_task = known.waker_context == Context::Task && known.waker.is_some();
+        let concerned = self.chosen.has(task) || (by_task && self.chosen.has(known.waker));
+        if !concerned {
+            return;
+        }
         let distance = |from: Option<Cpu>| self.topology.as_ref()?.distance(from?, cpu);
         let from_previous = distance(known.woken_from);
         let from_waker = distance(Some(known.waker_cpu));
-        let by_task = known.waker_context == Context::Task && known.waker.is_some();
         // The empty name stands for an interrupt: who was interrupted woke nobody.
         let waker = if by_task { state.task(known.waker).comm } else { CommId::UNKNOWN };
         self.matrix.entry((waker, known.comm)).or_default().add(from_previous, from_waker);
@@ -166,7 +178,9 @@ impl Question for Locality {
                 away: all - at_home,
             }
         };
+        let chosen = &self.chosen;
         let numbered = (0..).map(TaskId).zip(self.tasks).skip(1);
+        let numbered = numbered.filter(|(id, _)| chosen.has(*id));
         let seen = |row: &LocalityRow| row.woken.count > 0 || row.home.is_some();
         let mut tasks: Vec<LocalityRow> = numbered.map(row).filter(seen).collect();
         tasks.sort_by_key(|row| {

@@ -5,6 +5,7 @@
 //! task on a busy CPU and makes the balancer push the displaced one, and so on, is one chain.
 
 use crate::change::{Change, Moved, Switch, When};
+use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
@@ -28,6 +29,7 @@ pub struct Hop {
 pub struct Migrations {
     topology: Option<Topology>,
     limit: usize,
+    chosen: Chosen,
     counts: [[u64; Distance::ALL.len()]; WHENS.len()],
     totals: [u64; WHENS.len()],
     /// The chain that ends with each task's last move; empty when it did not move.
@@ -90,12 +92,19 @@ impl Migrations {
         Self {
             topology,
             limit,
+            chosen: Chosen::all(),
             counts: Default::default(),
             totals: Default::default(),
             chains: Vec::new(),
             longest: Vec::new(),
             chained: 0,
         }
+    }
+
+    /// Moves of these tasks only, and chains that move at least one of them, whole.
+    #[must_use]
+    pub fn about(self, chosen: Chosen) -> Self {
+        Self { chosen, ..self }
     }
 
     fn chain(&mut self, task: TaskId) -> &mut Chain {
@@ -106,12 +115,8 @@ impl Migrations {
     }
 
     fn moved(&mut self, moved: &Moved, state: &State) {
-        let when = WHENS.iter().position(|when| *when == moved.when).unwrap_or(0);
-        self.totals[when] += 1;
-        let distance =
-            self.topology.as_ref().and_then(|topology| topology.distance(moved.from, moved.to));
-        if let Some(distance) = distance {
-            self.counts[when][distance as usize] += 1;
+        if self.chosen.has(moved.task) {
+            self.count(moved);
         }
         let mut hops = match self.taker(moved.from, state).filter(|taker| *taker != moved.task) {
             Some(taker) => {
@@ -130,6 +135,16 @@ impl Migrations {
         self.finish(old);
     }
 
+    fn count(&mut self, moved: &Moved) {
+        let when = WHENS.iter().position(|when| *when == moved.when).unwrap_or(0);
+        self.totals[when] += 1;
+        let distance =
+            self.topology.as_ref().and_then(|topology| topology.distance(moved.from, moved.to));
+        if let Some(distance) = distance {
+            self.counts[when][distance as usize] += 1;
+        }
+    }
+
     /// The task that runs on `cpu` and came there by its last move.
     fn taker(&mut self, cpu: Cpu, state: &State) -> Option<TaskId> {
         let Occupant::Task(task) = state.cpu(cpu)?.occupant else { return None };
@@ -139,7 +154,8 @@ impl Migrations {
     }
 
     fn finish(&mut self, chain: Chain) {
-        if chain.extended || chain.hops.len() < 2 {
+        let concerned = || chain.hops.iter().any(|hop| self.chosen.has(hop.moved.task));
+        if chain.extended || chain.hops.len() < 2 || !concerned() {
             return;
         }
         self.chained += 1;

@@ -98,6 +98,15 @@ pub struct Reply<A> {
     pub warnings: Vec<Warning>,
 }
 
+impl<A> Reply<A> {
+    /// The same about another form of the answer.
+    #[must_use]
+    pub fn map<B>(self, form: impl FnOnce(A) -> B) -> Reply<B> {
+        let Self { answer, origin, observed, state, warnings } = self;
+        Reply { answer: form(answer), origin, observed, state, warnings }
+    }
+}
+
 /// Asks about a whole trace.
 ///
 /// # Errors

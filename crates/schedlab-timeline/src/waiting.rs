@@ -1,9 +1,11 @@
 //! How many tasks ran and how many waited, over time. Exact: integrals over the intervals between
 //! changes, not samples.
 
-use crate::change::Change;
+use crate::change::{Change, Moved, Runnable, Switch};
+use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::State;
+use crate::task::{Activity, TaskId};
 use schedlab_model::{Nanos, Span};
 
 /// Asks for the curve of running and waiting tasks, in bins of equal width, and for how long each
@@ -22,6 +24,18 @@ pub struct Waiting {
     waiting: u32,
     running_time: Vec<u64>,
     waiting_time: Vec<u64>,
+    chosen: Chosen,
+    /// What each task does, where only some are counted.
+    does: Vec<Does>,
+}
+
+/// What a task counts as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Does {
+    #[default]
+    Neither,
+    Runs,
+    Waits,
 }
 
 /// One stretch of the curve.
@@ -133,7 +147,15 @@ impl Waiting {
             waiting: 0,
             running_time: Vec::new(),
             waiting_time: Vec::new(),
+            chosen: Chosen::all(),
+            does: Vec::new(),
         }
+    }
+
+    /// How many of these tasks run and wait.
+    #[must_use]
+    pub fn about(self, chosen: Chosen) -> Self {
+        Self { chosen, ..self }
     }
 
     /// Bins that cut `window` (in the trace's own time) into `count` equal parts, as the columns of
@@ -197,6 +219,53 @@ impl Waiting {
     fn take(&mut self, state: &State) {
         (self.running, self.waiting) = (state.running(), state.waiting());
     }
+
+    /// Of the tasks that a change concerns, counts those that were chosen.
+    fn note(&mut self, at: Nanos, tasks: [TaskId; 3], state: &State) {
+        for task in tasks.into_iter().filter(|task| task.is_some()) {
+            if !self.chosen.has(task) {
+                continue;
+            }
+            let does = Does::of(state.task(task).activity);
+            if task.index() >= self.does.len() {
+                self.does.resize(task.index() + 1, Does::Neither);
+            }
+            if self.does[task.index()] == does {
+                continue;
+            }
+            self.advance(at);
+            let was = std::mem::replace(&mut self.does[task.index()], does);
+            self.running =
+                self.running + u32::from(does == Does::Runs) - u32::from(was == Does::Runs);
+            self.waiting =
+                self.waiting + u32::from(does == Does::Waits) - u32::from(was == Does::Waits);
+        }
+    }
+}
+
+impl Does {
+    const fn of(activity: Activity) -> Self {
+        match activity {
+            Activity::Running { .. } => Self::Runs,
+            Activity::Waiting { .. } => Self::Waits,
+            _ => Self::Neither,
+        }
+    }
+}
+
+/// The tasks whose activity a change may have altered.
+fn concerned(change: &Change) -> [TaskId; 3] {
+    const NONE: TaskId = TaskId::NONE;
+    match *change {
+        Change::Switch(Switch { was, prev, is, .. }) => {
+            [was.task().unwrap_or(NONE), prev, is.task().unwrap_or(NONE)]
+        }
+        Change::Runnable(Runnable { task, .. })
+        | Change::Placed { task, .. }
+        | Change::Moved(Moved { task, .. })
+        | Change::Forgotten { task, .. } => [task, NONE, NONE],
+        _ => [NONE; 3],
+    }
 }
 
 fn add_at(times: &mut Vec<u64>, index: u32, ns: u64) {
@@ -213,11 +282,19 @@ impl Question for Waiting {
     fn begin(&mut self, state: &State) {
         self.since = state.window().start;
         self.start = self.fixed.map_or(self.since, |window| window.start);
-        self.take(state);
+        if self.chosen.is_all() {
+            return self.take(state);
+        }
+        for (task, _) in state.tasks() {
+            self.note(self.since, [task, TaskId::NONE, TaskId::NONE], state);
+        }
     }
 
     #[inline]
     fn see(&mut self, change: &Change, state: &State) {
+        if !self.chosen.is_all() {
+            return self.note(change.at(), concerned(change), state);
+        }
         if state.running() != self.running || state.waiting() != self.waiting {
             self.advance(change.at());
             self.take(state);

@@ -1,6 +1,7 @@
 //! The longest single waits: when, where, and who ran instead.
 
 use crate::change::{Change, Switch};
+use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::State;
 use crate::task::{TaskId, Why};
@@ -15,6 +16,7 @@ const REMEMBERED: usize = 64;
 #[derive(Clone, Debug)]
 pub struct Worst {
     limit: usize,
+    chosen: Chosen,
     waits: BinaryHeap<Reverse<Ranked>>,
     recent: Vec<Recent>,
 }
@@ -68,7 +70,13 @@ impl Worst {
     /// The `limit` longest.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { limit, waits: BinaryHeap::new(), recent: Vec::new() }
+        Self { limit, chosen: Chosen::all(), waits: BinaryHeap::new(), recent: Vec::new() }
+    }
+
+    /// Of these tasks only; any task may be who ran instead.
+    #[must_use]
+    pub fn about(self, chosen: Chosen) -> Self {
+        Self { chosen, ..self }
     }
 
     fn remember(&mut self, cpu: Cpu, task: TaskId, since: Nanos, at: Nanos) {
@@ -112,6 +120,9 @@ impl Question for Worst {
             self.remember(cpu, task, since, at);
         }
         let (Some(wait), Some(task)) = (wait, is.task()) else { return };
+        if !self.chosen.has(task) {
+            return;
+        }
         let shortest = self.waits.peek().map(|Reverse(Ranked(wait))| wait.at - wait.since);
         let full = self.waits.len() >= self.limit;
         if self.limit == 0 || (full && shortest.is_some_and(|least| at - wait.since <= least)) {

@@ -5,8 +5,8 @@ use schedlab_model::{
 };
 use schedlab_timeline::notation::Trace;
 use schedlab_timeline::{
-    By, Change, Conservation, ConservationOptions, Cpus, Density, Latency, Occupant, Slices, State,
-    Tasks, Waiting, ask,
+    By, Change, Chosen, Conservation, ConservationOptions, Cpus, Density, Latency, LatencyByCpu,
+    Locality, Migrations, Occupant, Slices, State, Tasks, Waiting, Who, Worst, ask,
 };
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
@@ -124,8 +124,12 @@ fn an_event_alters_no_cpu_but_those_that_its_changes_name() {
 
 #[test]
 fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
+    let mut lossless = 0;
     for seed in 100..160 {
-        let chaos = Dice(seed).trace(500);
+        let mut chaos = Dice(seed).trace(500);
+        if seed % 2 == 0 {
+            chaos = chaos.without(&[Kind::Lost]);
+        }
         let window =
             schedlab_model::Span::new(chaos.events[0].time, chaos.events.last().unwrap().time);
         let questions = (
@@ -150,6 +154,7 @@ fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
         assert_eq!(busy, sum(&mut known.map(|slice| slice.to - slice.from)), "seed {seed}");
         // A loss is told late and takes effect early, which a curve that has gone on can't undo.
         if reply.state.tally().losses == 0 {
+            lossless += 1;
             assert_eq!(u128::from(busy), waiting.total().running_ns, "seed {seed}");
         }
         let waited = sum(&mut tasks.rows.iter().map(|row| row.waited));
@@ -164,6 +169,7 @@ fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
         let Some((_, cpu)) = reply.state.observed_cpus().next() else { continue };
         assert!(!matches!(cpu.occupant, Occupant::Task(task) if !task.is_some()));
     }
+    assert!(lossless >= 30, "{lossless} curves are too few to judge by");
 }
 
 #[test]
@@ -210,4 +216,55 @@ fn work_conservation_does_not_depend_on_how_far_apart_cpus_are_numbered() {
         found += near.count;
     }
     assert!(found > 100, "{found} violations are too few to judge by");
+}
+
+#[test]
+fn what_two_halves_of_the_tasks_do_is_what_all_do() {
+    let (mut seen, mut lossless) = ([0; 5], 0);
+    for seed in 200..260 {
+        let mut chaos = Dice(seed).trace(500);
+        if seed % 2 == 0 {
+            chaos = chaos.without(&[Kind::Lost]);
+        }
+        let who = ask(&mut chaos.source(), Who).unwrap().state;
+        let part = |chosen: &dyn Fn() -> Chosen| {
+            let options = ConservationOptions::default();
+            let questions = (
+                Worst::new(10_000).about(chosen()),
+                LatencyByCpu::new().about(chosen()),
+                Conservation::new(options, &chaos.info).about(chosen()),
+                Migrations::new(None, 0).about(chosen()),
+                Locality::new(None).about(chosen()),
+                Waiting::new(50).about(chosen()),
+            );
+            let (worst, cpus, conservation, migrations, locality, waiting) =
+                ask(&mut chaos.source(), questions).unwrap().answer;
+            let waits: u64 = cpus.iter().map(|(_, delays)| delays.run_delay.count()).sum();
+            let woken: u64 = locality.tasks.iter().map(|row| row.woken.count).sum();
+            assert_eq!(waits, worst.len() as u64, "seed {seed}");
+            assert_eq!(conservation.count, conservation.violations.len() as u64, "seed {seed}");
+            let curve = waiting.total();
+            let figures =
+                [waits, woken, conservation.count, conservation.total.0, migrations.total()];
+            (figures, [curve.running_ns, curve.waiting_ns], conservation.sums)
+        };
+        let odd = |odd: bool| Chosen::of(&who, |pid, _| (pid.0 % 2 == 1) == odd);
+        let (all, every) = (part(&Chosen::all), part(&|| Chosen::of(&who, |_, _| true)));
+        assert_eq!((all.0, all.2), (every.0, every.2), "seed {seed}");
+        let (one, other) = (part(&|| odd(true)), part(&|| odd(false)));
+        for (place, whole) in all.0.into_iter().enumerate() {
+            assert_eq!(whole, one.0[place] + other.0[place], "seed {seed}, figure {place}");
+            seen[place] += one.0[place].min(other.0[place]);
+        }
+        // As above: what a curve that has gone on can't undo depends on whom it counts.
+        let curves = all.1.into_iter().enumerate().filter(|_| who.tally().losses == 0);
+        for (place, whole) in curves {
+            lossless += 1;
+            assert_eq!(whole, every.1[place], "seed {seed}, curve {place}");
+            assert_eq!(whole, one.1[place] + other.1[place], "seed {seed}, curve {place}");
+        }
+        assert_eq!((all.2, all.2), (one.2, other.2), "the machine's own sums are of all tasks");
+    }
+    assert!(seen.iter().all(|figure| *figure > 100), "too few to judge by: {seen:?}");
+    assert!(lossless > 2, "{lossless} curves are too few to judge by");
 }

@@ -54,6 +54,8 @@ fn sentence(error: &anyhow::Error) -> String {
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
             text = cause;
+        } else if cause.starts_with(&text) {
+            text = cause;
         } else if !text.contains(&cause) {
             text = format!("{text}: {cause}");
         }

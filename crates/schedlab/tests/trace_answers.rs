@@ -133,6 +133,87 @@ fn time_can_be_cut_and_tasks_chosen() {
     assert_eq!(output.status.code(), Some(2), "wrong usage");
 }
 
+/// The sum of a figure of all rows.
+#[track_caller]
+fn sum(rows: &Value, figure: impl Fn(&Value) -> Option<u64>) -> u64 {
+    let rows = rows.as_array().expect("an array of rows");
+    rows.iter().map(|row| figure(row).expect("a number")).sum()
+}
+
+#[test]
+fn every_answer_is_about_the_chosen_tasks() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = trace(dir.path(), 6);
+    let tasks = json(&["tasks", "--json", &file]);
+    let rows = tasks["tasks"].as_array().expect("an array").clone();
+    let latency = json(&["latency", "--json", &file]);
+    let waited = latency["tasks"].as_array().expect("an array");
+    // Those whose longest wait is the shortest: many waits of others are longer than any of theirs.
+    let calm: Vec<&Value> = waited.iter().rev().take(2).collect();
+    let pids: Vec<u64> = calm.iter().filter_map(|row| row["pid"].as_u64()).collect();
+    let chosen = format!("--pid={},{}", pids[0], pids[1]);
+    let ask = |args: &[&str]| {
+        let args: Vec<&str> = args.iter().copied().chain(["--json", &chosen, &file]).collect();
+        json(&args)
+    };
+    let of = |key: &str| {
+        let of =
+            rows.iter().filter(|row| row["pid"].as_u64().is_some_and(|pid| pids.contains(&pid)));
+        of.map(|row| row[key].as_u64().expect("a count")).sum::<u64>()
+    };
+    let worst = ask(&["latency", "--worst", "3", "--by", "cpu"]);
+    let list = worst["worst"].as_array().expect("an array");
+    let theirs = |wait: &Value| wait["pid"].as_u64().is_some_and(|pid| pids.contains(&pid));
+    assert!(list.len() == 3 && list.iter().all(theirs), "{list:?}");
+    assert_eq!(
+        sum(&worst["cpus"], |row| row["run_delay"]["latency_ns_sum"].as_u64()),
+        worst["total"]["run_delay"]["latency_ns_sum"].as_u64().expect("a sum"),
+    );
+    let waiting = ask(&["waiting"]);
+    let ran = |key: &str| {
+        let times = waiting[key].as_array().expect("an array").iter().zip(0_u64..);
+        times.map(|(time, n)| n * time.as_u64().expect("a time")).sum::<u64>()
+    };
+    assert_eq!((ran("running_time_ns"), ran("waiting_time_ns")), (of("run_ns"), of("wait_ns")));
+    let moves = ask(&["migrations"]);
+    assert_eq!(moves["total"].as_u64(), Some(of("migrations")));
+    let locality = ask(&["locality"]);
+    assert_eq!(locality["tasks"].as_array().map(Vec::len), Some(2));
+    let conservation = ask(&["conservation", "--keep", "100000"]);
+    let violations = conservation["violations"].as_array().expect("an array");
+    let whose = |v: &Value| v["waiting_pid"].as_u64().is_some_and(|pid| pids.contains(&pid));
+    assert!(!violations.is_empty() && violations.iter().all(whose));
+    let length = |v: &Value| Some(v["end_ns"].as_u64()? - v["start_ns"].as_u64()?);
+    let total = sum(&conservation["violations"], length);
+    assert_eq!(conservation["total_ns"].as_u64(), Some(total), "sums are of the same tasks");
+    let compare = ask(&["compare", &file]);
+    let tasks =
+        compare["figures"].as_array().and_then(|list| list.iter().find(|f| f["name"] == "tasks"));
+    assert_eq!(tasks.map(|figure| figure["b"][0].as_f64()), Some(Some(2.0)));
+}
+
+#[test]
+fn what_chooses_nothing_is_an_error_and_not_an_empty_table() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = trace(dir.path(), 7);
+    for question in ["latency", "tasks", "waiting", "conservation", "locality", "migrations"] {
+        let output = run(&[question, "--pid", "999999", "--comm", "nobody", &file]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{question}: {told}");
+        assert!(told.contains("--pid 999999, --comm nobody") && told.contains(&file), "{told}");
+        assert!(told.contains("schedlab trace tasks"), "what to do: {told}");
+    }
+    for question in ["latency", "cpus"] {
+        let output = run(&[question, "--from", "3600s", &file]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{question}: {told}");
+        assert!(told.contains("ends before --from 3600s") && told.contains(&file), "{told}");
+    }
+    let output = run(&["compare", &file, "/nonexistent"]);
+    let told = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(told.matches("/nonexistent").count(), 1, "said once: {told}");
+}
+
 #[test]
 fn tables_are_text_and_doubts_go_to_stderr() {
     let dir = tempfile::tempdir().expect("a temporary directory");

@@ -25,6 +25,7 @@ pub use because::{Because, Cause};
 pub use sums::Sums;
 
 use crate::change::{Change, Moved, Runnable, Switch};
+use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::{CpuState, Occupant, State};
 use crate::task::{Activity, TaskId};
@@ -55,6 +56,7 @@ impl Default for Options {
 #[derive(Debug)]
 pub struct Conservation {
     options: Options,
+    chosen: Chosen,
     near: Option<Near>,
     allowed: Allowed,
     wakes: Vec<WakeFacts>,
@@ -138,6 +140,7 @@ impl Conservation {
         let allowed = Allowed::new(info.affinity.as_ref());
         Self {
             options,
+            chosen: Chosen::all(),
             near: info.topology.as_ref().map(Near::new),
             queue: Queue::new(&allowed.masks),
             allowed,
@@ -152,6 +155,13 @@ impl Conservation {
             bound_threads: Nanos::ZERO,
             unknown_affinity: false,
         }
+    }
+
+    /// Violations of these tasks only, in the list and in the sums; the definitions of others ([`Sums`]) go on
+    /// to look at the whole machine.
+    #[must_use]
+    pub fn about(self, chosen: Chosen) -> Self {
+        Self { chosen, ..self }
     }
 
     /// A violation of a task that waits on an overloaded CPU begins.
@@ -291,7 +301,7 @@ impl Conservation {
 
     /// Takes in a task that waits on an overloaded CPU from now on.
     fn hold(&mut self, task: TaskId, at: Nanos, state: &State) {
-        if self.queue.cpu_of(task).is_some() {
+        if self.queue.cpu_of(task).is_some() || !self.chosen.has(task) {
             return;
         }
         let Some(cpu) = self.stuck_on(task, state) else { return };

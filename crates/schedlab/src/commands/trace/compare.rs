@@ -1,6 +1,6 @@
 //! `schedlab trace compare`: two traces side by side. One sample each, so differences, no verdict.
 
-use super::input::{self, Part};
+use super::input::{self, Part, Selection};
 use super::table::Table;
 use anyhow::Context as _;
 use schedlab_model::{Distance, Nanos};
@@ -18,7 +18,8 @@ use std::process::ExitCode;
 #[command(after_help = "\
 Two single traces are one sample each: the differences are shown, and nothing is said about whether they
 would come again. For a verdict, repeat the runs: `schedlab run` and `schedlab compare`.
-Counts and sums are also given a second of trace, so that traces of unequal length compare.")]
+Counts and sums are also given a second of trace, so that traces of unequal length compare.
+--pid, --comm and --regex choose whose figures; utilisation and overload are the whole machine's.")]
 pub(crate) struct Args {
     /// The first trace
     a: PathBuf,
@@ -26,6 +27,8 @@ pub(crate) struct Args {
     b: PathBuf,
     #[command(flatten)]
     part: Part,
+    #[command(flatten)]
+    selection: Selection,
     /// Violations of work conservation shorter than this are left out
     #[arg(long, value_name = "TIME", default_value = "0")]
     min: Nanos,
@@ -55,7 +58,14 @@ enum Kind {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let one = |path: &Path| figures(path, args).with_context(|| path.display().to_string());
-    let (a, b) = (one(&args.a)?, one(&args.b)?);
+    // Two traces have nothing in common but the options.
+    let (a, b) = std::thread::scope(|scope| {
+        let a = scope.spawn(|| one(&args.a));
+        let b = one(&args.b);
+        (a.join(), b)
+    });
+    let a = a.map_err(|_| anyhow::anyhow!("reading {} panicked", args.a.display()))??;
+    let b = b?;
     if args.part.json {
         input::print_json(to_json(args, &a, &b))?;
     } else {
@@ -75,6 +85,8 @@ struct Told {
 }
 
 fn figures(path: &Path, args: &Args) -> anyhow::Result<Told> {
+    let chosen = args.selection.chosen(&args.part, path)?;
+    let chosen = || chosen.clone();
     let options = ConservationOptions { min: args.min, limit: 0 };
     let reply = args.part.ask(path, |info| {
         let topology = || info.topology.clone();
@@ -82,15 +94,17 @@ fn figures(path: &Path, args: &Args) -> anyhow::Result<Told> {
             Latency::new(),
             Tasks::by_distance(topology()),
             Cpus::new(),
-            Waiting::new(2),
-            Conservation::new(options, info),
-            Migrations::new(topology(), 0),
-            Locality::new(topology()),
+            Waiting::new(2).about(chosen()),
+            Conservation::new(options, info).about(chosen()),
+            Migrations::new(topology(), 0).about(chosen()),
+            Locality::new(topology()).about(chosen()),
         )
     })?;
     let looked_at = input::looked_at(&reply);
     let Reply { answer, observed, warnings, .. } = reply;
     let (latency, tasks, cpus, waiting, conservation, migrations, locality) = answer;
+    let keeps = |pid, comm: &str| args.selection.keeps(pid, comm);
+    let (latency, tasks) = (latency.only(keeps), tasks.only(keeps));
     let mut list = List(Vec::new());
     list.histogram("wakeup_latency", &latency.total.wakeup);
     list.histogram("run_delay", &latency.total.run_delay);

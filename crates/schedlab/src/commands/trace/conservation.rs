@@ -19,7 +19,7 @@ tools know no affinity:
   schedviz  wall: some CPU idle, some overloaded; cpu and thread: the lesser of both, integrated
   systing   wall: some CPU with two runnable tasks while another is idle, hand-overs included
 Per-CPU kernel threads that wait are no violation; they are summed apart. --pid, --comm and --regex choose
-the violations that are listed; the sums count all.")]
+whose violations are listed and summed; the definitions of others go on to look at the whole machine.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -52,19 +52,13 @@ enum Definition {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let options = ConservationOptions { min: args.min, limit: args.keep };
-    let mut reply = args.input.ask(|info| Conservation::new(options, info))?;
-    if args.selection.is_any() {
-        let state = &reply.state;
-        let kept = |violation: &Violation| {
-            let task = violation.task;
-            args.selection.keeps(state.task(task).pid, &state.name(task))
-        };
-        reply.answer.violations.retain(kept);
-    }
+    let chosen = args.input.chosen(&args.selection)?;
+    let about = input::of_chosen(&chosen);
+    let reply = args.input.ask(|info| Conservation::new(options, info).about(chosen))?;
     if args.input.part.json {
         input::print_json(to_json(&reply, args.definition))?;
     } else {
-        input::print_text(&to_text(&reply, args))?;
+        input::print_text(&to_text(&reply, args, &about))?;
         input::print_notes(&reply.warnings);
     }
     Ok(ExitCode::SUCCESS)
@@ -128,14 +122,14 @@ fn to_json(reply: &Reply<ConservationAnswer>, definition: Definition) -> Value {
     object.into()
 }
 
-fn to_text(reply: &Reply<ConservationAnswer>, args: &Args) -> String {
+fn to_text(reply: &Reply<ConservationAnswer>, args: &Args, about: &str) -> String {
     let answer = &reply.answer;
     let at_most = match bound(answer, args.definition) {
         "exact" => "",
         _ => "at most ",
     };
     let mut text = format!(
-        "{at_most}{} waited for nothing in {}, {} times\n",
+        "{at_most}{} waited for nothing in {}{about}, {} times\n",
         total(answer, args.definition),
         input::looked_at(reply),
         answer.count

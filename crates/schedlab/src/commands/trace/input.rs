@@ -3,9 +3,10 @@
 use crate::commands::UsageError;
 use anyhow::Context as _;
 use schedlab_model::{Cpu, Nanos, Pid, Span, Warning};
-use schedlab_timeline::{Cut, Question, Reply, ask_all, ask_within};
+use schedlab_timeline::{Chosen, Cut, Question, Reply, State, Who, ask_all, ask_within};
 use schedlab_trace::{Options, Trace};
 use serde_json::{Value, json};
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
 /// The file and the part of it that is asked about.
@@ -26,6 +27,9 @@ pub(crate) struct Part {
     /// End here, as time since the trace began
     #[arg(long, value_name = "TIME")]
     pub(crate) to: Option<Nanos>,
+    /// Threads: 2 read while the first one answers, 3 also unpack (less wall time, more CPU time)
+    #[arg(long, value_name = "N", default_value = "1")]
+    threads: NonZeroUsize,
     /// Print JSON, for machines
     #[arg(long)]
     pub(crate) json: bool,
@@ -42,6 +46,11 @@ impl Part {
         Ok(Cut { from: self.from, to: self.to })
     }
 
+    /// How to read.
+    fn options(&self) -> Options {
+        Options { threads: self.threads.get(), ..Options::default() }
+    }
+
     /// One pass over `path`.
     pub(crate) fn ask<Q: Question>(
         &self,
@@ -49,9 +58,21 @@ impl Part {
         question: impl FnOnce(&schedlab_model::TraceInfo) -> Q,
     ) -> anyhow::Result<Reply<Q::Answer>> {
         let cut = self.cut()?;
-        let mut source = schedlab_trace::open(path)?;
+        let mut source = schedlab_trace::open_with(path, &self.options())?;
         let question = question(source.info());
-        ask_within(&mut *source, cut, question).with_context(|| path.display().to_string())
+        let reply = ask_within(&mut *source, cut, question);
+        let reply = reply.with_context(|| path.display().to_string())?;
+        self.is_within(&reply, path)?;
+        Ok(reply)
+    }
+
+    /// Fails when the part that was asked for begins after the end of the trace.
+    fn is_within<A>(&self, reply: &Reply<A>, path: &Path) -> anyhow::Result<()> {
+        let Some(from) = self.from.filter(|_| reply.observed.duration() == Nanos::ZERO) else {
+            return Ok(());
+        };
+        let what = format!("{}: it ends before --from {from}", path.display());
+        Err(UsageError(format!("{what}; `schedlab trace info` tells how long it is")).into())
     }
 }
 
@@ -64,7 +85,7 @@ impl Input {
         if self.part.cut()? != Cut::default() {
             return self.ask(|_| question);
         }
-        let mut trace = Trace::open(&self.file, &Options::default())?;
+        let mut trace = Trace::open(&self.file, &self.part.options())?;
         ask_all(&mut trace, question).with_context(|| self.file.display().to_string())
     }
 }
@@ -76,6 +97,11 @@ impl Input {
         question: impl FnOnce(&schedlab_model::TraceInfo) -> Q,
     ) -> anyhow::Result<Reply<Q::Answer>> {
         self.part.ask(&self.file, question)
+    }
+
+    /// The tasks that were chosen.
+    pub(crate) fn chosen(&self, selection: &Selection) -> anyhow::Result<Chosen> {
+        selection.chosen(&self.part, &self.file)
     }
 }
 
@@ -97,6 +123,33 @@ impl Selection {
     /// Whether any choice was made.
     pub(crate) fn is_any(&self) -> bool {
         !self.pid.is_empty() || !self.comm.is_empty() || self.regex.is_some()
+    }
+
+    /// The tasks that are chosen, found in a pass of its own: only at the end is known what tasks are called.
+    pub(crate) fn chosen(&self, part: &Part, path: &Path) -> anyhow::Result<Chosen> {
+        if !self.is_any() {
+            return Ok(Chosen::all());
+        }
+        let state = part.ask(path, |_| Who)?.state;
+        self.check(&state, path)?;
+        Ok(Chosen::of(&state, |pid, comm| self.keeps(pid, comm)))
+    }
+
+    /// Fails when a choice was made that chooses nobody: an empty table would look like an answer.
+    pub(crate) fn check(&self, state: &State, path: &Path) -> anyhow::Result<()> {
+        let somebody = || state.tasks().any(|(id, task)| self.keeps(task.pid, &state.name(id)));
+        if !self.is_any() || somebody() {
+            return Ok(());
+        }
+        let pids = self.pid.iter().map(|pid| format!("--pid {pid}"));
+        let names = self.comm.iter().map(|name| format!("--comm {name}"));
+        let regex = self.regex.iter().map(|regex| format!("--regex {regex}"));
+        let asked: Vec<String> = pids.chain(names).chain(regex).collect();
+        let (asked, file) = (asked.join(", "), path.display());
+        anyhow::bail!(
+            "{file}: none of its {} tasks is chosen by {asked}; `schedlab trace tasks --top 0 {file}` lists them",
+            state.task_count()
+        )
     }
 
     /// Whether a task is chosen; all are when no choice was made.
@@ -169,6 +222,15 @@ pub(crate) fn print_named_notes(name: &str, warnings: &[Warning]) {
     let mut err = std::io::stderr().lock();
     for warning in warnings {
         let _ = writeln!(err, "note: {name}: {warning}");
+    }
+}
+
+/// `, 3 chosen tasks`, where a choice was made.
+pub(crate) fn of_chosen(chosen: &Chosen) -> String {
+    match chosen.count() {
+        None => String::new(),
+        Some(1) => ", 1 chosen task".to_owned(),
+        Some(count) => format!(", {count} chosen tasks"),
     }
 }
 

@@ -56,20 +56,12 @@ struct Answer {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let by_cpu = (args.by == By::Cpu).then(LatencyByCpu::new);
-    let keep = if args.selection.is_any() { args.worst.saturating_mul(100) } else { args.worst };
-    let worst = (keep > 0).then(|| Worst::new(keep));
-    let reply = args.input.ask_straight((Latency::new(), by_cpu, worst))?;
-    let Reply { answer: (mut latency, cpus, worst), origin, observed, state, warnings } = reply;
-    let mut worst = worst.unwrap_or_default();
+    let mut reply = answer(args)?;
     if args.selection.is_any() {
-        latency = latency.only(|pid, comm| args.selection.keeps(pid, comm));
-        worst
-            .retain(|wait| args.selection.keeps(state.task(wait.task).pid, &state.name(wait.task)));
-        worst.truncate(args.worst);
+        args.selection.check(&reply.state, &args.input.file)?;
+        let latency = std::mem::take(&mut reply.answer.latency);
+        reply.answer.latency = latency.only(|pid, comm| args.selection.keeps(pid, comm));
     }
-    let answer = Answer { latency, cpus, worst };
-    let reply = Reply { answer, origin, observed, state, warnings };
     if args.input.part.json {
         input::print_json(to_json(&reply, args))?;
     } else {
@@ -77,6 +69,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         input::print_notes(&reply.warnings);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// One pass over the trace; the table alone is worth a loop of its own with each reader.
+fn answer(args: &Args) -> anyhow::Result<Reply<Answer>> {
+    let by_cpu = (args.by == By::Cpu).then(LatencyByCpu::new);
+    let worst = (args.worst > 0).then(|| Worst::new(args.worst));
+    if by_cpu.is_none() && worst.is_none() {
+        let reply = args.input.ask_straight(Latency::new())?;
+        return Ok(reply.map(|latency| Answer { latency, cpus: None, worst: Vec::new() }));
+    }
+    let chosen = args.input.chosen(&args.selection)?;
+    let by_cpu = by_cpu.map(|question| question.about(chosen.clone()));
+    let worst = worst.map(|question| question.about(chosen));
+    let reply = args.input.ask(|_| (Latency::new(), by_cpu, worst))?;
+    Ok(reply.map(|(latency, cpus, worst)| {
+        let worst = worst.unwrap_or_default();
+        Answer { latency, cpus, worst }
+    }))
 }
 
 fn to_json(reply: &Reply<Answer>, args: &Args) -> Value {

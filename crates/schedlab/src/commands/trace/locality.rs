@@ -12,7 +12,8 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "\
 A wakeup counts when the woken task runs, by the distance from where it ran before to where it runs then.
-The home of a task is the NUMA node on which it ran longest in this trace.")]
+The home of a task is the NUMA node on which it ran longest in this trace.
+--pid, --comm and --regex choose whose wakeups are counted: by them and of them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -31,15 +32,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let topology =
         args.topology.as_deref().map(crate::commands::draw::topology::read).transpose()?;
-    let mut reply =
-        args.input.ask(|info| Locality::new(topology.or_else(|| info.topology.clone())))?;
-    if args.selection.is_any() {
-        reply.answer.tasks.retain(|row| args.selection.keeps(row.pid, &row.comm));
-    }
+    let chosen = args.input.chosen(&args.selection)?;
+    let about = input::of_chosen(&chosen);
+    let reply = args
+        .input
+        .ask(|info| Locality::new(topology.or_else(|| info.topology.clone())).about(chosen))?;
     if args.input.part.json {
         input::print_json(to_json(&reply))?;
     } else {
-        input::print_text(&to_text(&reply, args.top))?;
+        input::print_text(&to_text(&reply, args.top, &about))?;
         input::print_notes(&reply.warnings);
     }
     Ok(ExitCode::SUCCESS)
@@ -86,7 +87,7 @@ fn to_json(reply: &Reply<LocalityAnswer>) -> Value {
     object.into()
 }
 
-fn to_text(reply: &Reply<LocalityAnswer>, top: usize) -> String {
+fn to_text(reply: &Reply<LocalityAnswer>, top: usize, about: &str) -> String {
     let answer = &reply.answer;
     let part = |count: u64, woken: &Woken| match answer.has_topology && woken.count > 0 {
         true => format!("{count} ({})", percent(Some(count as f64 / woken.count as f64))),
@@ -122,7 +123,8 @@ fn to_text(reply: &Reply<LocalityAnswer>, top: usize) -> String {
         cells.extend([row.at_home.to_string(), row.away.to_string()]);
         tasks.row(cells);
     }
-    let mut text = format!("{} wakeups in {}\n", answer.total.count, input::looked_at(reply));
+    let mut text =
+        format!("{} wakeups in {}{about}\n", answer.total.count, input::looked_at(reply));
     if !answer.has_topology {
         text += "distances are not known: the trace does not tell the topology (see --topology)\n";
     }

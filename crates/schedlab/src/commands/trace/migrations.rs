@@ -1,6 +1,6 @@
 //! `schedlab trace migrations`: how many, how far, by what; and chains of moves.
 
-use super::input::{self, Input};
+use super::input::{self, Input, Selection};
 use super::table::Table;
 use schedlab_model::Distance;
 use schedlab_timeline::{
@@ -15,10 +15,13 @@ use std::process::ExitCode;
 #[command(after_help = "\
 A move is told by what brought it about: a wakeup that chose another CPU, a fork, or the balancing of a
 task that waited. A chain: a move takes a task away from a CPU whose new task came there by the move
-before, and so took its place.")]
+before, and so took its place. --pid, --comm and --regex choose whose moves are counted, and the chains
+that move one of them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    selection: Selection,
     /// Chains to print, longest first
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
@@ -32,13 +35,15 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let topology =
         args.topology.as_deref().map(crate::commands::draw::topology::read).transpose()?;
-    let reply = args
-        .input
-        .ask(|info| Migrations::new(topology.or_else(|| info.topology.clone()), args.top))?;
+    let chosen = args.input.chosen(&args.selection)?;
+    let about = input::of_chosen(&chosen);
+    let reply = args.input.ask(|info| {
+        Migrations::new(topology.or_else(|| info.topology.clone()), args.top).about(chosen)
+    })?;
     if args.input.part.json {
         input::print_json(to_json(&reply))?;
     } else {
-        input::print_text(&to_text(&reply))?;
+        input::print_text(&to_text(&reply, &about))?;
         input::print_notes(&reply.warnings);
     }
     Ok(ExitCode::SUCCESS)
@@ -104,7 +109,7 @@ fn told(hop: &Hop, state: &State) -> String {
     format!("{}: {} -> {}, {how}{displaced}", name(moved.task), moved.from, moved.to)
 }
 
-fn to_text(reply: &Reply<MigrationsAnswer>) -> String {
+fn to_text(reply: &Reply<MigrationsAnswer>, about: &str) -> String {
     let answer = &reply.answer;
     let heads: Vec<&str> = ["<moved by", "times"]
         .into_iter()
@@ -120,7 +125,7 @@ fn to_text(reply: &Reply<MigrationsAnswer>) -> String {
         table.row(cells);
     }
     let mut text = format!(
-        "{} migrations in {}, {} chains of two moves or more\n\n{}",
+        "{} migrations in {}{about}, {} chains of two moves or more\n\n{}",
         answer.total(),
         input::looked_at(reply),
         answer.chained,

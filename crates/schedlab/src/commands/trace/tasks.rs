@@ -26,6 +26,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut reply = args.input.ask(|info| Tasks::by_distance(info.topology.clone()))?;
     if args.selection.is_any() {
+        args.selection.check(&reply.state, &args.input.file)?;
         reply.answer = reply.answer.only(|pid, comm| args.selection.keeps(pid, comm));
     }
     if args.input.part.json {

@@ -1,6 +1,6 @@
 //! `schedlab trace waiting`: how many tasks ran and how many waited, over time.
 
-use super::input::{self, Input};
+use super::input::{self, Input, Selection};
 use super::table::{Table, percent};
 use schedlab_model::Nanos;
 use schedlab_timeline::{Bin, Reply, Waiting, WaitingAnswer};
@@ -16,6 +16,8 @@ While tasks wait and fewer run than there are CPUs, work conservation may be vio
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    selection: Selection,
     /// Stretches of time to print, at most
     #[arg(long, value_name = "N", default_value_t = 24)]
     bins: usize,
@@ -23,11 +25,13 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let reply = args.input.ask(|_| Waiting::new(args.bins))?;
+    let chosen = args.input.chosen(&args.selection)?;
+    let about = input::of_chosen(&chosen);
+    let reply = args.input.ask(|_| Waiting::new(args.bins).about(chosen))?;
     if args.input.part.json {
         input::print_json(to_json(&reply))?;
     } else {
-        input::print_text(&to_text(&reply))?;
+        input::print_text(&to_text(&reply, &about))?;
         input::print_notes(&reply.warnings);
     }
     Ok(ExitCode::SUCCESS)
@@ -63,7 +67,7 @@ fn to_json(reply: &Reply<WaitingAnswer>) -> Value {
     object.into()
 }
 
-fn to_text(reply: &Reply<WaitingAnswer>) -> String {
+fn to_text(reply: &Reply<WaitingAnswer>, about: &str) -> String {
     let answer = &reply.answer;
     let mut table = Table::new(&[
         "from",
@@ -104,7 +108,7 @@ fn to_text(reply: &Reply<WaitingAnswer>) -> String {
     let none = answer.waiting_time_ns.first().copied().unwrap_or(0);
     let someone = (all > 0).then(|| (all - none) as f64 / all as f64);
     format!(
-        "running and waiting tasks in {}; somebody waited {} of the time\n\n{}",
+        "running and waiting tasks in {}{about}; somebody waited {} of the time\n\n{}",
         input::looked_at(reply),
         percent(someone),
         table.text(0)
