@@ -52,9 +52,8 @@ fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
 fn sentence(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
-        if text.is_empty() {
-            text = cause;
-        } else if cause.starts_with(&text) {
+        // At first too: every text starts with none.
+        if cause.starts_with(&text) {
             text = cause;
         } else if !text.contains(&cause) {
             text = format!("{text}: {cause}");
