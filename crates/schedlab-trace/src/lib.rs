@@ -19,12 +19,14 @@ mod encode;
 mod encoding;
 mod error;
 pub mod format;
+mod gist;
 mod input;
 pub mod live;
 pub mod mark;
 mod merge;
 mod names;
 mod near;
+mod numbers;
 mod perf;
 mod perfetto;
 mod plan;
@@ -63,7 +65,7 @@ pub fn open(path: &Path) -> Result<Box<dyn EventSource>, TraceError> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Threads to decode with, the caller's among them. Merging and all that follows stay serial, so
-    /// more than a few gain nothing. Texts and Perfetto are decoded by the caller alone.
+    /// more than a few gain nothing: of a perf.data, two. Texts and Perfetto are decoded by the caller alone.
     pub threads: usize,
     /// Whether [`EventSource::arguments`] tells those of tracepoints beyond the scheduler's from records
     /// too, not from texts only. Decoding then stays on the caller's thread.

@@ -1,15 +1,20 @@
 //! Names of tasks by pid, to notice when one changes.
 
+use crate::numbers::News;
 use schedlab_model::{Comm, Pid};
 
 /// The kernel's largest pid plus one (`PID_MAX_LIMIT` on 64-bit).
-const PIDS_MAX: usize = 1 << 22;
+pub(crate) const PIDS_MAX: usize = 1 << 22;
 
 /// The last name seen of each task, by pid. 16 bytes for each pid up to the largest seen: half a MiB
 /// where pids have 15 bits, 64 MiB at most.
 #[derive(Default)]
 pub(crate) struct Names {
     names: Vec<Comm>,
+    /// Where records come with numbers for names: that of each task's last name; 0 when it came without.
+    numbers: Vec<u32>,
+    /// Names by their number.
+    numbered: Vec<Comm>,
 }
 
 impl Names {
@@ -38,8 +43,52 @@ impl Names {
             names[..self.names.len()].copy_from_slice(&self.names);
             self.names = names;
         }
+        if let Some(number) = self.numbers.get_mut(index) {
+            *number = 0;
+        }
         let known = std::mem::replace(&mut self.names[index], comm);
         known != comm && comm != [0; 16]
+    }
+
+    /// Takes note of numbers that were given out.
+    pub(crate) fn tell(&mut self, news: &[News]) {
+        for &News { number, pid, comm } in news {
+            let number_at = number as usize;
+            if number_at >= self.numbered.len() {
+                self.numbered.resize(number_at + 1, [0; 16]);
+            }
+            self.numbered[number_at] = comm;
+            // It may be what a name of the same task had before.
+            match self.numbers.get_mut(pid.cast_unsigned() as usize) {
+                Some(known) if *known == number => *known = 0,
+                _ => {}
+            }
+        }
+    }
+
+    /// As [`Self::changed`], by the name's number: the name if it is news.
+    #[inline(always)]
+    pub(crate) fn changed_to(&mut self, pid: i32, number: u32) -> Option<Comm> {
+        match self.numbers.get(pid.cast_unsigned() as usize) {
+            Some(known) if *known == number => None,
+            _ => self.learn(pid, number),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn learn(&mut self, pid: i32, number: u32) -> Option<Comm> {
+        let comm = *self.numbered.get(number as usize).filter(|_| number != 0)?;
+        let news = self.changed(Pid(pid), &comm);
+        // Whoever gives out numbers has looked at the pid.
+        let index = pid.cast_unsigned() as usize;
+        if index >= self.numbers.len() {
+            let mut numbers = vec![0; (index + 1).next_power_of_two()];
+            numbers[..self.numbers.len()].copy_from_slice(&self.numbers);
+            self.numbers = numbers;
+        }
+        self.numbers[index] = number;
+        news.then_some(comm)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::decode::Stamp;
 use crate::merge::{Batch, Out};
 use crate::names::Names;
 use crate::plan::{Decoder, Entry, NameSlot, Plan, Slot};
-use schedlab_model::{Comm, Context, Cpu, Event, Nanos, Pid, Prio, What};
+use schedlab_model::{Comm, Context, Cpu, Event, Left, Nanos, Pid, Prio, What};
 
 /// Bytes of a record (and of what follows it) that are looked at.
 pub(crate) const REACH: usize = 128;
@@ -22,30 +22,30 @@ pub(crate) const REACH: usize = 128;
 const WORDS: usize = REACH / 4;
 
 /// Where a word lies, counted in words.
-type Word = u8;
+pub(crate) type Word = u8;
 
 /// What lies where in records of one event id. A power of two in size, since it is looked up by number.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(16))]
 pub(crate) struct Near {
-    kind: Kind,
+    pub(crate) kind: Kind,
     /// How long a record must be.
     need: u8,
     /// The number of a tracepoint that is none of the scheduler's.
-    other: u16,
-    places: Places,
+    pub(crate) other: u16,
+    pub(crate) places: Places,
 }
 
 /// What a record is, as far as it is known before its turn comes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Known {
-    kind: Kind,
-    id: u16,
+    pub(crate) kind: Kind,
+    pub(crate) id: u16,
 }
 
 /// Which event it is, and whether its places are the usual ones.
 #[derive(Clone, Copy, Debug, Default)]
-enum Kind {
+pub(crate) enum Kind {
     /// The long way.
     #[default]
     Far,
@@ -66,18 +66,22 @@ enum Kind {
 /// The places of a record's parts. Those of `sched_switch` are all used; of the others, a task's are the
 /// first three, and `there` is its CPU, `next` a migration's second one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct Places {
-    by: Word,
+pub(crate) struct Places {
+    pub(crate) by: Word,
     flags: u8,
-    comm: u8,
-    pid: Word,
-    prio: Word,
+    pub(crate) comm: u8,
+    pub(crate) pid: Word,
+    pub(crate) prio: Word,
     /// The lower word of the state, or a CPU.
-    there: Word,
-    next_comm: u8,
-    next: Word,
-    next_prio: Word,
+    pub(crate) there: Word,
+    pub(crate) next_comm: u8,
+    pub(crate) next: Word,
+    pub(crate) next_prio: Word,
 }
+
+pub(crate) const SWITCH: Places = Places::usual(Kind::Switch);
+pub(crate) const TASK: Places = Places::usual(Kind::Waking);
+pub(crate) const MIGRATE: Places = Places::usual(Kind::Migrate);
 
 impl Places {
     /// Where kernels from 3.x to 6.x on 64 bits have put the parts of events of this kind.
@@ -175,17 +179,23 @@ fn name(slot: NameSlot) -> Option<u8> {
 }
 
 /// A record on its way: its bytes, what lies where in them, and when and where it was logged.
-struct Record<'a> {
+pub(crate) struct Record<'a> {
     bytes: &'a [u8; REACH],
-    at: Places,
-    stamp: Stamp,
-    context: Context,
+    pub(crate) at: Places,
+    pub(crate) stamp: Stamp,
+    pub(crate) context: Context,
 }
 
-impl Record<'_> {
+impl<'a> Record<'a> {
+    #[inline(always)]
+    pub(crate) fn new(decoder: &Decoder, bytes: &'a [u8; REACH], at: Places, stamp: Stamp) -> Self {
+        let context = decoder.contexts[usize::from(bytes[usize::from(at.flags) % REACH])];
+        Self { bytes, at, stamp, context }
+    }
+
     /// No check is left of it: a word's number is below [`WORDS`].
     #[inline(always)]
-    fn word(&self, at: Word) -> i32 {
+    pub(crate) fn word(&self, at: Word) -> i32 {
         let words = self.bytes.as_chunks::<4>().0;
         i32::from_le_bytes(words[usize::from(at) % WORDS])
     }
@@ -196,17 +206,17 @@ impl Record<'_> {
     }
 
     #[inline(always)]
-    fn prio(&self, at: Word) -> Prio {
+    pub(crate) fn prio(&self, at: Word) -> Prio {
         Prio(self.word(at) as i16)
     }
 
     #[inline(always)]
-    fn place(&self, at: Word) -> Cpu {
+    pub(crate) fn place(&self, at: Word) -> Cpu {
         Cpu(self.word(at) as u16)
     }
 
     #[inline(always)]
-    fn name(&self, at: u8) -> &Comm {
+    pub(crate) fn name(&self, at: u8) -> &Comm {
         let bytes = self.bytes.get(usize::from(at)..).and_then(|rest| rest.first_chunk());
         bytes.unwrap_or(&[0; 16])
     }
@@ -227,6 +237,14 @@ impl Record<'_> {
         }
     }
 
+    /// How the task of a switch left its CPU.
+    #[inline(always)]
+    pub(crate) fn left(&self, decoder: &Decoder) -> Left {
+        let [low, high] =
+            [self.at.there, self.at.there + 1].map(|at| self.word(at).cast_unsigned());
+        decoder.states.left(u64::from(high) << 32 | u64::from(low))
+    }
+
     // Each kind puts its event by itself: the fields then go from registers to their places.
 
     #[inline(always)]
@@ -234,9 +252,7 @@ impl Record<'_> {
         let at = self.at;
         self.called(at.pid, at.comm, names, out);
         self.called(at.next, at.next_comm, names, out);
-        let high = self.word(at.there + 1).cast_unsigned();
-        let low = self.word(at.there).cast_unsigned();
-        let left = decoder.states.left(u64::from(high) << 32 | u64::from(low));
+        let left = self.left(decoder);
         let (prev, prev_prio) = (self.pid(at.pid), self.prio(at.prio));
         let (next, next_prio) = (self.pid(at.next), self.prio(at.next_prio));
         out.put(self.event(What::Switch { prev, prev_prio, left, next, next_prio }));
@@ -289,13 +305,7 @@ impl Decoder {
         names: &mut Names,
         out: &mut impl Out,
     ) -> bool {
-        let record = |at: Places| {
-            let context = self.contexts[usize::from(bytes[usize::from(at.flags) % REACH])];
-            Record { bytes, at, stamp, context }
-        };
-        const SWITCH: Places = Places::usual(Kind::Switch);
-        const TASK: Places = Places::usual(Kind::Waking);
-        const MIGRATE: Places = Places::usual(Kind::Migrate);
+        let record = |at: Places| Record::new(self, bytes, at, stamp);
         match known.kind {
             Kind::UsualSwitch => record(SWITCH).switch(self, names, out),
             Kind::UsualWaking => record(TASK).waking(names, out),
@@ -340,7 +350,7 @@ impl Decoder {
 /// A task's name stands in the record and is news: an event of its own, like `event` otherwise.
 #[cold]
 #[inline(never)]
-fn renamed(event: Event, pid: Pid, comm: Comm, batch: &mut Batch<'_>) {
+pub(crate) fn renamed(event: Event, pid: Pid, comm: Comm, batch: &mut Batch<'_>) {
     let comm = crate::names::clean(comm);
     batch.put(Event { what: What::Comm { pid, comm }, ..event });
 }

@@ -44,14 +44,8 @@ impl Trace {
             return Self::dat(input, options);
         }
         if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
-            let reader = PerfReader::open(input, options.arguments)?;
-            // What a pipe says of itself comes on the way.
-            let ahead = options.threads > 1 && !options.arguments && !reader.is_pipe();
-            return Ok(Self(if ahead {
-                Form::Any(Box::new(Ahead::new(reader)))
-            } else {
-                Form::Perf(Box::new(reader))
-            }));
+            let reader = PerfReader::open(input, options.arguments, options.threads)?;
+            return Ok(Self(Form::Perf(Box::new(reader))));
         }
         if perfetto::looks_like(&start) {
             return Ok(Self::any(perfetto::PerfettoReader::open(input)?));

@@ -163,11 +163,11 @@ fn memory_is_bounded_whatever_the_size_of_the_file() {
     bounded("128-cpus.zstd.dat", dir, 1, 8 * MIB, |path, times| {
         write(path, 128, times * 150_000, Version::V7, Compression::Zstd);
     });
-    // Rounds of 4,000 samples of 88 bytes on two CPUs: two of them, twice while one grows.
+    // Rounds of 4,000 samples of 32 bytes on two CPUs: two of them, twice while one grows.
     bounded("rounds.perf.data", dir, 1, 2 * MIB, |path, times| {
         std::fs::write(path, perf_file::many_rounds(times * 15, 2_000, 2)).unwrap();
     });
-    // And sixteen batches ahead.
+    // And two times three of them ahead, which together are enough to be handed over.
     bounded("ahead.perf.data", dir, 2, 4 * MIB, |path, times| {
         std::fs::write(path, perf_file::many_rounds(times * 25, 2_000, 2)).unwrap();
     });

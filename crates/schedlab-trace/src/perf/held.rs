@@ -1,7 +1,8 @@
-//! The records that one CPU logged in a round and that were not handed out yet: where each lies, and
-//! when it was logged. They are decoded in place when their turn in time has come.
+//! What one CPU logged in a round and what was not handed out yet: for each record its gist, and the bodies of
+//! those that go the long way.
 
 use crate::decode::Stamp;
+use crate::gist::Gist;
 use crate::merge::{Batch, ENDED, Out};
 use crate::names::Names;
 use crate::plan::Decoder;
@@ -10,21 +11,17 @@ use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
 /// Records in the order in which they are handed out.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
-    pieces: Vec<Piece>,
-    /// Pieces that were handed out.
+    gists: Vec<Gist>,
+    /// Gists that were handed out.
     at: usize,
+    /// Bodies, one after the other.
+    bytes: Vec<u8>,
     /// What is no record.
     asides: Vec<What>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Piece {
-    time: u64,
-    /// Where the body begins; [`ASIDE`]: there is none.
-    start: u32,
-    /// How long it is; the number with which it begins stands in the upper half, so that what it is is known
-    /// before its bytes are. Or which of the asides this is.
-    what: u32,
+    /// The latest time, and whether an earlier one came after it: a ring is in order but for rare
+    /// cases, and looking at all of it again costs a pass over memory.
+    last: u64,
+    unsorted: bool,
 }
 
 /// No body begins here: nobody holds so many bytes.
@@ -40,48 +37,57 @@ pub(crate) enum Found<'a> {
 }
 
 impl Held {
-    /// Holds the record that the first `length` of these bytes are (a record of a perf.data has fewer than 64
-    /// KiB), which begin at `start`, below 4 GiB.
+    /// Holds the gist of a record.
     #[inline(always)]
-    pub(crate) fn hold(&mut self, time: u64, start: usize, bytes: &[u8], length: usize) {
-        let id = bytes.first_chunk().map_or(0, |id| u16::from_le_bytes(*id));
-        let what = length.min(0xffff) | usize::from(id) << 16;
-        self.pieces.push(Piece::new(time, start, what));
+    pub(crate) fn hold(&mut self, gist: Gist) {
+        let time = gist.time;
+        self.unsorted |= time < self.last;
+        self.last = self.last.max(time);
+        self.gists.push(gist);
+    }
+
+    /// Holds a record that has none. Rounds are cut long before 4 GiB.
+    pub(crate) fn hold_body(&mut self, time: u64, body: &[u8]) {
+        let numbers = [self.bytes.len(), body.len()].map(|number| number as u32);
+        self.bytes.extend_from_slice(body);
+        self.hold(Gist::elsewhere(sane(time), numbers));
     }
 
     /// Holds what is no record: a loss or a change of name.
     pub(crate) fn hold_aside(&mut self, time: u64, what: What) {
-        let index = self.asides.len();
+        let index = self.asides.len() as u32;
         self.asides.push(what);
-        self.pieces.push(Piece::new(time, ASIDE as usize, index));
+        self.hold(Gist::elsewhere(sane(time), [ASIDE, index]));
     }
 
     /// What is left.
-    #[inline(always)]
-    fn rest(&mut self) -> &mut [Piece] {
-        self.pieces.get_mut(self.at..).unwrap_or_default()
+    fn rest(&mut self) -> &mut [Gist] {
+        self.gists.get_mut(self.at..).unwrap_or_default()
+    }
+
+    /// The latest time that was held.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
     }
 
     /// The time of what is next; `None` when nothing is left.
-    #[inline]
-    pub(crate) fn time(&self) -> Option<u64> {
-        self.next().map(|piece| piece.time)
-    }
-
     #[inline(always)]
-    fn next(&self) -> Option<&Piece> {
-        self.pieces.get(self.at)
+    pub(crate) fn time(&self) -> Option<u64> {
+        self.gists.get(self.at).map(|gist| gist.time)
     }
 
-    /// What is next, and its time; `bytes` is what the records lie in.
-    pub(crate) fn get<'a>(&self, bytes: &'a [u8]) -> Option<(u64, Found<'a>)> {
-        let piece = *self.next()?;
-        let Piece { time, start, what } = piece;
-        let found = match start {
-            ASIDE => Found::Aside(*self.asides.get(what as usize)?),
-            _ => Found::Body(bytes.get(start as usize..)?.get(..piece.length())?),
-        };
-        Some((time, found))
+    /// What is next, and its time, where all records were held with their bodies.
+    pub(crate) fn get(&self) -> Option<(u64, Found<'_>)> {
+        let gist = self.gists.get(self.at)?;
+        Some((gist.time, self.found(gist.numbers()?)?))
+    }
+
+    fn found(&self, [start, length]: [u32; 2]) -> Option<Found<'_>> {
+        if start == ASIDE {
+            return self.asides.get(length as usize).map(|what| Found::Aside(*what));
+        }
+        let rest = self.bytes.get(start as usize..)?;
+        rest.get(..length as usize).map(Found::Body)
     }
 
     /// Passes over what is next.
@@ -92,93 +98,86 @@ impl Held {
     /// Raises the times before `time` to it; how many there were. In order before, in order after.
     pub(crate) fn raise(&mut self, time: u64) -> u64 {
         let rest = self.rest();
-        let late = rest.partition_point(|piece| piece.time < time);
-        rest[..late].iter_mut().for_each(|piece| piece.time = time);
+        let late = rest.partition_point(|gist| gist.time < time);
+        rest[..late].iter_mut().for_each(|gist| gist.time = time);
         late as u64
     }
 
-    /// Puts all that is left in order of time.
+    /// Puts all that is left in order of time, where it is not.
     pub(crate) fn sort(&mut self) {
-        self.rest().sort_by_key(|piece| piece.time);
+        if std::mem::take(&mut self.unsorted) {
+            self.rest().sort_by_key(|gist| gist.time);
+        }
+    }
+
+    /// Adds all that is left of another.
+    pub(crate) fn append(&mut self, other: &Self) {
+        for gist in other.gists.get(other.at..).unwrap_or_default() {
+            match gist.numbers().map(|numbers| other.found(numbers)) {
+                None => self.hold(*gist),
+                Some(Some(Found::Body(body))) => self.hold_body(gist.time, body),
+                Some(Some(Found::Aside(what))) => self.hold_aside(gist.time, what),
+                Some(None) => {}
+            }
+        }
     }
 
     pub(crate) fn clear(&mut self) {
-        self.pieces.clear();
+        self.gists.clear();
+        self.bytes.clear();
         self.asides.clear();
         self.at = 0;
+        (self.last, self.unsorted) = (0, false);
     }
 
-    /// Decodes what is next. The time of what follows; `None` when nothing is left. `bytes` is what the
-    /// records lie in.
+    /// Puts the event of what is next. The time of what follows; `None` when nothing is left.
     #[inline(always)]
     pub(crate) fn put(
         &mut self,
-        bytes: &[u8],
         cpu: Cpu,
         decoder: &Decoder,
         names: &mut Names,
         out: &mut impl Out,
     ) -> Option<u64> {
-        let piece = *self.next()?;
-        let Piece { time, start, .. } = piece;
-        self.at += 1;
-        let stamp = Stamp { time, cpu };
-        let near = match bytes.get(start as usize..).and_then(<[u8]>::first_chunk) {
-            Some(bytes) => {
-                let known = decoder.known(piece.id(), piece.length());
-                decoder.decode_near(known, stamp, bytes, names, out)
-            }
-            None => false,
-        };
-        if !near {
-            out.aside(|batch| far(bytes, piece, &self.asides, stamp, decoder, names, batch));
+        let gist = self.gists.get(self.at)?;
+        if !gist.put(cpu, names, out) {
+            out.aside(|batch| self.put_found(gist, cpu, decoder, names, batch));
         }
+        self.at += 1;
         self.time()
     }
+
+    /// What has no gist.
+    #[cold]
+    #[inline(never)]
+    fn put_found(
+        &self,
+        gist: &Gist,
+        cpu: Cpu,
+        decoder: &Decoder,
+        names: &mut Names,
+        batch: &mut Batch<'_>,
+    ) {
+        let Gist { time, .. } = *gist;
+        let what = match gist.numbers().and_then(|numbers| self.found(numbers)) {
+            Some(Found::Body(body)) => {
+                return decoder.decode_any(Stamp { time, cpu }, body, names, batch);
+            }
+            Some(Found::Aside(what)) => what,
+            None => return,
+        };
+        let (by, news) = match what {
+            What::Comm { pid, comm } => (pid, names.changed(pid, &comm)),
+            _ => (Pid::IDLE, true),
+        };
+        if news {
+            batch.put(Event { time: Nanos(time), by, cpu, context: Context::Task, what });
+        }
+    }
 }
 
-impl Piece {
-    /// The time of the ended is nobody's.
-    #[inline(always)]
-    fn new(time: u64, start: usize, what: usize) -> Self {
-        Self { time: time.min(ENDED - 1), start: start as u32, what: what as u32 }
-    }
-
-    #[inline(always)]
-    fn id(self) -> u16 {
-        (self.what >> 16) as u16
-    }
-
-    #[inline(always)]
-    fn length(self) -> usize {
-        (self.what & 0xffff) as usize
-    }
-}
-
-/// What the short way does not take.
-#[cold]
-#[inline(never)]
-fn far(
-    bytes: &[u8],
-    piece: Piece,
-    asides: &[What],
-    stamp: Stamp,
-    decoder: &Decoder,
-    names: &mut Names,
-    batch: &mut Batch<'_>,
-) {
-    if piece.start != ASIDE {
-        let rest = bytes.get(piece.start as usize..);
-        let body = rest.and_then(|rest| rest.get(..piece.length())).unwrap_or_default();
-        return decoder.decode_any(stamp, body, names, batch);
-    }
-    let Some(&what) = asides.get(piece.what as usize) else { return };
-    let (by, news) = match what {
-        What::Comm { pid, comm } => (pid, names.changed(pid, &comm)),
-        _ => (Pid::IDLE, true),
-    };
-    if news {
-        let Stamp { time, cpu } = stamp;
-        batch.put(Event { time: Nanos(time), by, cpu, context: Context::Task, what });
-    }
+/// The time of the ended is nobody's.
+#[inline(always)]
+pub(crate) fn sane(time: u64) -> u64 {
+    time.min(ENDED - 1)
 }

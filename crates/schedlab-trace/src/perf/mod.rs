@@ -10,11 +10,14 @@
 mod feature;
 mod head;
 mod held;
+mod intake;
 mod layout;
 mod pass;
 mod reader;
 mod records;
-mod rounds;
+mod round;
+mod supply;
+mod waiting;
 
 pub(crate) use pass::PerfRecords;
 pub(crate) use reader::PerfReader;

@@ -14,6 +14,7 @@ mod dat;
 mod parquet;
 mod perf;
 mod perf_file;
+mod perf_threads;
 mod perfetto;
 mod smoke;
 mod synthetic;

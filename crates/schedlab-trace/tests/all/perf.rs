@@ -1,14 +1,14 @@
 //! perf.data: counts equal `perf script`'s, and damage is never fatal.
 
 use crate::common::{Bodies, data, peer};
-use crate::perf_file::{made, made_with, many_rounds};
-use schedlab_model::{Event, EventSource};
+use crate::perf_file::{made, made_with, many_rounds, piped};
+use schedlab_model::{Event, EventSource, What};
 use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::{Census, Encoding, TraceError, open, open_bytes};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-const FILES: [&str; 2] = ["local_2cpu_pipe.perf.data", "local_2cpu_zstd.perf.data"];
+pub(crate) const FILES: [&str; 2] = ["local_2cpu_pipe.perf.data", "local_2cpu_zstd.perf.data"];
 
 fn events(source: &mut dyn EventSource) -> Vec<Event> {
     let (mut all, mut batch) = (Vec::new(), Vec::new());
@@ -135,6 +135,24 @@ fn no_round_is_lost_between_others() {
     let census = Census::of(source.as_mut()).unwrap();
     assert!(census.per_cpu.values().all(|names| names["sched_switch"] == 20 * 30));
     assert_eq!((census.per_cpu.len(), source.warnings().len()), (3, 0));
+}
+
+#[test]
+fn a_pipe_whose_head_goes_on_inside_a_round_is_read_by_what_it_said_so_far() {
+    let mut source = open_bytes(Path::new("x"), piped()).unwrap();
+    let events = events(source.as_mut());
+    let story = events.iter().filter_map(|event| match event.what {
+        What::Switch { next, .. } => Some((event.time.0, "switch", next.0)),
+        What::Waking { pid, .. } => Some((event.time.0, "waking", pid.0)),
+        What::Comm { .. } => None,
+        _ => Some((event.time.0, "other", 0)),
+    });
+    let switch = |time, next| (time, "switch", next);
+    let [first, second] = [[switch(10, 7), switch(20, 8)], [switch(25, 5), (30, "waking", 9)]];
+    let third = [switch(40, 9), (50, "waking", 8)];
+    assert_eq!(story.collect::<Vec<_>>(), [first, second, third].concat());
+    assert_eq!(source.info().kernel.as_deref(), Some("6.18.1"));
+    assert!(source.warnings().is_empty(), "{:?}", source.warnings());
 }
 
 #[test]

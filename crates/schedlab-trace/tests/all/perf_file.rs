@@ -56,36 +56,57 @@ pub(crate) fn many_rounds(rounds: u64, each: u64, cpus: u32) -> Vec<u8> {
     file(encoding, &data)
 }
 
+/// A perf.data as it comes through a pipe, whose head goes on inside its rounds: in the first, a sample comes before
+/// the formats; in the second, an event whose samples have a call chain, and the kernel's name, come between samples.
+pub(crate) fn piped() -> Vec<u8> {
+    let encoding = Encoding::default();
+    let (p, bodies) = (Put(encoding), Bodies(encoding));
+    let tracepoint = |chain: u64, id: u64| {
+        p.record(64, &[p.attr(2, BASE | 1 << 10 | chain), p.u64(id)].concat())
+    };
+    let switch = |id, time, next| p.sample(id, time, 0, &bodies.switch(0, 0, next));
+    let mut file = [p.u64(MAGIC), p.u64(16)].concat();
+    file.extend(tracepoint(0, 100));
+    file.extend(switch(100, 10, 7));
+    let tracing = tracing_data(encoding);
+    file.extend(p.record(66, &p.u32(tracing.len() as u32)));
+    file.extend(&tracing);
+    file.resize(file.len() + tracing.len().next_multiple_of(8) - tracing.len(), 0);
+    file.extend(switch(100, 20, 8));
+    file.extend(p.record(68, &[]));
+    file.extend(switch(100, 25, 5));
+    file.extend(tracepoint(1 << 5, 300));
+    file.extend(p.chained(300, 30, 0, &bodies.waking(0, 8, 9, 1)));
+    file.extend(switch(100, 40, 9));
+    let release = [p.u64(4), p.u32(8), b"6.18.1\0\0".to_vec()].concat();
+    file.extend(p.record(80, &release));
+    file.extend(p.chained(300, 50, 0, &bodies.waking(0, 9, 8, 0)));
+    file.extend(p.record(68, &[]));
+    file
+}
+
+const MAGIC: u64 = 0x3245_4c49_4652_4550;
+/// IDENTIFIER, TID, TIME, CPU.
+const BASE: u64 = 1 << 16 | 2 | 4 | 1 << 7;
+
 /// The head of a perf.data, records behind it, and the formats. Samples of id 100 are tracepoints.
 fn file(encoding: Encoding, data: &[u8]) -> Vec<u8> {
     let p = Put(encoding);
     let tracing = tracing_data(encoding);
-    let attr = |kind: u32, sample_type: u64| {
-        let mut attr = [p.u32(kind), p.u32(112)].concat();
-        attr.extend([p.u64(7), p.u64(1), p.u64(sample_type), p.u64(0)].concat());
-        // sample_id_all, and the clock: a bit field counts from the other end on big-endian machines.
-        let flags = 1u64 << 18 | 1 << 25;
-        attr.extend(p.u64(if encoding.big_endian { flags.reverse_bits() } else { flags }));
-        attr.resize(92, 0);
-        attr.extend(p.u32(1));
-        attr.resize(112, 0);
-        attr
-    };
-    // IDENTIFIER, TID, TIME, CPU; one of the two has RAW.
-    let base = 1 << 16 | 2 | 4 | 1 << 7;
     let entry = 112 + 16u64;
     let ids_at = 104;
     let attrs_at = ids_at + 16;
     let data_at = attrs_at + 2 * entry;
     let table_at = data_at + data.len() as u64;
-    let mut file = [p.u64(0x3245_4c49_4652_4550), p.u64(104), p.u64(entry)].concat();
+    let mut file = [p.u64(MAGIC), p.u64(104), p.u64(entry)].concat();
     file.extend(
         [p.u64(attrs_at), p.u64(2 * entry), p.u64(data_at), p.u64(data.len() as u64)].concat(),
     );
     file.extend([p.u64(0), p.u64(0), p.u64(2), p.u64(0), p.u64(0), p.u64(0)].concat());
     file.extend([p.u64(100), p.u64(200)].concat());
-    for (index, sample_type) in [base | 1 << 10, base].into_iter().enumerate() {
-        file.extend(attr(if index == 0 { 2 } else { 0 }, sample_type));
+    // One of the two has RAW.
+    for (index, sample_type) in [BASE | 1 << 10, BASE].into_iter().enumerate() {
+        file.extend(p.attr(if index == 0 { 2 } else { 0 }, sample_type));
         file.extend([p.u64(ids_at + index as u64 * 8), p.u64(8)].concat());
     }
     file.extend(data);
@@ -106,17 +127,40 @@ impl Put {
         if self.0.big_endian { value.to_be_bytes().to_vec() } else { value.to_le_bytes().to_vec() }
     }
 
+    /// What an event was asked to record.
+    fn attr(&self, kind: u32, sample_type: u64) -> Vec<u8> {
+        let mut attr = [self.u32(kind), self.u32(112)].concat();
+        attr.extend([self.u64(7), self.u64(1), self.u64(sample_type), self.u64(0)].concat());
+        // sample_id_all, and the clock: a bit field counts from the other end on big-endian machines.
+        let flags = 1u64 << 18 | 1 << 25;
+        attr.extend(self.u64(if self.0.big_endian { flags.reverse_bits() } else { flags }));
+        attr.resize(92, 0);
+        attr.extend(self.u32(1));
+        attr.resize(112, 0);
+        attr
+    }
+
     fn sample(&self, id: u64, time: u64, cpu: u32, body: &[u8]) -> Vec<u8> {
-        let mut content =
-            [self.u64(id), self.u32(5), self.u32(5), self.u64(time), self.u32(cpu), self.u32(0)]
-                .concat();
-        if id == 100 {
-            let length = (body.len() + 4).next_multiple_of(8) - 4;
-            content.extend(self.u32(length as u32));
-            content.extend(body);
-            content.resize(content.len() + length - body.len(), 0xee);
-        }
-        self.record(9, &content)
+        let raw = if id == 100 { self.raw(body) } else { Vec::new() };
+        self.record(9, &[self.stamp(id, time, cpu), raw].concat())
+    }
+
+    /// A sample with a call chain of three before its body.
+    fn chained(&self, id: u64, time: u64, cpu: u32, body: &[u8]) -> Vec<u8> {
+        let chain = [3, 1, 2, 3].map(|number| self.u64(number)).concat();
+        self.record(9, &[self.stamp(id, time, cpu), chain, self.raw(body)].concat())
+    }
+
+    fn stamp(&self, id: u64, time: u64, cpu: u32) -> Vec<u8> {
+        [self.u64(id), self.u32(5), self.u32(5), self.u64(time), self.u32(cpu), self.u32(0)]
+            .concat()
+    }
+
+    fn raw(&self, body: &[u8]) -> Vec<u8> {
+        let length = (body.len() + 4).next_multiple_of(8) - 4;
+        let mut raw = [self.u32(length as u32), body.to_vec()].concat();
+        raw.resize(4 + length, 0xee);
+        raw
     }
 
     fn record(&self, kind: u32, content: &[u8]) -> Vec<u8> {

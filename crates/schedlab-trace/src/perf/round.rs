@@ -1,0 +1,147 @@
+//! A round as it is taken up: what each CPU logged in it, cut down to what its events need (`gist`) where that
+//! is possible, and what was learned besides.
+//!
+//! A round goes from whoever takes it up (`intake`) to whoever hands it out (`waiting`), who may be on
+//! another thread, and comes back empty: its memory is used again.
+
+use super::held::{Held, sane};
+use super::layout::When;
+use crate::decode::Stamp;
+use crate::near::REACH;
+use crate::numbers::{News, Numbers};
+use crate::plan::Decoder;
+use crate::spelling::Spelling;
+use schedlab_model::{Comm, Cpu, Pid, TraceInfo, Warning, What};
+use std::sync::Arc;
+
+/// Records after which a round is taken to end.
+const COUNT_MAX: usize = 1 << 22;
+/// Bytes of bodies after which it is.
+const BYTES_MAX: usize = 1 << 28;
+
+/// One round.
+#[derive(Default)]
+pub(super) struct Round {
+    /// What each CPU logged.
+    pub(super) lanes: Vec<Held>,
+    pub(super) count: usize,
+    /// Of bodies.
+    bytes: usize,
+    /// Numbers of names that were given out in it.
+    pub(super) news: Vec<News>,
+    /// Names of tasks that were there before.
+    pub(super) named: Vec<(Pid, Comm)>,
+    /// Where the head went on.
+    pub(super) told: Option<Box<Told>>,
+    /// In the last one.
+    pub(super) ended: Option<Box<Ended>>,
+}
+
+/// What the head says when a round is over. In a pipe it comes in parts, between the samples.
+pub(super) struct Told {
+    /// But for names of tasks.
+    pub(super) info: TraceInfo,
+    pub(super) decoder: Arc<Decoder>,
+    /// How other tracepoints' arguments are spelt, if anybody asks.
+    pub(super) spelling: Option<Spelling>,
+    pub(super) warnings: Vec<Warning>,
+}
+
+/// What was found at the end.
+pub(super) struct Ended {
+    /// Where reading stopped before it, and why.
+    pub(super) trouble: Option<(u64, String)>,
+    /// Samples that make no sense, and such as carry no tracepoint.
+    pub(super) broken: u64,
+    pub(super) foreign: u64,
+    pub(super) warnings: Vec<Warning>,
+}
+
+impl Round {
+    /// Takes in a sample as it is.
+    pub(super) fn body(&mut self, cpu: u16, time: u64, body: &[u8]) {
+        self.count += 1;
+        self.bytes += body.len();
+        self.lane(cpu).hold_body(time, body);
+    }
+
+    /// Takes in a sample, of which nothing is known but its body.
+    pub(super) fn sample(
+        &mut self,
+        When { time, cpu }: When,
+        body: &[u8],
+        decoder: &Decoder,
+        numbers: &mut Numbers,
+    ) -> bool {
+        let Ok(cpu) = u16::try_from(cpu) else { return false };
+        self.lane(cpu);
+        let mut bytes = [0; REACH];
+        if let Some(start) = bytes.get_mut(..body.len()) {
+            start.copy_from_slice(body);
+            let when = When { time, cpu: cpu.into() };
+            return self.ordinary(when, &bytes, body.len(), decoder, numbers);
+        }
+        self.body(cpu, time, body);
+        true
+    }
+
+    /// Takes in a sample whose body is `length` bytes from the start of `bytes`, unless its CPU is none or new:
+    /// whether it did.
+    #[inline(always)]
+    pub(super) fn ordinary(
+        &mut self,
+        when: When,
+        bytes: &[u8],
+        length: usize,
+        decoder: &Decoder,
+        numbers: &mut Numbers,
+    ) -> bool {
+        let Some(lane) = self.lanes.get_mut(when.cpu as usize) else { return false };
+        let stamp = Stamp { time: sane(when.time), cpu: Cpu(0) };
+        let gist = bytes.first_chunk().and_then(|bytes: &[u8; REACH]| {
+            let known = decoder.known(u16::from_le_bytes([bytes[0], bytes[1]]), length);
+            decoder.gist(known, stamp.time, bytes, numbers)
+        });
+        match gist {
+            Some(gist) => {
+                self.count += 1;
+                lane.hold(gist);
+            }
+            // Its CPU was looked up: it has 16 bits.
+            None => self.body(when.cpu as u16, when.time, &bytes[..length]),
+        }
+        true
+    }
+
+    /// Takes in what is no sample.
+    pub(super) fn aside(&mut self, cpu: u16, time: u64, what: What) {
+        self.count += 1;
+        self.lane(cpu).hold_aside(time, what);
+    }
+
+    #[inline]
+    fn lane(&mut self, cpu: u16) -> &mut Held {
+        if usize::from(cpu) >= self.lanes.len() {
+            self.lanes.resize_with(usize::from(cpu) + 1, Held::default);
+        }
+        &mut self.lanes[usize::from(cpu)]
+    }
+
+    /// Whether the round is as large as one may be.
+    pub(super) fn is_full(&self) -> bool {
+        self.count >= COUNT_MAX || self.bytes >= BYTES_MAX
+    }
+
+    /// The time of its newest record.
+    pub(super) fn newest(&self) -> u64 {
+        self.lanes.iter().map(Held::last).max().unwrap_or(0)
+    }
+
+    /// Makes it empty, but for what its lanes hold.
+    pub(super) fn clear(&mut self) {
+        (self.count, self.bytes) = (0, 0);
+        self.news.clear();
+        self.named.clear();
+        (self.told, self.ended) = (None, None);
+    }
+}

@@ -1,0 +1,105 @@
+//! Where the rounds of a perf.data come from: from the caller's thread, or from one of their own that takes them up
+//! ahead.
+//!
+//! The rounds are the same. Memory beside those that wait: [`READY`] and one more of what is handed over at
+//! once, which is a round, or as many small ones as have [`HANDED`] records together.
+
+use super::intake::Intake;
+use super::round::Round;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::thread::JoinHandle;
+
+/// What is kept ready.
+const READY: usize = 1;
+/// Records below which handing over costs more than it gains.
+const HANDED: usize = 8192;
+/// Rounds that are handed over at once at most: each has something for every CPU.
+const ROUNDS_MAX: usize = 16;
+
+/// Gives one round after the other.
+pub(super) enum Supply {
+    Here(Box<Intake>),
+    Ahead(Line),
+    /// After an error.
+    Over,
+}
+
+/// What joins the two threads.
+pub(super) struct Line {
+    full: Receiver<io::Result<Vec<Round>>>,
+    /// Rounds that were handed out, to be filled again.
+    empty: Sender<Round>,
+    ready: VecDeque<Round>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Supply {
+    pub(super) fn new(intake: Intake, threads: usize) -> Self {
+        if threads <= 1 {
+            return Self::Here(Box::new(intake));
+        }
+        let (sender, full) = sync_channel(READY);
+        let (empty, emptied) = channel();
+        let thread = std::thread::spawn(move || read(intake, &sender, &emptied));
+        Self::Ahead(Line { full, empty, ready: VecDeque::new(), thread: Some(thread) })
+    }
+
+    /// Replaces `round`, which is empty, by the next one.
+    pub(super) fn next(&mut self, round: &mut Round) -> io::Result<()> {
+        let result = match self {
+            Self::Here(intake) => intake.take(round),
+            Self::Ahead(line) => line.next(round),
+            Self::Over => Err(io::Error::other("reading has ended with an error")),
+        };
+        if result.is_err() {
+            *self = Self::Over;
+        }
+        result
+    }
+}
+
+impl Line {
+    fn next(&mut self, round: &mut Round) -> io::Result<()> {
+        if self.ready.is_empty() {
+            let panicked = |_| io::Error::other("a reading thread panicked");
+            self.ready = self.full.recv().map_err(panicked)??.into();
+        }
+        if let Some(next) = self.ready.pop_front() {
+            // A thread that has ended needs no round.
+            let _ = self.empty.send(std::mem::replace(round, next));
+        }
+        Ok(())
+    }
+}
+
+/// Takes rounds up until the last one, or until nobody listens.
+fn read(mut intake: Intake, full: &SyncSender<io::Result<Vec<Round>>>, empty: &Receiver<Round>) {
+    let mut more = true;
+    while more {
+        let (mut rounds, mut count) = (Vec::new(), 0);
+        while more && count < HANDED && rounds.len() < ROUNDS_MAX {
+            let mut round = empty.try_recv().unwrap_or_default();
+            if let Err(error) = intake.take(&mut round) {
+                // What came before it is handed out first.
+                let _ = full.send(Ok(rounds)).and_then(|()| full.send(Err(error)));
+                return;
+            }
+            more = round.ended.is_none();
+            count += round.count;
+            rounds.push(round);
+        }
+        more &= full.send(Ok(rounds)).is_ok();
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        // Whoever waits for room then learns that nobody listens.
+        self.full = channel().1;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
