@@ -129,7 +129,7 @@ pub fn ask_within<Q: Question>(
     let mut pass = Pass::new(source.info(), question);
     let mut batch = Vec::new();
     let mut more = source.next(&mut batch)?;
-    let start = span.map(|span| span.start).or_else(|| batch.first().map(|event| event.time));
+    let start = span.map(|span| span.start).or_else(|| first_instant(&batch));
     pass.start(start.unwrap_or(Nanos::ZERO), cut);
     let end = cut.to.map_or(Nanos::MAX, |to| pass.state.origin + to);
     while more && pass.feed(&batch, end) {
@@ -153,7 +153,7 @@ pub fn ask_all<Q: Question>(
     let mut pass = Pass::new(source.info(), question);
     let mut batch = Vec::new();
     source.next(&mut batch)?;
-    let start = span.map(|span| span.start).or_else(|| batch.first().map(|event| event.time));
+    let start = span.map(|span| span.start).or_else(|| first_instant(&batch));
     pass.start(start.unwrap_or(Nanos::ZERO), Cut::default());
     pass.feed(&batch, Nanos::MAX);
     source.drain(&mut pass)?;
@@ -173,10 +173,17 @@ pub fn span_of(source: &mut dyn EventSource) -> io::Result<Span> {
     let (mut first, mut last) = (None, Nanos::ZERO);
     let mut batch = Vec::new();
     while source.next(&mut batch)? {
-        first = first.or_else(|| batch.first().map(|event| event.time));
+        first = first.or_else(|| first_instant(&batch));
         last = batch.last().map_or(last, |event| event.time);
     }
     Ok(Span::new(first.unwrap_or(Nanos::ZERO), last))
+}
+
+/// When a trace begins that does not say so: with its first event. Names are told beforehand too, by a recorder
+/// that prepares (perf's own `comm` records come up to a second before its first sample), and begin nothing.
+fn first_instant(batch: &[Event]) -> Option<Nanos> {
+    let begins = batch.iter().find(|event| event.what.kind() != Kind::Comm);
+    begins.or_else(|| batch.first()).map(|event| event.time)
 }
 
 struct Pass<Q> {

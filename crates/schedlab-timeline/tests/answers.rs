@@ -123,6 +123,27 @@ fn a_yield_waits_and_is_involuntary() {
 }
 
 #[test]
+fn a_trace_begins_with_its_first_event_and_not_with_a_name_told_before() {
+    let mut trace = parsed("0 | AAAA..");
+    for event in &mut trace.events {
+        event.time += Nanos(1_000_000);
+    }
+    trace.info.span = None;
+    let what = schedlab_model::What::Comm {
+        pid: trace.events[0].by,
+        comm: *b"early\0\0\0\0\0\0\0\0\0\0\0",
+    };
+    trace.events.insert(0, schedlab_model::Event { time: Nanos(1), what, ..trace.events[0] });
+    let reply = ask(&mut trace.source(), Cpus::new()).unwrap();
+    assert_eq!((reply.origin, reply.observed.start), (trace.events[1].time, trace.events[1].time));
+    assert_eq!(reply.state.name(reply.state.task_of(trace.events[0].by).unwrap()), "early");
+    assert_eq!(
+        schedlab_timeline::span_of(&mut trace.source()).unwrap().start,
+        trace.events[1].time
+    );
+}
+
+#[test]
 fn a_wait_counts_where_it_ends_and_one_that_does_not_end_is_unfinished() {
     let text = "
         0 | AAAAAABB

@@ -70,8 +70,11 @@ struct Counts {
 
 impl Counts {
     fn add(&mut self, event: &Event) {
-        let span = self.span.get_or_insert(Span::new(event.time, event.time));
-        span.end = event.time;
+        // Names may be told long before anything happens: perf's own process is named while it prepares.
+        if self.span.is_some() || !matches!(event.what, What::Comm { .. }) {
+            let span = self.span.get_or_insert(Span::new(event.time, event.time));
+            span.end = event.time;
+        }
         match event.what {
             // A change of name is told by the events around it; it was not logged.
             What::Comm { .. } => {}

@@ -150,7 +150,18 @@ fn a_file_of_another_machine_agrees_with_timehist_too() {
     let Some(data) = std::env::var_os("SCHEDLAB_DATA") else {
         return missing("SCHEDLAB_DATA: the traces of others were not compared", false);
     };
-    check_timehist(&Path::new(&data).join("traces/local_2cpu_zstd.perf.data"), 10);
+    let file = Path::new(&data).join("traces/local_2cpu_zstd.perf.data");
+    check_timehist(&file, 10);
+    // perf named itself 847 ms before its first sample: the trace begins with the sample.
+    let path = file.to_str().expect("a path of the data is UTF-8");
+    let lines = output("perf", &["script", "--ns", "-F", "time", "-i", path]);
+    let first = lines.as_deref().and_then(|lines| lines.lines().next());
+    let first = first.expect("a time").trim().trim_end_matches(':').replace('.', "");
+    let cpus = output(env!("CARGO_BIN_EXE_schedlab"), &["trace", "cpus", "--json", path]);
+    let cpus: Value = serde_json::from_str(&cpus.expect("it is read")).expect("JSON");
+    assert_eq!(cpus["origin_ns"].as_str(), Some(first.as_str()));
+    let unknown = cpus["cpus"][0]["unknown_ns"].as_u64().expect("a time");
+    assert_eq!(unknown, 0, "CPU 0 logged the first event");
 }
 
 /// Compares with what `perf sched timehist` prints, summed per task; at least `few` must be comparable.
