@@ -78,7 +78,11 @@ fn dat(dir: &Path, what: &str, v6: &Path, peers: bool) {
     let events = title(&format!("trace.dat, {what}"), v6);
     let ours = row("schedlab: latency table, v6", events, None, best(1, || latency(v6, 1)));
     row("schedlab: events only, v6", events, None, best(1, || drain(v6, 1)));
-    row("schedlab: latency table, v6, 2 threads", events, None, best(2, || latency(v6, 2)));
+    for threads in threads() {
+        let name = |what: &str| format!("schedlab: {what}, v6, {threads} threads");
+        row(&name("latency table"), events, None, best(threads, || latency(v6, threads)));
+        row(&name("events only"), events, None, best(threads, || drain(v6, threads)));
+    }
     if !peers {
         return;
     }
@@ -91,6 +95,12 @@ fn dat(dir: &Path, what: &str, v6: &Path, peers: bool) {
         }
         None => println!("MISSING: libkshark (libkshark-dev and a C compiler): no ratio to it"),
     }
+}
+
+/// Numbers of threads to read with: as many as there are CPUs, at most eight.
+fn threads() -> impl Iterator<Item = usize> {
+    let cpus = std::thread::available_parallelism().map_or(2, usize::from);
+    [2, 4, 8].into_iter().filter(move |threads| *threads == 2 || *threads <= cpus)
 }
 
 /// Prints what a file is made of; its events.

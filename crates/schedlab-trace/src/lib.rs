@@ -34,6 +34,7 @@ mod record;
 mod runs;
 mod spelling;
 mod states;
+mod stretch;
 pub mod synthetic;
 #[cfg(feature = "parquet")]
 pub mod table;
@@ -64,9 +65,13 @@ pub fn open(path: &Path) -> Result<Box<dyn EventSource>, TraceError> {
 /// How to read a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Threads to decode with, the caller's among them. Merging and all that follows stay serial, so
-    /// more than a few gain nothing: of a perf.data, two. Texts and Perfetto are decoded by the caller alone.
+    /// Threads to decode with, the caller's among them; the events are the same with any number. A trace.dat that is not
+    /// compressed is decoded by all of them, and each holds memory of its own. What is asked of the events stays serial.
+    /// A perf.data has work for two, a compressed trace.dat for three; texts and Perfetto are decoded by the caller alone.
     pub threads: usize,
+    /// Bytes of pages of a trace.dat that a thread decodes at once, about, where there are several; by default
+    /// 512 KiB, or four pages of each CPU where that is more.
+    pub portion: Option<usize>,
     /// Whether [`EventSource::arguments`] tells those of tracepoints beyond the scheduler's from records
     /// too, not from texts only. Decoding then stays on the caller's thread.
     pub arguments: bool,
@@ -75,7 +80,7 @@ pub struct Options {
 impl Default for Options {
     /// The caller's thread alone, scheduler events without the arguments of others.
     fn default() -> Self {
-        Self { threads: 1, arguments: false }
+        Self { threads: 1, portion: None, arguments: false }
     }
 }
 

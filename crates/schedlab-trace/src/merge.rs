@@ -139,21 +139,35 @@ pub(crate) const FILLER: Event = Event {
 type Head = u64;
 
 /// The merge: whose turn it is.
-#[derive(Default)]
 pub(crate) struct Merge {
     /// Losers of the tournament, a power of two; `tree[0]` is the winner.
     tree: Vec<Head>,
     /// What heads count from.
     base: u64,
+    /// Events at or after this time stay where they are; [`ENDED`]: none does.
+    until: u64,
     started: bool,
     /// Bodies of the last batch's events, where they are kept.
     kept: Kept,
+}
+
+impl Default for Merge {
+    /// Nothing was merged yet, and all will be.
+    fn default() -> Self {
+        Self { tree: Vec::new(), base: 0, until: ENDED, started: false, kept: Kept::default() }
+    }
 }
 
 impl Merge {
     /// Begins anew: all lanes are looked at again.
     pub(crate) fn restart(&mut self) {
         self.started = false;
+    }
+
+    /// Goes on with lanes that stand at their next event, up to `until`.
+    pub(crate) fn resume(&mut self, lanes: &impl Lanes, until: u64) {
+        (self.started, self.until) = (true, until);
+        self.seed(lanes);
     }
 
     /// Replaces `batch` by about `limit` events; `false` when none are left.
@@ -169,9 +183,7 @@ impl Merge {
         batch.resize(limit + STEP_MAX, FILLER);
         self.kept.clear();
         let mut places = Batch::new(batch, std::mem::take(&mut self.kept));
-        while self.play(lanes, &mut places)? {
-            self.seed(lanes);
-        }
+        self.fill(lanes, &mut places)?;
         let count = places.count();
         self.kept = places.kept;
         batch.truncate(count);
@@ -185,7 +197,13 @@ impl Merge {
         sink: &mut impl EventSink,
     ) -> io::Result<()> {
         self.start(lanes)?;
-        while self.play(lanes, &mut Straight(sink))? {
+        self.fill(lanes, &mut Straight(sink))
+    }
+
+    /// Puts events until `out` is full, or none is left.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, lanes: &mut impl Lanes, out: &mut impl Out) -> io::Result<()> {
+        while self.play(lanes, out)? {
             self.seed(lanes);
         }
         Ok(())
@@ -231,18 +249,18 @@ impl Merge {
         self.tree[0] = winners[1];
     }
 
-    /// Plays until `out` is full, or no head is below the horizon: `true` when the base must move on for
-    /// that, `false` when there is nothing left to do.
+    /// Plays until `out` is full, or no head is below the horizon or the end: `true` when the base must move on
+    /// for that, `false` when there is nothing left to do.
     #[inline(always)]
     fn play(&mut self, lanes: &mut impl Lanes, out: &mut impl Out) -> io::Result<bool> {
-        let Self { tree, base, .. } = self;
-        let (tree, base) = (tree.as_mut_slice(), *base);
+        let Self { tree, base, until, .. } = self;
+        let (tree, base, until) = (tree.as_mut_slice(), *base, *until);
         let size = tree.len();
-        let beyond = horizon(size) << size.trailing_zeros();
+        let beyond = head(size, base, 0, until);
         while !out.is_full() {
             let first = tree[0];
             if first >= beyond {
-                return Ok((0..lanes.count()).any(|lane| lanes.time(lane) != ENDED));
+                return Ok((0..lanes.count()).any(|lane| lanes.time(lane) < until));
             }
             let winner = lane_of(first, size);
             let next = match lanes.put(winner, out) {

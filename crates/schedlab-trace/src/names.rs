@@ -10,7 +10,10 @@ pub(crate) const PIDS_MAX: usize = 1 << 22;
 /// where pids have 15 bits, 64 MiB at most.
 #[derive(Default)]
 pub(crate) struct Names {
-    names: Vec<Comm>,
+    /// Every bit inverted: zeros are no name, not even the empty one, since a name ends in a NUL.
+    names: Vec<u128>,
+    /// Those that were replaced since all were forgotten, where they are to be forgotten.
+    touched: Option<Vec<usize>>,
     /// Where records come with numbers for names: that of each task's last name; 0 when it came without.
     numbers: Vec<u32>,
     /// Names by their number.
@@ -18,6 +21,13 @@ pub(crate) struct Names {
 }
 
 impl Names {
+    /// Names of a stretch of a trace that is looked at apart from what comes before, and will be forgotten:
+    /// whatever may be news is, an empty name too. Of those, [`Names::changed`] of the whole trace's names
+    /// tells which are: the same ones as if it had seen every name.
+    pub(crate) fn apart() -> Self {
+        Self { touched: Some(Vec::new()), ..Self::default() }
+    }
+
     /// Takes note of a name; whether it is another than the last one. The idle task has a different
     /// name on every CPU (`swapper/0`), and pids that no kernel gives out are noise: never.
     #[inline(always)]
@@ -25,8 +35,15 @@ impl Names {
         // A negative pid becomes a huge index.
         let index = pid.0.cast_unsigned() as usize;
         match self.names.get(index) {
-            Some(known) if known == comm => false,
+            Some(known) if *known == !u128::from_ne_bytes(*comm) => false,
             _ => pid.0 != 0 && self.replace(index, *comm),
+        }
+    }
+
+    /// Knows no name any longer, if it is [`Names::apart`].
+    pub(crate) fn forget(&mut self) {
+        for index in self.touched.iter_mut().flat_map(|touched| touched.drain(..)) {
+            self.names[index] = 0;
         }
     }
 
@@ -39,15 +56,25 @@ impl Names {
         let comm = clean(comm);
         if index >= self.names.len() {
             // Fresh from the system, zeros cost nothing until they are touched.
-            let mut names = vec![[0; 16]; (index + 1).next_power_of_two()];
+            let mut names = vec![0; (index + 1).next_power_of_two()];
             names[..self.names.len()].copy_from_slice(&self.names);
             self.names = names;
         }
         if let Some(number) = self.numbers.get_mut(index) {
             *number = 0;
         }
-        let known = std::mem::replace(&mut self.names[index], comm);
-        known != comm && comm != [0; 16]
+        let inverted = !u128::from_ne_bytes(comm);
+        let known = std::mem::replace(&mut self.names[index], inverted);
+        let told = match &mut self.touched {
+            Some(touched) => {
+                if known == 0 {
+                    touched.push(index);
+                }
+                true
+            }
+            None => comm != [0; 16],
+        };
+        known != inverted && told
     }
 
     /// Takes note of numbers that were given out.
@@ -135,5 +162,38 @@ mod tests {
         assert!(names.changed(Pid(7), &comm(b"b")));
         assert!(!names.changed(Pid(0), a), "the idle task's name is no news");
         assert!(!names.changed(Pid(-1), a) && !names.changed(Pid(i32::MAX), a));
+    }
+
+    #[test]
+    fn an_empty_name_is_no_news_but_what_follows_it_is() {
+        let mut names = Names::default();
+        let (a, none) = (&comm(b"a"), &[0; 16]);
+        assert!(!names.changed(Pid(7), none) && names.changed(Pid(7), a));
+        assert!(!names.changed(Pid(7), none) && names.changed(Pid(7), a));
+    }
+
+    #[test]
+    fn what_stretches_take_for_news_holds_all_that_is() {
+        let mut state = 1u64;
+        let mut draw = |below: u64| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695);
+            (state >> 40) % below
+        };
+        let (mut all, mut rest, mut apart) = (Names::default(), Names::default(), Names::apart());
+        let (mut news, mut dropped) = (0, 0);
+        for _ in 0..2_000 {
+            if draw(20) == 0 {
+                apart.forget();
+            }
+            let pid = Pid(draw(5) as i32);
+            let name = [comm(b""), comm(b"a"), comm(b"b"), *b"a\0old..........."][draw(4) as usize];
+            let expected = all.changed(pid, &name);
+            let told = apart.changed(pid, &name);
+            let kept = told && rest.changed(pid, &clean(name));
+            assert_eq!(kept, expected, "{pid} {name:?}");
+            news += usize::from(kept);
+            dropped += usize::from(told && !kept);
+        }
+        assert!(news > 500 && dropped > 100, "{news} and {dropped}");
     }
 }

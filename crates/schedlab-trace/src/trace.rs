@@ -73,7 +73,7 @@ impl Trace {
             }
             other => other?,
         };
-        let ahead = !options.arguments && helpers > usize::from(packed);
+        let ahead = packed && !options.arguments && helpers > 1;
         Ok(if ahead { Self::any(Ahead::new(reader)) } else { Self(Form::Dat(Box::new(reader))) })
     }
 

@@ -78,6 +78,23 @@ impl Fetch {
     }
 }
 
+/// Where an event lies, when nothing is packed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    /// Where in the file its page lies; the data's end when there is no event.
+    pub(super) page: u64,
+    /// Where it lies itself; that of the page for a loss before it.
+    pub(super) at: u64,
+}
+
+/// What was found wrong in a lane.
+#[derive(Debug, Default)]
+pub(super) struct Wrong {
+    raised: u64,
+    damaged: (u64, u64),
+    trouble: Option<(u64, String)>,
+}
+
 /// The lanes of a file.
 pub(super) struct FileLanes {
     pub(super) shared: Arc<Shared>,
@@ -90,6 +107,72 @@ impl FileLanes {
     /// Whether pages must be unpacked.
     pub(super) fn is_packed(&self) -> bool {
         self.lanes.iter().any(|lane| lane.pages.is_packed())
+    }
+
+    /// Other readers of the same lanes, to read portions of them; `None` where pages are packed.
+    pub(super) fn twins(&self) -> Option<Self> {
+        let Fetch::Here(feeds, _) = &self.fetch else { return None };
+        let lanes: Vec<Lane> = self.lanes.iter().map(Lane::twin).collect();
+        let feeds = feeds.iter().zip(&lanes).map(|(feed, lane)| feed.twin(lane.data.clone()));
+        let fetch = Fetch::Here(feeds.collect(), Box::default());
+        let shared = Arc::clone(&self.shared);
+        (!self.is_packed()).then_some(Self { shared, lanes, fetch, names: Names::apart() })
+    }
+
+    /// Stands in each lane before its first event at or after `from`, as far as it lies behind the beginning
+    /// of the page that is given. What is passed over counts as read by others.
+    pub(super) fn seek(&mut self, from: u64, pages: impl Iterator<Item = u64>) -> io::Result<()> {
+        for (index, page) in pages.enumerate() {
+            let lane = &mut self.lanes[index];
+            let wrong = (lane.raised, lane.damaged);
+            lane.leave();
+            if let Fetch::Here(feeds, _) = &mut self.fetch {
+                feeds[index].seek(page..lane.data.end.max(page));
+            }
+            while self.go_on(index)? < from {}
+            let lane = &mut self.lanes[index];
+            (lane.raised, lane.damaged) = wrong;
+        }
+        Ok(())
+    }
+
+    /// Hardly anything behind these offsets in the file will be wanted in the lanes.
+    pub(super) fn pause_at(&mut self, ends: &[u64]) {
+        if let Fetch::Here(feeds, _) = &mut self.fetch {
+            feeds.iter_mut().zip(ends).for_each(|(feed, end)| feed.pause_at(*end));
+        }
+    }
+
+    /// Where the lanes stand.
+    pub(super) fn places(&self) -> Vec<Place> {
+        self.lanes.iter().map(Lane::place).collect()
+    }
+
+    /// What was found wrong since this was asked last, by lane.
+    pub(super) fn wrongs(&mut self) -> Vec<(usize, Wrong)> {
+        let troubles = self.fetch.troubles();
+        let wrong = |(lane, trouble): (&mut Lane, _)| Wrong {
+            raised: std::mem::take(&mut lane.raised),
+            damaged: std::mem::take(&mut lane.damaged),
+            trouble,
+        };
+        let all = self.lanes.iter_mut().zip(troubles).map(wrong).enumerate();
+        let any =
+            |wrong: &Wrong| wrong.raised > 0 || wrong.damaged.0 > 0 || wrong.trouble.is_some();
+        all.filter(|(_, wrong)| any(wrong)).collect()
+    }
+
+    /// Takes note of what was found wrong by others, behind all that was found here.
+    pub(super) fn note(&mut self, wrongs: Vec<(usize, Wrong)>) {
+        for (index, wrong) in wrongs {
+            let lane = &mut self.lanes[index];
+            lane.raised += wrong.raised;
+            let first = if lane.damaged.0 == 0 { wrong.damaged.1 } else { lane.damaged.1 };
+            lane.damaged = (lane.damaged.0 + wrong.damaged.0, first);
+            if let (Fetch::Here(feeds, _), Some(trouble)) = (&mut self.fetch, wrong.trouble) {
+                feeds[index].trouble.get_or_insert(trouble);
+            }
+        }
     }
 
     /// Fetches the next page of a lane; `false` at its end.
@@ -162,6 +245,36 @@ impl Lanes for FileLanes {
 }
 
 impl Lane {
+    /// Another reader of the same data, at its beginning.
+    fn twin(&self) -> Self {
+        let place = (self.buffer, self.cpu);
+        let correction = self.correction.clone();
+        let lane =
+            Self::new(place, self.layout, self.data.clone(), correction, self.pages.is_packed());
+        Self { passing: self.passing, ..lane }
+    }
+
+    /// Where the event at hand lies.
+    fn place(&self) -> Place {
+        if self.time == ENDED {
+            return Place { page: self.data.end, at: u64::MAX };
+        }
+        let page = self.pages.offset();
+        let at = if self.body == NO_RECORD {
+            page
+        } else {
+            self.pages.window.offset + self.body.at as u64
+        };
+        Place { page, at }
+    }
+
+    /// Forgets what it was at.
+    fn leave(&mut self) {
+        self.pages.leave();
+        self.walk = Walk::default();
+        (self.body, self.time, self.lost) = (NO_RECORD, 0, 0);
+    }
+
     pub(super) fn new(
         place: (usize, Cpu),
         layout: Layout,

@@ -9,6 +9,7 @@
 
 mod clock;
 mod companion;
+mod divide;
 mod head;
 mod header;
 mod lane;
@@ -16,9 +17,12 @@ mod options;
 mod page_run;
 mod page_writer;
 mod pages;
+mod portion;
 mod read_ahead;
 mod reader;
 mod spool;
+mod team;
+mod together;
 mod walk;
 mod writer;
 

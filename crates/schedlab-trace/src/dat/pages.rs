@@ -27,6 +27,8 @@ pub(crate) struct Feed {
     chunks: u32,
     packed: Vec<u8>,
     window_size: usize,
+    /// Where a window ends early, since hardly more is wanted.
+    pause: u64,
     /// What was found wrong: the offset in the file, and what.
     pub(crate) trouble: Option<(u64, String)>,
 }
@@ -42,6 +44,7 @@ impl Feed {
             chunks: 0,
             packed: Vec::new(),
             window_size: pages * layout.page_size,
+            pause: u64::MAX,
             trouble: None,
         }
     }
@@ -51,9 +54,24 @@ impl Feed {
         Self::new(self.packing, self.layout, data, self.layout.page_size)
     }
 
+    /// Another reader of the same data, like this one.
+    pub(crate) fn twin(&self, data: Range<u64>) -> Self {
+        Self::new(self.packing, self.layout, data, self.window_size)
+    }
+
     /// Whether pages must be unpacked.
     pub(crate) fn is_packed(&self) -> bool {
         self.packing != Packing::None
+    }
+
+    /// Goes on where the page lies that begins `left`; nothing may be packed.
+    pub(crate) fn seek(&mut self, left: Range<u64>) {
+        self.left = left;
+    }
+
+    /// Hardly anything will be wanted that lies behind `offset` in the file.
+    pub(crate) fn pause_at(&mut self, offset: u64) {
+        self.pause = offset;
     }
 
     /// Reads the head of a packed CPU's data.
@@ -107,7 +125,8 @@ impl Feed {
     }
 
     fn fetch(&mut self, input: &Input, window: &mut Vec<u8>) -> io::Result<bool> {
-        let left = self.left.end - self.left.start;
+        let pause = if self.left.start < self.pause { self.pause } else { u64::MAX };
+        let left = self.left.end.min(pause) - self.left.start;
         let want = usize::try_from(left).unwrap_or(usize::MAX).min(self.window_size);
         window.resize(want, 0);
         let count = input.read_at(self.left.start, window)?;
@@ -196,6 +215,11 @@ impl Pages {
     /// Begins with a new window.
     pub(crate) fn rewind(&mut self) {
         self.page = 0..0;
+    }
+
+    /// Is through with the window, whose bytes are overwritten by the next one's.
+    pub(crate) fn leave(&mut self) {
+        self.page = self.window.bytes.len()..self.window.bytes.len();
     }
 
     /// The page at hand.

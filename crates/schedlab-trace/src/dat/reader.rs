@@ -3,7 +3,7 @@
 //! Resource sketch: a window of pages for each lane (at most 1 MiB over all lanes, at least one page
 //! each, or an unpacked chunk of ten); a record becomes an event in the caller's batch when its turn
 //! comes. Nothing grows with the file but the names of tasks seen. Helpers that fetch and unpack ahead
-//! keep two more windows of each lane.
+//! keep two more windows of each lane; threads that decode portions (`together`) have lanes of their own.
 
 use super::clock::{Correction, clock};
 use super::head::{self, BufferHead, Head, TimeOptions};
@@ -11,6 +11,7 @@ use super::header::{Header, Instance, Version};
 use super::lane::{Fetch, FileLanes, Lane, Shared};
 use super::pages::Feed;
 use super::read_ahead::Crew;
+use super::together::Together;
 use super::walk::{Layout, Visit, walk};
 use crate::Options;
 use crate::error::TraceError;
@@ -41,6 +42,8 @@ pub(crate) struct DatReader {
     warnings: Vec<Warning>,
     merge: Merge,
     lanes: FileLanes,
+    /// Where several threads decode.
+    together: Option<Box<Together>>,
     header: Header,
     /// How other tracepoints' arguments are spelt, if anybody asks.
     spelling: Option<Spelling>,
@@ -91,7 +94,19 @@ impl DatReader {
         info.span = opening.span();
         opening.choose_buffer(&buffers, &mut warnings);
         let lanes = opening.finish(options.threads.saturating_sub(1));
-        Ok(Self { info, warnings, merge: Merge::default(), lanes, header, spelling })
+        let divided = !options.arguments;
+        let together =
+            divided.then(|| Together::new(&lanes, options.threads, options.portion)).flatten();
+        let (merge, together) = (Merge::default(), together.map(Box::new));
+        Ok(Self { info, warnings, merge, lanes, together, header, spelling })
+    }
+}
+
+#[cfg(test)]
+impl DatReader {
+    /// What it reads.
+    pub(super) fn lanes(&self) -> &FileLanes {
+        &self.lanes
     }
 }
 
@@ -101,7 +116,11 @@ impl EventSource for DatReader {
     }
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
-        let more = self.merge.next(&mut self.lanes, batch, BATCH)?;
+        let Self { merge, lanes, .. } = self;
+        let more = match &mut self.together {
+            None => merge.next(lanes, batch, BATCH)?,
+            Some(together) => together.next((merge, lanes), batch, BATCH)?,
+        };
         if !more {
             self.lanes.report(&mut self.warnings);
         }
@@ -109,7 +128,11 @@ impl EventSource for DatReader {
     }
 
     fn drain<S: EventSink>(&mut self, sink: &mut S) -> io::Result<()> {
-        self.merge.drain(&mut self.lanes, sink)?;
+        let Self { merge, lanes, .. } = self;
+        match &mut self.together {
+            None => merge.drain(lanes, sink)?,
+            Some(together) => together.drain((merge, lanes), sink)?,
+        }
         self.lanes.report(&mut self.warnings);
         Ok(())
     }

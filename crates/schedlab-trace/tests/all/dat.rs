@@ -6,7 +6,7 @@ use schedlab_model::{
 };
 use schedlab_trace::dat::{Companion, Compression, Header, Version, Writer};
 use schedlab_trace::synthetic::{Plan, Synthetic};
-use schedlab_trace::{Census, Encoding, Options, TraceError, mark, open, open_bytes, open_with};
+use schedlab_trace::{Census, Encoding, TraceError, mark, open, open_bytes};
 use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::Path;
@@ -326,27 +326,6 @@ fn marks_are_little_endian_records_with_the_common_head() {
     assert_eq!((body[4], body[8], body[12], body[16]), (5, 6, 1, 1));
     let text = mark::format_text(MARK, &["a \"b\"\n".into()]);
     assert!(text.contains("{ 0, \"a 'b''\" }"), "{text}");
-}
-
-#[test]
-fn several_threads_tell_the_same_story() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("x.dat");
-    let plan = Plan { cpus: 7, events: 60_000, ..Plan::default() };
-    Synthetic::new(plan.clone()).write(&path, Header::default()).unwrap();
-    let alone = events(open(&path).unwrap().as_mut());
-    let packed = dir.path().join("packed.dat");
-    let zstd = Header { version: Version::V7, compression: Compression::Zstd, ..Header::default() };
-    Synthetic::new(plan).write(&packed, zstd).unwrap();
-    for (file, threads) in
-        [(&path, 2), (&path, 3), (&path, 16), (&packed, 1), (&packed, 2), (&packed, 9)]
-    {
-        let mut source = open_with(file, &Options { threads, ..Options::default() }).unwrap();
-        assert!(events(source.as_mut()) == alone, "{}, {threads} threads", file.display());
-    }
-    // A reader that is dropped early leaves no thread waiting.
-    let mut source = open_with(&path, &Options { threads: 3, ..Options::default() }).unwrap();
-    source.next(&mut Vec::new()).unwrap();
 }
 
 #[test]

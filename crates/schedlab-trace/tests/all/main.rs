@@ -19,4 +19,5 @@ mod perfetto;
 mod smoke;
 mod synthetic;
 mod text;
+mod threads;
 mod trace;

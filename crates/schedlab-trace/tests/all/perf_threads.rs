@@ -36,9 +36,9 @@ fn told(bytes: &[u8], options: &Options) -> Result<Told, TraceError> {
 fn same(what: &str, bytes: &[u8]) -> usize {
     let mut count = 0;
     for arguments in [false, true] {
-        let alone = told(bytes, &Options { threads: 1, arguments });
+        let alone = told(bytes, &Options { threads: 1, arguments, ..Options::default() });
         for threads in [2, 3, 5] {
-            let beside = told(bytes, &Options { threads, arguments });
+            let beside = told(bytes, &Options { threads, arguments, ..Options::default() });
             match (&alone, &beside) {
                 (Ok(alone), Ok(beside)) => {
                     assert!(alone == beside, "{what}, {threads} threads");

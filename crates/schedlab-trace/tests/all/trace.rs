@@ -43,18 +43,27 @@ fn draining_gives_the_events_of_the_batches_with_any_number_of_threads() {
         while batches.next(&mut batch).unwrap() {
             expected.append(&mut batch);
         }
-        for threads in 1..=3 {
-            let options = Options { threads, ..Options::default() };
+        let ways = [
+            (1, None),
+            (2, None),
+            (2, Some(1)),
+            (3, Some(50_000)),
+            (5, Some(1)),
+            (16, Some(9_000)),
+        ];
+        for (threads, portion) in ways {
+            let options = Options { threads, portion, ..Options::default() };
             let mut trace = Trace::open(&path, &options).unwrap();
             let mut drained = All::default();
             // Begun by a batch, as a pass does.
             trace.next(&mut drained.0).unwrap();
             trace.drain(&mut drained).unwrap();
-            assert!(drained.0 == expected, "{}, {threads} threads", path.display());
+            assert!(drained.0 == expected, "{}, {threads} threads, {portion:?}", path.display());
             assert_eq!(trace.warnings(), batches.warnings(), "{}", path.display());
         }
         // Who stops listening ends the threads.
-        let mut left = Trace::open(&path, &Options { threads: 3, ..Options::default() }).unwrap();
+        let options = Options { threads: 3, portion: Some(1), ..Options::default() };
+        let mut left = Trace::open(&path, &options).unwrap();
         left.next(&mut batch).unwrap();
         read += usize::from(!expected.is_empty());
     }
