@@ -123,7 +123,8 @@ impl Gist {
 }
 
 impl Decoder {
-    /// The gist of a record; `None` when it goes the long way. `bytes` are its own and what lies behind it.
+    /// Has the gist of a record held; `false` when it goes the long way. `bytes` are its own and what lies behind
+    /// it.
     #[inline(always)]
     pub(crate) fn gist(
         &self,
@@ -131,28 +132,32 @@ impl Decoder {
         time: u64,
         bytes: &[u8; REACH],
         numbers: &mut Numbers,
-    ) -> Option<Gist> {
+        hold: impl FnOnce(Gist),
+    ) -> bool {
         use near::Kind;
         // CPUs of gists are their lanes.
         let stamp = Stamp { time, cpu: Cpu(0) };
         let record = |at| Record::new(self, bytes, at, stamp);
-        let mut task = |form| Some(record(MIGRATE).task(form, numbers));
         match known.kind {
-            Kind::UsualSwitch => record(SWITCH).switched(self, numbers),
-            Kind::UsualWaking => task(Form::Waking),
-            Kind::UsualWakeup => task(Form::Wakeup),
-            Kind::UsualWakeupNew => task(Form::WakeupNew),
-            Kind::UsualMigrate => task(Form::Migrate),
-            Kind::Far => None,
+            Kind::UsualSwitch => record(SWITCH).switched(self, numbers).map(hold).is_some(),
+            kind @ (Kind::UsualWaking
+            | Kind::UsualWakeup
+            | Kind::UsualWakeupNew
+            | Kind::UsualMigrate) => {
+                hold(record(MIGRATE).task(Form::of(kind), numbers));
+                true
+            }
+            Kind::Far => false,
             // Whoever keeps bodies does so on the long way.
-            Kind::UsualOther | Kind::Other if self.keeps => None,
+            Kind::UsualOther | Kind::Other if self.keeps => false,
             Kind::UsualOther => {
                 let format = self.near.get(usize::from(known.id)).map_or(0, |near| near.other);
-                Some(record(TASK).other(format))
+                hold(record(TASK).other(format));
+                true
             }
             _ => {
                 let near = self.near.get(usize::from(known.id)).copied().unwrap_or_default();
-                self.gist_placed(&near, &record(near.places), numbers)
+                self.gist_placed(&near, &record(near.places), numbers).map(hold).is_some()
             }
         }
     }
@@ -163,11 +168,22 @@ impl Decoder {
         use near::Kind;
         match near.kind {
             Kind::Switch => record.switched(self, numbers),
-            Kind::Waking => Some(record.task(Form::Waking, numbers)),
-            Kind::Wakeup => Some(record.task(Form::Wakeup, numbers)),
-            Kind::WakeupNew => Some(record.task(Form::WakeupNew, numbers)),
-            Kind::Migrate => Some(record.task(Form::Migrate, numbers)),
-            _ => Some(record.other(near.other)),
+            Kind::Other => Some(record.other(near.other)),
+            kind => Some(record.task(Form::of(kind), numbers)),
+        }
+    }
+}
+
+impl Form {
+    /// That of a kind that is about one task.
+    #[inline(always)]
+    fn of(kind: near::Kind) -> Self {
+        use near::Kind;
+        match kind {
+            Kind::Waking | Kind::UsualWaking => Self::Waking,
+            Kind::Wakeup | Kind::UsualWakeup => Self::Wakeup,
+            Kind::WakeupNew | Kind::UsualWakeupNew => Self::WakeupNew,
+            _ => Self::Migrate,
         }
     }
 }

@@ -152,9 +152,7 @@ impl Intake {
             let ordinary = self.common.filter(|layout| layout.is_ordinary(self.head.encoding));
             if let Some(layout) = &ordinary {
                 let Self { records, decoder, numbers, .. } = self;
-                records.samples(layout, |when, bytes, length| {
-                    round.ordinary(when, bytes, length, decoder, numbers)
-                });
+                records.samples(layout, |sample| round.ordinary(sample, decoder, numbers));
             }
             let Some(kind) = self.records.next(&self.input)? else {
                 round.ended = Some(Box::new(self.ended()));

@@ -45,13 +45,17 @@ pub(crate) struct When {
 
 /// A sample without anything of a variable length before its body.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Ordinary {
+pub(crate) struct Ordinary<'a> {
     pub(crate) size: usize,
     pub(crate) when: When,
-    /// Where its body begins, and how long it is.
-    pub(crate) body: usize,
+    /// What lies in memory from its body on, and how long that is.
+    pub(crate) rest: &'a [u8],
     pub(crate) length: usize,
 }
+
+/// Bytes of an ordinary sample in which all lies that is looked at: its parts are 8 bytes each, and there are nine
+/// before its body.
+const NEAR: usize = 128;
 
 impl Layout {
     /// From `perf_event_attr`: `sample_type`, `read_format`, and whether `sample_id_all` is set.
@@ -111,20 +115,19 @@ impl Layout {
     }
 
     /// The sample that `bytes` begin with; `None` when they begin with something else, or its lengths make no
-    /// sense.
+    /// sense, or nearly at their end.
     #[inline(always)]
-    pub(crate) fn ordinary_sample(&self, bytes: &[u8]) -> Option<Ordinary> {
-        let head = bytes.first_chunk::<HEAD>()?;
-        let kind = u32::from_le_bytes([head[0], head[1], head[2], head[3]]);
-        let size = usize::from(u16::from_le_bytes([head[6], head[7]]));
-        let record = bytes.get(..size).filter(|_| kind == SAMPLE)?;
-        // The size of the body is the last of the numbers, and the others lie before it.
-        let fixed = record.get(..self.rest + 4)?;
-        let time = u64::from_le_bytes(*fixed.get(self.time..)?.first_chunk()?);
-        let cpu = u32::from_le_bytes(*fixed.get(self.cpu..)?.first_chunk()?);
-        let length = u32::from_le_bytes(*fixed.last_chunk()?) as usize;
-        let body = self.rest + 4;
-        (length <= size - body).then_some(Ordinary { size, when: When { time, cpu }, body, length })
+    pub(crate) fn ordinary_sample<'a>(&self, bytes: &'a [u8]) -> Option<Ordinary<'a>> {
+        let words = bytes.first_chunk::<NEAR>()?.as_chunks::<8>().0;
+        // No check is left of it: a word's number is below sixteen.
+        let word = |at: usize| u64::from_le_bytes(words[at / 8 % (NEAR / 8)]);
+        let head = word(0);
+        let (kind, size) = (head as u32, (head >> 48) as usize);
+        let (body, length) = (self.rest + 4, word(self.rest) as u32 as usize);
+        let rest = bytes.get(body..)?;
+        let whole = kind == SAMPLE && size <= bytes.len() && body + length <= size;
+        let when = When { time: word(self.time), cpu: word(self.cpu) as u32 };
+        whole.then_some(Ordinary { size, when, rest, length })
     }
 
     /// Time, CPU and body of a sample; `None` when its lengths make no sense.

@@ -3,7 +3,7 @@
 //! A window of the file and, where it is compressed, what is unpacked and not yet read: at most one
 //! compressed record's worth and a record that straddles.
 
-use super::layout::{HEAD, Layout, Ordinary, When};
+use super::layout::{HEAD, Layout, Ordinary};
 use crate::encoding::Encoding;
 use crate::input::Input;
 use std::io;
@@ -114,26 +114,22 @@ impl Records {
     }
 
     /// Hands `hold` the samples that come next, as long as they lie whole in what is in memory and have the
-    /// ordinary form of this layout: little-endian, with nothing of a variable length before the body.
-    /// `hold` gets when and where each was logged, what lies in memory from its body on, and how long that
-    /// is; `false` leaves the sample.
+    /// ordinary form of this layout: little-endian, with nothing of a variable length before the body. `false`
+    /// leaves the sample.
     #[inline(always)]
-    pub(crate) fn samples(
-        &mut self,
-        layout: &Layout,
-        mut hold: impl FnMut(When, &[u8], usize) -> bool,
-    ) {
+    pub(crate) fn samples(&mut self, layout: &Layout, mut hold: impl FnMut(Ordinary<'_>) -> bool) {
         let (bytes, at) = if self.inner_at < self.inner.len() {
             (self.inner.as_slice(), &mut self.inner_at)
         } else {
             (&self.window[..self.end], &mut self.at)
         };
-        while let Some(rest) = bytes.get(*at..)
-            && let Some(Ordinary { size, when, body, length }) = layout.ordinary_sample(rest)
-            && hold(when, &rest[body..], length)
+        let mut rest = bytes.get(*at..).unwrap_or_default();
+        while let Some(sample) = layout.ordinary_sample(rest)
+            && hold(sample)
         {
-            *at += size;
+            rest = rest.get(sample.size..).unwrap_or_default();
         }
+        *at = bytes.len() - rest.len();
     }
 
     #[inline]

@@ -5,13 +5,12 @@
 //! another thread, and comes back empty: its memory is used again.
 
 use super::held::{Held, sane};
-use super::layout::When;
-use crate::decode::Stamp;
+use super::layout::{Ordinary, When};
 use crate::near::REACH;
 use crate::numbers::{News, Numbers};
 use crate::plan::Decoder;
 use crate::spelling::Spelling;
-use schedlab_model::{Comm, Cpu, Pid, TraceInfo, Warning, What};
+use schedlab_model::{Comm, Pid, TraceInfo, Warning, What};
 use std::sync::Arc;
 
 /// Records after which a round is taken to end.
@@ -59,6 +58,7 @@ pub(super) struct Ended {
 
 impl Round {
     /// Takes in a sample as it is.
+    #[inline(never)]
     pub(super) fn body(&mut self, cpu: u16, time: u64, body: &[u8]) {
         self.count += 1;
         self.bytes += body.len();
@@ -76,39 +76,39 @@ impl Round {
         let Ok(cpu) = u16::try_from(cpu) else { return false };
         self.lane(cpu);
         let mut bytes = [0; REACH];
-        if let Some(start) = bytes.get_mut(..body.len()) {
+        let length = body.len();
+        if let Some(start) = bytes.get_mut(..length) {
             start.copy_from_slice(body);
             let when = When { time, cpu: cpu.into() };
-            return self.ordinary(when, &bytes, body.len(), decoder, numbers);
+            let sample = Ordinary { size: 0, when, rest: &bytes, length };
+            return self.ordinary(sample, decoder, numbers);
         }
         self.body(cpu, time, body);
         true
     }
 
-    /// Takes in a sample whose body is `length` bytes from the start of `bytes`, unless its CPU is none or new:
-    /// whether it did.
+    /// Takes in a sample, unless its CPU is none or new: whether it did.
     #[inline(always)]
     pub(super) fn ordinary(
         &mut self,
-        when: When,
-        bytes: &[u8],
-        length: usize,
+        sample: Ordinary<'_>,
         decoder: &Decoder,
         numbers: &mut Numbers,
     ) -> bool {
-        let Some(lane) = self.lanes.get_mut(when.cpu as usize) else { return false };
-        let stamp = Stamp { time: sane(when.time), cpu: Cpu(0) };
-        let gist = bytes.first_chunk().and_then(|bytes: &[u8; REACH]| {
-            let known = decoder.known(u16::from_le_bytes([bytes[0], bytes[1]]), length);
-            decoder.gist(known, stamp.time, bytes, numbers)
-        });
-        match gist {
-            Some(gist) => {
-                self.count += 1;
-                lane.hold(gist);
+        let Ordinary { when: When { time, cpu }, rest, length, .. } = sample;
+        let Some(lane) = self.lanes.get_mut(cpu as usize) else { return false };
+        let held = match rest.first_chunk::<REACH>() {
+            Some(bytes) => {
+                let known = decoder.known(u16::from_le_bytes([bytes[0], bytes[1]]), length);
+                decoder.gist(known, sane(time), bytes, numbers, |gist| lane.hold(gist))
             }
+            None => false,
+        };
+        if held {
+            self.count += 1;
+        } else {
             // Its CPU was looked up: it has 16 bits.
-            None => self.body(when.cpu as u16, when.time, &bytes[..length]),
+            self.body(cpu as u16, time, &rest[..length]);
         }
         true
     }
