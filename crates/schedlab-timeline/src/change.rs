@@ -139,6 +139,21 @@ impl Change {
     }
 }
 
+/// The tasks whose activity a change may have altered.
+pub(crate) fn concerned(change: &Change) -> [TaskId; 3] {
+    const NONE: TaskId = TaskId::NONE;
+    match *change {
+        Change::Switch(Switch { was, prev, is, .. }) => {
+            [was.task().unwrap_or(NONE), prev, is.task().unwrap_or(NONE)]
+        }
+        Change::Runnable(Runnable { task, .. })
+        | Change::Placed { task, .. }
+        | Change::Moved(Moved { task, .. })
+        | Change::Forgotten { task, .. } => [task, NONE, NONE],
+        _ => [NONE; 3],
+    }
+}
+
 /// A CPU's occupant changed: an interval of the CPU ended, and perhaps a task's wait.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Switch {

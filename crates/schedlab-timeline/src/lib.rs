@@ -32,6 +32,7 @@ mod chosen;
 mod conservation;
 mod cpus;
 mod density;
+mod instead;
 mod latency;
 mod life;
 mod locality;
@@ -59,6 +60,7 @@ pub use conservation::{
 };
 pub use cpus::{CpuRow, Cpus, CpusAnswer};
 pub use density::{By, Cell, Density, DensityAnswer};
+pub use instead::{Instead, Meanwhile};
 pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow};
 pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken};
 pub use migrations::{Hop, Migrations, MigrationsAnswer, WHENS, chain_duration};

@@ -9,7 +9,7 @@ use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
-use schedlab_model::{Cpu, Distance, Nanos, Topology};
+use schedlab_model::{Cpu, Distance, Kind, Nanos, Topology};
 use std::cmp::Reverse;
 
 /// The longest chain that is followed; it goes on as a new one then.
@@ -36,6 +36,7 @@ pub struct Migrations {
     chains: Vec<Chain>,
     longest: Vec<Vec<Hop>>,
     chained: u64,
+    elsewhere: u64,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -73,6 +74,9 @@ pub struct MigrationsAnswer {
     pub chains: Vec<Vec<Hop>>,
     /// How many chains of at least two moves there were.
     pub chained: u64,
+    /// Where the trace tells no migration: how often a chosen task ran on another CPU than the last time. By what
+    /// it was moved, and whom it displaced, is not known then.
+    pub untold: u64,
     /// Whether there was a topology.
     pub has_topology: bool,
 }
@@ -98,6 +102,7 @@ impl Migrations {
             chains: Vec::new(),
             longest: Vec::new(),
             chained: 0,
+            elsewhere: 0,
         }
     }
 
@@ -172,6 +177,14 @@ impl Question for Migrations {
     type Answer = MigrationsAnswer;
 
     fn see(&mut self, change: &Change, state: &State) {
+        if let Change::Switch(Switch {
+            cpu, is: Occupant::Task(task), last_cpu: Some(last), ..
+        }) = *change
+            && last != cpu
+            && self.chosen.has(task)
+        {
+            self.elsewhere += 1;
+        }
         match change {
             Change::Moved(moved) => self.moved(moved, state),
             Change::Switch(Switch { cpu, prev, left: Some(left), is, .. })
@@ -189,7 +202,7 @@ impl Question for Migrations {
         }
     }
 
-    fn answer(mut self, _: &State) -> MigrationsAnswer {
+    fn answer(mut self, state: &State) -> MigrationsAnswer {
         for chain in std::mem::take(&mut self.chains) {
             self.finish(chain);
         }
@@ -198,6 +211,7 @@ impl Question for Migrations {
             counts: self.counts,
             chains: self.longest,
             chained: self.chained,
+            untold: if state.seen().contains(Kind::Migrate) { 0 } else { self.elsewhere },
             has_topology: self.topology.is_some(),
         }
     }

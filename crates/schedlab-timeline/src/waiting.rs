@@ -1,7 +1,7 @@
 //! How many tasks ran and how many waited, over time. Exact: integrals over the intervals between
 //! changes, not samples.
 
-use crate::change::{Change, Moved, Runnable, Switch};
+use crate::change::{Change, concerned};
 use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::State;
@@ -250,21 +250,6 @@ impl Does {
             Activity::Waiting { .. } => Self::Waits,
             _ => Self::Neither,
         }
-    }
-}
-
-/// The tasks whose activity a change may have altered.
-fn concerned(change: &Change) -> [TaskId; 3] {
-    const NONE: TaskId = TaskId::NONE;
-    match *change {
-        Change::Switch(Switch { was, prev, is, .. }) => {
-            [was.task().unwrap_or(NONE), prev, is.task().unwrap_or(NONE)]
-        }
-        Change::Runnable(Runnable { task, .. })
-        | Change::Placed { task, .. }
-        | Change::Moved(Moved { task, .. })
-        | Change::Forgotten { task, .. } => [task, NONE, NONE],
-        _ => [NONE; 3],
     }
 }
 

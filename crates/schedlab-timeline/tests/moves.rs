@@ -4,8 +4,8 @@
 
 use schedlab_model::{Cpu, Distance, Nanos, Place, Topology};
 use schedlab_timeline::{
-    LatencyByCpu, Locality, LocalityAnswer, Migrations, MigrationsAnswer, Question, Reply, When,
-    Worst, ask, notation,
+    Instead, LatencyByCpu, Locality, LocalityAnswer, Migrations, MigrationsAnswer, Question, Reply,
+    When, Worst, ask, notation,
 };
 
 fn reply<Q: Question>(text: &str, question: Q) -> Reply<Q::Answer> {
@@ -137,6 +137,25 @@ fn home_is_where_a_task_ran_longest() {
     assert!(!without.has_topology && without.tasks.is_empty());
 }
 
+/// The longest waits and who ran meanwhile, as `task from-to on CPU: who ran`.
+fn worst(text: &str, limit: usize) -> Vec<String> {
+    let trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let first = ask(&mut trace.source(), Worst::new(limit)).unwrap();
+    let second = ask(&mut trace.source(), Instead::of(&first.answer)).unwrap();
+    let name = |task| first.state.name(task);
+    let told = first.answer.iter().zip(&second.answer).map(|(wait, meanwhile)| {
+        let ran =
+            meanwhile.ran.iter().map(|(task, time)| format!("{} {}", name(*task), time.0 / 1000));
+        let idle = [("idle", meanwhile.idle), ("unknown", meanwhile.unknown)];
+        let idle = idle.iter().filter(|(_, time)| *time > Nanos::ZERO);
+        let rest = idle.map(|(what, time)| format!("{what} {}", time.0 / 1000));
+        let (from, to) = (wait.since.0 / 1000, wait.at.0 / 1000);
+        let ran: Vec<String> = ran.chain(rest).collect();
+        format!("{} {from}-{to} on {}: {}", name(wait.task), wait.cpu, ran.join(", "))
+    });
+    told.collect()
+}
+
 #[test]
 fn the_worst_waits_come_with_who_ran_instead() {
     let text = "
@@ -145,23 +164,23 @@ fn the_worst_waits_come_with_who_ran_instead() {
           |   b c
         1 | E......
         at 1: A wakes D";
+    assert_eq!(worst(text, 2), ["D 1-6 on 0: A 2, B 2, C 1", "B 2-3 on 0: A 1"]);
     let reply = reply(text, Worst::new(2));
-    let told: Vec<String> = reply
-        .answer
-        .iter()
-        .map(|wait| {
-            let name = |task| reply.state.name(task);
-            let instead: Vec<String> = wait
-                .instead
-                .iter()
-                .map(|(task, time)| format!("{} {}", name(*task), time.0 / 1000))
-                .collect();
-            let (from, to) = (wait.since.0 / 1000, wait.at.0 / 1000);
-            format!("{} {from}-{to} on {}: {}", name(wait.task), wait.cpu, instead.join(", "))
-        })
-        .collect();
-    assert_eq!(told, ["D 1-6 on 0: A 2, B 2, C 1", "B 2-3 on 0: A 1"]);
     assert_eq!(reply.state.name(reply.answer[0].waker), "A");
+}
+
+#[test]
+fn who_ran_instead_is_known_however_long_the_wait_and_wherever_it_stood() {
+    // 200 slices, on both CPUs on whose queues it stood, hand-over and loss included.
+    let pairs = "AB".repeat(100);
+    let text = format!("0 | {pairs}CC\n  |  {}", "c".repeat(199));
+    assert_eq!(worst(&text, 1), ["C 1-200 on 0: B 100, A 99"]);
+    let text = "
+        0 | AABBBBBB
+          |  cc
+        1 | DDDEE..C
+          |    cccc";
+    assert_eq!(worst(text, 1), ["C 1-7 on 1: E 2, A 1, B 1, idle 2"]);
 }
 
 #[test]

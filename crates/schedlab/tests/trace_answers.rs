@@ -214,6 +214,80 @@ fn what_chooses_nothing_is_an_error_and_not_an_empty_table() {
     assert_eq!(told.matches("/nonexistent").count(), 1, "said once: {told}");
 }
 
+/// Two tasks share CPU 0, then one goes to CPU 1, which was idle, and one that slept runs there after it; nothing but
+/// switches was recorded.
+const SWITCHES: &str = "\
+# tracer: nop
+          <idle>-0     [001] d..2.   100.000000: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=c next_pid=12 next_prio=120
+               c-12    [001] d..2.   100.000010: sched_switch: prev_comm=c prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
+               a-10    [000] d..2.   100.001000: sched_switch: prev_comm=a prev_pid=10 prev_prio=120 prev_state=R ==> next_comm=b next_pid=11 next_prio=120
+               b-11    [000] d..2.   100.002000: sched_switch: prev_comm=b prev_pid=11 prev_prio=120 prev_state=R+ ==> next_comm=a next_pid=10 next_prio=120
+          <idle>-0     [001] d..2.   100.003000: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=11 next_prio=120
+               b-11    [001] d..2.   100.004000: sched_switch: prev_comm=b prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=c next_pid=12 next_prio=120
+";
+
+const QUESTIONS: [&str; 7] =
+    ["latency", "tasks", "cpus", "waiting", "conservation", "locality", "migrations"];
+
+#[test]
+fn where_events_are_missing_every_answer_says_that_it_is_a_lower_bound() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let switches = dir.path().join("switches.txt");
+    std::fs::write(&switches, SWITCHES).expect("a temporary file can be written");
+    let switches = switches.to_str().expect("UTF-8");
+    let lost = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/lost.dat");
+    let whole = trace(dir.path(), 8);
+    for question in QUESTIONS {
+        for (file, code) in [(switches, "no-wakeups"), (lost, "events-lost")] {
+            let value = json(&[question, "--json", file]);
+            assert_eq!(value["lower_bound"], true, "{question} of {file}");
+            let codes = value["warnings"].as_array().expect("an array");
+            assert!(codes.iter().any(|w| w["code"] == code), "{question} of {file}: {codes:?}");
+            let output = run(&[question, file]);
+            let told = String::from_utf8_lossy(&output.stderr).into_owned();
+            assert!(told.contains("lower bounds"), "{question} of {file}: {told}");
+        }
+        assert_eq!(json(&[question, "--json", &whole])["lower_bound"], false, "{question}");
+    }
+    // Who waits is known for the displaced; that `b` was moved is seen only from where it ran.
+    let latency = json(&["latency", "--json", switches]);
+    assert_eq!(latency["total"]["run_delay"]["latency_ns_sum"].as_u64(), Some(2_000_000));
+    let moves = run(&["migrations", switches]);
+    let told = String::from_utf8_lossy(&moves.stderr).into_owned();
+    assert!(told.contains("1 times a task ran on another CPU than before"), "{told}");
+    let tasks = json(&["tasks", "--json", "--comm", "b", switches]);
+    assert_eq!(tasks["tasks"][0]["migrations"].as_u64(), Some(1));
+    let said = |file: &str| {
+        String::from_utf8_lossy(&run(&["conservation", file]).stdout)
+            .lines()
+            .next()
+            .map(str::to_owned)
+    };
+    let first = said(switches).expect("a line");
+    assert!(first.starts_with("about 2ms waited for nothing, in 2 violations"), "{first}");
+    let first = said(&whole).expect("a line");
+    assert!(first.starts_with("at most "), "{first}");
+}
+
+#[test]
+fn a_trace_of_hardly_anything_has_answers_too() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("one.txt");
+    // The header and the first switch: one task, one CPU, no time at all.
+    let one: Vec<&str> = SWITCHES.lines().take(2).collect();
+    std::fs::write(&file, one.join("\n")).expect("a temporary file can be written");
+    let file = file.to_str().expect("UTF-8");
+    for question in QUESTIONS {
+        let output = run(&[question, file]);
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(output.status.success() && text.contains("0ns of 1 CPU"), "{question}: {text}");
+        assert!(!text.contains("NaN") && !text.contains("inf"), "{question}: {text}");
+        let value = json(&[question, "--json", file]);
+        assert_eq!((value["start_ns"].as_u64(), value["end_ns"].as_u64()), (Some(0), Some(0)));
+    }
+    json(&["compare", "--json", file, file]);
+}
+
 #[test]
 fn tables_are_text_and_doubts_go_to_stderr() {
     let dir = tempfile::tempdir().expect("a temporary directory");

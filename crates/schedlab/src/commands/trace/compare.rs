@@ -221,7 +221,7 @@ fn to_json(args: &Args, a: &Told, b: &Told) -> Value {
 }
 
 fn to_text(args: &Args, a: &Told, b: &Told) -> String {
-    let mut table = Table::new(&["<figure", "A", "B", "A, a second", "B, a second", "B / A"]);
+    let mut table = Table::new(&["<figure", "A", "B", "1?A, a second", "2?B, a second", "B / A"]);
     for figure in &a.figures {
         let other = b.figures.iter().find(|other| other.name == figure.name);
         let value = other.and_then(|other| other.value);

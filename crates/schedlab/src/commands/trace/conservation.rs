@@ -122,20 +122,54 @@ fn to_json(reply: &Reply<ConservationAnswer>, definition: Definition) -> Value {
     object.into()
 }
 
+/// What the sum is, given what is not known.
+fn hedge(reply: &Reply<ConservationAnswer>, definition: Definition) -> &'static str {
+    let too_much = bound(&reply.answer, definition) != "exact";
+    match (too_much, input::is_lower_bound(&reply.warnings)) {
+        (false, false) => "",
+        (true, false) => "at most ",
+        (false, true) => "at least ",
+        (true, true) => "about ",
+    }
+}
+
+/// The sum in words; up to where it was looked for.
+fn summed(answer: &ConservationAnswer, definition: Definition) -> String {
+    let (total, count) = (total(answer, definition), answer.count);
+    let plural = if count == 1 { "" } else { "s" };
+    match definition {
+        Definition::Schedlab => format!(
+            "{total} waited for nothing, in {count} violation{plural} of work conservation; in "
+        ),
+        Definition::Schedviz => {
+            format!("{total} in which a CPU was idle while another was overloaded (SchedViz); in ")
+        }
+        Definition::Systing => {
+            format!(
+                "{total} in which a CPU was idle while another had two runnable tasks (systing); in "
+            )
+        }
+    }
+}
+
 fn to_text(reply: &Reply<ConservationAnswer>, args: &Args, about: &str) -> String {
     let answer = &reply.answer;
-    let at_most = match bound(answer, args.definition) {
-        "exact" => "",
-        _ => "at most ",
-    };
     let mut text = format!(
-        "{at_most}{} waited for nothing in {}{about}, {} times\n",
-        total(answer, args.definition),
+        "{}{}{}{about}\n",
+        hedge(reply, args.definition),
+        summed(answer, args.definition),
         input::looked_at(reply),
-        answer.count
     );
-    if !at_most.is_empty() {
-        text += "an upper bound: affinity of the tasks is not all known, so some may have been pinned\n";
+    if bound(answer, args.definition) != "exact" {
+        text += match args.definition {
+            Definition::Schedlab => {
+                "affinity of the tasks is not all known, so some may have been pinned: this may be too much\n"
+            }
+            _ => "this definition knows no affinity: pinned tasks that waited are in it\n",
+        };
+    }
+    if input::is_lower_bound(&reply.warnings) {
+        text += "events are missing (see the notes), so some waits are not seen: this may be too little\n";
     }
     let mut causes = Table::new(&["<cause", "times", "waited"]);
     for (cause, (count, time)) in Cause::ALL.into_iter().zip(answer.by_cause) {
@@ -149,8 +183,10 @@ fn to_text(reply: &Reply<ConservationAnswer>, args: &Args, about: &str) -> Strin
     let sums = &answer.sums;
     let _ = writeln!(
         text,
-        "\nof these a per-CPU kernel thread ran instead: {}; per-CPU kernel threads themselves \
-         waited {} (no violation)\nschedviz: {} wall, {} of CPUs, {} of threads; systing: {}\n",
+        "\nof these a per-CPU kernel thread ran instead: {}\n\
+         per-CPU kernel threads themselves waited: {} (no violation)\n\
+         schedviz: {} wall, {} of CPUs, {} of threads\n\
+         systing: {} wall\n",
         answer.by_kernel_threads,
         answer.bound_threads,
         sums.schedviz_wall,

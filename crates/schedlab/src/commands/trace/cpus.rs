@@ -54,12 +54,12 @@ fn to_text(reply: &Reply<CpusAnswer>) -> String {
         "idle",
         "unknown",
         "utilisation",
-        "switches",
-        "wakeups",
-        "arrivals",
+        "1?switches",
+        "2?wakeups",
+        "3?arrivals",
         "overloaded",
-        "queue max",
-        "waited here",
+        "4?queue max",
+        "5?waited here",
     ]);
     let rows = &reply.answer.rows;
     let cells = |name: String, row: &CpuRow| {

@@ -177,9 +177,10 @@ pub(crate) fn head<A>(question: &str, reply: &Reply<A>) -> serde_json::Map<Strin
 
 /// Doubts that make figures lower bounds.
 pub(crate) fn is_lower_bound(warnings: &[Warning]) -> bool {
-    const CODES: [&str; 6] = [
+    const CODES: [&str; 7] = [
         "no-switches",
         "no-wakeups",
+        "no-migrations",
         "events-lost",
         "cpus-unobserved",
         "events-contradict",

@@ -5,7 +5,8 @@ use super::table::{Table, time};
 use schedlab_model::{Context, Cpu, Nanos};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
-    Delays, Latency, LatencyAnswer, LatencyByCpu, Reply, TaskId, Why, Worst, WorstWait,
+    Delays, Instead, Latency, LatencyAnswer, LatencyByCpu, Meanwhile, Reply, TaskId, Why, Worst,
+    WorstWait,
 };
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -51,7 +52,7 @@ enum By {
 struct Answer {
     latency: LatencyAnswer,
     cpus: Option<Vec<(Cpu, Delays)>>,
-    worst: Vec<WorstWait>,
+    worst: Vec<(WorstWait, Meanwhile)>,
 }
 
 /// Runs it.
@@ -83,8 +84,13 @@ fn answer(args: &Args) -> anyhow::Result<Reply<Answer>> {
     let by_cpu = by_cpu.map(|question| question.about(chosen.clone()));
     let worst = worst.map(|question| question.about(chosen));
     let reply = args.input.ask(|_| (Latency::new(), by_cpu, worst))?;
+    let waits = reply.answer.2.as_deref().unwrap_or_default();
+    let meanwhile = match waits.is_empty() {
+        true => Vec::new(),
+        false => args.input.ask(|_| Instead::of(waits))?.answer,
+    };
     Ok(reply.map(|(latency, cpus, worst)| {
-        let worst = worst.unwrap_or_default();
+        let worst = worst.unwrap_or_default().into_iter().zip(meanwhile).collect();
         Answer { latency, cpus, worst }
     }))
 }
@@ -125,15 +131,18 @@ fn to_json(reply: &Reply<Answer>, args: &Args) -> Value {
         object.insert("cpus".into(), cpus.collect());
     }
     if args.worst > 0 {
-        object.insert("worst".into(), worst.iter().map(|wait| wait_json(wait, reply)).collect());
+        object.insert(
+            "worst".into(),
+            worst.iter().map(|(wait, meanwhile)| wait_json(wait, meanwhile, reply)).collect(),
+        );
     }
     object.into()
 }
 
-fn wait_json(wait: &WorstWait, reply: &Reply<Answer>) -> Value {
+fn wait_json(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> Value {
     let state = &reply.state;
     let who = |task: TaskId| json!({ "pid": state.task(task).pid, "comm": state.name(task) });
-    let instead = wait.instead.iter().map(|(task, time)| {
+    let instead = meanwhile.ran.iter().map(|(task, time)| {
         let mut value = who(*task);
         value["run_ns"] = json!(time);
         value
@@ -147,6 +156,8 @@ fn wait_json(wait: &WorstWait, reply: &Reply<Answer>) -> Value {
         "why": format!("{:?}", wait.why).to_lowercase(),
         "waker_pid": wait.waker.is_some().then(|| state.task(wait.waker).pid),
         "ran_instead": instead.collect::<Vec<_>>(),
+        "idle_ns": meanwhile.idle,
+        "unknown_ns": meanwhile.unknown,
     })
 }
 
@@ -173,8 +184,20 @@ pub(crate) fn histogram_json(histogram: &Histogram) -> Value {
     })
 }
 
-const HEADS: [&str; 12] =
-    ["wakeups", "p50", "p90", "p99", "p99.9", "max", "waits", "p50", "p99", "p99.9", "max", "sum"];
+const HEADS: [&str; 12] = [
+    "6?wakeup latency: wakeups",
+    "5?wakeup latency: p50",
+    "3?wakeup latency: p90",
+    "wakeup latency: p99",
+    "1?wakeup latency: p99.9",
+    "wakeup latency: max",
+    "7?run delay: waits",
+    "4?run delay: p50",
+    "run delay: p99",
+    "2?run delay: p99.9",
+    "run delay: max",
+    "8?run delay: sum",
+];
 
 fn cells(first: Vec<String>, delays: &Delays) -> Vec<String> {
     let (wakeup, all) = (&delays.wakeup, &delays.run_delay);
@@ -248,8 +271,8 @@ fn to_text(reply: &Reply<Answer>, args: &Args) -> String {
     }
     if args.worst > 0 {
         text.push('\n');
-        for wait in worst {
-            let _ = writeln!(text, "{}", wait_text(wait, reply));
+        for (wait, meanwhile) in worst {
+            let _ = writeln!(text, "{}", wait_text(wait, meanwhile, reply));
         }
     }
     text
@@ -275,7 +298,10 @@ fn histogram_text(histogram: &Histogram) -> String {
     table.text(0)
 }
 
-fn wait_text(wait: &WorstWait, reply: &Reply<Answer>) -> String {
+/// Tasks that are told by name beside a wait; the text of more would be no sentence.
+const TOLD: usize = 4;
+
+fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> String {
     let state = &reply.state;
     let name = |task: TaskId| format!("{} ({})", state.name(task), state.task(task).pid);
     let why = match (wait.why, wait.waker_context) {
@@ -283,14 +309,24 @@ fn wait_text(wait: &WorstWait, reply: &Reply<Answer>) -> String {
         (_, Context::Task) if wait.waker.is_some() => format!("woken by {}", name(wait.waker)),
         _ => "woken by an interrupt".to_owned(),
     };
-    let instead: Vec<String> =
-        wait.instead.iter().map(|(task, time)| format!("{} {time}", name(*task))).collect();
+    let ran = |(task, time): &(TaskId, Nanos)| format!("{} {time}", name(*task));
+    let mut instead: Vec<String> = meanwhile.ran.iter().take(TOLD).map(ran).collect();
+    let others = meanwhile.ran.get(TOLD..).unwrap_or_default();
+    if !others.is_empty() {
+        let time = others.iter().fold(Nanos::ZERO, |sum, (_, time)| sum + *time);
+        instead.push(format!("{} others {time}", others.len()));
+    }
+    for (time, what) in [(meanwhile.idle, "the CPU was idle"), (meanwhile.unknown, "unknown")] {
+        if time > Nanos::ZERO {
+            instead.push(format!("{what} {time}"));
+        }
+    }
     let instead = match instead.is_empty() {
-        true => "the CPU was idle".to_owned(),
-        false => format!("there ran {}", instead.join(", ")),
+        true => "nobody ran".to_owned(),
+        false => format!("meanwhile {}", instead.join(", ")),
     };
     format!(
-        "{} at {}: {} on CPU {}, {why}; {instead}",
+        "{} at {}: {} on CPU {}, {why}\n    {instead}",
         wait.at - wait.since,
         wait.since - reply.origin,
         name(wait.task),

@@ -98,7 +98,7 @@ fn to_text(reply: &Reply<LocalityAnswer>, top: usize, about: &str) -> String {
             .map(|level| part(woken.left(level), woken))
     };
     let mut matrix =
-        Table::new(&["<waker", "<wakes", "times", "left LLC", "left node", "left socket"]);
+        Table::new(&["<waker", "<wakes", "times", "left LLC", "1?left node", "2?left socket"]);
     for (waker, wakee, woken) in &answer.matrix {
         let waker = waker.clone().unwrap_or_else(|| "(interrupt)".to_owned());
         let mut cells = vec![waker, wakee.clone(), woken.count.to_string()];
@@ -110,9 +110,9 @@ fn to_text(reply: &Reply<LocalityAnswer>, top: usize, about: &str) -> String {
         "<comm",
         "wakeups",
         "left LLC",
-        "left node",
-        "left socket",
-        "home",
+        "1?left node",
+        "2?left socket",
+        "3?home",
         "at home",
         "away",
     ]);

@@ -2,7 +2,7 @@
 
 use super::input::{self, Input, Selection};
 use super::table::Table;
-use schedlab_model::Distance;
+use schedlab_model::{Distance, Warning};
 use schedlab_timeline::{
     Hop, Migrations, MigrationsAnswer, Reply, State, WHENS, When, chain_duration,
 };
@@ -37,9 +37,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.topology.as_deref().map(crate::commands::draw::topology::read).transpose()?;
     let chosen = args.input.chosen(&args.selection)?;
     let about = input::of_chosen(&chosen);
-    let reply = args.input.ask(|info| {
+    let mut reply = args.input.ask(|info| {
         Migrations::new(topology.or_else(|| info.topology.clone()), args.top).about(chosen)
     })?;
+    if reply.answer.untold > 0 {
+        let what = format!(
+            "the trace holds no sched_migrate_task, but {} times a task ran on another CPU than before: by what \
+             it was moved is not known",
+            reply.answer.untold
+        );
+        let remedy =
+            "record sched_migrate_task as well; `schedlab trace tasks` counts these by task";
+        reply.warnings.push(Warning::new("no-migrations", what, remedy));
+    }
     if args.input.part.json {
         input::print_json(to_json(&reply))?;
     } else {

@@ -71,12 +71,12 @@ fn to_text(reply: &Reply<WaitingAnswer>, about: &str) -> String {
     let answer = &reply.answer;
     let mut table = Table::new(&[
         "from",
-        "running",
-        "min",
-        "max",
-        "waiting",
-        "min",
-        "max",
+        "running: mean",
+        "1?running: min",
+        "2?running: max",
+        "waiting: mean",
+        "3?waiting: min",
+        "4?waiting: max",
         "<|running #, waiting + (one a task)",
     ]);
     let longest = answer.bins.iter().map(|bin| bin.running_mean() + bin.waiting_mean());
