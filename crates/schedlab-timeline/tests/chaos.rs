@@ -6,7 +6,7 @@ use schedlab_model::{
 use schedlab_timeline::notation::Trace;
 use schedlab_timeline::{
     By, Change, Chosen, Conservation, ConservationOptions, Cpus, Density, Latency, LatencyByCpu,
-    Locality, Migrations, Occupant, Slices, State, Tasks, Waiting, Who, Worst, ask,
+    Locality, Migrations, Occupant, Slices, State, Tasks, Waiting, Who, Worst, ask, span_of,
 };
 
 /// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
@@ -130,8 +130,7 @@ fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
         if seed % 2 == 0 {
             chaos = chaos.without(&[Kind::Lost]);
         }
-        let window =
-            schedlab_model::Span::new(chaos.events[0].time, chaos.events.last().unwrap().time);
+        let window = span_of(&mut chaos.source()).unwrap();
         let questions = (
             Cpus::new(),
             Tasks::new(),

@@ -215,16 +215,32 @@ fn what_chooses_nothing_is_an_error_and_not_an_empty_table() {
 }
 
 /// Two tasks share CPU 0, then one goes to CPU 1, which was idle, and one that slept runs there after it; nothing but
-/// switches was recorded.
-const SWITCHES: &str = "\
-# tracer: nop
-          <idle>-0     [001] d..2.   100.000000: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=c next_pid=12 next_prio=120
-               c-12    [001] d..2.   100.000010: sched_switch: prev_comm=c prev_pid=12 prev_prio=120 prev_state=S ==> next_comm=swapper/1 next_pid=0 next_prio=120
-               a-10    [000] d..2.   100.001000: sched_switch: prev_comm=a prev_pid=10 prev_prio=120 prev_state=R ==> next_comm=b next_pid=11 next_prio=120
-               b-11    [000] d..2.   100.002000: sched_switch: prev_comm=b prev_pid=11 prev_prio=120 prev_state=R+ ==> next_comm=a next_pid=10 next_prio=120
-          <idle>-0     [001] d..2.   100.003000: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=b next_pid=11 next_prio=120
-               b-11    [001] d..2.   100.004000: sched_switch: prev_comm=b prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=c next_pid=12 next_prio=120
-";
+/// switches was recorded. Each is a time in microseconds, a CPU, who left and how, and who came.
+const SWITCHES: [(u32, u8, &str, &str, &str); 6] = [
+    (0, 1, "swapper", "R", "c"),
+    (10, 1, "c", "S", "swapper"),
+    (1000, 0, "a", "R", "b"),
+    (2000, 0, "b", "R+", "a"),
+    (3000, 1, "swapper", "R", "b"),
+    (4000, 1, "b", "S", "c"),
+];
+
+/// The same as tracefs prints it.
+fn switches(count: usize) -> String {
+    let pid = |name: &str| match name {
+        "swapper" => 0,
+        name => 10 + u32::from(name.as_bytes()[0] - b'a'),
+    };
+    let line = |(us, cpu, prev, state, next): &(u32, u8, &str, &str, &str)| {
+        let (from, to) = (pid(prev), pid(next));
+        format!(
+            "  {prev}-{from} [00{cpu}] d..2. 100.{us:06}: sched_switch: prev_comm={prev} prev_pid={from} \
+             prev_prio=120 prev_state={state} ==> next_comm={next} next_pid={to} next_prio=120\n"
+        )
+    };
+    let lines: String = SWITCHES.iter().take(count).map(line).collect();
+    format!("# tracer: nop\n{lines}")
+}
 
 const QUESTIONS: [&str; 7] =
     ["latency", "tasks", "cpus", "waiting", "conservation", "locality", "migrations"];
@@ -232,9 +248,10 @@ const QUESTIONS: [&str; 7] =
 #[test]
 fn where_events_are_missing_every_answer_says_that_it_is_a_lower_bound() {
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let switches = dir.path().join("switches.txt");
-    std::fs::write(&switches, SWITCHES).expect("a temporary file can be written");
-    let switches = switches.to_str().expect("UTF-8");
+    let only_switches = dir.path().join("switches.txt");
+    std::fs::write(&only_switches, switches(SWITCHES.len()))
+        .expect("a temporary file can be written");
+    let switches = only_switches.to_str().expect("UTF-8");
     let lost = concat!(env!("CARGO_MANIFEST_DIR"), "/../../corpus/lost.dat");
     let whole = trace(dir.path(), 8);
     for question in QUESTIONS {
@@ -274,8 +291,7 @@ fn a_trace_of_hardly_anything_has_answers_too() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = dir.path().join("one.txt");
     // The header and the first switch: one task, one CPU, no time at all.
-    let one: Vec<&str> = SWITCHES.lines().take(2).collect();
-    std::fs::write(&file, one.join("\n")).expect("a temporary file can be written");
+    std::fs::write(&file, switches(1)).expect("a temporary file can be written");
     let file = file.to_str().expect("UTF-8");
     for question in QUESTIONS {
         let output = run(&[question, file]);
