@@ -72,4 +72,15 @@ impl TraceError {
     pub fn io(path: &Path, reason: io::Error) -> Self {
         Self::Io { path: path.to_owned(), reason }
     }
+
+    /// The same, told of `to` where it concerns the file that `to` was written under.
+    pub(crate) fn of(self, part: &Path, to: &Path) -> Self {
+        match self {
+            Self::Io { path, reason } if path == part => Self::Io { path: to.to_owned(), reason },
+            Self::Target { path, what } if path == part => {
+                Self::Target { path: to.to_owned(), what }
+            }
+            other => other,
+        }
+    }
 }

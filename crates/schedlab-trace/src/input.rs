@@ -4,6 +4,7 @@
 
 use crate::encoding::Encoding;
 use crate::error::TraceError;
+use crate::piped;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -29,23 +30,19 @@ enum Bytes {
 
 impl Input {
     pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = File::open(path).map_err(|error| TraceError::io(path, error))?;
+        let file = piped::open(path).map_err(|error| TraceError::io(path, error))?;
         let meta = file.metadata().map_err(|error| TraceError::io(path, error))?;
         if meta.is_dir() {
             let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory, not a trace");
             return Err(TraceError::io(path, error));
         }
-        if !meta.is_file() {
-            return Self::drain(path, file);
+        if meta.is_file() {
+            return Ok(Self { path: path.to_owned(), bytes: Bytes::File(file), len: meta.len() });
         }
-        Ok(Self { path: path.to_owned(), bytes: Bytes::File(file), len: meta.len() })
-    }
-
-    /// A pipe can't be read by windows: it is taken in whole.
-    fn drain(path: &Path, mut file: File) -> Result<Self, TraceError> {
-        let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut file, &mut bytes).map_err(|e| TraceError::io(path, e))?;
-        Ok(Self::memory(path, bytes))
+        // A pipe can't be read by windows.
+        let file = piped::take(file, &meta).map_err(|error| TraceError::io(path, error))?;
+        let len = file.metadata().map_err(|error| TraceError::io(path, error))?.len();
+        Ok(Self { path: path.to_owned(), bytes: Bytes::File(file), len })
     }
 
     /// Bytes in memory, under a name for messages.

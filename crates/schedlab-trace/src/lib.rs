@@ -29,6 +29,7 @@ mod near;
 mod numbers;
 mod perf;
 mod perfetto;
+mod piped;
 mod plan;
 mod record;
 mod runs;
@@ -42,7 +43,7 @@ mod text;
 mod trace;
 
 pub use census::Census;
-pub use convert::{Converted, Target, convert, replace};
+pub use convert::{Converted, Target, convert, replace, unfinished};
 pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;
@@ -53,7 +54,8 @@ use input::Input;
 use schedlab_model::EventSource;
 use std::path::Path;
 
-/// Opens the trace at `path`, whatever its format; the content decides, not the name.
+/// Opens the trace at `path`, whatever its format; the content decides, not the name. `-` is the standard
+/// input; it and pipes are kept in a file without a name while they are read.
 ///
 /// # Errors
 /// The file can't be read, is empty, or is no trace. A file that is cut or damaged further in is not

@@ -48,7 +48,7 @@ impl Trace {
             return Ok(Self(Form::Perf(Box::new(reader))));
         }
         if perfetto::looks_like(&start) {
-            return Ok(Self::any(perfetto::PerfettoReader::open(input)?));
+            return Ok(Self::any(perfetto::PerfettoReader::open(input, options.arguments)?));
         }
         if !start.contains(&0)
             && let Some(reader) = text::TextReader::open(input)?

@@ -153,6 +153,7 @@ fn header(
         topology: head.topology.clone(),
         affinity: Some(affinity),
         marks: marks.names.clone(),
+        span: None,
     };
     Header {
         page_size: head.page_size,

@@ -1,7 +1,6 @@
 //! Towards trace.dat.
 
-use super::unknown::Unknown;
-use super::{Converted, arguments_left_out, cannot_hold};
+use super::{Converted, Ties, Unknown, arguments_left_out, cannot_hold};
 use crate::dat::{Companion, Compression, Header, PageRun, Spool, Version, Writer, longest_body};
 use crate::encode::Encoder;
 use crate::live::Piece;
@@ -115,6 +114,7 @@ pub(super) fn encode(
     let mut converted = Converted::default();
     let mut batch = Vec::new();
     let (mut others, mut cut, mut unknown) = (0u64, 0u64, Unknown::default());
+    let (mut ties, mut renamed) = (Ties::default(), 0u64);
     while source.next(&mut batch)? {
         encoder.learn(&source.info().others);
         for (index, event) in batch.iter().enumerate() {
@@ -127,9 +127,12 @@ pub(super) fn encode(
                     let kept = &text[..text.floor_char_boundary(ARGUMENTS_MAX)];
                     cut += u64::from(kept.len() < text.len());
                     unknown.see(&what);
-                    converted.events += u64::from(!matches!(what, What::Comm { .. }));
+                    let names = matches!(what, What::Comm { .. });
+                    converted.events += u64::from(!names);
+                    ties.see(event);
                     if let Some(body) = encoder.body_with(event, kept) {
                         spool.record(event.cpu, event.time, body)?;
+                        renamed += u64::from(names);
                     }
                 }
             }
@@ -151,6 +154,15 @@ pub(super) fn encode(
         converted.warnings.push(cannot_hold(what, ""));
     }
     converted.warnings.extend(unknown.told());
+    converted.warnings.extend(ties.told());
+    if renamed > 0 {
+        let what = format!("{renamed} changes of name become events `task_rename`");
+        converted.warnings.push(cannot_hold(what, ""));
+    }
+    if matches!(&info.clock, Clock::Nanoseconds(name) if name == "unknown") {
+        let what = "that the clock is unknown: `local` stands there";
+        converted.warnings.push(cannot_hold(what, ""));
+    }
     Ok(converted)
 }
 
@@ -169,6 +181,7 @@ fn head(info: &TraceInfo, version: Version, compression: Compression) -> Header 
             topology: info.topology.clone(),
             affinity: info.affinity.clone(),
             marks: info.marks.clone(),
+            span: info.span,
         }),
         ..Header::default()
     }

@@ -7,16 +7,20 @@ mod dat;
 mod events;
 mod report;
 mod row;
+mod target;
 mod unknown;
 
 use crate::error::TraceError;
 use crate::perfetto::PerfettoWriter;
 use crate::{Options, dat as trace_dat, open, open_records, open_with};
-use schedlab_model::{Comm, Event, EventSource, KindSet, Pid, TraceInfo, Warning, What};
+use schedlab_model::{Clock, Comm, Event, EventSource, Nanos, Pid, TraceInfo, Warning, What};
+pub use target::{replace, unfinished};
+pub(crate) use unknown::{Ties, Unknown};
+
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// What to write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,39 +63,13 @@ pub struct Converted {
     pub warnings: Vec<Warning>,
 }
 
-/// Writes the trace `from` as `to`. The file appears under its name only when it is whole.
+/// Writes the trace `from` as `to`. The file appears under its name only when it is whole. `-` is the standard
+/// input and the standard output.
 ///
 /// # Errors
 /// The source is no trace, or the target can't be written.
 pub fn convert(from: &Path, to: &Path, target: Target) -> Result<Converted, TraceError> {
     replace(to, |part| write(from, part, target))
-}
-
-/// Writes a file by `write`, which is given another name beside it: `to` appears only when it is whole,
-/// and nothing stays of what failed.
-///
-/// # Errors
-/// Those of `write`, or the file can't be given its name.
-pub fn replace<T>(
-    to: &Path,
-    write: impl FnOnce(&Path) -> Result<T, TraceError>,
-) -> Result<T, TraceError> {
-    let part = part_name(to);
-    let renamed = write(&part).and_then(|written| {
-        std::fs::rename(&part, to).map_err(|error| TraceError::io(to, error))?;
-        Ok(written)
-    });
-    if renamed.is_err() {
-        // Nothing half-written stays; what it could not remove was not there.
-        let _ = std::fs::remove_file(&part);
-    }
-    renamed
-}
-
-fn part_name(to: &Path) -> PathBuf {
-    let mut name = to.file_name().unwrap_or_default().to_owned();
-    name.push(format!(".{}.part", std::process::id()));
-    to.with_file_name(name)
 }
 
 fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceError> {
@@ -183,7 +161,7 @@ fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<C
     let mut names = TaskNames(source.info().comms.clone());
     let mut converted = Converted::default();
     let mut batch = Vec::new();
-    let mut seen = KindSet::EMPTY;
+    let (mut first, mut last) = (None, None);
     sink.begin(source.info())?;
     while source.next(&mut batch)? {
         for (index, event) in batch.iter().enumerate() {
@@ -195,23 +173,41 @@ fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<C
             } else {
                 converted.events += 1;
             }
-            seen = seen.with(event.what.kind());
+            if !matches!(event.what, What::Lost { .. }) {
+                first.get_or_insert(event.time);
+                last = Some(event.time);
+            }
             sink.event(event, &names, source.info())?;
         }
     }
     sink.end(&names, source.info())?;
     converted.warnings = source.warnings().to_vec();
     converted.warnings.extend(sink.dropped());
-    let info = source.info();
-    let besides = [
-        (info.topology.is_some(), "how the CPUs share hardware"),
-        (info.affinity.is_some(), "on which CPUs tasks were allowed"),
-    ];
-    for (_, what) in besides.into_iter().filter(|(known, _)| *known) {
-        let what = format!("{what} is left out");
-        converted.warnings.push(cannot_hold(what, "convert to trace.dat to keep it"));
-    }
+    converted.warnings.extend(besides(source.info(), first.zip(last)));
     Ok(converted)
+}
+
+/// What a source knows beside its events, and targets without room for it leave out.
+fn besides(info: &TraceInfo, events: Option<(Nanos, Nanos)>) -> impl Iterator<Item = Warning> {
+    let clock = match &info.clock {
+        Clock::Monotonic => Some("mono"),
+        Clock::Nanoseconds(name) | Clock::Ticks(name) => Some(name.as_str()),
+    };
+    let named = [
+        info.topology.is_some().then(|| "how the CPUs share hardware".to_owned()),
+        info.affinity.is_some().then(|| "on which CPUs tasks were allowed".to_owned()),
+        clock.filter(|name| *name != "unknown").map(|name| format!("the clock's name ({name})")),
+        info.kernel.as_ref().map(|kernel| format!("the kernel ({kernel})")),
+        info.span
+            .zip(events)
+            .filter(|(span, (first, last))| span.start < *first || *last < span.end)
+            .map(|(span, (first, last))| {
+                let (before, after) = (first - span.start, span.end - last);
+                format!("that nothing happened in the {before} before and the {after} after")
+            }),
+    ];
+    let said = |what| cannot_hold(format!("{what} is left out"), "convert to trace.dat to keep it");
+    named.into_iter().flatten().map(said)
 }
 
 /// A sentence about what a target can't hold.

@@ -1,9 +1,11 @@
 //! The text of `trace-cmd report -t -N`: what scripts of others read.
 
-use super::unknown::Unknown;
-use super::{EventSink, TaskNames, arguments_left_out, cannot_hold, flush};
-use schedlab_model::{Event, Kind, Phase, TraceInfo, Warning, What};
+use super::{EventSink, TaskNames, Unknown, arguments_left_out, cannot_hold, flush};
+use schedlab_model::{Clock, Event, Kind, Phase, TraceInfo, Warning, What};
 use std::io::{self, Write};
+
+/// Stands before scheduler events of further buffers, where trace-cmd prints a buffer's name.
+const OTHER_BUFFER: &str = "buffer:";
 
 /// Writes the report.
 pub(super) struct Report<W: Write> {
@@ -12,28 +14,38 @@ pub(super) struct Report<W: Write> {
     /// Of the next event.
     arguments: Option<String>,
     contexts: bool,
+    ticks: bool,
     unknown: Unknown,
 }
 
 impl<W: Write> Report<W> {
     pub(super) fn new(out: W) -> Self {
-        Self { out, others: 0, arguments: None, contexts: false, unknown: Unknown::default() }
+        Self {
+            out,
+            others: 0,
+            arguments: None,
+            contexts: false,
+            ticks: false,
+            unknown: Unknown::default(),
+        }
     }
 
     fn line(&mut self, event: &Event, name: &str, by: &str) -> io::Result<()> {
         let (secs, nanos) = (event.time.0 / 1_000_000_000, event.time.0 % 1_000_000_000);
-        write!(
-            self.out,
-            "{by:>16}-{:<5} [{:03}] {secs:>5}.{nanos:09}: {:<22}",
-            event.by,
-            event.cpu.0,
-            format!("{name}:")
-        )
+        write!(self.out, "{by:>16}-{:<5} [{:03}] ", event.by, event.cpu.0)?;
+        if self.ticks {
+            // No point, so that nobody takes them for seconds.
+            write!(self.out, "{}: ", event.time.0)?;
+        } else {
+            write!(self.out, "{secs:>5}.{nanos:09}: ")?;
+        }
+        write!(self.out, "{:<21} ", format!("{name}:"))
     }
 }
 
 impl<W: Write> EventSink for Report<W> {
     fn begin(&mut self, info: &TraceInfo) -> io::Result<()> {
+        self.ticks = matches!(info.clock, Clock::Ticks(_));
         let cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
         writeln!(self.out, "cpus={cpus}")
     }
@@ -59,6 +71,11 @@ impl<W: Write> EventSink for Report<W> {
         let name = other.map_or(kind.name(), |other| other.name.as_str());
         self.others += u64::from(kind == Kind::Other && self.arguments.is_none());
         let by = names.get(event.by);
+        let told = |kind: &Kind| !matches!(kind, Kind::Other | Kind::Lost | Kind::Comm);
+        if kind == Kind::Other && Kind::ALL.iter().filter(|k| told(k)).any(|k| k.name() == name) {
+            // Of another buffer than the one that tells the story; trace-cmd puts the buffer's name there.
+            write!(self.out, "{OTHER_BUFFER} ")?;
+        }
         // A name with its pid unknown prints as trace-cmd prints it.
         self.line(event, name, by)?;
         arguments(&mut self.out, &event.what, event, names, info)?;

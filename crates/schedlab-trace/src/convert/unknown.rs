@@ -1,18 +1,18 @@
 //! What kernel-like records and lines must state and events do not say: filled in, and told.
 
 use super::cannot_hold;
-use schedlab_model::{Left, Warning, What};
+use schedlab_model::{Cpu, Event, Left, Nanos, Warning, What};
 
 /// What was filled in so far.
 #[derive(Default)]
-pub(super) struct Unknown {
+pub(crate) struct Unknown {
     prios: u64,
     files: u64,
     states: u64,
 }
 
 impl Unknown {
-    pub(super) fn see(&mut self, what: &What) {
+    pub(crate) fn see(&mut self, what: &What) {
         match what {
             What::Migrate { .. } | What::Exit { .. } => self.prios += 1,
             What::Exec { .. } => self.files += 1,
@@ -22,7 +22,7 @@ impl Unknown {
     }
 
     /// A sentence for each, if there was any.
-    pub(super) fn told(&self) -> impl Iterator<Item = Warning> {
+    pub(crate) fn told(&self) -> impl Iterator<Item = Warning> {
         let sentences = [
             (self.prios, "migrations and exits say priority 120: events do not hold theirs"),
             (self.files, "executed programs are named by their tasks: events do not hold paths"),
@@ -30,5 +30,30 @@ impl Unknown {
         ];
         let met = sentences.into_iter().filter(|(count, _)| *count > 0);
         met.map(|(count, what)| cannot_hold(format!("{count} {what}"), ""))
+    }
+}
+
+/// Events of several CPUs at one time, whose order a target that lies CPU by CPU can't hold: many in texts
+/// of microseconds.
+#[derive(Default)]
+pub(crate) struct Ties {
+    last: Option<(Nanos, Cpu)>,
+    turned: u64,
+}
+
+impl Ties {
+    pub(crate) fn see(&mut self, event: &Event) {
+        let turned = |(time, cpu)| time == event.time && cpu > event.cpu;
+        self.turned += u64::from(self.last.is_some_and(turned));
+        self.last = Some((event.time, event.cpu));
+    }
+
+    /// A sentence, if there was any.
+    pub(crate) fn told(&self) -> Option<Warning> {
+        let what = format!(
+            "{} times events of several CPUs at the same time change places: the lower CPU's come first",
+            self.turned
+        );
+        (self.turned > 0).then(|| cannot_hold(what, "ask the text itself, or record to trace.dat"))
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! It is stored as JSON in an option of our own, which `trace-cmd report` passes over.
 
-use schedlab_model::{Affinity, CpuSet, Nanos, Pid, Place, Topology};
+use schedlab_model::{Affinity, CpuSet, Nanos, Pid, Place, Span, Topology};
 use serde_json::{Value, json};
 
 /// What a recorder knows besides the events.
@@ -14,6 +14,8 @@ pub struct Companion {
     pub affinity: Option<Vec<Affinity>>,
     /// Names of user marks, by the id that their records carry.
     pub marks: Vec<String>,
+    /// From when to when was looked, where that is more than from the first event to the last.
+    pub span: Option<Span>,
 }
 
 impl Companion {
@@ -27,9 +29,13 @@ impl Companion {
             let place = |p: &Place| json!([p.cpu.0, p.core, p.llc, p.node, p.socket]);
             topology.places().iter().map(place).collect::<Vec<_>>()
         });
-        json!({ "schema": 1, "topology": topology, "affinity": affinity, "marks": self.marks })
-            .to_string()
-            .into_bytes()
+        let mut root = json!({
+            "schema": 1, "topology": topology, "affinity": affinity, "marks": self.marks
+        });
+        if let Some(span) = self.span {
+            root["span"] = json!([span.start.0, span.end.0]);
+        }
+        root.to_string().into_bytes()
     }
 
     /// Reads what [`Self::to_json`] wrote; `None` when it is something else. Single entries that
@@ -46,7 +52,10 @@ impl Companion {
         });
         let names = root["marks"].as_array().map(Vec::as_slice).unwrap_or_default();
         let marks = names.iter().map(|name| name.as_str().unwrap_or_default().to_owned());
-        Some(Self { topology, affinity, marks: marks.collect() })
+        let at = |index: usize| root["span"].get(index)?.as_u64().map(Nanos);
+        let span = at(0).zip(at(1)).filter(|(start, end)| start < end);
+        let span = span.map(|(start, end)| Span::new(start, end));
+        Some(Self { topology, affinity, marks: marks.collect(), span })
     }
 }
 
@@ -89,6 +98,7 @@ mod tests {
                 allowed: "0-1".parse().unwrap(),
             }]),
             marks: vec!["warm-up".into(), "ü\"".into()],
+            span: Some(Span::new(Nanos(3), Nanos(u64::MAX))),
         };
         assert_eq!(Companion::from_json(&companion.to_json()), Some(companion));
         assert_eq!(

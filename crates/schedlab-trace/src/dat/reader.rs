@@ -23,7 +23,7 @@ use crate::names::Names;
 use crate::plan::Decoder;
 use crate::record::{RecordSource, Sink};
 use crate::spelling::Spelling;
-use schedlab_model::{Cpu, Event, EventSink, EventSource, Nanos, Span, TraceInfo, Warning};
+use schedlab_model::{Cpu, CpuSet, Event, EventSink, EventSource, Nanos, Span, TraceInfo, Warning};
 use std::borrow::Cow;
 use std::io;
 use std::num::NonZeroU32;
@@ -90,8 +90,10 @@ impl DatReader {
         let opened = opening.add(&header, &buffers, &time, &mut warnings);
         opened.map_err(|error| TraceError::io(opening.shared.input.path(), error))?;
         hold_the_largest_pages(&mut header, &buffers);
-        info.cpus = buffers.iter().flat_map(|buffer| &buffer.cpus).map(|entry| entry.0).collect();
-        info.span = opening.span();
+        // Version 7 leaves out CPUs without data that were recorded all the same; the count has them.
+        info.cpus = CpuSet::first(header.cpus as usize);
+        let known = header.companion.as_ref().and_then(|companion| companion.span);
+        info.span = opening.span(known);
         opening.choose_buffer(&buffers, &mut warnings);
         let lanes = opening.finish(options.threads.saturating_sub(1));
         let divided = !options.arguments;
@@ -297,11 +299,16 @@ impl Opening {
         Ok(())
     }
 
-    /// First and last instant, from the first and last page of each CPU; unknown when packed.
-    fn span(&self) -> Option<Span> {
-        let mut span: Option<Span> = None;
+    /// First and last instant, from the first and last page of each CPU; unknown when packed. A recorder
+    /// that knows from when to when it looked has said so, and is believed where nothing is cut off.
+    fn span(&self, told: Option<Span>) -> Option<Span> {
+        let end = self.shared.input.len();
+        let whole = self.lanes.iter().all(|lane| lane.data.end <= end);
+        let mut span = told.filter(|_| whole);
         for (lane, feed) in self.lanes.iter().zip(&self.feeds) {
-            let (first, last) = lane.ends(feed, &self.shared.input)?;
+            let Some((first, last)) = lane.ends(feed, &self.shared.input) else {
+                return told.filter(|_| whole);
+            };
             let known = span.get_or_insert(Span::new(first, last));
             known.start = known.start.min(first);
             known.end = known.end.max(last);

@@ -48,10 +48,12 @@ impl PerfRecords {
         // Pages are ours to make, whatever the traced kernel's were.
         header.page_size = 4096;
         header.header_page = String::new();
-        header.companion = info.topology.clone().map(|topology| crate::dat::Companion {
-            topology: Some(topology),
-            ..crate::dat::Companion::default()
-        });
+        header.companion =
+            (info.topology.is_some() || info.span.is_some()).then(|| crate::dat::Companion {
+                topology: info.topology.clone(),
+                span: info.span,
+                ..crate::dat::Companion::default()
+            });
         Ok(Self { intake, header, warnings, comms, renamed: 0 })
     }
 

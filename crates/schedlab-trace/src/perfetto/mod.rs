@@ -54,6 +54,8 @@ mod compact {
 mod event {
     pub(super) const TIMESTAMP: u32 = 1;
     pub(super) const PID: u32 = 2;
+    /// The kernel's flags: in an interrupt or not.
+    pub(super) const COMMON_FLAGS: u32 = 5;
     pub(super) const PRINT: u32 = 3;
     pub(super) const SWITCH: u32 = 4;
     pub(super) const WAKEUP: u32 = 17;

@@ -2,7 +2,7 @@
 //!
 //! A first pass over the packets notes where each CPU's bundles lie; then each CPU is a lane whose
 //! bundles are read again when the merge needs them. Memory: a few bytes for each bundle, one decoded
-//! bundle for each CPU.
+//! bundle for each CPU, with the arguments of its generic events where they are asked for.
 
 use super::wire::{Fields, Value, packed};
 use super::{CLOCK_GLOBAL, bundle, compact, event, packet, trace};
@@ -16,7 +16,8 @@ use schedlab_model::{
     Clock, Context, Cpu, Event, EventSource, KindSet, Nanos, OtherFormat, Phase, Pid, Prio,
     TraceInfo, Warning, What,
 };
-use std::collections::BTreeMap;
+use std::borrow::Cow;
+use std::collections::{BTreeMap, VecDeque};
 use std::io;
 use std::ops::Range;
 
@@ -48,6 +49,8 @@ pub(crate) struct PerfettoReader {
     runs: Runs,
     info: TraceInfo,
     warnings: Vec<Warning>,
+    /// Of generic events, by their place in the last batch, ascending.
+    arguments: Vec<(usize, String)>,
 }
 
 struct Lanes {
@@ -56,6 +59,8 @@ struct Lanes {
     lanes: Vec<Lane>,
     raised: u64,
     told: Told,
+    /// Whether arguments are kept.
+    keeps: bool,
 }
 
 #[derive(Default)]
@@ -67,10 +72,13 @@ struct Lane {
     running: Pid,
     prio: Prio,
     last: u64,
+    /// Arguments of tracepoints beyond the scheduler's that are read and not yet passed on.
+    arguments: VecDeque<Option<String>>,
 }
 
 impl PerfettoReader {
-    pub(crate) fn open(input: Input) -> Result<Self, TraceError> {
+    /// Opens it; with `keeps`, [`EventSource::arguments`] tells those of generic events.
+    pub(crate) fn open(input: Input, keeps: bool) -> Result<Self, TraceError> {
         let path = input.path().to_owned();
         let mut info = TraceInfo::new("perfetto", Clock::Nanoseconds("boot".into()));
         info.kinds = KindSet::ALL;
@@ -84,7 +92,7 @@ impl PerfettoReader {
             let remedy = "what stands before it was read: figures are partial";
             warnings.push(Warning::new("trace-cut", what, remedy));
         }
-        if scan.lanes.is_empty() {
+        if scan.lanes.values().all(Vec::is_empty) {
             return Err(TraceError::NoEvents {
                 path,
                 format: "perfetto",
@@ -104,8 +112,8 @@ impl PerfettoReader {
             .collect::<Vec<_>>();
         let runs = Runs::new(lanes.len());
         let states = States::parse("");
-        let lanes = Lanes { input, states, lanes, raised: 0, told };
-        Ok(Self { lanes, runs, info, warnings })
+        let lanes = Lanes { input, states, lanes, raised: 0, told, keeps };
+        Ok(Self { lanes, runs, info, warnings, arguments: Vec::new() })
     }
 }
 
@@ -116,6 +124,16 @@ impl EventSource for PerfettoReader {
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         let more = self.runs.next(&mut self.lanes, batch, BATCH)?;
+        self.arguments.clear();
+        if self.lanes.keeps && more {
+            for (index, event) in batch.iter().enumerate() {
+                if matches!(event.what, What::Other { .. })
+                    && let Some(text) = self.lanes.arguments(event.cpu)
+                {
+                    self.arguments.push((index, text));
+                }
+            }
+        }
         let raised = if more { 0 } else { std::mem::take(&mut self.lanes.raised) };
         if raised > 0 {
             let path = self.lanes.input.path().display();
@@ -128,6 +146,19 @@ impl EventSource for PerfettoReader {
 
     fn warnings(&self) -> &[Warning] {
         &self.warnings
+    }
+
+    fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
+        let found = self.arguments.binary_search_by_key(&index, |(at, _)| *at).ok()?;
+        Some(self.arguments[found].1.as_str().into())
+    }
+}
+
+impl Lanes {
+    /// Those of the next event of this CPU that is none of the scheduler's.
+    fn arguments(&mut self, cpu: Cpu) -> Option<String> {
+        let at = self.lanes.binary_search_by_key(&cpu.0, |lane| lane.cpu).ok()?;
+        self.lanes[at].arguments.pop_front().flatten()
     }
 }
 
@@ -222,8 +253,9 @@ impl Scan {
             }
         }
         let Ok(cpu) = u16::try_from(cpu) else { return };
+        let lane = self.lanes.entry(cpu).or_default();
         if first != u64::MAX {
-            self.lanes.entry(cpu).or_default().push((first, at));
+            lane.push((first, at));
         }
     }
 
@@ -295,7 +327,7 @@ impl Refill for Lanes {
         content.truncate(count);
         for (field, value) in Fields(&content) {
             if field == packet::FTRACE_EVENTS {
-                lane.bundle(value.bytes(), &self.states, &self.told, out);
+                lane.bundle(value.bytes(), (&self.states, &self.told, self.keeps), out);
             }
         }
         let (last, raised) = ascend(out, lane.last);
@@ -306,24 +338,36 @@ impl Refill for Lanes {
 }
 
 /// An event, still without the task that ran: known once a bundle's events are in order.
-struct Found {
+struct Found<'a> {
     time: u64,
     by: Option<Pid>,
     context: Context,
     what: What,
     comm: [Option<(Pid, schedlab_model::Comm)>; 2],
+    /// The content of a generic event.
+    generic: Option<&'a [u8]>,
 }
 
 impl Lane {
-    fn bundle(&mut self, content: &[u8], states: &States, told: &Told, out: &mut Vec<Event>) {
+    fn bundle(
+        &mut self,
+        content: &[u8],
+        (states, told, keeps): (&States, &Told, bool),
+        out: &mut Vec<Event>,
+    ) {
         let mut found = Vec::new();
         let mut lost = false;
+        // Compact ones first: our writer puts none behind an event of the same time.
         for (field, value) in Fields(content) {
             match field {
-                bundle::EVENT => found.extend(ftrace(value.bytes(), states, told)),
                 bundle::COMPACT_SCHED => compact_sched(value.bytes(), states, &mut found),
                 bundle::LOST_EVENTS => lost |= value.number() != 0,
                 _ => {}
+            }
+        }
+        for (field, value) in Fields(content) {
+            if field == bundle::EVENT {
+                found.extend(ftrace(value.bytes(), states, told));
             }
         }
         found.sort_by_key(|found| found.time);
@@ -353,6 +397,9 @@ impl Lane {
                     out.push(Event { time, by, cpu, context, what: What::Comm { pid, comm } });
                 }
             }
+            if keeps && matches!(found.what, What::Other { .. }) {
+                self.arguments.push_back(found.generic.map(spelt));
+            }
             out.push(Event { time, by, cpu, context, what: found.what });
         }
     }
@@ -376,7 +423,7 @@ fn cpu(value: Value<'_>) -> Cpu {
 }
 
 /// The columns of switches and of wakings.
-fn compact_sched(content: &[u8], states: &States, found: &mut Vec<Found>) {
+fn compact_sched(content: &[u8], states: &States, found: &mut Vec<Found<'_>>) {
     let mut table = Vec::new();
     let mut columns = [&[][..]; 13];
     for (field, value) in Fields(content) {
@@ -404,7 +451,14 @@ fn compact_sched(content: &[u8], states: &States, found: &mut Vec<Found>) {
             next_prio: prio(Value::Number(prios.next().unwrap_or(120))),
         };
         let comm = comms.next().and_then(name).map(|comm| (next, comm));
-        found.push(Found { time, by: None, context: Context::Task, what, comm: [comm, None] });
+        found.push(Found {
+            time,
+            by: None,
+            context: Context::Task,
+            what,
+            comm: [comm, None],
+            generic: None,
+        });
     }
     let mut time = 0u64;
     let mut pids = column(compact::WAKING_PID);
@@ -422,18 +476,19 @@ fn compact_sched(content: &[u8], states: &States, found: &mut Vec<Found>) {
         };
         let comm = comms.next().and_then(name).map(|comm| (pid, comm));
         let context = context(flags.next().unwrap_or(0));
-        found.push(Found { time, by: None, context, what, comm: [comm, None] });
+        found.push(Found { time, by: None, context, what, comm: [comm, None], generic: None });
     }
 }
 
 /// One event of its own.
-fn ftrace(content: &[u8], states: &States, told: &Told) -> Option<Found> {
+fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Option<Found<'a>> {
     let (mut time, mut by, mut what) = (0, Pid::IDLE, None);
-    let mut comm = [None, None];
+    let (mut flags, mut comm, mut generic) = (0, [None, None], None);
     for (field, value) in Fields(content) {
         match field {
             event::TIMESTAMP => time = value.number(),
             event::PID => by = Pid(value.signed()),
+            event::COMMON_FLAGS => flags = value.number(),
             3.. => {
                 let mut fields = [Value::Number(0); 8];
                 for (field, value) in Fields(value.bytes()) {
@@ -442,6 +497,7 @@ fn ftrace(content: &[u8], states: &States, told: &Told) -> Option<Found> {
                     }
                 }
                 comm = named(field, &fields);
+                generic = (field == event::GENERIC).then_some(value.bytes());
                 what = Some(
                     known(field, &fields, states)
                         .or_else(|| mark_event(field, value.bytes(), told))
@@ -451,12 +507,39 @@ fn ftrace(content: &[u8], states: &States, told: &Told) -> Option<Found> {
             _ => {}
         }
     }
-    Some(Found { time, by: Some(by), context: Context::Task, what: what?, comm })
+    Some(Found { time, by: Some(by), context: context(flags), what: what?, comm, generic })
 }
 
 fn mark_event(field: u32, content: &[u8], told: &Told) -> Option<What> {
     let (phase, pid, name) = mark(content).filter(|_| field == event::PRINT)?;
     Some(What::Mark { pid, id: *told.marks.get(&name)?, phase })
+}
+
+/// The fields of a generic event as `name=value`, one behind the other; what our writer called `text`
+/// had no name.
+fn spelt(content: &[u8]) -> String {
+    let mut text = String::new();
+    for (_, field) in Fields(content).filter(|(field, _)| *field == 2) {
+        let (mut name, mut told) = ("", String::new());
+        for (field, value) in Fields(field.bytes()) {
+            match field {
+                1 => name = std::str::from_utf8(value.bytes()).unwrap_or_default(),
+                3 => told = String::from_utf8_lossy(value.bytes()).into_owned(),
+                4 => told = value.number().cast_signed().to_string(),
+                5 => told = value.number().to_string(),
+                _ => {}
+            }
+        }
+        if !text.is_empty() {
+            text.push(' ');
+        }
+        if name != "text" {
+            text.push_str(name);
+            text.push('=');
+        }
+        text.push_str(&told);
+    }
+    text
 }
 
 /// The name of a generic event.

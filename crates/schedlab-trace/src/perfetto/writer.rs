@@ -1,15 +1,22 @@
 //! Writes Perfetto's protobuf: switches and wakings compactly, the rest as events (tracepoints beyond
 //! the scheduler's as generic ones), bundle by bundle.
 //!
-//! Memory: one bundle of events for each CPU, and the names of tasks for the process tree at the end.
+//! A compact switch says only who runs next, and a compact waking not who woke: what would be read out of
+//! them otherwise than it was is written as an event of its own, so nothing of the story changes.
+//!
+//! Memory: one bundle of events for each CPU, and the names of tasks: as told so far, and for the process
+//! tree at the end.
 
 use super::wire::{bytes, number, signed, varint};
 use super::{
     BUILTIN_BOOTTIME, BUILTIN_MONOTONIC, CLOCK_GLOBAL, bundle, compact, event, packet, trace,
 };
-use crate::convert::{EventSink, TaskNames, arguments_left_out, cannot_hold};
+use crate::convert::{EventSink, TaskNames, Ties, Unknown, arguments_left_out, cannot_hold};
 use crate::encode::state;
-use schedlab_model::{Clock, Context, Event, Phase, Pid, TraceInfo, Warning, What};
+use schedlab_model::{
+    Clock, Context, Cpu, Event, Left, OtherFormat, Phase, Pid, Prio, TraceInfo, Warning, What,
+};
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 /// Events of a CPU that make a bundle.
@@ -20,8 +27,14 @@ pub(crate) struct PerfettoWriter<W: Write> {
     out: W,
     clock: Clock,
     cpus: Vec<Bundle>,
+    reads: Vec<Reads>,
+    told: BTreeMap<Pid, String>,
     started: bool,
     others: u64,
+    /// Events that were lost and counted: a bundle says only that there was a loss.
+    lost: u64,
+    unknown: Unknown,
+    ties: Ties,
     /// Of the next event.
     arguments: Option<String>,
 }
@@ -36,6 +49,17 @@ struct Bundle {
     wakings: Columns<5>,
     names: Vec<String>,
     events: Vec<u8>,
+}
+
+/// What a reader of a CPU's bundles knows by now.
+#[derive(Clone, Copy, Default)]
+struct Reads {
+    /// Who runs, and at which priority.
+    running: Option<(Pid, Prio)>,
+    /// The time of the last event.
+    last: Option<u64>,
+    /// Whether the CPU has a bundle.
+    named: bool,
 }
 
 /// Packed columns: times as differences, and numbers.
@@ -64,7 +88,27 @@ impl<const N: usize> Columns<N> {
 
 impl<W: Write> PerfettoWriter<W> {
     pub(crate) fn new(out: W, clock: Clock) -> Self {
-        Self { out, clock, cpus: Vec::new(), started: false, others: 0, arguments: None }
+        Self {
+            out,
+            clock,
+            cpus: Vec::new(),
+            reads: Vec::new(),
+            told: BTreeMap::new(),
+            started: false,
+            others: 0,
+            lost: 0,
+            unknown: Unknown::default(),
+            ties: Ties::default(),
+            arguments: None,
+        }
+    }
+
+    /// Has a bundle for this CPU.
+    fn room(&mut self, index: usize) {
+        if index >= self.cpus.len() {
+            self.cpus.resize_with(index + 1, Bundle::default);
+            self.reads.resize(index + 1, Reads::default());
+        }
     }
 
     fn is_boot(&self) -> bool {
@@ -100,6 +144,7 @@ impl<W: Write> PerfettoWriter<W> {
 
     fn flush_cpu(&mut self, cpu: usize) -> io::Result<()> {
         let done = std::mem::take(&mut self.cpus[cpu]);
+        self.reads[cpu].named = true;
         let mut out = Vec::new();
         number(&mut out, bundle::CPU, cpu as u64);
         out.extend_from_slice(&done.events);
@@ -167,6 +212,9 @@ impl Bundle {
         let mut body = Vec::new();
         number(&mut body, event::TIMESTAMP, event.time.0);
         number(&mut body, event::PID, u64::from(event.by.0.cast_unsigned()));
+        if event.context != Context::Task {
+            number(&mut body, event::COMMON_FLAGS, flags(event.context));
+        }
         bytes(&mut body, field, content);
         bytes(&mut self.events, bundle::EVENT, &body);
     }
@@ -183,7 +231,41 @@ impl Bundle {
     }
 }
 
+/// A switch with all that it says.
+struct Switch<'a> {
+    prev: (Pid, Prio, &'a str),
+    left: Left,
+    next: (Pid, Prio, &'a str),
+}
+
 impl Bundle {
+    fn switch(&mut self, event: &Event, switch: &Switch<'_>) {
+        let mut content = Vec::new();
+        for (first, (pid, prio, name)) in [(1, switch.prev), (5, switch.next)] {
+            bytes(&mut content, first, name.as_bytes());
+            signed(&mut content, first + 1, pid.0);
+            signed(&mut content, first + 2, prio.0.into());
+            if first == 1 {
+                number(&mut content, 4, state(switch.left));
+            }
+        }
+        self.event(event, event::SWITCH, &content);
+    }
+
+    fn compact_switch(&mut self, event: &Event, switch: &Switch<'_>) {
+        let (next, prio, name) = switch.next;
+        let comm = self.name(name);
+        let values = [state(switch.left), small(next.0), small(prio.0.into()), comm];
+        self.switches.push(event.time.0, values);
+    }
+
+    fn compact_waking(&mut self, event: &Event, pid: Pid, name: &str, prio: Prio, last: Cpu) {
+        let comm = self.name(name);
+        let (prio, flags) = (small(prio.0.into()), flags(event.context));
+        let values = [small(pid.0), u64::from(last.0), prio, comm, flags];
+        self.wakings.push(event.time.0, values);
+    }
+
     fn fork(&mut self, event: &Event, child: Pid, parent: &str, name: &str) {
         let mut content = Vec::new();
         bytes(&mut content, 1, parent.as_bytes());
@@ -229,9 +311,71 @@ fn flags(context: Context) -> u64 {
     }
 }
 
+/// Notes the name that a task has for readers from here on.
+fn tell(told: &mut BTreeMap<Pid, String>, pid: Pid, name: String) {
+    if !pid.is_idle() && told.get(&pid) != Some(&name) {
+        told.insert(pid, name);
+    }
+}
+
 /// The name as the kernel has it: the idle task's differs by CPU.
-fn kernel_name(pid: Pid, cpu: schedlab_model::Cpu, names: &TaskNames) -> String {
+fn kernel_name(pid: Pid, cpu: Cpu, names: &TaskNames) -> String {
     if pid.is_idle() { format!("swapper/{cpu}") } else { names.get(pid).to_owned() }
+}
+
+impl<W: Write> PerfettoWriter<W> {
+    /// A switch, compactly where that says it all: `alone` at its time, from the task that was known to run,
+    /// under a name that was told.
+    fn switch(&mut self, event: &Event, alone: bool, names: &TaskNames) {
+        let What::Switch { prev, prev_prio, left, next, next_prio } = event.what else { return };
+        let index = event.cpu.index();
+        let name = |pid| kernel_name(pid, event.cpu, names);
+        let (before, after) = (name(prev), name(next));
+        let known = prev.is_idle() || self.told.get(&prev) == Some(&before);
+        let switch =
+            Switch { prev: (prev, prev_prio, &before), left, next: (next, next_prio, &after) };
+        let cpu = &mut self.cpus[index];
+        let reads = &mut self.reads[index];
+        if alone && known && reads.running == Some((prev, prev_prio)) {
+            cpu.compact_switch(event, &switch);
+        } else {
+            cpu.switch(event, &switch);
+            tell(&mut self.told, prev, before);
+        }
+        tell(&mut self.told, next, after);
+        reads.running = Some((next, next_prio));
+    }
+
+    /// A waking, compactly where it is `alone` at its time and by the task that is known to run.
+    fn waking(&mut self, event: &Event, alone: bool, names: &TaskNames) {
+        let What::Waking { pid, prio, last_cpu } = event.what else { return };
+        let index = event.cpu.index();
+        let name = kernel_name(pid, event.cpu, names);
+        let running = self.reads[index].running;
+        let cpu = &mut self.cpus[index];
+        if alone && running.is_some_and(|(running, _)| running == event.by) {
+            cpu.compact_waking(event, pid, &name, prio, last_cpu);
+        } else {
+            let numbers = [(3, i32::from(prio.0)), (4, 1), (5, i32::from(last_cpu.0))];
+            cpu.task(event, event::WAKING, pid, &name, &numbers);
+        }
+        tell(&mut self.told, pid, name);
+    }
+
+    /// A tracepoint beyond the scheduler's.
+    fn other(&mut self, event: &Event, other: Option<&OtherFormat>) {
+        self.others += u64::from(self.arguments.is_none());
+        let arguments = self.arguments.take().unwrap_or_default();
+        let mut content = Vec::new();
+        bytes(&mut content, 1, other.map_or("other", |other| &other.name).as_bytes());
+        for (name, value) in schedlab_model::fields(&arguments) {
+            let mut field = Vec::new();
+            bytes(&mut field, 1, name.as_bytes());
+            generic_value(&mut field, &value);
+            bytes(&mut content, 2, &field);
+        }
+        self.cpus[event.cpu.index()].event(event, event::GENERIC, &content);
+    }
 }
 
 impl<W: Write> EventSink for PerfettoWriter<W> {
@@ -240,18 +384,24 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
     }
 
     fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()> {
+        if matches!(event.what, What::Comm { .. }) {
+            // The next event that concerns the task says its name.
+            return Ok(());
+        }
         if !self.started {
             self.started = true;
             self.snapshot(event.time.0)?;
         }
         let index = event.cpu.index();
-        if index >= self.cpus.len() {
-            self.cpus.resize_with(index + 1, Bundle::default);
-        }
+        self.room(index);
+        self.unknown.see(&event.what);
+        self.ties.see(event);
         if matches!(event.what, What::Lost { .. }) && self.cpus[index].count > 0 {
             // A bundle says that events were lost before it.
             self.flush_cpu(index)?;
         }
+        // Of events at the same time, the compact ones are read first.
+        let alone = self.reads[index].last.replace(event.time.0) != Some(event.time.0);
         let cpu = &mut self.cpus[index];
         if cpu.count == 0 {
             cpu.first = event.time.0;
@@ -259,52 +409,42 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
         cpu.count += 1;
         let name = |pid| kernel_name(pid, event.cpu, names);
         match event.what {
-            What::Switch { left, next, next_prio, .. } => {
-                let comm = cpu.name(&name(next));
-                let values = [state(left), small(next.0), small(next_prio.0.into()), comm];
-                cpu.switches.push(event.time.0, values);
-            }
-            What::Waking { pid, prio, last_cpu } => {
-                let comm = cpu.name(&name(pid));
-                let (prio, flags) = (small(prio.0.into()), flags(event.context));
-                let values = [small(pid.0), u64::from(last_cpu.0), prio, comm, flags];
-                cpu.wakings.push(event.time.0, values);
-            }
+            What::Switch { .. } => self.switch(event, alone, names),
+            What::Waking { .. } => self.waking(event, alone, names),
             What::Wakeup { pid, prio, cpu: at, new } => {
                 let field = if new { event::WAKEUP_NEW } else { event::WAKEUP };
                 let numbers = [(3, i32::from(prio.0)), (5, i32::from(at.0))];
                 cpu.task(event, field, pid, &name(pid), &numbers);
+                tell(&mut self.told, pid, name(pid));
             }
             What::Migrate { pid, from, to } => {
                 let numbers = [(3, 120), (4, i32::from(from.0)), (5, i32::from(to.0))];
                 cpu.task(event, event::MIGRATE, pid, &name(pid), &numbers);
+                tell(&mut self.told, pid, name(pid));
             }
-            What::Exit { pid } => cpu.task(event, event::EXIT, pid, &name(pid), &[(3, 120)]),
+            What::Exit { pid } => {
+                cpu.task(event, event::EXIT, pid, &name(pid), &[(3, 120)]);
+                tell(&mut self.told, pid, name(pid));
+            }
             What::Exec { old } => {
                 let numbers = [(3, old.0)];
                 cpu.task(event, event::EXEC, event.by, &name(event.by), &numbers);
             }
-            What::Fork { child } => cpu.fork(event, child, &name(event.by), &name(child)),
+            What::Fork { child } => {
+                cpu.fork(event, child, &name(event.by), &name(child));
+                tell(&mut self.told, child, name(child));
+            }
             What::Mark { pid, id, phase } => {
                 let mark = info.marks.get(id as usize).map_or("mark", String::as_str);
                 cpu.mark(event, pid, mark, phase);
             }
-            What::Lost { .. } => cpu.lost = true,
-            What::Comm { .. } => cpu.count -= 1,
-            What::Other { format } => {
-                self.others += u64::from(self.arguments.is_none());
-                let arguments = self.arguments.take().unwrap_or_default();
-                let other = info.others.get(usize::from(format));
-                let mut content = Vec::new();
-                bytes(&mut content, 1, other.map_or("other", |other| &other.name).as_bytes());
-                for (name, value) in schedlab_model::fields(&arguments) {
-                    let mut field = Vec::new();
-                    bytes(&mut field, 1, name.as_bytes());
-                    generic_value(&mut field, &value);
-                    bytes(&mut content, 2, &field);
-                }
-                cpu.event(event, event::GENERIC, &content);
+            What::Lost { count } => {
+                cpu.lost = true;
+                self.lost += count.map_or(0, |count| count.get().into());
+                self.reads[index].running = None;
             }
+            What::Comm { .. } => {}
+            What::Other { format } => self.other(event, info.others.get(usize::from(format))),
         }
         if self.cpus[index].count >= BUNDLE {
             self.flush_cpu(index)?;
@@ -316,10 +456,18 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
         self.arguments = Some(text.to_owned());
     }
 
-    fn end(&mut self, names: &TaskNames, _info: &TraceInfo) -> io::Result<()> {
+    fn end(&mut self, names: &TaskNames, info: &TraceInfo) -> io::Result<()> {
         for cpu in 0..self.cpus.len() {
             if self.cpus[cpu].count > 0 {
                 self.flush_cpu(cpu)?;
+            }
+        }
+        for cpu in info.cpus.iter() {
+            // A bundle without events says that the CPU was looked at.
+            if !self.reads.get(cpu.index()).is_some_and(|reads| reads.named) {
+                let mut silent = Vec::new();
+                number(&mut silent, bundle::CPU, u64::from(cpu.0));
+                self.packet(packet::FTRACE_EVENTS, &silent)?;
             }
         }
         let mut tree = Vec::new();
@@ -349,6 +497,12 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
         }
         let what = "which threads form a process is unknown: each stands alone";
         dropped.push(cannot_hold(what, ""));
+        if self.lost > 0 {
+            let what = format!("that {} events were lost: only where some were is kept", self.lost);
+            dropped.push(cannot_hold(what, "convert to trace.dat to keep how many"));
+        }
+        dropped.extend(self.unknown.told());
+        dropped.extend(self.ties.told());
         dropped
     }
 }

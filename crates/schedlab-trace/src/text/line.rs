@@ -5,12 +5,16 @@ use schedlab_model::Context;
 /// One line, taken apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Line<'a> {
+    /// The buffer, where several are printed: empty for the top one.
+    pub(super) buffer: &'a str,
     pub(super) comm: &'a str,
     pub(super) pid: i32,
     pub(super) cpu: u16,
     pub(super) context: Context,
     /// Nanoseconds; a time without a point is a raw number.
     pub(super) time: u64,
+    /// Whether it is a raw number.
+    pub(super) raw: bool,
     /// `sched` where the line says it, else empty.
     pub(super) system: &'a str,
     pub(super) event: &'a str,
@@ -44,7 +48,19 @@ pub(super) fn parse(line: &str) -> Option<Said<'_>> {
     if let Some(count) = line.strip_prefix("cpus=") {
         return count.trim().parse().ok().map(Said::Cpus);
     }
-    bracketed(line).or_else(|| latency(line)).map(Said::Event)
+    let (buffer, line) = buffer(line);
+    let found = bracketed(line).or_else(|| latency(line))?;
+    Some(Said::Event(Line { buffer, ..found }))
+}
+
+/// `name: ` before the padded task, as trace-cmd begins the lines of buffers other than the top one: a
+/// task's name is padded to more than it can be long, so it never begins a line and ends so.
+fn buffer(line: &str) -> (&str, &str) {
+    let end = line.find(char::is_whitespace).unwrap_or(line.len());
+    match line[..end].strip_suffix(':') {
+        Some(name) if !name.is_empty() => (name, &line[end..]),
+        _ => ("", line),
+    }
 }
 
 /// `CPU:3 [77 EVENTS DROPPED]`, `CPU:3 [EVENTS DROPPED]`, `CPU:3 [LOST 77 EVENTS]`.
@@ -103,7 +119,9 @@ fn tail<'a>(rest: &'a str, comm: &'a str, pid: i32, cpu: u16) -> Option<Line<'a>
             (first, stamp, after)
         }
     };
-    let time = nanoseconds(stamp.trim())?;
+    let stamp = stamp.trim();
+    let time = nanoseconds(stamp)?;
+    let raw = stamp.bytes().all(|byte| byte.is_ascii_digit());
     // perf prints `system:event:`, the others `event:`.
     let after = after.trim_start();
     let end = after.find(|c: char| c.is_whitespace()).unwrap_or(after.len());
@@ -113,7 +131,8 @@ fn tail<'a>(rest: &'a str, comm: &'a str, pid: i32, cpu: u16) -> Option<Line<'a>
         return None;
     }
     let arguments = after[end..].trim();
-    Some(Line { comm, pid, cpu, context: context(flags), time, system, event, arguments })
+    let (buffer, context) = ("", context(flags));
+    Some(Line { buffer, comm, pid, cpu, context, time, raw, system, event, arguments })
 }
 
 /// `comm-pid  3d.h2. time: event: arguments`: the CPU stands before the flags.
@@ -193,7 +212,17 @@ mod tests {
             );
         }
         assert_eq!(event(" p 1 [0] 1.5: sched:sched_exit: a: b").system, "sched");
-        assert_eq!(event("p-1 [0] 123456: x: y").time, 123_456);
+        let ticks = event("p-1 [0] 123456: x: y");
+        assert!(ticks.time == 123_456 && ticks.raw && !event("p-1 [0] 1.5: x: y").raw);
+    }
+
+    #[test]
+    fn lines_of_further_buffers_begin_with_their_names() {
+        let line =
+            event("ax:            <...>-9998  [001] 35746.586332: sched_process_wait: comm=a");
+        assert_eq!((line.buffer, line.comm, line.pid), ("ax", "<...>", 9998));
+        let line = event("     kworker/0:1-9998  [001] 35746.586332: x: comm=a");
+        assert_eq!((line.buffer, line.comm), ("", "kworker/0:1"));
     }
 
     #[test]

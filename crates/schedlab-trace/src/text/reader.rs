@@ -11,7 +11,7 @@ use schedlab_model::{
     Warning, What,
 };
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU32;
 
@@ -33,6 +33,10 @@ pub(crate) struct TextReader {
     names: Names,
     others: BTreeMap<(String, String), u16>,
     marks: BTreeMap<String, u32>,
+    /// The buffer whose scheduler events tell the story, once one was met: `""` is the top one.
+    story: Option<String>,
+    /// Further buffers with scheduler events.
+    counted: BTreeSet<String>,
     last: u64,
     raised: u64,
     /// Lines of the scheduler's events that could not be understood.
@@ -64,6 +68,8 @@ impl TextReader {
             names: Names::default(),
             others: BTreeMap::new(),
             marks: BTreeMap::new(),
+            story: None,
+            counted: BTreeSet::new(),
             last: 0,
             raised: 0,
             puzzling: 0,
@@ -72,10 +78,40 @@ impl TextReader {
             first: Vec::new(),
         };
         let mut first = Vec::new();
+        reader.story = reader.top().map_err(|error| TraceError::io(reader.input.path(), error))?;
         let more = reader.fill(&mut first);
         let more = more.map_err(|error| TraceError::io(reader.input.path(), error))?;
         reader.first = first;
         Ok(more.then_some(reader))
+    }
+
+    /// The top buffer, when it tells of the scheduler in the first window.
+    fn top(&self) -> io::Result<Option<String>> {
+        let mut window = vec![0; WINDOW];
+        let count = self.input.read_at(self.offset, &mut window)?;
+        let text = String::from_utf8_lossy(&window[..count]);
+        let sched = |said: Said<'_>| match said {
+            Said::Event(line) => {
+                line.buffer.is_empty() && arguments::what(line.event, line.arguments).is_some()
+            }
+            _ => false,
+        };
+        Ok(text.lines().filter_map(parse).any(sched).then(String::new))
+    }
+
+    /// Whether a scheduler event of this buffer is told: those of one buffer are, or all would happen twice.
+    fn tells(&mut self, buffer: &str) -> bool {
+        if self.story.as_deref() == Some(buffer) {
+            return true;
+        }
+        if self.story.is_none() {
+            self.story = Some(buffer.to_owned());
+            return true;
+        }
+        if self.counted.len() < NAMES_MAX && !self.counted.contains(buffer) {
+            self.counted.insert(buffer.to_owned());
+        }
+        false
     }
 
     /// Replaces `batch` by the events of the next lines; `false` at the end.
@@ -140,11 +176,16 @@ impl TextReader {
         let cpu = Cpu(line.cpu);
         self.info.cpus.insert(cpu);
         let by = Pid(line.pid);
+        if line.raw && self.last == 0 && batch.is_empty() {
+            self.info.clock = Clock::Ticks("unknown".into());
+        }
+        let told = arguments::what(line.event, line.arguments);
+        let told = told.filter(|_| self.tells(line.buffer));
         let mut emit = |what| {
             let (time, context) = (Nanos(line.time), line.context);
             batch.push(Event { time, by, cpu, context, what });
         };
-        if let Some((what, named)) = arguments::what(line.event, line.arguments) {
+        if let Some((what, named)) = told {
             for (pid, comm) in named.into_iter().flatten() {
                 let comm = names::comm(comm.as_bytes());
                 if self.names.changed(pid, &comm) {
@@ -154,6 +195,7 @@ impl TextReader {
             return emit(what);
         }
         if line.event == crate::mark::NAME
+            && line.buffer.is_empty()
             && let Some((phase, name, pid)) = arguments::mark(line.arguments)
         {
             let next = self.info.marks.len();
@@ -164,7 +206,8 @@ impl TextReader {
                 return emit(What::Mark { pid, id, phase });
             }
         }
-        if line.event.starts_with("sched_") && arguments::is_ours(line.event) {
+        let story = self.story.as_deref().unwrap_or_default();
+        if arguments::is_ours(line.event) && line.buffer == story {
             self.puzzling += 1;
         }
         let key = (line.system.to_owned(), line.event.to_owned());
@@ -192,6 +235,20 @@ impl TextReader {
             let what = format!("{path}: time goes back before {raised} events");
             let remedy = "their times were raised to their predecessors'";
             self.warnings.push(Warning::new("time-goes-back", what, remedy));
+        }
+        if !self.counted.is_empty() {
+            let named = |name: &str| match name {
+                "" => "the top buffer".to_owned(),
+                name => format!("buffer '{name}'"),
+            };
+            let counted = std::mem::take(&mut self.counted);
+            let rest: Vec<String> = counted.iter().map(|name| named(name)).collect();
+            let what = format!(
+                "scheduler events are in several buffers: those of {} are used, those of {} counted only",
+                named(self.story.as_deref().unwrap_or_default()),
+                rest.join(", ")
+            );
+            self.warnings.push(Warning::new("several-buffers", what, ""));
         }
         let puzzling = std::mem::take(&mut self.puzzling);
         if puzzling > 0 {

@@ -147,6 +147,7 @@ fn companion() -> Companion {
             allowed: "0-1".parse().unwrap(),
         }]),
         marks: vec!["warm-up".into(), "load".into()],
+        span: None,
     }
 }
 

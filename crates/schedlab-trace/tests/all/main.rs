@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, clippy::print_stderr, reason = "a test says aloud what it lacks")]
 
+mod any_to_any;
 mod arguments;
 #[path = "../../../../fuzz/bodies.rs"]
 mod bodies;

@@ -3,9 +3,10 @@
 #[cfg(feature = "parquet")]
 use super::intervals;
 use crate::commands::UsageError;
+use anyhow::Context as _;
 use clap::ValueEnum;
 use schedlab_trace::dat::{Compression, Version};
-use schedlab_trace::{Converted, Target, convert};
+use schedlab_trace::{Converted, Target, convert, unfinished};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,9 +14,10 @@ use std::process::ExitCode;
 /// Options of `schedlab trace convert`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The trace, in any format that schedlab reads
+    /// The trace, in any format that schedlab reads; `-` is the standard input
     from: PathBuf,
-    /// What to write; its ending says the format (.dat .pftrace .csv .parquet .txt) unless --to does
+    /// What to write; its ending says the format (.dat .pftrace .csv .parquet .txt) unless --to
+    /// does; `-` is the standard output
     #[arg(value_name = "TO")]
     target: PathBuf,
     /// The format to write
@@ -67,6 +69,7 @@ enum Packing {
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let target = target(args)?;
+    leave_nothing_when_interrupted(vec![args.target.clone(), intervals_of(&args.target)])?;
     match (target, args.table) {
         (Target::Parquet, table) => tables(args, table)?,
         (_, Some(_)) => {
@@ -75,6 +78,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         _ => told(&args.target, "events", &convert(&args.from, &args.target, target)?)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ctrl-C ends a conversion at once, and takes the unfinished files with it.
+fn leave_nothing_when_interrupted(targets: Vec<PathBuf>) -> anyhow::Result<()> {
+    let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
+    std::thread::spawn(move || {
+        while signals.caught().is_none() {
+            let _ = schedlab_sys::process::poll(&[signals.fd()], None);
+        }
+        for part in targets.iter().filter_map(|target| unfinished(target)) {
+            // What was not begun, or is done, is not there.
+            let _ = std::fs::remove_file(part);
+        }
+        let _ = writeln!(io::stderr(), "schedlab: interrupted: nothing was written");
+        std::process::exit(130);
+    });
+    Ok(())
+}
+
+/// Where the intervals go that stand beside the events of `target`.
+fn intervals_of(target: &Path) -> PathBuf {
+    target.with_extension("intervals.parquet")
 }
 
 /// Says what was written, and what was not.
@@ -98,7 +123,7 @@ fn tables(args: &Args, table: Option<Table>) -> anyhow::Result<()> {
     if table != Some(Table::Events) {
         let path = match table {
             Some(_) => args.target.clone(),
-            None => args.target.with_extension("intervals.parquet"),
+            None => intervals_of(&args.target),
         };
         let mut written =
             schedlab_trace::replace(&path, |part| intervals::write(&args.from, part))?;
@@ -139,6 +164,10 @@ fn target(args: &Args) -> Result<Target, UsageError> {
             ))
         })?,
     };
+    if target == Target::Parquet && args.table.is_none() && args.target == Path::new("-") {
+        let what = "two tables don't fit the standard output: choose one by --table";
+        return Err(UsageError(what.into()));
+    }
     match (target, packing) {
         // Packing asks for version 7, unless version 6 was asked for by name.
         (Target::Dat(..), Some(packing)) if !packed || args.to != Some(Format::DatV6) => {

@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 /// The file and the part of it that is asked about.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Input {
-    /// The trace, in any format that schedlab reads
+    /// The trace, in any format that schedlab reads; `-` is the standard input
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) part: Part,
