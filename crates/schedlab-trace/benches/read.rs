@@ -7,8 +7,12 @@
 //! second is read as a trace.dat too. What each is made of is printed above its rows.
 //! All are read to a latency table, on one core and with two threads, beside `trace-cmd report`,
 //! `perf script`, `perf sched latency`, and libkshark's load (from a program of ten lines that is
-//! compiled here). Ours is the best of five and theirs the best of two, by time on a CPU, which a
-//! busy machine disturbs least; with threads it is wall time. Ratios, not verdicts.
+//! compiled here). Times are those on a CPU, which a busy machine disturbs least; with threads it is wall
+//! time. The rows of ours alone are the best of five.
+//!
+//! A machine that is shared has moods, so a peer's runs lie between runs of our table on one core: the first ratio
+//! is that of the best of both, then comes the median of each run of the peer over the better of ours just before
+//! and after it, and the range of those. Ratios, not verdicts.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark speaks and may fail")]
 
@@ -21,9 +25,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Runs of ours, and of a peer, which takes seconds each.
+/// Runs of ours alone.
 const RUNS: usize = 5;
-const PEER_RUNS: usize = 2;
+/// Runs of a peer: as many as fit into [`PEER_TIME`], but at least and at most so many.
+const PEER_RUNS: std::ops::RangeInclusive<usize> = 3..=7;
+const PEER_TIME: Duration = Duration::from_secs(15);
 
 fn main() {
     let mut numbers = std::env::args().skip(1).filter_map(|text| text.parse::<u64>().ok());
@@ -62,8 +68,8 @@ fn synthetic(dir: &Path, events: u64, cpus: u16, peers: bool) {
         Header { version: Version::V7, compression: Compression::Zstd, ..Header::default() };
     Synthetic::new(plan).write(&zstd, header).unwrap();
     dat(dir, &format!("synthetic, {cpus} CPUs"), &v6, peers);
-    row("schedlab: latency table, v7 zstd", events, None, best(1, || latency(&zstd, 1)));
-    row("schedlab: latency table, v7 zstd, 2 threads", events, None, best(2, || latency(&zstd, 2)));
+    row("schedlab: latency table, v7 zstd", events, best(1, || latency(&zstd, 1)));
+    row("schedlab: latency table, v7 zstd, 2 threads", events, best(2, || latency(&zstd, 2)));
 }
 
 /// The records of a perf.data in a trace.dat.
@@ -76,23 +82,19 @@ fn converted(dir: &Path, file: &Path, peers: bool) {
 /// A trace.dat v6 beside trace-cmd and libkshark.
 fn dat(dir: &Path, what: &str, v6: &Path, peers: bool) {
     let events = title(&format!("trace.dat, {what}"), v6);
-    let ours = row("schedlab: latency table, v6", events, None, best(1, || latency(v6, 1)));
-    row("schedlab: events only, v6", events, None, best(1, || drain(v6, 1)));
+    row("schedlab: latency table, v6", events, best(1, || latency(v6, 1)));
+    row("schedlab: events only, v6", events, best(1, || drain(v6, 1)));
     for threads in threads() {
         let name = |what: &str| format!("schedlab: {what}, v6, {threads} threads");
-        row(&name("latency table"), events, None, best(threads, || latency(v6, threads)));
-        row(&name("events only"), events, None, best(threads, || drain(v6, threads)));
+        row(&name("latency table"), events, best(threads, || latency(v6, threads)));
+        row(&name("events only"), events, best(threads, || drain(v6, threads)));
     }
     if !peers {
         return;
     }
-    if let Some(time) = peer("trace-cmd", &["report", "-i"], v6) {
-        row("trace-cmd report, v6", events, Some(ours), time);
-    }
-    match kshark(dir).and_then(|program| peer(program.to_str()?, &[], v6)) {
-        Some(time) => {
-            row("libkshark: load, v6", events, Some(ours), time);
-        }
+    beside("trace-cmd report, v6", events, "trace-cmd", &["report", "-i"], v6);
+    match kshark(dir) {
+        Some(program) => beside("libkshark: load, v6", events, program.to_str().unwrap(), &[], v6),
         None => println!("MISSING: libkshark (libkshark-dev and a C compiler): no ratio to it"),
     }
 }
@@ -122,20 +124,14 @@ fn title(what: &str, file: &Path) -> u64 {
 /// perf.data beside perf.
 fn perf(file: &Path, peers: bool) {
     let events = title("perf.data, hackbench", file);
-    let ours =
-        row("schedlab: latency table, perf.data", events, None, best(1, || latency(file, 1)));
-    row("schedlab: events only, perf.data", events, None, best(1, || drain(file, 1)));
-    row("schedlab: latency table, 2 threads", events, None, best(2, || latency(file, 2)));
+    row("schedlab: latency table, perf.data", events, best(1, || latency(file, 1)));
+    row("schedlab: events only, perf.data", events, best(1, || drain(file, 1)));
+    row("schedlab: latency table, perf.data, 2 threads", events, best(2, || latency(file, 2)));
     if !peers {
         return;
     }
-    let peers: [(&str, &[&str]); 2] =
-        [("perf sched latency", &["sched", "latency", "-i"]), ("perf script", &["script", "-i"])];
-    for (name, arguments) in peers {
-        if let Some(time) = peer("perf", arguments, file) {
-            row(name, events, Some(ours), time);
-        }
-    }
+    beside("perf sched latency", events, "perf", &["sched", "latency", "-i"], file);
+    beside("perf script", events, "perf", &["script", "-i"], file);
 }
 
 /// A perf.data of hackbench with at least this many of these events, from an earlier run where there is
@@ -200,31 +196,63 @@ fn kshark(dir: &Path) -> Option<PathBuf> {
     status.ok()?.success().then_some(program)
 }
 
-/// Prints one line; the time again.
-fn row(name: &str, events: u64, ours: Option<Duration>, time: Duration) -> Duration {
-    let rate = events as f64 / time.as_secs_f64() / 1e6;
-    let each = time.as_secs_f64() * 1e9 / events as f64;
-    let ratio = ours.map_or_else(String::new, |ours| {
-        format!("  {:6.1} x ours", time.as_secs_f64() / ours.as_secs_f64())
-    });
-    println!("{name:44} {rate:8.2} M events/s {each:8.1} ns each{ratio}");
-    time
+/// Prints one line.
+fn row(name: &str, events: u64, time: Duration) {
+    println!("{}", line(name, events, time));
 }
 
-/// The best of our runs by the time on a CPU, which a loaded machine disturbs less; helpers' time is not
-/// in it, so with several threads wall time counts.
+fn line(name: &str, events: u64, time: Duration) -> String {
+    let rate = events as f64 / time.as_secs_f64() / 1e6;
+    let each = time.as_secs_f64() * 1e9 / events as f64;
+    format!("{name:46} {rate:8.2} M events/s {each:8.1} ns each")
+}
+
+/// Runs a peer on a file between runs of our latency table, and prints its line.
+fn beside(name: &str, events: u64, program: &str, arguments: &[&str], file: &Path) {
+    let ours = || on_cpu_of(1, || latency(file, 1)).min(on_cpu_of(1, || latency(file, 1)));
+    let (mut mine, mut theirs) = (vec![ours()], Vec::new());
+    let mut spent = Duration::ZERO;
+    while theirs.len() < *PEER_RUNS.start()
+        || (theirs.len() < *PEER_RUNS.end() && spent < PEER_TIME)
+    {
+        let Some(time) = peer(program, arguments, file) else {
+            println!("MISSING: {program} {}: no ratio to it", arguments.join(" "));
+            return;
+        };
+        spent += time;
+        theirs.push(time);
+        mine.push(ours());
+    }
+    let ratio = |theirs: Duration, ours: Duration| theirs.as_secs_f64() / ours.as_secs_f64();
+    let best = *theirs.iter().min().unwrap();
+    let of_bests = ratio(best, *mine.iter().min().unwrap());
+    let pair = |(theirs, ours): (&Duration, &[Duration])| ratio(*theirs, ours[0].min(ours[1]));
+    let mut pairs: Vec<f64> = theirs.iter().zip(mine.windows(2)).map(pair).collect();
+    pairs.sort_by(f64::total_cmp);
+    let count = pairs.len();
+    let median = (pairs[(count - 1) / 2] + pairs[count / 2]) / 2.0;
+    println!(
+        "{}  {of_bests:6.1} x ours; run by run {median:.1} ({:.1} to {:.1}, {count} runs)",
+        line(name, events, best),
+        pairs[0],
+        pairs[count - 1],
+    );
+}
+
+/// The best of our runs.
 fn best(threads: usize, mut run: impl FnMut()) -> Duration {
-    (0..RUNS)
-        .map(|_| {
-            let (start, cpu) = (Instant::now(), on_cpu());
-            run();
-            match (threads, on_cpu().zip(cpu)) {
-                (1, Some((after, before))) => after.saturating_sub(before),
-                _ => start.elapsed(),
-            }
-        })
-        .min()
-        .unwrap()
+    (0..RUNS).map(|_| on_cpu_of(threads, &mut run)).min().unwrap()
+}
+
+/// The time that a run takes, on a CPU where one thread does it and the system tells: a loaded machine disturbs that
+/// less. Helpers' time is not in it, so with several threads wall time counts.
+fn on_cpu_of(threads: usize, mut run: impl FnMut()) -> Duration {
+    let (start, cpu) = (Instant::now(), on_cpu());
+    run();
+    match (threads, on_cpu().zip(cpu)) {
+        (1, Some((after, before))) => after.saturating_sub(before),
+        _ => start.elapsed(),
+    }
 }
 
 /// Time that this thread was on a CPU; `None` where the kernel does not say.
@@ -251,22 +279,15 @@ fn drain(path: &Path, threads: usize) {
     }
 }
 
-/// A peer's time on the file: the better of its runs, on a CPU where the system tells. `None` where it
-/// is not installed or does not take the file.
+/// A peer's time on the file, on a CPU where the system tells. `None` where it is not installed or does not take
+/// the file.
 fn peer(program: &str, arguments: &[&str], file: &Path) -> Option<Duration> {
-    let run = || {
-        let (start, before) = (Instant::now(), children_on_cpu());
-        let mut command = Command::new(program);
-        command.args(arguments).arg(file).stdout(Stdio::null()).stderr(Stdio::null());
-        let success = command.status().is_ok_and(|status| status.success());
-        let on_cpu = children_on_cpu().zip(before).map(|(after, before)| after - before);
-        success.then(|| on_cpu.unwrap_or_else(|| start.elapsed()))
-    };
-    let times: Option<Vec<Duration>> = (0..PEER_RUNS).map(|_| run()).collect();
-    if times.is_none() {
-        println!("MISSING: {program} {}: no ratio to it", arguments.join(" "));
-    }
-    times?.into_iter().min()
+    let (start, before) = (Instant::now(), children_on_cpu());
+    let mut command = Command::new(program);
+    command.args(arguments).arg(file).stdout(Stdio::null()).stderr(Stdio::null());
+    let success = command.status().is_ok_and(|status| status.success());
+    let on_cpu = children_on_cpu().zip(before).map(|(after, before)| after - before);
+    success.then(|| on_cpu.unwrap_or_else(|| start.elapsed()))
 }
 
 /// Time that children which have ended were on a CPU, to the kernel's tick of 10 ms.
