@@ -6,13 +6,14 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 7] = [
+const NEEDED: [(&str, &str); 8] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
     ("pdftotext", "poppler-utils"),
     ("chromium", "chromium"),
     ("protoc", "protobuf-compiler"),
+    ("python3", "python3"),
     // The page's types are checked by TypeScript, which it gets.
     ("npm", "npm"),
 ];

@@ -322,8 +322,8 @@ pub(crate) fn warnings(state: &State) -> Vec<Warning> {
     }
     if tally.contradictions > 0 {
         let what = format!(
-            "{} switches named another task than the one seen to run: events are missing, and those \
-             stretches count as unknown",
+            "{} switches named another task than the one seen to run: events are missing, and who ran \
+             just before is not certain",
             tally.contradictions
         );
         // Seen without any loss: kernels of some virtual machines run no tracepoint while a secondary

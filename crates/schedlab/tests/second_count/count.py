@@ -1,0 +1,188 @@
+"""Figures of docs/answers.md from the text of `perf script --ns -F comm,tid,cpu,time,event,trace`: a second
+implementation, which shares no code, no order of steps and no data structure with the first. It is slow on purpose:
+between two events it looks at every CPU and every waiting task, so that each integral is what its definition says.
+
+    python3 count.py SCRIPT.txt > figures.json
+"""
+import collections
+import json
+import math
+import re
+import sys
+
+LINE = re.compile(r"^\s*(.*?)\s+(-?\d+)\s+\[(\d+)\]\s+(\d+)\.(\d+):\s+sched:(\w+):\s*(.*)$")
+SWITCH = re.compile(r"prev_comm=(.*) prev_pid=(\d+) prev_prio=-?\d+ prev_state=(\S+) ==> next_comm=(.*) next_pid=(\d+) ")
+WOKEN = re.compile(r"comm=(.*) pid=(\d+) prio=-?\d+ target_cpu=(\d+)")
+MOVED = re.compile(r"comm=(.*) pid=(\d+) prio=-?\d+ orig_cpu=(\d+) dest_cpu=(\d+)")
+CHILD = re.compile(r"child_pid=(\d+)")
+UNKNOWN, IDLE = None, 0
+
+
+def events(path):
+    found = [LINE.match(line) for line in open(path, errors="replace")]
+    parts = [match.groups() for match in found if match]
+    parts = [(int(s) * 10**9 + int(ns.ljust(9, "0")), int(cpu), int(tid), name, rest)
+             for _, tid, cpu, s, ns, name, rest in parts]
+    return sorted(parts, key=lambda event: event[0])
+
+
+class Machine:
+    def __init__(self, found):
+        self.start, self.end = found[0][0], found[-1][0]
+        self.cpus = sorted({event[1] for event in found})
+        self.places = any(event[3] == "sched_wakeup" for event in found)
+        self.on = {cpu: UNKNOWN for cpu in self.cpus}
+        self.since = {cpu: self.start for cpu in self.cpus}
+        self.mute = set()
+        # Who waits: pid -> [CPU or None while no CPU was chosen, since, whether it was woken]
+        self.waits, self.runs, self.asleep = {}, {}, set()
+        self.tasks = collections.defaultdict(collections.Counter)
+        self.slices, self.woken, self.delays = (collections.defaultdict(list) for _ in range(3))
+        self.unfinished = 0
+        self.cpu = collections.defaultdict(collections.Counter)
+        self.running, self.waiting = collections.Counter(), collections.Counter()
+        self.open, self.violations, self.sums = {}, [], collections.Counter()
+        self.now = self.start
+
+    def pass_time(self, to):
+        time, queues = to - self.now, {cpu: [] for cpu in self.cpus}
+        if time == 0:
+            return
+        for pid, (cpu, _, _) in self.waits.items():
+            self.tasks[pid]["wait_ns"] += time
+            if cpu in queues:
+                queues[cpu].append(pid)
+        for cpu, queue in queues.items():
+            on, row = self.on[cpu], self.cpu[cpu]
+            row["unknown_ns" if on is UNKNOWN else "idle_ns" if on == IDLE else "busy_ns"] += time
+            row["wait_ns"] += time * len(queue)
+            row["waiting_max"] = max(row["waiting_max"], len(queue))
+            row["overloaded_ns"] += time if on and queue else 0
+        self.running[sum(1 for on in self.on.values() if on)] += time
+        self.waiting[len(self.waits)] += time
+        idle = [cpu for cpu in self.cpus if self.on[cpu] == IDLE]
+        free = [cpu for cpu in idle if not queues[cpu]]
+        over = [cpu for cpu in self.cpus if self.on[cpu] and queues[cpu]]
+        long = [cpu for cpu in self.cpus if len(queues[cpu]) + bool(self.on[cpu]) > 1]
+        self.sums["schedviz_wall_ns"] += time * bool(free and over)
+        self.sums["schedviz_cpu_ns"] += time * min(len(free), len(over))
+        self.sums["schedviz_thread_ns"] += time * min(len(free), sum(len(queues[cpu]) for cpu in over))
+        self.sums["systing_wall_ns"] += time * any(a != b for a in long for b in idle)
+        stuck = {(pid, cpu) for cpu in over for pid in queues[cpu]} if free else set()
+        for key in [key for key in self.open if key not in stuck]:
+            self.violations.append((self.open.pop(key), self.now, *key))
+        for key in stuck:
+            self.open.setdefault(key, self.now)
+        self.now = to
+
+    def vacate(self, cpu):
+        """Who is there leaves, by whatever cause."""
+        pid = self.on[cpu]
+        if pid:
+            self.tasks[pid]["run_ns"] += self.now - self.since[cpu]
+            self.slices[pid].append(self.now - self.since[cpu])
+            self.runs.pop(pid, None)
+        self.on[cpu], self.since[cpu] = UNKNOWN, self.now
+
+    def wait(self, pid, cpu, woken):
+        self.waits[pid] = [cpu, self.now, woken]
+        self.asleep.discard(pid)
+
+    def switch(self, cpu, prev, state, after):
+        self.cpu[cpu]["switches"] += 1
+        there = self.on[cpu]
+        believed = True
+        if there != prev:
+            if there == IDLE:
+                self.mute.add(cpu)
+            self.vacate(cpu)
+            if prev in self.runs:
+                believed = False
+            elif prev in self.waits:
+                del self.waits[prev]
+                self.unfinished += 1
+        self.vacate(cpu)
+        if prev:
+            runnable = state.startswith("R")
+            self.tasks[prev]["switches_involuntary" if runnable else "switches_voluntary"] += 1
+            if believed and runnable:
+                self.wait(prev, cpu, False)
+            elif believed:
+                self.asleep.add(prev)
+        else:
+            self.mute.discard(cpu)
+        if after:
+            if after in self.runs:
+                self.vacate(self.runs[after])
+            if after in self.waits:
+                _, since, woken = self.waits.pop(after)
+                self.delays[after].append(self.now - since)
+                if woken:
+                    self.woken[after].append(self.now - since)
+            self.runs[after] = cpu
+            self.asleep.discard(after)
+        self.on[cpu] = after if after or cpu not in self.mute else UNKNOWN
+
+    def see(self, cpu, by, name, rest):
+        if name == "sched_switch":
+            prev_comm, prev, state, _, after = SWITCH.match(rest).groups()
+            return self.switch(cpu, int(prev), state, int(after))
+        if self.on[cpu] is UNKNOWN and by not in self.runs:
+            if by in self.waits:
+                del self.waits[by]
+                self.unfinished += 1
+            self.on[cpu], self.since[cpu] = by, self.now
+            if by:
+                self.runs[by] = cpu
+        if name in ("sched_waking", "sched_wakeup", "sched_wakeup_new"):
+            pid, target = (int(part) for part in WOKEN.match(rest).groups()[1:])
+            if pid in self.waits:
+                if name != "sched_waking":
+                    self.waits[pid][0] = target
+            elif pid not in self.runs:
+                self.tasks[pid]["wakeups"] += 1
+                self.wait(pid, target if name != "sched_waking" or not self.places else None, True)
+        elif name == "sched_migrate_task":
+            pid, _, to = (int(part) for part in MOVED.match(rest).groups()[1:])
+            self.tasks[pid]["migrations"] += 1
+            if pid in self.waits:
+                self.waits[pid][0] = to
+
+
+def histogram(times):
+    times = sorted(times)
+    at = lambda part: times[max(0, math.ceil(part * len(times)) - 1)]
+    figures = {"count": len(times), "latency_ns_sum": sum(times)}
+    if times:
+        figures.update(latency_ns_max=times[-1], latency_ns_p50=at(0.5), latency_ns_p90=at(0.9), latency_ns_p99=at(0.99))
+    return figures
+
+
+def figures(machine):
+    for cpu in machine.cpus:
+        machine.vacate(cpu)
+    ends = [(start, machine.end, *key) for key, start in machine.open.items()]
+    times = lambda counter: [counter[n] for n in range(max(counter, default=-1) + 1)]
+    violations = [[a - machine.start, b - machine.start, pid, cpu] for a, b, pid, cpu in machine.violations + ends if b > a]
+    tasks = {pid: dict(row, slices=len(machine.slices[pid])) for pid, row in machine.tasks.items() if pid}
+    return {
+        "origin_ns": str(machine.start),
+        "end_ns": machine.end - machine.start,
+        "tasks": tasks,
+        "latency": {pid: {"wakeup": histogram(machine.woken[pid]), "run_delay": histogram(machine.delays[pid])}
+                    for pid in machine.delays},
+        "unfinished": machine.unfinished + len(machine.waits),
+        "cpus": {cpu: machine.cpu[cpu] for cpu in machine.cpus},
+        "running_time_ns": times(machine.running),
+        "waiting_time_ns": times(machine.waiting),
+        "violations": violations,
+        "definitions": machine.sums,
+    }
+
+
+found = events(sys.argv[1])
+machine = Machine(found)
+for time, cpu, by, name, rest in found:
+    machine.pass_time(time)
+    machine.see(cpu, by, name, rest)
+json.dump(figures(machine), sys.stdout)
