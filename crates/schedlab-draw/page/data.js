@@ -21,13 +21,14 @@
  *   share: Uint8Array, top: Uint32Array, points: Points}} Row
  *
  * Marks of users and other tracepoints that fired on a CPU, in order of time. The phase is 0 for a
- * begin, 1 for an end, 2 for an instant; the task 0 where it is not known.
- * @typedef {{time: Float64Array, name: Uint32Array, phase: Uint8Array, task: Uint32Array}} Points
+ * begin, 1 for an end, 2 for an instant; the task 0 where it is not known. `said` less 1 is the place of
+ * what it said in the trace's list.
+ * @typedef {{time: Float64Array, name: Uint32Array, phase: Uint8Array, task: Uint32Array, said: Uint32Array}} Points
  *
  * Task time run and waited up to the edges of equally wide bins, so that a column of the curve costs
  * two look-ups however many slices it covers.
  * @typedef {{width: number, running: Float64Array, waiting: Float64Array}} Sums
- * @typedef {{head: Head, span: number, rows: Row[], colours: Uint32Array, sums: Sums|null,
+ * @typedef {{head: Head, said: string[], span: number, rows: Row[], colours: Uint32Array, sums: Sums|null,
  *   followed: {task: number, row: Uint32Array, slice: Uint32Array}|null}} Trace
  */
 
@@ -119,11 +120,11 @@ export function outline(head, coarse) {
       wait: new Float64Array(n), task: new Uint32Array(n), waker: new Uint32Array(n),
       left: new Uint8Array(n), index: new Uint32Array(bins + 2).fill(n),
       bin: Math.max(1, Math.ceil(head.span / bins)), share, top,
-      points: { time: none, name: new Uint32Array(0), phase: new Uint8Array(0), task: new Uint32Array(0) },
+      points: { time: none, name: new Uint32Array(0), phase: new Uint8Array(0), task: new Uint32Array(0), said: new Uint32Array(0) },
     };
   });
   const colours = Uint32Array.from(head.tasks, (task) => parseInt(task[2], 16));
-  return { head, span: head.span, rows, colours, sums: null, followed: null };
+  return { head, said: [], span: head.span, rows, colours, sums: null, followed: null };
 }
 
 /**
@@ -154,20 +155,23 @@ export function append(row, bytes, count) {
 }
 
 /**
- * The points of all rows: for each row a column of gaps, names, phases, tasks.
+ * The points of all rows: for each row a column of gaps, names, phases, tasks, and of the places of what they
+ * said in the list that follows, line by line.
  * @param {Trace} trace @param {Uint8Array} bytes
  */
 export function points(trace, bytes) {
   const numbers = new Numbers(bytes);
   trace.rows.forEach((row, r) => {
     const n = trace.head.points.counts[r];
-    const points = { time: new Float64Array(n), name: new Uint32Array(n), phase: new Uint8Array(n), task: new Uint32Array(n) };
+    const points = { time: new Float64Array(n), name: new Uint32Array(n), phase: new Uint8Array(n), task: new Uint32Array(n), said: new Uint32Array(n) };
     for (let i = 0, time = 0; i < n; i++) points.time[i] = time += numbers.next();
     for (let i = 0; i < n; i++) points.name[i] = numbers.next();
     for (let i = 0; i < n; i++) points.phase[i] = numbers.next();
     for (let i = 0; i < n; i++) points.task[i] = numbers.next();
+    for (let i = 0; i < n; i++) points.said[i] = numbers.next();
     row.points = points;
   });
+  trace.said = new TextDecoder().decode(bytes.subarray(numbers.at)).split("\n");
 }
 
 /**
@@ -315,12 +319,12 @@ export function pointAt(row, time, room) {
 }
 
 /**
- * What is known about a point, in a line.
+ * What is known about a point: a line, and one more with what it said.
  * @param {Trace} trace @param {Row} row @param {number} point
  */
 export function pointText(trace, row, point) {
-  const { time, name, phase, task } = row.points;
+  const { time, name, phase, task, said } = row.points;
   const by = task[point] > 0 ? `, ${taskName(trace, task[point])}` : "";
   const what = [trace.head.points.names[name[point]] ?? "?", PHASE[phase[point]]].join(" ").trim();
-  return `${what} at ${(time[point] / 1e6).toFixed(6)} ms on CPU ${row.cpu}${by}`;
+  return `${what} at ${(time[point] / 1e6).toFixed(6)} ms on CPU ${row.cpu}${by}` + (said[point] > 0 ? `\n${trace.said[said[point] - 1]}` : "");
 }

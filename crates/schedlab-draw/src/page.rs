@@ -10,8 +10,10 @@
 //! Each part is raw deflate in base64, of columns of LEB128 numbers.
 
 mod columns;
+mod said;
 
 pub use columns::{Columns, PageData};
+pub use said::{Listening, Said};
 
 use crate::font::printable;
 use crate::svg::base64;
@@ -123,7 +125,7 @@ fn coarse_columns(data: &PageData, cpus: &[&(u16, Track)]) -> Vec<u8> {
     bytes
 }
 
-/// For each row its marks: gaps, names, phases, tasks.
+/// For each row its marks: gaps, names, phases, tasks, numbers of what was said; then what was said, line by line.
 fn points(data: &PageData, cpus: &[&(u16, Track)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (cpu, _) in cpus {
@@ -132,14 +134,20 @@ fn points(data: &PageData, cpus: &[&(u16, Track)]) -> Vec<u8> {
         for point in &found {
             leb128(&mut bytes, point.time - std::mem::replace(&mut before, point.time));
         }
-        let columns: [fn(&columns::Point) -> u64; 3] =
-            [|point| point.name as u64, |point| point.phase.into(), |point| point.task.into()];
+        let columns: [fn(&columns::Point) -> u64; 4] = [
+            |point| point.name as u64,
+            |point| point.phase.into(),
+            |point| point.task.into(),
+            |point| point.said.into(),
+        ];
         for column in columns {
             for point in &found {
                 leb128(&mut bytes, column(point));
             }
         }
     }
+    let texts: Vec<String> = data.points.texts.iter().map(|text| printable(text)).collect();
+    bytes.extend_from_slice(texts.join("\n").as_bytes());
     bytes
 }
 

@@ -95,3 +95,59 @@ fn every_number_on_hover_equals_that_of_schedlab_trace() {
     let said = page["violations"].as_str().unwrap_or_default();
     assert!(said.contains(&format!("violated: {count}")), "{said}; {count}");
 }
+
+/// Points at each tracepoint of the first row, then goes to them by the key, and reads what is said.
+const POINTER: &str = r#"
+(() => {
+  const p = window.schedlabPage, tip = document.getElementById("tip"), canvas = p.canvas, box = canvas.getBoundingClientRect();
+  const row = p.trace.rows[0], tips = [], chosen = [];
+  for (const time of row.points.time) {
+    [p.view.from, p.view.to] = [time - 1000, time + 1000];
+    const { rows, rowHeight } = p.painter.layout(p.view);
+    canvas.dispatchEvent(new PointerEvent("pointermove", { pointerId: 1, clientX: box.left + rows.left + rows.width / 2,
+      clientY: box.top + rows.top + 0.5 * rowHeight }));
+    tips.push(tip.textContent);
+  }
+  [p.view.from, p.view.to] = [0, 1000];
+  p.last = { time: -1, from: p.view.from, to: p.view.to };
+  for (let i = 0; i < 2; i++) {
+    document.dispatchEvent(new KeyboardEvent("keydown", { key: "k", bubbles: true }));
+    chosen.push(document.getElementById("chosen").textContent);
+  }
+  return { tips, chosen, markup: tip.childElementCount + document.getElementById("chosen").childElementCount };
+})()
+"#;
+
+#[test]
+fn a_tracepoint_says_its_arguments_when_one_points_at_it() {
+    let Some(mut browser) = Browser::start("arguments", (1200, 700)) else { return };
+    let folder = tempfile::tempdir().expect("writable");
+    let switch = |time: &str, prev: &str, next: &str| {
+        format!(
+            "<idle>-0 [000] {time}: sched_switch: {prev} prev_prio=120 prev_state=S ==> {next} next_prio=120\n"
+        )
+    };
+    let idle = ("prev_comm=swapper prev_pid=0", "next_comm=swapper next_pid=0");
+    let mut text = switch("1.000000", idle.0, "next_comm=disk next_pid=7");
+    text += "disk-7 [000] 1.000010: irq_handler_entry: irq=42 name=<b>nvme</b>\n";
+    text += "disk-7 [000] 1.000020: irq_handler_exit: irq=42 ret=handled\n";
+    text += &switch("1.000100", "prev_comm=disk prev_pid=7", idle.1);
+    let file = folder.path().join("x.txt");
+    std::fs::write(&file, text).expect("writable");
+    let page = folder.path().join("page.html");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    assert!(
+        command.arg("view").arg(&file).arg("-o").arg(&page).status().expect("starts").success()
+    );
+    browser.open_file(&page);
+    let said = browser.evaluate(POINTER);
+    let entry = "irq_handler_entry at 0.010000 ms on CPU 0, disk:7\nirq=42 name=<b>nvme</b>";
+    let exit = "irq_handler_exit at 0.020000 ms on CPU 0, disk:7\nirq=42 ret=handled";
+    for (of, place) in [("tips", 0), ("chosen", 0)] {
+        let text = said[of][place].as_str().unwrap_or_default();
+        assert!(text.starts_with(entry), "{of}: {said:#}");
+        let text = said[of][place + 1].as_str().unwrap_or_default();
+        assert!(text.starts_with(exit), "{of}: {said:#}");
+    }
+    assert_eq!(said["markup"], 0, "arguments are text");
+}

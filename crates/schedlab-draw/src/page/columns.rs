@@ -2,10 +2,11 @@
 //! shown first, and the marks.
 //!
 //! Resources: about 8 bytes a slice before they are compressed, 16 bytes a coarse column and CPU,
-//! 32 bytes a mark, of which the first 100,000 are kept.
+//! 40 bytes a mark, of which the first 100,000 are kept.
 
+use super::said::Said;
 use crate::rows::colour_of_pid;
-use schedlab_model::{Left, Nanos, Phase, Span, TraceInfo};
+use schedlab_model::{Cpu, Left, Nanos, Phase, Span, TraceInfo};
 use schedlab_timeline::{
     By, Cell, Change, Density, DensityAnswer, Occupant, Question, State, Switch,
 };
@@ -17,7 +18,7 @@ const SLICES_PER_PART: usize = 16_384;
 pub(super) const COARSE_COLUMNS: usize = 1_024;
 
 /// Marks beyond these are counted only.
-const POINTS_MAX: usize = 100_000;
+pub(super) const POINTS_MAX: usize = 100_000;
 
 /// The question: every slice of a window, packed, up to a limit where one is set.
 pub struct Columns {
@@ -58,6 +59,8 @@ pub(super) struct Points {
     marks: usize,
     pub(super) found: Vec<Point>,
     pub(super) left_out: u64,
+    /// What tracepoints said, by the numbers that points carry, less 1.
+    pub(super) texts: Vec<String>,
 }
 
 /// One of them.
@@ -68,6 +71,8 @@ pub(super) struct Point {
     pub(super) name: usize,
     pub(super) phase: u8,
     pub(super) task: u32,
+    /// The number of what it said; 0 where that is not kept.
+    pub(super) said: u32,
 }
 
 /// What a page shows.
@@ -176,13 +181,17 @@ impl Points {
                     Phase::End => 1,
                     Phase::Point => 2,
                 };
-                self.push(window, at, Point { cpu: cpu.0, time: 0, name, phase, task: task.0 });
+                self.push(
+                    window,
+                    at,
+                    Point { cpu: cpu.0, time: 0, name, phase, task: task.0, said: 0 },
+                );
             }
             Change::Other { at, cpu, format } => {
                 let task = state.cpu(cpu).and_then(|known| known.occupant.task());
                 let (name, task) =
                     (self.marks + usize::from(format), task.map_or(0, |task| task.0));
-                self.push(window, at, Point { cpu: cpu.0, time: 0, name, phase: 2, task });
+                self.push(window, at, Point { cpu: cpu.0, time: 0, name, phase: 2, task, said: 0 });
             }
             _ => {}
         }
@@ -274,6 +283,21 @@ impl PageData {
         let tasks = vec![(1, name.to_owned(), "000000".to_owned())];
         let (coarse, points) = (DensityAnswer::default(), Points::default());
         Self { window, cpus: Vec::new(), coarse, points, tasks, whole: true }
+    }
+
+    /// Shows what tracepoints said, too: those of the same pass.
+    #[must_use]
+    pub fn with_arguments(mut self, said: Said) -> Self {
+        let (marks, start) = (self.points.marks, self.window.start);
+        let mut told = said.events.iter();
+        for point in self.points.found.iter_mut().filter(|point| point.name >= marks) {
+            // Both stand in the order of the trace; a point of another window is none of the page's.
+            let place = (Cpu(point.cpu), start + Nanos(point.time));
+            let number = told.find(|(cpu, at, _)| (*cpu, *at) == place).map(|found| found.2);
+            point.said = number.unwrap_or(0);
+        }
+        self.points.texts = said.texts;
+        self
     }
 
     /// Whether every slice is there: not so where there were more than [`Columns::at_most`].

@@ -5,7 +5,7 @@ use crate::Drawing;
 use schedlab_draw::Theme;
 use schedlab_draw::cores::{Cores, Size, cores};
 use schedlab_draw::levels::Levels;
-use schedlab_draw::page::{Columns, notes, page};
+use schedlab_draw::page::{Columns, Listening, notes, page};
 use schedlab_draw::rows::{Colouring, Rows, RowsAnswer, RowsOptions};
 use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
 use schedlab_model::{Nanos, Span, Topology, Unit};
@@ -14,7 +14,7 @@ use schedlab_timeline::{
     Conservation, ConservationOptions, Cpus, CpusAnswer, Cut, Latency, LatencyAnswer, Tasks,
     TasksAnswer, ask, ask_within, span_of,
 };
-use schedlab_trace::TraceError;
+use schedlab_trace::{Options, TraceError};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -81,7 +81,8 @@ pub fn trace_section(
     let read = |error| ShowError::Read { path: path.to_owned(), error };
     let mut source = schedlab_trace::open(path)?;
     let span = span_of(source.as_mut()).map_err(read)?;
-    let mut source = schedlab_trace::open(path)?;
+    let options = Options { arguments: true, ..Options::default() };
+    let mut source = schedlab_trace::open_with(path, &options)?;
     let topology = source.info().topology.clone();
     let violations = ConservationOptions { limit: NOTES_MAX, ..ConservationOptions::default() };
     let question = (
@@ -93,8 +94,10 @@ pub fn trace_section(
             Conservation::new(violations, source.info()),
         ),
     );
-    let reply = ask(source.as_mut(), question).map_err(read)?;
+    let mut listening = Listening::new(source.as_mut());
+    let reply = ask(&mut listening, question).map_err(read)?;
     let ((latency, tasks, cpus), rows, curve, (slices, found)) = reply.answer;
+    let slices = slices.with_arguments(listening.said());
     let mut section = Section::new(title);
     section.paragraph(format!(
         "{} were observed. Wakeup latency is from the wakeup of a sleeping task to its running; run delay is \
@@ -203,7 +206,8 @@ fn close_up(span: Span) -> Option<Span> {
 }
 
 fn close_up_of(path: &Path, span: Span, window: Span) -> Result<schedlab_draw::Scene, ShowError> {
-    let mut source = schedlab_trace::open(path)?;
+    let options = Options { arguments: true, ..Options::default() };
+    let mut source = schedlab_trace::open_with(path, &options)?;
     let topology = source.info().topology.clone();
     let cut = Cut { from: Some(window.start - span.start), to: Some(window.end - span.start) };
     let reply = ask_within(source.as_mut(), cut, rows(window, topology.as_ref()))

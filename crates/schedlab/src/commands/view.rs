@@ -1,9 +1,10 @@
 //! `schedlab view`: the interactive page of a trace.
 
 use anyhow::Context;
-use schedlab_draw::page::{Columns, notes, page};
+use schedlab_draw::page::{Columns, Listening, notes, page};
 use schedlab_model::Span;
 use schedlab_timeline::{Conservation, ConservationOptions, ask, span_of};
+use schedlab_trace::{Options, open_with};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -31,7 +32,8 @@ pub(crate) struct Args {
 /// Writes one HTML file that opens from disk and asks for nothing else.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let file = &args.file;
-    let mut source = schedlab_trace::open(file)?;
+    let options = Options { arguments: true, ..Options::default() };
+    let mut source = open_with(file, &options)?;
     let mut info = source.info().clone();
     let span = match info.span {
         Some(span) => span,
@@ -39,7 +41,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let span = span_of(source.as_mut()).with_context(|| file.display().to_string())?;
             // Streams learn tracepoints and marks on the way: now all are known.
             info = source.info().clone();
-            source = schedlab_trace::open(file)?;
+            source = open_with(file, &options)?;
             span
         }
     };
@@ -51,8 +53,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let conservation = Conservation::new(options, &info);
     let slices = Columns::new(Span::new(span.start, span.end)).with_marks(&info);
     let question = (slices, conservation);
-    let reply = ask(source.as_mut(), question).with_context(|| file.display().to_string())?;
+    let mut listening = Listening::new(source.as_mut());
+    let reply = ask(&mut listening, question).with_context(|| file.display().to_string())?;
     let (slices, conservation) = reply.answer;
+    let slices = slices.with_arguments(listening.said());
     let notes = notes(&conservation, &reply.state);
     let title = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
     let html = page(&title, &slices, topology.as_ref(), &notes, conservation.count);
