@@ -86,6 +86,21 @@ impl Tracefs {
         Ok((id, self.read(&format!("events/{system}/{name}/format"))?))
     }
 
+    /// The systems that have an event of this name, sorted.
+    #[must_use]
+    pub fn systems_of(&self, name: &str) -> Vec<String> {
+        let entries = std::fs::read_dir(self.root.join("events"));
+        let mut systems: Vec<String> = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|entry| entry.path().join(name).join("id").exists())
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .collect();
+        systems.sort_unstable();
+        systems
+    }
+
     /// The names of a system's events, sorted; empty when there is no such system.
     #[must_use]
     pub fn events(&self, system: &str) -> Vec<String> {
@@ -154,5 +169,7 @@ mod tests {
         let missing = tracefs.event("sched", "nothing").unwrap_err();
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
         assert!(tracefs.events("irq").is_empty());
+        assert_eq!(tracefs.systems_of("sched_switch"), ["sched"]);
+        assert!(tracefs.systems_of("no_event").is_empty());
     }
 }

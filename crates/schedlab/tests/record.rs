@@ -431,3 +431,62 @@ fn what_is_no_spool_and_what_is_no_event_is_named() {
     }
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
 }
+
+#[test]
+fn a_target_that_is_no_file_and_a_task_that_is_none_are_refused_before_anything_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    for (arguments, code, part) in [
+        (&["-o", "."][..], 2, "a recording is a file"),
+        (&["-o", "-"], 2, "a recording is a file"),
+        (&["--time", "0"], 2, "nothing would be recorded"),
+        (&["--keep", "1s"], 2, "--snapshot"),
+        (&["--pid", "999999999"], 1, "there is no such task"),
+    ] {
+        let output = record(dir.path(), &[arguments, &["--", "touch", "ran"]].concat());
+        assert_eq!(output.status.code(), Some(code), "{arguments:?}: {}", stderr(&output));
+        assert!(stderr(&output).contains(part), "{arguments:?}: {}", stderr(&output));
+    }
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0, "nothing ran, nothing is left");
+}
+
+#[test]
+fn a_tracepoint_is_found_by_its_name_alone() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let output = record(dir.path(), &["-o", "x.dat", "-e", "timer_start", "--", "sleep", "0.2"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(ours(dir.path(), "x.dat").keys().any(|(_, name)| name == "timer_start"));
+}
+
+#[test]
+fn a_full_disk_leaves_what_was_recorded_until_then_readable() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let small = dir.path().join("small");
+    std::fs::create_dir(&small).unwrap();
+    // A mount of its own, which goes with the shell's namespace.
+    let script = "mount -t tmpfs -o size=400k none small && \
+                  \"$0\" record -o small/x.dat -- sh -c 'i=0; while [ $i -lt 1500 ]; do sleep 0; i=$((i+1)); done'; \
+                  echo \"code $?\"; \"$0\" record --salvage small/x.dat.spool -o x.dat; echo \"code $?\"";
+    let output = Command::new("unshare")
+        .args(["-m", "sh", "-c", script, env!("CARGO_BIN_EXE_schedlab")])
+        .current_dir(dir.path())
+        .output();
+    let Ok(output) = output.map_err(|_| missing("unshare, for a disk that is soon full")) else {
+        return;
+    };
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    if !told.starts_with("code") {
+        missing("the right to mount a small disk");
+        return;
+    }
+    let said = stderr(&output);
+    assert_eq!(told, "code 1\ncode 0\n", "{said}");
+    assert!(said.contains("No space left on device"), "{said}");
+    assert!(said.contains("`schedlab record --salvage small/x.dat.spool -o FILE`"), "{said}");
+    assert!(ours(dir.path(), "x.dat").values().sum::<u64>() > 100);
+}

@@ -28,7 +28,8 @@ pub(crate) struct Tracepoint {
     pub(crate) format: String,
 }
 
-/// The scheduler's events and those that `extra` names (`system:name`, or `system` for all of it).
+/// The scheduler's events and those that `extra` names: `system:name`, `system` for all of it, or `name` in
+/// whatever systems have it.
 pub(crate) fn choose(tracefs: &Tracefs, extra: &[String]) -> Result<Vec<Tracepoint>, RecordError> {
     let mut chosen: Vec<Tracepoint> = Vec::new();
     let mut add = |system: &str, name: &str| -> std::io::Result<()> {
@@ -58,8 +59,14 @@ pub(crate) fn choose(tracefs: &Tracefs, extra: &[String]) -> Result<Vec<Tracepoi
             ));
         }
         let there = tracefs.events(system);
+        let systems = tracefs.systems_of(system);
         match name {
-            "*" if there.is_empty() => return Err(no_event("there is no such system".into())),
+            "*" if !asked.contains(':') && there.is_empty() && !systems.is_empty() => {
+                systems.iter().try_for_each(|of| add(of, system))
+            }
+            "*" if there.is_empty() => {
+                return Err(no_event("there is no such system and no event of that name".into()));
+            }
             "*" => there.iter().try_for_each(|name| add(system, name)),
             name => add(system, name),
         }
@@ -157,7 +164,9 @@ mod tests {
         );
         assert_eq!(names("irq:irq_handler_exit").unwrap().len(), 2);
         assert!(names("irq:nothing").unwrap_err().contains("irq_handler_entry"));
-        assert!(names("nothing").unwrap_err().contains("no such system"));
+        assert!(names("nothing").unwrap_err().contains("no such system and no event"));
+        assert_eq!(names("irq_handler_exit").unwrap(), ["sched_switch", "irq_handler_exit"]);
+        assert!(names("irq_handler_exit:*").is_err());
         assert!(names("../x").unwrap_err().contains("write system"));
     }
 }

@@ -26,8 +26,8 @@ pub(crate) struct Args {
     /// The trace to write
     #[arg(short, long, value_name = "FILE", default_value = "trace.dat")]
     output: PathBuf,
-    /// Record these tracepoints as well: a system, or system:name
-    #[arg(short, long = "event", value_name = "SYSTEM[:NAME]")]
+    /// Record these tracepoints as well: a system, system:name, or a name
+    #[arg(short, long = "event", value_name = "SYSTEM[:NAME]|NAME")]
     events: Vec<String>,
     /// Through which interface of the kernel
     #[arg(long, value_enum, default_value = "auto")]
@@ -54,7 +54,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", conflicts_with = "size")]
     snapshot: Option<Nanos>,
     /// How much of the time before a snapshot is kept
-    #[arg(long, value_name = "DURATION", default_value = "100ms")]
+    #[arg(long, value_name = "DURATION", default_value = "100ms", requires = "snapshot")]
     keep: Nanos,
     /// Write the trace of a recording that was killed, from the directory that it left
     #[arg(long, value_name = "DIR", conflicts_with_all = ["events", "command"])]
@@ -87,14 +87,23 @@ enum AtSize {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = options(&args)?;
     let Args { output, salvage, json, command, .. } = args;
-    match (salvage, command.is_empty()) {
-        (Some(dir), _) => {
-            finish(&dir, &output, json)?;
-            Ok(ExitCode::SUCCESS)
-        }
+    let spool = salvage.clone().unwrap_or_else(|| spool_of(&output));
+    let done = match (salvage, command.is_empty()) {
+        (Some(dir), _) => finish(&dir, &output, json).map(|()| ExitCode::SUCCESS),
         (None, true) => until_it_ends(&options, &output, json),
         (None, false) => during(command, options, &output, json),
-    }
+    };
+    done.map_err(|error| {
+        let said = format!("{error:#}");
+        if !spool.join("head.json").exists() || said.contains("--salvage") {
+            return error;
+        }
+        // A full disk, mostly: nothing of it is lost.
+        anyhow::anyhow!(
+            "{said}; what was recorded until then is in {0}: `schedlab record --salvage {0} -o FILE` makes a trace of it",
+            spool.display()
+        )
+    })
 }
 
 /// A run of the user's command with a trace, on this machine; its exit code is ours.
@@ -187,6 +196,19 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     if args.pids.iter().any(|pid| *pid < 1) {
         return usage("--pid: a task's number is 1 or more");
     }
+    if args.time == Some(Nanos::ZERO) {
+        return usage("--time 0: nothing would be recorded");
+    }
+    if args.output == Path::new("-") || args.output.is_dir() {
+        return usage(&format!(
+            "-o {}: a recording is a file: name one (`schedlab trace convert FILE -` prints it)",
+            args.output.display()
+        ));
+    }
+    let gone = args.pids.iter().find(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+    if let Some(pid) = gone {
+        anyhow::bail!("--pid {pid}: there is no such task now, and none can be waited for");
+    }
     Ok(Options {
         events: args.events.clone(),
         ring_bytes: args.ring.0,
@@ -232,7 +254,9 @@ fn tell(summary: &Summary, output: &Path) {
     let (file, via, size) = (output.display(), summary.via.name(), Bytes(size));
     note(&format!("{file}: {total} events of {cpus} CPUs{time}, {size}, through {via}"));
     let list: Vec<String> = events.iter().map(|(name, count)| format!("{name} {count}")).collect();
-    note(&list.join(", "));
+    if !list.is_empty() {
+        note(&list.join(", "));
+    }
     match summary.lost_total() {
         0 => note("no event was lost"),
         _ => {
