@@ -7,6 +7,7 @@ use super::companion::Companion;
 use super::header::{Compression, Header, Version};
 use super::options as id;
 use super::pages::{Packing, Unpacker, inflate};
+use super::recover;
 use crate::encoding::Encoding;
 use crate::format::header_page;
 use crate::input::{Cursor, Input, Stop};
@@ -283,6 +284,7 @@ impl Reader<'_> {
         self.head.header.compression = compression;
         let _ = cursor.text(NAME_MAX)?;
         let mut next = cursor.u64()?;
+        let sections_at = cursor.offset();
         if next == 0 {
             return Err(self.unlisted(0, "the options, which say where all else lies, are missing"));
         }
@@ -312,10 +314,38 @@ impl Reader<'_> {
             }
         }
         let nothing = self.head.buffers.is_empty() && self.head.text.is_none();
-        if nothing && listed != 0 {
+        if nothing && listed != 0 && !self.recover(packing, sections_at) {
             return Err(self.unlisted(listed, "the list of each CPU's pages can't be read"));
         }
         Ok(())
+    }
+
+    /// Finds CPUs whose list is cut away; whether any was.
+    fn recover(&mut self, packing: Packing, sections: u64) -> bool {
+        let (encoding, page) = (self.head.header.encoding, &self.head.header.header_page);
+        // Head and data; the buffer's own entry, which would say it, is cut off too.
+        let page_size = header_page(page).map(|(long, data)| 8 + u32::from(long) + data);
+        let page_size = page_size.unwrap_or(self.head.header.page_size);
+        let align = u64::from(self.head.header.page_size.max(1));
+        let place = recover::Place { encoding, packing, sections, align };
+        let Some(found) = place.cpus(self.input) else { return false };
+        let last = found.cpus.last().map_or(0, |(cpu, _)| u32::from(cpu.0) + 1);
+        let count = self.head.header.cpus.max(last);
+        self.head.header.cpus = count;
+        let absent = (count as usize).saturating_sub(found.cpus.len());
+        let what = format!(
+            "{}: the list of each CPU's pages is cut off (the file ends at offset {}): {} CPUs were told apart by the \
+             names of their idle tasks, and {absent} are missing, or have no such name",
+            self.input.path().display(),
+            self.input.len(),
+            found.cpus.len(),
+        );
+        let remedy =
+            "figures are partial: copy the whole file again, or build it by `trace-cmd restore`";
+        self.head.warnings.push(Warning::new("trace-cut", what, remedy));
+        let (name, clock) = (String::new(), None);
+        self.head.buffers.push(BufferHead { name, clock, page_size, packing, cpus: found.cpus });
+        true
     }
 
     /// Why nothing of the records can be told, and what helps. They are there, but a page does not say
@@ -328,7 +358,7 @@ impl Reader<'_> {
         };
         let what = format!(
             "{what}; {cut}. Version 7 keeps them behind the records, and without them nobody knows \
-             which CPU a page is of: copy the whole file again; where the recording was killed, \
+             which CPU an unpacked page is of: copy the whole file again; where the recording was killed, \
              `trace-cmd restore` builds it from what trace-cmd left of each CPU (trace.dat.cpu0, ...)"
         );
         Stop { offset: offset.min(end), what }

@@ -20,6 +20,7 @@ mod pages;
 mod portion;
 mod read_ahead;
 mod reader;
+mod recover;
 mod spool;
 mod team;
 mod together;

@@ -383,3 +383,46 @@ fn a_version_7_file_cut_before_its_list_of_pages_says_what_is_missing_and_what_h
     let error = open_bytes(Path::new("unfinished.dat"), unfinished).err().unwrap().to_string();
     assert!(error.contains("never came to write") && error.contains("restore"), "{error}");
 }
+
+/// trace-cmd packs by default; then the places of CPUs are known, and the switches say which they are.
+#[test]
+fn a_packed_version_7_file_cut_before_its_list_of_pages_is_read_as_far_as_it_goes() {
+    let Some(source) = data("traces/lisa_sched_load.dat") else { return };
+    let dir = tempfile::tempdir().unwrap();
+    let theirs = dir.path().join("b.dat");
+    let to = theirs.to_str().unwrap();
+    let convert = ["convert", "--file-version", "7", "--compression", "zstd", "-o", to, "-i"];
+    if peer("trace-cmd", &convert, &source).is_none() {
+        return;
+    }
+    let whole = std::fs::read(&theirs).unwrap();
+    let census = |bytes: &[u8]| {
+        let source = open_bytes(Path::new("cut.dat"), bytes.to_vec());
+        source.map(|mut source| {
+            let census = Census::of(source.as_mut()).unwrap();
+            (census, source.warnings().to_vec())
+        })
+    };
+    let (all, _) = census(&whole).unwrap();
+    let mut most = 0;
+    for length in (whole.len() - 45_000..whole.len()).step_by(397) {
+        let Ok((found, warnings)) = census(&whole[..length]) else { continue };
+        assert!(found == all || warnings.iter().any(|w| w.code == "trace-cut"), "cut at {length}");
+        for (cpu, names) in &found.per_cpu {
+            for (name, count) in names {
+                let most = all.per_cpu[cpu][name];
+                assert!(*count <= most, "cut at {length}: {count} {name} of {most} on CPU {cpu}");
+            }
+        }
+        let events =
+            |census: &Census| census.per_cpu.values().flat_map(|n| n.values()).sum::<u64>();
+        if warnings
+            .iter()
+            .any(|warning| warning.what.contains("told apart by the names of their idle"))
+        {
+            assert!(events(&found) >= most, "cut at {length}: more of the file, fewer events");
+            most = events(&found);
+        }
+    }
+    assert!(most * 10 > 9 * 3724, "{most} of 3724 events, when only the list is cut off");
+}
