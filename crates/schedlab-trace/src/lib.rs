@@ -67,16 +67,28 @@ pub fn open(path: &Path) -> Result<Box<dyn EventSource>, TraceError> {
 /// How to read a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Threads to decode with, the caller's among them; the events are the same with any number. A trace.dat that is not
-    /// compressed is decoded by all of them, and each holds memory of its own. What is asked of the events stays serial.
-    /// A perf.data has work for two, a compressed trace.dat for three; texts and Perfetto are decoded by the caller alone.
+    /// Threads to read with, the caller's among them; the events are the same with any number. What is asked of them
+    /// stays serial. All decode a trace.dat that is not compressed, and hold memory of their own; all unpack one that is,
+    /// and one of four or more decodes. A perf.data has work for two; texts and Perfetto are decoded by the caller alone.
     pub threads: usize,
     /// Bytes of pages of a trace.dat that a thread decodes at once, about, where there are several; by default
-    /// 512 KiB, or four pages of each CPU where that is more.
+    /// 1 MiB, or four pages of each CPU where that is more.
     pub portion: Option<usize>,
     /// Whether [`EventSource::arguments`] tells those of tracepoints beyond the scheduler's from records
     /// too, not from texts only. Decoding then stays on the caller's thread.
     pub arguments: bool,
+}
+
+/// Beyond so many threads, whoever asks something of the events is slower than they come.
+const THREADS_MAX: usize = 4;
+
+impl Options {
+    /// With a thread for each CPU that this process may use, as far as they help; else as by default.
+    #[must_use]
+    pub fn all_cpus() -> Self {
+        let cpus = std::thread::available_parallelism().map_or(1, usize::from);
+        Self { threads: cpus.min(THREADS_MAX), ..Self::default() }
+    }
 }
 
 impl Default for Options {

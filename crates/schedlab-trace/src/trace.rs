@@ -58,11 +58,10 @@ impl Trace {
         Err(TraceError::Unknown { path, seen: seen(&start) })
     }
 
-    /// Opens a trace.dat; of threads beside the caller's, unpacking has the first.
+    /// Opens a trace.dat.
     fn dat(input: Input, options: &Options) -> Result<Self, TraceError> {
-        let helpers = options.threads.saturating_sub(1);
         let again = input.again().map_err(|error| TraceError::io(input.path(), error))?;
-        let (packed, reader) = match DatReader::open(input, options) {
+        let (ahead, reader) = match DatReader::open(input, options) {
             // No pages, but perhaps the text of a latency tracer.
             Err(error @ TraceError::NoEvents { .. }) => {
                 let reader = match dat::text_of(&again) {
@@ -73,7 +72,6 @@ impl Trace {
             }
             other => other?,
         };
-        let ahead = packed && !options.arguments && helpers > 1;
         Ok(if ahead { Self::any(Ahead::new(reader)) } else { Self(Form::Dat(Box::new(reader))) })
     }
 

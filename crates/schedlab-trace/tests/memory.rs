@@ -155,9 +155,9 @@ fn memory_is_bounded_whatever_the_size_of_the_file() {
     bounded("8-cpus.dat", dir, 1, 2 * MIB, |path, times| {
         write(path, 8, times * 50_000, Version::V6, Compression::None);
     });
-    // Three threads, and the caller's own place: windows, and two portions of half a MiB a thread.
-    bounded("8-cpus-3-threads.dat", dir, 3, 10 * MIB, |path, times| {
-        write(path, 8, times * 120_000, Version::V6, Compression::None);
+    // Three threads, and the caller's own place: windows, and two portions of a MiB a thread.
+    bounded("8-cpus-3-threads.dat", dir, 3, 12 * MIB, |path, times| {
+        write(path, 8, times * 180_000, Version::V6, Compression::None);
     });
     // A page of 4 KiB for each CPU.
     bounded("1024-cpus.dat", dir, 1, 6 * MIB, |path, times| {

@@ -1,7 +1,7 @@
 //! The data of one CPU in one buffer: where it stands, and its records as events when their turn comes.
 
 use super::clock::Correction;
-use super::pages::{Feed, Pages, Unpacker, Window};
+use super::pages::{Feed, Pages, Trouble, Unpacker, Window};
 use super::read_ahead::Crew;
 use super::walk::{Body, Layout, Step, Visit, Walk, walk};
 use crate::decode::Stamp;
@@ -69,12 +69,11 @@ impl Fetch {
     }
 
     /// What was found wrong in each lane's data, once all was fetched.
-    pub(super) fn troubles(&mut self) -> Vec<Option<(u64, String)>> {
-        if let Self::Ahead(crew) = self {
-            *self = Self::Here(crew.finish(), Box::default());
+    pub(super) fn troubles(&mut self) -> Vec<Option<Trouble>> {
+        match self {
+            Self::Here(feeds, _) => feeds.iter_mut().map(|feed| feed.trouble.take()).collect(),
+            Self::Ahead(crew) => crew.finish(),
         }
-        let Self::Here(feeds, _) = self else { return Vec::new() };
-        feeds.iter_mut().map(|feed| feed.trouble.take()).collect()
     }
 }
 
@@ -92,7 +91,7 @@ pub(super) struct Place {
 pub(super) struct Wrong {
     raised: u64,
     damaged: (u64, u64),
-    trouble: Option<(u64, String)>,
+    trouble: Option<Trouble>,
 }
 
 /// The lanes of a file.

@@ -25,12 +25,11 @@ pub(crate) struct Feed {
     left: Range<u64>,
     /// Chunks still to be unpacked.
     chunks: u32,
-    packed: Vec<u8>,
     window_size: usize,
     /// Where a window ends early, since hardly more is wanted.
     pause: u64,
-    /// What was found wrong: the offset in the file, and what.
-    pub(crate) trouble: Option<(u64, String)>,
+    /// What was found wrong first.
+    pub(crate) trouble: Option<Trouble>,
 }
 
 impl Feed {
@@ -42,7 +41,6 @@ impl Feed {
             layout,
             left: data,
             chunks: 0,
-            packed: Vec::new(),
             window_size: pages * layout.page_size,
             pause: u64::MAX,
             trouble: None,
@@ -110,18 +108,28 @@ impl Feed {
         }
         window.bytes.clear();
         // A chunk that can't be unpacked leaves the window empty and is passed over.
-        while window.bytes.is_empty() && !self.left.is_empty() {
-            window.offset = self.left.start;
-            if !self.unpack(input, unpacker, &mut window.bytes)? {
-                self.left.end = self.left.start;
+        while window.bytes.is_empty() {
+            let Some(packed) = self.next(input)? else { break };
+            if let Some(trouble) = packed.unpack(input, unpacker, window)? {
+                self.trouble.get_or_insert(trouble);
             }
         }
         Ok(())
     }
 
+    /// Whether there is no more.
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    /// There is no more.
+    pub(crate) fn end(&mut self) {
+        self.left.end = self.left.start;
+    }
+
     fn cut(&mut self, at: u64) {
         self.trouble.get_or_insert((at, "the file ends inside a CPU's data".into()));
-        self.left.end = self.left.start;
+        self.end();
     }
 
     fn fetch(&mut self, input: &Input, window: &mut Vec<u8>) -> io::Result<bool> {
@@ -139,41 +147,73 @@ impl Feed {
         Ok(count == want)
     }
 
-    fn unpack(
-        &mut self,
-        input: &Input,
-        unpacker: &mut Unpacker,
-        window: &mut Vec<u8>,
-    ) -> io::Result<bool> {
-        window.clear();
-        let Some(left) = self.chunks.checked_sub(1) else { return Ok(false) };
+    /// The next packed chunk, and goes on behind it.
+    pub(crate) fn next(&mut self, input: &Input) -> io::Result<Option<Packed>> {
+        if self.left.is_empty() {
+            return Ok(None);
+        }
+        let Some(left) = self.chunks.checked_sub(1) else {
+            self.end();
+            return Ok(None);
+        };
         self.chunks = left;
         let start = self.left.start;
         let mut sizes = [0; 8];
         if input.read_at(start, &mut sizes)? < 8 {
             self.cut(start);
-            return Ok(false);
+            return Ok(None);
         }
         let encoding = self.layout.encoding;
-        let packed = encoding.u32([sizes[0], sizes[1], sizes[2], sizes[3]]);
+        let length = encoding.u32([sizes[0], sizes[1], sizes[2], sizes[3]]);
         let size = u64::from(encoding.u32([sizes[4], sizes[5], sizes[6], sizes[7]]));
         let available = input.len().saturating_sub(start + 8);
-        if u64::from(packed) > available || size > CHUNK_MAX {
+        if u64::from(length) > available || size > CHUNK_MAX {
             self.cut(start);
-            return Ok(false);
+            return Ok(None);
         }
-        self.packed.resize(packed as usize, 0);
-        let count = input.read_at(start + 8, &mut self.packed)?;
+        self.left.start = start + 8 + u64::from(length);
+        if self.chunks == 0 {
+            self.end();
+        }
         let size = usize::try_from(size).expect("checked against the maximum");
-        match inflate(unpacker, self.packing, &self.packed[..count], size, window) {
-            Ok(()) => self.left.start = start + 8 + u64::from(packed),
-            Err(error) => {
-                window.clear();
-                self.trouble.get_or_insert((start, format!("a chunk can't be unpacked: {error}")));
-                self.left.start = start + 8 + u64::from(packed);
-            }
-        }
-        Ok(self.chunks > 0)
+        Ok(Some(Packed { packing: self.packing, start, length, size }))
+    }
+}
+
+/// What was found wrong: the offset in the file, and what.
+pub(crate) type Trouble = (u64, String);
+
+/// A packed chunk of pages.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Packed {
+    packing: Packing,
+    /// Where it lies in the file, behind two sizes.
+    start: u64,
+    length: u32,
+    /// Bytes when unpacked.
+    size: usize,
+}
+
+impl Packed {
+    /// Replaces the window by what was packed; by nothing if it can't be unpacked: that is the trouble.
+    pub(crate) fn unpack(
+        self,
+        input: &Input,
+        unpacker: &mut Unpacker,
+        window: &mut Window,
+    ) -> io::Result<Option<Trouble>> {
+        let Self { packing, start, length, size } = self;
+        let mut packed = std::mem::take(&mut unpacker.packed);
+        window.offset = start;
+        window.bytes.clear();
+        packed.resize(length as usize, 0);
+        let count = input.read_at(start + 8, &mut packed)?;
+        let inflated = inflate(unpacker, packing, &packed[..count], size, &mut window.bytes);
+        unpacker.packed = packed;
+        Ok(inflated.err().map(|error| {
+            window.bytes.clear();
+            (start, format!("a chunk can't be unpacked: {error}"))
+        }))
     }
 }
 
@@ -244,6 +284,7 @@ impl Pages {
 #[derive(Default)]
 pub(crate) struct Unpacker {
     zstd: Option<zstd::bulk::Decompressor<'static>>,
+    packed: Vec<u8>,
 }
 
 /// Unpacks into `out` at most `size` bytes, which the caller has bounded.

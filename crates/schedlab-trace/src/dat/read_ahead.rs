@@ -1,157 +1,270 @@
-//! Fetching and unpacking on several threads: each has some of the lanes and keeps windows of each ready.
+//! Unpacking on several threads: any of them, the caller's too, takes the next chunk of whatever lane has the
+//! fewest ready.
 //!
 //! Only what needs no order is spread: decoding follows in the order of time, so the events are the
-//! same as with one thread. Memory: [`READY`] windows for each lane beside the one that is read.
+//! same as with one thread. The caller unpacks what it needs and nobody has begun, and other chunks while the one that it
+//! needs is on the way. Memory: at least [`READY`] windows for each lane beside the one that is read.
 
 use super::lane::Shared;
-use super::pages::{Feed, Unpacker, Window};
+use super::pages::{Feed, Packed, Trouble, Unpacker, Window};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
-/// Windows of a lane that are kept ready.
+/// Windows of a lane that are kept ready, or are on the way; more where lanes are fewer than threads.
 const READY: usize = 2;
 
 /// The threads and what they have ready.
 pub(super) struct Crew {
-    desks: Vec<Arc<Desk>>,
-    threads: Vec<JoinHandle<Vec<(usize, Feed)>>>,
-    /// For each lane, its desk and its place there.
-    places: Vec<(usize, usize)>,
+    desk: Arc<Desk>,
+    threads: Vec<JoinHandle<()>>,
+    /// The caller's.
+    unpacker: Unpacker,
 }
 
-/// Where one thread lays out its windows.
-#[derive(Default)]
+/// Where the threads lay out their windows.
 struct Desk {
+    shared: Arc<Shared>,
     trays: Mutex<Trays>,
-    /// A window was laid out, or a lane has ended.
+    /// A window was laid out.
     ready: Condvar,
-    /// A window was taken.
+    /// A window was taken, or all is over.
     taken: Condvar,
 }
 
-#[derive(Default)]
 struct Trays {
     lanes: Vec<Tray>,
+    /// Most windows of a lane.
+    ready: usize,
     stop: bool,
 }
 
-#[derive(Default)]
 struct Tray {
-    windows: VecDeque<Window>,
+    /// Which chunk is next.
+    feed: Feed,
+    /// Those that somebody has begun, in order; `None` while it is on the way.
+    windows: VecDeque<Option<Laid>>,
+    /// How many were taken.
+    taken: usize,
     /// Windows that were read, to be filled again.
     spare: Vec<Window>,
-    ended: bool,
+    /// What was found wrong first.
+    wrong: Option<Trouble>,
+}
+
+/// A chunk that was unpacked; without bytes if that was not possible.
+#[derive(Default)]
+struct Laid {
+    window: Window,
+    trouble: Option<Trouble>,
     error: Option<io::Error>,
 }
 
+/// A chunk that somebody has begun.
+struct Task {
+    lane: usize,
+    /// Its place among all of the lane.
+    number: usize,
+    packed: Packed,
+    window: Window,
+}
+
+impl Trays {
+    /// The next chunk of the lane with the fewest windows, if any has room.
+    fn begin(&mut self, shared: &Shared) -> Option<Task> {
+        loop {
+            let open = self.lanes.iter().enumerate();
+            let open =
+                open.filter(|(_, tray)| !tray.feed.is_at_end() && tray.windows.len() < self.ready);
+            let (lane, _) = open.min_by_key(|(_, tray)| tray.windows.len())?;
+            if let Some(task) = self.begin_in(lane, shared) {
+                return Some(task);
+            }
+        }
+    }
+
+    /// The next chunk of a lane. `None` where it has none, of which may have been left word.
+    fn begin_in(&mut self, lane: usize, shared: &Shared) -> Option<Task> {
+        let tray = &mut self.lanes[lane];
+        let number = tray.taken + tray.windows.len();
+        match tray.feed.next(&shared.input) {
+            Ok(Some(packed)) => {
+                tray.windows.push_back(None);
+                let window = tray.spare.pop().unwrap_or_default();
+                return Some(Task { lane, number, packed, window });
+            }
+            Ok(None) => {
+                if let Some(trouble) = tray.feed.trouble.take() {
+                    let laid = Laid { trouble: Some(trouble), ..Laid::default() };
+                    tray.windows.push_back(Some(laid));
+                }
+            }
+            Err(error) => {
+                tray.feed.end();
+                tray.windows.push_back(Some(Laid { error: Some(error), ..Laid::default() }));
+            }
+        }
+        None
+    }
+
+    /// Whether no lane has chunks that nobody has begun.
+    fn are_at_end(&self) -> bool {
+        self.lanes.iter().all(|tray| tray.feed.is_at_end())
+    }
+}
+
 impl Desk {
-    /// A thread that panicked left whole windows behind: the data is sound.
+    /// Whoever panicked left nothing half done: the data is sound.
     fn lock(&self) -> MutexGuard<'_, Trays> {
         self.trays.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Unpacks a chunk and lays it out.
+    fn unpack(&self, task: Task, unpacker: &mut Unpacker) {
+        let Task { lane, number, packed, mut window } = task;
+        let mut place = Place { desk: self, lane, number, laid: None };
+        let (trouble, error) = match packed.unpack(&self.shared.input, unpacker, &mut window) {
+            Ok(trouble) => (trouble, None),
+            Err(error) => (None, Some(error)),
+        };
+        place.laid = Some(Laid { window, trouble, error });
+    }
+
+    /// What a thread does.
+    fn work(&self) {
+        let mut unpacker = Unpacker::default();
+        let mut trays = self.lock();
+        while !trays.stop && !trays.are_at_end() {
+            match trays.begin(&self.shared) {
+                Some(task) => {
+                    drop(trays);
+                    self.unpack(task, &mut unpacker);
+                    trays = self.lock();
+                }
+                None if trays.are_at_end() => {}
+                None => trays = self.taken.wait(trays).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+/// Where a chunk belongs that is on its way.
+struct Place<'a> {
+    desk: &'a Desk,
+    lane: usize,
+    number: usize,
+    laid: Option<Laid>,
+}
+
+impl Drop for Place<'_> {
+    /// Also when unpacking panics, so that nobody waits for ever.
+    fn drop(&mut self) {
+        let laid = self.laid.take().unwrap_or_else(|| Laid {
+            error: Some(io::Error::other("a thread that unpacks has panicked")),
+            ..Laid::default()
+        });
+        let mut trays = self.desk.lock();
+        let tray = &mut trays.lanes[self.lane];
+        let place = self.number - tray.taken;
+        tray.windows[place] = Some(laid);
+        drop(trays);
+        self.desk.ready.notify_one();
     }
 }
 
 impl Crew {
-    /// Deals the lanes' `feeds` out to `threads` threads and starts them.
+    /// Starts `threads` threads that unpack what `feeds` lead to.
     pub(super) fn new(shared: &Arc<Shared>, feeds: Vec<Feed>, threads: usize) -> Self {
-        let threads = threads.min(feeds.len()).max(1);
-        let mut hands: Vec<Vec<(usize, Feed)>> = (0..threads).map(|_| Vec::new()).collect();
-        let mut places = Vec::new();
-        for (index, feed) in feeds.into_iter().enumerate() {
-            let desk = index % threads;
-            places.push((desk, hands[desk].len()));
-            hands[desk].push((index, feed));
-        }
-        let desk = |hand: &Vec<_>| {
-            let lanes = hand.iter().map(|_| Tray::default()).collect();
-            Arc::new(Desk { trays: Mutex::new(Trays { lanes, stop: false }), ..Desk::default() })
+        let ready = (2 * threads).div_ceil(feeds.len().max(1)).max(READY);
+        let tray = |mut feed: Feed| {
+            let wrong = feed.trouble.take();
+            Tray { feed, windows: VecDeque::new(), taken: 0, spare: Vec::new(), wrong }
         };
-        let desks: Vec<Arc<Desk>> = hands.iter().map(desk).collect();
-        let start = |(hand, desk): (Vec<(usize, Feed)>, &Arc<Desk>)| {
-            let (shared, desk) = (Arc::clone(shared), Arc::clone(desk));
-            std::thread::spawn(move || work(&shared, &desk, hand))
+        let lanes = feeds.into_iter().map(tray).collect();
+        let desk = Arc::new(Desk {
+            shared: Arc::clone(shared),
+            trays: Mutex::new(Trays { lanes, ready, stop: false }),
+            ready: Condvar::new(),
+            taken: Condvar::new(),
+        });
+        let start = |_| {
+            let desk = Arc::clone(&desk);
+            let name = "schedlab-unpack".to_owned();
+            // Where there can be no more threads, there are fewer.
+            std::thread::Builder::new().name(name).spawn(move || desk.work()).ok()
         };
-        let threads = hands.into_iter().zip(&desks).map(start).collect();
-        Self { desks, threads, places }
+        let threads = (0..threads).filter_map(start).collect();
+        Self { desk, threads, unpacker: Unpacker::default() }
     }
 
     /// Replaces a lane's window by its next one; empty at the end.
     pub(super) fn fill(&mut self, lane: usize, window: &mut Window) -> io::Result<()> {
-        let (desk, place) = self.places[lane];
-        let desk = &self.desks[desk];
+        let desk = &*self.desk;
         let mut trays = desk.lock();
         loop {
-            let tray = &mut trays.lanes[place];
-            if let Some(next) = tray.windows.pop_front() {
-                let read = std::mem::replace(window, next);
-                tray.spare.push(read);
-                drop(trays);
-                desk.taken.notify_one();
-                return Ok(());
-            }
-            if let Some(error) = tray.error.take() {
-                return Err(error);
-            }
-            if tray.ended {
-                window.bytes.clear();
-                return Ok(());
-            }
-            trays = desk.ready.wait(trays).unwrap_or_else(PoisonError::into_inner);
+            let tray = &mut trays.lanes[lane];
+            let task = match tray.windows.front_mut() {
+                Some(first) => match first.take() {
+                    Some(laid) => {
+                        tray.windows.pop_front();
+                        tray.taken += 1;
+                        if let Some(error) = laid.error {
+                            return Err(error);
+                        }
+                        if let Some(trouble) = laid.trouble {
+                            tray.wrong.get_or_insert(trouble);
+                        }
+                        let read = std::mem::replace(window, laid.window);
+                        tray.spare.push(read);
+                        // One that could not be unpacked is passed over.
+                        if window.bytes.is_empty() {
+                            continue;
+                        }
+                        drop(trays);
+                        desk.taken.notify_one();
+                        return Ok(());
+                    }
+                    // On the way: meanwhile another.
+                    None => trays.begin(&desk.shared),
+                },
+                None if tray.feed.is_at_end() => {
+                    window.bytes.clear();
+                    return Ok(());
+                }
+                None => match trays.begin_in(lane, &desk.shared) {
+                    Some(task) => Some(task),
+                    None => continue,
+                },
+            };
+            trays = match task {
+                Some(task) => {
+                    drop(trays);
+                    desk.unpack(task, &mut self.unpacker);
+                    desk.lock()
+                }
+                None => desk.ready.wait(trays).unwrap_or_else(PoisonError::into_inner),
+            };
         }
     }
 
-    /// Ends the threads; the feeds with what they found wrong, in their order.
-    pub(super) fn finish(&mut self) -> Vec<Feed> {
-        let mut feeds = self.stop();
-        feeds.sort_by_key(|(index, _)| *index);
-        feeds.into_iter().map(|(_, feed)| feed).collect()
+    /// Ends the threads; what was found wrong in each lane.
+    pub(super) fn finish(&mut self) -> Vec<Option<Trouble>> {
+        self.stop();
+        self.desk.lock().lanes.iter_mut().map(|tray| tray.wrong.take()).collect()
     }
 
-    fn stop(&mut self) -> Vec<(usize, Feed)> {
-        for desk in &self.desks {
-            desk.lock().stop = true;
-            desk.taken.notify_all();
+    fn stop(&mut self) {
+        self.desk.lock().stop = true;
+        self.desk.taken.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
         }
-        self.threads.drain(..).filter_map(|thread| thread.join().ok()).flatten().collect()
     }
 }
 
 impl Drop for Crew {
     fn drop(&mut self) {
         self.stop();
-    }
-}
-
-/// Fills windows of whatever lane has the fewest ready, until all have ended.
-fn work(shared: &Shared, desk: &Desk, mut feeds: Vec<(usize, Feed)>) -> Vec<(usize, Feed)> {
-    let mut unpacker = Unpacker::default();
-    loop {
-        let mut trays = desk.lock();
-        let (place, mut window) = loop {
-            let open = trays.lanes.iter().enumerate().filter(|(_, tray)| !tray.ended);
-            let Some((place, tray)) = open.min_by_key(|(_, tray)| tray.windows.len()) else {
-                return feeds;
-            };
-            if trays.stop {
-                return feeds;
-            }
-            if tray.windows.len() < READY {
-                break (place, trays.lanes[place].spare.pop().unwrap_or_default());
-            }
-            trays = desk.taken.wait(trays).unwrap_or_else(PoisonError::into_inner);
-        };
-        drop(trays);
-        let filled = feeds[place].1.fill(&shared.input, &mut unpacker, &mut window);
-        let mut trays = desk.lock();
-        let tray = &mut trays.lanes[place];
-        tray.ended = filled.is_err() || window.bytes.is_empty();
-        tray.error = filled.err();
-        if !tray.ended {
-            tray.windows.push_back(window);
-        }
-        drop(trays);
-        desk.ready.notify_one();
     }
 }

@@ -35,6 +35,8 @@ const WINDOWS: usize = 1 << 20;
 const WINDOW_MAX: usize = 64 << 10;
 /// Events handed out at once: 40 KiB, which stay in the first-level cache.
 const BATCH: usize = 1024;
+/// With so many threads, unpacking keeps up with one that decodes ahead of the caller: else it needs them all.
+const AHEAD_MIN: usize = 4;
 
 /// A trace.dat as a source of events.
 pub(crate) struct DatReader {
@@ -50,11 +52,11 @@ pub(crate) struct DatReader {
 }
 
 impl DatReader {
-    /// Threads beside the caller's may fetch and unpack. Whether anything is packed, and the source.
+    /// Whether one of the threads is left to read ahead of the caller, and the source.
     pub(crate) fn open(input: Input, options: &Options) -> Result<(bool, Self), TraceError> {
         let reader = Self::open_as(input, options, false)?;
-        let packed = reader.lanes.is_packed();
-        Ok((packed, reader))
+        let ahead = reader.lanes.is_packed() && !options.arguments && options.threads >= AHEAD_MIN;
+        Ok((ahead, reader))
     }
 
     /// `all`: also what is large and only passed on.
@@ -95,7 +97,7 @@ impl DatReader {
         let known = header.companion.as_ref().and_then(|companion| companion.span);
         info.span = opening.span(known);
         opening.choose_buffer(&buffers, &mut warnings);
-        let lanes = opening.finish(options.threads.saturating_sub(1));
+        let lanes = opening.finish(options.threads);
         let divided = !options.arguments;
         let together =
             divided.then(|| Together::new(&lanes, options.threads, options.portion)).flatten();
@@ -346,12 +348,12 @@ impl Opening {
     }
 
     /// Ready to be read.
-    fn finish(self, helpers: usize) -> FileLanes {
+    fn finish(self, threads: usize) -> FileLanes {
         let Self { shared, lanes, feeds } = self;
         let packed = feeds.iter().any(Feed::is_packed);
-        let fetch = if packed && helpers > 0 {
-            // One of several has more to do with decoding.
-            Fetch::Ahead(Crew::new(&shared, feeds, (helpers - 1).max(1)))
+        let fetch = if packed && threads > 1 {
+            let ahead = usize::from(threads >= AHEAD_MIN);
+            Fetch::Ahead(Crew::new(&shared, feeds, threads - 1 - ahead))
         } else {
             Fetch::Here(feeds, Box::default())
         };

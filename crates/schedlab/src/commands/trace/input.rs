@@ -27,9 +27,9 @@ pub(crate) struct Part {
     /// End here, as time since the trace began
     #[arg(long, value_name = "TIME")]
     pub(crate) to: Option<Nanos>,
-    /// Threads: 2 read while the first one answers, 3 also unpack (less wall time, more CPU time)
-    #[arg(long, value_name = "N", default_value = "1")]
-    threads: NonZeroUsize,
+    /// Threads that read the trace, the one that answers among them; by default one for each CPU, at most 4
+    #[arg(long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
     /// Print JSON, for machines
     #[arg(long)]
     pub(crate) json: bool,
@@ -48,7 +48,10 @@ impl Part {
 
     /// How to read.
     fn options(&self) -> Options {
-        Options { threads: self.threads.get(), ..Options::default() }
+        match self.threads {
+            Some(threads) => Options { threads: threads.get(), ..Options::default() },
+            None => Options::all_cpus(),
+        }
     }
 
     /// One pass over `path`.
