@@ -172,6 +172,34 @@ fn the_trace_keeps_topology_and_where_tasks_may_run() {
 }
 
 #[test]
+fn tasks_that_are_pinned_to_one_cpu_wait_there_without_violating_anything() {
+    if !may_record() || !has("taskset", "util-linux") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let name = format!("pin{}", std::process::id());
+    std::os::unix::fs::symlink("/usr/bin/yes", dir.path().join(&name)).unwrap();
+    let one = format!("timeout 0.5 taskset -c 0 ./{name} > /dev/null");
+    let both = format!("{one} & {one} & wait");
+    let output = record(dir.path(), &["-o", "x.dat", "--", "sh", "-c", &both]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let ask = |question: &str| -> serde_json::Value {
+        let args = ["trace", question, "--json", "--comm", &name, "x.dat"];
+        let output = schedlab().args(args).current_dir(dir.path()).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", stderr(&output)))
+    };
+    let tasks = ask("tasks");
+    let rows = tasks["tasks"].as_array().expect("rows");
+    let waited: u64 = rows.iter().filter_map(|row| row["wait_ns"].as_u64()).sum();
+    assert!(rows.len() == 2 && waited > 100_000_000, "they share a CPU: {tasks}");
+    let found = ask("conservation");
+    assert_eq!(found["bound"], "exact", "where they may run was kept: {found}");
+    // Until taskset has pinned them they may run anywhere.
+    let total = found["total_ns"].as_u64().expect("a sum");
+    assert!(total < waited / 10, "{total} of {waited} ns: {found}");
+}
+
+#[test]
 fn without_rights_the_missing_one_is_named_and_nothing_is_left_behind() {
     let root = Command::new("id").arg("-u").output().is_ok_and(|id| id.stdout == b"0\n");
     if !root || !has("setpriv", "util-linux") {
