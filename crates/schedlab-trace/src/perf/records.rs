@@ -1,7 +1,8 @@
 //! The records of a perf.data in file order, those inside compressed ones too.
 //!
-//! A window of the file and, where it is compressed, what is unpacked and not yet read: at most one
-//! compressed record's worth and a record that straddles.
+//! A window of the file and, where it is compressed, what is unpacked and not yet read: [`STEP`] bytes, however many
+//! a compressed record holds, and a record that straddles. It is read before more is unpacked, so it stays in the
+//! second-level cache as the window does.
 
 use super::layout::{HEAD, Layout, Ordinary};
 use crate::encoding::Encoding;
@@ -37,8 +38,12 @@ pub(crate) struct Records {
     window: Vec<u8>,
     at: usize,
     end: usize,
+    /// What was unpacked, filled up to `inner_end`.
     inner: Vec<u8>,
     inner_at: usize,
+    inner_end: usize,
+    /// Where in the window lies what the compressed record at hand still holds; `None`: all was unpacked.
+    packed: Option<Range<usize>>,
     zstd: Option<Decoder<'static>>,
     current: Current,
     /// Where reading stopped before its end, and why.
@@ -61,6 +66,8 @@ impl Records {
             end: 0,
             inner: Vec::new(),
             inner_at: 0,
+            inner_end: 0,
+            packed: None,
             zstd: None,
             current: Current::Outer { start: 0, end: 0 },
             trouble: None,
@@ -80,29 +87,28 @@ impl Records {
     #[inline]
     pub(crate) fn next(&mut self, input: &Input) -> io::Result<Option<u32>> {
         loop {
-            if self.inner_at < self.inner.len()
-                && let Some((kind, size)) = self.head(&self.inner[self.inner_at..])
-            {
+            if let Some((kind, size)) = self.head(&self.inner[self.inner_at..self.inner_end]) {
                 let start = self.inner_at;
-                if size >= HEAD && start + size <= self.inner.len() {
-                    self.inner_at += size;
-                    self.current = Current::Inner { start, end: start + size };
-                    return Ok(Some(kind));
-                }
                 if size < HEAD {
                     self.stop("a record inside compressed data is shorter than its head");
                     return Ok(None);
                 }
-            }
-            let Some(kind) = self.outer(input)? else { return Ok(None) };
-            match kind {
-                COMPRESSED | COMPRESSED2 => {
-                    if let Err(error) = self.unpack(kind) {
-                        self.stop(&format!("compressed records can't be unpacked: {error}"));
-                        return Ok(None);
-                    }
+                if start + size <= self.inner_end {
+                    self.inner_at += size;
+                    self.current = Current::Inner { start, end: start + size };
+                    return Ok(Some(kind));
                 }
-                _ => return Ok(Some(kind)),
+            }
+            if self.packed.is_none() {
+                match self.outer(input)? {
+                    Some(COMPRESSED) => self.packed = self.content(),
+                    Some(COMPRESSED2) => self.packed = self.sized(),
+                    other => return Ok(other),
+                }
+            }
+            if let Err(error) = self.unpack() {
+                self.stop(&format!("compressed records can't be unpacked: {error}"));
+                return Ok(None);
             }
         }
     }
@@ -118,8 +124,10 @@ impl Records {
     /// leaves the sample.
     #[inline(always)]
     pub(crate) fn samples(&mut self, layout: &Layout, mut hold: impl FnMut(Ordinary<'_>) -> bool) {
-        let (bytes, at) = if self.inner_at < self.inner.len() {
-            (self.inner.as_slice(), &mut self.inner_at)
+        let (bytes, at) = if self.inner_at < self.inner_end {
+            (&self.inner[..self.inner_end], &mut self.inner_at)
+        } else if self.packed.is_some() {
+            return;
         } else {
             (&self.window[..self.end], &mut self.at)
         };
@@ -225,38 +233,51 @@ impl Records {
         self.trouble.get_or_insert((at, what.to_owned()));
         self.at = self.end;
         self.left.end = self.left.start;
-        self.inner_at = self.inner.len();
+        self.inner_at = self.inner_end;
+        self.packed = None;
     }
 
-    /// Appends what the current compressed record holds to the inner buffer. One stream runs through
-    /// all of them.
-    fn unpack(&mut self, kind: u32) -> io::Result<()> {
-        let Current::Outer { start, end } = self.current else { return Ok(()) };
-        let mut packed = &self.window[start + HEAD..end];
-        if kind == COMPRESSED2 {
-            // The newer record says how much of it is data, the rest is padding.
-            let Some((size, rest)) = packed.split_first_chunk() else { return Ok(()) };
-            let size = usize::try_from(self.encoding.u64(*size)).unwrap_or(usize::MAX);
-            packed = &rest[..size.min(rest.len())];
+    /// What the current record holds.
+    fn content(&self) -> Option<Range<usize>> {
+        match self.current {
+            Current::Outer { start, end } => Some(start + HEAD..end),
+            Current::Inner { .. } => None,
         }
-        self.inner.drain(..self.inner_at);
+    }
+
+    /// The same of the newer kind of compressed record, which says how much of it is data; the rest is padding.
+    fn sized(&self) -> Option<Range<usize>> {
+        let Range { start, end } = self.content()?;
+        let (size, rest) = self.window[start..end].split_first_chunk()?;
+        let size = usize::try_from(self.encoding.u64(*size)).unwrap_or(usize::MAX);
+        Some(end - rest.len()..end - rest.len() + size.min(rest.len()))
+    }
+
+    /// Unpacks a step of the compressed record at hand behind what was unpacked and not yet read, which is less
+    /// than a record. One stream runs through all of them.
+    fn unpack(&mut self) -> io::Result<()> {
+        let Some(packed) = &mut self.packed else { return Ok(()) };
+        self.inner.copy_within(self.inner_at..self.inner_end, 0);
+        self.inner_end -= self.inner_at;
         self.inner_at = 0;
+        if self.inner.len() < self.inner_end + STEP {
+            self.inner.resize(self.inner_end + STEP, 0);
+        }
         let zstd = match &mut self.zstd {
             Some(zstd) => zstd,
             none => none.insert(Decoder::new()?),
         };
-        let mut source = InBuffer::around(packed);
-        loop {
-            let have = self.inner.len();
-            self.inner.resize(have + STEP, 0);
-            let mut target = OutBuffer::around(&mut self.inner[have..]);
-            let result = zstd.run(&mut source, &mut target);
-            let written = target.pos();
-            self.inner.truncate(have + written);
-            result?;
-            if source.pos() == packed.len() && written < STEP {
-                return Ok(());
-            }
+        let mut source = InBuffer::around(&self.window[packed.clone()]);
+        let places = &mut self.inner[self.inner_end..self.inner_end + STEP];
+        let mut target = OutBuffer::around(places);
+        zstd.run(&mut source, &mut target)?;
+        let (read, written) = (source.pos(), target.pos());
+        self.inner_end += written;
+        packed.start += read;
+        // What is left of the output comes with the next step.
+        if packed.start >= packed.end && written < STEP {
+            self.packed = None;
         }
+        Ok(())
     }
 }

@@ -87,7 +87,8 @@ fn read(mut intake: Intake, full: &SyncSender<io::Result<Vec<Round>>>, empty: &R
                 return;
             }
             more = round.ended.is_none();
-            count += round.count;
+            // Lanes take memory of their own, and CPUs are what a file says they are.
+            count += round.count + round.lanes.len();
             rounds.push(round);
         }
         more &= full.send(Ok(rounds)).is_ok();

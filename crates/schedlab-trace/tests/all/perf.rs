@@ -1,7 +1,7 @@
 //! perf.data: counts equal `perf script`'s, and damage is never fatal.
 
 use crate::common::{Bodies, data, peer};
-use crate::perf_file::{made, made_with, many_rounds, piped};
+use crate::perf_file::{made, made_with, many_rounds, packed_rounds, piped};
 use schedlab_model::{Event, EventSource, What};
 use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::{Census, Encoding, TraceError, open, open_bytes};
@@ -135,6 +135,18 @@ fn no_round_is_lost_between_others() {
     let census = Census::of(source.as_mut()).unwrap();
     assert!(census.per_cpu.values().all(|names| names["sched_switch"] == 20 * 30));
     assert_eq!((census.per_cpu.len(), source.warnings().len()), (3, 0));
+}
+
+#[test]
+fn compressed_records_that_hold_many_rounds_lose_nothing() {
+    // A megabyte each, unpacked: many steps, and a sample across each of their ends.
+    for together in [1, 4, 7] {
+        let mut source = open_bytes(Path::new("x"), packed_rounds(9, 2_000, 2, together)).unwrap();
+        let events = events(source.as_mut());
+        let switches = events.iter().filter(|event| matches!(event.what, What::Switch { .. }));
+        assert_eq!(switches.count(), 9 * 2_000 * 2, "{together} rounds together");
+        assert!(source.warnings().is_empty(), "{:?}", source.warnings());
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use crate::common::{Bodies, header};
 use schedlab_trace::Encoding;
 use schedlab_trace::dat::{Compression, Version, Writer};
+use std::io::Write as _;
 
 /// A perf.data made here, in either byte order: two CPUs dumped one after the other in two rounds, a
 /// name, a loss, and samples of an event that is no tracepoint.
@@ -39,21 +40,43 @@ pub(crate) fn made_with(big_endian: bool, further: &[Vec<u8>]) -> Vec<u8> {
 
 /// A perf.data of many rounds: two tasks displace each other, `each` times on each of `cpus` CPUs in every one of them.
 pub(crate) fn many_rounds(rounds: u64, each: u64, cpus: u32) -> Vec<u8> {
+    let rounds = (0..rounds).flat_map(|at| round(at * each * 1_000, 1_000, each, cpus));
+    file(Encoding::default(), &rounds.collect::<Vec<u8>>())
+}
+
+/// The same packed, `together` rounds into each of the compressed records. A CPU's samples of a round have one time:
+/// such as are nearly alike pack well, and a record has 64 KiB at most.
+pub(crate) fn packed_rounds(rounds: u64, each: u64, cpus: u32, together: u64) -> Vec<u8> {
+    let p = Put(Encoding::default());
+    // One stream runs through all records.
+    let mut packer = zstd::stream::write::Encoder::new(Vec::new(), 6).unwrap();
+    packer.window_log(17).unwrap();
+    let mut data = Vec::new();
+    for at in 0..rounds {
+        packer.write_all(&round(at * 1_000, 0, each, cpus)).unwrap();
+        if (at + 1) % together == 0 || at + 1 == rounds {
+            packer.flush().unwrap();
+            data.extend(p.record(81, &std::mem::take(packer.get_mut())));
+        }
+    }
+    file(Encoding::default(), &data)
+}
+
+/// The records of a round from a time on, with so many nanoseconds between them.
+fn round(start: u64, apart: u64, each: u64, cpus: u32) -> Vec<u8> {
     let encoding = Encoding::default();
     let (p, bodies) = (Put(encoding), Bodies(encoding));
     let mut data = Vec::new();
-    for round in 0..rounds {
-        for cpu in 0..cpus {
-            for at in 0..each {
-                let time = (round * each + at) * 1_000 + u64::from(cpu);
-                let pair = (7 + 2 * cpu as i32, 8 + 2 * cpu as i32);
-                let (prev, next) = if at % 2 == 0 { pair } else { (pair.1, pair.0) };
-                data.extend(p.sample(100, time, cpu, &bodies.switch(prev, 0, next)));
-            }
+    for cpu in 0..cpus {
+        for at in 0..each {
+            let pair = (7 + 2 * cpu as i32, 8 + 2 * cpu as i32);
+            let (prev, next) = if at % 2 == 0 { pair } else { (pair.1, pair.0) };
+            let time = start + at * apart + u64::from(cpu);
+            data.extend(p.sample(100, time, cpu, &bodies.switch(prev, 0, next)));
         }
-        data.extend(p.record(68, &[]));
     }
-    file(encoding, &data)
+    data.extend(p.record(68, &[]));
+    data
 }
 
 /// A perf.data as it comes through a pipe, whose head goes on inside its rounds: in the first, a sample comes before

@@ -3,7 +3,7 @@
 
 use crate::common::{Bodies, data};
 use crate::perf::FILES;
-use crate::perf_file::{made, made_with, many_rounds, piped};
+use crate::perf_file::{made, made_with, many_rounds, packed_rounds, piped};
 use schedlab_model::{Event, EventSink, EventSource};
 use schedlab_trace::{Encoding, Options, Trace, TraceError, open_bytes_with};
 use std::path::Path;
@@ -78,6 +78,7 @@ fn files_made_here_tell_the_same_with_any_number_of_threads() {
     // Small ones go over several at once, others one by one.
     same_anywhere("small rounds", &many_rounds(70, 9, 3), 12);
     same_anywhere("large rounds", &many_rounds(5, 5_000, 2), 6);
+    same_anywhere("packed", &packed_rounds(12, 900, 2, 3), 6);
 }
 
 #[test]
