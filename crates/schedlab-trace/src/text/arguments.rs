@@ -12,6 +12,7 @@ pub(super) type Named<'a> = [Option<(Pid, &'a str)>; 2];
 /// The event that these arguments spell, and the names in them; `None` when it is another tracepoint
 /// or can't be understood.
 pub(super) fn what<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> {
+    let text = without_latency(text);
     match event {
         "sched_switch" => switch(text).or_else(|| plugin_switch(text)),
         "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => woken(event, text),
@@ -35,6 +36,12 @@ pub(super) fn what<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> 
         }
         _ => None,
     }
+}
+
+/// `trace-cmd report -w` prints how long a task took to run behind the switch to it.
+fn without_latency(text: &str) -> &str {
+    let before = text.ends_with(" usecs").then(|| text.rsplit_once(" Latency: ")).flatten();
+    before.map_or(text, |(before, _)| before.trim_end())
 }
 
 /// Whether events of this name are the scheduler's kinds, so that arguments of no known form are news.
@@ -126,6 +133,11 @@ fn task(text: &str) -> Option<(&str, Pid, Prio)> {
 /// The number behind the last `key`: names come before the numbers that belong to them.
 fn number(text: &str, key: &str) -> Option<i32> {
     let (_, rest) = text.rsplit_once(key)?;
+    // The tracer's option `fields` prints `0x78 (120)`.
+    if let Some(hex) = rest.strip_prefix("0x") {
+        let end = hex.bytes().take_while(u8::is_ascii_hexdigit).count();
+        return Some(u32::from_str_radix(hex.get(..end)?, 16).ok()?.cast_signed());
+    }
     let end = rest.bytes().take_while(|b| b.is_ascii_digit() || *b == b'-').count();
     rest.get(..end)?.parse().ok()
 }
@@ -145,7 +157,9 @@ fn cpu(value: i32) -> Option<Cpu> {
 
 /// Letters, or a raw number whose kernel nobody knows: what all kernels agree on.
 fn left(state: &str) -> Left {
-    match state.parse::<u64>() {
+    let hex = state.strip_prefix("0x").and_then(|rest| rest.split(' ').next());
+    let number = hex.map_or_else(|| state.parse().ok(), |hex| u64::from_str_radix(hex, 16).ok());
+    match number.ok_or(()) {
         // Parked since 4.14, dead before.
         Ok(0x40) => Left::Other,
         Ok(number) => States::parse("").left(number),
@@ -183,6 +197,15 @@ mod tests {
             );
             assert_eq!(switched(&text), (7, left, 9, vec!["sh", "x"]));
         }
+        // The tracer's option `fields`.
+        let text = "prev_comm=sh prev_pid=0x7 (7) prev_prio=0x78 (120) prev_state=0x2 (2) next_comm=x \
+                    next_pid=0x5796 (22422) next_prio=0x78 (120)";
+        assert_eq!(switched(text), (7, Left::Blocked, 22_422, vec!["sh", "x"]));
+        // `trace-cmd report -w`.
+        assert_eq!(
+            switched("sh:7 [120] S ==> a b:9 [120] Latency: 12.345 usecs"),
+            (7, Left::Slept, 9, vec!["sh", "a b"])
+        );
         assert_eq!(
             switched("kworker/2:1:2923 [120] S ==> a b:9 [-1]"),
             (2923, Left::Slept, 9, vec!["kworker/2:1", "a b"])

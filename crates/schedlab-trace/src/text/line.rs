@@ -32,6 +32,8 @@ pub(super) enum Said<'a> {
     },
     /// The number of CPUs.
     Cpus(u16),
+    /// A task on a CPU and columns that nobody here knows.
+    Puzzle,
 }
 
 /// Takes a line apart; `None` when it is no event.
@@ -49,8 +51,11 @@ pub(super) fn parse(line: &str) -> Option<Said<'_>> {
         return count.trim().parse().ok().map(Said::Cpus);
     }
     let (buffer, line) = buffer(line);
-    let found = bracketed(line).or_else(|| latency(line))?;
-    Some(Said::Event(Line { buffer, ..found }))
+    match bracketed(line).or_else(|| latency(line)) {
+        Some(found) if found.event.starts_with("PERF_RECORD_") => None,
+        Some(found) => Some(Said::Event(Line { buffer, ..found })),
+        None => looks_like_an_event(line).then_some(Said::Puzzle),
+    }
 }
 
 /// `name: ` before the padded task, as trace-cmd begins the lines of buffers other than the top one: a
@@ -89,6 +94,15 @@ fn bracketed(line: &str) -> Option<Line<'_>> {
     }
 }
 
+/// Whether a task, a CPU and something with a colon stand there.
+fn looks_like_an_event(line: &str) -> bool {
+    let Some((tasks, rest)) = line.split_once('[') else { return false };
+    let Some((cpu, rest)) = rest.split_once("] ") else { return false };
+    // perf's own records are no events: `perf script --show-task-events`.
+    let known = rest.contains(": PERF_RECORD_");
+    cpu.parse::<u16>().is_ok() && task(tasks).is_some() && rest.contains(": ") && !known
+}
+
 /// The task before the CPU: `comm-pid`, `comm pid`, `comm pid/tid`, a `(tgid)` behind it or not.
 fn task(text: &str) -> Option<(&str, i32)> {
     let text = text.trim();
@@ -122,8 +136,8 @@ fn tail<'a>(rest: &'a str, comm: &'a str, pid: i32, cpu: u16) -> Option<Line<'a>
     let stamp = stamp.trim();
     let time = nanoseconds(stamp)?;
     let raw = stamp.bytes().all(|byte| byte.is_ascii_digit());
+    let after = without_step(after.trim_start());
     // perf prints `system:event:`, the others `event:`.
-    let after = after.trim_start();
     let end = after.find(|c: char| c.is_whitespace()).unwrap_or(after.len());
     let name = after[..end].strip_suffix(':')?;
     let (system, event) = name.rsplit_once(':').unwrap_or(("", name));
@@ -133,6 +147,17 @@ fn tail<'a>(rest: &'a str, comm: &'a str, pid: i32, cpu: u16) -> Option<Line<'a>
     let arguments = after[end..].trim();
     let (buffer, context) = ("", context(flags));
     Some(Line { buffer, comm, pid, cpu, context, time, raw, system, event, arguments })
+}
+
+/// Behind the time `trace-cmd report --ts-diff` prints the step from the event before: `(+9)`.
+fn without_step(text: &str) -> &str {
+    let step = text.strip_prefix("(+").and_then(|rest| rest.split_once(')'));
+    match step {
+        Some((digits, rest)) if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            rest.trim_start()
+        }
+        _ => text,
+    }
 }
 
 /// `comm-pid  3d.h2. time: event: arguments`: the CPU stands before the flags.
@@ -212,6 +237,7 @@ mod tests {
             );
         }
         assert_eq!(event(" p 1 [0] 1.5: sched:sched_exit: a: b").system, "sched");
+        assert_eq!(event("p-1 [0] 1.5: (+9)     x: y").event, "x");
         let ticks = event("p-1 [0] 123456: x: y");
         assert!(ticks.time == 123_456 && ticks.raw && !event("p-1 [0] 1.5: x: y").raw);
     }
@@ -246,6 +272,13 @@ mod tests {
     }
 
     #[test]
+    fn lines_with_columns_that_are_not_known_are_told_apart_from_others() {
+        for line in ["a-1 [0] 1.0000000001: x: y", "a-1 [000] yesterday: x: y=1"] {
+            assert_eq!(parse(line), Some(Said::Puzzle), "{line}");
+        }
+    }
+
+    #[test]
     fn other_lines_are_no_events() {
         for line in [
             "",
@@ -253,7 +286,8 @@ mod tests {
             "version = 6",
             "<script>var a = [1]; x: y</script>",
             "a-1 [0]",
-            "a-1 [0] 1.0000000001: x: y",
+            "a 1 [0] 1.5: PERF_RECORD_COMM: a:1/1",
+            "a 1 [0] 1.5: PERF_RECORD_FORK(1:1):(0:0)",
             "a-1 [70000] 1.0: x: y",
             "ü-1 [é] 1.0: x: y",
             "[0] 1.0: x: y",

@@ -41,6 +41,8 @@ pub(crate) struct TextReader {
     raised: u64,
     /// Lines of the scheduler's events that could not be understood.
     puzzling: u64,
+    /// Lines that look like events and are of no known form.
+    strange: u64,
     ended: bool,
     /// Arguments of tracepoints beyond the scheduler's, by their place in the last batch, ascending.
     arguments: Vec<(usize, String)>,
@@ -73,6 +75,7 @@ impl TextReader {
             last: 0,
             raised: 0,
             puzzling: 0,
+            strange: 0,
             ended: false,
             arguments: Vec::new(),
             first: Vec::new(),
@@ -133,6 +136,7 @@ impl TextReader {
                     batch.push(Event { time, by, cpu, context: Context::Task, what });
                 }
                 Some(Said::Cpus(count)) => self.info.cpus = CpuSet::first(count.into()),
+                Some(Said::Puzzle) => self.strange += 1,
                 None => {}
             }
         }
@@ -235,6 +239,15 @@ impl TextReader {
             let what = format!("{path}: time goes back before {raised} events");
             let remedy = "their times were raised to their predecessors'";
             self.warnings.push(Warning::new("time-goes-back", what, remedy));
+        }
+        let strange = std::mem::take(&mut self.strange);
+        if strange > 0 {
+            let what = format!(
+                "{path}: {strange} lines look like events, but have columns of no known form"
+            );
+            let remedy =
+                "they are left out: print the text with the columns that its tool has by default";
+            self.warnings.push(Warning::new("text-not-understood", what, remedy));
         }
         if !self.counted.is_empty() {
             let named = |name: &str| match name {
