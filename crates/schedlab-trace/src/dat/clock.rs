@@ -39,11 +39,13 @@ impl Correction {
         time.saturating_add_signed(self.offset)
     }
 
-    /// The last sample that is not after `time`, or the first.
+    /// The last sample that is not after `time`, or the first. As trace-cmd does it, so that times agree: the
+    /// last of several only says where the stretch of the one before it ends, and that goes on.
     fn sample(&self, time: u64) -> Option<&ShiftSample> {
         let time = i64::try_from(time).unwrap_or(i64::MAX);
         let after = self.shift.partition_point(|sample| sample.time <= time);
-        self.shift.get(after.saturating_sub(1))
+        let last = self.shift.len().saturating_sub(2);
+        self.shift.get(after.saturating_sub(1).min(last))
     }
 }
 
@@ -83,11 +85,11 @@ mod tests {
     fn a_guests_time_follows_the_last_sample_before_it() {
         let sample = |time, offset| ShiftSample { time, offset, scaling: 3 << 4, fraction: 5 };
         let options = TimeOptions {
-            shift: Some(vec![vec![sample(10, 100), sample(20, 200)]]),
+            shift: Some(vec![vec![sample(10, 100), sample(20, 200), sample(30, 300)]]),
             ..TimeOptions::default()
         };
         let correction = Correction::new(&options, Cpu(3), "local");
-        assert_eq!([4, 10, 19, 20].map(|t| correction.time(t)), [106, 115, 128, 230]);
+        assert_eq!([4, 10, 19, 20, 40].map(|t| correction.time(t)), [106, 115, 128, 230, 260]);
     }
 
     #[test]

@@ -79,14 +79,15 @@ fn absolute() -> Vec<u8> {
     bytes
 }
 
-/// A guest's trace with corrections towards its host: from 50 µs on, 1 ms is added.
+/// A guest's trace with corrections towards its host: from 50 µs on, 1 ms is added. The last sample says
+/// only where that stretch ends.
 fn guest() -> Vec<u8> {
     let mut header = header(Version::V6, Compression::None, 3);
     let mut option = 0x1234u64.to_le_bytes().to_vec();
     option.extend(0u32.to_le_bytes());
     option.extend(1u32.to_le_bytes());
-    option.extend(2u32.to_le_bytes());
-    for column in [[0u64, 50_000], [0, 1_000_000], [1, 1]] {
+    option.extend(3u32.to_le_bytes());
+    for column in [[0u64, 50_000, 1 << 40], [0, 1_000_000, 1_000_000], [1, 1, 1]] {
         option.extend(column.into_iter().flat_map(u64::to_le_bytes));
     }
     header.options.push((12, option));
