@@ -164,7 +164,7 @@ impl Common {
 
     /// Opens a trace; one that does not know its span is read once more.
     pub(crate) fn open(&self, file: &Path) -> anyhow::Result<Window> {
-        self.open_with(file, &Options::default())
+        self.open_with(file, &Options::all_cpus())
     }
 
     /// Opens a trace as [`Self::open`] does.

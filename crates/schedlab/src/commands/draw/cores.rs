@@ -158,7 +158,7 @@ pub(super) fn trace(
     let wanted = view.wanted()?;
     let events: Vec<EventMark> = wanted.iter().filter_map(Wanted::event).cloned().collect();
     let arguments = events.iter().any(EventMark::has_fields);
-    let mut window = common.open_with(file, &Options { arguments, ..Options::default() })?;
+    let mut window = common.open_with(file, &Options { arguments, ..Options::all_cpus() })?;
     if view.order == Order::Socket && window.topology.is_none() {
         return Err(super::usage(format!(
             "{}: the trace does not tell which CPUs share a socket: name a file with \
