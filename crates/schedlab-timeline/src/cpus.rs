@@ -1,14 +1,15 @@
 //! What each CPU did with its time.
 
-use crate::change::{Change, Switch};
+use crate::change::{Change, Moved, Switch};
 use crate::question::Question;
 use crate::state::{CpuState, Occupant, State};
-use schedlab_model::{Cpu, Nanos};
+use schedlab_model::{Cpu, Distance, Nanos, Topology};
 
 /// Asks for utilisation, idle and overloaded time, and switches of every CPU.
 #[derive(Clone, Debug, Default)]
 pub struct Cpus {
     rows: Vec<Sums>,
+    topology: Option<Topology>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -17,8 +18,11 @@ struct Sums {
     idle: Nanos,
     unknown: Nanos,
     switches: u64,
+    voluntary: u64,
+    involuntary: u64,
     placed: u64,
     arrived: u64,
+    arrived_by: [u64; Distance::ALL.len()],
     overloaded: Nanos,
     overloaded_since: Option<Nanos>,
     waiting_max: u32,
@@ -38,12 +42,18 @@ pub struct CpuRow {
     pub idle: Nanos,
     /// Time about which nothing is known.
     pub unknown: Nanos,
-    /// `sched_switch` events.
+    /// `sched_switch` events, those of its idle task included.
     pub switches: u64,
+    /// Switches by which a task gave the CPU up to sleep, stop or die.
+    pub voluntary: u64,
+    /// Switches by which a task was displaced, or yielded.
+    pub involuntary: u64,
     /// Wakeups that put a task here.
     pub wakeups: u64,
     /// Migrations that put a task here.
     pub arrivals: u64,
+    /// The same by the distance that the task came, in the order of [`Distance::ALL`]; all zero without a topology.
+    pub arrivals_by: [u64; Distance::ALL.len()],
     /// Time at least one task ran and at least one more waited.
     pub overloaded: Nanos,
     /// The most tasks that waited at once.
@@ -73,6 +83,12 @@ impl Cpus {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same, with arrivals by distance in `topology`.
+    #[must_use]
+    pub fn by_distance(topology: Option<Topology>) -> Self {
+        Self { topology, ..Self::default() }
     }
 
     #[inline]
@@ -108,6 +124,16 @@ impl Cpus {
         }
     }
 
+    fn moved(&mut self, moved: &Moved, state: &State) {
+        let topology = self.topology.as_ref();
+        let distance = topology.and_then(|topology| topology.distance(moved.from, moved.to));
+        let row = self.of(moved.to, state);
+        row.arrived += 1;
+        if let Some(distance) = distance {
+            row.arrived_by[distance as usize] += 1;
+        }
+    }
+
     #[inline]
     fn spent(&mut self, cpu: Cpu, was: Occupant, since: Nanos, at: Nanos, state: &State) {
         let time = at - since.max(state.window().start);
@@ -137,10 +163,15 @@ impl Question for Cpus {
     #[inline]
     fn see(&mut self, change: &Change, state: &State) {
         match *change {
-            Change::Switch(Switch { at, cpu, was, since, left, .. }) => {
+            Change::Switch(Switch { at, cpu, was, since, prev, left, .. }) => {
                 self.spent(cpu, was, since, at, state);
                 // A discovered or forgotten occupant is no switch of the kernel's.
-                self.of(cpu, state).switches += u64::from(left.is_some());
+                let row = self.of(cpu, state);
+                row.switches += u64::from(left.is_some());
+                if let Some(left) = left.filter(|_| prev.is_some()) {
+                    row.voluntary += u64::from(left.is_voluntary());
+                    row.involuntary += u64::from(!left.is_voluntary());
+                }
             }
             Change::Placed { cpu, .. } => self.of(cpu, state).placed += 1,
             Change::Runnable(_) => {
@@ -148,7 +179,7 @@ impl Question for Cpus {
                     self.of(cpu, state).placed += u64::from(state.wakes_are_placed);
                 }
             }
-            Change::Moved(moved) => self.of(moved.to, state).arrived += 1,
+            Change::Moved(moved) => self.moved(&moved, state),
             _ => {}
         }
         for cpu in change.touched(state).into_iter().flatten() {
@@ -170,8 +201,11 @@ impl Question for Cpus {
                 idle: sums.idle,
                 unknown: sums.unknown,
                 switches: sums.switches,
+                voluntary: sums.voluntary,
+                involuntary: sums.involuntary,
                 wakeups: sums.placed,
                 arrivals: sums.arrived,
+                arrivals_by: sums.arrived_by,
                 overloaded: sums.overloaded + still,
                 waiting_max: sums.waiting_max,
                 waited: Nanos(u64::try_from(sums.waited).unwrap_or(u64::MAX)),

@@ -4,8 +4,8 @@
 
 use schedlab_model::{Cpu, Distance, Nanos, Place, Topology};
 use schedlab_timeline::{
-    Instead, LatencyByCpu, Locality, LocalityAnswer, Migrations, MigrationsAnswer, Question, Reply,
-    When, Worst, ask, notation,
+    Cpus, Instead, LatencyByCpu, Locality, LocalityAnswer, Migrations, MigrationsAnswer, Question,
+    Reply, When, Worst, ask, notation,
 };
 
 fn reply<Q: Question>(text: &str, question: Q) -> Reply<Q::Answer> {
@@ -79,6 +79,30 @@ fn migrations_are_counted_by_cause_and_distance() {
     let counts: Vec<u64> = Distance::ALL.into_iter().map(by).collect();
     assert_eq!(counts, [0, 0, 2, 2, 0, 2]);
     assert_eq!(When::Waiting.name(), "balance");
+}
+
+#[test]
+fn a_cpu_tells_how_far_tasks_came_and_how_they_left() {
+    let text = "
+        0 | A..A.....
+        1 | .A.......
+        2 | ..A.BB...
+        4 | ...B..BCC
+        5 | CCCCCCC..";
+    let answer = reply(text, Cpus::by_distance(Some(topology()))).answer;
+    let told = |cpu: u16| {
+        let row = answer.rows.iter().find(|row| row.cpu == Cpu(cpu)).unwrap();
+        (row.arrivals, row.arrivals_by, row.voluntary, row.involuntary)
+    };
+    // Who runs on without a gap elsewhere was displaced.
+    // A came to CPU 0 from the other LLC of its node, C to CPU 4 from its LLC, B from the other socket.
+    assert_eq!(told(0), (1, [0, 0, 0, 1, 0, 0], 1, 1));
+    assert_eq!(told(4), (2, [0, 0, 1, 0, 0, 1], 1, 1));
+    let without = reply(text, Cpus::new()).answer;
+    let arrivals: u64 = without.rows.iter().map(|row| row.arrivals).sum();
+    assert!(arrivals == 6 && without.rows.iter().all(|row| row.arrivals_by == [0; 6]));
+    let displaced = reply("0 | ABA\n  | ba", Cpus::new()).answer;
+    assert_eq!((displaced.rows[0].voluntary, displaced.rows[0].involuntary), (1, 1));
 }
 
 #[test]

@@ -193,6 +193,42 @@ fn every_answer_is_about_the_chosen_tasks() {
 }
 
 #[test]
+fn migrations_are_told_by_distance_where_the_topology_is_known() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = trace(dir.path(), 9);
+    // CPU, core, socket, node, and caches down to the last level: two sockets of two cores.
+    let shape = "# CPU,Core,Socket,Node,,L1d,L1i,L2,L3\n0,0,0,0,,0,0,0,0\n1,1,0,0,,1,1,1,0\n\
+                 2,2,1,1,,2,2,2,1\n3,3,1,1,,3,3,3,1\n";
+    let topology = dir.path().join("lscpu.txt");
+    std::fs::write(&topology, shape).expect("a temporary file can be written");
+    let topology = ["--topology", topology.to_str().expect("UTF-8")];
+    let ask = |question: &str| json(&[&[question, "--json"], &topology[..], &[&file]].concat());
+    let by = |row: &Value, key: &str| {
+        row[key].as_object().expect("by distance").values().filter_map(Value::as_u64).sum::<u64>()
+    };
+    let (tasks, cpus, moves) = (ask("tasks"), ask("cpus"), ask("migrations"));
+    let total = moves["total"].as_u64().expect("a count");
+    assert!(total > 100, "{total} are too few");
+    for (rows, all, key) in [
+        (&tasks["tasks"], "migrations", "migrations_by_distance"),
+        (&cpus["cpus"], "arrivals", "arrivals_by_distance"),
+    ] {
+        assert_eq!(sum(rows, |row| row[all].as_u64()), total, "{all}");
+        assert_eq!(sum(rows, |row| Some(by(row, key))), total, "{key}");
+        let far = sum(rows, |row| row[key]["other_socket"].as_u64());
+        let near = sum(rows, |row| row[key]["same_LLC"].as_u64());
+        assert!(far > 0 && near > 0 && far + near == total, "{far} and {near} of {total}");
+    }
+    for question in ["tasks", "cpus"] {
+        let output = run(&[&[question], &topology[..], &[&file]].concat());
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(text.contains("  LLC") && text.contains("  beyond"), "{text}");
+        let without = run(&[question, &file]);
+        assert!(!String::from_utf8_lossy(&without.stdout).contains("beyond"), "nothing is known");
+    }
+}
+
+#[test]
 fn what_chooses_nothing_is_an_error_and_not_an_empty_table() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let file = trace(dir.path(), 7);

@@ -104,7 +104,8 @@ class Machine:
         self.vacate(cpu)
         if prev:
             runnable = state.startswith("R")
-            self.tasks[prev]["switches_involuntary" if runnable else "switches_voluntary"] += 1
+            for row in (self.tasks[prev], self.cpu[cpu]):
+                row["switches_involuntary" if runnable else "switches_voluntary"] += 1
             if believed and runnable:
                 self.wait(prev, cpu, False)
             elif believed:
@@ -145,6 +146,7 @@ class Machine:
         elif name == "sched_migrate_task":
             pid, _, to = (int(part) for part in MOVED.match(rest).groups()[1:])
             self.tasks[pid]["migrations"] += 1
+            self.cpu[to]["arrivals"] += 1
             if pid in self.waits:
                 self.waits[pid][0] = to
 

@@ -1,6 +1,6 @@
 //! `schedlab trace compare`: two traces side by side. One sample each, so differences, no verdict.
 
-use super::input::{self, Part, Selection};
+use super::input::{self, Machine, Part, Selection};
 use super::table::Table;
 use anyhow::Context as _;
 use schedlab_model::{Distance, Nanos};
@@ -29,6 +29,8 @@ pub(crate) struct Args {
     part: Part,
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    machine: Machine,
     /// Violations of work conservation shorter than this are left out
     #[arg(long, value_name = "TIME", default_value = "0")]
     min: Nanos,
@@ -85,11 +87,12 @@ struct Told {
 }
 
 fn figures(path: &Path, args: &Args) -> anyhow::Result<Told> {
+    let topology = args.machine.topology()?;
     let chosen = args.selection.chosen(&args.part, path)?;
     let chosen = || chosen.clone();
     let options = ConservationOptions { min: args.min, limit: 0 };
     let reply = args.part.ask(path, |info| {
-        let topology = || info.topology.clone();
+        let topology = || topology.clone().or_else(|| info.topology.clone());
         (
             Latency::new(),
             Tasks::by_distance(topology()),

@@ -1,7 +1,8 @@
 //! `schedlab trace cpus`: what each CPU did with its time.
 
-use super::input::{self, Input};
-use super::table::{Table, percent};
+use super::input::{self, Input, Machine};
+use super::migrations::distances;
+use super::table::{DISTANCES, Table, percent};
 use schedlab_model::Nanos;
 use schedlab_timeline::{CpuRow, Cpus, CpusAnswer, Reply};
 use serde_json::{Value, json};
@@ -15,17 +16,23 @@ overloaded while one task runs on it and at least one more waits there.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
+    #[command(flatten)]
+    machine: Machine,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let reply = args.input.ask(|_| Cpus::new())?;
+    let mut topology = args.machine.topology()?;
+    let reply = args.input.ask(|info| {
+        topology = topology.take().or_else(|| info.topology.clone());
+        Cpus::by_distance(topology.clone())
+    })?;
     if args.input.part.json {
         let mut object = input::head("cpus", &reply);
         object.insert("cpus".into(), reply.answer.rows.iter().map(row_json).collect());
         input::print_json(object)?;
     } else {
-        input::print_text(&to_text(&reply))?;
+        input::print_text(&to_text(&reply, topology.is_some()))?;
         input::print_notes(&reply.warnings);
     }
     Ok(ExitCode::SUCCESS)
@@ -40,42 +47,54 @@ fn row_json(row: &CpuRow) -> Value {
         "utilisation": row.utilisation(),
         "switches": row.switches,
         "wakeups": row.wakeups,
+        "switches_voluntary": row.voluntary,
+        "switches_involuntary": row.involuntary,
         "arrivals": row.arrivals,
+        "arrivals_by_distance": distances(&row.arrivals_by),
         "overloaded_ns": row.overloaded,
         "waiting_max": row.waiting_max,
         "wait_ns": row.waited,
     })
 }
 
-fn to_text(reply: &Reply<CpusAnswer>) -> String {
-    let mut table = Table::new(&[
+fn to_text(reply: &Reply<CpusAnswer>, has_topology: bool) -> String {
+    let mut heads = vec![
         "cpu",
         "busy",
         "idle",
         "unknown",
         "utilisation",
-        "1?switches",
-        "2?wakeups",
-        "3?arrivals",
+        "1?switches: all",
+        "4?switches: voluntary",
+        "5?switches: involuntary",
         "overloaded",
-        "4?queue max",
-        "5?waited here",
-    ]);
+        "6?queue max",
+        "7?waited here",
+        "2?wakeups",
+        "3?migrations: to here",
+    ];
+    heads.extend(DISTANCES.iter().filter(|_| has_topology));
+    let mut table = Table::new(&heads);
     let rows = &reply.answer.rows;
     let cells = |name: String, row: &CpuRow| {
-        vec![
+        let mut cells = vec![
             name,
             row.busy.to_string(),
             row.idle.to_string(),
             row.unknown.to_string(),
             percent(row.utilisation()),
             row.switches.to_string(),
-            row.wakeups.to_string(),
-            row.arrivals.to_string(),
+            row.voluntary.to_string(),
+            row.involuntary.to_string(),
             row.overloaded.to_string(),
             row.waiting_max.to_string(),
             row.waited.to_string(),
-        ]
+            row.wakeups.to_string(),
+            row.arrivals.to_string(),
+        ];
+        let far = row.arrivals_by.iter().skip(1).filter(|_| has_topology);
+        cells.extend(far.map(ToString::to_string));
+        cells
     };
     for row in rows {
         table.row(cells(row.cpu.to_string(), row));
@@ -88,8 +107,11 @@ fn to_text(reply: &Reply<CpusAnswer>) -> String {
         idle: time(|row| row.idle),
         unknown: time(|row| row.unknown),
         switches: count(|row| row.switches),
+        voluntary: count(|row| row.voluntary),
+        involuntary: count(|row| row.involuntary),
         wakeups: count(|row| row.wakeups),
         arrivals: count(|row| row.arrivals),
+        arrivals_by: std::array::from_fn(|at| rows.iter().map(|row| row.arrivals_by[at]).sum()),
         overloaded: time(|row| row.overloaded),
         waiting_max: rows.iter().map(|row| row.waiting_max).max().unwrap_or(0),
         waited: time(|row| row.waited),

@@ -2,7 +2,7 @@
 
 use crate::commands::UsageError;
 use anyhow::Context as _;
-use schedlab_model::{Cpu, Nanos, Pid, Span, Warning};
+use schedlab_model::{Cpu, Nanos, Pid, Span, Topology, Warning};
 use schedlab_timeline::{Chosen, Cut, Question, Reply, State, Who, ask_all, ask_within};
 use schedlab_trace::{Options, Trace};
 use serde_json::{Value, json};
@@ -105,6 +105,22 @@ impl Input {
     /// The tasks that were chosen.
     pub(crate) fn chosen(&self, selection: &Selection) -> anyhow::Result<Chosen> {
         selection.chosen(&self.part, &self.file)
+    }
+}
+
+/// What is known of the machine.
+#[derive(clap::Args, Clone, Debug)]
+pub(crate) struct Machine {
+    /// How CPUs share caches, nodes and sockets, where the trace does not tell: 'host', a copy of
+    /// /sys, or a file made by 'lscpu -p'
+    #[arg(long, value_name = "FROM")]
+    topology: Option<String>,
+}
+
+impl Machine {
+    /// What was asked for; `None` leaves it to the trace.
+    pub(crate) fn topology(&self) -> anyhow::Result<Option<Topology>> {
+        self.topology.as_deref().map(crate::commands::draw::topology::read).transpose()
     }
 }
 

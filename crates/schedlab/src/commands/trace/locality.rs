@@ -1,6 +1,6 @@
 //! `schedlab trace locality`: who wakes whom, how far wakeups carry tasks, who runs away from home.
 
-use super::input::{self, Input, Selection};
+use super::input::{self, Input, Machine, Selection};
 use super::migrations::distances;
 use super::table::{Table, percent};
 use schedlab_model::Distance;
@@ -22,16 +22,13 @@ pub(crate) struct Args {
     /// Rows of each table; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// How CPUs share caches, nodes and sockets, where the trace does not tell: 'host', a copy of
-    /// /sys, or a file made by 'lscpu -p'
-    #[arg(long, value_name = "FROM")]
-    topology: Option<String>,
+    #[command(flatten)]
+    machine: Machine,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let topology =
-        args.topology.as_deref().map(crate::commands::draw::topology::read).transpose()?;
+    let topology = args.machine.topology()?;
     let chosen = args.input.chosen(&args.selection)?;
     let about = input::of_chosen(&chosen);
     let reply = args

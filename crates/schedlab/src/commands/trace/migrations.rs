@@ -1,6 +1,6 @@
 //! `schedlab trace migrations`: how many, how far, by what; and chains of moves.
 
-use super::input::{self, Input, Selection};
+use super::input::{self, Input, Machine, Selection};
 use super::table::Table;
 use schedlab_model::{Distance, Warning};
 use schedlab_timeline::{
@@ -25,16 +25,13 @@ pub(crate) struct Args {
     /// Chains to print, longest first
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// How CPUs share caches, nodes and sockets, where the trace does not tell: 'host', a copy of
-    /// /sys, or a file made by 'lscpu -p'
-    #[arg(long, value_name = "FROM")]
-    topology: Option<String>,
+    #[command(flatten)]
+    machine: Machine,
 }
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let topology =
-        args.topology.as_deref().map(crate::commands::draw::topology::read).transpose()?;
+    let topology = args.machine.topology()?;
     let chosen = args.input.chosen(&args.selection)?;
     let about = input::of_chosen(&chosen);
     let mut reply = args.input.ask(|info| {

@@ -3,6 +3,16 @@
 use schedlab_model::Nanos;
 use std::fmt::Write as _;
 
+/// Heads of migrations by distance, beside a column of all: the nearest that both CPUs share, as in
+/// [`schedlab_model::Distance::ALL`] but for the same CPU.
+pub(crate) const DISTANCES: [&str; 5] = [
+    "0?migrations: in core",
+    "0?migrations: LLC",
+    "0?migrations: node",
+    "0?migrations: socket",
+    "0?migrations: beyond",
+];
+
 /// A table that is gathered, then printed. Numbers are flush right, names flush left.
 pub(crate) struct Table {
     heads: Vec<Head>,

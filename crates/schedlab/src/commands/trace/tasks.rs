@@ -1,7 +1,7 @@
 //! `schedlab trace tasks`: what each task did with its time.
 
-use super::input::{self, Input, Selection};
-use super::table::{Table, percent, time};
+use super::input::{self, Input, Machine, Selection};
+use super::table::{DISTANCES, Table, percent, time};
 use schedlab_model::{Distance, Nanos};
 use schedlab_timeline::{Reply, TaskRow, Tasks, TasksAnswer};
 use serde_json::{Value, json};
@@ -17,6 +17,8 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     selection: Selection,
+    #[command(flatten)]
+    machine: Machine,
     /// Rows to print, longest run time first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
@@ -24,7 +26,11 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let mut reply = args.input.ask(|info| Tasks::by_distance(info.topology.clone()))?;
+    let mut topology = args.machine.topology()?;
+    let mut reply = args.input.ask(|info| {
+        topology = topology.take().or_else(|| info.topology.clone());
+        Tasks::by_distance(topology.clone())
+    })?;
     if args.selection.is_any() {
         args.selection.check(&reply.state, &args.input.file)?;
         reply.answer = reply.answer.only(|pid, comm| args.selection.keeps(pid, comm));
@@ -34,7 +40,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         object.insert("tasks".into(), reply.answer.rows.iter().map(row_json).collect());
         input::print_json(object)?;
     } else {
-        input::print_text(&to_text(&reply, args.top))?;
+        input::print_text(&to_text(&reply, args.top, topology.is_some()))?;
         input::print_notes(&reply.warnings);
     }
     Ok(ExitCode::SUCCESS)
@@ -63,8 +69,8 @@ fn row_json(row: &TaskRow) -> Value {
     })
 }
 
-fn to_text(reply: &Reply<TasksAnswer>, top: usize) -> String {
-    let mut table = Table::new(&[
+fn to_text(reply: &Reply<TasksAnswer>, top: usize, has_topology: bool) -> String {
+    let mut heads = vec![
         "pid",
         "<comm",
         "run",
@@ -77,12 +83,14 @@ fn to_text(reply: &Reply<TasksAnswer>, top: usize) -> String {
         "6?switches: voluntary",
         "switches: involuntary",
         "5?wakeups",
-        "migrations",
-    ]);
+        "migrations: all",
+    ];
+    heads.extend(DISTANCES.iter().filter(|_| has_topology));
+    let mut table = Table::new(&heads);
     let window = reply.observed.duration();
     for row in &reply.answer.rows {
         let share = (window > Nanos::ZERO).then(|| row.ran.0 as f64 / window.0 as f64);
-        table.row(vec![
+        let mut cells = vec![
             row.pid.to_string(),
             row.comm.clone(),
             row.ran.to_string(),
@@ -96,7 +104,10 @@ fn to_text(reply: &Reply<TasksAnswer>, top: usize) -> String {
             row.involuntary.to_string(),
             row.wakeups.to_string(),
             row.migrations.to_string(),
-        ]);
+        ];
+        let far = row.migrations_by.iter().skip(1).filter(|_| has_topology);
+        cells.extend(far.map(ToString::to_string));
+        table.row(cells);
     }
     let sum = |of: fn(&TaskRow) -> u64| reply.answer.rows.iter().map(of).sum::<u64>();
     format!(
