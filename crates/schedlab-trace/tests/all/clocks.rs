@@ -13,6 +13,9 @@ const OFFSET: u16 = 7;
 const TIME_SHIFT: u16 = 12;
 const TSC2NSEC: u16 = 14;
 
+/// What is corrected, the clock's name, and the options that ask for it.
+type Case = (&'static str, &'static str, Vec<(u16, Vec<u8>)>);
+
 /// Times that trace-cmd prints, ascending; `None` without it.
 fn theirs(path: &Path) -> Option<Vec<u64>> {
     let (out, err) = peer("trace-cmd", &["report", "-t", "-N", "-i"], path)?;
@@ -65,7 +68,7 @@ fn shift() -> Vec<u8> {
 fn corrected_times_are_those_of_trace_cmd() {
     let dir = tempfile::tempdir().unwrap();
     let tsc = option(&[&(3u32 << 20).to_le_bytes(), &21u32.to_le_bytes(), &7u64.to_le_bytes()]);
-    let cases: [(&str, &str, Vec<(u16, Vec<u8>)>); 5] = [
+    let cases: [Case; 5] = [
         ("ticks of a TSC", "tsc2nsec", vec![(TSC2NSEC, tsc.clone())]),
         ("a date, microseconds", "mono", vec![(DATE, b"0x5f5e100\0".to_vec())]),
         ("an offset, nanoseconds", "mono", vec![(OFFSET, b"1234567\0".to_vec())]),
