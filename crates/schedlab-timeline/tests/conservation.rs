@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on stops")]
 
-use schedlab_model::{Affinity, Cpu, CpuSet, Nanos, Pid, Place, Topology};
+use schedlab_model::{Affinity, Cpu, CpuSet, Nanos, Pid, Place, Topology, What};
 use schedlab_timeline::{
     Conservation, ConservationAnswer, ConservationOptions, Reply, ask, notation,
 };
@@ -292,6 +292,26 @@ fn the_sentence_names_the_waker_the_previous_cpu_and_what_the_wakers_llc_had() {
         said,
         "put on CPU 0 when woken by an interrupt of C (3) on CPU 2, where A (1) ran; its previous \
          CPU 1 had been idle for 1us, last used by B (2); its waker's LLC had no idle CPU"
+    );
+}
+
+#[test]
+fn a_wait_that_is_older_than_its_place_on_a_queue_is_not_said_to_have_lacked_a_free_cpu() {
+    // As kernels log it: the CPU is chosen half a microsecond after sched_waking. CPU 1 is free all the while.
+    let placed_late = |trace: &mut notation::Trace| {
+        for event in &mut trace.events {
+            if matches!(event.what, What::Migrate { .. } | What::Wakeup { .. }) {
+                event.time += Nanos(500);
+            }
+        }
+    };
+    let reply = reply(WAKERS_CPU, 0, placed_late);
+    let violation = &reply.answer.violations[0];
+    assert_eq!((violation.start, violation.because.waited_since), (Nanos(2500), Nanos(2000)));
+    assert_eq!(
+        violation.because.sentence(violation.overloaded, &reply.state),
+        "woken on its waker's CPU 0 by A (1), where A (1) ran; its previous CPU 1 had been idle \
+         for 1us, last used by B (2)"
     );
 }
 

@@ -62,6 +62,9 @@ pub struct Because {
     pub waited_since: Nanos,
     /// When the violation began.
     pub start: Nanos,
+    /// Whether it began because a CPU became free: until then it had waited with none that it could use. A wait may
+    /// be older than its violation for other causes too, as it stands on no queue before `sched_wakeup`.
+    pub freed_late: bool,
     /// Who woke it; [`TaskId::NONE`] when nobody did, or an interrupt on an idle CPU.
     pub waker: TaskId,
     /// The CPU that woke it.
@@ -134,7 +137,7 @@ pub(super) fn explain(
     state: &State,
     task: TaskId,
     cpu: Cpu,
-    start: Nanos,
+    (start, freed_late): (Nanos, bool),
     wake: &WakeFacts,
 ) -> Because {
     let known = state.task(task);
@@ -164,6 +167,7 @@ pub(super) fn explain(
         cause,
         waited_since: known.since,
         start,
+        freed_late,
         waker: if woken { known.waker } else { TaskId::NONE },
         waker_cpu: known.waker_cpu,
         waker_context: known.waker_context,
@@ -254,7 +258,7 @@ impl Because {
             Some(false) => text.push_str("; its waker's LLC had no idle CPU"),
             None => {}
         }
-        if self.start > self.waited_since {
+        if self.freed_late && self.start > self.waited_since {
             let late = self.start - self.waited_since;
             let _ = write!(text, "; no CPU was free until {late} later, and nobody pulled it then");
         }

@@ -165,13 +165,19 @@ impl Conservation {
     }
 
     /// A violation of a task that waits on an overloaded CPU begins.
-    fn begin(&mut self, class: ClassId, stuck: &mut Stuck, at: Nanos, state: &State) {
+    fn begin(
+        &mut self,
+        class: ClassId,
+        stuck: &mut Stuck,
+        (at, freed_late): (Nanos, bool),
+        state: &State,
+    ) {
         let Stuck { task, cpu, .. } = *stuck;
         let known = class != UNKNOWN;
         let bound = !known && because::is_bound(state, task);
         self.unknown_affinity |= !known && !bound;
         let wake = self.wakes.get(task.index()).copied().unwrap_or_default();
-        let because = because::explain(state, task, cpu, at, &wake);
+        let because = because::explain(state, task, cpu, (at, freed_late), &wake);
         let (step, earlier) = (self.free.step(), CpuSet::new());
         stuck.open = Some(Open { start: at, step, earlier, because, bound });
     }
@@ -269,7 +275,7 @@ impl Conservation {
             let Some((mut tasks, is_open)) = self.queue.turn(class) else { continue };
             for stuck in &mut tasks {
                 match (is_open, &stuck.open) {
-                    (true, None) => self.begin(class, stuck, at, state),
+                    (true, None) => self.begin(class, stuck, (at, true), state),
                     (true, Some(_)) => {}
                     (false, _) => self.close(class, stuck, at),
                 }
@@ -308,7 +314,7 @@ impl Conservation {
         let class = self.allowed.class_of(task, state);
         let mut stuck = Stuck { task, cpu, open: None };
         if self.queue.has_free(class) {
-            self.begin(class, &mut stuck, at, state);
+            self.begin(class, &mut stuck, (at, false), state);
         }
         self.queue.insert(class, stuck);
     }
@@ -327,7 +333,7 @@ impl Conservation {
                     open.earlier = earlier.unwrap_or_default();
                     open.step = self.free.step();
                 }
-                (true, None) => self.begin(is, &mut stuck, at, state),
+                (true, None) => self.begin(is, &mut stuck, (at, true), state),
                 (false, _) => self.close(was, &mut stuck, at),
             }
             self.queue.insert(is, stuck);

@@ -2,7 +2,7 @@
 
 use super::input::{self, Input, Selection};
 use super::table::Table;
-use schedlab_model::Nanos;
+use schedlab_model::{CpuSet, Nanos};
 use schedlab_timeline::{
     Cause, Conservation, ConservationAnswer, ConservationOptions, Reply, Violation,
 };
@@ -122,6 +122,16 @@ fn to_json(reply: &Reply<ConservationAnswer>, definition: Definition) -> Value {
     object.into()
 }
 
+/// A list of CPUs that stays readable where there are a thousand.
+fn few(cpus: &CpuSet) -> String {
+    const RANGES: usize = 8;
+    let text = cpus.to_string();
+    match text.match_indices(',').nth(RANGES - 1) {
+        Some((end, _)) => format!("{} ... ({} in all)", &text[..end], cpus.len()),
+        None => text,
+    }
+}
+
 /// What the sum is, given what is not known.
 fn hedge(reply: &Reply<ConservationAnswer>, definition: Definition) -> &'static str {
     let too_much = bound(&reply.answer, definition) != "exact";
@@ -206,7 +216,7 @@ fn to_text(reply: &Reply<ConservationAnswer>, args: &Args, about: &str) -> Strin
             state.task(violation.task).pid,
             violation.overloaded,
             if violation.idle.len() == 1 { "CPU" } else { "CPUs" },
-            violation.idle,
+            few(&violation.idle),
             if violation.idle.len() == 1 { "was" } else { "were" },
             violation.because.sentence(violation.overloaded, state)
         );
@@ -216,4 +226,17 @@ fn to_text(reply: &Reply<ConservationAnswer>, args: &Args, about: &str) -> Strin
         let _ = writeln!(text, "... and {more} shorter ones (--top 0 shows all that were kept)");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_a_thousand_cpus_is_told_by_its_first_and_their_number() {
+        let cpus: CpuSet = "0-3,8,10,12,14,16,18,20".parse().expect("a list");
+        assert_eq!(few(&cpus), "0-3,8,10,12,14,16,18,20");
+        let cpus: CpuSet = "0-3,8,10,12,14,16,18,20,22,24-99".parse().expect("a list");
+        assert_eq!(few(&cpus), "0-3,8,10,12,14,16,18,20 ... (88 in all)");
+    }
 }
