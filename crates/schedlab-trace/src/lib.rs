@@ -69,7 +69,8 @@ pub fn open(path: &Path) -> Result<Box<dyn EventSource>, TraceError> {
 pub struct Options {
     /// Threads to read with, the caller's among them; the events are the same with any number. What is asked of them
     /// stays serial. All decode a trace.dat that is not compressed, and hold memory of their own; all unpack one that is,
-    /// and one of four or more decodes. A perf.data has work for two; texts and Perfetto are decoded by the caller alone.
+    /// and one of four or more decodes. A perf.data has work for two, or three where events are taken by batches; texts and
+    /// Perfetto are decoded by the caller alone.
     pub threads: usize,
     /// Bytes of pages of a trace.dat that a thread decodes at once, about, where there are several; by default
     /// 1 MiB, or four pages of each CPU where that is more.

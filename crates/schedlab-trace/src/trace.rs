@@ -83,7 +83,7 @@ impl Trace {
     pub(crate) fn boxed(self) -> Box<dyn EventSource> {
         match self.0 {
             Form::Dat(reader) => reader,
-            Form::Perf(reader) => reader,
+            Form::Perf(reader) => reader.boxed(),
             Form::Any(reader) => reader,
         }
     }

@@ -175,8 +175,12 @@ fn memory_is_bounded_whatever_the_size_of_the_file() {
     bounded("packed.perf.data", dir, 1, 2 * MIB, |path, times| {
         std::fs::write(path, perf_file::packed_rounds(times * 40, 1_000, 2, 40)).unwrap();
     });
-    // And two times three of them ahead, which together are enough to be handed over.
+    // And sixteen batches ahead.
     bounded("ahead.perf.data", dir, 2, 4 * MIB, |path, times| {
+        std::fs::write(path, perf_file::many_rounds(times * 25, 2_000, 2)).unwrap();
+    });
+    // And two times three of those rounds ahead, which together are enough to be handed over.
+    bounded("rounds-ahead.perf.data", dir, 3, 4 * MIB, |path, times| {
         std::fs::write(path, perf_file::many_rounds(times * 25, 2_000, 2)).unwrap();
     });
     bounded("report.txt", dir, 1, 2 * MIB, |path, times| {

@@ -96,6 +96,12 @@ impl Intake {
         Ok((intake, round))
     }
 
+    /// Whether the head comes as records.
+    pub(super) fn is_pipe(&self) -> bool {
+        // A file's head stands before its records.
+        self.data.start == 16
+    }
+
     pub(super) fn path(&self) -> &Path {
         self.input.path()
     }

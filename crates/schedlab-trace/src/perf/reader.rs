@@ -8,6 +8,7 @@ use super::intake::Intake;
 use super::round::{Ended, Round, Told};
 use super::supply::Supply;
 use super::waiting::Waiting;
+use crate::ahead::Ahead;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::merge::{ENDED, Lanes, Merge, Out};
@@ -26,6 +27,10 @@ const BATCH: usize = 1024;
 pub(crate) struct PerfReader {
     path: PathBuf,
     supply: Supply,
+    /// Threads beside the caller's that have not begun.
+    helpers: usize,
+    /// Whether its head comes in parts.
+    pipe: bool,
     /// What comes from there; empty in between.
     round: Round,
     waiting: Waiting,
@@ -91,17 +96,18 @@ impl Lanes for Due<'_> {
 }
 
 impl PerfReader {
-    /// With two threads, one takes records up while the caller's puts them in order.
+    /// With a second thread, that one takes records up while the caller's puts them in order.
     pub(crate) fn open(input: Input, arguments: bool, threads: usize) -> Result<Self, TraceError> {
         let (intake, mut round) = Intake::open(input, arguments)?;
-        let path = intake.path().to_owned();
+        let (path, pipe) = (intake.path().to_owned(), intake.is_pipe());
         let Told { info, decoder, spelling, warnings } =
             *round.told.take().expect("the first round tells the head");
         let over = round.ended.is_some();
-        let supply = Supply::new(intake, if over { 1 } else { threads });
         let mut reader = Self {
             path,
-            supply,
+            supply: Supply::Here(Box::new(intake)),
+            helpers: if over { 0 } else { threads.saturating_sub(1) },
+            pipe,
             round,
             waiting: Waiting::default(),
             merge: Merge::default(),
@@ -119,8 +125,22 @@ impl PerfReader {
         Ok(reader)
     }
 
+    /// As a source of batches. Questions that are asked that way mostly take longer than reading does, so a second
+    /// thread then does all of it, and a third one takes records up.
+    pub(crate) fn boxed(mut self: Box<Self>) -> Box<dyn EventSource> {
+        // What a pipe says of itself comes on the way, and arguments stay where their records are.
+        if self.helpers == 0 || self.pipe || self.spelling.is_some() {
+            return self;
+        }
+        self.helpers -= 1;
+        Box::new(Ahead::new(*self))
+    }
+
     /// Goes on to the next round.
     fn round(&mut self) -> io::Result<()> {
+        if std::mem::take(&mut self.helpers) > 0 {
+            self.supply = std::mem::replace(&mut self.supply, Supply::Over).start();
+        }
         if let Err(error) = self.supply.next(&mut self.round) {
             self.over = true;
             return Err(error);

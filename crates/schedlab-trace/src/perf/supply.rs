@@ -36,13 +36,12 @@ pub(super) struct Line {
 }
 
 impl Supply {
-    pub(super) fn new(intake: Intake, threads: usize) -> Self {
-        if threads <= 1 {
-            return Self::Here(Box::new(intake));
-        }
+    /// Goes on on a thread of its own.
+    pub(super) fn start(self) -> Self {
+        let Self::Here(intake) = self else { return self };
         let (sender, full) = sync_channel(READY);
         let (empty, emptied) = channel();
-        let thread = std::thread::spawn(move || read(intake, &sender, &emptied));
+        let thread = std::thread::spawn(move || read(*intake, &sender, &emptied));
         Self::Ahead(Line { full, empty, ready: VecDeque::new(), thread: Some(thread) })
     }
 

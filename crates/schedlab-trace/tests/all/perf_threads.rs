@@ -16,8 +16,10 @@ struct Told {
     arguments: Vec<String>,
     info: String,
     warnings: String,
+    warned: usize,
 }
 
+/// By batches of a source whose type is unknown.
 fn told(bytes: &[u8], options: &Options) -> Result<Told, TraceError> {
     let mut source = open_bytes_with(Path::new("x"), bytes.to_vec(), options)?;
     let (mut events, mut arguments, mut batch) = (Vec::new(), Vec::new(), Vec::new());
@@ -28,13 +30,26 @@ fn told(bytes: &[u8], options: &Options) -> Result<Told, TraceError> {
     }
     assert!(!source.next(&mut batch).unwrap(), "it stays at its end");
     let info = format!("{:?}", source.info());
-    Ok(Told { events, arguments, info, warnings: format!("{:?}", source.warnings()) })
+    let (warnings, warned) = (format!("{:?}", source.warnings()), source.warnings().len());
+    Ok(Told { events, arguments, info, warnings, warned })
+}
+
+/// Without batches.
+#[derive(Default)]
+struct Drained(Vec<Event>);
+
+impl EventSink for Drained {
+    fn take(&mut self, event: &Event) {
+        self.0.push(*event);
+    }
 }
 
 /// How many events there were.
 #[track_caller]
 fn same(what: &str, bytes: &[u8]) -> usize {
     let mut count = 0;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), bytes).unwrap();
     for arguments in [false, true] {
         let alone = told(bytes, &Options { threads: 1, arguments, ..Options::default() });
         for threads in [2, 3, 5] {
@@ -42,6 +57,12 @@ fn same(what: &str, bytes: &[u8]) -> usize {
             match (&alone, &beside) {
                 (Ok(alone), Ok(beside)) => {
                     assert!(alone == beside, "{what}, {threads} threads");
+                    let options = Options { threads, arguments, ..Options::default() };
+                    let mut trace = Trace::open(file.path(), &options).unwrap();
+                    let mut drained = Drained::default();
+                    trace.drain(&mut drained).unwrap();
+                    assert!(drained.0 == alone.events, "{what}, {threads} threads, drained");
+                    assert_eq!(trace.warnings().len(), alone.warned, "{what}");
                     count = alone.events.len();
                 }
                 (alone, beside) => {
@@ -91,12 +112,6 @@ fn files_of_others_tell_the_same_with_any_number_of_threads() {
 
 #[test]
 fn who_stops_listening_early_ends_the_threads() {
-    struct Few(usize);
-    impl EventSink for Few {
-        fn take(&mut self, _: &Event) {
-            self.0 += 1;
-        }
-    }
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("x");
     std::fs::write(&path, many_rounds(40, 5_000, 2)).unwrap();
@@ -107,8 +122,8 @@ fn who_stops_listening_early_ends_the_threads() {
         let (mut trace, mut batch) = (Trace::open(&path, &options).unwrap(), Vec::new());
         trace.next(&mut batch).unwrap();
         drop(trace);
-        let (mut trace, mut all) = (Trace::open(&path, &options).unwrap(), Few(0));
+        let (mut trace, mut all) = (Trace::open(&path, &options).unwrap(), Drained::default());
         trace.drain(&mut all).unwrap();
-        assert!(all.0 >= 400_000, "{} events", all.0);
+        assert!(all.0.len() >= 400_000, "{} events", all.0.len());
     }
 }
