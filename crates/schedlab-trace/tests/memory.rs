@@ -26,7 +26,7 @@ use schedlab_trace::synthetic::{Plan, Synthetic};
 use schedlab_trace::{Options, Target, convert, open_with};
 use std::io;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 const MIB: u64 = 1 << 20;
 
@@ -84,6 +84,9 @@ const TASK: u64 = 60 << 10;
 const FILE: &str = "SCHEDLAB_TEST_MEMORY_OF";
 const THREADS: &str = "SCHEDLAB_TEST_MEMORY_THREADS";
 
+/// The name of the file that is read through a pipe.
+const PIPED: &str = "piped.dat";
+
 /// In the process that reads: prints what it took.
 fn read(path: &Path) {
     let threads = std::env::var(THREADS).unwrap().parse().unwrap();
@@ -105,12 +108,17 @@ fn read(path: &Path) {
 }
 
 fn took(path: &Path, threads: usize) -> Took {
-    let output = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "memory_is_bounded_whatever_the_size_of_the_file", "--nocapture"])
-        .env(FILE, path)
-        .env(THREADS, threads.to_string())
-        .output()
-        .unwrap();
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "memory_is_bounded_whatever_the_size_of_the_file", "--nocapture"]);
+    command.env(FILE, path).env(THREADS, threads.to_string());
+    let mut cat = None;
+    if path.ends_with(PIPED) {
+        let mut from = Command::new("cat").arg(path).stdout(Stdio::piped()).spawn().unwrap();
+        command.env(FILE, "-").stdin(from.stdout.take().unwrap());
+        cat = Some(from);
+    }
+    let output = command.output().unwrap();
+    assert!(cat.is_none_or(|mut cat| cat.wait().unwrap().success()), "all of the pipe was read");
     let said = String::from_utf8_lossy(&output.stdout);
     let line = said.lines().find_map(|line| line.strip_prefix("took ")).expect("it was read");
     let numbers: Vec<u64> = line.split(' ').map(|number| number.parse().unwrap()).collect();
@@ -158,6 +166,10 @@ fn memory_is_bounded_whatever_the_size_of_the_file() {
     // Three threads, and the caller's own place: windows, and two portions of a MiB a thread.
     bounded("8-cpus-3-threads.dat", dir, 3, 12 * MIB, |path, times| {
         write(path, 8, times * 180_000, Version::V6, Compression::None);
+    });
+    // A pipe is kept in a file meanwhile, not in memory.
+    bounded(PIPED, dir, 1, 2 * MIB, |path, times| {
+        write(path, 8, times * 50_000, Version::V6, Compression::None);
     });
     // A page of 4 KiB for each CPU.
     bounded("1024-cpus.dat", dir, 1, 6 * MIB, |path, times| {
