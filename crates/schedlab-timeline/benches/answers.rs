@@ -11,7 +11,8 @@ use schedlab_model::{
     What,
 };
 use schedlab_timeline::{
-    Conservation, ConservationOptions, Cpus, Latency, Question, Tasks, Waiting, ask,
+    Chosen, Conservation, ConservationOptions, Cpus, Latency, LatencyByCpu, Locality, Migrations,
+    Question, Tasks, Waiting, Who, Worst, ask,
 };
 use std::hint::black_box;
 use std::io;
@@ -223,9 +224,26 @@ fn measure_all(size: Size, count: usize) {
     measure("cpus", size, &events, count, |_| Cpus::new());
     measure("waiting", size, &events, count, |_| Waiting::new(1000));
     measure("conservation", size, &events, count, conservation);
+    measure("locality", size, &events, count, |_| Locality::new(None));
+    measure("migrations", size, &events, count, |_| Migrations::new(None, 10));
+    measure("waits by CPU, and the ten worst", size, &events, count, |_| {
+        (LatencyByCpu::new(), Worst::new(10))
+    });
+    measure("waiting, half of the tasks", size, &events, count, |_| {
+        Waiting::new(1000).about(half(size, &events))
+    });
     measure("latency, tasks, cpus and waiting", size, &events, count, |_| {
         (Latency::new(), Tasks::new(), Cpus::new(), Waiting::new(1000))
     });
+}
+
+/// Every second task of the synthetic machine.
+fn half(size: Size, events: &[Event]) -> Chosen {
+    let mut info = TraceInfo::new("synthetic", Clock::Monotonic);
+    info.cpus = CpuSet::first(size.cpus.into());
+    let mut source = Repeated { info, events, at: 0, offset: Nanos::ZERO, left: events.len() };
+    let who = ask(&mut source, Who).map(|reply| reply.state);
+    who.map_or_else(|_| Chosen::all(), |who| Chosen::of(&who, |pid, _| pid.0 % 2 == 0))
 }
 
 fn conservation(info: &TraceInfo) -> Conservation {
