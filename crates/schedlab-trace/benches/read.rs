@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p schedlab-trace --bench read [-- EVENTS [CPUS] [--no-peers]]` makes a synthetic trace (5 million
 //! events of 8 CPUs unless told) as trace.dat v6 and v7 with zstd, and lets `perf record` trace
-//! hackbench until it has as many events: once the scheduler's usual ones, and once all of `sched:*`, as
-//! `trace-cmd record -e sched` does. Those files stay in the temporary folder for the next run; the
+//! hackbench until it has as many events: once the scheduler's usual ones, once all of `sched:*`, as
+//! `trace-cmd record -e sched` does, and a fifth as many of the usual ones packed by zstd. Those files stay in the temporary folder for the next run; the
 //! second is read as a trace.dat too. What each is made of is printed above its rows.
 //! All are read to a latency table, on one core and with two threads, beside `trace-cmd report`,
 //! `perf script`, `perf sched latency`, and libkshark's load (from a program of ten lines that is
@@ -39,15 +39,20 @@ fn main() {
     let dir = tempfile::tempdir().unwrap();
     synthetic(dir.path(), events, cpus, peers);
     for (name, tracepoints) in [("usual", USUAL), ("all", ALL)] {
-        match recorded(events, name, tracepoints) {
+        match recorded(events, name, tracepoints, &[]) {
             Some(file) => {
-                perf(&file, peers);
+                perf("perf.data, hackbench", &file, peers);
                 if name == "all" {
                     converted(dir.path(), &file, peers);
                 }
             }
             None => println!("MISSING: perf or hackbench, or the right to trace: no perf.data"),
         }
+    }
+    // What unpacking costs shows in fewer events too, and recording them takes long.
+    match recorded(events / 5, "zstd", USUAL, &["-z"]) {
+        Some(file) => perf("perf.data packed by zstd, hackbench", &file, false),
+        None => println!("MISSING: a perf that packs: no compressed perf.data"),
     }
 }
 
@@ -122,8 +127,8 @@ fn title(what: &str, file: &Path) -> u64 {
 }
 
 /// perf.data beside perf.
-fn perf(file: &Path, peers: bool) {
-    let events = title("perf.data, hackbench", file);
+fn perf(what: &str, file: &Path, peers: bool) {
+    let events = title(what, file);
     row("schedlab: latency table, perf.data", events, best(1, || latency(file, 1)));
     row("schedlab: events only, perf.data", events, best(1, || drain(file, 1)));
     row("schedlab: latency table, perf.data, 2 threads", events, best(2, || latency(file, 2)));
@@ -136,12 +141,12 @@ fn perf(file: &Path, peers: bool) {
 
 /// A perf.data of hackbench with at least this many of these events, from an earlier run where there is
 /// one.
-fn recorded(events: u64, name: &str, tracepoints: &str) -> Option<PathBuf> {
+fn recorded(events: u64, name: &str, tracepoints: &str, options: &[&str]) -> Option<PathBuf> {
     let file = std::env::temp_dir().join(format!("schedlab-bench-read-{name}-{events}.perf.data"));
     let mut loops = 100;
     while !file.exists() || count(&file) < events {
         let partial = file.with_extension("partial");
-        record(&partial, loops, tracepoints)?;
+        record(&partial, loops, tracepoints, options)?;
         let seen = count(&partial);
         println!("recorded hackbench with {loops} loops: {seen} events");
         // A tenth more than in proportion, and at least twice as many loops.
@@ -151,9 +156,11 @@ fn recorded(events: u64, name: &str, tracepoints: &str) -> Option<PathBuf> {
     Some(file)
 }
 
-fn record(file: &Path, loops: u64, tracepoints: &str) -> Option<()> {
+fn record(file: &Path, loops: u64, tracepoints: &str, options: &[&str]) -> Option<()> {
     let status = Command::new("perf")
-        .args(["record", "-q", "-a", "-c", "1", "-m", "4M", "-e", tracepoints, "-o"])
+        .args(["record", "-q", "-a", "-c", "1", "-m", "4M"])
+        .args(options)
+        .args(["-e", tracepoints, "-o"])
         .arg(file)
         .args(["hackbench", "-g", "4", "-l", &loops.to_string()])
         .stdout(Stdio::null())
