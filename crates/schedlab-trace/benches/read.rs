@@ -3,8 +3,9 @@
 //! `cargo bench -p schedlab-trace --bench read [-- EVENTS [CPUS] [--no-peers]]` makes a synthetic trace (5 million
 //! events of 8 CPUs unless told) as trace.dat v6 and v7 with zstd, and lets `perf record` trace
 //! hackbench until it has as many events: once the scheduler's usual ones, once all of `sched:*`, as
-//! `trace-cmd record -e sched` does, and a fifth as many of the usual ones packed by zstd. Those files stay in the temporary folder for the next run; the
-//! second is read as a trace.dat too. What each is made of is printed above its rows.
+//! `trace-cmd record -e sched` does, and a fifth as many of the usual ones packed by zstd. Those files stay in the
+//! temporary folder for the next run; the second is read as a trace.dat too. What each is made of is printed above
+//! its rows.
 //! All are read to a latency table, on one core and with two threads, beside `trace-cmd report`,
 //! `perf script`, `perf sched latency`, and libkshark's load (from a program of ten lines that is
 //! compiled here). Times are those on a CPU, which a busy machine disturbs least; with threads it is wall
