@@ -23,6 +23,22 @@ pub(crate) fn read(bytes: &[u8]) {
     }
 }
 
+/// Reads `bytes` as a trace with one thread and with three, by portions as small as they get.
+///
+/// Events and warnings are the same.
+pub(crate) fn read_together(bytes: &[u8]) {
+    let told = |threads, portion| {
+        let options = Options { threads, portion, ..Options::default() };
+        let mut source = open_bytes_with(Path::new("fuzz"), bytes.to_vec(), &options).ok()?;
+        let (mut all, mut batch) = (Vec::new(), Vec::new());
+        while source.next(&mut batch).expect("memory can be read") {
+            all.append(&mut batch);
+        }
+        Some((all, source.warnings().to_vec()))
+    };
+    assert!(told(1, None) == told(3, Some(1)), "three threads tell another story than one");
+}
+
 /// Reads `bytes` with a format's magic before them.
 pub(crate) fn read_after(magic: &[u8], bytes: &[u8]) {
     read(&[magic, bytes].concat());

@@ -5,4 +5,7 @@
 #[allow(dead_code, reason = "each target uses one body")]
 mod bodies;
 
-libfuzzer_sys::fuzz_target!(|bytes: &[u8]| bodies::read_after(b"\x17\x08\x44tracing", bytes));
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    bodies::read_after(b"\x17\x08\x44tracing", bytes);
+    bodies::read_together(&[b"\x17\x08\x44tracing", bytes].concat());
+});

@@ -129,8 +129,11 @@ impl FileLanes {
                 feeds[index].seek(page..lane.data.end.max(page));
             }
             while self.go_on(index)? < from {}
-            let lane = &mut self.lanes[index];
-            (lane.raised, lane.damaged) = wrong;
+            // At the beginning of all, nothing is passed over.
+            if from > 0 {
+                let lane = &mut self.lanes[index];
+                (lane.raised, lane.damaged) = wrong;
+            }
         }
         Ok(())
     }

@@ -70,13 +70,19 @@ struct Task {
     window: Window,
 }
 
+impl Tray {
+    /// Whether there are chunks to unpack. One buffer may be packed and another not: what is not is for the caller.
+    fn is_open(&self) -> bool {
+        self.feed.is_packed() && !self.feed.is_at_end()
+    }
+}
+
 impl Trays {
     /// The next chunk of the lane with the fewest windows, if any has room.
     fn begin(&mut self, shared: &Shared) -> Option<Task> {
         loop {
             let open = self.lanes.iter().enumerate();
-            let open =
-                open.filter(|(_, tray)| !tray.feed.is_at_end() && tray.windows.len() < self.ready);
+            let open = open.filter(|(_, tray)| tray.is_open() && tray.windows.len() < self.ready);
             let (lane, _) = open.min_by_key(|(_, tray)| tray.windows.len())?;
             if let Some(task) = self.begin_in(lane, shared) {
                 return Some(task);
@@ -110,7 +116,7 @@ impl Trays {
 
     /// Whether no lane has chunks that nobody has begun.
     fn are_at_end(&self) -> bool {
-        self.lanes.iter().all(|tray| tray.feed.is_at_end())
+        !self.lanes.iter().any(Tray::is_open)
     }
 }
 
@@ -204,6 +210,9 @@ impl Crew {
         let mut trays = desk.lock();
         loop {
             let tray = &mut trays.lanes[lane];
+            if !tray.feed.is_packed() {
+                return tray.feed.fill(&desk.shared.input, &mut self.unpacker, window);
+            }
             let task = match tray.windows.front_mut() {
                 Some(first) => match first.take() {
                     Some(laid) => {
@@ -251,7 +260,8 @@ impl Crew {
     /// Ends the threads; what was found wrong in each lane.
     pub(super) fn finish(&mut self) -> Vec<Option<Trouble>> {
         self.stop();
-        self.desk.lock().lanes.iter_mut().map(|tray| tray.wrong.take()).collect()
+        let wrong = |tray: &mut Tray| tray.wrong.take().or_else(|| tray.feed.trouble.take());
+        self.desk.lock().lanes.iter_mut().map(wrong).collect()
     }
 
     fn stop(&mut self) {

@@ -57,6 +57,20 @@ fn no_reader_panics_on_damaged_traces() {
     }
 }
 
+#[test]
+fn threads_tell_what_one_tells_of_damaged_traces() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut random = Random(0x7ead);
+    for name in
+        ["corpus/lost.dat", "corpus/zlib.dat", "corpus/buffers.dat", "corpus/big_endian.dat"]
+    {
+        let seed = std::fs::read(root.join(name)).unwrap();
+        for _ in 0..1500 {
+            bodies::read_together(&mutated(&seed, &mut random));
+        }
+    }
+}
+
 /// Found by the fuzzer: a round whose events are in disorder gave out times that went back.
 #[test]
 fn a_perf_data_in_disorder_still_ascends() {
