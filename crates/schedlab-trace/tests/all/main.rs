@@ -11,6 +11,7 @@ mod clocks;
 mod common;
 mod convert;
 mod corpus;
+mod cuts;
 mod dat;
 #[cfg(feature = "parquet")]
 mod parquet;
