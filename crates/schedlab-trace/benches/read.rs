@@ -11,9 +11,9 @@
 //! compiled here). Times are those on a CPU, which a busy machine disturbs least; with threads it is wall
 //! time. The rows of ours alone are the best of five.
 //!
-//! A machine that is shared has moods, so a peer's runs lie between runs of our table on one core: the first ratio
-//! is that of the best of both, then comes the median of each run of the peer over the better of ours just before
-//! and after it, and the range of those. Ratios, not verdicts.
+//! A machine that is shared has moods, so a peer's runs lie between runs of our table on one core, five each time:
+//! the first ratio is that of the best of both, then comes the median of each run of the peer over the best of ours
+//! just before and after it, and the range of those. Ratios, not verdicts.
 
 #![expect(clippy::print_stdout, clippy::unwrap_used, reason = "a benchmark speaks and may fail")]
 
@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// Runs of ours alone.
+/// Runs of ours, alone and beside each run of a peer.
 const RUNS: usize = 5;
 /// Runs of a peer: as many as fit into [`PEER_TIME`], but at least and at most so many.
 const PEER_RUNS: std::ops::RangeInclusive<usize> = 3..=7;
@@ -217,7 +217,7 @@ fn line(name: &str, events: u64, time: Duration) -> String {
 
 /// Runs a peer on a file between runs of our latency table, and prints its line.
 fn beside(name: &str, events: u64, program: &str, arguments: &[&str], file: &Path) {
-    let ours = || on_cpu_of(1, || latency(file, 1)).min(on_cpu_of(1, || latency(file, 1)));
+    let ours = || best(1, || latency(file, 1));
     let (mut mine, mut theirs) = (vec![ours()], Vec::new());
     let mut spent = Duration::ZERO;
     while theirs.len() < *PEER_RUNS.start()
