@@ -90,6 +90,13 @@ pub trait EventSink {
     fn take(&mut self, event: &Event);
 }
 
+/// Keeps all events.
+impl EventSink for Vec<Event> {
+    fn take(&mut self, event: &Event) {
+        self.push(*event);
+    }
+}
+
 /// A stream of events in ascending order of time; equal times keep the source's order.
 ///
 /// Memory is bounded by the source's own buffers (windows per CPU, tasks seen), never by the length

@@ -66,15 +66,17 @@ fn moves_without_a_cause_are_no_chain() {
     assert_eq!(reply.answer.total(), 3);
 }
 
-#[test]
-fn migrations_are_counted_by_cause_and_distance() {
-    let text = "
+/// Moves within a cache, within a node, and beyond a socket.
+const NEAR_AND_FAR: &str = "
         0 | A..A.....
         1 | .A.......
         2 | ..A.BB...
         4 | ...B..BCC
         5 | CCCCCCC..";
-    let reply = reply(text, Migrations::new(Some(topology()), 10));
+
+#[test]
+fn migrations_are_counted_by_cause_and_distance() {
+    let reply = reply(NEAR_AND_FAR, Migrations::new(Some(topology()), 10));
     let by = |distance: Distance| reply.answer.counts.iter().map(|c| c[distance as usize]).sum();
     let counts: Vec<u64> = Distance::ALL.into_iter().map(by).collect();
     assert_eq!(counts, [0, 0, 2, 2, 0, 2]);
@@ -83,13 +85,7 @@ fn migrations_are_counted_by_cause_and_distance() {
 
 #[test]
 fn a_cpu_tells_how_far_tasks_came_and_how_they_left() {
-    let text = "
-        0 | A..A.....
-        1 | .A.......
-        2 | ..A.BB...
-        4 | ...B..BCC
-        5 | CCCCCCC..";
-    let answer = reply(text, Cpus::by_distance(Some(topology()))).answer;
+    let answer = reply(NEAR_AND_FAR, Cpus::by_distance(Some(topology()))).answer;
     let told = |cpu: u16| {
         let row = answer.rows.iter().find(|row| row.cpu == Cpu(cpu)).unwrap();
         (row.arrivals, row.arrivals_by, row.voluntary, row.involuntary)
@@ -98,7 +94,7 @@ fn a_cpu_tells_how_far_tasks_came_and_how_they_left() {
     // A came to CPU 0 from the other LLC of its node, C to CPU 4 from its LLC, B from the other socket.
     assert_eq!(told(0), (1, [0, 0, 0, 1, 0, 0], 1, 1));
     assert_eq!(told(4), (2, [0, 0, 1, 0, 0, 1], 1, 1));
-    let without = reply(text, Cpus::new()).answer;
+    let without = reply(NEAR_AND_FAR, Cpus::new()).answer;
     let arrivals: u64 = without.rows.iter().map(|row| row.arrivals).sum();
     assert!(arrivals == 6 && without.rows.iter().all(|row| row.arrivals_by == [0; 6]));
     let displaced = reply("0 | ABA\n  | ba", Cpus::new()).answer;

@@ -11,6 +11,7 @@
 //! windows (`pread`), so memory does not grow with them and a file that shrinks is no signal.
 
 mod ahead;
+mod buffers;
 mod census;
 mod convert;
 pub mod dat;

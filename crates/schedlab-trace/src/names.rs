@@ -20,6 +20,14 @@ pub(crate) struct Names {
     numbered: Vec<Comm>,
 }
 
+/// Makes a table by pid so long that it has `index`. Fresh from the system, the zeros of numbers, arrays and tuples
+/// (not of structs) cost nothing until they are touched.
+pub(crate) fn reach<T: Copy + Default>(table: &mut Vec<T>, index: usize) {
+    let mut longer = vec![T::default(); (index + 1).next_power_of_two()];
+    longer[..table.len()].copy_from_slice(table);
+    *table = longer;
+}
+
 impl Names {
     /// Names of a stretch of a trace that is looked at apart from what comes before, and will be forgotten:
     /// whatever may be news is, an empty name too. Of those, [`Names::changed`] of the whole trace's names
@@ -55,10 +63,7 @@ impl Names {
         }
         let comm = clean(comm);
         if index >= self.names.len() {
-            // Fresh from the system, zeros cost nothing until they are touched.
-            let mut names = vec![0; (index + 1).next_power_of_two()];
-            names[..self.names.len()].copy_from_slice(&self.names);
-            self.names = names;
+            reach(&mut self.names, index);
         }
         if let Some(number) = self.numbers.get_mut(index) {
             *number = 0;
@@ -110,9 +115,7 @@ impl Names {
         // Whoever gives out numbers has looked at the pid.
         let index = pid.cast_unsigned() as usize;
         if index >= self.numbers.len() {
-            let mut numbers = vec![0; (index + 1).next_power_of_two()];
-            numbers[..self.numbers.len()].copy_from_slice(&self.numbers);
-            self.numbers = numbers;
+            reach(&mut self.numbers, index);
         }
         self.numbers[index] = number;
         news.then_some(comm)

@@ -5,7 +5,7 @@
 //! A number stands for one name of one task. It is given out anew two rounds after its task got another name:
 //! by then nothing that waits carries it.
 
-use crate::names::{PIDS_MAX, clean};
+use crate::names::{PIDS_MAX, clean, reach};
 use schedlab_model::Comm;
 
 /// A number that was given out.
@@ -19,7 +19,7 @@ pub(crate) struct News {
 /// The last name met of each task and its number, by pid: 20 bytes for each pid up to the largest seen.
 #[derive(Default)]
 pub(crate) struct Numbers {
-    known: Vec<Known>,
+    known: Vec<(Comm, u32)>,
     /// Numbers given out so far; 0 is none.
     last: u32,
     /// Numbers that may be given out anew, that may be after this round, and after the next one.
@@ -29,19 +29,13 @@ pub(crate) struct Numbers {
     news: Vec<News>,
 }
 
-#[derive(Clone, Copy, Default)]
-struct Known {
-    comm: Comm,
-    number: u32,
-}
-
 impl Numbers {
     /// The number of a task's name; 0 where names are no news (the idle task, pids that no kernel gives out).
     #[inline(always)]
     pub(crate) fn of(&mut self, pid: i32, comm: &Comm) -> u32 {
         // A negative pid becomes a huge index.
         match self.known.get(pid.cast_unsigned() as usize) {
-            Some(known) if known.comm == *comm => known.number,
+            Some((known, number)) if known == comm => *number,
             _ if pid == 0 => 0,
             _ => self.meet(pid, *comm),
         }
@@ -56,20 +50,17 @@ impl Numbers {
         }
         let comm = clean(comm);
         if index >= self.known.len() {
-            // Fresh from the system, zeros cost nothing until they are touched.
-            let mut known = vec![Known::default(); (index + 1).next_power_of_two()];
-            known[..self.known.len()].copy_from_slice(&self.known);
-            self.known = known;
+            reach(&mut self.known, index);
         }
         let known = &mut self.known[index];
-        if known.comm == comm {
-            return known.number;
+        if known.0 == comm {
+            return known.1;
         }
         let number = self.free.pop().unwrap_or_else(|| {
             self.last += 1;
             self.last
         });
-        let before = std::mem::replace(known, Known { comm, number }).number;
+        let before = std::mem::replace(known, (comm, number)).1;
         if before != 0 {
             self.left.push(before);
         }

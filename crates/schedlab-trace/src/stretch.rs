@@ -107,15 +107,6 @@ mod tests {
     use crate::names::comm;
     use schedlab_model::{Cpu, Pid};
 
-    #[derive(Default)]
-    struct All(Vec<Event>);
-
-    impl EventSink for All {
-        fn take(&mut self, event: &Event) {
-            self.0.push(*event);
-        }
-    }
-
     #[test]
     fn names_are_told_where_they_stood_if_they_are_news() {
         let name = |pid, name: &[u8]| Event {
@@ -137,9 +128,9 @@ mod tests {
             names
         };
         let expected = [name(2, b"b"), event(1), event(2), name(1, b"a"), event(3)];
-        let mut all = All::default();
+        let mut all = Vec::new();
         stretch.hand_to(&mut known(), &mut all);
-        assert_eq!(all.0, expected);
+        assert_eq!(all, expected);
         let mut batch = vec![event(9)];
         stretch.exchange(&mut known(), &mut batch);
         assert_eq!(batch, expected);

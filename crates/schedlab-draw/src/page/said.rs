@@ -45,11 +45,14 @@ impl<'a> Listening<'a> {
 }
 
 impl Said {
+    /// Whether the page shows more events: to spell the others' arguments would be for nothing.
+    fn has_room(&self) -> bool {
+        self.events.len() < super::columns::POINTS_MAX
+    }
+
     fn note(&mut self, event: &Event, text: &str) {
-        if self.events.len() < super::columns::POINTS_MAX {
-            let number = self.number(text);
-            self.events.push((event.cpu, event.time, number));
-        }
+        let number = self.number(text);
+        self.events.push((event.cpu, event.time, number));
     }
 
     /// The number of a text; 0 for one that is empty or has no room.
@@ -80,6 +83,9 @@ impl EventSource for Listening<'_> {
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         let more = self.source.next(batch)?;
         for (index, event) in batch.iter().enumerate().filter(|_| more) {
+            if !self.said.has_room() {
+                break;
+            }
             if matches!(event.what, What::Other { .. }) {
                 self.said.note(event, &self.source.arguments(index).unwrap_or_default());
             }

@@ -328,23 +328,23 @@ impl Reader<'_> {
         let page_size = page_size.unwrap_or(self.head.header.page_size);
         let align = u64::from(self.head.header.page_size.max(1));
         let place = recover::Place { encoding, packing, sections, align };
-        let Some(found) = place.cpus(self.input) else { return false };
-        let last = found.cpus.last().map_or(0, |(cpu, _)| u32::from(cpu.0) + 1);
+        let Some(cpus) = place.cpus(self.input) else { return false };
+        let last = cpus.last().map_or(0, |(cpu, _)| u32::from(cpu.0) + 1);
         let count = self.head.header.cpus.max(last);
         self.head.header.cpus = count;
-        let absent = (count as usize).saturating_sub(found.cpus.len());
+        let absent = (count as usize).saturating_sub(cpus.len());
         let what = format!(
             "{}: the list of each CPU's pages is cut off (the file ends at offset {}): {} CPUs were told apart by the \
              names of their idle tasks, and {absent} are missing, or have no such name",
             self.input.path().display(),
             self.input.len(),
-            found.cpus.len(),
+            cpus.len(),
         );
         let remedy =
             "figures are partial: copy the whole file again, or build it by `trace-cmd restore`";
         self.head.warnings.push(Warning::new("trace-cut", what, remedy));
         let (name, clock) = (String::new(), None);
-        self.head.buffers.push(BufferHead { name, clock, page_size, packing, cpus: found.cpus });
+        self.head.buffers.push(BufferHead { name, clock, page_size, packing, cpus });
         true
     }
 

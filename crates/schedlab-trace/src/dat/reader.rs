@@ -334,17 +334,8 @@ impl Opening {
         for lane in &mut self.lanes {
             lane.passing = lane.buffer != first;
         }
-        let name = |index: usize| match buffers[index].name.as_str() {
-            "" => "the top buffer".to_owned(),
-            name => format!("buffer '{name}'"),
-        };
-        let rest: Vec<String> = rest.iter().map(|&index| name(index)).collect();
-        let what = format!(
-            "scheduler events are in several buffers: those of {} are used, those of {} counted only",
-            name(first),
-            rest.join(", ")
-        );
-        warnings.push(Warning::new("several-buffers", what, ""));
+        let name = |index: usize| buffers[index].name.as_str();
+        warnings.push(crate::buffers::several(name(first), rest.iter().map(|&index| name(index))));
     }
 
     /// Ready to be read.

@@ -20,15 +20,6 @@ const CHUNK_MAX: u32 = 1 << 26;
 /// The name of an idle task begins so.
 const IDLE: &[u8] = b"swapper/";
 
-/// What was found without the list.
-#[derive(Debug, Default)]
-pub(super) struct Recovered {
-    /// Each CPU that is known, and where its data lies; the last may be cut.
-    pub(super) cpus: Vec<(Cpu, Range<u64>)>,
-    /// Data of CPUs that nothing names.
-    pub(super) nameless: usize,
-}
-
 /// Where a file's sections begin, and how they are packed.
 pub(super) struct Place {
     pub(super) encoding: Encoding,
@@ -40,25 +31,24 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The CPUs of the first buffer that holds data; `None` when there is none or it is not packed.
-    pub(super) fn cpus(&self, input: &Input) -> Option<Recovered> {
+    /// Each CPU of the first buffer that holds data, as far as its name is known, and where its data lies, of which
+    /// the last may be cut; `None` when there is none or it is not packed.
+    pub(super) fn cpus(&self, input: &Input) -> Option<Vec<(Cpu, Range<u64>)>> {
         let data = self.buffer(input)?;
         let end = data.end.min(input.len());
-        let (mut found, mut at) = (Recovered::default(), data.start);
+        let (mut found, mut at) = (Vec::<(Cpu, Range<u64>)>::new(), data.start);
         loop {
             at = at.checked_next_multiple_of(self.align)?;
             if at >= end {
                 break;
             }
             let part = self.part(input, at..end).ok()?;
-            let after = found.cpus.last().map(|(cpu, _)| *cpu);
-            match self.named(input, at).filter(|cpu| after.is_none_or(|after| after < *cpu)) {
-                Some(cpu) => found.cpus.push((cpu, part.clone())),
-                None => found.nameless += 1,
-            }
+            let after = found.last().map(|(cpu, _)| *cpu);
+            let named = self.named(input, at).filter(|cpu| after.is_none_or(|after| after < *cpu));
+            found.extend(named.map(|cpu| (cpu, part.clone())));
             at = part.end;
         }
-        (!found.cpus.is_empty()).then_some(found)
+        (!found.is_empty()).then_some(found)
     }
 
     /// Goes over the sections to that of a buffer's records.

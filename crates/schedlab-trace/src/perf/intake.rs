@@ -219,8 +219,7 @@ impl Intake {
     fn aside(&mut self, kind: u32, round: &mut Round) {
         let record = self.records.get();
         let encoding = self.head.encoding;
-        let Some(layout) = self.head.layouts.first() else { return };
-        let When { time, cpu } = layout.trailer(record, encoding);
+        let Some((cpu, time)) = self.placed() else { return };
         let what = match kind {
             records::COMM => {
                 let (pid, comm) = named(record, encoding);
@@ -232,9 +231,15 @@ impl Intake {
             }
             _ => What::Lost { count: lost(kind, record, encoding) },
         };
-        // A loss that names no CPU may concern any: the first must bear it.
-        let cpu = u16::try_from(cpu).unwrap_or(0);
         round.aside(cpu, time, what);
+    }
+
+    /// The CPU and the time of the record at hand, which is no sample; `None` while no layout is known.
+    pub(super) fn placed(&self) -> Option<(u16, u64)> {
+        let layout = self.head.layouts.first()?;
+        let When { time, cpu } = layout.trailer(self.records.get(), self.head.encoding);
+        // A loss that names no CPU may concern any: the first must bear it.
+        Some((u16::try_from(cpu).unwrap_or(0), time))
     }
 
     /// Parts of the head that come as records through a pipe.

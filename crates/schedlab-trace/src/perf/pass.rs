@@ -4,7 +4,7 @@
 
 use super::held::Found;
 use super::intake::{Intake, lost, named};
-use super::layout::{Layout, When};
+use super::layout::Layout;
 use super::reader::found;
 use super::records;
 use super::round::Round;
@@ -87,10 +87,8 @@ impl PerfRecords {
                     }
                 }
                 records::LOST | records::LOST_SAMPLES => {
-                    let Some(layout) = intake.head.layouts.first() else { continue };
-                    let When { time, cpu } = layout.trailer(record, encoding);
-                    let what = What::Lost { count: lost(kind, record, encoding) };
-                    round.aside(u16::try_from(cpu).unwrap_or(0), time, what);
+                    let Some((cpu, time)) = intake.placed() else { continue };
+                    round.aside(cpu, time, What::Lost { count: lost(kind, record, encoding) });
                 }
                 records::COMM => {
                     let (pid, comm) = named(record, encoding);

@@ -250,18 +250,9 @@ impl TextReader {
             self.warnings.push(Warning::new("text-not-understood", what, remedy));
         }
         if !self.counted.is_empty() {
-            let named = |name: &str| match name {
-                "" => "the top buffer".to_owned(),
-                name => format!("buffer '{name}'"),
-            };
             let counted = std::mem::take(&mut self.counted);
-            let rest: Vec<String> = counted.iter().map(|name| named(name)).collect();
-            let what = format!(
-                "scheduler events are in several buffers: those of {} are used, those of {} counted only",
-                named(self.story.as_deref().unwrap_or_default()),
-                rest.join(", ")
-            );
-            self.warnings.push(Warning::new("several-buffers", what, ""));
+            let used = self.story.as_deref().unwrap_or_default();
+            self.warnings.push(crate::buffers::several(used, counted.iter().map(String::as_str)));
         }
         let puzzling = std::mem::take(&mut self.puzzling);
         if puzzling > 0 {

@@ -2,8 +2,8 @@
 //! keeps silent about what is missing.
 
 use crate::common::{header, small};
+use crate::dat::KINDS;
 use crate::perf_file::piped;
-use schedlab_trace::dat::{Compression, Version};
 use schedlab_trace::open_bytes;
 use std::path::Path;
 
@@ -42,12 +42,7 @@ fn corpus(name: &str) -> Vec<u8> {
 
 #[test]
 fn a_trace_dat_cut_at_every_offset() {
-    let kinds = [
-        (Version::V6, Compression::None),
-        (Version::V7, Compression::None),
-        (Version::V7, Compression::Zstd),
-    ];
-    for (version, compression) in kinds {
+    for (version, compression) in KINDS {
         let whole = small(&header(version, compression, 3));
         assert!(at_every_offset(&format!("{version:?}"), &whole, true) > 100);
     }

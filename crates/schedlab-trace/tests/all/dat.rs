@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::io::Cursor;
 use std::path::Path;
 
-const KINDS: [(Version, Compression); 4] = [
+pub(crate) const KINDS: [(Version, Compression); 4] = [
     (Version::V6, Compression::None),
     (Version::V7, Compression::None),
     (Version::V7, Compression::Zlib),

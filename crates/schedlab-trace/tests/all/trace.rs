@@ -1,7 +1,7 @@
 //! A trace that is read without batches, and asked without queues, says what it says with them.
 
 use crate::common::data;
-use schedlab_model::{Event, EventSink, EventSource};
+use schedlab_model::EventSource;
 use schedlab_timeline::{Latency, Reply, ask, ask_all};
 use schedlab_trace::dat::Header;
 use schedlab_trace::synthetic::{Plan, Synthetic};
@@ -22,15 +22,6 @@ fn traces(dir: &Path) -> Vec<PathBuf> {
         all.push(path);
     }
     all
-}
-
-#[derive(Default)]
-struct All(Vec<Event>);
-
-impl EventSink for All {
-    fn take(&mut self, event: &Event) {
-        self.0.push(*event);
-    }
 }
 
 #[test]
@@ -54,11 +45,11 @@ fn draining_gives_the_events_of_the_batches_with_any_number_of_threads() {
         for (threads, portion) in ways {
             let options = Options { threads, portion, ..Options::default() };
             let mut trace = Trace::open(&path, &options).unwrap();
-            let mut drained = All::default();
+            let mut drained = Vec::new();
             // Begun by a batch, as a pass does.
-            trace.next(&mut drained.0).unwrap();
+            trace.next(&mut drained).unwrap();
             trace.drain(&mut drained).unwrap();
-            assert!(drained.0 == expected, "{}, {threads} threads, {portion:?}", path.display());
+            assert!(drained == expected, "{}, {threads} threads, {portion:?}", path.display());
             assert_eq!(trace.warnings(), batches.warnings(), "{}", path.display());
         }
         // Who stops listening ends the threads.
