@@ -1,10 +1,12 @@
 //! The chores of the workspace: what CI runs, and what people run by hand.
 
 mod bench;
+mod dependencies;
 mod floors;
 mod fuzz;
 mod model;
 mod packages;
+mod prose;
 mod release;
 mod steps;
 mod tidy;

@@ -1,6 +1,6 @@
 //! What no compiler checks: floors, sizes, headers, words that must not stay.
 
-use crate::{floors, steps};
+use crate::{dependencies, floors, prose, steps};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -30,7 +30,8 @@ pub(crate) fn run() -> Result<()> {
             check_source(path, &mut found)?;
         }
     }
-    check_dependencies(&mut found)?;
+    found.extend(dependencies::check(&files)?);
+    found.extend(prose::check(&files)?);
     match found.as_slice() {
         [] => {
             steps::say(&format!("tidy: {} files, nothing found", files.len()));
@@ -73,21 +74,6 @@ fn check_source(path: &Path, found: &mut Vec<String>) -> Result<()> {
         }
         if line.contains(concat!("un", "safe {")) && !is_sys {
             note(index + 1, "unsafe code lives in schedlab-sys alone");
-        }
-    }
-    Ok(())
-}
-
-/// Each dependency of the workspace has its reason in docs/dependencies.md.
-fn check_dependencies(found: &mut Vec<String>) -> Result<()> {
-    let manifest = std::fs::read_to_string("Cargo.toml").context("Cargo.toml")?;
-    let reasons = std::fs::read_to_string("docs/dependencies.md").unwrap_or_default();
-    let section = manifest.split("[workspace.dependencies]").nth(1).unwrap_or_default();
-    let section = section.split("\n[").next().unwrap_or_default();
-    for line in section.lines() {
-        let Some((name, _)) = line.split_once(" = ") else { continue };
-        if !name.starts_with("schedlab-") && !reasons.contains(&format!("`{name}`")) {
-            found.push(format!("docs/dependencies.md: no reason given for `{name}`"));
         }
     }
     Ok(())
