@@ -2,9 +2,9 @@
 //! those that the load itself tells.
 
 use crate::store::RunWriter;
-use schedlab_model::{Better, Metric, Unit, Warning};
+use schedlab_model::Warning;
 use schedlab_timeline::{Latency, Tasks, ask};
-use schedlab_workload::{Figure, Output as _};
+use schedlab_workload::{Figure, Output as _, metrics};
 use std::path::Path;
 
 /// Stores what a recorded run's trace says about all tasks together: wakeup latency and run delay,
@@ -33,12 +33,9 @@ pub(crate) fn take_figures(trace: &Path, writer: &mut RunWriter<'_>) -> std::io:
     let delays =
         [("wakeup_latency", &latency.total.wakeup), ("run_delay", &latency.total.run_delay)];
     for (name, histogram) in delays {
-        for (quantile, q) in
-            [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)]
-        {
+        for (quantile, q) in metrics::QUANTILES {
             let Some(value) = histogram.quantile(q) else { continue };
-            let name = format!("trace_{name}_ns_{quantile}");
-            tell(writer, Metric::new(name, Unit::Nanoseconds, Better::Lower), value)?;
+            tell(writer, &format!("trace_{name}_ns_{quantile}"), value)?;
         }
     }
     let sum = |of: fn(&schedlab_timeline::TaskRow) -> u64| tasks.rows.iter().map(of).sum::<u64>();
@@ -48,11 +45,12 @@ pub(crate) fn take_figures(trace: &Path, writer: &mut RunWriter<'_>) -> std::io:
         ("migrations", sum(|row| row.migrations)),
     ];
     for (name, value) in counts {
-        tell(writer, Metric::new(format!("trace_{name}"), Unit::Count, Better::Neither), value)?;
+        tell(writer, &format!("trace_{name}"), value)?;
     }
     Ok(())
 }
 
-fn tell(writer: &mut RunWriter<'_>, metric: Metric, value: u64) -> std::io::Result<()> {
+fn tell(writer: &mut RunWriter<'_>, name: &str, value: u64) -> std::io::Result<()> {
+    let metric = metrics::metric(name);
     writer.figure(Figure { metric, of: String::new(), value: value as f64 })
 }

@@ -6,12 +6,14 @@
 //! [`Behaviour`], a small state machine that yields an [`Op`] and is told how it went, so that the
 //! same workload runs on the host (operations are system calls) and in a simulator (events).
 //! A file of [`nodes`] says which CPUs are how fast, whatever machine makes it so.
+//! [`metrics`] is the registry of all that a run may measure.
 //! [`workloads::plan`] makes a [`plan::Plan`] of a workload's name and its options.
 
 mod behaviour;
 pub mod getopt;
 pub mod link;
 mod machine;
+pub mod metrics;
 pub mod nodes;
 mod noise;
 pub mod options;

@@ -1,0 +1,170 @@
+//! Which metrics decide, for each workload in each of its modes.
+
+use crate::WorkloadSpec;
+use crate::workloads::CATALOGUE;
+use std::collections::BTreeMap;
+
+/// The primary metrics of a workload in a mode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Primary {
+    /// The workload.
+    pub workload: &'static str,
+    /// The mode in words; empty where the workload has one mode.
+    pub mode: &'static str,
+    /// The mode holds when one of these options is given, and not empty, `0` or `false`; empty for
+    /// the mode that holds else.
+    pub given: &'static [&'static str],
+    /// One metric, or two, of which each is tested at a corrected level (Holm).
+    pub metrics: &'static [&'static str],
+}
+
+const fn of(workload: &'static str, metrics: &'static [&'static str]) -> Primary {
+    Primary { workload, mode: "", given: &[], metrics }
+}
+
+const fn mode(
+    workload: &'static str,
+    mode: &'static str,
+    given: &'static [&'static str],
+    metrics: &'static [&'static str],
+) -> Primary {
+    Primary { workload, mode, given, metrics }
+}
+
+/// All workloads with their modes; of the modes of a workload the first that holds counts.
+pub const PRIMARY: &[Primary] = &[
+    mode("schbench", "pipe", &["pipe"], &["requests_per_s"]),
+    mode(
+        "schbench",
+        "a fixed rate",
+        &["rps", "auto-rps"],
+        &["request_latency_ns_p99", "wakeup_latency_ns_p99"],
+    ),
+    mode("schbench", "as fast as it goes", &[], &["requests_per_s", "wakeup_latency_ns_p99"]),
+    mode("hackbench", "for a time", &["duration"], &["messages_per_s"]),
+    mode("hackbench", "a number of loops", &[], &["time_s"]),
+    mode("pingpong", "a number of rounds", &["rounds"], &["time_s"]),
+    mode("pingpong", "for a time", &[], &["round_trips_per_s"]),
+    mode("barrier", "a number of rounds", &["rounds"], &["time_s"]),
+    mode("barrier", "for a time", &[], &["rounds_per_s"]),
+    of("cpu", &["loops_per_s"]),
+    of("udp", &["datagrams_per_s"]),
+    of("mixed", &["loops_per_s"]),
+    of("processes", &["loops_per_s"]),
+    of("threads", &["loops_per_s"]),
+    of("stream", &["bytes_per_s"]),
+    of("rt-app", &["wakeup_latency_ns_p99"]),
+    of("app", &["items_per_s", "handover_latency_ns_p99"]),
+    of("jobs", &["run_time_s"]),
+    of("command", &["time_s"]),
+];
+
+/// The primary metrics of a workload with its options. A command is judged by its time.
+#[must_use]
+pub fn primary(workload: &WorkloadSpec) -> &'static [&'static str] {
+    let (name, options) = parts(workload);
+    let holds = |primary: &&Primary| {
+        primary.workload == name
+            && (primary.given.is_empty() || primary.given.iter().any(|o| is_given(options, o)))
+    };
+    PRIMARY.iter().find(holds).map_or(&["time_s"], |primary| primary.metrics)
+}
+
+/// The options that say how much work a run does: two runs that differ in one of them can't be compared
+/// by their time. Empty for a command.
+#[must_use]
+pub fn asked_work(workload: &WorkloadSpec) -> BTreeMap<&'static str, String> {
+    const WORK: [(&str, &[&str]); 13] = [
+        ("schbench", &["operations", "cache_footprint", "rps", "pipe", "sleep_usec"]),
+        ("hackbench", &["loops", "groups", "fds", "datasize"]),
+        ("pingpong", &["rounds", "pairs"]),
+        ("barrier", &["rounds", "work", "imbalance", "tasks"]),
+        ("cpu", &["work", "tasks"]),
+        ("threads", &["work", "tasks"]),
+        ("processes", &["work", "tasks"]),
+        ("mixed", &["work", "sleep", "tasks"]),
+        ("udp", &["datasize", "rate", "tasks"]),
+        ("stream", &["array", "tasks"]),
+        ("app", &["work", "allocate", "pause", "collect"]),
+        ("jobs", &["nodes", "fan", "shape", "time", "load", "length", "arrivals"]),
+        ("rt-app", &["program"]),
+    ];
+    let (name, options) = parts(workload);
+    let Some((_, wanted)) = WORK.iter().find(|(workload, _)| *workload == name) else {
+        return BTreeMap::new();
+    };
+    let docs = CATALOGUE.iter().find(|workload| workload.name == name);
+    let value = |option: &'static str| {
+        let usual = || {
+            let doc = docs.and_then(|w| w.options.iter().find(|doc| doc.name == option));
+            doc.map(|doc| doc.default.to_owned()).unwrap_or_default()
+        };
+        (option, options.and_then(|all| all.get(option).cloned()).unwrap_or_else(usual))
+    };
+    wanted.iter().map(|option| value(option)).collect()
+}
+
+fn parts(workload: &WorkloadSpec) -> (&str, Option<&BTreeMap<String, String>>) {
+    match workload {
+        WorkloadSpec::Builtin { name, options } => (name, Some(options)),
+        WorkloadSpec::Command { .. } => ("command", None),
+    }
+}
+
+fn is_given(options: Option<&BTreeMap<String, String>>, name: &str) -> bool {
+    let value = options.and_then(|options| options.get(name));
+    value.is_some_and(|value| !matches!(value.as_str(), "" | "0" | "0s" | "false"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::find;
+    use schedlab_model::Better;
+
+    fn spec(name: &str, options: &[(&str, &str)]) -> WorkloadSpec {
+        let options = options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+        WorkloadSpec::Builtin { name: name.to_owned(), options }
+    }
+
+    #[test]
+    fn every_workload_has_one_or_two_primary_metrics_that_judge() {
+        for workload in CATALOGUE {
+            let modes: Vec<&Primary> =
+                PRIMARY.iter().filter(|p| p.workload == workload.name).collect();
+            assert!(modes.last().is_some_and(|p| p.given.is_empty()), "{}", workload.name);
+            for primary in modes {
+                assert!((1..=2).contains(&primary.metrics.len()));
+                for option in primary.given {
+                    assert!(workload.options.iter().any(|doc| doc.name == *option), "{option}");
+                }
+                for name in primary.metrics {
+                    let found = find(name).unwrap_or_else(|| panic!("{name}"));
+                    assert_ne!(found.metric.better, Better::Neither, "{name}");
+                }
+            }
+            for option in asked_work(&spec(workload.name, &[])).keys() {
+                assert!(workload.options.iter().any(|doc| doc.name == *option), "{option}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_mode_decides() {
+        assert_eq!(primary(&spec("hackbench", &[("loops", "10")])), ["time_s"]);
+        assert_eq!(primary(&spec("hackbench", &[("duration", "5s")])), ["messages_per_s"]);
+        assert_eq!(primary(&spec("hackbench", &[("duration", "0")])), ["time_s"]);
+        assert_eq!(primary(&spec("schbench", &[("pipe", "64")])), ["requests_per_s"]);
+        assert_eq!(primary(&spec("schbench", &[("rps", "9")])).len(), 2);
+        assert_eq!(primary(&WorkloadSpec::Command { argv: vec!["true".into()] }), ["time_s"]);
+    }
+
+    #[test]
+    fn the_work_that_is_asked_for_includes_defaults() {
+        let (few, many) = (spec("hackbench", &[("loops", "1000")]), spec("hackbench", &[]));
+        assert_eq!(asked_work(&few)["loops"], "1000");
+        assert_ne!(asked_work(&few), asked_work(&many));
+        let piped = spec("hackbench", &[("loops", "1000"), ("pipe", "true")]);
+        assert_eq!(asked_work(&few), asked_work(&piped));
+    }
+}
