@@ -115,6 +115,10 @@ pub struct Interval {
     /// The same since the interval before.
     #[serde(default)]
     pub counts_since: Vec<(String, u64)>,
+    /// What the plan's progress counter counted since the tasks began to work, with what was left out
+    /// of `counts` at a new start.
+    #[serde(default)]
+    pub done: u64,
     /// Time that `since` and `counts_since` cover.
     #[serde(default)]
     pub covers_since: Nanos,

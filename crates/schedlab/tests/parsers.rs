@@ -222,11 +222,11 @@ fn parsers_of_schbench_read_every_mode() {
         ("normal", "-L"),
         ("normal", "-C"),
         ("normal", "-M auto"),
-        ("normal", "-L -n 0 -s 0 --compat upstream"),
+        ("normal", "-L -n 0 -s 0 --compat none"),
         ("normal", "-z 1 -p 0"),
         ("normal", "--processes"),
         ("rate", "-R 100"),
-        ("rate", "-R 100 --compat upstream"),
+        ("rate", "-R 100 --compat none"),
         ("rate", "-R 50 --arrivals poisson"),
         ("auto", "-A 30"),
         ("pipe", "-p 4096"),
@@ -234,10 +234,10 @@ fn parsers_of_schbench_read_every_mode() {
     ]
     .iter()
     .map(|(mode, more)| {
-        case(mode, &format!("{short} {more}"), if *mode == "pipe" { 0 } else { 2 }, &[])
+        case(mode, &format!("{short} {more}"), if *mode == "pipe" { 0 } else { 3 }, &[])
     })
     // As avocado calls it.
-    .chain([case("rate", "-m 1 -t 1 -p 0 -r 2 -i 2 -F 256 -n 5 -R 100 -w 0", 0, &[])])
+    .chain([case("rate", "-m 1 -t 1 -p 0 -r 2 -i 2 -F 256 -n 5 -R 100 -w 0", 1, &[])])
     .collect();
     let read = all_parsers_read("schbench", &cases);
     // With the last reports alone, if the machine left no time for others.
@@ -250,10 +250,10 @@ fn parsers_of_hackbench_read_every_mode() {
     const OLD: &[(&str, f64)] = &[("groups", 1.0), ("tasks", 40.0), ("loops", 5.0)];
     let mut cases: Vec<Case> = [
         ("process", "-g 2 -f 3 -l 5"),
-        ("process", "-g 2 -f 3 -l 5 --compat upstream"),
+        ("process", "-g 2 -f 3 -l 5 --compat none"),
         ("thread", "-T -g 2 -f 3 -l 5"),
         ("pipe", "-p -g 2 -f 3 -l 5"),
-        ("pipe", "-T -p -g 2 -f 3 -l 5 --compat upstream"),
+        ("pipe", "-T -p -g 2 -f 3 -l 5 --compat none"),
         ("inet", "-i -g 2 -f 3 -l 5"),
     ]
     .iter()

@@ -68,6 +68,7 @@ pub(super) fn conduct(
         last_done: 0,
         last_second: Nanos::ZERO,
         last_report: Nanos::ZERO,
+        zeroed: Nanos::ZERO,
         interrupted: false,
         part,
         plan,
@@ -117,6 +118,8 @@ struct Run {
     last_done: u64,
     last_second: Nanos,
     last_report: Nanos,
+    /// The second at which the figures last started anew.
+    zeroed: Nanos,
     interrupted: bool,
     part: Part,
 }
@@ -175,7 +178,8 @@ impl Run {
         self.times.go = clock::monotonic();
         self.base.at = self.times.go;
         self.before.at = self.times.go;
-        (self.last_second, self.last_report) = (self.times.go, self.times.go);
+        let go = self.times.go;
+        (self.last_second, self.last_report, self.zeroed) = (go, go, go);
         if let Some(duration) = self.timing.duration {
             self.arena.until().store((self.times.go + duration).0, Relaxed);
         }
@@ -213,19 +217,25 @@ impl Run {
         let second = self.last_second + SECOND;
         if now >= second {
             self.count_second(now);
-            if !self.warmed && now >= self.times.go + self.timing.warm_up {
+            let warms = !self.warmed && now >= self.times.go + self.timing.warm_up;
+            if warms {
                 self.warmed = true;
                 Told::Note("warmup done, zeroing stats".to_owned()).tell();
                 self.anew(now);
             }
             let due = self.last_report + self.timing.interval;
-            // A report on the last second would be the same as the final one.
-            if self.warmed && self.timing.interval > Nanos::ZERO && now >= due {
-                self.last_report = due;
+            // The original also reports while it warms up, but not at the moment when that ends.
+            let reports = if self.plan.upstream { !warms } else { self.warmed };
+            // The last second has the final report.
+            if reports && self.timing.interval > Nanos::ZERO && now >= due {
+                self.last_report = if self.plan.upstream { self.last_second } else { due };
                 self.interval(now, false);
             }
+            // Seconds are compared on their grid: a look that comes a little earlier than the one before
+            // would put the new start off by a second.
             let zero = self.timing.zero;
-            if zero > Nanos::ZERO && now >= self.base.at + zero && now + SECOND < end {
+            let passed = self.last_second - self.zeroed;
+            if zero > Nanos::ZERO && passed >= zero {
                 self.anew(now);
             }
             self.regulate();
@@ -248,6 +258,7 @@ impl Run {
     fn anew(&mut self, now: Nanos) {
         self.base = self.arena.moment(now);
         self.before = self.base.clone();
+        self.zeroed = self.last_second;
         self.rates.clear();
     }
 
@@ -269,6 +280,7 @@ impl Run {
 
     fn interval(&mut self, now: Nanos, last: bool) {
         let moment = self.arena.moment(now);
+        let done = self.plan.progress.map_or(0, |counter| self.arena.total(counter));
         let (total, counts) = self.shape.since(&moment, &self.base, &self.plan);
         let (since, counts_since) = self.shape.since(&moment, &self.before, &self.plan);
         let interval = Interval {
@@ -280,6 +292,7 @@ impl Run {
             since,
             counts,
             counts_since,
+            done,
             covers_since: now - self.before.at,
             rates: self.rates.clone(),
             rate: self.rates.last().copied().unwrap_or(0.0),

@@ -175,7 +175,7 @@ impl<'a> Interpreter<'a> {
     fn perform_rare(&mut self, op: Op, now: Nanos) -> Done {
         match op {
             Op::Fill { block, bytes } => {
-                self.with_memory(block.0, |memory| memory.fill(bytes, now.0))
+                self.with_memory(block.0, |memory| memory.fill(bytes, now.0 as u8))
             }
             Op::Stream { block, sweep } => self.with_memory(block.0, |memory| memory.sweep(sweep)),
             Op::Allocate { bytes } => {

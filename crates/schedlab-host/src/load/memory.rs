@@ -146,10 +146,9 @@ impl Memory {
     }
 
     /// Writes over the first `bytes`.
-    pub(super) fn fill(&self, bytes: u32, value: u64) {
+    pub(super) fn fill(&self, bytes: u32, value: u8) {
         let Self::Page(words) = self else { return };
-        let count = (bytes as usize).div_ceil(8).min(words.len());
-        words[..count].iter().for_each(|word| word.store(value, Relaxed));
+        schedlab_sys::shared::fill(words, bytes as usize, value);
     }
 
     /// One sweep over the arrays.

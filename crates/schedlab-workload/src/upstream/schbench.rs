@@ -41,10 +41,14 @@ pub struct Style {
     pub pipe: Option<u64>,
     /// The rate followed the machine.
     pub auto: bool,
-    /// Workers.
+    /// Message threads.
+    pub messengers: u64,
+    /// Workers of all message threads.
     pub workers: u64,
     /// Seconds that the run was to take; 0: without end.
     pub runtime: u64,
+    /// Seconds between two reports.
+    pub interval: u64,
     /// Keep what upstream does where a fix changes a number.
     pub upstream: bool,
 }
@@ -140,9 +144,10 @@ fn series<'i>(interval: &'i Interval, metric: &str) -> Option<&'i Histogram> {
     interval.total.iter().find(found).map(|series| &series.histogram)
 }
 
-/// The rate of each second; upstream also counts the moment before the first.
+/// The rate of each second. Upstream also counts the moment before the first, until its figures start
+/// anew.
 fn rates(interval: &Interval, style: &Style) -> Values {
-    let leading = style.upstream && !style.auto;
+    let leading = style.upstream && !style.auto && interval.covers == interval.elapsed;
     let all: Vec<f64> =
         leading.then_some(0.0).into_iter().chain(interval.rates.iter().copied()).collect();
     if style.upstream { Values::of_rates_upstream(&all) } else { Values::of_rates(&all) }
@@ -202,10 +207,7 @@ fn seconds(interval: &Interval, style: &Style, partial: bool) -> u64 {
 #[must_use]
 pub fn last(interval: &Interval, style: &Style, partial: bool) -> String {
     let mut text = blocks(interval, style, seconds(interval, style, partial));
-    let requests = interval.counts.iter().find(|(name, _)| name == "requests").map_or(0, |c| c.1);
-    let nominal = style.upstream && style.runtime > 0;
-    let covers = if nominal { style.runtime as f64 } else { interval.covers.as_secs_f64() };
-    let rate = if covers > 0.0 { requests as f64 / covers } else { 0.0 };
+    let rate = average(interval, style, partial);
     if let Some(bytes) = style.pipe {
         let each = rate / style.workers.max(1) as f64;
         let (size, unit) = scaled(each * bytes as f64);
@@ -224,6 +226,20 @@ pub fn last(interval: &Interval, style: &Style, partial: bool) -> String {
     let gone = Interval::default();
     text.push_str(&delay(if style.upstream { &gone } else { interval }));
     text
+}
+
+/// Requests a second of all that is covered. Upstream's are those of the whole run, whatever its other
+/// figures leave out, over the time that was asked for.
+fn average(interval: &Interval, style: &Style, partial: bool) -> f64 {
+    let (requests, covers) = match style.upstream {
+        true if style.runtime > 0 && !partial => (interval.done, style.runtime as f64),
+        true => (interval.done, interval.elapsed.as_secs_f64()),
+        false => {
+            let found = interval.counts.iter().find(|(name, _)| name == "requests");
+            (found.map_or(0, |count| count.1), interval.covers.as_secs_f64())
+        }
+    };
+    if covers > 0.0 { requests as f64 / covers } else { 0.0 }
 }
 
 /// Bytes in the largest binary unit of which there is at least one.
@@ -324,8 +340,15 @@ mod tests {
         }
     }
 
-    const STYLE: Style =
-        Style { pipe: None, auto: false, workers: 2, runtime: 12, upstream: false };
+    const STYLE: Style = Style {
+        pipe: None,
+        auto: false,
+        messengers: 1,
+        workers: 2,
+        runtime: 12,
+        interval: 10,
+        upstream: false,
+    };
 
     #[test]
     fn a_report_has_three_blocks_a_star_in_each_and_the_rate() {
@@ -356,6 +379,20 @@ mod tests {
         interval.in_buckets = vec![("request_latency_ns".into(), vec![(7, 1), (16_416, 3)])];
         let text = report(&interval, &style);
         assert!(text.contains("(4 total samples)\n\t  50.0th: 16416      (3 samples)\n"), "{text}");
+    }
+
+    #[test]
+    fn upstream_s_average_is_of_the_whole_run_and_its_leading_0_ends_with_a_new_start() {
+        let zeroed = Interval { elapsed: Nanos::from_secs(12), done: 36, ..interval() };
+        let style = Style { upstream: true, ..STYLE };
+        let text = last(&zeroed, &style, false);
+        assert!(text.contains("average rps: 3.00\n"), "{text}");
+        assert!(text.contains("(requests) runtime 12 (s) (3 total samples)\n"), "{text}");
+        let whole = Interval { elapsed: zeroed.covers, ..zeroed };
+        let text = last(&whole, &style, true);
+        assert!(text.contains("average rps: 7.20\n"), "{text}");
+        assert!(text.contains("(requests) runtime 5 (s) (4 total samples)\n"), "{text}");
+        assert!(last(&whole, &STYLE, false).contains("average rps: 2.00\n"));
     }
 
     #[test]

@@ -404,8 +404,9 @@ fn orders(options: &Options, upstream: bool, plan: &mut Plan) -> Result<Orders, 
         false => ((matrices(plan, footprint, false), operations), None),
         true => {
             let percent = options.number("split");
-            let own = footprint * percent / 100;
-            let rest = footprint * (100 - percent) / 100;
+            // In whole KiB, as the original divides them: the sides of the matrices hang on it.
+            let part = |percent: u64| (((footprint >> 10) * percent) / 100) << 10;
+            let (own, rest) = (part(percent), part(100 - percent));
             let own_times = u64::from(operations) * percent / 100;
             let own_times = u32::try_from(own_times).expect("a part of a 32-bit number");
             plan.notes.push(format!(
@@ -454,10 +455,9 @@ impl Cpus {
             return Ok(Self::auto(surroundings, messengers as usize, upstream));
         }
         let one_each = |option: &str, text: &str| {
-            if text.trim().is_empty() {
-                return Err(OptionError::new(option, "the list of CPUs is empty"));
-            }
-            let set = allowed(option, text, surroundings)?;
+            // Like the original, and like Linux, it skips what is empty between two commas.
+            let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+            let set = allowed(option, &items.collect::<Vec<_>>().join(","), surroundings)?;
             Ok::<_, OptionError>(set.iter().map(|cpu| std::iter::once(cpu).collect()).collect())
         };
         let set = |option: &str, text: &str| -> Result<Option<Vec<CpuSet>>, OptionError> {
@@ -557,6 +557,42 @@ mod tests {
         assert_eq!(auto, ("1,6".to_owned(), "9,40".to_owned()));
         let lists = of("message-threads=2 threads=3 message-cpus=40,6 worker-cpus=9,40");
         assert_eq!(lists, ("6,40".to_owned(), "9,40".to_owned()));
+    }
+
+    #[test]
+    fn a_comma_too_many_in_a_list_of_cpus_is_skipped() {
+        for list in ["1,", ",1", "1,,", " 1 ,"] {
+            let given = [("message-cpus".to_owned(), list.to_owned())].into_iter().collect();
+            let plan = crate::workloads::plan("schbench", &given, &around()).unwrap();
+            assert_eq!(cpus(&plan, 0).to_string(), "1", "{list}");
+        }
+        let given = [("message-cpus".to_owned(), ",".to_owned())].into_iter().collect();
+        let error = crate::workloads::plan("schbench", &given, &around()).err().unwrap();
+        assert!(error.to_string().contains("the list of CPUs is empty"), "{error}");
+    }
+
+    #[test]
+    fn a_split_divides_whole_kib() {
+        // What the original prints: private and shared KB, then the sides of both.
+        for (line, expected) in [
+            ("split=30", [76, 179, 56, 87]),
+            ("split=33 cache_footprint=100", [33, 67, 37, 53]),
+            ("split=7 cache_footprint=1000", [70, 930, 54, 199]),
+            ("split=1 cache_footprint=99", [0, 98, 0, 64]),
+        ] {
+            let plan = plan(line);
+            let numbers: Vec<u64> = plan
+                .notes
+                .iter()
+                .filter(|note| !note.starts_with("setting"))
+                .flat_map(|note| note.split(|c: char| !c.is_ascii_digit()))
+                .filter_map(|word| word.parse().ok())
+                .collect();
+            let [percent, own, _, rest, own_side, rest_side] = numbers[..] else {
+                panic!("{:?}", plan.notes)
+            };
+            assert_eq!([own, rest, own_side, rest_side], expected, "{line} {percent}");
+        }
     }
 
     #[test]

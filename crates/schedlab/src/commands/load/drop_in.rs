@@ -1,5 +1,5 @@
 //! The names of other tools: `schbench` and `hackbench` with their options, streams, text and exit
-//! codes.
+//! codes. Under these names behaviour and cost are the original's (`--compat upstream`) by default.
 
 use super::once::{EXIT_INTERRUPTED, Heard, perform};
 use schedlab_model::MachineFacts;
@@ -31,6 +31,9 @@ const HACKBENCH: &[OptionDoc] = &[
     doc("help", Some('h'), Kind::Flag, "this text"),
 ];
 
+/// Nanoseconds of a second.
+const SECOND: u64 = 1_000_000_000;
+
 fn err(text: &str) {
     let _ = std::io::stderr().write_all(text.as_bytes());
 }
@@ -52,10 +55,17 @@ fn spec(name: &str, options: BTreeMap<String, String>) -> RunSpec {
     }
 }
 
+/// What `--compat` is under the names of other tools.
+const COMPAT: &str = "upstream";
+
 /// The tables of a tool, its own options first.
 fn table(name: &str, own: &[OptionDoc]) -> Vec<OptionDoc> {
     let workload = workloads::find(name).expect("it is one of ours");
-    [workload.options, own, COMMON].concat()
+    let mut table = [workload.options, own, COMMON].concat();
+    for doc in table.iter_mut().filter(|doc| doc.name == "compat") {
+        doc.default = COMPAT;
+    }
+    table
 }
 
 fn usage(name: &str, table: &[OptionDoc]) -> String {
@@ -74,9 +84,13 @@ fn hint(error: &getopt::Mistyped, table: &[OptionDoc]) -> String {
     }
 }
 
-/// Splits what was typed into options of the workload and of the drop-in.
+/// Splits what was typed into options of the drop-in and of the workload.
 fn split(typed: Typed, own: &[OptionDoc]) -> (BTreeMap<String, String>, BTreeMap<String, String>) {
-    typed.options.into_iter().partition(|(key, _)| own.iter().any(|doc| doc.name == key))
+    let is_own = |key: &String| own.iter().any(|doc| doc.name == key);
+    let (own, mut options): (_, BTreeMap<_, _>) =
+        typed.options.into_iter().partition(|(key, _)| is_own(key));
+    options.entry("compat".to_owned()).or_insert_with(|| COMPAT.to_owned());
+    (own, options)
 }
 
 /// Numbers as the originals read them, where that is surely what was meant: up to a blank, since
@@ -156,6 +170,17 @@ pub(crate) fn schbench(arguments: &[std::ffi::OsString]) -> ExitCode {
         err(&format!("{program}: {error}\n"));
         return ExitCode::FAILURE;
     }
+    tell(&program, &given, &spec, &own, style(&options))
+}
+
+/// Runs schbench and prints it; the file for its JSON is made first, so that a run is not lost to its path.
+fn tell(
+    program: &str,
+    given: &[String],
+    spec: &RunSpec,
+    own: &BTreeMap<String, String>,
+    mut style: sch::Style,
+) -> ExitCode {
     let mut file = match own.get("json").filter(|path| *path != "-") {
         Some(path) => match std::fs::File::create(path) {
             Ok(file) => Some(file),
@@ -166,20 +191,27 @@ pub(crate) fn schbench(arguments: &[std::ffi::OsString]) -> ExitCode {
         },
         None => None,
     };
-    let style = style(&options);
+    let mut reported = 0;
     let mut listen = |heard: Heard<'_>| match heard {
         Heard::Note(sentence) => err(&format!("{sentence}\n")),
-        Heard::Interval(interval) if !interval.last => err(&sch::report(interval, &style)),
-        Heard::Interval(_) => {}
+        Heard::Interval(interval) => {
+            let second = interval.elapsed.0 / SECOND;
+            // The report of the last second comes before the final one, where it is due.
+            if !interval.last || second >= reported + style.interval {
+                reported = second;
+                err(&sch::report(interval, &style));
+            }
+        }
     };
-    let (measured, outcome) = match perform(&spec, None, &mut listen) {
+    let (measured, outcome) = match perform(spec, None, &mut listen) {
         Ok(ended) => ended,
-        Err(error) => return failure(&program, &error),
+        Err(error) => return failure(program, &error),
     };
+    style.workers = measured.value("tasks").map_or(1, |tasks| tasks as u64 - style.messengers);
     let nothing = Interval::default();
     let whole = measured.whole().unwrap_or(&nothing);
     if let Some(target) = own.get("json") {
-        let origin = origin(measured.facts.as_ref(), own.get("jobname"), &program, &given);
+        let origin = origin(measured.facts.as_ref(), own.get("jobname"), program, given);
         let text = sch::json(whole, &style, &origin, outcome.interrupted);
         match &mut file {
             Some(file) => {
@@ -192,7 +224,9 @@ pub(crate) fn schbench(arguments: &[std::ffi::OsString]) -> ExitCode {
         }
     }
     err(&sch::last(whole, &style, outcome.interrupted));
-    overload(whole);
+    if !style.upstream {
+        overload(whole);
+    }
     code(&outcome)
 }
 
@@ -221,18 +255,14 @@ fn code(outcome: &Outcome) -> ExitCode {
 fn style(options: &BTreeMap<String, String>) -> sch::Style {
     let workload = workloads::find("schbench").expect("it is one of ours");
     let options = Options::new(&[workload.options, COMMON], options).expect("checked before");
-    let messengers = options.number("message-threads");
-    let cpus = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-    let threads = match options.number("threads") {
-        0 => cpus.div_ceil(messengers),
-        threads => threads,
-    };
     let pipe = options.size("pipe").min(PIPE_BYTES_MAX);
     sch::Style {
         pipe: (pipe > 0).then_some(pipe),
         auto: options.number("auto-rps") > 0,
-        workers: messengers * threads,
-        runtime: options.duration("runtime").0 / 1_000_000_000,
+        messengers: options.number("message-threads"),
+        workers: 0,
+        runtime: options.duration("runtime").0 / SECOND,
+        interval: (options.duration("intervaltime").0 / SECOND).max(1),
         upstream: options.text("compat") == "upstream",
     }
 }
