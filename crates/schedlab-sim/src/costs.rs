@@ -1,0 +1,170 @@
+//! What things cost, in nanoseconds of a CPU at full speed.
+//!
+//! One file of costs serves all loads and all knobs of a kernel. It is TOML, a line a cost:
+//!
+//! ```toml
+//! base = "usual"        # or "none": where the costs that the file does not name come from
+//! send_pipe = 1_200
+//! switch = 1_500
+//! ```
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! costs {
+    ($($(#[doc = $doc:literal])* $name:ident = $usual:literal,)*) => {
+        /// What things cost, in nanoseconds unless a field says otherwise.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+        pub struct Costs {
+            $($(#[doc = $doc])* pub $name: u64,)*
+        }
+
+        impl Costs {
+            /// Nothing costs anything: schedules can be computed by hand.
+            pub const NONE: Self = Self { $($name: 0,)* };
+
+            /// About what a server of these years costs. The numbers are guesses within published ranges.
+            pub const USUAL: Self = Self { $($name: $usual,)* };
+
+            /// The names of all costs, in the order of the file.
+            pub const NAMES: &[&str] = &[$(stringify!($name)),*];
+
+            fn field(&mut self, name: &str) -> Option<&mut u64> {
+                match name {
+                    $(stringify!($name) => Some(&mut self.$name),)*
+                    _ => None,
+                }
+            }
+
+            /// All costs by name.
+            #[must_use]
+            pub fn all(&self) -> Vec<(&'static str, u64)> {
+                vec![$((stringify!($name), self.$name)),*]
+            }
+        }
+    };
+}
+
+costs! {
+    /// A system call that no other field describes (yield, close).
+    syscall = 200,
+    /// Writing a short message to a pipe, without waking its reader.
+    send_pipe = 1_200,
+    /// Reading a short message from a pipe, without waking a writer.
+    receive_pipe = 1_150,
+    /// Writing a short message to a UNIX socket, without waking its reader.
+    send_socket = 2_800,
+    /// Reading a short message from a UNIX socket, without waking writers.
+    receive_socket = 2_600,
+    /// Sending a datagram, or writing to a device.
+    send_datagram = 2_500,
+    /// Writing to an eventfd or reading from it.
+    eventfd = 400,
+    /// Copying 1,024 bytes of a message into the kernel or out of it.
+    copy_kib = 60,
+    /// From the beginning of a call that finds it must sleep to the switch away.
+    block = 900,
+    /// A call that waits for a futex, or sleeps for a time, up to the switch away.
+    wait = 800,
+    /// What the waker spends on each task that it wakes, beside its call.
+    wake = 1_000,
+    /// A futex call that wakes, beside what each woken task costs.
+    post = 400,
+    /// Taking or giving back a free lock, pushing or popping a value: no system call.
+    step = 30,
+    /// From the switch event to the next task's own work.
+    switch = 1_500,
+    /// The scheduler tick on a busy CPU.
+    tick = 2_000,
+    /// A timer interrupt that wakes a task, beside the wakeup.
+    timer = 1_500,
+    /// How much later than asked a sleep ends (`timer_slack_ns`).
+    timer_slack = 50_000,
+    /// From the send of an interprocessor interrupt to its handler.
+    ipi = 1_000,
+    /// From an interrupt on an idle CPU to its handler.
+    idle_exit = 2_000,
+    /// Forking a task.
+    fork = 60_000,
+    /// What a new task does before it waits for the start of the load.
+    prepare = 30_000,
+    /// The end of a task.
+    exit = 40_000,
+    /// Warming a cold cache after a move to a sibling thread of the same core.
+    migrate_smt = 0,
+    /// The same after a move within the LLC.
+    migrate_llc = 5_000,
+    /// The same after a move to another LLC of the node.
+    migrate_node = 15_000,
+    /// The same after a move to another node or socket.
+    migrate_machine = 30_000,
+    /// Filling, walking or allocating 1,024 bytes of memory.
+    memory_kib = 60,
+    /// One step along a chain of pointers.
+    chase = 80,
+    /// 1,000 multiplications of a matrix product.
+    multiply_1000 = 1_000,
+    /// 1,000 elements of one sweep over arrays.
+    stream_1000 = 2_000,
+}
+
+/// Why a text is not a file of costs: what is wrong, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct CostError(pub String);
+
+impl Costs {
+    /// Reads a file of costs.
+    ///
+    /// # Errors
+    /// Text that is not TOML (with the line), a cost that does not exist, a value that is not a whole number from 0
+    /// to 1 s.
+    pub fn parse(text: &str) -> Result<Self, CostError> {
+        let table: toml::Table = text.parse().map_err(|error: toml::de::Error| {
+            CostError(format!("the file of costs is not TOML: {error}"))
+        })?;
+        let mut costs = match table.get("base").map(toml::Value::as_str) {
+            None | Some(Some("usual")) => Self::USUAL,
+            Some(Some("none")) => Self::NONE,
+            Some(_) => return Err(CostError("base is \"usual\" or \"none\"".into())),
+        };
+        for (name, value) in table.iter().filter(|(name, _)| *name != "base") {
+            let number = value.as_integer().and_then(|n| u64::try_from(n).ok());
+            let Some(field) = costs.field(name) else {
+                let names = Self::NAMES.join(", ");
+                return Err(CostError(format!("there is no cost '{name}'; the costs are {names}")));
+            };
+            *field = number.filter(|&ns| ns <= 1_000_000_000).ok_or_else(|| {
+                CostError(format!("cost {name}: '{value}' is not a whole number of ns up to 1 s"))
+            })?;
+        }
+        Ok(costs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_changes_what_it_names() {
+        let costs = Costs::parse("switch = 7\nsend_pipe = 1_000").unwrap();
+        assert_eq!(costs, Costs { switch: 7, send_pipe: 1_000, ..Costs::USUAL });
+        assert_eq!(Costs::parse("base = \"none\"").unwrap(), Costs::NONE);
+        assert_eq!(Costs::USUAL.all().len(), Costs::NAMES.len());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_what_is_right() {
+        for (text, part) in [
+            ("swich = 7", "there is no cost 'swich'; the costs are syscall, send_pipe"),
+            ("switch = -1", "cost switch: '-1'"),
+            ("switch = 1.5", "whole number"),
+            ("switch = 2_000_000_000", "up to 1 s"),
+            ("switch 7", "not TOML"),
+            ("base = 3", "base is"),
+        ] {
+            let error = Costs::parse(text).unwrap_err().to_string();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

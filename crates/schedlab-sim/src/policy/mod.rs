@@ -1,0 +1,111 @@
+//! Policies: who runs where, and for how long.
+//!
+//! The world calls a policy at the points where a kernel would: a task wakes, a task leaves, a CPU needs its next
+//! task, the tick comes. The policy keeps the runqueues. It sees the machine as a [`Scene`] and changes nothing there.
+
+mod fifo;
+
+pub use fifo::Fifo;
+
+use crate::scene::{Scene, TaskId};
+
+/// How a task came to a CPU's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Its first wakeup after its fork.
+    New,
+    /// It woke, and stays on the CPU where it last was.
+    Woken,
+    /// It woke on another CPU than before.
+    WokenElsewhere,
+    /// It was moved while it was runnable.
+    Moved,
+}
+
+/// Why a task leaves its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// It sleeps.
+    Sleeps,
+    /// It ends.
+    Ends,
+    /// It goes to another CPU, still runnable.
+    Moves,
+}
+
+/// A wakeup, before a CPU is chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Wake {
+    /// Who wakes up.
+    pub task: TaskId,
+    /// The CPU on which the waker runs.
+    pub cpu: usize,
+    /// The task that wakes it; `None`: an interrupt.
+    pub waker: Option<TaskId>,
+    /// Whether this is its first wakeup after its fork.
+    pub new: bool,
+    /// Whether the waker says that it will sleep soon (`WF_SYNC`).
+    pub sync: bool,
+}
+
+/// A runnable task that a policy moved between the queues of two CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The task.
+    pub task: TaskId,
+    /// Its CPU before.
+    pub from: usize,
+    /// Its CPU after.
+    pub to: usize,
+}
+
+/// A scheduler.
+///
+/// A task that is enqueued stays with the policy until it is dequeued, also while it runs. `pick` says who runs from
+/// now on; the task that ran before is still in the queue unless it was dequeued.
+pub trait Policy {
+    /// The CPU on which a waking task becomes runnable: one that it may use.
+    fn select(&mut self, scene: &Scene, wake: &Wake) -> usize;
+
+    /// `parent`, running on `cpu`, made `child`, whose first wakeup follows.
+    fn fork(&mut self, scene: &Scene, cpu: usize, parent: Option<TaskId>, child: TaskId) {
+        let _ = (scene, cpu, parent, child);
+    }
+
+    /// `task` becomes runnable on `cpu`.
+    fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival);
+
+    /// Whether `task`, which was just enqueued on `cpu`, displaces the task that runs there.
+    fn preempts(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) -> bool;
+
+    /// `task` leaves the queue of `cpu`.
+    fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure);
+
+    /// Who runs on `cpu` from now on; `None`: it becomes idle.
+    fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId>;
+
+    /// The scheduler tick on a busy CPU; whether its task is displaced.
+    fn tick(&mut self, scene: &Scene, cpu: usize) -> bool;
+
+    /// The task that runs on `cpu` yields.
+    fn yields(&mut self, scene: &Scene, cpu: usize);
+
+    /// `cpu` is about to become idle: tasks that are moved to it, or to others. Each is already in its new queue.
+    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Vec<Move>) {
+        let _ = (scene, cpu, moves);
+    }
+
+    /// The tick has come on all busy CPUs: tasks that are moved to balance the load.
+    fn balance(&mut self, scene: &Scene, moves: &mut Vec<Move>) {
+        let _ = (scene, moves);
+    }
+
+    /// The tasks that are runnable on `cpu` beside the one that runs, in no certain order; of a queue that several
+    /// CPUs share, those that `cpu` may take.
+    fn waiting(&self, cpu: usize) -> Vec<TaskId>;
+
+    /// Whether a waiting task may be run by any of several CPUs, so that it waits on none in particular.
+    fn shares_queues(&self) -> bool {
+        false
+    }
+}

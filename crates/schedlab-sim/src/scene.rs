@@ -1,0 +1,207 @@
+//! What a policy may look at: the time, the tasks, the CPUs and how they share hardware.
+
+use schedlab_model::{Cpu, CpuSet, Distance, Topology};
+use schedlab_workload::plan::{Placement, Policy};
+
+/// A task, by its index. Index 0 may be the task that starts the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TaskId(pub u32);
+
+impl TaskId {
+    /// As an index into tables of tasks.
+    #[must_use]
+    pub const fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The scheduling class of a task, as far as policies for fair tasks tell them apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Class {
+    /// `SCHED_OTHER`.
+    #[default]
+    Normal,
+    /// `SCHED_BATCH`: it preempts nobody when it wakes.
+    Batch,
+    /// `SCHED_IDLE`: every other task preempts it.
+    Idle,
+}
+
+/// What a policy may know of a task.
+#[derive(Clone, Debug, Default)]
+pub struct TaskView {
+    /// The CPUs that it may use; `None`: all.
+    pub allowed: Option<CpuSet>,
+    /// The CPU that it is on, or was on last.
+    pub cpu: usize,
+    /// Its nice value, -20 ..= 19.
+    pub nice: i32,
+    /// Its class.
+    pub class: Class,
+    /// The slice that it asked for in nanoseconds; 0: the policy's own.
+    pub slice_ns: u64,
+    /// When it last began to run, or was last on a CPU, in nanoseconds.
+    pub ran_at: u64,
+}
+
+impl TaskView {
+    /// A task that is placed as a plan says.
+    #[must_use]
+    pub fn of(placement: &Placement) -> Self {
+        let class = match placement.policy {
+            Some(Policy::Batch) => Class::Batch,
+            Some(Policy::Idle) => Class::Idle,
+            _ => Class::Normal,
+        };
+        Self {
+            allowed: placement.cpus.clone(),
+            nice: placement.nice.unwrap_or(0),
+            class,
+            slice_ns: placement.slice.map_or(0, |slice| slice.0),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it may use a CPU.
+    #[must_use]
+    pub fn may_use(&self, cpu: usize) -> bool {
+        self.allowed.as_ref().is_none_or(|set| set.contains(id(cpu)))
+    }
+}
+
+/// What a policy may know of a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CpuView {
+    /// Who runs there; `None`: it is idle.
+    pub running: Option<TaskId>,
+    /// Whether the task that runs there is about to be displaced.
+    pub resched: bool,
+    /// Wakeups that are on their way to it.
+    pub pending: u32,
+    /// Since when it has been idle, in nanoseconds.
+    pub idle_since: u64,
+}
+
+/// The CPUs and how they share hardware, in tables.
+#[derive(Clone, Debug)]
+pub struct Hardware {
+    topology: Topology,
+    llc: Vec<usize>,
+    /// CPUs of each LLC, ascending.
+    llcs: Vec<Vec<usize>>,
+    /// CPUs of each CPU's core, ascending.
+    siblings: Vec<Vec<usize>>,
+    /// Speed of each CPU in millionths of full speed.
+    speeds: Vec<u64>,
+}
+
+/// Full speed, in millionths.
+pub(crate) const FULL_SPEED: u64 = 1_000_000;
+
+impl Hardware {
+    /// All CPUs of `topology`, which must be numbered from 0 without holes, at full speed.
+    #[must_use]
+    pub fn new(topology: Topology) -> Self {
+        let places = topology.places();
+        let mut labels: Vec<u32> = places.iter().map(|place| place.llc).collect();
+        labels.sort_unstable();
+        labels.dedup();
+        let at = |label: u32| labels.binary_search(&label).unwrap_or(0);
+        let llc: Vec<usize> = places.iter().map(|place| at(place.llc)).collect();
+        let mut llcs = vec![Vec::new(); labels.len()];
+        for (cpu, &llc) in llc.iter().enumerate() {
+            llcs[llc].push(cpu);
+        }
+        let of_core = |core: u32| {
+            (0..places.len()).filter(|&cpu| places[cpu].core == core).collect::<Vec<usize>>()
+        };
+        let siblings = places.iter().map(|place| of_core(place.core)).collect();
+        let speeds = vec![FULL_SPEED; places.len()];
+        Self { llc, llcs, siblings, speeds, topology }
+    }
+
+    /// How many CPUs there are.
+    #[must_use]
+    pub fn cpus(&self) -> usize {
+        self.llc.len()
+    }
+
+    /// How the CPUs share hardware.
+    #[must_use]
+    pub fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Whether two CPUs share their last-level cache.
+    #[must_use]
+    pub fn share_llc(&self, a: usize, b: usize) -> bool {
+        self.llc[a] == self.llc[b]
+    }
+
+    /// The index of a CPU's LLC.
+    #[must_use]
+    pub fn llc(&self, cpu: usize) -> usize {
+        self.llc[cpu]
+    }
+
+    /// The CPUs of each LLC.
+    #[must_use]
+    pub fn llcs(&self) -> &[Vec<usize>] {
+        &self.llcs
+    }
+
+    /// The CPUs that share a CPU's LLC, itself included, ascending.
+    #[must_use]
+    pub fn llc_of(&self, cpu: usize) -> &[usize] {
+        &self.llcs[self.llc[cpu]]
+    }
+
+    /// The CPUs of a CPU's core, itself included, ascending.
+    #[must_use]
+    pub fn siblings(&self, cpu: usize) -> &[usize] {
+        &self.siblings[cpu]
+    }
+
+    /// How far apart two CPUs are.
+    #[must_use]
+    pub fn distance(&self, a: usize, b: usize) -> Distance {
+        self.topology.distance(id(a), id(b)).unwrap_or(Distance::Same)
+    }
+
+    /// A CPU's speed in millionths of full speed.
+    #[must_use]
+    pub fn speed(&self, cpu: usize) -> u64 {
+        self.speeds[cpu]
+    }
+
+    /// Sets a CPU's speed in millionths of full speed.
+    pub fn set_speed(&mut self, cpu: usize, millionths: u64) {
+        self.speeds[cpu] = millionths.clamp(1, FULL_SPEED);
+    }
+}
+
+/// The machine at an instant.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    /// The time in nanoseconds.
+    pub now: u64,
+    /// All tasks, also those that have ended or not begun.
+    pub tasks: Vec<TaskView>,
+    /// All CPUs.
+    pub cpus: Vec<CpuView>,
+    /// How CPUs share hardware.
+    pub hardware: Hardware,
+}
+
+impl Scene {
+    /// What is known of a task.
+    #[must_use]
+    pub fn task(&self, task: TaskId) -> &TaskView {
+        &self.tasks[task.index()]
+    }
+}
+
+/// A CPU's index as its number.
+pub(crate) fn id(cpu: usize) -> Cpu {
+    Cpu(u16::try_from(cpu).unwrap_or(u16::MAX))
+}

@@ -1,0 +1,529 @@
+//! The world: tasks, CPUs and what they share, moved from event to event.
+//!
+//! Each CPU works on one piece at a time: a phase of its task's operation, or the way out of a switch. When the piece
+//! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
+//! Files: `perform` has the operations, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the
+//! beginning and the end of a load, `channel` and `things` what tasks share, `deadlock` who waits for whom.
+
+mod body;
+mod channel;
+mod deadlock;
+mod perform;
+mod start;
+mod switch;
+mod things;
+mod wake;
+
+pub use body::TaskUsage;
+pub use deadlock::Deadlock;
+
+use crate::agenda::{Agenda, NEVER, Next};
+use crate::policy::Policy;
+use crate::scene::{CpuView, FULL_SPEED, Hardware, Scene, TaskId, TaskView, id};
+use crate::{Costs, policy};
+use body::{Body, Phase};
+use channel::Channel;
+use schedlab_model::{Comm, Context, Event, Pid, Prio, What};
+use schedlab_stats::Histogram;
+use schedlab_workload::plan::{Block, Placement, Plan};
+use std::collections::BTreeMap;
+use things::{Barrier, Lock, Semaphore, Store, Word};
+
+/// How a load begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// A task forks all others, which prepare themselves and wait; then it lets them go, the last first. This is what
+    /// a load on a real kernel does.
+    #[default]
+    Forked,
+    /// All tasks wake at once, on CPUs in turn, without a task that starts them.
+    AtOnce,
+}
+
+/// How a world is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Orders what happens at equal times; 0: CPUs in order of their numbers.
+    pub seed: u64,
+    /// What things cost.
+    pub costs: Costs,
+    /// The distance between two ticks in nanoseconds (4,000,000 with HZ=250).
+    pub tick_ns: u64,
+    /// Whether a task can be displaced within a system call (`preempt=full`), or only on its way out of it.
+    pub preempt_kernel: bool,
+    /// How the load begins.
+    pub start: Start,
+    /// The pid of the first task; the task that starts the others has the one before it.
+    pub first_pid: i32,
+    /// Whether events are kept for the caller; they are counted in any case.
+    pub record: bool,
+    /// The time at which the simulation begins, in nanoseconds.
+    pub begin_ns: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            costs: Costs::USUAL,
+            tick_ns: 4_000_000,
+            preempt_kernel: false,
+            start: Start::Forked,
+            first_pid: 1_001,
+            record: true,
+            // Not 0: a message whose stamp is 0 carries none.
+            begin_ns: 1_000_000_000,
+        }
+    }
+}
+
+/// How far a world is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The time that was asked for has come.
+    Paused,
+    /// All tasks have ended.
+    Ended,
+}
+
+/// What can happen, beside the end of a CPU's piece of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happening {
+    /// The timer of a task's sleep, with the number of the sleep, and whether the CPU's way out of idle has passed.
+    Timer(TaskId, u64, bool),
+    /// A woken task reaches the CPU that was chosen for it.
+    Arrive(usize, TaskId),
+    /// A CPU is told to look who should run.
+    Resched(usize),
+    Tick,
+    Stop,
+}
+
+/// A CPU's piece of work.
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    began: u64,
+    ends: u64,
+}
+
+/// Events that are kept before the caller gets them.
+const FLUSH: usize = 4_096;
+
+/// A simulation.
+pub struct World {
+    config: Config,
+    scene: Scene,
+    policy: Box<dyn Policy>,
+    bodies: Vec<Body>,
+    comms: Vec<String>,
+    starter: Option<TaskId>,
+    agenda: Agenda<Happening>,
+    pieces: Vec<Piece>,
+    /// CPUs in their order at equal times.
+    order: Vec<usize>,
+    tick_armed: bool,
+    words: Vec<Word>,
+    locks: Vec<Lock>,
+    cpu_locks: Vec<Option<TaskId>>,
+    barriers: Vec<Barrier>,
+    semaphores: Vec<Semaphore>,
+    queues: Vec<Store>,
+    channels: Vec<Channel>,
+    blocks: Vec<Block>,
+    places: Vec<Placement>,
+    /// Tasks of each fork that may be started.
+    forks: Vec<Vec<TaskId>>,
+    series: usize,
+    counters_each: usize,
+    /// By task, then series.
+    histograms: Vec<Histogram>,
+    /// By task, then counter.
+    counters: Vec<u64>,
+    dials: Vec<u64>,
+    duration: Option<u64>,
+    /// Tasks that are started at the beginning, in order.
+    spawn: Vec<TaskId>,
+    spawned: usize,
+    ready: usize,
+    gate: Vec<TaskId>,
+    went_at: Option<u64>,
+    ended_at: Option<u64>,
+    stopping: bool,
+    stopped_at: Option<u64>,
+    started: u64,
+    alive: usize,
+    /// The CPU whose task's operation takes effect right now.
+    acting: Option<usize>,
+    /// What the current CPU's task has to pay for wakeups.
+    owed: u64,
+    moves: Vec<policy::Move>,
+    marks: Vec<(u32, schedlab_model::Phase)>,
+    events: Vec<Event>,
+    emitted: u64,
+}
+
+impl World {
+    /// A world in which the plan's tasks have not begun. Its behaviours are taken out of the plan.
+    #[must_use]
+    pub fn new(
+        plan: &mut Plan,
+        hardware: Hardware,
+        policy: Box<dyn Policy>,
+        config: Config,
+    ) -> Self {
+        let tasks = std::mem::take(&mut plan.tasks);
+        let cpus = hardware.cpus();
+        let agenda = Agenda::new(cpus, config.seed);
+        let mut order: Vec<usize> = (0..cpus).collect();
+        order.sort_by_key(|&cpu| agenda.key(cpu));
+        let readers = |channel: usize| {
+            tasks.iter().filter(|task| task.receives.contains(&(channel as u32))).count()
+        };
+        let mut counts = vec![0_u32; plan.channels.len()];
+        if tasks.len() * plan.channels.len() <= 1 << 16 {
+            (0..counts.len()).for_each(|channel| counts[channel] = readers(channel) as u32);
+        } else {
+            for channel in tasks.iter().flat_map(|task| &task.receives) {
+                counts[*channel as usize] += 1;
+            }
+        }
+        let channels = plan.channels.iter().zip(counts).map(|(c, n)| Channel::new(c, n)).collect();
+        let forked = |task: usize| plan.forks.iter().position(|fork| fork.tasks.contains(&task));
+        let (series, counters_each) = (plan.samples.len(), plan.counters.len());
+        let mut views: Vec<TaskView> =
+            tasks.iter().map(|task| TaskView::of(&task.placement)).collect();
+        let mut comms: Vec<String> = tasks.iter().map(|task| task.comm.clone()).collect();
+        let mut bodies: Vec<Body> = Vec::with_capacity(tasks.len() + 1);
+        for (at, task) in tasks.into_iter().enumerate() {
+            let mut body = Body::new(Some(task.behaviour));
+            (body.sends, body.receives) = (task.sends, task.receives);
+            body.fork = forked(at).map(|fork| fork as u32);
+            bodies.push(body);
+        }
+        let count = bodies.len();
+        let spawn = (0..count).filter(|&at| bodies[at].fork.is_none());
+        let spawn: Vec<TaskId> = spawn.map(|at| TaskId(at as u32)).collect();
+        let starter = (config.start == Start::Forked).then_some(TaskId(count as u32));
+        if starter.is_some() {
+            bodies.push(Body::new(None));
+            views.push(TaskView::default());
+            comms.push("schedlab".to_owned());
+        }
+        let task_ids = |fork: &schedlab_workload::plan::Fork| {
+            fork.tasks.iter().rev().map(|&task| TaskId(task as u32)).collect()
+        };
+        Self {
+            scene: Scene {
+                now: config.begin_ns,
+                tasks: views,
+                cpus: vec![CpuView { idle_since: config.begin_ns, ..CpuView::default() }; cpus],
+                hardware,
+            },
+            policy,
+            bodies,
+            comms,
+            starter,
+            agenda,
+            pieces: vec![Piece::default(); cpus],
+            order,
+            tick_armed: false,
+            words: (0..plan.words).map(|_| Word::default()).collect(),
+            locks: (0..plan.locks).map(|_| Lock::default()).collect(),
+            cpu_locks: vec![None; cpus],
+            barriers: plan.barriers.iter().map(|&parties| Barrier::new(parties)).collect(),
+            semaphores: (0..plan.semaphores).map(|_| Semaphore::default()).collect(),
+            queues: plan.queues.iter().map(|&queue| Store::new(queue)).collect(),
+            channels,
+            blocks: plan.blocks.clone(),
+            places: plan.places.clone(),
+            forks: plan.forks.iter().map(task_ids).collect(),
+            series,
+            counters_each,
+            histograms: vec![Histogram::new(); count * series],
+            counters: vec![0; count * counters_each],
+            dials: plan.dials.clone(),
+            duration: plan.timing.duration.map(|duration| duration.0),
+            spawn,
+            spawned: 0,
+            ready: 0,
+            gate: Vec::new(),
+            went_at: None,
+            ended_at: None,
+            stopping: false,
+            stopped_at: None,
+            started: 0,
+            alive: 0,
+            acting: None,
+            owed: 0,
+            moves: Vec::new(),
+            marks: Vec::new(),
+            events: Vec::new(),
+            emitted: 0,
+            config,
+        }
+    }
+
+    /// Goes on until all tasks have ended, or until `limit` (nanoseconds on the world's clock). `sink` gets the
+    /// events, in batches, in order of time.
+    ///
+    /// # Errors
+    /// When tasks are alive and nothing can happen any more.
+    pub fn run_until(
+        &mut self,
+        limit: u64,
+        sink: &mut dyn FnMut(&[Event]),
+    ) -> Result<Step, Deadlock> {
+        if self.spawned == 0 {
+            self.begin();
+        }
+        let ended = loop {
+            if self.ended_at.is_some() {
+                break Ok(Step::Ended);
+            }
+            let at = self.agenda.next_at();
+            if at == NEVER {
+                break Err(self.deadlock());
+            }
+            if at > limit {
+                self.scene.now = limit;
+                break Ok(Step::Paused);
+            }
+            self.scene.now = at;
+            match self.agenda.take() {
+                Some(Next::Cpu(cpu)) => self.piece_ends(cpu),
+                Some(Next::Other(happening)) => self.happens(happening),
+                None => {}
+            }
+            if self.events.len() >= FLUSH {
+                self.flush(sink);
+            }
+        };
+        self.flush(sink);
+        ended
+    }
+
+    fn flush(&mut self, sink: &mut dyn FnMut(&[Event])) {
+        if !self.events.is_empty() {
+            sink(&self.events);
+            self.events.clear();
+        }
+    }
+
+    fn happens(&mut self, happening: Happening) {
+        match happening {
+            Happening::Timer(task, sleep, late) => self.timer_fires(task, sleep, late),
+            Happening::Arrive(cpu, task) => {
+                self.scene.cpus[cpu].pending -= 1;
+                self.arrive(cpu, task, cpu, Context::HardIrq);
+            }
+            Happening::Resched(cpu) => self.look(cpu),
+            Happening::Tick => self.tick(),
+            Happening::Stop => self.stop(),
+        }
+    }
+
+    /// The time now, in nanoseconds on the world's clock.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.scene.now
+    }
+
+    /// When the tasks were let go, once they were.
+    #[must_use]
+    pub fn went_at(&self) -> Option<u64> {
+        self.went_at
+    }
+
+    /// When the last task ended, once it did.
+    #[must_use]
+    pub fn ended_at(&self) -> Option<u64> {
+        self.ended_at
+    }
+
+    /// When the tasks were told to stop, if they were.
+    #[must_use]
+    pub fn stopped_at(&self) -> Option<u64> {
+        self.stopped_at
+    }
+
+    /// Scheduler events so far, kept or not.
+    #[must_use]
+    pub fn emitted(&self) -> u64 {
+        self.emitted
+    }
+
+    /// Tasks of the plan that were started so far, forks included.
+    #[must_use]
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// What a task has used so far; its current wait or run is not in it.
+    #[must_use]
+    pub fn usage(&self, task: TaskId) -> TaskUsage {
+        self.bodies[task.index()].usage
+    }
+
+    /// When a task ended, if it did and was not started again.
+    #[must_use]
+    pub fn task_ended_at(&self, task: TaskId) -> Option<u64> {
+        self.bodies[task.index()].ended_at
+    }
+
+    /// The error that ended a task's operations, if one did (errno).
+    #[must_use]
+    pub fn task_error(&self, task: TaskId) -> Option<i32> {
+        self.bodies[task.index()].error
+    }
+
+    /// Samples, by task and then by series of the plan.
+    #[must_use]
+    pub fn histograms(&self) -> &[Histogram] {
+        &self.histograms
+    }
+
+    /// Counters, by task and then by counter of the plan.
+    #[must_use]
+    pub fn counters(&self) -> &[u64] {
+        &self.counters
+    }
+
+    /// Where a dial of the plan stands.
+    #[must_use]
+    pub fn dial(&self, dial: usize) -> u64 {
+        self.dials[dial]
+    }
+
+    /// Turns a dial of the plan.
+    pub fn set_dial(&mut self, dial: usize, value: u64) {
+        self.dials[dial] = value;
+    }
+
+    /// Time that all CPUs together have spent at work, in nanoseconds, up to the current pieces.
+    #[must_use]
+    pub fn busy_ns(&self) -> u64 {
+        self.bodies.iter().map(|body| body.usage.user_ns + body.usage.system_ns).sum()
+    }
+
+    /// The CPUs and how they share hardware.
+    #[must_use]
+    pub fn hardware(&self) -> &Hardware {
+        &self.scene.hardware
+    }
+
+    /// The pid of a task.
+    #[must_use]
+    pub fn pid(&self, task: TaskId) -> Pid {
+        match self.starter {
+            Some(starter) if starter == task => Pid(self.config.first_pid - 1),
+            _ => Pid(self.config.first_pid + task.0.cast_signed()),
+        }
+    }
+
+    /// The name and the affinity of each task, the starter included.
+    pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &str, &TaskView)> {
+        let ids = (0..).map(TaskId);
+        ids.zip(&self.comms).zip(&self.scene.tasks).map(|((id, comm), view)| (id, &**comm, view))
+    }
+
+    /// The names of all tasks by pid, as a trace carries them (at most 15 bytes).
+    #[must_use]
+    pub fn comms(&self) -> BTreeMap<Pid, Comm> {
+        self.tasks().map(|(task, name, _)| (self.pid(task), comm(name))).collect()
+    }
+
+    /// The priority of a task as the kernel's events tell it.
+    fn prio(&self, task: TaskId) -> Prio {
+        Prio(120 + self.scene.tasks[task.index()].nice as i16)
+    }
+
+    #[inline]
+    fn emit(&mut self, cpu: usize, context: Context, what: What) {
+        self.emitted += 1;
+        if self.config.record {
+            let by = self.scene.cpus[cpu].running.map_or(Pid::IDLE, |task| self.pid(task));
+            let time = schedlab_model::Nanos(self.scene.now);
+            self.events.push(Event { time, by, cpu: id(cpu), context, what });
+        }
+    }
+
+    /// How long work takes on a CPU.
+    fn time_for(&self, cpu: usize, work: u64) -> u64 {
+        match self.scene.hardware.speed(cpu) {
+            FULL_SPEED => work,
+            speed => {
+                let time = u128::from(work) * u128::from(FULL_SPEED);
+                u64::try_from(time.div_ceil(u128::from(speed))).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// How much work a CPU does in a time.
+    fn work_in(&self, cpu: usize, time: u64) -> u64 {
+        match self.scene.hardware.speed(cpu) {
+            FULL_SPEED => time,
+            speed => {
+                let work = u128::from(time) * u128::from(speed) / u128::from(FULL_SPEED);
+                u64::try_from(work).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// Plans the end of the running task's phase.
+    fn go(&mut self, cpu: usize, task: TaskId) {
+        let work = self.bodies[task.index()].left;
+        let ends = match work {
+            NEVER => NEVER,
+            work => self.scene.now.saturating_add(self.time_for(cpu, work)).min(NEVER - 1),
+        };
+        self.pieces[cpu] = Piece { began: self.scene.now, ends };
+        self.agenda.set(cpu, ends);
+    }
+
+    /// Accounts what the running task did since its piece began, and takes the piece off the agenda.
+    fn pause(&mut self, cpu: usize, task: TaskId) {
+        let Piece { began, ends } = self.pieces[cpu];
+        let now = self.scene.now;
+        let rest = self.work_in(cpu, ends.saturating_sub(now));
+        let body = &mut self.bodies[task.index()];
+        if body.left != NEVER {
+            body.left = rest.min(body.left);
+        }
+        account(body, now - began);
+        self.pieces[cpu].began = now;
+        self.agenda.set(cpu, NEVER);
+    }
+
+    /// The running task has done all of its phase.
+    fn piece_ends(&mut self, cpu: usize) {
+        let Some(task) = self.scene.cpus[cpu].running else { return };
+        let elapsed = self.scene.now - self.pieces[cpu].began;
+        let body = &mut self.bodies[task.index()];
+        body.left = 0;
+        account(body, elapsed);
+        self.pieces[cpu].began = self.scene.now;
+        match body.phase {
+            Phase::Ask => self.next_act(cpu, task),
+            Phase::Enter => self.takes_effect(cpu, task),
+            Phase::Blocking => self.blocks_or_goes_on(cpu, task),
+        }
+    }
+}
+
+/// Adds time on a CPU to a task's usage.
+fn account(body: &mut Body, elapsed: u64) {
+    if body.phase == Phase::Enter && body.act.is_user() {
+        body.usage.user_ns += elapsed;
+    } else {
+        body.usage.system_ns += elapsed;
+    }
+}
+
+/// A name as traces carry it.
+fn comm(name: &str) -> Comm {
+    let mut comm = [0; 16];
+    for (to, from) in comm.iter_mut().zip(name.bytes().take(15)) {
+        *to = from;
+    }
+    comm
+}

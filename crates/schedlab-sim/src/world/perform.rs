@@ -1,0 +1,545 @@
+//! The operations: what each costs, and its effect when that time has passed.
+
+use super::World;
+use super::body::{Act, On, Phase, Resume, Stand};
+use super::wake::Waker;
+use crate::agenda::NEVER;
+use crate::scene::{Class, TaskId};
+use schedlab_model::{Context, Left, Nanos, Phase as MarkPhase, What};
+use schedlab_stats::Histogram;
+use schedlab_workload::plan::{Block, Policy, Transport};
+use schedlab_workload::{CounterId, DialId, Done, Instruments, Op, SampleId, Sweep};
+
+/// Operations that a task may still ask for after it was told to stop: enough to close its channels.
+const AFTER_STOP: u32 = 100_000;
+const EPIPE: i32 = 32;
+
+/// How an operation went.
+pub(super) enum Effect {
+    Done(Done),
+    /// The task sleeps, and tries again or goes on when it is woken.
+    Sleep(On),
+    /// It is not over yet: it takes effect again after more work.
+    Again(u64),
+    /// The task turns round and round until another changes something.
+    Spin,
+    /// The task may not stay on its CPU.
+    Relocate,
+    Yield,
+    /// The task has ended.
+    Ended,
+}
+
+/// The instruments of one task.
+struct Own<'w> {
+    histograms: &'w mut [Histogram],
+    counters: &'w mut [u64],
+    dials: &'w [u64],
+    until: Option<Nanos>,
+    marks: Option<&'w mut Vec<(u32, MarkPhase)>>,
+}
+
+impl Instruments for Own<'_> {
+    fn sample(&mut self, series: SampleId, value: u64) {
+        self.histograms[series.0 as usize].record(value);
+    }
+
+    fn count(&mut self, counter: CounterId, by: u64) {
+        self.counters[counter.0 as usize] += by;
+    }
+
+    fn dial(&self, dial: DialId) -> u64 {
+        self.dials[dial.0 as usize]
+    }
+
+    fn mark(&mut self, _: Nanos, id: u32, phase: MarkPhase) {
+        if let Some(marks) = &mut self.marks {
+            marks.push((id, phase));
+        }
+    }
+
+    fn until(&self) -> Option<Nanos> {
+        self.until
+    }
+}
+
+impl World {
+    /// The task on `cpu` is on its way out of the kernel, or computes in user space: what is next.
+    pub(super) fn next_act(&mut self, cpu: usize, task: TaskId) {
+        if self.scene.cpus[cpu].resched {
+            self.bodies[task.index()].phase = Phase::Ask;
+            return self.schedule(cpu, Some(Left::Yielded));
+        }
+        let act = if Some(task) == self.starter {
+            self.starters_next()
+        } else {
+            Act::Op(self.ask(cpu, task))
+        };
+        let body = &mut self.bodies[task.index()];
+        (body.act, body.moved, body.waited) = (act, 0, false);
+        if let Act::Op(op) = act {
+            if self.stopping && !matches!(op, Op::Exit | Op::Close(_)) {
+                (body.phase, body.left) = (Phase::Ask, self.config.costs.syscall.max(1));
+                return self.go(cpu, task);
+            }
+        }
+        self.enter(cpu, task, act);
+    }
+
+    fn ask(&mut self, cpu: usize, task: TaskId) -> Op {
+        let (at, series, counters) = (task.index(), self.series, self.counters_each);
+        let body = &mut self.bodies[at];
+        if self.stopping {
+            body.done = Done::Stopped;
+            body.after_stop += 1;
+            if body.after_stop > AFTER_STOP {
+                return Op::Exit;
+            }
+        }
+        body.asked_at = self.scene.now;
+        let done = body.done;
+        let Some(behaviour) = &mut body.behaviour else { return Op::Exit };
+        let until = self.went_at.zip(self.duration).map(|(went, duration)| Nanos(went + duration));
+        let mut own = Own {
+            histograms: &mut self.histograms[at * series..(at + 1) * series],
+            counters: &mut self.counters[at * counters..(at + 1) * counters],
+            dials: &self.dials,
+            until,
+            marks: self.config.record.then_some(&mut self.marks),
+        };
+        let op = behaviour.next(Nanos(self.scene.now), done, &mut own);
+        if !self.marks.is_empty() {
+            let pid = self.pid(task);
+            let marks = std::mem::take(&mut self.marks);
+            for &(id, phase) in &marks {
+                self.emit(cpu, Context::Task, What::Mark { pid, id, phase });
+            }
+            self.marks = marks;
+            self.marks.clear();
+        }
+        op
+    }
+
+    /// Begins an operation.
+    fn enter(&mut self, cpu: usize, task: TaskId, act: Act) {
+        let must_sleep = match act {
+            Act::Op(Op::Receive { channel, .. }) => {
+                let readable = self.channels[channel.0 as usize].is_readable();
+                (!readable).then_some(On::Readable(channel.0))
+            }
+            Act::Op(Op::Send { channel, bytes }) => {
+                let to = &self.channels[channel.0 as usize];
+                let full = to.readers > 0 && !to.is_writable(bytes);
+                full.then_some(On::Writable(channel.0))
+            }
+            _ => None,
+        };
+        let left = match must_sleep {
+            Some(_) => self.config.costs.block,
+            None => self.cost(act),
+        };
+        let body = &mut self.bodies[task.index()];
+        body.phase = if must_sleep.is_some() { Phase::Blocking } else { Phase::Enter };
+        (body.on, body.left) = (must_sleep, left);
+        self.go(cpu, task);
+    }
+
+    /// The operation's time has passed.
+    pub(super) fn takes_effect(&mut self, cpu: usize, task: TaskId) {
+        (self.acting, self.owed) = (Some(cpu), 0);
+        let effect = match self.bodies[task.index()].act {
+            Act::Op(op) => self.perform(cpu, task, op),
+            act => self.stage(cpu, task, act),
+        };
+        self.acting = None;
+        let owed = std::mem::take(&mut self.owed);
+        let body = &mut self.bodies[task.index()];
+        match effect {
+            Effect::Done(done) => {
+                if let Done::Failed(errno) = done {
+                    body.error.get_or_insert(errno);
+                }
+                (body.done, body.phase) = (done, Phase::Ask);
+                if owed == 0 {
+                    return self.next_act(cpu, task);
+                }
+                body.left = owed;
+                self.go(cpu, task);
+            }
+            Effect::Sleep(on) if owed > 0 => {
+                (body.phase, body.on, body.left) = (Phase::Blocking, Some(on), owed);
+                self.go(cpu, task);
+            }
+            Effect::Sleep(on) => self.sleep(cpu, task, on),
+            Effect::Again(work) => {
+                body.left = work;
+                self.go(cpu, task);
+                self.look(cpu);
+            }
+            Effect::Spin => {
+                (body.left, body.spinning) = (NEVER, true);
+                self.go(cpu, task);
+                self.look(cpu);
+            }
+            Effect::Relocate => {
+                (body.phase, body.done) = (Phase::Ask, Done::Ok);
+                self.relocate(cpu, task);
+            }
+            Effect::Yield => {
+                (body.phase, body.done) = (Phase::Ask, Done::Ok);
+                self.policy.yields(&self.scene, cpu);
+                self.schedule(cpu, Some(Left::Yielded));
+            }
+            Effect::Ended => self.schedule(cpu, Some(Left::Dead)),
+        }
+    }
+
+    /// A call that found it must sleep has come to the switch: it sleeps, unless what it waits for came meanwhile.
+    pub(super) fn blocks_or_goes_on(&mut self, cpu: usize, task: TaskId) {
+        let body = &self.bodies[task.index()];
+        let (Some(on), act) = (body.on, body.act) else { return self.next_act(cpu, task) };
+        let came = match on {
+            On::Readable(channel) => self.channels[channel as usize].is_readable(),
+            On::Writable(channel) => match act {
+                Act::Op(Op::Send { bytes, .. }) => {
+                    self.channels[channel as usize].is_writable(bytes - body.moved)
+                }
+                _ => true,
+            },
+            On::Gate => self.went_at.is_some(),
+            _ => false,
+        };
+        if !came {
+            return self.sleep(cpu, task, on);
+        }
+        let cost = self.cost(act);
+        let body = &mut self.bodies[task.index()];
+        body.on = None;
+        match on {
+            On::Gate => (body.phase, body.done, body.left) = (Phase::Ask, Done::Start, 0),
+            _ => (body.phase, body.left) = (Phase::Enter, cost),
+        }
+        self.go(cpu, task);
+    }
+
+    fn sleep(&mut self, cpu: usize, task: TaskId, on: On) {
+        let body = &mut self.bodies[task.index()];
+        (body.on, body.waited) = (Some(on), true);
+        match on {
+            On::Word(word) => self.words[word as usize].sleeping.push_back(task),
+            On::Readable(channel) => {
+                self.channels[channel as usize].sleeping_readers.push_back(task);
+            }
+            On::Writable(channel) => {
+                self.channels[channel as usize].sleeping_writers.push_back(task);
+            }
+            On::Lock(lock) => self.locks[lock as usize].sleeping.push_back(task),
+            On::Barrier(barrier) => self.barriers[barrier as usize].sleeping.push_back(task),
+            On::Semaphore(one) => self.semaphores[one as usize].sleeping.push_back(task),
+            On::Gate => self.gate.push(task),
+            On::AllReady | On::AllEnded | On::Time => {}
+        }
+        self.schedule(cpu, Some(Left::Slept));
+    }
+
+    /// Work before an operation takes effect.
+    fn cost(&self, act: Act) -> u64 {
+        let costs = &self.config.costs;
+        let op = match act {
+            Act::Op(op) => op,
+            Act::Spawn(_) => return costs.fork,
+            Act::Prepare => return costs.prepare,
+            Act::OpenGate => return costs.post,
+            Act::AwaitReady | Act::AwaitEnd => return costs.wait,
+        };
+        match op {
+            Op::Compute { iterations } => iterations.min(NEVER / 4),
+            Op::Multiply { block, times } => match self.block(block.0) {
+                Some(Block::Matrices { side, .. }) => {
+                    let products = u64::from(side).pow(3).saturating_mul(u64::from(times));
+                    products.saturating_mul(costs.multiply_1000) / 1_000
+                }
+                _ => 0,
+            },
+            Op::Fill { bytes, .. } | Op::Allocate { bytes } => {
+                costs.memory_kib * u64::from(bytes) / 1_024
+            }
+            Op::Walk { bytes, .. } => bytes.saturating_mul(costs.memory_kib) / 1_024,
+            Op::Chase { steps, .. } => steps.saturating_mul(costs.chase),
+            Op::Stream { block, sweep } => match self.block(block.0) {
+                Some(Block::Arrays { elements }) => {
+                    let arrays = if matches!(sweep, Sweep::Add | Sweep::Triad) { 3 } else { 2 };
+                    u64::from(elements) * costs.stream_1000 * arrays / 2_000
+                }
+                _ => 0,
+            },
+            Op::Sleep(_) | Op::SleepUntil(_) => costs.wait,
+            Op::Wait(word) => match self.words[word.0 as usize].pending {
+                Some(_) => costs.step,
+                None => costs.wait,
+            },
+            Op::Wake { word, .. } => match self.words[word.0 as usize].pending {
+                Some(_) => costs.step,
+                None => costs.post,
+            },
+            Op::Lock(lock) => match self.locks[lock.0 as usize].owner {
+                Some(_) => costs.wait,
+                None => costs.step,
+            },
+            Op::Unlock(lock) => match self.locks[lock.0 as usize].sleeping.is_empty() {
+                true => costs.step,
+                false => costs.post,
+            },
+            Op::Push { .. } | Op::Pop(_) | Op::LockCpu | Op::UnlockCpu => costs.step,
+            Op::Send { channel, bytes } => self.message_cost(channel.0, bytes, true),
+            Op::Receive { channel, bytes } => self.message_cost(channel.0, bytes, false),
+            Op::Meet(_) | Op::AwaitPost(_) => costs.wait,
+            Op::Post(_) => costs.post,
+            Op::Fork(_) => costs.fork,
+            Op::Exit => costs.exit,
+            Op::Close(_) | Op::Place(_) | Op::Yield => costs.syscall,
+        }
+    }
+
+    fn message_cost(&self, channel: u32, bytes: u32, sends: bool) -> u64 {
+        let costs = &self.config.costs;
+        let base = match (self.channels[channel as usize].transport, sends) {
+            (Transport::Pipe, true) => costs.send_pipe,
+            (Transport::Pipe, false) => costs.receive_pipe,
+            (Transport::SocketPair | Transport::Inet, true) => costs.send_socket,
+            (Transport::SocketPair | Transport::Inet, false) => costs.receive_socket,
+            (Transport::EventFd, _) => costs.eventfd,
+            (Transport::Udp | Transport::Device, _) => costs.send_datagram,
+        };
+        base + u64::from(bytes) * costs.copy_kib / 1_024
+    }
+
+    /// What a woken task does before it tries its operation again.
+    pub(super) fn cost_of_retry(&self, task: TaskId) -> u64 {
+        match self.bodies[task.index()].act {
+            act @ Act::Op(Op::Send { .. } | Op::Receive { .. }) => self.cost(act),
+            Act::Op(_) => self.config.costs.step,
+            _ => 0,
+        }
+    }
+
+    fn block(&self, block: u32) -> Option<Block> {
+        self.blocks.get(block as usize).copied()
+    }
+
+    fn perform(&mut self, cpu: usize, task: TaskId, op: Op) -> Effect {
+        let by = Waker { cpu, context: Context::Task, sync: false };
+        match op {
+            Op::Sleep(Nanos(0)) => Effect::Done(Done::Ok),
+            Op::Sleep(time) => self.sleeps_until(cpu, task, self.scene.now.saturating_add(time.0)),
+            Op::SleepUntil(until) if until.0 <= self.scene.now => Effect::Done(Done::Ok),
+            Op::SleepUntil(until) => self.sleeps_until(cpu, task, until.0),
+            Op::Wait(word) => match self.words[word.0 as usize].pending.take() {
+                Some(stamp) => Effect::Done(Done::Woken { stamp: Nanos(stamp) }),
+                None => Effect::Sleep(On::Word(word.0)),
+            },
+            Op::Wake { word, stamp } => {
+                let word = &mut self.words[word.0 as usize];
+                if word.pending.is_none() {
+                    word.pending = Some(stamp.0);
+                    let first = word.sleeping.pop_front();
+                    first.into_iter().for_each(|first| self.wake(first, Resume::Retry, by));
+                }
+                Effect::Done(Done::Ok)
+            }
+            Op::Push { queue, value } => Effect::Done(self.queues[queue.0 as usize].push(value)),
+            Op::Pop(queue) => {
+                let batch = &mut self.bodies[task.index()].batch;
+                Effect::Done(self.queues[queue.0 as usize].pop(batch))
+            }
+            Op::Send { channel, bytes } => self.send(cpu, task, channel.0, bytes),
+            Op::Receive { channel, bytes } => self.receive(cpu, task, channel.0, bytes),
+            Op::Close(channel) => {
+                self.close(task, channel.0, by);
+                Effect::Done(Done::Ok)
+            }
+            Op::Fork(fork) => self.fork(cpu, task, fork.0),
+            Op::Place(place) => self.place(cpu, task, place.0),
+            Op::Yield => Effect::Yield,
+            Op::Exit => self.ends(cpu, task),
+            _ => self.synchronise(cpu, task, op),
+        }
+    }
+
+    fn synchronise(&mut self, cpu: usize, task: TaskId, op: Op) -> Effect {
+        let by = Waker { cpu, context: Context::Task, sync: false };
+        match op {
+            Op::Lock(lock) => {
+                let owner = &mut self.locks[lock.0 as usize].owner;
+                if owner.is_some() {
+                    return Effect::Sleep(On::Lock(lock.0));
+                }
+                *owner = Some(task);
+            }
+            // Whoever comes first takes a free lock; a woken task tries again.
+            Op::Unlock(lock) => {
+                let lock = &mut self.locks[lock.0 as usize];
+                lock.owner = None;
+                let first = lock.sleeping.pop_front();
+                first.into_iter().for_each(|first| self.wake(first, Resume::Retry, by));
+            }
+            Op::LockCpu => {
+                if self.cpu_locks[cpu].is_some() {
+                    return Effect::Spin;
+                }
+                self.cpu_locks[cpu] = Some(task);
+                self.bodies[task.index()].cpu_lock = Some(cpu);
+            }
+            Op::UnlockCpu => {
+                if let Some(of) = self.bodies[task.index()].cpu_lock.take() {
+                    self.cpu_locks[of] = None;
+                    self.end_spin(of);
+                }
+            }
+            Op::Meet(barrier) => {
+                let barrier_ = &mut self.barriers[barrier.0 as usize];
+                if barrier_.sleeping.len() + 1 < barrier_.parties as usize {
+                    return Effect::Sleep(On::Barrier(barrier.0));
+                }
+                for other in std::mem::take(&mut barrier_.sleeping) {
+                    self.wake(other, Resume::With(Done::Ok), by);
+                }
+            }
+            Op::Post(semaphore) => {
+                let semaphore = &mut self.semaphores[semaphore.0 as usize];
+                semaphore.count += 1;
+                let first = semaphore.sleeping.pop_front();
+                first.into_iter().for_each(|first| self.wake(first, Resume::Retry, by));
+            }
+            Op::AwaitPost(semaphore) => {
+                let count = &mut self.semaphores[semaphore.0 as usize].count;
+                if *count == 0 {
+                    return Effect::Sleep(On::Semaphore(semaphore.0));
+                }
+                *count -= 1;
+            }
+            // Work on memory has no effect beside its time.
+            _ => {}
+        }
+        Effect::Done(Done::Ok)
+    }
+
+    fn sleeps_until(&mut self, cpu: usize, task: TaskId, until: u64) -> Effect {
+        let at = until.saturating_add(self.config.costs.timer_slack);
+        if at < NEVER / 2 {
+            let sleep = self.bodies[task.index()].sleeps;
+            self.agenda.post(at, cpu, super::Happening::Timer(task, sleep, false));
+        }
+        Effect::Sleep(On::Time)
+    }
+
+    fn send(&mut self, cpu: usize, task: TaskId, channel: u32, bytes: u32) -> Effect {
+        let by = Waker { cpu, context: Context::Task, sync: true };
+        let to = &mut self.channels[channel as usize];
+        if to.readers == 0 {
+            return Effect::Done(Done::Failed(EPIPE));
+        }
+        let body = &mut self.bodies[task.index()];
+        let moved = to.write(bytes - body.moved);
+        body.moved += moved.bytes;
+        let whole = body.moved == bytes;
+        if whole {
+            to.stamp(if bytes > 8 { body.asked_at } else { 0 });
+        }
+        // Readers of a pipe wait exclusively, those of a socket do not.
+        let exclusive = to.transport == Transport::Pipe;
+        let mut woken = std::collections::VecDeque::new();
+        if moved.wake_readers {
+            match exclusive {
+                true => woken.extend(to.sleeping_readers.pop_front()),
+                false => woken = std::mem::take(&mut to.sleeping_readers),
+            }
+        }
+        // A writer that slept passes the wakeup on while there is room.
+        if whole && exclusive && body.waited && to.is_writable(4_096) {
+            woken.extend(to.sleeping_writers.pop_front());
+        }
+        for other in woken {
+            self.wake(other, Resume::Retry, by);
+        }
+        if whole { Effect::Done(Done::Ok) } else { Effect::Sleep(On::Writable(channel)) }
+    }
+
+    fn receive(&mut self, cpu: usize, task: TaskId, channel: u32, bytes: u32) -> Effect {
+        let by = Waker { cpu, context: Context::Task, sync: true };
+        let from = &mut self.channels[channel as usize];
+        let body = &mut self.bodies[task.index()];
+        if from.is_ended() {
+            let closed = if body.moved == 0 { Done::Closed } else { Done::Failed(EPIPE) };
+            return Effect::Done(closed);
+        }
+        let moved = from.read(bytes - body.moved);
+        body.moved += moved.bytes;
+        let whole = body.moved == bytes;
+        let stamp = if whole { from.take_stamp() } else { 0 };
+        let readable = from.is_readable();
+        if moved.wake_one_writer {
+            let first = from.sleeping_writers.pop_front();
+            first.into_iter().for_each(|first| self.wake(first, Resume::Retry, by));
+        } else if moved.wake_all_writers {
+            // The last to sleep is the first in the queue of those that wait together.
+            for other in std::mem::take(&mut from.sleeping_writers).into_iter().rev() {
+                self.wake(other, Resume::Retry, by);
+            }
+        }
+        match (whole, readable) {
+            (true, _) => Effect::Done(Done::Received { stamp: Nanos(stamp) }),
+            (false, true) => Effect::Again(self.config.costs.syscall.max(1)),
+            (false, false) => Effect::Sleep(On::Readable(channel)),
+        }
+    }
+
+    /// The task sends no more on a channel.
+    pub(super) fn close(&mut self, task: TaskId, channel: u32, by: Waker) {
+        let body = &mut self.bodies[task.index()];
+        if body.closed.contains(&channel) {
+            return;
+        }
+        body.closed.push(channel);
+        let of = &mut self.channels[channel as usize];
+        of.senders = of.senders.saturating_sub(1);
+        if of.senders == 0 {
+            for reader in std::mem::take(&mut of.sleeping_readers) {
+                self.wake(reader, Resume::Retry, by);
+            }
+        }
+    }
+
+    /// The lock of a CPU is free: the task that turns round there looks again.
+    fn end_spin(&mut self, cpu: usize) {
+        let Some(task) = self.scene.cpus[cpu].running else { return };
+        if self.bodies[task.index()].spinning {
+            self.pause(cpu, task);
+            let body = &mut self.bodies[task.index()];
+            (body.spinning, body.left) = (false, self.config.costs.step);
+            self.go(cpu, task);
+        }
+    }
+
+    fn place(&mut self, cpu: usize, task: TaskId, place: u32) -> Effect {
+        let placement = &self.places[place as usize];
+        let view = &mut self.scene.tasks[task.index()];
+        if let Some(cpus) = &placement.cpus {
+            view.allowed = Some(cpus.clone());
+        }
+        view.nice = placement.nice.unwrap_or(view.nice);
+        view.slice_ns = placement.slice.map_or(view.slice_ns, |slice| slice.0);
+        match placement.policy {
+            Some(Policy::Batch) => view.class = Class::Batch,
+            Some(Policy::Idle) => view.class = Class::Idle,
+            Some(Policy::Normal) => view.class = Class::Normal,
+            _ => {}
+        }
+        if view.may_use(cpu) { Effect::Done(Done::Ok) } else { Effect::Relocate }
+    }
+
+    /// Whether a task has begun and not ended.
+    pub(super) fn is_alive(&self, task: TaskId) -> bool {
+        !matches!(self.bodies[task.index()].stand, Stand::Unborn | Stand::Gone)
+    }
+}

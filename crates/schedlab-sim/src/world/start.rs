@@ -1,0 +1,210 @@
+//! The beginning and the end of a load, and of each task.
+
+use super::body::{Act, On, Phase, Resume, Stand};
+use super::perform::Effect;
+use super::wake::Waker;
+use super::{Happening, World};
+use crate::scene::TaskId;
+use schedlab_model::{Context, What};
+use schedlab_workload::{Done, Op};
+
+impl World {
+    /// The first moment: the starter becomes runnable, or all tasks do.
+    pub(super) fn begin(&mut self) {
+        let Some(starter) = self.starter else { return self.begin_at_once() };
+        self.bodies[starter.index()].stand = Stand::Asleep;
+        self.from_interrupt(0, |world| {
+            let by = Waker { cpu: 0, context: Context::HardIrq, sync: false };
+            world.bodies[starter.index()].newborn = false;
+            world.wake(starter, Resume::With(Done::Ok), by);
+        });
+        // Whoever looks whether anything has begun finds it so.
+        self.spawned = self.spawned.max(usize::from(self.spawn.is_empty()));
+    }
+
+    fn begin_at_once(&mut self) {
+        self.go_off();
+        self.spawned = self.spawn.len();
+        let cpus = self.scene.cpus.len();
+        for (turn, task) in self.spawn.clone().into_iter().enumerate() {
+            let view = &self.scene.tasks[task.index()];
+            let usable: Vec<usize> = (0..cpus).filter(|&cpu| view.may_use(cpu)).collect();
+            let cpu = usable.get(turn % usable.len().max(1)).copied().unwrap_or(0);
+            self.scene.tasks[task.index()].cpu = cpu;
+            self.bodies[task.index()].stand = Stand::Asleep;
+            self.bodies[task.index()].newborn = false;
+            (self.alive, self.started) = (self.alive + 1, self.started + 1);
+            self.policy.fork(&self.scene, cpu, None, task);
+        }
+        for task in self.spawn.clone() {
+            let cpu = self.scene.tasks[task.index()].cpu;
+            let by = Waker { cpu, context: Context::HardIrq, sync: false };
+            self.owed = 0;
+            self.wake(task, Resume::With(Done::Start), by);
+        }
+    }
+
+    /// The load begins: from now on its time counts.
+    fn go_off(&mut self) {
+        self.went_at = Some(self.scene.now);
+        if let Some(duration) = self.duration {
+            self.agenda.post(self.scene.now + duration, 0, Happening::Stop);
+        }
+    }
+
+    /// What the starter does next.
+    pub(super) fn starters_next(&mut self) -> Act {
+        if let Some(&task) = self.spawn.get(self.spawned) {
+            self.spawned += 1;
+            Act::Spawn(task)
+        } else if self.ready < self.spawn.len() {
+            Act::AwaitReady
+        } else if self.went_at.is_none() {
+            Act::OpenGate
+        } else {
+            Act::AwaitEnd
+        }
+    }
+
+    /// A step of the start takes effect.
+    pub(super) fn stage(&mut self, cpu: usize, task: TaskId, act: Act) -> Effect {
+        let by = Waker { cpu, context: Context::Task, sync: false };
+        match act {
+            Act::Spawn(child) => {
+                let body = &mut self.bodies[child.index()];
+                (body.phase, body.act) = (Phase::Enter, Act::Prepare);
+                body.left = self.config.costs.prepare;
+                self.bear(cpu, task, child);
+            }
+            Act::Prepare => {
+                self.ready += 1;
+                let waits =
+                    |starter: &TaskId| self.bodies[starter.index()].on == Some(On::AllReady);
+                if let Some(starter) = self.starter.filter(waits)
+                    && self.ready == self.spawn.len()
+                {
+                    self.wake(starter, Resume::Retry, by);
+                }
+                return Effect::Sleep(On::Gate);
+            }
+            Act::AwaitReady if self.ready < self.spawn.len() => {
+                return Effect::Sleep(On::AllReady);
+            }
+            Act::OpenGate => {
+                self.go_off();
+                // Those that wait in a poll wake in the opposite order of their coming.
+                for waiting in std::mem::take(&mut self.gate).into_iter().rev() {
+                    self.wake(waiting, Resume::With(Done::Start), by);
+                }
+            }
+            Act::AwaitEnd if self.alive > 0 => return Effect::Sleep(On::AllEnded),
+            _ => {}
+        }
+        Effect::Done(Done::Ok)
+    }
+
+    /// `parent`, on `cpu`, makes `child`.
+    fn bear(&mut self, cpu: usize, parent: TaskId, child: TaskId) {
+        (self.alive, self.started) = (self.alive + 1, self.started + 1);
+        let pid = self.pid(child);
+        self.emit(cpu, Context::Task, What::Fork { child: pid });
+        self.scene.tasks[child.index()].cpu = cpu;
+        self.policy.fork(&self.scene, cpu, Some(parent), child);
+        self.wake_new(child, Waker { cpu, context: Context::Task, sync: false });
+    }
+
+    /// A task starts another of a fork, if one may be started.
+    pub(super) fn fork(&mut self, cpu: usize, parent: TaskId, fork: u32) -> Effect {
+        let Some(child) = self.forks[fork as usize].pop() else { return Effect::Done(Done::Full) };
+        let body = &mut self.bodies[child.index()];
+        if let Some(anew) = body.behaviour.as_ref().and_then(|behaviour| behaviour.again()) {
+            body.behaviour = Some(anew);
+        }
+        (body.phase, body.done, body.left) = (Phase::Ask, Done::Start, 0);
+        (body.ended_at, body.last_ran) = (None, None);
+        body.batch.clear();
+        body.closed.clear();
+        self.bear(cpu, parent, child);
+        Effect::Done(Done::Ok)
+    }
+
+    /// A task ends: its channels are closed, and whoever waits for that is woken.
+    pub(super) fn ends(&mut self, cpu: usize, task: TaskId) -> Effect {
+        let by = Waker { cpu, context: Context::Task, sync: false };
+        for channel in self.bodies[task.index()].sends.clone() {
+            self.close(task, channel, by);
+        }
+        for channel in self.bodies[task.index()].receives.clone() {
+            let of = &mut self.channels[channel as usize];
+            of.readers = of.readers.saturating_sub(1);
+            if of.readers == 0 {
+                for writer in std::mem::take(&mut of.sleeping_writers) {
+                    self.wake(writer, Resume::Retry, by);
+                }
+            }
+        }
+        let pid = self.pid(task);
+        self.emit(cpu, Context::Task, What::Exit { pid });
+        let body = &mut self.bodies[task.index()];
+        (body.stand, body.ended_at) = (Stand::Gone, Some(self.scene.now));
+        if let Some(fork) = body.fork {
+            self.forks[fork as usize].push(task);
+        }
+        self.alive -= 1;
+        if self.alive == 0 {
+            self.ended_at = Some(self.scene.now);
+        }
+        Effect::Ended
+    }
+
+    /// All tasks are told to stop: whoever sleeps is woken, whoever runs goes on with the news.
+    pub fn stop(&mut self) {
+        if std::mem::replace(&mut self.stopping, true) {
+            return;
+        }
+        self.stopped_at = Some(self.scene.now);
+        self.forget_sleepers();
+        for at in 0..self.bodies.len() {
+            let task = TaskId(at as u32);
+            if Some(task) == self.starter || !self.is_alive(task) {
+                continue;
+            }
+            let cpu = self.scene.tasks[at].cpu;
+            match self.bodies[at].stand {
+                Stand::Asleep => self.from_interrupt(cpu, |world| {
+                    let by = Waker { cpu, context: Context::HardIrq, sync: false };
+                    world.wake(task, Resume::With(Done::Stopped), by);
+                }),
+                Stand::Running if self.is_cut_short(at) => {
+                    self.pause(cpu, task);
+                    self.cut_short(at);
+                    self.go(cpu, task);
+                }
+                _ if self.is_cut_short(at) => self.cut_short(at),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether a stop ends what a task does: all but its last operations and its preparation.
+    fn is_cut_short(&self, task: usize) -> bool {
+        !matches!(self.bodies[task].act, Act::Op(Op::Exit | Op::Close(_)) | Act::Prepare)
+    }
+
+    fn cut_short(&mut self, task: usize) {
+        let body = &mut self.bodies[task];
+        (body.phase, body.done, body.left) = (Phase::Ask, Done::Stopped, 0);
+        (body.spinning, body.on) = (false, None);
+    }
+
+    fn forget_sleepers(&mut self) {
+        self.words.iter_mut().for_each(|word| word.sleeping.clear());
+        self.locks.iter_mut().for_each(|lock| lock.sleeping.clear());
+        self.barriers.iter_mut().for_each(|barrier| barrier.sleeping.clear());
+        self.semaphores.iter_mut().for_each(|semaphore| semaphore.sleeping.clear());
+        for channel in &mut self.channels {
+            channel.sleeping_readers.clear();
+            channel.sleeping_writers.clear();
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Who runs: the tick, displacing a task, switching to the next.
+
+use super::body::{Phase, Stand};
+use super::{Happening, World};
+use crate::policy::{Arrival, Departure};
+use crate::scene::TaskId;
+use schedlab_model::{Context, Distance, Left, Pid, Prio, What};
+
+impl World {
+    /// The scheduler tick, on all busy CPUs at once.
+    pub(super) fn tick(&mut self) {
+        self.tick_armed = false;
+        for at in 0..self.order.len() {
+            let cpu = self.order[at];
+            let Some(task) = self.scene.cpus[cpu].running else { continue };
+            self.interrupt(cpu, self.config.costs.tick);
+            if self.policy.tick(&self.scene, cpu) {
+                self.displace(cpu, cpu);
+            }
+            let _ = task;
+        }
+        let mut moves = std::mem::take(&mut self.moves);
+        self.policy.balance(&self.scene, &mut moves);
+        self.moves = moves;
+        self.apply_moves();
+        self.arm_tick();
+    }
+
+    /// Plans the next tick if a CPU is busy and none is planned.
+    fn arm_tick(&mut self) {
+        if !self.tick_armed && self.scene.cpus.iter().any(|cpu| cpu.running.is_some()) {
+            let tick = self.config.tick_ns;
+            self.tick_armed = true;
+            self.agenda.post((self.scene.now / tick + 1) * tick, 0, Happening::Tick);
+        }
+    }
+
+    /// An interrupt takes time from the task that runs.
+    pub(super) fn interrupt(&mut self, cpu: usize, work: u64) {
+        let Some(task) = self.scene.cpus[cpu].running else { return };
+        if work > 0 && self.bodies[task.index()].left != u64::MAX {
+            self.pause(cpu, task);
+            self.bodies[task.index()].left += work;
+            self.go(cpu, task);
+        }
+    }
+
+    /// The task that runs on `cpu` is to be displaced; `from` is the CPU that decided it.
+    pub(super) fn displace(&mut self, cpu: usize, from: usize) {
+        if std::mem::replace(&mut self.scene.cpus[cpu].resched, true) {
+            return;
+        }
+        if cpu == from {
+            self.look(cpu);
+        } else {
+            let at = self.scene.now + self.config.costs.ipi;
+            self.agenda.post(at, cpu, Happening::Resched(cpu));
+        }
+    }
+
+    /// A CPU looks who should run. Within a system call a displaced task goes on to its end, unless the kernel is
+    /// preemptible.
+    pub(super) fn look(&mut self, cpu: usize) {
+        let Some(task) = self.scene.cpus[cpu].running else { return self.schedule(cpu, None) };
+        // While an operation takes effect its CPU has no piece of work: the way out of the call looks again.
+        if !self.scene.cpus[cpu].resched || self.acting == Some(cpu) {
+            return;
+        }
+        let body = &self.bodies[task.index()];
+        if body.phase == Phase::Enter && body.act.is_user() {
+            self.pause(cpu, task);
+            self.schedule(cpu, Some(Left::Yielded));
+        } else if self.config.preempt_kernel {
+            self.pause(cpu, task);
+            self.schedule(cpu, Some(Left::Preempted));
+        }
+    }
+
+    /// Takes the task that runs off the CPU, if one runs, and puts the next one on.
+    ///
+    /// `left` says how the running task leaves. One that sleeps or ends is dequeued here.
+    pub(super) fn schedule(&mut self, cpu: usize, left: Option<Left>) {
+        let prev = self.scene.cpus[cpu].running;
+        self.scene.cpus[cpu].resched = false;
+        if let (Some(task), Some(left)) = (prev, left) {
+            self.scene.tasks[task.index()].ran_at = self.scene.now;
+            match left {
+                Left::Preempted | Left::Yielded => {}
+                Left::Dead => self.policy.dequeue(&self.scene, cpu, task, Departure::Ends),
+                _ => self.policy.dequeue(&self.scene, cpu, task, Departure::Sleeps),
+            }
+        }
+        self.switch(cpu, prev, left.unwrap_or(Left::Yielded));
+    }
+
+    /// Puts the next task on a CPU whose task `prev` has been accounted and, where it leaves, dequeued.
+    pub(super) fn switch(&mut self, cpu: usize, prev: Option<TaskId>, left: Left) {
+        let mut next = self.policy.pick(&self.scene, cpu);
+        if next.is_none() {
+            let mut moves = std::mem::take(&mut self.moves);
+            self.policy.pull(&self.scene, cpu, &mut moves);
+            self.moves = moves;
+            if !self.moves.is_empty() {
+                // The CPU takes what it pulled by itself.
+                self.note_moves();
+                next = self.policy.pick(&self.scene, cpu);
+            }
+        }
+        if prev == next {
+            return match next {
+                Some(task) => self.go(cpu, task),
+                None => {}
+            };
+        }
+        let of = |task: Option<TaskId>| {
+            task.map_or((Pid::IDLE, Prio::NORMAL), |task| (self.pid(task), self.prio(task)))
+        };
+        let ((prev_pid, prev_prio), (next_pid, next_prio)) = (of(prev), of(next));
+        let state = if prev.is_some() { left } else { Left::Yielded };
+        let what =
+            What::Switch { prev: prev_pid, prev_prio, left: state, next: next_pid, next_prio };
+        self.emit(cpu, Context::Task, what);
+        if let Some(task) = prev {
+            self.steps_down(task, left);
+        }
+        self.scene.cpus[cpu].running = next;
+        match next {
+            Some(task) => self.steps_up(cpu, task),
+            None => self.scene.cpus[cpu].idle_since = self.scene.now,
+        }
+    }
+
+    fn steps_down(&mut self, task: TaskId, left: Left) {
+        let now = self.scene.now;
+        let body = &mut self.bodies[task.index()];
+        match left.is_voluntary() {
+            true => body.usage.voluntary += 1,
+            false => body.usage.involuntary += 1,
+        }
+        // One that ended or moved stands elsewhere already.
+        if body.stand == Stand::Running {
+            body.stand = if left.is_runnable() { Stand::Queued } else { Stand::Asleep };
+        }
+        body.since = now;
+    }
+
+    fn steps_up(&mut self, cpu: usize, task: TaskId) {
+        let now = self.scene.now;
+        let view = &mut self.scene.tasks[task.index()];
+        view.ran_at = now;
+        view.cpu = cpu;
+        let last = self.bodies[task.index()].last_ran.replace(cpu);
+        let costs = &self.config.costs;
+        let cold = last.filter(|&last| last != cpu).map_or(0, |last| {
+            match self.scene.hardware.distance(last, cpu) {
+                Distance::Same => 0,
+                Distance::Smt => costs.migrate_smt,
+                Distance::Llc => costs.migrate_llc,
+                Distance::Node => costs.migrate_node,
+                Distance::Socket | Distance::Machine => costs.migrate_machine,
+            }
+        });
+        let body = &mut self.bodies[task.index()];
+        body.usage.run_delay_ns += now - body.since;
+        body.usage.timeslices += 1;
+        body.stand = Stand::Running;
+        body.since = now;
+        if body.spinning {
+            // It looks again whether the lock of this CPU is free.
+            body.spinning = false;
+            body.left = 0;
+        }
+        body.left = body.left.saturating_add(costs.switch + cold);
+        self.go(cpu, task);
+        self.arm_tick();
+    }
+
+    /// Tells what a policy moved, and has the CPUs look that got something.
+    pub(super) fn apply_moves(&mut self) {
+        let moved: Vec<(usize, TaskId)> = self.moves.iter().map(|m| (m.to, m.task)).collect();
+        self.note_moves();
+        for (cpu, task) in moved {
+            if self.scene.cpus[cpu].running.is_none() {
+                let at = self.scene.now + self.config.costs.ipi + self.config.costs.idle_exit;
+                self.agenda.post(at, cpu, Happening::Resched(cpu));
+            } else if self.policy.preempts(&self.scene, cpu, task, Arrival::Moved) {
+                self.displace(cpu, cpu);
+            }
+        }
+    }
+
+    fn note_moves(&mut self) {
+        for at in 0..self.moves.len() {
+            let moved = self.moves[at];
+            let (from, to) = (moved.from, moved.to);
+            self.scene.tasks[moved.task.index()].cpu = to;
+            self.bodies[moved.task.index()].usage.migrations += 1;
+            let pid = self.pid(moved.task);
+            let what =
+                What::Migrate { pid, from: crate::scene::id(from), to: crate::scene::id(to) };
+            self.emit(to, Context::Task, what);
+        }
+        self.moves.clear();
+    }
+
+    /// The task that runs on `cpu` may not stay there: it goes to a CPU that it may use.
+    pub(super) fn relocate(&mut self, cpu: usize, task: TaskId) {
+        self.policy.dequeue(&self.scene, cpu, task, Departure::Moves);
+        let wake = crate::policy::Wake { task, cpu, waker: None, new: false, sync: false };
+        let to = self.policy.select(&self.scene, &wake);
+        self.switch(cpu, Some(task), Left::Preempted);
+        let pid = self.pid(task);
+        let (from, there) = (crate::scene::id(cpu), crate::scene::id(to));
+        self.emit(cpu, Context::Task, What::Migrate { pid, from, to: there });
+        self.scene.tasks[task.index()].cpu = to;
+        self.bodies[task.index()].usage.migrations += 1;
+        self.policy.enqueue(&self.scene, to, task, Arrival::Moved);
+        if self.scene.cpus[to].running.is_none() {
+            let at = self.scene.now + self.config.costs.ipi + self.config.costs.idle_exit;
+            self.agenda.post(at, to, Happening::Resched(to));
+        } else if self.policy.preempts(&self.scene, to, task, Arrival::Moved) {
+            self.displace(to, cpu);
+        }
+    }
+}

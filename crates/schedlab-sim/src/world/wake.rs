@@ -1,0 +1,131 @@
+//! From a wakeup to a CPU.
+
+use super::body::{Phase, Resume, Stand};
+use super::{Happening, World};
+use crate::policy::{Arrival, Wake};
+use crate::scene::{TaskId, id};
+use schedlab_model::{Context, What};
+use schedlab_workload::Done;
+
+/// Who wakes: on which CPU, in which context, and whether it says that it will sleep soon.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Waker {
+    pub(super) cpu: usize,
+    pub(super) context: Context,
+    pub(super) sync: bool,
+}
+
+impl World {
+    /// Wakes a task that sleeps. What it costs is owed by the task that runs on the waker's CPU.
+    pub(super) fn wake(&mut self, task: TaskId, resume: Resume, by: Waker) {
+        let body = &mut self.bodies[task.index()];
+        if body.stand != Stand::Asleep {
+            return;
+        }
+        body.on = None;
+        body.sleeps += 1;
+        match resume {
+            Resume::Retry => {
+                body.phase = Phase::Enter;
+                self.bodies[task.index()].left = self.cost_of_retry(task);
+            }
+            Resume::With(done) => (body.phase, body.done, body.left) = (Phase::Ask, done, 0),
+        }
+        let body = &mut self.bodies[task.index()];
+        body.stand = Stand::Arriving;
+        body.since = self.scene.now;
+        let last = self.scene.tasks[task.index()].cpu;
+        let (pid, prio) = (self.pid(task), self.prio(task));
+        self.emit(by.cpu, by.context, What::Waking { pid, prio, last_cpu: id(last) });
+        self.owed += self.config.costs.wake;
+        let waker = self.scene.cpus[by.cpu].running.filter(|_| by.context == Context::Task);
+        let wake = Wake { task, cpu: by.cpu, waker, new: false, sync: by.sync };
+        let cpu = self.policy.select(&self.scene, &wake);
+        if cpu != last {
+            self.emit(by.cpu, by.context, What::Migrate { pid, from: id(last), to: id(cpu) });
+            self.scene.tasks[task.index()].cpu = cpu;
+            self.bodies[task.index()].usage.migrations += 1;
+            self.bodies[task.index()].woke_elsewhere = true;
+        }
+        // The kernel leaves the enqueueing to the other CPU where that is idle or shares no cache (`ttwu_queue_cond`).
+        let idle = self.scene.cpus[cpu].running.is_none();
+        if cpu != by.cpu && (idle || !self.scene.hardware.share_llc(cpu, by.cpu)) {
+            let costs = &self.config.costs;
+            let way = costs.ipi + if idle { costs.idle_exit } else { 0 };
+            self.scene.cpus[cpu].pending += 1;
+            let at = self.scene.now + self.owed + way;
+            self.agenda.post(at, cpu, Happening::Arrive(cpu, task));
+        } else {
+            self.arrive(cpu, task, by.cpu, by.context);
+        }
+    }
+
+    /// A task that was just forked becomes runnable.
+    pub(super) fn wake_new(&mut self, task: TaskId, by: Waker) {
+        let body = &mut self.bodies[task.index()];
+        body.stand = Stand::Arriving;
+        body.since = self.scene.now;
+        body.newborn = true;
+        let waker = self.scene.cpus[by.cpu].running;
+        let wake = Wake { task, cpu: by.cpu, waker, new: true, sync: false };
+        let cpu = self.policy.select(&self.scene, &wake);
+        self.scene.tasks[task.index()].cpu = cpu;
+        self.arrive(cpu, task, by.cpu, by.context);
+    }
+
+    /// A woken task reaches the queue of `cpu`; the CPU `logger` tells it.
+    pub(super) fn arrive(&mut self, cpu: usize, task: TaskId, logger: usize, context: Context) {
+        let body = &mut self.bodies[task.index()];
+        let new = std::mem::take(&mut body.newborn);
+        let elsewhere = std::mem::take(&mut body.woke_elsewhere);
+        body.stand = Stand::Queued;
+        let arrival = match (new, elsewhere) {
+            (true, _) => Arrival::New,
+            (false, true) => Arrival::WokenElsewhere,
+            (false, false) => Arrival::Woken,
+        };
+        let (pid, prio) = (self.pid(task), self.prio(task));
+        self.policy.enqueue(&self.scene, cpu, task, arrival);
+        self.emit(logger, context, What::Wakeup { pid, prio, cpu: id(cpu), new });
+        if self.scene.cpus[cpu].running.is_some() {
+            if self.policy.preempts(&self.scene, cpu, task, arrival) {
+                self.displace(cpu, logger);
+            }
+        } else if cpu == logger {
+            self.look(cpu);
+        } else {
+            let at = self.scene.now + self.config.costs.ipi + self.config.costs.idle_exit;
+            self.agenda.post(at, cpu, Happening::Resched(cpu));
+        }
+    }
+
+    /// The timer of a sleep fires where the task went to sleep.
+    pub(super) fn timer_fires(&mut self, task: TaskId, sleep: u64, late: bool) {
+        let body = &self.bodies[task.index()];
+        if body.stand != Stand::Asleep || body.sleeps != sleep {
+            return;
+        }
+        let cpu = self.scene.tasks[task.index()].cpu;
+        let way = self.config.costs.idle_exit;
+        if !late && way > 0 && self.scene.cpus[cpu].running.is_none() {
+            let at = self.scene.now + way;
+            return self.agenda.post(at, cpu, Happening::Timer(task, sleep, true));
+        }
+        self.from_interrupt(cpu, |world| {
+            let by = Waker { cpu, context: Context::HardIrq, sync: false };
+            world.wake(task, Resume::With(Done::Ok), by);
+        });
+    }
+
+    /// Does something in an interrupt on `cpu`, whose running task pays.
+    pub(super) fn from_interrupt(&mut self, cpu: usize, act: impl FnOnce(&mut Self)) {
+        self.owed = 0;
+        self.interrupt(cpu, self.config.costs.timer);
+        let before = self.scene.cpus[cpu].running;
+        act(self);
+        let owed = std::mem::take(&mut self.owed);
+        if before.is_some() && self.scene.cpus[cpu].running == before {
+            self.interrupt(cpu, owed);
+        }
+    }
+}

@@ -1,0 +1,79 @@
+//! The engine: schedules computed by hand, properties of any run, the same bytes for the same input.
+
+mod hand;
+mod property;
+mod workloads;
+
+use schedlab_model::{Clock, CpuSet, Event, KindSet, Nanos, Topology, TraceInfo};
+use schedlab_sim::policy::{Fifo, Policy};
+use schedlab_sim::{Config, Costs, Hardware, Start, World};
+use schedlab_timeline::notation::{self, Trace};
+use schedlab_workload::plan::{Plan, Task};
+use schedlab_workload::{Behaviour, Done, Instruments, Op};
+
+/// A task that performs a list of operations and ends.
+struct Script(std::vec::IntoIter<Op>);
+
+impl Behaviour for Script {
+    fn next(&mut self, _: Nanos, last: Done, _: &mut dyn Instruments) -> Op {
+        if last == Done::Stopped { Op::Exit } else { self.0.next().unwrap_or(Op::Exit) }
+    }
+}
+
+fn script(name: &str, ops: &[Op]) -> Task {
+    Task::new(name, 0, Box::new(Script(ops.to_vec().into_iter())))
+}
+
+/// A plan of one role.
+fn plan(tasks: Vec<Task>) -> Plan {
+    let mut plan = Plan::new("script");
+    plan.role("task");
+    plan.tasks = tasks;
+    plan
+}
+
+/// Computing for so many microseconds.
+fn us(time: u64) -> Op {
+    Op::Compute { iterations: time * 1_000 }
+}
+
+/// Nothing costs anything, all tasks wake at time 0, pids begin at 1.
+fn bare() -> Config {
+    Config {
+        costs: Costs::NONE,
+        start: Start::AtOnce,
+        first_pid: 1,
+        begin_ns: 0,
+        ..Config::default()
+    }
+}
+
+fn fifo(cpus: u16) -> (Hardware, Box<dyn Policy>) {
+    (Hardware::new(Topology::flat(cpus)), Box::new(Fifo::new(cpus.into(), None)))
+}
+
+fn world(mut plan: Plan, cpus: u16, config: Config) -> World {
+    let (hardware, policy) = fifo(cpus);
+    World::new(&mut plan, hardware, policy, config)
+}
+
+/// Runs to the end; all events.
+fn events(world: &mut World) -> Vec<Event> {
+    let mut events = Vec::new();
+    world.run_until(u64::MAX - 1, &mut |batch| events.extend_from_slice(batch)).unwrap();
+    events
+}
+
+/// The events as text, in columns of a microsecond.
+fn text(world: &mut World) -> String {
+    let events = events(world);
+    let mut info = TraceInfo::new("sim", Clock::Monotonic);
+    info.cpus = CpuSet::first(world.hardware().cpus());
+    info.kinds = KindSet::ALL;
+    info.comms = world.comms();
+    let end = events.last().map_or(Nanos(0), |event| event.time);
+    info.span = Some(schedlab_model::Span::new(Nanos(0), end + Nanos(1)));
+    let tick = Nanos(1_000);
+    let trace = Trace { info, events, tick };
+    notation::print(&mut trace.source(), tick).unwrap()
+}

@@ -1,0 +1,88 @@
+//! Workloads of the catalogue in virtual time.
+
+use super::{events, fifo};
+use schedlab_model::{CpuSet, Topology};
+use schedlab_sim::{Config, World};
+use schedlab_workload::placement::Surroundings;
+use schedlab_workload::workloads;
+use std::collections::BTreeMap;
+
+fn planned(name: &str, options: &[(&str, &str)], cpus: u16) -> schedlab_workload::plan::Plan {
+    let around = Surroundings {
+        topology: Topology::flat(cpus),
+        allowed: CpuSet::first(cpus.into()),
+        speed: 1_000,
+        seed: 1,
+    };
+    let options: BTreeMap<String, String> =
+        options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
+    workloads::plan(name, &options, &around).unwrap()
+}
+
+fn of(name: &str, options: &[(&str, &str)], cpus: u16) -> World {
+    let mut plan = planned(name, options, cpus);
+    let (hardware, policy) = fifo(cpus);
+    World::new(&mut plan, hardware, policy, Config::default())
+}
+
+/// FNV-1a over what events say, as text.
+fn hash(events: &[schedlab_model::Event]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+    for event in events {
+        for byte in format!("{event:?}").bytes() {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
+    }
+    hash
+}
+
+#[test]
+fn each_workload_ends_and_counts_what_it_did() {
+    let app = r#"{"global": {"duration": 1}, "tasks": {"a": {"instance": 2, "loop": 20, "run": 1000, "sleep": 2000}}}"#;
+    for (name, options) in [
+        ("hackbench", &[("groups", "2"), ("loops", "20"), ("fds", "5")][..]),
+        ("hackbench", &[("pipe", "true"), ("groups", "2"), ("loops", "20"), ("fds", "5")]),
+        ("hackbench", &[("datasize", "9000"), ("groups", "1"), ("loops", "10"), ("fds", "3")]),
+        ("schbench", &[("runtime", "1s")]),
+        ("pingpong", &[("via", "pipe"), ("duration", "100ms")]),
+        ("pingpong", &[("via", "socket"), ("duration", "100ms")]),
+        ("pingpong", &[("via", "eventfd"), ("duration", "100ms")]),
+        ("pingpong", &[("via", "futex"), ("duration", "100ms")]),
+        ("pingpong", &[("via", "inet"), ("rounds", "500")]),
+        ("barrier", &[("duration", "100ms")]),
+        ("cpu", &[("duration", "100ms")]),
+        ("udp", &[("duration", "10ms")]),
+        ("mixed", &[("duration", "100ms")]),
+        ("processes", &[("duration", "100ms")]),
+        ("threads", &[("duration", "100ms")]),
+        ("stream", &[("duration", "100ms")]),
+        ("app", &[("duration", "200ms")]),
+        ("rt-app", &[("program", app)]),
+    ] {
+        let mut world = of(name, options, 4);
+        let events = events(&mut world);
+        assert!(!events.is_empty(), "{name}");
+        let done: u64 = world.counters().iter().sum();
+        assert!(
+            done > 0 || name == "rt-app",
+            "{name} {options:?}: counters {:?}",
+            world.counters()
+        );
+        assert_eq!(world.emitted(), events.len() as u64);
+    }
+}
+
+#[test]
+fn every_message_arrives() {
+    let mut world = of("hackbench", &[("groups", "3"), ("fds", "7"), ("loops", "30")], 2);
+    events(&mut world);
+    assert_eq!(world.counters().iter().sum::<u64>(), 3 * 7 * 7 * 30);
+}
+
+/// A change of this value is a change of the model: say in the commit why.
+#[test]
+fn the_events_of_a_small_load_are_known() {
+    let mut world = of("hackbench", &[("groups", "1"), ("fds", "4"), ("loops", "25")], 2);
+    let events = events(&mut world);
+    assert_eq!((events.len(), hash(&events)), (277, 9_534_061_450_979_904_669));
+}
