@@ -48,7 +48,7 @@ impl World {
         let who = self.name(task);
         let nobody = |what: &str| format!("{who} waits for {what}");
         match self.bodies[task.index()].on {
-            Some(On::Lock(lock)) => match self.locks[lock as usize].owner {
+            Some(On::Lock(lock)) => match self.shared.locks[lock as usize].owner {
                 Some(owner) => {
                     format!("{who} waits for lock {lock}, which {} holds", self.name(owner))
                 }
@@ -57,7 +57,7 @@ impl World {
             Some(On::Word(word)) => nobody(&format!("a wake of word {word}")),
             Some(On::Semaphore(semaphore)) => nobody(&format!("a post of semaphore {semaphore}")),
             Some(On::Barrier(barrier)) => {
-                let barrier_ = &self.barriers[barrier as usize];
+                let barrier_ = &self.shared.barriers[barrier as usize];
                 let (come, parties) = (barrier_.sleeping.len(), barrier_.parties);
                 nobody(&format!("barrier {barrier}, to which {come} of {parties} have come"))
             }

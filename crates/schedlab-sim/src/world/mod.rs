@@ -25,9 +25,9 @@ use body::{Body, Phase};
 use channel::Channel;
 use schedlab_model::{Comm, Context, Event, Pid, Prio, What};
 use schedlab_stats::Histogram;
-use schedlab_workload::plan::{Block, Placement, Plan};
+use schedlab_workload::plan::{Block, Placement, Plan, Task};
 use std::collections::BTreeMap;
-use things::{Barrier, Lock, Semaphore, Store, Word};
+use things::Shared;
 
 /// How a load begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -122,12 +122,8 @@ pub struct World {
     /// CPUs in their order at equal times.
     order: Vec<usize>,
     tick_armed: bool,
-    words: Vec<Word>,
-    locks: Vec<Lock>,
+    shared: Shared,
     cpu_locks: Vec<Option<TaskId>>,
-    barriers: Vec<Barrier>,
-    semaphores: Vec<Semaphore>,
-    queues: Vec<Store>,
     channels: Vec<Channel>,
     blocks: Vec<Block>,
     places: Vec<Placement>,
@@ -176,30 +172,12 @@ impl World {
         let agenda = Agenda::new(cpus, config.seed);
         let mut order: Vec<usize> = (0..cpus).collect();
         order.sort_by_key(|&cpu| agenda.key(cpu));
-        let readers = |channel: usize| {
-            tasks.iter().filter(|task| task.receives.contains(&(channel as u32))).count()
-        };
-        let mut counts = vec![0_u32; plan.channels.len()];
-        if tasks.len() * plan.channels.len() <= 1 << 16 {
-            (0..counts.len()).for_each(|channel| counts[channel] = readers(channel) as u32);
-        } else {
-            for channel in tasks.iter().flat_map(|task| &task.receives) {
-                counts[*channel as usize] += 1;
-            }
-        }
-        let channels = plan.channels.iter().zip(counts).map(|(c, n)| Channel::new(c, n)).collect();
-        let forked = |task: usize| plan.forks.iter().position(|fork| fork.tasks.contains(&task));
         let (series, counters_each) = (plan.samples.len(), plan.counters.len());
         let mut views: Vec<TaskView> =
             tasks.iter().map(|task| TaskView::of(&task.placement)).collect();
         let mut comms: Vec<String> = tasks.iter().map(|task| task.comm.clone()).collect();
-        let mut bodies: Vec<Body> = Vec::with_capacity(tasks.len() + 1);
-        for (at, task) in tasks.into_iter().enumerate() {
-            let mut body = Body::new(Some(task.behaviour));
-            (body.sends, body.receives) = (task.sends, task.receives);
-            body.fork = forked(at).map(|fork| fork as u32);
-            bodies.push(body);
-        }
+        let channels = channels(plan, &tasks);
+        let mut bodies = bodies(plan, tasks);
         let count = bodies.len();
         let spawn = (0..count).filter(|&at| bodies[at].fork.is_none());
         let spawn: Vec<TaskId> = spawn.map(|at| TaskId(at as u32)).collect();
@@ -227,12 +205,8 @@ impl World {
             pieces: vec![Piece::default(); cpus],
             order,
             tick_armed: false,
-            words: (0..plan.words).map(|_| Word::default()).collect(),
-            locks: (0..plan.locks).map(|_| Lock::default()).collect(),
+            shared: Shared::of(plan),
             cpu_locks: vec![None; cpus],
-            barriers: plan.barriers.iter().map(|&parties| Barrier::new(parties)).collect(),
-            semaphores: (0..plan.semaphores).map(|_| Semaphore::default()).collect(),
-            queues: plan.queues.iter().map(|&queue| Store::new(queue)).collect(),
             channels,
             blocks: plan.blocks.clone(),
             places: plan.places.clone(),
@@ -517,6 +491,29 @@ fn account(body: &mut Body, elapsed: u64) {
     } else {
         body.usage.system_ns += elapsed;
     }
+}
+
+/// The plan's channels, each with the number of its readers.
+fn channels(plan: &Plan, tasks: &[Task]) -> Vec<Channel> {
+    let mut readers = vec![0; plan.channels.len()];
+    for channel in tasks.iter().flat_map(|task| &task.receives) {
+        readers[*channel as usize] += 1;
+    }
+    plan.channels
+        .iter()
+        .zip(readers)
+        .map(|(channel, readers)| Channel::new(channel, readers))
+        .collect()
+}
+
+fn bodies(plan: &Plan, tasks: Vec<Task>) -> Vec<Body> {
+    let body = |(at, task): (usize, Task)| Body {
+        sends: task.sends,
+        receives: task.receives,
+        fork: plan.forks.iter().position(|fork| fork.tasks.contains(&at)).map(|fork| fork as u32),
+        ..Body::new(Some(task.behaviour))
+    };
+    tasks.into_iter().enumerate().map(body).collect()
 }
 
 /// A name as traces carry it.

@@ -77,11 +77,12 @@ impl World {
         };
         let body = &mut self.bodies[task.index()];
         (body.act, body.moved, body.waited) = (act, 0, false);
-        if let Act::Op(op) = act {
-            if self.stopping && !matches!(op, Op::Exit | Op::Close(_)) {
-                (body.phase, body.left) = (Phase::Ask, self.config.costs.syscall.max(1));
-                return self.go(cpu, task);
-            }
+        if let Act::Op(op) = act
+            && self.stopping
+            && !matches!(op, Op::Exit | Op::Close(_))
+        {
+            (body.phase, body.left) = (Phase::Ask, self.config.costs.syscall.max(1));
+            return self.go(cpu, task);
         }
         self.enter(cpu, task, act);
     }
@@ -226,16 +227,16 @@ impl World {
         let body = &mut self.bodies[task.index()];
         (body.on, body.waited) = (Some(on), true);
         match on {
-            On::Word(word) => self.words[word as usize].sleeping.push_back(task),
+            On::Word(word) => self.shared.words[word as usize].sleeping.push_back(task),
             On::Readable(channel) => {
                 self.channels[channel as usize].sleeping_readers.push_back(task);
             }
             On::Writable(channel) => {
                 self.channels[channel as usize].sleeping_writers.push_back(task);
             }
-            On::Lock(lock) => self.locks[lock as usize].sleeping.push_back(task),
-            On::Barrier(barrier) => self.barriers[barrier as usize].sleeping.push_back(task),
-            On::Semaphore(one) => self.semaphores[one as usize].sleeping.push_back(task),
+            On::Lock(lock) => self.shared.locks[lock as usize].sleeping.push_back(task),
+            On::Barrier(barrier) => self.shared.barriers[barrier as usize].sleeping.push_back(task),
+            On::Semaphore(one) => self.shared.semaphores[one as usize].sleeping.push_back(task),
             On::Gate => self.gate.push(task),
             On::AllReady | On::AllEnded | On::Time => {}
         }
@@ -274,19 +275,19 @@ impl World {
                 _ => 0,
             },
             Op::Sleep(_) | Op::SleepUntil(_) => costs.wait,
-            Op::Wait(word) => match self.words[word.0 as usize].pending {
+            Op::Wait(word) => match self.shared.words[word.0 as usize].pending {
                 Some(_) => costs.step,
                 None => costs.wait,
             },
-            Op::Wake { word, .. } => match self.words[word.0 as usize].pending {
+            Op::Wake { word, .. } => match self.shared.words[word.0 as usize].pending {
                 Some(_) => costs.step,
                 None => costs.post,
             },
-            Op::Lock(lock) => match self.locks[lock.0 as usize].owner {
+            Op::Lock(lock) => match self.shared.locks[lock.0 as usize].owner {
                 Some(_) => costs.wait,
                 None => costs.step,
             },
-            Op::Unlock(lock) => match self.locks[lock.0 as usize].sleeping.is_empty() {
+            Op::Unlock(lock) => match self.shared.locks[lock.0 as usize].sleeping.is_empty() {
                 true => costs.step,
                 false => costs.post,
             },
@@ -334,12 +335,12 @@ impl World {
             Op::Sleep(time) => self.sleeps_until(cpu, task, self.scene.now.saturating_add(time.0)),
             Op::SleepUntil(until) if until.0 <= self.scene.now => Effect::Done(Done::Ok),
             Op::SleepUntil(until) => self.sleeps_until(cpu, task, until.0),
-            Op::Wait(word) => match self.words[word.0 as usize].pending.take() {
+            Op::Wait(word) => match self.shared.words[word.0 as usize].pending.take() {
                 Some(stamp) => Effect::Done(Done::Woken { stamp: Nanos(stamp) }),
                 None => Effect::Sleep(On::Word(word.0)),
             },
             Op::Wake { word, stamp } => {
-                let word = &mut self.words[word.0 as usize];
+                let word = &mut self.shared.words[word.0 as usize];
                 if word.pending.is_none() {
                     word.pending = Some(stamp.0);
                     let first = word.sleeping.pop_front();
@@ -347,10 +348,12 @@ impl World {
                 }
                 Effect::Done(Done::Ok)
             }
-            Op::Push { queue, value } => Effect::Done(self.queues[queue.0 as usize].push(value)),
+            Op::Push { queue, value } => {
+                Effect::Done(self.shared.queues[queue.0 as usize].push(value))
+            }
             Op::Pop(queue) => {
                 let batch = &mut self.bodies[task.index()].batch;
-                Effect::Done(self.queues[queue.0 as usize].pop(batch))
+                Effect::Done(self.shared.queues[queue.0 as usize].pop(batch))
             }
             Op::Send { channel, bytes } => self.send(cpu, task, channel.0, bytes),
             Op::Receive { channel, bytes } => self.receive(cpu, task, channel.0, bytes),
@@ -370,7 +373,7 @@ impl World {
         let by = Waker { cpu, context: Context::Task, sync: false };
         match op {
             Op::Lock(lock) => {
-                let owner = &mut self.locks[lock.0 as usize].owner;
+                let owner = &mut self.shared.locks[lock.0 as usize].owner;
                 if owner.is_some() {
                     return Effect::Sleep(On::Lock(lock.0));
                 }
@@ -378,7 +381,7 @@ impl World {
             }
             // Whoever comes first takes a free lock; a woken task tries again.
             Op::Unlock(lock) => {
-                let lock = &mut self.locks[lock.0 as usize];
+                let lock = &mut self.shared.locks[lock.0 as usize];
                 lock.owner = None;
                 let first = lock.sleeping.pop_front();
                 first.into_iter().for_each(|first| self.wake(first, Resume::Retry, by));
@@ -397,7 +400,7 @@ impl World {
                 }
             }
             Op::Meet(barrier) => {
-                let barrier_ = &mut self.barriers[barrier.0 as usize];
+                let barrier_ = &mut self.shared.barriers[barrier.0 as usize];
                 if barrier_.sleeping.len() + 1 < barrier_.parties as usize {
                     return Effect::Sleep(On::Barrier(barrier.0));
                 }
@@ -406,13 +409,13 @@ impl World {
                 }
             }
             Op::Post(semaphore) => {
-                let semaphore = &mut self.semaphores[semaphore.0 as usize];
+                let semaphore = &mut self.shared.semaphores[semaphore.0 as usize];
                 semaphore.count += 1;
                 let first = semaphore.sleeping.pop_front();
                 first.into_iter().for_each(|first| self.wake(first, Resume::Retry, by));
             }
             Op::AwaitPost(semaphore) => {
-                let count = &mut self.semaphores[semaphore.0 as usize].count;
+                let count = &mut self.shared.semaphores[semaphore.0 as usize].count;
                 if *count == 0 {
                     return Effect::Sleep(On::Semaphore(semaphore.0));
                 }

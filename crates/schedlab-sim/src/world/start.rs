@@ -13,7 +13,7 @@ impl World {
     pub(super) fn begin(&mut self) {
         let Some(starter) = self.starter else { return self.begin_at_once() };
         self.bodies[starter.index()].stand = Stand::Asleep;
-        self.from_interrupt(0, |world| {
+        self.in_interrupt(0, |world| {
             let by = Waker { cpu: 0, context: Context::HardIrq, sync: false };
             world.bodies[starter.index()].newborn = false;
             world.wake(starter, Resume::With(Done::Ok), by);
@@ -171,7 +171,7 @@ impl World {
             }
             let cpu = self.scene.tasks[at].cpu;
             match self.bodies[at].stand {
-                Stand::Asleep => self.from_interrupt(cpu, |world| {
+                Stand::Asleep => self.in_interrupt(cpu, |world| {
                     let by = Waker { cpu, context: Context::HardIrq, sync: false };
                     world.wake(task, Resume::With(Done::Stopped), by);
                 }),
@@ -198,10 +198,7 @@ impl World {
     }
 
     fn forget_sleepers(&mut self) {
-        self.words.iter_mut().for_each(|word| word.sleeping.clear());
-        self.locks.iter_mut().for_each(|lock| lock.sleeping.clear());
-        self.barriers.iter_mut().for_each(|barrier| barrier.sleeping.clear());
-        self.semaphores.iter_mut().for_each(|semaphore| semaphore.sleeping.clear());
+        self.shared.forget_sleepers();
         for channel in &mut self.channels {
             channel.sleeping_readers.clear();
             channel.sleeping_writers.clear();

@@ -12,12 +12,13 @@ impl World {
         self.tick_armed = false;
         for at in 0..self.order.len() {
             let cpu = self.order[at];
-            let Some(task) = self.scene.cpus[cpu].running else { continue };
+            if self.scene.cpus[cpu].running.is_none() {
+                continue;
+            }
             self.interrupt(cpu, self.config.costs.tick);
             if self.policy.tick(&self.scene, cpu) {
                 self.displace(cpu, cpu);
             }
-            let _ = task;
         }
         let mut moves = std::mem::take(&mut self.moves);
         self.policy.balance(&self.scene, &mut moves);
@@ -107,9 +108,8 @@ impl World {
             }
         }
         if prev == next {
-            return match next {
-                Some(task) => self.go(cpu, task),
-                None => {}
+            return if let Some(task) = next {
+                self.go(cpu, task);
             };
         }
         let of = |task: Option<TaskId>| {

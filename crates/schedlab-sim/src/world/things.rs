@@ -2,8 +2,39 @@
 
 use crate::scene::TaskId;
 use schedlab_workload::Done;
-use schedlab_workload::plan::Queue;
+use schedlab_workload::plan::{Plan, Queue};
 use std::collections::VecDeque;
+
+/// All that the tasks of a plan share, beside channels.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) words: Vec<Word>,
+    pub(super) locks: Vec<Lock>,
+    pub(super) barriers: Vec<Barrier>,
+    pub(super) semaphores: Vec<Semaphore>,
+    pub(super) queues: Vec<Store>,
+}
+
+impl Shared {
+    pub(super) fn of(plan: &Plan) -> Self {
+        let barrier = |&parties: &u32| Barrier { parties, sleeping: VecDeque::new() };
+        Self {
+            words: (0..plan.words).map(|_| Word::default()).collect(),
+            locks: (0..plan.locks).map(|_| Lock::default()).collect(),
+            barriers: plan.barriers.iter().map(barrier).collect(),
+            semaphores: (0..plan.semaphores).map(|_| Semaphore::default()).collect(),
+            queues: plan.queues.iter().map(|&queue| Store::new(queue)).collect(),
+        }
+    }
+
+    /// Nobody sleeps on anything any more.
+    pub(super) fn forget_sleepers(&mut self) {
+        self.words.iter_mut().for_each(|word| word.sleeping.clear());
+        self.locks.iter_mut().for_each(|lock| lock.sleeping.clear());
+        self.barriers.iter_mut().for_each(|barrier| barrier.sleeping.clear());
+        self.semaphores.iter_mut().for_each(|semaphore| semaphore.sleeping.clear());
+    }
+}
 
 /// A word to wait on, and the stamp of a wake that nobody has taken.
 #[derive(Debug, Default)]
@@ -22,12 +53,6 @@ pub(super) struct Lock {
 pub(super) struct Barrier {
     pub(super) parties: u32,
     pub(super) sleeping: VecDeque<TaskId>,
-}
-
-impl Barrier {
-    pub(super) fn new(parties: u32) -> Self {
-        Self { parties, sleeping: VecDeque::new() }
-    }
 }
 
 #[derive(Debug, Default)]

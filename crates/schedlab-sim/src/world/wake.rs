@@ -111,14 +111,14 @@ impl World {
             let at = self.scene.now + way;
             return self.agenda.post(at, cpu, Happening::Timer(task, sleep, true));
         }
-        self.from_interrupt(cpu, |world| {
+        self.in_interrupt(cpu, |world| {
             let by = Waker { cpu, context: Context::HardIrq, sync: false };
             world.wake(task, Resume::With(Done::Ok), by);
         });
     }
 
     /// Does something in an interrupt on `cpu`, whose running task pays.
-    pub(super) fn from_interrupt(&mut self, cpu: usize, act: impl FnOnce(&mut Self)) {
+    pub(super) fn in_interrupt(&mut self, cpu: usize, act: impl FnOnce(&mut Self)) {
         self.owed = 0;
         self.interrupt(cpu, self.config.costs.timer);
         let before = self.scene.cpus[cpu].running;

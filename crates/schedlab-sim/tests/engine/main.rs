@@ -12,16 +12,16 @@ use schedlab_workload::plan::{Plan, Task};
 use schedlab_workload::{Behaviour, Done, Instruments, Op};
 
 /// A task that performs a list of operations and ends.
-struct Script(std::vec::IntoIter<Op>);
+struct Script(Vec<Op>);
 
 impl Behaviour for Script {
     fn next(&mut self, _: Nanos, last: Done, _: &mut dyn Instruments) -> Op {
-        if last == Done::Stopped { Op::Exit } else { self.0.next().unwrap_or(Op::Exit) }
+        if last == Done::Stopped || self.0.is_empty() { Op::Exit } else { self.0.remove(0) }
     }
 }
 
 fn script(name: &str, ops: &[Op]) -> Task {
-    Task::new(name, 0, Box::new(Script(ops.to_vec().into_iter())))
+    Task::new(name, 0, Box::new(Script(ops.to_vec())))
 }
 
 /// A plan of one role.
@@ -60,7 +60,9 @@ fn world(mut plan: Plan, cpus: u16, config: Config) -> World {
 /// Runs to the end; all events.
 fn events(world: &mut World) -> Vec<Event> {
     let mut events = Vec::new();
-    world.run_until(u64::MAX - 1, &mut |batch| events.extend_from_slice(batch)).unwrap();
+    world
+        .run_until(u64::MAX - 1, &mut |batch| events.extend_from_slice(batch))
+        .expect("no deadlock");
     events
 }
 
@@ -75,5 +77,5 @@ fn text(world: &mut World) -> String {
     info.span = Some(schedlab_model::Span::new(Nanos(0), end + Nanos(1)));
     let tick = Nanos(1_000);
     let trace = Trace { info, events, tick };
-    notation::print(&mut trace.source(), tick).unwrap()
+    notation::print(&mut trace.source(), tick).expect("it lies in memory")
 }

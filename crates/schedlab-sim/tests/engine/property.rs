@@ -106,14 +106,12 @@ proptest! {
             ..Follow::default()
         };
         let mut last = 0;
-        for event in &events {
+        for (at, event) in events.iter().enumerate() {
             prop_assert!(event.time.0 >= last, "{event:?} after {last}");
             last = event.time.0;
             follow.step(event);
             // No CPU is idle beside its own waiting task: without costs, not even for a moment.
-            let later = events.iter().any(|e| e.time > event.time);
-            let settled = !costly && !events.iter().any(|e| e.time == event.time && !std::ptr::eq(e, event) && std::ptr::from_ref(e) > std::ptr::from_ref(event));
-            if settled && later {
+            if !costly && events.get(at + 1).is_some_and(|next| next.time > event.time) {
                 for cpu in follow.waiting.values() {
                     prop_assert!(follow.running[*cpu].is_some(), "CPU {} idles after {:?}", cpu, event);
                 }

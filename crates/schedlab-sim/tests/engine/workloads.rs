@@ -16,7 +16,7 @@ fn planned(name: &str, options: &[(&str, &str)], cpus: u16) -> schedlab_workload
     };
     let options: BTreeMap<String, String> =
         options.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-    workloads::plan(name, &options, &around).unwrap()
+    workloads::plan(name, &options, &around).expect("the options are right")
 }
 
 fn of(name: &str, options: &[(&str, &str)], cpus: u16) -> World {
