@@ -5,9 +5,10 @@ use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 
 /// Documents that are checked. A document joins this list once its text follows the style guide.
-const CHECKED: [&str; 8] = [
+const CHECKED: [&str; 9] = [
     "README.md",
     "ARCHITECTURE.md",
+    "CHANGELOG.md",
     "CONTRIBUTING.md",
     "docs/style.md",
     "docs/formats.md",
