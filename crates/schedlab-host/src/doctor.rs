@@ -123,10 +123,10 @@ fn ftrace() -> Check {
 
 fn realtime() -> Check {
     let (name, what) = ("realtime", "real-time threads (slow CPUs by hogs, undisturbed timing)");
-    let try_fifo =
-        std::thread::spawn(|| sched::set(Pid(0), &sched::Policy::Fifo { priority: 1 }.into()));
+    let policy = sched::Policy::Fifo { priority: 1 };
+    let tried = process::on_a_thread(|| sched::set(Pid(0), &policy.into()));
     let cost = "`slow` has no hogs, its truest method; it falls back to weights and quotas";
-    match try_fifo.join().expect("the attempt does not panic") {
+    match tried {
         Ok(()) => {
             let root = Path::new("/proc/sys/kernel");
             let read = |file| std::fs::read_to_string(root.join(file)).unwrap_or_default();
@@ -143,6 +143,12 @@ fn realtime() -> Check {
                     && std::fs::read_to_string(cpu.group().join("cpu.rt_runtime_us"))
                         .is_ok_and(|runtime| runtime.trim() == "0")
             });
+            if grouped && crate::slow::takes_realtime() {
+                let found = "SCHED_FIFO works in the root CPU group, where hogs and probes go";
+                let cost = "loads and commands of yours can't have real-time tasks in this group";
+                let remedy = "this group's cpu.rt_runtime_us is 0: start from the root group";
+                return Check::short(name, what, Verdict::Partly, strings([found, cost, remedy]));
+            }
             let remedy = match grouped {
                 true => "our control group has cpu.rt_runtime_us = 0: start from the root group",
                 false => "run as root, or `setcap cap_sys_nice+ep`, or raise `ulimit -r`",
@@ -188,13 +194,13 @@ fn clamps() -> Check {
 fn slice() -> Check {
     let (name, what) = ("slice", "a slice for each task (sched_setattr, Linux 6.12)");
     let asked = schedlab_model::Nanos::from_millis(5);
-    let attempt = std::thread::spawn(move || {
+    let attempt = process::on_a_thread(|| {
         let mut attributes = sched::get(Pid(0))?;
         attributes.slice = asked;
         sched::set(Pid(0), &attributes)?;
-        Ok::<_, std::io::Error>(sched::get(Pid(0))?.slice == asked)
+        Ok(sched::get(Pid(0))?.slice == asked)
     });
-    match attempt.join().expect("the attempt does not panic") {
+    match attempt {
         Ok(true) => Check::yes(name, what, "the kernel keeps it"),
         Ok(false) => {
             let cost = "only the slice of the whole machine can be tuned";

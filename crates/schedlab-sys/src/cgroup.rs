@@ -1,5 +1,7 @@
 //! Control groups: where the hierarchies are and where we are in them.
 
+use schedlab_model::{Nanos, Pid};
+use std::io;
 use std::path::{Path, PathBuf};
 
 /// Which interface a controller is driven by.
@@ -62,14 +64,27 @@ fn below(root: &Path, path: PathBuf) -> PathBuf {
 
 /// Mount point and root of the first mount for which `wanted` (type, super options) holds.
 fn locate(mountinfo: &str, wanted: impl Fn(&str, &str) -> bool) -> Option<(PathBuf, PathBuf)> {
-    mountinfo.lines().find_map(|line| {
-        let (head, tail) = line.split_once(" - ")?;
-        let mut tail = tail.split(' ');
-        let (kind, _source, options) = (tail.next()?, tail.next()?, tail.next()?);
-        let mut head = head.split(' ').skip(3);
-        let (root, mount) = (head.next()?, head.next()?);
-        wanted(kind, options).then(|| (mount.into(), root.into()))
-    })
+    let found = mountinfo.lines().filter_map(mount).find(|at| wanted(at.kind, at.options))?;
+    Some((found.at, found.root))
+}
+
+/// A line of `mountinfo`.
+struct Mount<'a> {
+    /// What of the file system is mounted.
+    root: PathBuf,
+    at: PathBuf,
+    kind: &'a str,
+    /// Super options.
+    options: &'a str,
+}
+
+fn mount(line: &str) -> Option<Mount<'_>> {
+    let (head, tail) = line.split_once(" - ")?;
+    let mut tail = tail.split(' ');
+    let (kind, _source, options) = (tail.next()?, tail.next()?, tail.next()?);
+    let mut head = head.split(' ').skip(3);
+    let (root, at) = (head.next()?.into(), head.next()?.into());
+    Some(Mount { root, at, kind, options })
 }
 
 /// Finds a controller of this machine for groups that are made below the root of its hierarchy: under version 2 our
@@ -101,9 +116,79 @@ pub fn here(controller: &str) -> Option<Hierarchy> {
     enabled.then_some(found)
 }
 
+/// The group that a task is in, in the hierarchy where the group `dir` is; `None` when the task is gone.
+#[must_use]
+pub fn group_of(task: Pid, dir: &Path) -> Option<PathBuf> {
+    let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let membership = std::fs::read_to_string(format!("/proc/{task}/cgroup")).ok()?;
+    place(dir, &mountinfo, &membership)
+}
+
+/// Where a task with this membership is, in the hierarchy that is mounted above `dir`.
+fn place(dir: &Path, mountinfo: &str, membership: &str) -> Option<PathBuf> {
+    let mounts = mountinfo.lines().filter_map(mount);
+    let above = mounts.filter(|mount| dir.starts_with(&mount.at));
+    let mount = above.max_by_key(|mount| mount.at.as_os_str().len())?;
+    let path = membership.lines().find_map(|line| {
+        let mut parts = line.splitn(3, ':');
+        let (id, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_in = match mount.kind {
+            "cgroup2" => id == "0" && names.is_empty(),
+            _ => {
+                let has = |name| mount.options.split(',').any(|option| option == name);
+                !names.is_empty() && names.split(',').all(has)
+            }
+        };
+        is_in.then(|| PathBuf::from(path.trim_start_matches('/')))
+    })?;
+    Some(mount.at.join(below(&mount.root, path)))
+}
+
+/// CPU time that the tasks of a group have used, ended ones included. Version 1 counts in a group of `cpuacct`,
+/// version 2 in every group.
+///
+/// # Errors
+/// When the group has no counter, or is gone.
+pub fn usage(version: Version, dir: &Path) -> io::Result<Nanos> {
+    let unreadable = || io::Error::new(io::ErrorKind::InvalidData, "the counter is not a number");
+    match version {
+        Version::V1 => {
+            let text = std::fs::read_to_string(dir.join("cpuacct.usage"))?;
+            text.trim().parse().map(Nanos).map_err(|_| unreadable())
+        }
+        Version::V2 => {
+            let text = std::fs::read_to_string(dir.join("cpu.stat"))?;
+            let micros = text.lines().find_map(|line| line.strip_prefix("usage_usec "));
+            let micros: Option<u64> = micros.and_then(|micros| micros.trim().parse().ok());
+            micros.map(|micros| Nanos(micros * 1_000)).ok_or_else(unreadable)
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_task_is_found_in_the_hierarchy_of_a_group() {
+        let membership = "4:cpuset:/\n3:cpu,cpuacct:/a/b\n0::/u/x\n";
+        let at = |dir: &str| place(Path::new(dir), HYBRID, membership);
+        let cpu = "/sys/fs/cgroup/cpu,cpuacct";
+        assert_eq!(at(&format!("{cpu}/schedlab-1")), Some(format!("{cpu}/a/b").into()));
+        assert_eq!(at("/sys/fs/cgroup/unified/s"), Some("/sys/fs/cgroup/unified/u/x".into()));
+        assert_eq!(at("/elsewhere"), None);
+    }
+
+    #[test]
+    fn both_versions_count_cpu_time() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("cpuacct.usage"), "1234567\n").unwrap();
+        std::fs::write(dir.path().join("cpu.stat"), "usage_usec 77\nuser_usec 70\n").unwrap();
+        assert_eq!(usage(Version::V1, dir.path()).unwrap(), Nanos(1_234_567));
+        assert_eq!(usage(Version::V2, dir.path()).unwrap(), Nanos(77_000));
+        std::fs::write(dir.path().join("cpu.stat"), "nr_periods 0\n").unwrap();
+        assert!(usage(Version::V2, dir.path()).is_err());
+    }
 
     const HYBRID: &str = "\
 30 20 0:26 / /sys/fs/cgroup rw - tmpfs tmpfs rw,mode=755

@@ -14,6 +14,7 @@ use schedlab_model::Pid;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -81,6 +82,17 @@ pub enum Undo {
         /// Where they go.
         to: PathBuf,
     },
+    /// Move a task back to the control group that it came from. Children that it had meanwhile go with it.
+    Return {
+        /// The process, or the thread where threads came from different groups.
+        pid: Pid,
+        /// See [`crate::process::start_ticks`].
+        started: u64,
+        /// The group that it was moved to.
+        from: PathBuf,
+        /// The list that it was on: `cgroup.procs`, or the list of threads, of the group where it was.
+        to: PathBuf,
+    },
     /// Remove a network namespace (`ip netns`) that we made, with the devices in it.
     RemoveNamespace {
         /// Its name.
@@ -132,6 +144,8 @@ pub struct Guard {
     steps: Vec<(u32, Undo)>,
     next: u32,
     guardian: Option<Child>,
+    /// Readable when the guardian has ended; `None` on kernels that can't tell.
+    ended: Option<OwnedFd>,
     program: PathBuf,
 }
 
@@ -157,10 +171,13 @@ impl Guard {
         let path = directory.join(format!("{pid}-{started}-{count}.journal"));
         // Before the journal: killed in between, nobody would be there to remove it. A guardian without
         // a journal has nothing to do.
-        let guardian = Some(post(program, &path)?);
+        let guardian = post(program, &path)?;
+        let ended = crate::process::ended(&guardian).ok();
+        let guardian = Some(guardian);
         let journal = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
         let program = program.to_owned();
-        let mut guard = Self { journal, path, steps: Vec::new(), next: 0, guardian, program };
+        let steps = Vec::new();
+        let mut guard = Self { journal, path, steps, next: 0, guardian, ended, program };
         guard.append(&Line::Owner { pid, started })?;
         Ok(guard)
     }
@@ -174,8 +191,22 @@ impl Guard {
         if guardian.try_wait()?.is_none() {
             return Ok(false);
         }
-        self.guardian = Some(post(&self.program, &self.path)?);
+        let next = post(&self.program, &self.path)?;
+        self.ended = crate::process::ended(&next).ok();
+        self.guardian = Some(next);
         Ok(true)
+    }
+
+    /// The guardian process.
+    #[must_use]
+    pub fn guardian(&self) -> Option<Pid> {
+        self.guardian.as_ref().map(|guardian| Pid(guardian.id().cast_signed()))
+    }
+
+    /// Readable when the guardian has ended: then [`Guard::renew`] it. `None` on kernels before 5.3.
+    #[must_use]
+    pub fn guardian_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.ended.as_ref().map(AsFd::as_fd)
     }
 
     /// Notes how to undo a change that is about to be made.
@@ -280,6 +311,7 @@ impl Undo {
             Self::WriteTracefs { file, content } => Tracefs::open()
                 .and_then(|tracefs| std::fs::write(tracefs.root().join(file), content)),
             Self::MoveTasks { from, to } => move_tasks(from, to),
+            Self::Return { pid, started, from, to } => give_back(*pid, *started, from, to),
             Self::RemoveNamespace { name } => ip(&["netns", "del", name]),
             Self::RemoveDevice { name } => ip(&["link", "del", name]),
             Self::Attributes { pid, started, attributes } => {
@@ -385,6 +417,25 @@ fn move_tasks(from: &Path, to: &Path) -> io::Result<()> {
     patiently(empty).map(|_| ())
 }
 
+/// Moves a task to where it was, with the descendants that are where it was moved to.
+fn give_back(pid: Pid, started: u64, from: &Path, to: &Path) -> io::Result<()> {
+    same(pid, started)?;
+    // Before the move: the kernel tells parents as long as they live.
+    let children = crate::process::family(pid);
+    put(to, &pid.to_string())?;
+    let list = to.with_file_name("cgroup.procs");
+    let inside = members(from).unwrap_or_default();
+    let all = children.into_iter().filter(|child| *child != pid && inside.contains(&child.0));
+    // One that ended meanwhile needs no moving.
+    all.for_each(|child| drop(put(&list, &child.to_string())));
+    Ok(())
+}
+
+/// Writes to a file that must be there: in a folder that is gone, nothing is made.
+fn put(path: &Path, text: &str) -> io::Result<()> {
+    OpenOptions::new().write(true).open(path)?.write_all(text.as_bytes())
+}
+
 fn remove_dir(path: &Path) -> io::Result<()> {
     let removed = || match std::fs::remove_dir(path) {
         // A killed task lingers for a moment.
@@ -443,7 +494,8 @@ pub struct Restored {
     pub failed: Vec<(Undo, io::Error)>,
 }
 
-/// Undoes what dead owners left in the journals of `directory`. Journals of living owners are left.
+/// Undoes what dead owners left in the journals of `directory`. Journals of living owners are left; an owner that
+/// lies in a control group which it froze itself is thawed.
 ///
 /// # Errors
 /// When the directory can't be listed.
@@ -451,11 +503,41 @@ pub fn restore(directory: &Path) -> io::Result<Vec<Restored>> {
     let mut all = Vec::new();
     for entry in std::fs::read_dir(directory)? {
         let path = entry?.path();
-        if is_journal(&path) && !owner_lives(&path) {
-            all.push(undo_journal(&path)?);
+        if is_journal(&path) {
+            match owner_lives(&path) {
+                false => all.push(undo_journal(&path)?),
+                true => all.extend(thaw(&path)?),
+            }
         }
     }
     Ok(all)
+}
+
+/// An owner that lies in a group which it froze itself can't thaw it: that is done for it. The step stays in its
+/// journal, where it is harmless.
+fn thaw(path: &Path) -> io::Result<Option<Restored>> {
+    let lines = read_journal(path)?;
+    let owner = lines.iter().find_map(|line| match line {
+        Line::Owner { pid, .. } => Some(pid.0),
+        _ => None,
+    });
+    let mut restored = Restored { journal: path.to_owned(), undone: 0, failed: Vec::new() };
+    for line in lines {
+        let Line::Step { undo: undo @ Undo::Write { .. }, .. } = line else { continue };
+        let Undo::Write { path, content } = &undo else { continue };
+        let file = path.file_name().unwrap_or_default();
+        let frozen = (file == "freezer.state" || file == "cgroup.freeze")
+            && std::fs::read_to_string(path).is_ok_and(|now| now.trim() != content);
+        let group = path.parent().unwrap_or(Path::new(""));
+        let holds_owner = members(group).is_ok_and(|all| owner.is_some_and(|it| all.contains(&it)));
+        if frozen && holds_owner {
+            match undo.perform() {
+                Ok(()) => restored.undone += 1,
+                Err(error) => restored.failed.push((undo, error)),
+            }
+        }
+    }
+    Ok((restored.undone > 0 || !restored.failed.is_empty()).then_some(restored))
 }
 
 /// How many journals of dead owners there are.

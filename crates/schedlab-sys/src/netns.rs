@@ -1,5 +1,6 @@
 //! Network namespaces: sockets that belong to another one.
 
+use crate::process::on_a_thread;
 use std::fs::File;
 use std::io;
 use std::net::{IpAddr, UdpSocket};
@@ -14,12 +15,9 @@ use std::path::Path;
 /// When the namespace is not there or may not be entered (CAP_SYS_ADMIN), and those of `work`.
 pub fn inside<T: Send>(path: &Path, work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     let file = File::open(path)?;
-    std::thread::scope(|scope| {
-        let entered = scope.spawn(move || {
-            enter_file(&file)?;
-            work()
-        });
-        entered.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+    on_a_thread(move || {
+        enter_file(&file)?;
+        work()
     })
 }
 
@@ -37,12 +35,9 @@ pub fn enter(path: &Path) -> io::Result<()> {
 /// # Errors
 /// Without the right to make one (CAP_SYS_ADMIN), and those of `work`.
 pub fn apart<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
-    std::thread::scope(|scope| {
-        let apart = scope.spawn(|| {
-            unshare()?;
-            work()
-        });
-        apart.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+    on_a_thread(|| {
+        unshare()?;
+        work()
     })
 }
 

@@ -100,6 +100,26 @@ pub fn descendants_cpu_time() -> Nanos {
     Nanos(ticks * (1_000_000_000 / rustix::param::clock_ticks_per_second()))
 }
 
+/// CPU time, to the clock tick, of children of a process that ended and were awaited, with that of theirs.
+#[must_use]
+pub fn ended_children_cpu_time(pid: Pid) -> Option<Nanos> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let ticks = stat_field(&stat, 16)? + stat_field(&stat, 17)?;
+    Some(Nanos(ticks * crate::clock::tick().0))
+}
+
+/// Whether `pid` is this process or one from which it descends.
+#[must_use]
+pub fn is_above_us(pid: Pid) -> bool {
+    let parent = |pid: &Pid| {
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat_field(&stat, 4).and_then(|parent| i32::try_from(parent).ok()).map(Pid)
+    };
+    let us = Pid(std::process::id().cast_signed());
+    // A number that is used again in between could make a ring of it.
+    std::iter::successors(Some(us), parent).take(1_000).any(|one| one == pid)
+}
+
 /// A process and all its living descendants, each after its parent. Reads a file for each process there is.
 #[must_use]
 pub fn family(root: Pid) -> Vec<Pid> {
@@ -221,6 +241,18 @@ pub fn is_root() -> bool {
 #[must_use]
 pub fn page_size() -> usize {
     rustix::param::page_size()
+}
+
+/// Does `work` on a thread that ends with it, so that the caller stays as it is: what it tries on itself (a
+/// policy, a namespace) is gone then.
+///
+/// # Errors
+/// `EAGAIN` where no further thread may be started, and those of `work`.
+pub fn on_a_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
+        thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+    })
 }
 
 /// The calling thread's number.

@@ -229,11 +229,10 @@ pub fn takes_clamps() -> io::Result<()> {
 }
 
 fn attempt(cpus: Option<CpuSet>, attributes: Attributes) -> io::Result<()> {
-    let tried = std::thread::spawn(move || {
+    crate::process::on_a_thread(|| {
         cpus.map_or(Ok(()), |cpus| set_affinity(Pid(0), &cpus))?;
         set(Pid(0), &attributes)
-    });
-    tried.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
+    })
 }
 
 /// The largest CPU number + 1 that a mask of ours can hold.

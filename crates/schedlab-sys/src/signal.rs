@@ -6,12 +6,17 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering};
 
 static LAST: AtomicI32 = AtomicI32::new(0);
 static COUNT: AtomicU32 = AtomicU32::new(0);
 static WAKE_FD: AtomicI32 = AtomicI32::new(-1);
 static CAUGHT: OnceLock<OwnedFd> = OnceLock::new();
+/// Signals that came and were not taken, a bit for each: from the terminal, and from a process.
+static TYPED: AtomicU32 = AtomicU32::new(0);
+static SENT: AtomicU32 = AtomicU32::new(0);
+/// Whether SIGINT, SIGQUIT and SIGTSTP are a child's matter.
+static RELAYS: AtomicBool = AtomicBool::new(false);
 
 /// After this many signals the process ends without cleaning up (the guard still does).
 const PATIENCE: u32 = 3;
@@ -31,12 +36,19 @@ pub fn catch() -> io::Result<Signals> {
         if CAUGHT.set(fd).is_ok() {
             let fd = CAUGHT.get().expect("just set").as_raw_fd();
             WAKE_FD.store(fd, Ordering::Release);
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-                install(signal, handler as extern "C" fn(libc::c_int) as libc::sighandler_t)?;
-            }
+            [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].into_iter().try_for_each(handle)?;
         }
     }
     Ok(Signals(()))
+}
+
+/// A signal that came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Came {
+    /// Its number.
+    pub signal: i32,
+    /// The terminal sent it, and to the children of ours in the foreground too; else a process sent it.
+    pub typed: bool,
 }
 
 /// Ignores a signal; the disposition is inherited by what is executed.
@@ -47,22 +59,37 @@ pub fn ignore(signal: i32) -> io::Result<()> {
     install(signal, libc::SIG_IGN)
 }
 
+type Handler = extern "C" fn(libc::c_int, *mut libc::siginfo_t, *mut libc::c_void);
+
+fn handle(signal: i32) -> io::Result<()> {
+    install(signal, handler as Handler as libc::sighandler_t)
+}
+
 fn install(signal: i32, action: libc::sighandler_t) -> io::Result<()> {
     // SAFETY: an all-zero sigaction is a valid value: no flags, empty mask.
     let mut new: libc::sigaction = unsafe { std::mem::zeroed() };
     new.sa_sigaction = action;
     // System calls that were interrupted go on; who must wake polls the descriptor.
-    new.sa_flags = libc::SA_RESTART;
+    new.sa_flags = libc::SA_RESTART | libc::SA_SIGINFO;
     // SAFETY: `new` is a valid action, and our handler only does what a handler may: it stores to
     // atomics, writes to a descriptor, exits.
     let result = unsafe { libc::sigaction(signal, &raw const new, std::ptr::null_mut()) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-extern "C" fn handler(signal: libc::c_int) {
+extern "C" fn handler(
+    signal: libc::c_int,
+    info: *mut libc::siginfo_t,
+    _context: *mut libc::c_void,
+) {
     LAST.store(signal, Ordering::Release);
-    let count = COUNT.fetch_add(1, Ordering::AcqRel) + 1;
-    if count >= PATIENCE {
+    // SAFETY: with SA_SIGINFO the kernel passes a valid siginfo.
+    let typed = !info.is_null() && unsafe { (*info).si_code } > 0;
+    let came = if typed { &TYPED } else { &SENT };
+    came.fetch_or(1 << signal, Ordering::AcqRel);
+    let ends = matches!(signal, libc::SIGTERM | libc::SIGHUP);
+    let counts = ends || !RELAYS.load(Ordering::Acquire);
+    if counts && COUNT.fetch_add(1, Ordering::AcqRel) + 1 >= PATIENCE {
         // SAFETY: _exit is allowed in a signal handler and does not return.
         unsafe { libc::_exit(128 + signal) };
     }
@@ -87,5 +114,50 @@ impl Signals {
     #[must_use]
     pub fn fd(self) -> BorrowedFd<'static> {
         CAUGHT.get().expect("a Signals exists only after catch").as_fd()
+    }
+
+    /// From now on SIGINT is a child's matter and never ends this process, however often it comes. SIGQUIT and
+    /// SIGTSTP are caught too.
+    ///
+    /// # Errors
+    /// When the kernel refuses to catch them.
+    pub fn relay(self) -> io::Result<()> {
+        RELAYS.store(true, Ordering::Release);
+        [libc::SIGQUIT, libc::SIGTSTP].into_iter().try_for_each(handle)
+    }
+
+    /// Takes the signals that came since the last call, each once: afterwards the descriptor is readable only when
+    /// another comes. What was typed stands first.
+    #[must_use]
+    pub fn take(self) -> Vec<Came> {
+        // Before the bits: a signal in between is taken now, and wakes once more for nothing.
+        let _ = rustix::io::read(self.fd(), &mut [0u8; 8]);
+        let of = |came: &AtomicU32, typed| {
+            let bits = came.swap(0, Ordering::AcqRel);
+            (1..32)
+                .filter(move |signal| bits >> signal & 1 == 1)
+                .map(move |signal| Came { signal, typed })
+        };
+        of(&TYPED, true).chain(of(&SENT, false)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_is_taken_once_and_one_of_a_process_is_told_apart() {
+        let signals = catch().unwrap();
+        let readable = || crate::process::poll(&[signals.fd()], Some(schedlab_model::Nanos(0)));
+        crate::process::kill(schedlab_model::Pid(std::process::id().cast_signed()), libc::SIGHUP)
+            .unwrap();
+        let began = std::time::Instant::now();
+        while readable().unwrap() == [false] {
+            assert!(began.elapsed().as_secs() < 60, "it never came");
+        }
+        assert_eq!(signals.take(), [Came { signal: libc::SIGHUP, typed: false }]);
+        assert_eq!((readable().unwrap(), signals.take()), (vec![false], Vec::new()));
+        assert_eq!(signals.caught(), Some(libc::SIGHUP));
     }
 }

@@ -27,6 +27,7 @@ use crate::{Assignment, Link, Noise, Speed, Speeds, speeds};
 use schedlab_model::{CpuSet, Nanos, Pid};
 use serde::Deserialize;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// A virtual node: CPUs with their speeds, and the tasks that are scheduled there.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +42,8 @@ pub struct Node {
     pub commands: Vec<Vec<String>>,
     /// Processes that are moved into it, with their children. They are never killed.
     pub attach: Vec<Pid>,
+    /// The folders of control groups whose processes are moved into it, those of groups below them included.
+    pub attach_groups: Vec<PathBuf>,
     /// Processes are moved into it later, by whoever holds the session.
     pub admits: bool,
     /// The link by which its commands, in a network of their own, reach this machine and other nodes.
@@ -50,6 +53,12 @@ pub struct Node {
 }
 
 impl Node {
+    /// Whether it has tasks from the start.
+    #[must_use]
+    pub fn has_tasks(&self) -> bool {
+        !(self.commands.is_empty() && self.attach.is_empty() && self.attach_groups.is_empty())
+    }
+
     /// Its CPUs.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {

@@ -74,8 +74,10 @@ impl FromStr for Speed {
             return Err(format!("a speed of {text} can't be had: it must be above 0"));
         }
         if millionths > f64::from(WHOLE) {
-            let hint =
-                if scale > 10_000.0 { format!("; did you mean {number}%?") } else { String::new() };
+            let hint = match scale > 10_000.0 && value <= 100.0 {
+                true => format!("; did you mean {number}%?"),
+                false => String::new(),
+            };
             return Err(format!("a speed of {text} can't be had: 100% is full speed{hint}"));
         }
         Ok(Self(millionths as u32))
@@ -183,6 +185,7 @@ mod tests {
             ("-5%", "above 0"),
             ("101%", "full speed"),
             ("30", "did you mean 30%"),
+            ("150", "a speed of 150 can't be had: 100% is full speed"),
             ("nan", "above 0"),
             ("inf", "above 0"),
             ("", "is no speed"),
@@ -190,6 +193,9 @@ mod tests {
         ] {
             let error = text.parse::<Speed>().unwrap_err();
             assert!(error.contains(why), "{text}: {error}");
+            // What is suggested can be had.
+            let hint = error.split("did you mean ").nth(1).map(|hint| hint.trim_end_matches('?'));
+            assert!(hint.is_none_or(|hint| hint.parse::<Speed>().is_ok()), "{error}");
         }
     }
 

@@ -10,6 +10,8 @@ mod patience;
 mod runs;
 #[path = "slow/safety.rs"]
 mod safety;
+#[path = "slow/task.rs"]
+mod task;
 
 use patience::eventually;
 use std::path::{Path, PathBuf};
@@ -187,7 +189,7 @@ fn a_signal_while_speeds_are_measured_ends_it_before_the_command() {
     let pid = session.id();
     signal(pid, "TERM");
     let output = session.wait_with_output().unwrap();
-    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert_eq!(output.status.code(), Some(143), "{}", stderr(&output));
     assert!(stderr(&output).contains("interrupted before anything ran"), "{}", stderr(&output));
     assert!(output.stdout.is_empty() && !stderr(&output).contains("granted"));
     until(|| left(pid).is_empty());
@@ -390,7 +392,7 @@ fn an_attached_process_goes_back_to_where_it_was() {
     let groups = || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let before = (allowed(), groups());
     let cpu = format!("{}=90%", last_cpu());
-    let arguments = ["attach", "--bind", "--no-measure", "--cpu", &cpu, "--pid", &pid];
+    let arguments = ["attach", "--no-measure", "--cpu", &cpu, "--pid", &pid];
     let mut session = slow(&arguments).stderr(Stdio::null()).spawn().unwrap();
     until(|| allowed() == last_cpu() && groups().contains("schedlab-"));
     session.kill().unwrap();
@@ -417,7 +419,7 @@ fn an_attached_control_group_is_slowed_and_goes_back() {
     let groups = || std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
     let cpu = format!("{}=90%", last_cpu());
     let path = group.to_str().unwrap();
-    let arguments = ["attach", "--bind", "--no-measure", "--cpu", &cpu, "--cgroup", path];
+    let arguments = ["attach", "--no-measure", "--cpu", &cpu, "--cgroup", path];
     let mut session = slow(&arguments).stderr(Stdio::null()).spawn().unwrap();
     until(|| groups().contains(&format!("schedlab-{}-", session.id())));
     signal(session.id(), "INT");

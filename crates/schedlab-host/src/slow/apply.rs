@@ -1,16 +1,17 @@
 //! Methods in force: what was started or written for a plan, and how a speed is changed in it.
 
+use super::aide::Aide;
 use super::clamp::Clamp;
 use super::frequency::{Domain, PITCH, Setting};
 use super::hogs::{Burning, HogProcess};
 use super::quota::Quota;
-use super::stop::Limiter;
+use super::session::processes;
+use super::stop::{Limiter, Limits};
 use super::weight::{Grouping, Weight};
 use super::zone::{Wants, Zone};
 use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds};
-use schedlab_model::{Cpu, Nanos, Pid};
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::guard::Guard;
-use schedlab_sys::process;
 use std::path::PathBuf;
 
 /// What holds one node's tasks at its speed.
@@ -57,13 +58,15 @@ impl Held {
                 | Method::WeightPinned
                 | Method::Uclamp
         );
-        // What slows a group slows nothing when its tasks may go elsewhere.
-        let bind = if node.bind || grouped || method == Method::Deadline {
-            node.cpus()
-        } else {
-            Default::default()
+        let bind = match node.bind || method.binds() {
+            true => node.cpus(),
+            false => CpuSet::new(),
         };
-        let keep = plan.request.keep || !node.attach.is_empty();
+        let us = Pid(std::process::id().cast_signed());
+        let in_groups =
+            || node.attach_groups.iter().find_map(|dir| processes(dir).first().copied());
+        let attached = node.attach.first().copied().or_else(in_groups);
+        let keep = attached.or(plan.request.keep.then_some(us));
         let wants = Wants { cpu: grouped || plan.request.heavy, bind, keep };
         let zone = Zone::create(name, &wants, ground, guard)?;
         let speed = node.speeds.values().next().copied().unwrap_or(Speed::FULL);
@@ -77,8 +80,11 @@ impl Held {
             || zone.cpu.as_ref().ok_or_else(|| SlowError::Missing("no CPU controller".into()));
         let hold = match method {
             Method::Hogs | Method::Freq | Method::Gov => Hold::Cpus,
-            Method::Stop => Hold::Stop(Limiter::new(speed, false, node.speeds.len())),
-            Method::StopGroup => Hold::Stop(Limiter::new(speed, true, node.speeds.len())),
+            Method::Stop => Hold::Stop(Limiter::new(speed, Limits::Each, node.speeds.len())),
+            Method::StopGroup => {
+                let together = Limits::Together(zone.count().cloned());
+                Hold::Stop(Limiter::new(speed, together, node.speeds.len()))
+            }
             Method::Quota => {
                 let request = &plan.request;
                 Hold::Quota(Quota::apply(cpu()?, speed, request.quota_period, request.quota_burst)?)
@@ -101,29 +107,19 @@ impl Held {
 
     /// Its processes; `roots` are the commands started in it, for machines without control groups.
     pub(super) fn processes(&self, roots: &[Pid]) -> Vec<Pid> {
-        if !self.zone.exists() {
-            return roots.iter().flat_map(|&root| process::family(root)).collect();
-        }
         match &self.hold {
             // Version 2 has one group for all, and tasks are not beside their burners in it.
             Hold::Weight(weight) if self.zone.is_unified() => super::zone::members(&weight.tasks),
-            _ => self.zone.processes(),
+            _ => self.zone.members_or_family(roots),
         }
     }
 
-    /// The burner that is this node's own.
-    pub(super) const fn burner(&self) -> Option<&HogProcess> {
-        match &self.hold {
-            Hold::Deadline(burner) => Some(burner),
-            _ => None,
-        }
-    }
-
-    /// Why what holds it does so no more.
-    pub(super) fn ended(&mut self) -> Option<i32> {
+    /// The processes that hold it at its speed.
+    pub(super) fn aides(&mut self) -> &mut [Aide] {
         match &mut self.hold {
-            Hold::Deadline(burner) => burner.ended(),
-            _ => None,
+            Hold::Deadline(burner) => std::slice::from_mut(burner.aide()),
+            Hold::Weight(weight) => &mut weight.burners,
+            _ => &mut [],
         }
     }
 
@@ -236,6 +232,11 @@ impl Under {
         Ok(())
     }
 
+    /// The hogs' process.
+    pub(super) fn aide(&mut self) -> Option<&mut Aide> {
+        self.hogs.as_mut().map(HogProcess::aide)
+    }
+
     /// When [`Under::tick`] must be called next.
     pub(super) fn next(&self) -> Nanos {
         self.clocks.iter().map(|clock| clock.next).min().unwrap_or(Nanos::MAX)
@@ -272,7 +273,6 @@ impl Under {
 mod tests {
     use super::*;
     use crate::slow::{Request, frequency};
-    use schedlab_model::CpuSet;
 
     #[test]
     fn gov_alternates_between_the_neighbours_and_freezes_below_the_lowest() {

@@ -1,48 +1,30 @@
 //! A fair task that burns one CPU for ever: the counterweight of `weight`.
 
+use super::SlowError;
+use super::aide::Aide;
 use super::entry::{Entry, enter};
-use super::{SlowError, journal_kill};
 use schedlab_model::{Cpu, CpuSet};
 use schedlab_sys::guard::Guard;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
-use std::process::Child;
 
 const READY: &str = "ready";
 
-/// A burner, as a child process. Dropping it ends it.
-#[derive(Debug)]
-pub(super) struct Burner(Child);
-
-impl Burner {
-    /// Starts a burner in control groups, bound to a CPU, and journals its end.
-    pub(super) fn start(
-        groups: &[PathBuf],
-        cpu: Cpu,
-        guard: &mut Guard,
-    ) -> Result<Self, SlowError> {
-        let mut command = Entry::Burn { groups: groups.to_vec(), cpu }.helper()?;
-        command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
-        let mut child = command.spawn().map_err(|e| SlowError::io("starting a burner", e))?;
-        let answers = child.stdout.take().expect("it was asked to be a pipe");
-        let burner = Self(child);
-        journal_kill(guard, &burner.0)?;
-        // Until it is in its group nothing is slowed: whoever measures or starts now would not see it.
-        let mut answer = String::new();
-        let read = BufReader::new(answers).read_line(&mut answer);
-        read.map_err(|e| SlowError::io("waiting for a burner", e))?;
-        match answer.trim_end() {
-            READY => Ok(burner),
-            "" => Err(SlowError::Failed(format!("the burner of CPU {cpu} died while it started"))),
-            why => Err(SlowError::Failed(format!("the burner of CPU {cpu}: {why}"))),
-        }
-    }
-}
-
-impl Drop for Burner {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+/// Starts a burner in control groups, bound to a CPU.
+pub(super) fn start(groups: &[PathBuf], cpu: Cpu, guard: &mut Guard) -> Result<Aide, SlowError> {
+    let mut command = Entry::Burn { groups: groups.to_vec(), cpu }.helper()?;
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::piped());
+    let mut child = command.spawn().map_err(|e| SlowError::io("starting a burner", e))?;
+    let answers = child.stdout.take().expect("it was asked to be a pipe");
+    let burner = Aide::new(format!("the burner of CPU {cpu}"), child, guard)?;
+    // Until it is in its group nothing is slowed: whoever measures or starts now would not see it.
+    let mut answer = String::new();
+    let read = BufReader::new(answers).read_line(&mut answer);
+    read.map_err(|e| SlowError::io("waiting for a burner", e))?;
+    match answer.trim_end() {
+        READY => Ok(burner),
+        "" => Err(SlowError::Failed(format!("the burner of CPU {cpu} died while it started"))),
+        why => Err(SlowError::Failed(format!("the burner of CPU {cpu}: {why}"))),
     }
 }
 

@@ -30,6 +30,8 @@ pub struct Ground {
     pub cpuset_group: Option<Hierarchy>,
     /// A hierarchy in which the command's processes can be gathered.
     pub any_group: Option<Hierarchy>,
+    /// A hierarchy whose groups count the CPU time of their tasks.
+    pub count_group: Option<Hierarchy>,
     /// Whether links are tried: not where tests make up a machine.
     pub links: bool,
     /// The clock domains that software can set.
@@ -49,6 +51,9 @@ impl Ground {
         let online = schedlab_sys::topology::online(sys).unwrap_or_else(|_| allowed.clone());
         let present = std::fs::read_to_string("/sys/devices/system/cpu/present");
         let present = present.ok().and_then(|text| text.parse().ok());
+        let any_group = ["freezer", "pids", "cpu"].into_iter().find_map(cgroup::at_root);
+        // Every group of version 2 counts, without any controller.
+        let unified = any_group.clone().filter(|group| group.version == cgroup::Version::V2);
         Self {
             present: present.unwrap_or_else(|| online.clone()),
             online,
@@ -58,7 +63,8 @@ impl Ground {
             realtime_share: realtime_share(Path::new("/proc/sys/kernel")),
             cpu_group: cgroup::at_root("cpu"),
             cpuset_group: cgroup::at_root("cpuset"),
-            any_group: ["freezer", "pids", "cpu"].into_iter().find_map(cgroup::at_root),
+            count_group: cgroup::at_root("cpuacct").or(unified),
+            any_group,
             links: true,
             domains: frequency::domains(sys),
             deadline_obstacle: deadline_obstacle(),
@@ -114,7 +120,8 @@ impl Ground {
             realtime_share: 0.95,
             cpu_group: Some(hierarchy.clone()),
             cpuset_group: Some(hierarchy.clone()),
-            any_group: Some(hierarchy),
+            any_group: Some(hierarchy.clone()),
+            count_group: Some(hierarchy),
             links: false,
             domains: Vec::new(),
             deadline_obstacle: None,

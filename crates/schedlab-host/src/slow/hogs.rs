@@ -12,6 +12,7 @@
 //! kills a hog that is stuck without hurting anybody else, terminal signals pass it by, and it dies
 //! with its parent.
 
+use super::aide::Aide;
 use super::entry::Entry;
 use super::{Grid, SlowError, Speed, Speeds, deadline};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
@@ -19,9 +20,8 @@ use schedlab_sys::sched::{Attributes, Policy};
 use schedlab_sys::{clock, process, sched};
 use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
-use std::process::{Child, ChildStdin, Stdio};
+use std::process::{ChildStdin, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -209,9 +209,8 @@ fn restless_most(period: Nanos) -> u64 {
 /// Hogs in a child process.
 #[derive(Debug)]
 pub struct HogProcess {
-    child: Child,
+    aide: Aide,
     orders: ChildStdin,
-    end: OwnedFd,
 }
 
 impl HogProcess {
@@ -229,23 +228,16 @@ impl HogProcess {
         let mut command = Entry::Hogs { period: grid.period(), speeds, burning }.helper()?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| SlowError::io("starting the hogs", e))?;
-        super::journal_kill(guard, &child)?;
         let (orders, answers) = (child.stdin.take(), child.stdout.take());
         let (orders, answers) = orders.zip(answers).expect("both were asked to be pipes");
+        let aide = Aide::new("the hogs' process", child, guard)?;
         let mut answer = String::new();
         let read = BufReader::new(answers).read_line(&mut answer);
         read.map_err(|e| SlowError::io("waiting for the hogs", e))?;
-        let end = process::ended(&child).map_err(|e| SlowError::io("watching the hogs", e))?;
         match answer.trim_end() {
-            READY => Ok(Self { child, orders, end }),
-            why => {
-                let _ = child.kill();
-                let _ = child.wait();
-                Err(SlowError::Failed(match why {
-                    "" => "the hogs died while they started".to_owned(),
-                    why => why.to_owned(),
-                }))
-            }
+            READY => Ok(Self { aide, orders }),
+            "" => Err(SlowError::Failed("the hogs died while they started".to_owned())),
+            why => Err(SlowError::Failed(why.to_owned())),
         }
     }
 
@@ -259,21 +251,9 @@ impl HogProcess {
         sent.map_err(|e| SlowError::io("telling the hogs a new speed (are they dead?)", e))
     }
 
-    /// Readable when the child has ended.
-    pub(super) fn fd(&self) -> BorrowedFd<'_> {
-        self.end.as_fd()
-    }
-
-    /// The exit code, if the child ended: it was killed, by its limit or by hand.
-    pub fn ended(&mut self) -> Option<i32> {
-        self.child.try_wait().ok().flatten().map(process::exit_code)
-    }
-}
-
-impl Drop for HogProcess {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+    /// The process.
+    pub(super) const fn aide(&mut self) -> &mut Aide {
+        &mut self.aide
     }
 }
 
@@ -305,16 +285,21 @@ pub(super) fn child(period: Nanos, speeds: &[(Cpu, Speed)], burning: &Burning) -
     0
 }
 
+/// Leaves a control group that allows no real-time threads (`CONFIG_RT_GROUP_SCHED`: every one but the root, as
+/// it is made). Where this is refused, making a thread real-time says so.
+pub(super) fn leave_fair_group() {
+    if let Some(cpu) = schedlab_sys::cgroup::here("cpu")
+        && !cpu.path.as_os_str().is_empty()
+    {
+        let _ = std::fs::write(cpu.mount.join("cgroup.procs"), "0");
+    }
+}
+
 /// Leaves a control group that allows no real-time threads, and limits how long a hog that never
 /// blocks can harm.
 fn prepare(period: Nanos, burning: &Burning) -> Result<Grid, SlowError> {
     let grid = Grid::new(period).ok_or_else(|| SlowError::Failed("no such period".into()))?;
-    if let Some(cpu) = schedlab_sys::cgroup::here("cpu")
-        && !cpu.path.as_os_str().is_empty()
-    {
-        // Where this is refused, making the threads real-time says so.
-        let _ = std::fs::write(cpu.mount.join("cgroup.procs"), "0");
-    }
+    leave_fair_group();
     if let Burning::Deadline { group: Some(group) } = burning {
         super::entry::enter(std::slice::from_ref(group), &CpuSet::new())?;
     }

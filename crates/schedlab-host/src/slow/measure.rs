@@ -143,7 +143,7 @@ mod tests {
     fn reading(cpu: u16, share: f64) -> Reading {
         let wall = Nanos::from_millis(100);
         let granted = Nanos((wall.0 as f64 * share) as u64);
-        Reading { cpu: Cpu(cpu), wall, granted, rounds: (share * 1e6) as u64 }
+        Reading { cpu: Cpu(cpu), wall, granted, rounds: (share * 1e6) as u64, realtime: true }
     }
 
     #[test]

@@ -90,6 +90,13 @@ impl Method {
         !matches!(self, Self::Hogs | Self::Freq | Self::Gov | Self::Deadline)
     }
 
+    /// Whether its tasks are bound to the CPUs of their node in any case: what slows a group slows nothing when its
+    /// tasks may go elsewhere.
+    #[must_use]
+    pub const fn binds(self) -> bool {
+        !matches!(self, Self::Hogs | Self::Freq | Self::Gov | Self::Stop | Self::StopGroup)
+    }
+
     /// Whether it needs the command bound to its one CPU.
     #[must_use]
     pub const fn is_for_one_cpu(self) -> bool {

@@ -22,6 +22,7 @@
 //! A request is checked as a whole before anything is changed; every change is journalled in the guard
 //! first, so that it is undone when the controller dies. What was applied is measured, never believed.
 
+mod aide;
 mod apply;
 mod burner;
 mod clamp;
@@ -55,6 +56,7 @@ pub use latency::{Lateness, Wakeups};
 pub use measure::Measured;
 pub use meter::{Paired, Work, granted, last, paired};
 pub use method::{METHODS, Method, choose};
+pub(crate) use probe::takes_realtime;
 pub use request::{Plan, Request};
 pub use session::{Ended, Session};
 pub use settings::{Kept, MEASURING, METHOD, SETTING, Slowed, check, hold, offered, part};

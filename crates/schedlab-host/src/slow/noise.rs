@@ -3,40 +3,33 @@
 //! Bursts come as a Poisson process of the given rate on each CPU, each as long as asked; one that
 //! comes while another lasts waits for its end. The same seed gives the same times.
 
+use super::SlowError;
+use super::aide::Aide;
 use super::entry::{Entry, enter};
-use super::{SlowError, journal_kill};
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_stats::Random;
 use schedlab_sys::clock;
 use schedlab_sys::guard::Guard;
 use schedlab_workload::Noise;
-use std::process::{Child, Stdio};
+use std::process::Stdio;
 
-/// Starts a child that makes it, and journals its end.
-pub(super) fn start(noise: &Noise, guard: &mut Guard) -> Result<NoiseProcess, SlowError> {
+/// Starts a child that makes it.
+pub(super) fn start(noise: &Noise, guard: &mut Guard) -> Result<Aide, SlowError> {
     let mut command = Entry::Noise(noise.clone()).helper()?;
     command.stdin(Stdio::null()).stdout(Stdio::null());
     let child = command.spawn().map_err(|e| SlowError::io("starting the noise", e))?;
-    journal_kill(guard, &child)?;
-    Ok(NoiseProcess(child))
-}
-
-/// Noise that is being made. Dropping it ends it.
-#[derive(Debug)]
-pub(super) struct NoiseProcess(Child);
-
-impl Drop for NoiseProcess {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
+    Aide::new(format!("the noise on CPUs {}", noise.cpus), child, guard)
 }
 
 /// The life of the child: a thread for each CPU, until it is killed.
 pub(super) fn child(noise: &Noise) -> i32 {
     std::thread::scope(|scope| {
         for cpu in noise.cpus.iter() {
-            scope.spawn(move || bursts(noise, cpu));
+            let body = move || bursts(noise, cpu);
+            if std::thread::Builder::new().spawn_scoped(scope, body).is_err() {
+                // Noise on some of the CPUs is not what was asked for; the session notices the end.
+                std::process::exit(1);
+            }
         }
     });
     1

@@ -1,7 +1,7 @@
 //! How fast a CPU is: the part of the time that a task gets on it, and how much it computes.
 
-use super::SlowError;
 use super::entry::{Entry, enter, printed};
+use super::{SlowError, hogs};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::sched::Policy;
 use schedlab_sys::signal::Signals;
@@ -21,6 +21,8 @@ pub(super) struct Reading {
     pub(super) granted: Nanos,
     /// Rounds of its loop; a number of no meaning but for comparison.
     pub(super) rounds: u64,
+    /// Whether it was above all fair tasks.
+    pub(super) realtime: bool,
 }
 
 impl Reading {
@@ -84,6 +86,14 @@ impl Probe {
     }
 }
 
+/// Whether a process of ours can be real-time, in the root CPU group where ours allows none: one is tried.
+pub(crate) fn takes_realtime() -> bool {
+    let cpus: CpuSet = sched::affinity(Pid(0)).unwrap_or_default().iter().take(1).collect();
+    let (time, align) = (Nanos::from_millis(1), Nanos::ZERO);
+    let probe = Probe { groups: Vec::new(), time, align, realtime: true };
+    probe.read(&cpus, None).is_ok_and(|all| all.iter().any(|reading| reading.realtime))
+}
+
 /// The life of the child.
 pub(super) fn child(
     groups: &[PathBuf],
@@ -94,10 +104,14 @@ pub(super) fn child(
 ) -> i32 {
     use std::io::Write;
     let policy = Policy::Fifo { priority: 1 };
+    if realtime {
+        hogs::leave_fair_group();
+    }
     // Without the right it measures as a fair task, other load included.
-    let ready = (!realtime || sched::set(Pid(0), &policy.into()).is_ok())
-        && enter(groups, &CpuSet::from_iter([cpu])).is_ok();
-    let text = serde_json::to_string(&measure(cpu, time, align)).expect("plain values");
+    let realtime = realtime && sched::set(Pid(0), &policy.into()).is_ok();
+    let ready = enter(groups, &CpuSet::from_iter([cpu])).is_ok();
+    let reading = Reading { realtime, ..measure(cpu, time, align) };
+    let text = serde_json::to_string(&reading).expect("plain values");
     if !ready || writeln!(std::io::stdout(), "{text}").is_err() { 1 } else { 0 }
 }
 
@@ -115,7 +129,8 @@ fn measure(cpu: Cpu, time: Nanos, align: Nanos) -> Reading {
         if clock::monotonic() - start >= time {
             // In this order: should the CPU be taken away in between, no more is granted than time passed.
             let granted = clock::thread_cpu() - cpu_start;
-            return Reading { cpu, wall: clock::monotonic() - start, granted, rounds };
+            let wall = clock::monotonic() - start;
+            return Reading { cpu, wall, granted, rounds, realtime: false };
         }
     }
 }

@@ -4,9 +4,10 @@ mod checks;
 #[cfg(test)]
 mod tests;
 
+use super::session::processes;
 use super::{Grid, Ground, Method, Node, Noise, SlowError, Speed, Speeds, choose, quota};
 use checks::{check_cpus, check_method, check_networks, check_nodes, usage};
-use schedlab_model::{Nanos, Warning};
+use schedlab_model::{CpuSet, Nanos, Warning};
 use schedlab_workload::nodes::NodesFile;
 
 /// All that is asked for.
@@ -109,8 +110,7 @@ impl Request {
             check_cpus(&noise.cpus, "noise", ground)?;
         }
         let speeds: Speeds = self.nodes.iter().flat_map(|node| node.speeds.clone()).collect();
-        let tasks =
-            self.nodes.iter().any(|node| !node.commands.is_empty() || !node.attach.is_empty());
+        let tasks = self.nodes.iter().any(Node::has_tasks);
         let (method, why) = match self.method {
             Some(method) => (method, String::new()),
             None => choose(&speeds, tasks, ground),
@@ -139,7 +139,16 @@ fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, ground: &Ground) -> V
         let what = "all CPUs are below 20%: this shell will be that slow too";
         warnings.push(Warning::new("machine-slow", what, "leave a CPU at full speed for yourself"));
     }
-    let mut attached = nodes.iter().flat_map(|node| &node.attach).copied();
+    let free: CpuSet = ground.allowed.iter().filter(|cpu| !speeds.contains_key(cpu)).collect();
+    let may_leave = |node: &Node| !node.bind && !method.binds() && node.has_tasks();
+    if !free.is_empty() && nodes.iter().any(may_leave) {
+        let what = format!("tasks may leave the slowed CPUs and run at full speed on CPUs {free}");
+        warnings.push(Warning::new("unbound", what, "leave out --unbound"));
+    }
+    let in_groups =
+        |node: &Node| node.attach_groups.iter().flat_map(|dir| processes(dir)).collect::<Vec<_>>();
+    let mut attached =
+        nodes.iter().flat_map(|node| node.attach.iter().copied().chain(in_groups(node)));
     warnings.extend(super::escape::warning(method, &mut attached));
     warnings
 }

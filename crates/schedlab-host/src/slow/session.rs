@@ -1,19 +1,24 @@
 //! A session: a plan applied, its commands run, its changes made in time, everything undone at its end.
 
+mod attach;
 mod command;
 mod orders;
+mod signals;
 
+use super::aide::Aide;
 use super::apply::{Held, Hold, Under};
 use super::control::Control;
 use super::entry::program;
 use super::escape::Watch;
 use super::latency::Lateness;
 use super::measure::{self, Measured};
-use super::noise::{self, NoiseProcess};
+use super::noise;
 use super::settings::Kept;
 use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency};
 use crate::net::Namespace;
-use command::{Running, launch, move_in};
+use attach::attach;
+pub(super) use attach::processes;
+use command::{Running, launch};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::signal::Signals;
@@ -25,16 +30,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// How long commands have to end after they were asked to.
-const GRACE: Nanos = Nanos::from_secs(2);
-
 /// How a session ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
     /// All commands ended; the first exit code that is not 0, or 0.
     Commands(i32),
-    /// A signal came.
-    Interrupted,
+    /// A signal came, this one.
+    Interrupted(i32),
     /// Its time limit.
     TimeLimit,
 }
@@ -54,7 +56,7 @@ pub struct Session {
     pub warnings: Vec<Warning>,
     /// A process of the first node that was moved in by whoever holds the session; 0: none.
     pub(super) admitted: Arc<AtomicI32>,
-    _noise: Vec<NoiseProcess>,
+    noise: Vec<Aide>,
     watch: Watch,
     // Last, so that it is dropped last: it undoes what the others have not.
     guard: Guard,
@@ -66,6 +68,8 @@ struct Active {
     held: Held,
     commands: Vec<Running>,
     failed: bool,
+    /// Whether its tasks run on its CPUs only.
+    bound: bool,
     /// How many steps of the script are done.
     step: usize,
 }
@@ -102,9 +106,9 @@ impl Session {
         for (node, network) in plan.request.nodes.iter().zip(networks) {
             let name = format!("schedlab-{}-{}", std::process::id(), node.name);
             let held = Held::apply(&plan, node, &name, ground, &mut guard)?;
-            let node = node.clone();
-            let commands = Vec::new();
-            nodes.push(Active { node, network, held, commands, failed: false, step: 0 });
+            let (node, commands) = (node.clone(), Vec::new());
+            let bound = node.bind || plan.method.binds();
+            nodes.push(Active { node, network, held, commands, failed: false, bound, step: 0 });
         }
         let method = plan.method;
         let under = Under::apply(&plan, &speeds, ground, &mut guard)?;
@@ -120,7 +124,7 @@ impl Session {
             wakeups: Vec::new(),
             warnings,
             admitted: Arc::default(),
-            _noise: Vec::new(),
+            noise: Vec::new(),
             watch: Watch::new(method),
             guard,
         };
@@ -184,7 +188,9 @@ impl Session {
         measure: impl FnOnce() -> Result<T, SlowError> + Send,
     ) -> Result<T, SlowError> {
         std::thread::scope(|scope| {
-            let measuring = scope.spawn(measure);
+            let measuring = std::thread::Builder::new()
+                .spawn_scoped(scope, measure)
+                .map_err(|e| SlowError::io("starting a thread that measures", e))?;
             while !measuring.is_finished() {
                 self.await_the_first();
                 // Probes are children of ours: without a group they are found as such.
@@ -199,15 +205,15 @@ impl Session {
     /// Moves in what is attached, and starts noise and commands.
     fn populate(&mut self) -> Result<(), SlowError> {
         for noise in &self.plan.request.noise {
-            self._noise.push(noise::start(noise, &mut self.guard)?);
+            self.noise.push(noise::start(noise, &mut self.guard)?);
         }
         let addresses = self.addresses();
         for active in &mut self.nodes {
-            for &pid in &active.node.attach {
-                for pid in process::family(pid) {
-                    move_in(pid, active, &mut self.guard)?;
-                }
+            // Before anybody comes: the time until now is no credit.
+            if let Hold::Stop(limiter) = &mut active.held.hold {
+                limiter.restart();
             }
+            attach(active, &mut self.guard)?;
             for argv in &active.node.commands {
                 let running =
                     launch(argv, active, &addresses, self.plan.request.keep, &mut self.guard)?;
@@ -250,6 +256,7 @@ impl Session {
         let mut told = self.warnings.len();
         let limit = self.plan.request.time_limit.map(|limit| self.started + limit);
         let has_commands = self.nodes.iter().any(|active| !active.node.commands.is_empty());
+        signals.relay().map_err(|e| SlowError::io("catching signals", e))?;
         loop {
             let next = self.tick(&[])?.min(limit.unwrap_or(Nanos::MAX));
             self.warnings[told..].iter().for_each(&mut *tell);
@@ -257,9 +264,10 @@ impl Session {
             if has_commands && self.nodes.iter_mut().all(Active::is_done) {
                 return Ok(Ended::Commands(self.code()));
             }
-            if let Some(signal) = signals.caught() {
-                self.end_commands(signal, signal == 2 && is_terminal())?;
-                return Ok(Ended::Interrupted);
+            for came in signals.take() {
+                if let Some(ended) = self.heed(came, has_commands)? {
+                    return Ok(ended);
+                }
             }
             if limit.is_some_and(|limit| clock::monotonic() >= limit) {
                 self.end_commands(15, false)?;
@@ -358,9 +366,9 @@ impl Session {
     /// Undoes everything. Returns what could not be undone.
     #[must_use]
     pub fn finish(self) -> Vec<String> {
-        let Self { nodes, under, _noise, guard, .. } = self;
+        let Self { nodes, under, noise, guard, .. } = self;
         let clean = |(undo, error): (Undo, std::io::Error)| format!("{undo:?}: {error}");
-        drop((under, _noise));
+        drop((under, noise));
         let failed = guard.finish().into_iter().map(clean).collect();
         // After the guard, which has ended them: only to reap. A command that is kept is not waited for.
         for mut running in nodes.into_iter().flat_map(|active| active.commands) {
@@ -379,24 +387,6 @@ impl Session {
         codes.into_iter().find(|code| *code != 0).unwrap_or(0)
     }
 
-    /// Asks commands to end and waits for a moment. What does not end is killed by the guard.
-    fn end_commands(&mut self, signal: i32, passed: bool) -> Result<(), SlowError> {
-        if self.plan.request.keep {
-            return Ok(());
-        }
-        for running in self.nodes.iter_mut().flat_map(|active| &mut active.commands) {
-            if !passed && running.code.is_none() {
-                let _ = process::kill(Pid(running.child.id().cast_signed()), signal);
-            }
-        }
-        let until = clock::monotonic() + GRACE;
-        while clock::monotonic() < until && !self.nodes.iter_mut().all(Active::is_done) {
-            let next = self.tick(&[])?.min(until);
-            self.wait(next, None)?;
-        }
-        Ok(())
-    }
-
     /// Sleeps until something happens or `next`.
     fn wait(&mut self, next: Nanos, signals: Option<Signals>) -> Result<(), SlowError> {
         match signals {
@@ -407,32 +397,39 @@ impl Session {
     }
 
     /// Sleeps until something happens, `next`, or one of `first` is ready; which of these are.
-    fn wait_for(&self, next: Nanos, first: &[BorrowedFd<'_>]) -> Result<Vec<bool>, SlowError> {
+    fn wait_for(&mut self, next: Nanos, first: &[BorrowedFd<'_>]) -> Result<Vec<bool>, SlowError> {
         let timeout = match next {
             Nanos::MAX => None,
             next => Some(Nanos(next.0.saturating_sub(clock::monotonic().0))),
         };
+        let Self { nodes, under, noise, control, guard, .. } = self;
         let mut fds = first.to_vec();
-        let commands = self.nodes.iter().flat_map(|active| &active.commands);
-        fds.extend(commands.filter(|r| r.code.is_none()).map(|r| r.ended.as_fd()));
-        fds.extend(self.control.fds());
-        let burners = self.nodes.iter().filter_map(|active| active.held.burner());
-        fds.extend(self.under.hogs.iter().chain(burners).map(super::hogs::HogProcess::fd));
+        for active in nodes {
+            let commands = active.commands.iter().filter(|r| r.code.is_none());
+            fds.extend(commands.map(|r| r.ended.as_fd()));
+            fds.extend(active.held.aides().iter().map(Aide::fd));
+        }
+        fds.extend(control.fds());
+        fds.extend(guard.guardian_fd());
+        if let Some(hogs) = under.aide() {
+            fds.push(hogs.fd());
+        }
+        fds.extend(noise.iter().map(Aide::fd));
         let mut ready = process::poll(&fds, timeout).map_err(|e| SlowError::io("waiting", e))?;
         ready.truncate(first.len());
         Ok(ready)
     }
 
+    /// The processes that hold what is in force.
+    fn aides(&mut self) -> impl Iterator<Item = &mut Aide> {
+        let of_nodes = self.nodes.iter_mut().flat_map(|active| active.held.aides());
+        of_nodes.chain(self.under.aide()).chain(&mut self.noise)
+    }
+
     /// Does what is due and returns when the next thing is. `extra` are processes that belong to
     /// every node besides its own.
     fn tick(&mut self, extra: &[Pid]) -> Result<Nanos, SlowError> {
-        let hogs = self.under.hogs.as_mut().and_then(super::hogs::HogProcess::ended);
-        let ended = hogs.or_else(|| self.nodes.iter_mut().find_map(|active| active.held.ended()));
-        if let Some(code) = ended {
-            return Err(SlowError::Failed(format!(
-                "the hogs died (exit code {code}): CPUs are at full speed"
-            )));
-        }
+        self.aides().try_for_each(Aide::check)?;
         self.serve();
         self.look_after_the_guardian()?;
         let now = clock::monotonic();
@@ -446,6 +443,8 @@ impl Session {
                 }
             }
         }
+        // A child of ours as probes are, and none of those that are slowed.
+        let guardian = self.guard.guardian();
         let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
         let limited =
             |active: &&mut Active| !active.failed && matches!(active.held.hold, Hold::Stop(_));
@@ -458,11 +457,15 @@ impl Session {
             }
             let mut roots: Vec<Pid> = extra.iter().copied().chain(admitted).collect();
             roots.extend(active.roots());
-            let mut processes = active.held.processes(&roots);
-            processes.retain(|pid| !extra.contains(pid));
-            if let Hold::Stop(limiter) = &mut active.held.hold {
-                next = next.min(limiter.look(&processes, &mut self.guard)?);
-            }
+            let held = &mut active.held;
+            let Hold::Stop(limiter) = &mut held.hold else { continue };
+            let zone = &held.zone;
+            let mut list = || {
+                let mut processes = zone.members_or_family(&roots);
+                processes.retain(|pid| !extra.contains(pid) && guardian != Some(*pid));
+                processes
+            };
+            next = next.min(limiter.look(&mut list, &mut self.guard)?);
         }
         if extra.is_empty() && self.watch.is_due(now) {
             let nodes = self.nodes.iter();
@@ -490,16 +493,12 @@ impl Session {
     }
 }
 
-fn is_terminal() -> bool {
-    std::io::IsTerminal::is_terminal(&std::io::stdin())
-}
-
 /// Puts back what sessions left whose guardian was killed with them.
 fn put_back(directory: &std::path::Path) -> Vec<Warning> {
     let restored = guard::restore(directory).unwrap_or_default();
     let told = restored.iter().filter(|one| one.undone > 0 || !one.failed.is_empty()).map(|one| {
         let failed = one.failed.iter().map(|(undo, error)| format!("; not {undo:?}: {error}"));
-        let what = format!("put back what a killed session left ({} changes)", one.undone);
+        let what = format!("put back what an earlier session left ({} changes)", one.undone);
         Warning::new("put-back", what + &failed.collect::<String>(), "")
     });
     told.collect()

@@ -12,9 +12,11 @@
 
 use super::{SlowError, Speed};
 use schedlab_model::{Nanos, Pid};
+use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::guard::{Guard, StepId, Undo};
 use schedlab_sys::{clock, process};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// It does not look more often than this ...
 const LEAST: Nanos = Nanos::from_millis(10);
@@ -22,9 +24,22 @@ const LEAST: Nanos = Nanos::from_millis(10);
 const MOST: Nanos = Nanos::from_millis(50);
 /// A look that cost a microsecond is followed by so many without one: a third of a percent of a CPU.
 const REST: u64 = 300;
+/// The longest rest after a look. Looks that cost more than 3 ms take more than their part, since a process that
+/// nobody looks at is not slowed.
+const REST_MAX: Nanos = Nanos::from_secs(1);
 
 const SIGCONT: i32 = 18;
 const SIGSTOP: i32 = 19;
+
+/// Whose use is held against the speed.
+#[derive(Clone, Debug)]
+pub(super) enum Limits {
+    /// Each process's own.
+    Each,
+    /// That of all of them together, ended ones included: by the counter of their control group where there is
+    /// one, else by what processes and their parents tell.
+    Together(Option<(Version, PathBuf)>),
+}
 
 struct Victim {
     since: Nanos,
@@ -43,23 +58,19 @@ const DEBT: Nanos = Nanos::from_millis(200);
 struct Pace {
     /// When looks so far will have cost no more than their part.
     paid: Nanos,
-    /// CPU time of the thread at the end of the last look, once there was one.
-    used: Option<Nanos>,
     /// What a look costs, on a running average.
     cost: Nanos,
 }
 
 impl Pace {
-    /// Notes a look at `now` that ended with the thread's CPU time at `used`. What a new process costs
-    /// once is not counted, nor is a debt beyond [`DEBT`]: what stopping in time cost.
-    fn looked(&mut self, now: Nanos, used: Nanos, first: bool) {
-        let before = self.used.replace(used).unwrap_or(used);
-        let all = used - before.min(used);
-        let cost = if first { Nanos::ZERO } else { all };
+    /// Notes a look that began at `now` and took `cost` of CPU time. A look that meets a new process is not
+    /// paid for, nor is a debt beyond [`DEBT`]: that is the cost of stopping in time.
+    fn looked(&mut self, now: Nanos, cost: Nanos, first: bool) {
         let debt = self.paid.max(now - LEAST.min(now)).min(now + DEBT);
-        self.paid = debt + Nanos(cost.0 * REST);
+        let rest = if first { Nanos::ZERO } else { Nanos(cost.0 * REST).min(REST_MAX) };
+        self.paid = debt + rest;
         let (seen, fresh) = (self.cost, self.cost == Nanos::ZERO);
-        self.cost = if fresh { all } else { Nanos((3 * seen.0 + all.0) / 4) };
+        self.cost = if fresh { cost } else { Nanos((3 * seen.0 + cost.0) / 4) };
     }
 
     /// How long whoever is stopped will stand still before a look to continue is paid for: a stop and a
@@ -73,7 +84,7 @@ impl Pace {
     /// long is too fast; at `continues` only once looks are paid for.
     fn next(&self, now: Nanos, stops: Nanos, continues: Nanos) -> Nanos {
         // Where looks are dear, one for what was forked must not use up what stopping in time needs.
-        let most = MOST.max(Nanos(self.cost.0 * REST * 2));
+        let most = MOST.max(Nanos(self.cost.0 * REST * 2).min(REST_MAX));
         stops.min(continues.max(self.paid)).min(self.paid.max(now + most)).max(now + LEAST)
     }
 }
@@ -81,18 +92,25 @@ impl Pace {
 /// The limiter of one node. The guard continues what it stopped.
 pub(super) struct Limiter {
     speed: Speed,
-    group: bool,
+    limits: Limits,
     /// How many threads of the node can run at a time.
     cpus: u64,
     since: Nanos,
+    /// What all had used together at `since`, and since then.
+    before: Nanos,
+    used: Nanos,
     victims: BTreeMap<Pid, Victim>,
+    /// The node's processes when they were last listed.
+    listed: Vec<Pid>,
+    /// When to list them again.
+    list_due: Nanos,
     pace: Pace,
     due: Nanos,
 }
 
 impl std::fmt::Debug for Limiter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Limiter").field("speed", &self.speed).field("group", &self.group).finish()
+        f.debug_struct("Limiter").field("speed", &self.speed).field("limits", &self.limits).finish()
     }
 }
 
@@ -133,10 +151,35 @@ fn judge(
 }
 
 impl Limiter {
-    pub(super) fn new(speed: Speed, group: bool, cpus: usize) -> Self {
+    pub(super) fn new(speed: Speed, limits: Limits, cpus: usize) -> Self {
+        let (before, used) = (Nanos::ZERO, Nanos::ZERO);
         let (since, victims) = (clock::monotonic(), BTreeMap::new());
         let cpus = u64::try_from(cpus.max(1)).expect("few CPUs");
-        Self { speed, group, cpus, since, victims, pace: Pace::default(), due: Nanos::ZERO }
+        let (listed, list_due) = (Vec::new(), Nanos::ZERO);
+        let (pace, due) = (Pace::default(), Nanos::ZERO);
+        let mut new =
+            Self { speed, limits, cpus, since, before, used, victims, listed, list_due, pace, due };
+        new.restart();
+        new
+    }
+
+    /// The lifetime of the node begins now: what was used and slept until now is no debt and no credit.
+    pub(super) fn restart(&mut self) {
+        self.since = clock::monotonic();
+        (self.before, self.used) = (Nanos::ZERO, Nanos::ZERO);
+        if let Limits::Together(Some((version, dir))) = &self.limits {
+            self.before = cgroup::usage(*version, dir).unwrap_or(Nanos::ZERO);
+        }
+    }
+
+    /// All stood still for so long, and were continued by somebody else: the time is no credit.
+    pub(super) fn slept(&mut self, time: Nanos) {
+        self.since += time;
+        for victim in self.victims.values_mut() {
+            victim.since += time;
+            victim.stopped = false;
+        }
+        self.look_now();
     }
 
     /// From now on at another speed.
@@ -152,7 +195,7 @@ impl Limiter {
 
     /// Looks as soon as it is asked.
     pub(super) fn look_now(&mut self) {
-        self.due = Nanos::ZERO;
+        (self.due, self.list_due) = (Nanos::ZERO, Nanos::ZERO);
     }
 
     /// When to look next. A look before is paid for like any other and makes the next one later.
@@ -160,38 +203,44 @@ impl Limiter {
         self.due
     }
 
-    /// Looks at the node's processes and decides; returns when to look next.
+    /// Looks at the node's processes and decides; returns when to look next. `list` finds the processes. Without
+    /// control groups that reads a file for each process of the machine, so it is not done at each look.
     pub(super) fn look(
         &mut self,
-        processes: &[Pid],
+        list: &mut dyn FnMut() -> Vec<Pid>,
         guard: &mut Guard,
     ) -> Result<Nanos, SlowError> {
-        let now = clock::monotonic();
-        let first = self.meet(processes, now, guard)?;
+        let (now, began) = (clock::monotonic(), clock::thread_cpu());
+        if now >= self.list_due {
+            self.listed = list();
+            let rest = Nanos((clock::thread_cpu() - began).0 * REST);
+            self.list_due = now + rest.min(REST_MAX);
+        }
+        // Listing has a pace of its own, so it is not a part of what a look costs.
+        let began = clock::thread_cpu();
+        let first = self.meet(now, guard)?;
         let (stops, continues) = self.decide(now);
-        self.pace.looked(now, clock::thread_cpu(), first);
+        let cost = clock::thread_cpu() - began;
+        self.pace.looked(now, cost, first);
         self.due = self.pace.next(now, stops, continues);
         Ok(self.due)
     }
 
     /// Reads how much each process has used, and journals those that are new. Returns whether any was.
-    fn meet(
-        &mut self,
-        processes: &[Pid],
-        now: Nanos,
-        guard: &mut Guard,
-    ) -> Result<bool, SlowError> {
+    fn meet(&mut self, now: Nanos, guard: &mut Guard) -> Result<bool, SlowError> {
         let mut first = false;
+        let used: BTreeMap<Pid, Nanos> =
+            self.listed.iter().filter_map(|&pid| Some((pid, clock::cpu_of(pid)?))).collect();
+        self.listed.retain(|pid| used.contains_key(pid));
         self.victims.retain(|pid, victim| {
-            let lives = processes.contains(pid);
+            let lives = used.contains_key(pid);
             if !lives {
                 // It is gone: nothing to continue, but the step must leave the list.
                 let _ = guard.undo(victim.step);
             }
             lives
         });
-        for &pid in processes {
-            let Some(used) = clock::cpu_of(pid) else { continue };
+        for (&pid, &used) in &used {
             if let Some(victim) = self.victims.get_mut(&pid) {
                 victim.used = used - victim.before.min(used);
                 continue;
@@ -205,19 +254,41 @@ impl Limiter {
                 Victim { since: now, before: used, used: Nanos::ZERO, stopped: false, step };
             self.victims.insert(pid, victim);
         }
+        self.count();
         Ok(first)
+    }
+
+    /// Reads what all have used together.
+    fn count(&mut self) {
+        let all = match &self.limits {
+            Limits::Each => return,
+            Limits::Together(Some((version, dir))) => cgroup::usage(*version, dir).ok(),
+            Limits::Together(None) => {
+                // Children that ended and were awaited are in their parent's account.
+                let of = |pid: &Pid| {
+                    Some(clock::cpu_of(*pid)? + process::ended_children_cpu_time(*pid)?)
+                };
+                Some(Nanos(self.listed.iter().filter_map(of).map(|used| used.0).sum()))
+            }
+        };
+        // An account that went with its process is not given back.
+        let used = all.map_or(Nanos::ZERO, |all| all - self.before.min(all));
+        self.used = self.used.max(used);
     }
 
     /// Stops and, when looks are paid for, continues; returns when the next may have to stop, and when
     /// the next may continue.
     fn decide(&mut self, now: Nanos) -> (Nanos, Nanos) {
-        let total = Nanos(self.victims.values().map(|victim| victim.used.0).sum());
-        let (group, speed, cpus) = (self.group, self.speed, self.cpus);
+        let together = matches!(self.limits, Limits::Together(_));
+        let (total, speed, cpus) = (self.used, self.speed, self.cpus);
         let (mut stops, mut continues, paid) = (Nanos::MAX, Nanos::MAX, self.pace.paid <= now);
         let pause = self.pace.pause(speed);
         for (&pid, victim) in &mut self.victims {
-            let (used, life) =
-                if group { (total, now - self.since) } else { (victim.used, now - victim.since) };
+            let (used, life) = if together {
+                (total, now - self.since)
+            } else {
+                (victim.used, now - victim.since)
+            };
             let (stop, time) = judge((used, life), (pause, victim.stopped), speed, cpus);
             if stop != victim.stopped && (stop || paid) {
                 victim.stopped = stop;
@@ -267,19 +338,18 @@ mod tests {
         let (ms, us) = (Nanos::from_millis, Nanos::from_micros);
         let mut pace = Pace::default();
         let (mut now, mut used, mut looks) = (ms(1_000), Nanos::ZERO, 0);
-        pace.looked(now, used, true);
+        pace.looked(now, us(200), true);
         while now < ms(11_000) {
             now = pace.next(now, Nanos::MAX, now);
             used += us(200);
-            pace.looked(now, used, false);
+            pace.looked(now, us(200), false);
             looks += 1;
         }
         assert!(used.0 <= ms(10_150).0 / REST, "{used} for {looks} looks in 10 s");
         assert!(looks > 150, "and no seldomer than that asks for: {looks}");
         for _ in 0..100 {
             now += ms(1);
-            used += us(200);
-            pace.looked(now, used, false);
+            pace.looked(now, us(200), false);
         }
         let most = now + DEBT + us(200 * REST);
         assert!(pace.next(now, Nanos::MAX, now) <= most, "more is owed than one may borrow");
@@ -287,15 +357,32 @@ mod tests {
         let cheap = Pace::default();
         assert_eq!(cheap.next(now, Nanos::MAX, now), now + LEAST);
         assert_eq!(cheap.next(now, Nanos::MAX, Nanos::MAX), now + MOST, "for what was forked");
+        let mut dear = Pace::default();
+        (0..50).for_each(|_| dear.looked(now, ms(50), false));
+        assert!(dear.next(now, Nanos::MAX, now) <= now + DEBT + REST_MAX, "no look is that dear");
+    }
+
+    #[test]
+    fn only_the_look_itself_is_its_cost() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut guard = Guard::arm_with(dir.path(), std::path::Path::new("/bin/true")).unwrap();
+        let mut limiter = Limiter::new("50%".parse().unwrap(), Limits::Each, 1);
+        for _ in 0..5 {
+            // What the thread does between two looks is a hundred times as dear as a look.
+            let until = clock::thread_cpu() + Nanos::from_millis(30);
+            while clock::thread_cpu() < until {}
+            limiter.look(&mut Vec::new, &mut guard).unwrap();
+        }
+        assert!(limiter.pace.cost < Nanos::from_millis(5), "{}", limiter.pace.cost);
     }
 
     /// Plays a process that always wants to run, of which each look costs 200 us: how many
     /// milliseconds it is ahead of its part on average, with pauses looked ahead or not.
     fn played(speed: Speed, ahead: bool) -> f64 {
-        let (ms, mut pace, mut cpu) = (Nanos::from_millis, Pace::default(), Nanos::ZERO);
+        let (ms, mut pace, cost) = (Nanos::from_millis, Pace::default(), Nanos::from_micros(200));
         let (start, mut used, mut stopped) = (ms(1_000), Nanos::ZERO, false);
         let (mut now, mut sum, mut count) = (start, 0.0, 0u32);
-        pace.looked(now, cpu, true);
+        pace.looked(now, cost, true);
         let mut due = now + LEAST;
         while now < start + ms(10_000) {
             now += ms(1);
@@ -310,8 +397,7 @@ mod tests {
             let paid = pace.paid <= now;
             stopped = if stop || paid { stop } else { stopped };
             let at = now + time;
-            cpu += Nanos::from_micros(200);
-            pace.looked(now, cpu, false);
+            pace.looked(now, cost, false);
             due = if stopped {
                 pace.next(now, Nanos::MAX, if stop { at } else { now })
             } else {
@@ -342,9 +428,9 @@ mod tests {
             let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
             stat.rsplit_once(')').unwrap().1.trim_start().chars().next().unwrap()
         };
-        let mut limiter = Limiter::new("1%".parse().unwrap(), false, 1);
+        let mut limiter = Limiter::new("1%".parse().unwrap(), Limits::Each, 1);
         until(|| {
-            limiter.look(&[pid], &mut guard).unwrap();
+            limiter.look(&mut || vec![pid], &mut guard).unwrap();
             state() == 'T'
         });
         assert!(guard.finish().is_empty());

@@ -5,7 +5,7 @@
 //! little from them. A group's weight is divided over CPUs in proportion to its load there, hence the
 //! faults that [`super::Method::fault`] tells.
 
-use super::burner::Burner;
+use super::aide::Aide;
 use super::zone::{Wants, make, write};
 use super::{Ground, SlowError, Speed, Speeds};
 use schedlab_model::Cpu;
@@ -30,7 +30,7 @@ pub(super) struct Weight {
     pub(super) tasks: PathBuf,
     groups: Vec<(Vec<Cpu>, PathBuf)>,
     speeds: Speeds,
-    _burners: Vec<Burner>,
+    pub(super) burners: Vec<Aide>,
 }
 
 impl Weight {
@@ -51,13 +51,13 @@ impl Weight {
         }
         let tasks = top.join("tasks-of-the-node");
         make(hierarchy, &tasks, wants, guard)?;
-        let burners = Wants { keep: false, ..wants.clone() };
+        let burners = Wants { keep: None, ..wants.clone() };
         let mut made = Self {
             version: *version,
             tasks,
             groups: Vec::new(),
             speeds: speeds.clone(),
-            _burners: Vec::new(),
+            burners: Vec::new(),
         };
         let cpus: Vec<Cpu> = speeds.keys().copied().collect();
         let parts: Vec<Vec<Cpu>> = match grouping {
@@ -69,7 +69,7 @@ impl Weight {
             make(hierarchy, &dir, &burners, guard)?;
             made.groups.push((cpus.clone(), dir.clone()));
             for cpu in cpus {
-                made._burners.push(Burner::start(std::slice::from_ref(&dir), cpu, guard)?);
+                made.burners.push(super::burner::start(std::slice::from_ref(&dir), cpu, guard)?);
             }
         }
         made.write()?;
@@ -211,7 +211,7 @@ mod tests {
         ]);
         let version = Version::V1;
         let mut weight =
-            Weight { version, tasks, groups: groups.into(), speeds, _burners: Vec::new() };
+            Weight { version, tasks, groups: groups.into(), speeds, burners: Vec::new() };
         weight.write().unwrap();
         let share = |cpu: u32| read("tasks") / (read("tasks") + read(&format!("burners-{cpu}")));
         assert!((share(0) - 0.10).abs() < 0.001 && (share(1) - 0.75).abs() < 0.001);

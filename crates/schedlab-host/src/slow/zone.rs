@@ -2,9 +2,10 @@
 //! whatever they do themselves, given weight or a budget, frozen, and ended together.
 
 use super::{Ground, SlowError};
-use schedlab_model::CpuSet;
-use schedlab_sys::cgroup::{Hierarchy, Version};
+use schedlab_model::{CpuSet, Pid};
+use schedlab_sys::cgroup::{self, Hierarchy, Version};
 use schedlab_sys::guard::{Guard, Undo};
+use schedlab_sys::process;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -16,8 +17,9 @@ pub(super) struct Wants {
     pub(super) cpu: bool,
     /// The CPUs to which its tasks are bound; empty for all.
     pub(super) bind: CpuSet,
-    /// Its tasks live on when it goes, in the group where they would have been without it.
-    pub(super) keep: bool,
+    /// A process of the zone that lives on when the zone goes, as do all others in it: those that have no group
+    /// of their own to return to go where it was. `None`: all are killed.
+    pub(super) keep: Option<Pid>,
 }
 
 /// Groups of one node. Undone by the guard.
@@ -31,6 +33,8 @@ pub(super) struct Zone {
     home: Option<(Version, PathBuf)>,
     /// The group of the cpuset controller, where bound.
     cpuset: Option<PathBuf>,
+    /// The group that counts its tasks' CPU time, where there is one.
+    count: Option<(Version, PathBuf)>,
 }
 
 impl Zone {
@@ -48,8 +52,13 @@ impl Zone {
         }
         let cpu = ground.cpu_group.as_ref().filter(|_| wants.cpu);
         let cpuset = ground.cpuset_group.as_ref().filter(|_| !wants.bind.is_empty());
+        // A group that only counts must not be one of the CPU controller, which divides the CPU between groups.
+        let beside = |h: &&Hierarchy| {
+            wants.cpu || ground.cpu_group.as_ref().is_none_or(|cpu| cpu.mount != h.mount)
+        };
+        let count = ground.count_group.as_ref().filter(|h| h.version == Version::V2 || beside(h));
         let mut made: Vec<(PathBuf, PathBuf)> = Vec::new();
-        for hierarchy in ground.any_group.iter().chain(cpu).chain(cpuset) {
+        for hierarchy in ground.any_group.iter().chain(cpu).chain(cpuset).chain(count) {
             if made.iter().any(|(mount, _)| *mount == hierarchy.mount) {
                 continue;
             }
@@ -61,6 +70,7 @@ impl Zone {
             made.iter().find(|(mount, _)| *mount == hierarchy.mount).map(|(_, dir)| dir.clone())
         };
         zone.cpu = cpu.and_then(|h| Some((h.version, at(h)?)));
+        zone.count = count.and_then(|h| Some((h.version, at(h)?)));
         zone.home = ground.any_group.as_ref().and_then(|h| Some((h.version, at(h)?)));
         if let (Some(hierarchy), Some(dir)) = (cpuset, cpuset.and_then(at)) {
             bind(hierarchy, &dir, &wants.bind)?;
@@ -70,9 +80,12 @@ impl Zone {
         Ok(zone)
     }
 
-    /// The processes of the zone; none where it has no groups.
-    pub(super) fn processes(&self) -> Vec<schedlab_model::Pid> {
-        self.home.as_ref().map(|(_, dir)| members(dir)).unwrap_or_default()
+    /// The processes of the zone; where it has no groups, the roots with their living descendants.
+    pub(super) fn members_or_family(&self, roots: &[Pid]) -> Vec<Pid> {
+        match &self.home {
+            Some((_, dir)) => members(dir),
+            None => roots.iter().flat_map(|&root| process::family(root)).collect(),
+        }
     }
 
     /// Whether one group of version 2 does all.
@@ -80,14 +93,14 @@ impl Zone {
         self.home.as_ref().is_some_and(|(version, _)| *version == Version::V2)
     }
 
+    /// The group that counts its tasks' CPU time.
+    pub(super) const fn count(&self) -> Option<&(Version, PathBuf)> {
+        self.count.as_ref()
+    }
+
     /// The group that binds its tasks.
     pub(super) fn cpuset(&self) -> Option<&Path> {
         self.cpuset.as_deref()
-    }
-
-    /// Whether it has groups at all.
-    pub(super) const fn exists(&self) -> bool {
-        self.home.is_some()
     }
 
     /// Stops all of its tasks, or lets them go on. Returns whether there is a freezer that can.
@@ -126,11 +139,13 @@ pub(super) fn make(
         delegate(hierarchy, wants, &mut note)?;
     }
     note(Undo::RemoveDir { path: dir.to_owned() })?;
-    if wants.keep {
-        note(Undo::MoveTasks { from: dir.to_owned(), to: hierarchy.group() })?;
-    } else {
-        note(Undo::KillGroup { path: dir.to_owned() })?;
-    }
+    note(match wants.keep {
+        Some(like) => {
+            let to = cgroup::group_of(like, dir).unwrap_or_else(|| hierarchy.group());
+            Undo::MoveTasks { from: dir.to_owned(), to }
+        }
+        None => Undo::KillGroup { path: dir.to_owned() },
+    })?;
     std::fs::create_dir(dir)
         .map_err(|e| SlowError::io(format!("making the control group {}", dir.display()), e))
 }
@@ -166,9 +181,9 @@ pub(super) fn bind(hierarchy: &Hierarchy, dir: &Path, cpus: &CpuSet) -> Result<(
 }
 
 /// The processes of a group.
-pub(super) fn members(dir: &Path) -> Vec<schedlab_model::Pid> {
+pub(super) fn members(dir: &Path) -> Vec<Pid> {
     let text = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-    text.lines().filter_map(|line| line.parse().ok()).map(schedlab_model::Pid).collect()
+    text.lines().filter_map(|line| line.parse().ok()).map(Pid).collect()
 }
 
 /// Writes a file of a control group, with its name in the error. Never makes one: the kernel would answer that

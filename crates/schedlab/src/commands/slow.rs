@@ -8,7 +8,7 @@ use schedlab_host::slow::{
     self, Assignment, Ended, Ground, Lateness, METHODS, Method, Node, Noise, Plan, Request,
     Session, SlowError, Wakeups,
 };
-use schedlab_model::{Nanos, Pid};
+use schedlab_model::Nanos;
 use schedlab_sys::signal;
 use schedlab_workload::nodes;
 use std::io::Write;
@@ -20,7 +20,7 @@ use std::process::ExitCode;
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-  schedlab slow --cpu 0=30% --cpu 1-3=75% -- ./my-server     until the server ends; its exit code is passed on
+  schedlab slow --cpu 0=30% --cpu 1-3=75% -- ./my-server     it runs on these CPUs; its exit code is passed on
   schedlab slow --cpu 0=50%                                  until Ctrl-C, whatever runs there
   schedlab slow nodes.toml                                   virtual nodes: CPUs, speed, commands, a script
   schedlab slow --cpu 0=10% --method quota -- ./job          another method; --method help lists them
@@ -70,9 +70,9 @@ pub(crate) struct How {
     /// Background noise: CPUs, bursts a second, length of each, as in 0-1:20:500us
     #[arg(long, value_name = "CPUS:RATE:LENGTH")]
     noise: Vec<Noise>,
-    /// Bind the command to the CPUs named
+    /// Let the command use other CPUs too, at full speed; without this it runs on the CPUs named only
     #[arg(long)]
-    bind: bool,
+    unbound: bool,
     /// The command lives on when schedlab ends or is killed, at full speed
     #[arg(long)]
     keep: bool,
@@ -106,7 +106,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let request = match &args.nodes {
         Some(path) => from_file(path, &args.how, &args.command)?,
-        None => from_options(&args.how, &args.command, Vec::new())?,
+        None => {
+            let commands =
+                if args.command.is_empty() { Vec::new() } else { vec![args.command.clone()] };
+            from_options(&args.how, Node { commands, ..Node::default() })?
+        }
     };
     let keeps_nothing = request.nodes.iter().all(|node| node.commands.is_empty());
     anyhow::ensure!(
@@ -137,11 +141,11 @@ fn method(name: &str) -> anyhow::Result<Option<Method>> {
     }
 }
 
-fn from_options(how: &How, command: &[String], attach: Vec<Pid>) -> anyhow::Result<Request> {
+/// A request for one node, `all`, of whose tasks `node` tells.
+fn from_options(how: &How, node: Node) -> anyhow::Result<Request> {
     let speeds = slow::speeds(&how.cpu).map_err(UsageError)?;
-    let commands = if command.is_empty() { Vec::new() } else { vec![command.to_vec()] };
-    let node =
-        Node { name: "all".into(), speeds, bind: how.bind, commands, attach, ..Node::default() };
+    let bind = node.has_tasks() && !how.unbound;
+    let node = Node { name: "all".into(), speeds, bind, ..node };
     let request = Request { method: method(&how.method)?, nodes: vec![node], ..Request::default() };
     Ok(with_options(request, how))
 }
@@ -206,7 +210,7 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
         Ok(session) => session,
         Err(error @ SlowError::Interrupted) => {
             note(&error.to_string());
-            return Ok(ExitCode::from(130));
+            return Ok(after(signals.caught().unwrap_or(2)));
         }
         Err(error) => return Err(told(error)),
     };
@@ -223,12 +227,17 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
     }
     match ended.map_err(told)? {
         Ended::Commands(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
-        Ended::Interrupted => Ok(ExitCode::from(130)),
+        Ended::Interrupted(signal) => Ok(after(signal)),
         Ended::TimeLimit => {
             note("ended by its time limit (--time-limit)");
             Ok(if has_commands { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
     }
+}
+
+/// The exit code that a shell shows for a command which a signal ended.
+fn after(signal: i32) -> ExitCode {
+    ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))
 }
 
 fn dry_run(plan: &Plan) -> anyhow::Result<ExitCode> {

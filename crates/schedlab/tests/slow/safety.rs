@@ -118,6 +118,61 @@ fn a_guardian_that_dies_is_replaced_and_the_next_one_does_its_duty() {
 }
 
 #[test]
+fn a_guardian_is_replaced_at_once_so_that_a_kill_soon_after_leaves_nothing() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=50%", last_cpu());
+    for method in ["hogs", "quota"] {
+        let arguments = ["--no-measure", "--method", method, "--cpu", &cpu, "--", "sleep", "600"];
+        let (mut session, _lines) = session(&mut slow(&arguments));
+        until(|| node(&session)["processes"].as_array().is_some_and(|all| !all.is_empty()));
+        let first = guardian(session.id()).unwrap();
+        signal(first, "KILL");
+        // Nobody asks the session for anything meanwhile, which would wake it.
+        until(|| guardian(session.id()).is_some_and(|next| next != first));
+        session.kill().unwrap();
+        session.wait().unwrap();
+        until(|| left(session.id()).is_empty());
+    }
+}
+
+#[test]
+fn a_burner_or_noise_that_is_killed_ends_the_session_with_an_error() {
+    if !has_rights() {
+        return;
+    }
+    let (cpu, noise) = (format!("{}=50%", last_cpu()), format!("{}:20:1ms", last_cpu()));
+    for (method, what, name) in [
+        ("weight", "\"burn\"", "the burner of CPU"),
+        ("hogs", "\"noise\"", "the noise on CPUs"),
+        ("hogs", "\"hogs\"", "the hogs' process"),
+    ] {
+        let mark = format!("SCHEDLAB_SLOW_TEST=aide-{}", std::process::id());
+        let (key, value) = mark.split_once('=').unwrap();
+        let arguments = [
+            "--no-measure",
+            "--method",
+            method,
+            "--cpu",
+            &cpu,
+            "--noise",
+            &noise,
+            "--",
+            "sleep",
+            "600",
+        ];
+        let (mut session, lines) = session(slow(&arguments).env(key, value));
+        until(|| marked(&mark).iter().any(|(_, command)| command.starts_with("sleep")));
+        let aide = marked(&mark).into_iter().find(|(_, command)| command.contains(what)).unwrap();
+        signal(aide.0.cast_unsigned(), "KILL");
+        assert!(says(&lines, "died").contains(name));
+        assert_eq!(session.wait().unwrap().code(), Some(1));
+        until(|| left(session.id()).is_empty() && marked(&mark).is_empty());
+    }
+}
+
+#[test]
 fn what_is_left_when_the_guardian_dies_too_is_put_back_by_the_next_start() {
     if !has_rights() || !Path::new("/sys/fs/cgroup/freezer").exists() {
         eprintln!("MISSING: control groups of version 1; nothing is left behind in this test");
@@ -185,7 +240,12 @@ fn without_rights_a_refusal_says_what_is_missing_and_stopping_works() {
             "--inh-caps",
             "-all",
         ]);
-        command.arg("--bounding-set").arg("-all").arg(&program).arg("slow").args(arguments);
+        command
+            .arg("--bounding-set")
+            .args(["-all", "timeout", "120"])
+            .arg(&program)
+            .arg("slow")
+            .args(arguments);
         command
             .current_dir("/")
             .env_remove("XDG_RUNTIME_DIR")
@@ -202,10 +262,14 @@ fn without_rights_a_refusal_says_what_is_missing_and_stopping_works() {
         assert!(stderr(&output).contains(why), "{method}: {}", stderr(&output));
         assert!(output.stdout.is_empty(), "{method}: nothing was started");
     }
-    let output = nobody(&["--no-measure", "--cpu", &cpu, "--", "echo", "ran"]);
-    assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stderr(&output).contains("method stop"), "{}", stderr(&output));
-    assert_eq!(output.stdout, b"ran\n");
+    // With measuring: the probe is stopped and continued by a limiter that has to look for it in /proc.
+    for (speed, options) in [(&cpu, &["--no-measure"][..]), (&format!("{}=25%", last_cpu()), &[])] {
+        let arguments = [options, &["--cpu", speed, "--", "echo", "ran"]].concat();
+        let output = nobody(&arguments);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stderr(&output).contains("method stop"), "{}", stderr(&output));
+        assert_eq!(output.stdout, b"ran\n");
+    }
 }
 
 /// One CPU for the slowed command, its hog at the slowest, and somebody who has to get on there.
@@ -218,7 +282,7 @@ fn on_one_cpu_others_get_on_beside_the_slowest_hog() {
     let slowest = format!("{cpu}=10%");
     let script = "while :; do :; done";
     let mut command = Command::new("taskset");
-    command.args(["-c", &cpu, PROGRAM, "slow", "--no-measure", "--method", "hogs", "--bind"]);
+    command.args(["-c", &cpu, PROGRAM, "slow", "--no-measure", "--method", "hogs"]);
     command.args(["--cpu", &slowest, "--time-limit", "10min", "--", "sh", "-c", script]);
     let mut session = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until(|| left(session.id()).len() > 1);

@@ -2,7 +2,7 @@
 
 use super::Request;
 use crate::slow::{Change, Ground, Method, Node, SlowError, Speed, Speeds, hogs, quota};
-use schedlab_model::CpuSet;
+use schedlab_model::{CpuSet, Pid};
 use schedlab_sys::cgroup::Version;
 
 pub(super) fn usage(text: impl Into<String>) -> SlowError {
@@ -46,6 +46,31 @@ pub(super) fn check_nodes(nodes: &[Node], ground: &Ground) -> Result<(), SlowErr
         {
             return Err(usage(format!("there is no process {pid}")));
         }
+        check_attached(node)?;
+    }
+    Ok(())
+}
+
+/// Refuses to take in this program: it would slow and freeze itself, its guardian included.
+fn check_attached(node: &Node) -> Result<(), SlowError> {
+    if let Some(pid) = node.attach.iter().find(|pid| schedlab_sys::process::is_above_us(**pid)) {
+        return Err(usage(format!(
+            "schedlab itself descends from process {pid}: it would slow and freeze itself; \
+             start it from elsewhere, or name a process further down"
+        )));
+    }
+    let us = Pid(std::process::id().cast_signed());
+    for dir in &node.attach_groups {
+        let all = crate::slow::session::processes(dir);
+        if all.contains(&us) {
+            return Err(usage(format!(
+                "schedlab itself is in {}: it would slow and freeze itself; start it from another group",
+                dir.display()
+            )));
+        }
+        if all.is_empty() {
+            return Err(usage(format!("there is no process in {}", dir.display())));
+        }
     }
     Ok(())
 }
@@ -53,7 +78,7 @@ pub(super) fn check_nodes(nodes: &[Node], ground: &Ground) -> Result<(), SlowErr
 pub(super) fn check_networks(request: &Request, ground: &Ground) -> Result<(), SlowError> {
     for node in request.nodes.iter().filter(|node| node.net.is_some()) {
         let name = &node.name;
-        if !node.attach.is_empty() || node.admits {
+        if !node.attach.is_empty() || !node.attach_groups.is_empty() || node.admits {
             return Err(usage(format!(
                 "node {name}: a process that runs can't be moved into a network; leave out its net"
             )));
@@ -192,7 +217,7 @@ fn check_deadline(slowest: Speed, speeds: &Speeds, ground: &Ground) -> Result<()
 
 fn check_node(method: Method, node: &Node, request: &Request) -> Result<(), SlowError> {
     let name = &node.name;
-    let empty = node.commands.is_empty() && node.attach.is_empty() && !node.admits;
+    let empty = !node.has_tasks() && !node.admits;
     if method.is_for_command() && empty {
         return Err(usage(format!(
             "{method} slows processes and not CPUs: give a command (after --), or take --method hogs"

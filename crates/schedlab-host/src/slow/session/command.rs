@@ -1,12 +1,11 @@
-//! The commands of nodes, and processes that are moved into them.
+//! The commands of nodes.
 
-use super::super::apply::Hold;
 use super::super::entry::Entry;
 use super::super::{SlowError, journal_kill};
 use super::Active;
 use crate::net::Namespace;
 use schedlab_model::{CpuSet, Pid};
-use schedlab_sys::guard::{Guard, Undo};
+use schedlab_sys::guard::Guard;
 use schedlab_sys::process;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Stdio};
@@ -45,8 +44,7 @@ pub(super) fn launch(
     keep: bool,
     guard: &mut Guard,
 ) -> Result<Running, SlowError> {
-    let bound = active.node.bind || !matches!(active.held.hold, Hold::Cpus | Hold::Stop(_));
-    let cpus = if bound { active.node.cpus() } else { CpuSet::new() };
+    let cpus = if active.bound { active.node.cpus() } else { CpuSet::new() };
     let network = active.network.as_ref();
     let groups = active.held.groups.clone();
     let mut command =
@@ -66,35 +64,4 @@ pub(super) fn launch(
     }
     let ended = process::ended(&child).map_err(|e| SlowError::io("watching the command", e))?;
     Ok(Running { child, ended, code: None })
-}
-
-/// Moves a process into a node's groups; where it was is journalled.
-pub(super) fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError> {
-    if active.held.groups.is_empty() {
-        return Err(SlowError::Missing("attaching needs control groups and root".into()));
-    }
-    if active.node.bind
-        && let Some(started) = process::start_ticks(pid)
-        && let Ok(cpus) = schedlab_sys::sched::affinity(pid)
-    {
-        // Read before the cpuset narrows it.
-        let undo = Undo::Affinity { pid, started, cpus };
-        guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
-    }
-    for group in &active.held.groups {
-        let file = group.join("cgroup.procs");
-        match std::fs::write(&file, pid.to_string()) {
-            // It may have ended meanwhile, as any process may.
-            Err(error) if error.raw_os_error() != Some(3) => {
-                let doing = format!("moving process {pid} into {}", group.display());
-                return Err(SlowError::io(doing, error));
-            }
-            _ => {}
-        }
-    }
-    if active.node.bind {
-        // Where there is no cpuset; where there is, this changes nothing.
-        let _ = schedlab_sys::sched::set_affinity(pid, &active.node.cpus());
-    }
-    Ok(())
 }

@@ -47,7 +47,7 @@ impl Session {
     }
 
     /// Makes a node's tasks stand still, or go on.
-    fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
+    pub(super) fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
         let active = &mut self.nodes[index];
         active.failed = still;
         if active.held.zone.freeze(still, &mut self.guard)? {
@@ -107,6 +107,7 @@ impl Session {
         for active in &mut request.nodes {
             // Whoever was attached may have ended meanwhile.
             active.attach.clear();
+            active.attach_groups.clear();
             active.commands.push(vec!["-".into()]);
         }
         request.nodes[index].speeds.values_mut().for_each(|now| *now = speed);

@@ -2,7 +2,7 @@
 
 use super::{How, from_options, session, told};
 use crate::commands::UsageError;
-use schedlab_host::slow::{Order, Speed, ask, sessions};
+use schedlab_host::slow::{Node, Order, Speed, ask, sessions};
 use schedlab_model::Pid;
 use std::io::Write;
 use std::path::PathBuf;
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// What is done with what runs.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
-    /// Slow processes that run already, until Ctrl-C; with hogs they are bound to the CPUs with --bind
+    /// Slow processes that run already, until Ctrl-C; they run on the CPUs named meanwhile
     Attach {
         #[command(flatten)]
         how: Box<How>,
@@ -80,17 +80,18 @@ pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 fn attach(how: &How, pids: &[i32], cgroup: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let mut all: Vec<Pid> = pids.iter().copied().map(Pid).collect();
-    if let Some(dir) = cgroup {
+    let attach: Vec<Pid> = pids.iter().copied().map(Pid).collect();
+    if let Some(dir) = &cgroup {
         let path = dir.join("cgroup.procs");
-        let text = std::fs::read_to_string(&path)
-            .map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
-        all.extend(text.lines().filter_map(|line| line.parse().ok()).map(Pid));
+        std::fs::metadata(&path).map_err(|error| {
+            UsageError(format!("{}: {error}; name the folder of a control group", path.display()))
+        })?;
     }
-    if all.is_empty() {
+    if attach.is_empty() && cgroup.is_none() {
         anyhow::bail!(UsageError("no process is named: --pid or --cgroup".into()));
     }
-    session(from_options(how, &[], all)?, how)
+    let attach_groups = cgroup.into_iter().collect();
+    session(from_options(how, Node { attach, attach_groups, ..Node::default() })?, how)
 }
 
 /// The session that is meant: the one there is, or the one that was named.

@@ -1,0 +1,110 @@
+//! Processes that run already are moved into a node, and each task goes back to where it was.
+
+use super::super::SlowError;
+use super::Active;
+use schedlab_model::Pid;
+use schedlab_sys::guard::{Guard, Undo};
+use schedlab_sys::{cgroup, process, sched};
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+/// Moves in all that a node attaches, with their children. A process may fork while it is looked at: children
+/// that it had before it was moved are found by another look, children that it has later are born inside. So
+/// looks end when one finds nobody new.
+pub(super) fn attach(active: &Active, guard: &mut Guard) -> Result<(), SlowError> {
+    let node = &active.node;
+    if node.attach.is_empty() && node.attach_groups.is_empty() {
+        return Ok(());
+    }
+    if active.held.groups.is_empty() {
+        return Err(SlowError::Missing("attaching needs control groups and root".into()));
+    }
+    let mut known = BTreeSet::new();
+    loop {
+        let roots = node.attach.iter().copied();
+        let mut found: Vec<Pid> = roots.flat_map(process::family).collect();
+        found.extend(node.attach_groups.iter().flat_map(|dir| processes(dir)));
+        found.retain(|pid| known.insert(*pid));
+        if found.is_empty() {
+            return Ok(());
+        }
+        for pid in found {
+            move_in(pid, active, guard)?;
+        }
+    }
+}
+
+/// The processes of a control group and of the groups below it.
+pub(in super::super) fn processes(group: &Path) -> Vec<Pid> {
+    let mut all = super::super::zone::members(group);
+    for entry in std::fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            all.extend(processes(&entry.path()));
+        }
+    }
+    all
+}
+
+/// Moves a process into a node's groups; where it was is journalled before.
+fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError> {
+    let journal = |e| SlowError::io("writing the journal", e);
+    let threads = || process::threads(pid).into_iter();
+    if active.bound {
+        // Read before the cpuset narrows it.
+        for thread in threads() {
+            let (Some(started), Ok(cpus)) = (process::start_ticks(thread), sched::affinity(thread))
+            else {
+                continue;
+            };
+            guard.before(Undo::Affinity { pid: thread, started, cpus }).map_err(journal)?;
+        }
+    }
+    for group in &active.held.groups {
+        for undo in ways_back(pid, group) {
+            guard.before(undo).map_err(journal)?;
+        }
+        match std::fs::write(group.join("cgroup.procs"), pid.to_string()) {
+            // It may have ended meanwhile, as any process may.
+            Err(error) if error.raw_os_error() != Some(3) => {
+                let doing = format!("moving process {pid} into {}", group.display());
+                return Err(SlowError::io(doing, error));
+            }
+            _ => {}
+        }
+    }
+    if active.bound {
+        // Where there is no cpuset; where there is, this changes nothing.
+        for thread in threads() {
+            let _ = sched::set_affinity(thread, &active.node.cpus());
+        }
+    }
+    Ok(())
+}
+
+/// How the tasks of a process get back from `group`: together, where all of them are in one group; none that is in
+/// `group` already, since it was born there.
+fn ways_back(pid: Pid, group: &Path) -> Vec<Undo> {
+    let mut homes: BTreeMap<PathBuf, Vec<Pid>> = BTreeMap::new();
+    for thread in process::threads(pid) {
+        if let Some(home) = cgroup::group_of(thread, group).filter(|home| home != group) {
+            homes.entry(home).or_default().push(thread);
+        }
+    }
+    let back = |pid: Pid, home: &Path, list: &str| {
+        let (started, from) = (process::start_ticks(pid)?, group.to_owned());
+        Some(Undo::Return { pid, started, from, to: home.join(list) })
+    };
+    match homes.len() {
+        0 => Vec::new(),
+        1 => homes.keys().filter_map(|home| back(pid, home, "cgroup.procs")).collect(),
+        _ => {
+            let list = |home: &Path| match home.join("tasks").exists() {
+                true => "tasks",
+                false => "cgroup.threads",
+            };
+            let all =
+                homes.iter().flat_map(|(home, threads)| threads.iter().map(move |t| (t, home)));
+            all.filter_map(|(thread, home)| back(*thread, home, list(home))).collect()
+        }
+    }
+}

@@ -1,0 +1,399 @@
+//! Whose tasks are slowed and where: commands on the CPUs named, processes that are taken in and go back to where
+//! they were, and signals that are the command's.
+
+use super::{
+    PROGRAM, Path, PathBuf, Stdio, has_rights, last_cpu, left, node, run, signal, slow, stderr,
+    until,
+};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command};
+use std::sync::mpsc::channel;
+
+#[test]
+fn a_command_runs_on_the_slowed_cpus_unless_it_is_asked_not_to() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=90%", last_cpu());
+    let show = "grep Cpus_allowed_list /proc/self/status";
+    let allowed = |options: &[&str]| {
+        let arguments =
+            [options, &["--no-measure", "--cpu", &cpu, "--", "sh", "-c", show]].concat();
+        let output = run(&arguments);
+        assert!(output.status.success(), "{}", stderr(&output));
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (text.split_whitespace().last().unwrap().to_owned(), stderr(&output))
+    };
+    assert_eq!(allowed(&[]).0, last_cpu());
+    let (all, said) = allowed(&["--unbound"]);
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    if online.trim() == "0" {
+        eprintln!("MISSING: a second CPU; no command leaves the slowed one");
+        return;
+    }
+    assert!(all != last_cpu() && said.contains("may leave the slowed CPUs"), "{all} {said}");
+}
+
+/// A control group of this test's own in a hierarchy of version 1, removed when it is dropped.
+struct Group(PathBuf);
+
+impl Group {
+    fn new(controller: &str, name: &str) -> Option<Self> {
+        let dir = Path::new("/sys/fs/cgroup").join(controller);
+        let dir = dir.join(format!("slow-test-{name}-{}", std::process::id()));
+        std::fs::create_dir(&dir).ok()?;
+        if controller == "cpuset" {
+            for file in ["cpuset.mems", "cpuset.cpus"] {
+                let all = std::fs::read_to_string(dir.with_file_name(file)).ok()?;
+                std::fs::write(dir.join(file), all.trim()).ok()?;
+            }
+        }
+        Some(Self(dir))
+    }
+
+    fn take(&self, list: &str, task: &str) {
+        std::fs::write(self.0.join(list), task).unwrap();
+    }
+
+    /// A shell command that starts inside.
+    fn start(&self, line: &str) -> Command {
+        let mut command = Command::new("sh");
+        let script = format!("echo $$ > {}/cgroup.procs; exec {line}", self.0.display());
+        command.args(["-c", &script]).stdin(Stdio::null());
+        command
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        until(|| std::fs::remove_dir(&self.0).is_ok());
+    }
+}
+
+/// Processes of a test that end with it.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn each_task_returns_to_the_groups_that_it_came_from() {
+    let groups = ["freezer", "cpu", "cpuset"].map(|name| Group::new(name, "home"));
+    let [Some(freezer), Some(cpu), Some(cpuset)] = &groups else {
+        eprintln!("MISSING: hierarchies of version 1 that can be written; no return is tested");
+        return;
+    };
+    if !has_rights() {
+        return;
+    }
+    let mut victim = Killed(
+        Command::new("sh")
+            .args(["-c", "sleep 600 & echo; wait"])
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    BufReader::new(victim.0.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let shell = victim.0.id().to_string();
+    let children =
+        || schedlab_sys::process::family(schedlab_model::Pid(victim.0.id().cast_signed()));
+    until(|| children().len() == 2);
+    let child = children()[1].to_string();
+    // The shell alone has groups of its own; its child is elsewhere.
+    [freezer, cpu, cpuset].iter().for_each(|group| group.take("cgroup.procs", &shell));
+    let of = |pid: &str| std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap();
+    let before = (of(&shell), of(&child));
+    assert_ne!(before.0, before.1);
+    let speed = format!("{}=50%", last_cpu());
+    for (method, end) in [("quota", "INT"), ("quota", "KILL"), ("stop", "INT"), ("hogs", "KILL")] {
+        let arguments =
+            ["attach", "--no-measure", "--method", method, "--cpu", &speed, "--pid", &shell];
+        let mut session = slow(&arguments).stderr(Stdio::null()).spawn().unwrap();
+        let inside = |pid: &str| of(pid).contains(&format!("schedlab-{}-", session.id()));
+        until(|| inside(&shell) && inside(&child) && node(&session).is_object());
+        signal(session.id(), end);
+        session.wait().unwrap();
+        until(|| left(session.id()).is_empty() && (of(&shell), of(&child)) == before);
+    }
+    signal(child.parse().unwrap(), "KILL");
+}
+
+#[test]
+fn children_that_are_forked_while_their_parent_is_taken_in_come_too() {
+    if !has_rights() || !Path::new("/sys/fs/cgroup/freezer").exists() {
+        eprintln!("MISSING: a freezer of version 1; no fork races with attaching in this test");
+        return;
+    }
+    // It forks as fast as it can, and its children live on.
+    let script = "i=0; while [ $i -lt 400 ]; do sleep 600 & i=$((i+1)); done; echo; wait";
+    let mut victim = Command::new("setsid");
+    victim.args(["sh", "-c", script]).stdout(Stdio::piped());
+    let mut victim = Killed(victim.spawn().unwrap());
+    let pid = victim.0.id();
+    let arguments = ["attach", "--no-measure", "--cpu", &format!("{}=90%", last_cpu()), "--pid"];
+    let mut session = slow(&arguments).arg(pid.to_string()).stderr(Stdio::null()).spawn().unwrap();
+    BufReader::new(victim.0.stdout.take().unwrap()).read_line(&mut String::new()).unwrap();
+    let family = schedlab_sys::process::family(schedlab_model::Pid(pid.cast_signed()));
+    assert_eq!(family.len(), 401);
+    let inside = |pid: &schedlab_model::Pid| {
+        let groups = std::fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+        groups.lines().any(|line| {
+            line.contains(":freezer:") && line.contains(&format!("schedlab-{}-", session.id()))
+        })
+    };
+    until(|| node(&session).is_object() && family.iter().any(inside));
+    let outside: Vec<_> = family.iter().filter(|pid| !inside(pid)).collect();
+    signal(session.id(), "INT");
+    session.wait().unwrap();
+    for pid in &family {
+        signal(pid.0.cast_unsigned(), "KILL");
+    }
+    assert!(outside.is_empty(), "{} of 401 stayed outside", outside.len());
+    until(|| left(session.id()).is_empty());
+}
+
+#[test]
+fn schedlab_does_not_take_itself_in_and_restore_thaws_what_froze_itself() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=90%", last_cpu());
+    let above = std::process::id().to_string();
+    for pid in ["1", &above] {
+        let refused = run(&["attach", "--no-measure", "--cpu", &cpu, "--pid", pid]);
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains("schedlab itself descends"), "{}", stderr(&refused));
+    }
+    let Some(group) = Group::new("freezer", "self") else {
+        eprintln!("MISSING: a freezer of version 1; nothing freezes itself in this test");
+        return;
+    };
+    let line =
+        format!("{PROGRAM} slow attach --no-measure --cpu {cpu} --cgroup {}", group.0.display());
+    let refused = group.start(&line).output().unwrap();
+    let said = stderr(&refused);
+    assert!(refused.status.code() == Some(2) && said.contains("itself is in"), "{said}");
+    // As an older program left it: a session inside of the group that it has frozen.
+    let mut session = slow(&["--no-measure", "--cpu", &cpu, "--", "sleep", "600"])
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    until(|| node(&session)["processes"].as_array().is_some_and(|all| !all.is_empty()));
+    let id = session.id();
+    let zone = format!("/sys/fs/cgroup/freezer/schedlab-{id}-all");
+    std::fs::write(format!("{zone}/cgroup.procs"), id.to_string()).unwrap();
+    let order = ["slow", "fail", "all", "--session", &id.to_string()];
+    let asks = Command::new(PROGRAM).args(order).stderr(Stdio::null()).spawn();
+    let _asks = Killed(asks.unwrap());
+    let state = || std::fs::read_to_string(format!("{zone}/freezer.state")).unwrap_or_default();
+    // Another test's session puts back what it finds, too, so whether it was this call that did is open.
+    until(|| {
+        let restored = Command::new(PROGRAM).args(["doctor", "--restore"]).output().unwrap();
+        let said = String::from_utf8_lossy(&restored.stdout).into_owned();
+        let answered = node(&session)["failed"] == true;
+        assert!(restored.status.success(), "{said}");
+        answered && state().trim() == "THAWED"
+    });
+    std::fs::write("/sys/fs/cgroup/freezer/cgroup.procs", id.to_string()).unwrap();
+    signal(id, "INT");
+    session.wait().unwrap();
+    until(|| left(id).is_empty());
+}
+
+/// A command line on a terminal of its own: what is written to it is typed.
+fn on_a_terminal(line: &str) -> Option<Child> {
+    let mut script = Command::new("script");
+    script.args(["-qefc", line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let child = script.spawn().ok();
+    if child.is_none() {
+        eprintln!("MISSING: script of bsdutils; nothing is typed in this test");
+    }
+    child
+}
+
+/// A prompt that goes on after Ctrl-C, says what it reads, and ends on `quit` with exit code 7.
+const PROMPT: &str = "trap 'echo caught' INT; trap 'echo asked; exit 9' TERM; echo ready; \
+    while :; do if read -r line; then echo \"read $line\"; [ \"$line\" = quit ] && exit 7; fi; done";
+
+#[test]
+fn a_prompt_goes_on_after_ctrl_c_and_its_exit_code_is_passed_on() {
+    if !has_rights() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let prompt = dir.path().join("prompt.sh");
+    std::fs::write(&prompt, PROMPT).unwrap();
+    let cpu = format!("{}=90%", last_cpu());
+    let line = format!("{PROGRAM} slow --no-measure --cpu {cpu} -- sh {}", prompt.display());
+    let Some(mut terminal) = on_a_terminal(&line) else { return };
+    let mut typed = terminal.stdin.take().unwrap();
+    let lines = BufReader::new(terminal.stdout.take().unwrap()).lines();
+    let (send, read) = channel();
+    std::thread::spawn(move || lines.map_while(Result::ok).try_for_each(|line| send.send(line)));
+    let says = |words: &str| {
+        let line = std::iter::from_fn(|| read.recv_timeout(super::PATIENCE).ok())
+            .find(|line| line.contains(words));
+        assert!(line.is_some(), "it never said '{words}'");
+    };
+    says("ready");
+    // More often than this program bears signals from elsewhere.
+    for _ in 0..5 {
+        typed.write_all(b"\x03").unwrap();
+        says("caught");
+    }
+    // Longer than commands were once given to end.
+    std::thread::sleep(std::time::Duration::from_millis(2500));
+    typed.write_all(b"still\n").unwrap();
+    says("read still");
+    typed.write_all(b"quit\n").unwrap();
+    says("read quit");
+    assert_eq!(terminal.wait().unwrap().code(), Some(7));
+}
+
+#[test]
+fn signals_to_schedlab_reach_the_command_and_decide_the_exit_code() {
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=90%", last_cpu());
+    let start = |script: &str| {
+        let arguments = ["--no-measure", "--cpu", &cpu, "--", "sh", "-c", script];
+        let mut session = slow(&arguments);
+        let mut session = session.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        let mut lines = BufReader::new(session.stdout.take().unwrap()).lines();
+        assert_eq!(lines.next().unwrap().unwrap(), "ready");
+        (session, lines)
+    };
+    let waits = "trap 'echo caught' INT; trap 'echo asked; exit 9' TERM; echo ready; \
+                 while :; do sleep 0.05; done";
+    let (mut session, mut lines) = start(waits);
+    for _ in 0..2 {
+        signal(session.id(), "INT");
+        assert_eq!(lines.next().unwrap().unwrap(), "caught");
+    }
+    signal(session.id(), "TERM");
+    assert_eq!(lines.next().unwrap().unwrap(), "asked");
+    assert_eq!(session.wait().unwrap().code(), Some(9), "the command's own");
+    let (mut session, _lines) = start("echo ready; exec sleep 600");
+    signal(session.id(), "TERM");
+    assert_eq!(session.wait().unwrap().code(), Some(143), "as the command was ended");
+    let (mut session, _lines) = start("trap '' TERM; echo ready; while :; do sleep 0.1; done");
+    signal(session.id(), "TERM");
+    assert_eq!(session.wait().unwrap().code(), Some(143), "by the guard, after some patience");
+    until(|| left(session.id()).is_empty());
+}
+
+/// The state letter of a process.
+fn state(pid: i32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next()).unwrap_or('-')
+}
+
+#[test]
+fn ctrl_z_stops_burners_too_and_the_job_goes_on_later() {
+    if !has_rights() {
+        return;
+    }
+    let mark = format!("SCHEDLAB_SLOW_TEST=suspend-{}", std::process::id());
+    let (key, value) = mark.split_once('=').unwrap();
+    for method in ["hogs", "weight"] {
+        let cpu = format!("{}=50%", last_cpu());
+        let arguments = ["--no-measure", "--method", method, "--cpu", &cpu, "--", "sleep", "600"];
+        let mut session = slow(&arguments).env(key, value).stderr(Stdio::null()).spawn().unwrap();
+        until(|| node(&session)["processes"].as_array().is_some_and(|all| !all.is_empty()));
+        let all: Vec<i32> = super::marked(&mark)
+            .into_iter()
+            .filter(|(_, command)| !command.contains("__guard"))
+            .map(|(pid, _)| pid)
+            .collect();
+        assert!(all.len() >= 3, "schedlab, a burner and the command: {all:?}");
+        signal(session.id(), "TSTP");
+        until(|| all.iter().all(|&pid| state(pid) == 'T'));
+        signal(session.id(), "CONT");
+        until(|| all.iter().all(|&pid| state(pid) != 'T'));
+        signal(session.id(), "INT");
+        assert_eq!(session.wait().unwrap().code(), Some(130));
+        until(|| left(session.id()).is_empty() && super::marked(&mark).is_empty());
+    }
+}
+
+#[test]
+fn where_no_further_process_may_be_started_it_says_so_and_leaves_nothing() {
+    let Some(group) = Group::new("pids", "few") else {
+        eprintln!("MISSING: the pids controller of version 1; no process is refused in this test");
+        return;
+    };
+    if !has_rights() {
+        return;
+    }
+    let cpu = format!("{}=90%", last_cpu());
+    let mut ended = Vec::new();
+    for method in ["hogs", "weight", "stop"] {
+        for most in 1..8 {
+            std::fs::write(group.0.join("pids.max"), most.to_string()).unwrap();
+            let line = format!("{PROGRAM} slow --method {method} --cpu {cpu} -- true");
+            let output = group.start(&line).output().unwrap();
+            let (code, said) = (output.status.code(), stderr(&output));
+            assert!(!said.contains("panicked"), "{method}, {most} processes: {said}");
+            assert!(code == Some(0) || said.contains("starting"), "{method}, {most}: {said}");
+            ended.push(code);
+        }
+    }
+    assert!(ended.contains(&Some(1)), "a process was refused: {ended:?}");
+}
+
+#[test]
+fn in_a_cpu_group_without_real_time_speeds_are_measured_and_doctor_says_where_hogs_go() {
+    let Some(group) = Group::new("cpu", "fair") else {
+        eprintln!(
+            "MISSING: the CPU controller of version 1; groups without real-time are not tested"
+        );
+        return;
+    };
+    let runtime = std::fs::read_to_string(group.0.join("cpu.rt_runtime_us"));
+    if !has_rights() || runtime.is_ok_and(|runtime| runtime.trim() != "0") {
+        return;
+    }
+    let line = format!("{PROGRAM} slow --json --cpu {}=50% -- true", last_cpu());
+    let said = stderr(&group.start(&line).output().unwrap());
+    let told = said.lines().find_map(|line| serde_json::from_str::<serde_json::Value>(line).ok());
+    assert_eq!(told.unwrap()["measured"].as_array().unwrap().len(), 1, "{said}");
+    if !Path::new("/proc/sys/kernel/sched_rt_runtime_us").exists()
+        || !group.0.join("cpu.rt_runtime_us").exists()
+    {
+        eprintln!("MISSING: CONFIG_RT_GROUP_SCHED; what doctor says of it is not tested");
+        return;
+    }
+    let output = group.start(&format!("{PROGRAM} doctor")).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.contains("works in the root CPU group"), "{text}");
+}
+
+#[test]
+fn children_that_ended_count_for_a_limit_on_all_together() {
+    if !has_rights() {
+        return;
+    }
+    // Each child lives for a moment; alone none of them ever uses a tenth of the node's life.
+    let script = "while :; do sh -c 'i=0; while [ $i -lt 2000 ]; do i=$((i+1)); done'; done";
+    let speed = format!("{}=10%", last_cpu());
+    let arguments =
+        ["--no-measure", "--method", "stop-group", "--cpu", &speed, "--", "sh", "-c", script];
+    let mut session = slow(&arguments).stderr(Stdio::null()).spawn().unwrap();
+    // By then the living ones are far below a tenth.
+    until(|| node(&session).is_object());
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    until(|| {
+        let node = node(&session);
+        let all = node["processes"].as_array().cloned().unwrap_or_default();
+        let pids = all.iter().filter_map(|pid| i32::try_from(pid.as_i64()?).ok());
+        pids.map(state).any(|state| state == 'T')
+    });
+    signal(session.id(), "TERM");
+    session.wait().unwrap();
+    until(|| left(session.id()).is_empty());
+}
