@@ -2,7 +2,7 @@
 //!
 //! The only crate with unsafe code. Each module is one subject: [`perf`] (events and their rings),
 //! [`sched`] (policies and affinity), [`futex`], [`clock`], [`topology`], [`cgroup`], [`tracefs`],
-//! [`process`] and [`signal`]; [`netns`]; for loads [`channel`], [`shared`] memory and [`task`]; and the
+//! [`process`] and [`signal`]; [`netns`]; [`port`] and [`mount`] for guests; for loads [`channel`], [`shared`] memory and [`task`]; and the
 //! [`guard`] that undoes what was changed, whoever dies.
 //! Nothing here knows what a trace or a workload is. Functions that read `/sys` or `/proc` take the
 //! root as a parameter, so that tests can give them a tree of their own.
@@ -19,8 +19,10 @@ pub mod futex;
 pub mod guard;
 pub mod library;
 pub mod memory;
+pub mod mount;
 pub mod netns;
 pub mod perf;
+pub mod port;
 pub mod process;
 pub mod sched;
 pub mod shared;

@@ -1,6 +1,9 @@
 //! Where memory comes from and whether it stays.
 
+use std::fs::File;
 use std::io;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
 
 /// The largest NUMA node + 1 that a mask of ours can hold; the kernel's own limit.
 const NODES: usize = 1024;
@@ -36,9 +39,35 @@ pub fn lock_pages() -> io::Result<()> {
     Ok(mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)?)
 }
 
+/// A file that lies in memory and has no name: it goes with the last process that has it open.
+///
+/// # Errors
+/// Without memory or descriptors.
+pub fn file(label: &str) -> io::Result<File> {
+    use rustix::fs::{MemfdFlags, memfd_create};
+    Ok(memfd_create(label, MemfdFlags::CLOEXEC)?.into())
+}
+
+/// A path by which other processes of this user open `file` while this process has it open.
+#[must_use]
+pub fn path_of(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_in_memory_is_read_and_written_by_its_path() {
+        let file = file("test").unwrap();
+        let path = path_of(&file);
+        std::fs::write(&path, "written").unwrap();
+        let read = std::process::Command::new("cat").arg(&path).output().unwrap().stdout;
+        assert_eq!(read, b"written");
+        drop(file);
+        assert!(!path.exists());
+    }
 
     #[test]
     fn memory_is_bound_to_a_node_that_is_there_and_to_no_other() {

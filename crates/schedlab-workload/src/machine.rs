@@ -9,7 +9,7 @@ use std::io;
 
 /// What a machine can do, asked before anything is planned on it. What it can't is a reason, with
 /// the way to get it where there is one.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Offers {
     /// The machine's name: `host`, `sim`, `vm`.
     pub machine: String,
@@ -26,7 +26,7 @@ pub struct Offers {
 }
 
 /// How scheduler events are recorded.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Recording {
     /// `perf`, `ftrace`, `exact`.
     pub via: String,

@@ -39,6 +39,12 @@ pub(crate) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
             schedlab_sys::guard::guardian(std::path::Path::new(arguments.get(2)?));
             Some(ExitCode::SUCCESS)
         }
+        schedlab_vm::guest::ARGUMENT => {
+            let clock = arguments.get(2).and_then(|word| word.to_str());
+            Some(schedlab_vm::guest::guest(clock, &mut || {
+                Ok(Box::new(schedlab_host::Host::here()?))
+            }))
+        }
         schedlab_host::load::ARGUMENT => Some(schedlab_host::load_child()),
         schedlab_host::slow::ARGUMENT => {
             Some(ExitCode::from(schedlab_host::slow::hidden(arguments)))

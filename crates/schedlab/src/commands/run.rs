@@ -62,7 +62,17 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Experiment> {
 pub(crate) fn machine(name: &str) -> anyhow::Result<Box<dyn Machine>> {
     match name {
         "host" => Ok(Box::new(schedlab_host::Host::here().context("this program's own path")?)),
-        _ => anyhow::bail!("no machine '{name}': there is only host"),
+        _ if name == "vm" || name.starts_with("vm:") => {
+            let settings = name.strip_prefix("vm:").unwrap_or_default().split(',');
+            let pair = |text: &str| match text.split_once('=') {
+                Some((key, value)) => (key.to_owned(), value.to_owned()),
+                None => (text.to_owned(), String::new()),
+            };
+            let settings = settings.filter(|text| !text.is_empty()).map(pair).collect();
+            let request = schedlab_vm::Request::read(&settings)?;
+            Ok(Box::new(schedlab_vm::Vm::boot(request)?))
+        }
+        _ => anyhow::bail!("no machine '{name}': use host or vm"),
     }
 }
 

@@ -1,0 +1,75 @@
+//! Why a virtual machine did not do what it was asked.
+
+use schedlab_workload::MachineError;
+use std::io;
+
+/// An error of a virtual machine.
+#[derive(Debug, thiserror::Error)]
+pub enum VmError {
+    /// A setting of the machine is wrong.
+    #[error("vm:{key}={value}: {why}")]
+    Setting {
+        /// Its key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What is wrong, and what is right.
+        why: String,
+    },
+    /// A program or file that it needs is missing.
+    #[error("{what} is missing: {remedy}")]
+    Missing {
+        /// What.
+        what: String,
+        /// How to get it.
+        remedy: String,
+    },
+    /// The operating system refused.
+    #[error("{doing}: {error}")]
+    Io {
+        /// What was being done.
+        doing: String,
+        /// What the system said.
+        #[source]
+        error: io::Error,
+    },
+    /// The guest died, hung or said nonsense.
+    #[error("{what}{}", tail(console))]
+    Guest {
+        /// What happened.
+        what: String,
+        /// The last lines of its console.
+        console: Vec<String>,
+    },
+    /// The user stopped it.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+fn tail(console: &[String]) -> String {
+    if console.is_empty() {
+        return "; its console is empty".to_owned();
+    }
+    format!("; the last lines of its console:\n  {}", console.join("\n  "))
+}
+
+impl VmError {
+    /// Adds to an I/O error what was being done.
+    pub(crate) fn io(doing: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        let doing = doing.into();
+        move |error| Self::Io { doing, error }
+    }
+}
+
+impl From<VmError> for MachineError {
+    fn from(error: VmError) -> Self {
+        match error {
+            VmError::Io { doing, error } => Self::Io { doing, error },
+            other @ (VmError::Guest { .. } | VmError::Interrupted) => Self::Load(other.to_string()),
+            other => {
+                let (machine, what) = ("vm".to_owned(), "start".to_owned());
+                Self::NotOffered { machine, what, why: other.to_string() }
+            }
+        }
+    }
+}

@@ -1,0 +1,215 @@
+//! What a guest tells: frames of JSON, each with raw bytes behind it where there are any.
+//!
+//! A frame is two lengths (little-endian, 4 bytes each), the JSON, the raw bytes. The last frame of a
+//! run says how it ended; bytes that end before it mean that the guest died.
+
+use schedlab_model::{LoadFacts, MachineFacts, Nanos, Warning};
+use schedlab_workload::{Figure, Interval, MachineError, Offers, Outcome, Output, RunSpec, Stream};
+use serde::{Deserialize, Serialize};
+use std::io;
+
+/// One frame.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Frame {
+    /// The guest has booted and waits for a run.
+    Ready {
+        /// What it offers.
+        offers: Box<Offers>,
+        /// What it is.
+        facts: Box<MachineFacts>,
+        /// Its scheduler domains, outermost last, of each CPU: names and spans.
+        domains: Vec<Vec<Domain>>,
+    },
+    /// A number for the whole run.
+    Figure(Figure),
+    /// What was measured so far.
+    Interval(Box<Interval>),
+    /// The same of a workload beside the run's own.
+    Beside {
+        /// Its label.
+        label: String,
+        /// What was measured.
+        interval: Box<Interval>,
+    },
+    /// A sentence about the options.
+    Note(String),
+    /// A doubt.
+    Warning(Warning),
+    /// A stream; its content lies behind the frame.
+    Stream(Which),
+    /// The machine's load after the run.
+    After(LoadFacts),
+    /// The run failed; the last frame.
+    Failed(Fault),
+    /// The run ended; the last frame.
+    Ended {
+        /// Exit code of the load.
+        exit_code: i32,
+        /// Whether it was stopped before its end.
+        interrupted: bool,
+    },
+}
+
+/// A scheduler domain of a CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Domain {
+    /// `SMT`, `MC`, `PKG`, `NUMA`, ...
+    pub name: String,
+    /// Its flags, as the kernel writes them.
+    pub flags: String,
+}
+
+/// A stream of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Which {
+    /// The trace.
+    Trace,
+    /// Standard output of the load.
+    Stdout,
+    /// Its standard error.
+    Stderr,
+}
+
+impl Which {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Trace, Self::Stdout, Self::Stderr];
+
+    /// The stream of a run directory.
+    #[must_use]
+    pub const fn stream(self) -> Stream {
+        match self {
+            Self::Trace => Stream::Trace,
+            Self::Stdout => Stream::Stdout,
+            Self::Stderr => Stream::Stderr,
+        }
+    }
+}
+
+/// An error of the guest's machine.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fault {
+    /// It does not offer this.
+    NotOffered {
+        /// What was asked.
+        what: String,
+        /// Why not.
+        why: String,
+    },
+    /// An option of the workload is wrong.
+    Option {
+        /// Which workload.
+        workload: String,
+        /// Which option.
+        option: String,
+        /// What is wrong.
+        why: String,
+    },
+    /// Anything else.
+    Other(String),
+}
+
+impl From<MachineError> for Fault {
+    fn from(error: MachineError) -> Self {
+        match error {
+            MachineError::NotOffered { what, why, .. } => Self::NotOffered { what, why },
+            MachineError::Option { workload, option, why } => {
+                Self::Option { workload, option, why }
+            }
+            other => Self::Other(other.to_string()),
+        }
+    }
+}
+
+impl From<Fault> for MachineError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::NotOffered { what, why } => {
+                Self::NotOffered { machine: "the guest".to_owned(), what, why }
+            }
+            Fault::Option { workload, option, why } => Self::Option { workload, option, why },
+            Fault::Other(why) => Self::Load(format!("in the guest: {why}")),
+        }
+    }
+}
+
+/// What a guest is asked.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Asked {
+    /// The run.
+    pub spec: RunSpec,
+    /// How long the guest waits before it begins, so that repeats begin at other phases of its ticks.
+    pub wait: Nanos,
+}
+
+/// A frame, the raw bytes behind it, and the bytes behind both.
+pub type Part<'b> = (Frame, &'b [u8], &'b [u8]);
+
+impl Frame {
+    /// Appends the frame and its raw bytes to `out`.
+    pub fn write(&self, raw: &[u8], out: &mut Vec<u8>) {
+        let json = serde_json::to_vec(self).expect("frames are plain values");
+        for length in [json.len(), raw.len()] {
+            let length = u32::try_from(length).expect("a frame is below 4 GiB");
+            out.extend_from_slice(&length.to_le_bytes());
+        }
+        out.extend_from_slice(&json);
+        out.extend_from_slice(raw);
+    }
+
+    /// Reads the first frame of `bytes` and its raw bytes, and what is left behind it; `None` if the
+    /// bytes end before the frame does.
+    ///
+    /// # Errors
+    /// When the bytes are no frame.
+    pub fn read(bytes: &[u8]) -> io::Result<Option<Part<'_>>> {
+        let Some((head, rest)) = bytes.split_first_chunk::<8>() else { return Ok(None) };
+        let length = |at: usize| {
+            u32::from_le_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
+        };
+        let Some((json, rest)) = rest.split_at_checked(length(0)) else { return Ok(None) };
+        let Some((raw, rest)) = rest.split_at_checked(length(4)) else { return Ok(None) };
+        Ok(Some((serde_json::from_slice(json)?, raw, rest)))
+    }
+}
+
+/// Hands what the frames of a run tell to `out`. Returns how the run ended.
+///
+/// # Errors
+/// What the guest's machine failed with; or the frames are incomplete or can't be stored.
+pub fn replay(
+    mut bytes: &[u8],
+    out: &mut dyn Output,
+) -> Result<(Outcome, Option<LoadFacts>), MachineError> {
+    let wrong = |error: io::Error| MachineError::io("reading what the guest sent", error);
+    let mut after = None;
+    loop {
+        let Some((frame, raw, rest)) = Frame::read(bytes).map_err(wrong)? else {
+            return Err(MachineError::Load("the guest sent no end of its run".to_owned()));
+        };
+        bytes = rest;
+        match frame {
+            Frame::Ready { .. } => {}
+            Frame::Figure(figure) => {
+                out.figure(figure).map_err(|e| MachineError::io("storing a figure", e))?;
+            }
+            Frame::Interval(interval) => out.interval(&interval),
+            Frame::Beside { label, interval } => out.interval_beside(&label, &interval),
+            Frame::Note(sentence) => out.note(&sentence),
+            Frame::Warning(warning) => out.warning(warning),
+            Frame::Stream(which) => {
+                let path = out.path(which.stream());
+                let doing = || format!("writing {}", path.display());
+                std::fs::write(&path, raw).map_err(|e| MachineError::io(doing(), e))?;
+            }
+            Frame::After(load) => after = Some(load),
+            Frame::Failed(fault) => return Err(fault.into()),
+            Frame::Ended { exit_code, interrupted } => {
+                return Ok((Outcome { exit_code, interrupted }, after));
+            }
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Where kernels are kept: a folder of the user's cache, one folder a kernel.
+//!
+//! A kernel is made under a temporary name and renamed when it is complete, so two that make the same
+//! one at a time don't disturb each other, and one that is killed leaves no half kernel.
+
+use crate::VmError;
+use std::path::{Path, PathBuf};
+
+/// The cache's folder: `$XDG_CACHE_HOME/schedlab/kernels`, else below `~/.cache`, else in the temporary folder.
+pub(crate) fn folder() -> PathBuf {
+    let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
+    let home = || set("HOME").map(|home| home.join(".cache"));
+    let above = set("XDG_CACHE_HOME").or_else(home).unwrap_or_else(std::env::temp_dir);
+    above.join("schedlab").join("kernels")
+}
+
+/// Where the image of a kernel of our own build lies.
+pub(crate) fn built(name: &str) -> PathBuf {
+    folder().join(name).join("vmlinux")
+}
+
+/// The images of all kernels in the cache.
+pub(crate) fn kernels() -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for folder in files(&folder(), |name| !name.starts_with('.')) {
+        all.extend(files(&folder, |name| name.starts_with("vmlinu")));
+    }
+    all
+}
+
+/// The entries of a folder whose names fit, sorted.
+pub(crate) fn files(folder: &Path, fits: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let fitting = entries.filter(|entry| entry.file_name().to_str().is_some_and(&fits));
+    let mut all: Vec<PathBuf> = fitting.map(|entry| entry.path()).collect();
+    all.sort();
+    all
+}
+
+/// A folder of the cache while it is made. Dropped before [`Making::finish`], it goes.
+#[derive(Debug)]
+pub(crate) struct Making {
+    temporary: PathBuf,
+    wanted: PathBuf,
+}
+
+impl Making {
+    /// Begins the folder `name`. What others began and did not finish before they died is removed.
+    pub(crate) fn begin(name: &str) -> Result<Self, VmError> {
+        let folder = folder();
+        let doing = |path: &Path| format!("making {}", path.display());
+        std::fs::create_dir_all(&folder).map_err(VmError::io(doing(&folder)))?;
+        for left in files(&folder, |name| name.starts_with(".making-")) {
+            if !lives(&left) {
+                let _ = std::fs::remove_dir_all(&left);
+            }
+        }
+        let temporary = folder.join(format!(".making-{name}-{}", std::process::id()));
+        std::fs::create_dir(&temporary).map_err(VmError::io(doing(&temporary)))?;
+        Ok(Self { temporary, wanted: folder.join(name) })
+    }
+
+    /// Where to make it.
+    pub(crate) fn path(&self) -> &Path {
+        &self.temporary
+    }
+
+    /// Gives `made`, a folder in it, its name. Another that was faster stays.
+    pub(crate) fn finish(self, made: &Path) -> Result<PathBuf, VmError> {
+        match std::fs::rename(made, &self.wanted) {
+            Err(_) if self.wanted.is_dir() => {}
+            other => other.map_err(VmError::io(format!("making {}", self.wanted.display())))?,
+        }
+        Ok(self.wanted.clone())
+    }
+}
+
+impl Drop for Making {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.temporary);
+    }
+}
+
+/// Whether the process whose number ends the name of `path` lives.
+fn lives(path: &Path) -> bool {
+    let name = path.to_string_lossy();
+    let pid = name.rsplit('-').next().and_then(|pid| pid.parse::<u32>().ok());
+    pid.is_some_and(|pid| Path::new("/proc").join(pid.to_string()).exists())
+}

@@ -1,0 +1,97 @@
+//! A kernel to boot: its image and, where it can be found, its configuration.
+//!
+//! It is given by path, or as `debian-6.1`: a package that is fetched into the cache and unpacked there
+//! without being installed, or `boot`: the one that this machine would boot.
+
+pub(crate) mod cache;
+mod debian;
+mod offers;
+
+pub use debian::NAMES as DEBIAN;
+pub use offers::offers;
+
+use crate::VmError;
+use std::path::{Path, PathBuf};
+
+/// A kernel.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Its image: a bzImage, or a vmlinux that boots by PVH.
+    pub image: PathBuf,
+    /// `uname -r`, or the file's name where the image does not say.
+    pub release: String,
+    /// Its configuration, where it lies beside the image.
+    pub config: Option<String>,
+}
+
+impl Kernel {
+    /// Finds a kernel by its path, or as `debian-VERSION`, which may have to be fetched.
+    ///
+    /// # Errors
+    /// When the file is missing or is no kernel, or the package can't be had.
+    pub fn find(name: &str) -> Result<Self, VmError> {
+        if let Some(version) = name.strip_prefix("debian-") {
+            return Self::at(&debian::fetch(version)?);
+        }
+        let path = Path::new(name);
+        if path.is_file() {
+            return Self::at(path);
+        }
+        let built = cache::built(name);
+        if built.is_file() {
+            return Self::at(&built);
+        }
+        Err(VmError::Setting {
+            key: "kernel".to_owned(),
+            value: name.to_owned(),
+            why: "there is no such file; `schedlab vm kernels` lists kernels that can be used"
+                .to_owned(),
+        })
+    }
+
+    /// The kernels in `/boot`, and those in the cache.
+    #[must_use]
+    pub fn here() -> Vec<Self> {
+        let boot = cache::files(Path::new("/boot"), |name| {
+            name.starts_with("vmlinuz-") || name.starts_with("vmlinux-")
+        });
+        let paths = boot.into_iter().chain(cache::kernels());
+        paths.filter_map(|path| Self::at(&path).ok()).collect()
+    }
+
+    fn at(path: &Path) -> Result<Self, VmError> {
+        let image = std::fs::canonicalize(path)
+            .map_err(VmError::io(format!("finding {}", path.display())))?;
+        let bytes =
+            std::fs::read(&image).map_err(VmError::io(format!("reading {}", image.display())))?;
+        let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let release = match (release(&bytes), bytes.starts_with(b"\x7fELF")) {
+            (Some(release), _) => release,
+            (None, true) => name.trim_start_matches("vmlinux-").to_owned(),
+            (None, false) => {
+                return Err(VmError::Setting {
+                    key: "kernel".to_owned(),
+                    value: path.display().to_string(),
+                    why: "it is neither a bzImage nor a vmlinux".to_owned(),
+                });
+            }
+        };
+        let beside = [format!("config-{release}"), ".config".to_owned(), "config".to_owned()];
+        let config = beside
+            .iter()
+            .map(|name| image.with_file_name(name))
+            .find_map(|path| std::fs::read_to_string(path).ok());
+        Ok(Self { image, release, config })
+    }
+}
+
+/// The release that a bzImage names (Documentation/arch/x86/boot.rst: `kernel_version`).
+fn release(image: &[u8]) -> Option<String> {
+    if image.get(0x202..0x206)? != b"HdrS" {
+        return None;
+    }
+    let at = usize::from(u16::from_le_bytes([*image.get(0x20e)?, *image.get(0x20f)?])) + 0x200;
+    let text = image.get(at..)?.split(|&byte| byte == 0).next()?;
+    let word = text.split(|&byte| byte == b' ').next()?;
+    Some(String::from_utf8_lossy(word).into_owned())
+}

@@ -1,0 +1,121 @@
+//! A kernel in QEMU as a [`Machine`].
+
+use crate::frame::{self, Asked, Domain, Frame};
+use crate::guest;
+use crate::qemu::{self, Build, Qemu};
+use crate::qmp::Wait;
+use crate::request::{Clock, Request};
+use crate::{Kernel, VmError, initramfs};
+use schedlab_model::{Fact, LoadFacts, MachineFacts, Nanos};
+use schedlab_sys::{clock, process};
+use schedlab_workload::{Machine, MachineError, Offers, Outcome, Output, RunSpec};
+use sha2::{Digest, Sha256};
+use std::fs::File;
+
+/// How long a boot may take, in the machine's own time.
+const BOOT: Nanos = Nanos::from_secs(300);
+/// Repeats begin at phases of this period: the longest tick that kernels have (100 Hz).
+const PERIOD: Nanos = Nanos::from_millis(10);
+/// The run's description is padded to a multiple of this, so that its length does not matter.
+const PADDING: usize = 4096;
+
+/// A guest that has booted.
+#[derive(Debug)]
+pub struct Vm {
+    build: Build,
+    offers: Offers,
+    facts: MachineFacts,
+    domains: Vec<Vec<Domain>>,
+    /// The state from which each run starts.
+    state: File,
+    after: Option<LoadFacts>,
+}
+
+impl Vm {
+    /// Boots what is asked for.
+    ///
+    /// # Errors
+    /// When QEMU or the kernel is missing, or the guest does not boot; then with the last lines of its
+    /// console.
+    pub fn boot(request: Request) -> Result<Self, VmError> {
+        let kernel = Kernel::find(&request.kernel)?;
+        let version = qemu::version(&request.qemu)?;
+        let program = process::this_program().map_err(VmError::io("finding this program"))?;
+        let packed = initramfs::pack(&program, kernel.config.as_deref(), &kernel.release)?;
+        let initramfs = qemu::file_of("initramfs", &packed)?;
+        let identity = identity(&kernel, &packed)?;
+        let build = Build { request, kernel, initramfs, version };
+        let wait = Wait { doing: "the boot", until: clock::monotonic() + BOOT, stopped: &|| false };
+        let mut qemu = Qemu::start(&build, None, &wait)?;
+        qemu.await_stop(&wait)?;
+        let bytes = qemu.frames()?;
+        let Ok(Some((Frame::Ready { offers, facts, domains }, ..))) = Frame::read(&bytes) else {
+            let what = "the guest did not tell what it offers".to_owned();
+            return Err(qemu.explain(VmError::Guest { what, console: Vec::new() }));
+        };
+        let state = qemu::file_of("state", &[])?;
+        qemu.save(&state, &wait)?;
+        let repeatable = build.request.clock == Clock::Instructions;
+        let offers = Offers { machine: "vm".to_owned(), repeatable, ..*offers };
+        let machine = build.machine().join(" ");
+        let hypervisor = Fact::Known(format!("{}; {machine}; {identity}", build.version));
+        let facts = MachineFacts { host: "vm".to_owned(), hypervisor, ..*facts };
+        Ok(Self { build, offers, facts, domains, state, after: None })
+    }
+
+    /// The scheduler domains that the guest's kernel built, of each CPU, smallest first.
+    #[must_use]
+    pub fn domains(&self) -> &[Vec<Domain>] {
+        &self.domains
+    }
+}
+
+impl Machine for Vm {
+    fn offers(&self) -> &Offers {
+        &self.offers
+    }
+
+    fn facts(&self) -> MachineFacts {
+        let load = self.after.clone().unwrap_or_else(|| self.facts.load.clone());
+        MachineFacts { load, ..self.facts.clone() }
+    }
+
+    fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
+        let asked = Asked { spec: spec.clone(), wait: guest::wait(spec.repeat, PERIOD) };
+        let mut asked = serde_json::to_vec(&asked).expect("specs are plain values");
+        asked.resize(asked.len().next_multiple_of(PADDING), b' ');
+        let asked = qemu::file_of("run", &asked)?;
+        let until = clock::monotonic() + self.build.request.patience;
+        let stopped = || out.stopped();
+        let wait = Wait { doing: "the run", until, stopped: &stopped };
+        let result = perform(&self.build, &self.state, &asked, &wait);
+        let bytes = match result {
+            Ok(bytes) => bytes,
+            Err(VmError::Interrupted) => return Ok(Outcome { exit_code: 130, interrupted: true }),
+            Err(error) => return Err(error.into()),
+        };
+        let (outcome, after) = frame::replay(&bytes, out)?;
+        self.after = after;
+        Ok(outcome)
+    }
+}
+
+fn perform(build: &Build, state: &File, asked: &File, wait: &Wait<'_>) -> Result<Vec<u8>, VmError> {
+    let mut qemu = Qemu::start(build, Some((state, asked)), wait)?;
+    qemu.go_on(wait)?;
+    qemu.await_stop(wait)?;
+    qemu.frames()
+}
+
+/// What tells guests apart: hashes of kernel and initramfs.
+fn identity(kernel: &Kernel, initramfs: &[u8]) -> Result<String, VmError> {
+    let image = std::fs::read(&kernel.image)
+        .map_err(VmError::io(format!("reading {}", kernel.image.display())))?;
+    let (kernel, initramfs) = (hash(&image), hash(initramfs));
+    Ok(format!("kernel sha256 {kernel}; initramfs sha256 {initramfs}"))
+}
+
+fn hash(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,233 @@
+//! A QEMU process: its command line, its console, and its end.
+
+use crate::guest;
+use crate::qmp::{Qmp, Wait};
+use crate::request::{Clock, Request};
+use crate::{Kernel, VmError};
+use schedlab_sys::signal::{self, Signals};
+use schedlab_sys::{memory, process};
+use serde_json::json;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::process::{Child, Command, Stdio};
+
+/// What every QEMU of one guest has in common: changing any of it makes another guest.
+#[derive(Debug)]
+pub(crate) struct Build {
+    /// What was asked for.
+    pub(crate) request: Request,
+    /// The kernel.
+    pub(crate) kernel: Kernel,
+    /// The first file system.
+    pub(crate) initramfs: File,
+    /// `QEMU emulator version ...`.
+    pub(crate) version: String,
+}
+
+impl Build {
+    /// The arguments that make the machine, without paths of this process.
+    pub(crate) fn machine(&self) -> Vec<String> {
+        let Request { cpus, memory_mib, seed, clock, .. } = &self.request;
+        let mut all: Vec<String> = Vec::new();
+        let mut add = |words: &[&str]| all.extend(words.iter().map(|word| (*word).to_owned()));
+        add(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+        add(&["-action", "panic=pause,watchdog=pause", "-device", "pvpanic", "-machine", "pc"]);
+        add(&["-m", &format!("{memory_mib}M"), "-smp", &cpus.to_string()]);
+        match clock {
+            Clock::Instructions => {
+                add(&["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]);
+                add(&["-cpu", "qemu64", "-rtc", "base=2024-01-01T00:00:00,clock=vm"]);
+                add(&["-seed", &seed.to_string(), "-device", "ib700"]);
+            }
+            Clock::Wall => add(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
+        }
+        all
+    }
+
+    /// The kernel's command line.
+    pub(crate) fn command_line(&self) -> String {
+        // Nothing of the guest may be drawn at random: where things lie changes how fast they are.
+        let fixed = match self.request.clock {
+            Clock::Instructions => {
+                "nokaslr norandmaps random.trust_cpu=off random.trust_bootloader=off \
+                 mitigations=off tsc=reliable "
+            }
+            Clock::Wall => "",
+        };
+        let argument = guest::ARGUMENT;
+        let clock = self.request.clock.name();
+        format!("console=ttyS0 quiet panic=-1 {fixed}rdinit=/init -- {argument} {clock}")
+    }
+}
+
+/// A running QEMU. Dropping it kills it.
+#[derive(Debug)]
+pub(crate) struct Qemu {
+    child: Child,
+    qmp: Qmp,
+    console: File,
+    frames: File,
+    stderr: File,
+}
+
+impl Qemu {
+    /// Starts one: from the beginning, or from a saved state with what is asked of the guest.
+    pub(crate) fn start(
+        build: &Build,
+        restore: Option<(&File, &File)>,
+        wait: &Wait<'_>,
+    ) -> Result<Self, VmError> {
+        let signals: Signals = signal::catch().map_err(VmError::io("catching signals"))?;
+        let file = |name| memory::file(name).map_err(VmError::io("making a file in memory"));
+        let (console, frames, stderr) = (file("console")?, file("frames")?, file("stderr")?);
+        let path = |file: &File| memory::path_of(file).display().to_string();
+        let mut command = Command::new(&build.request.qemu);
+        command.args(build.machine()).arg("-kernel").arg(&build.kernel.image);
+        command.args(["-initrd", &path(&build.initramfs), "-append", &build.command_line()]);
+        command.args(["-chardev", "stdio,id=qmp,signal=off", "-mon", "chardev=qmp,mode=control"]);
+        command.args(["-serial", &format!("file:{}", path(&console))]);
+        command.args(["-chardev", &format!("file,id=frames,path={}", path(&frames))]);
+        command.args(["-device", &format!("isa-debugcon,iobase={},chardev=frames", guest::FRAMES)]);
+        match restore {
+            None => command.args(["-fw_cfg", &format!("name={},string=none", guest::ITEM)]),
+            Some((state, asked)) => command
+                .args(["-fw_cfg", &format!("name={},file={}", guest::ITEM, path(asked))])
+                .args(["-incoming", &format!("exec:cat {}", path(state))]),
+        };
+        let said = stderr.try_clone().map_err(VmError::io("making a file in memory"))?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(said);
+        process::die_with_parent(&mut command);
+        process::own_session(&mut command);
+        let mut child = command.spawn().map_err(|error| missing(error, &build.request.qemu))?;
+        let streams = child.stdin.take().zip(child.stdout.take());
+        let (to, from) = streams.expect("both are piped");
+        let mut qemu = match Qmp::open(to, from, signals, wait) {
+            Ok(qmp) => Self { child, qmp, console, frames, stderr },
+            Err(error) => {
+                let _ = child.kill();
+                let _ = child.wait();
+                return Err(explain(error, &text(&stderr)));
+            }
+        };
+        if restore.is_some() {
+            qemu.await_restored(wait)?;
+        }
+        Ok(qemu)
+    }
+
+    /// Waits until the guest stops the machine.
+    pub(crate) fn await_stop(&mut self, wait: &Wait<'_>) -> Result<(), VmError> {
+        match self.qmp.await_event(&["STOP", "SHUTDOWN", "RESET"], wait) {
+            Ok("STOP") => Ok(()),
+            Ok(_) => Err(self.explain(VmError::Guest {
+                what: format!("the guest's kernel gave up during {}", wait.doing),
+                console: Vec::new(),
+            })),
+            Err(error) => Err(self.explain(error)),
+        }
+    }
+
+    /// Saves the state of the stopped machine.
+    pub(crate) fn save(&mut self, state: &File, wait: &Wait<'_>) -> Result<(), VmError> {
+        let path = memory::path_of(state);
+        let fast = json!({ "max-bandwidth": 1_u64 << 40 });
+        self.qmp.ask("migrate-set-parameters", &fast, wait)?;
+        let uri = format!("exec:cat > {}", path.display());
+        self.qmp.ask("migrate", &json!({ "uri": uri }), wait)?;
+        loop {
+            let answer = self.qmp.ask("query-migrate", &json!({}), wait)?;
+            match answer["status"].as_str() {
+                Some("completed") => return Ok(()),
+                Some("failed" | "cancelled") => {
+                    let what = format!("QEMU could not save the guest: {answer}");
+                    return Err(self.explain(VmError::Guest { what, console: Vec::new() }));
+                }
+                _ => std::thread::sleep(std::time::Duration::from_millis(5)),
+            }
+        }
+    }
+
+    fn await_restored(&mut self, wait: &Wait<'_>) -> Result<(), VmError> {
+        loop {
+            let answer = self.qmp.ask("query-status", &json!({}), wait);
+            let answer = answer.map_err(|error| self.explain(error))?;
+            if answer["status"].as_str() != Some("inmigrate") {
+                return Ok(());
+            }
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    }
+
+    /// Lets the stopped machine go on.
+    pub(crate) fn go_on(&mut self, wait: &Wait<'_>) -> Result<(), VmError> {
+        self.qmp.ask("cont", &json!({}), wait).map(|_| ()).map_err(|error| self.explain(error))
+    }
+
+    /// What the guest sent.
+    pub(crate) fn frames(&mut self) -> Result<Vec<u8>, VmError> {
+        let mut bytes = Vec::new();
+        self.frames
+            .seek(SeekFrom::Start(0))
+            .and_then(|_| self.frames.read_to_end(&mut bytes))
+            .map_err(VmError::io("reading what the guest sent"))?;
+        Ok(bytes)
+    }
+
+    /// An error with what the console and QEMU itself said last.
+    pub(crate) fn explain(&self, error: VmError) -> VmError {
+        let mut said = text(&self.console);
+        said.push_str(&text(&self.stderr));
+        explain(error, &said)
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// How many lines of a console are shown with an error.
+const TAIL: usize = 12;
+
+fn explain(error: VmError, said: &str) -> VmError {
+    let VmError::Guest { what, .. } = error else { return error };
+    let lines: Vec<&str> = said.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
+    let printable = |line: &&str| line.chars().filter(|c| !c.is_control()).collect();
+    let last = &lines[lines.len().saturating_sub(TAIL)..];
+    VmError::Guest { what, console: last.iter().map(printable).collect() }
+}
+
+fn text(file: &File) -> String {
+    use std::os::unix::fs::FileExt;
+    let length = file.metadata().map_or(0, |data| data.len());
+    let mut bytes = vec![0; usize::try_from(length.min(1 << 20)).unwrap_or(0)];
+    let from = length - bytes.len() as u64;
+    let read = file.read_at(&mut bytes, from).unwrap_or(0);
+    String::from_utf8_lossy(&bytes[..read]).into_owned()
+}
+
+fn missing(error: io::Error, program: &str) -> VmError {
+    if error.kind() == io::ErrorKind::NotFound {
+        let remedy = "install it (Debian: apt-get install qemu-system-x86), or name one with \
+                      vm:qemu=PATH";
+        return VmError::Missing { what: program.to_owned(), remedy: remedy.to_owned() };
+    }
+    VmError::io(format!("starting {program}"))(error)
+}
+
+/// The first line of `--version`.
+pub(crate) fn version(program: &str) -> Result<String, VmError> {
+    let out =
+        Command::new(program).arg("--version").output().map_err(|error| missing(error, program))?;
+    let text = String::from_utf8_lossy(&out.stdout);
+    Ok(text.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+/// A file in memory with this content.
+pub(crate) fn file_of(name: &str, content: &[u8]) -> Result<File, VmError> {
+    let mut file = memory::file(name).map_err(VmError::io("making a file in memory"))?;
+    file.write_all(content).map_err(VmError::io("writing a file in memory"))?;
+    Ok(file)
+}

@@ -1,0 +1,138 @@
+//! What kind of virtual machine is wanted: the settings of `--on vm:...`, as plain values.
+
+use crate::VmError;
+use schedlab_model::Nanos;
+use std::collections::BTreeMap;
+use std::str::FromStr;
+
+/// The settings of a virtual machine.
+pub const KEYS: [&str; 7] = ["kernel", "cpus", "clock", "memory", "seed", "patience", "qemu"];
+
+fn within(number: u64, least: u32, most: u32) -> Result<u32, String> {
+    let fits = u32::try_from(number).ok().filter(|n| (least..=most).contains(n));
+    fits.ok_or_else(|| format!("use {least} to {most}"))
+}
+
+/// How time passes in the guest.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Clock {
+    /// Each instruction takes one nanosecond, and idle time passes at once: runs are identical, bit for
+    /// bit, whatever else the machine does.
+    #[default]
+    Instructions,
+    /// The machine's own time.
+    Wall,
+}
+
+impl Clock {
+    /// As it is written: `instructions`, `wall`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Instructions => "instructions",
+            Self::Wall => "wall",
+        }
+    }
+}
+
+impl FromStr for Clock {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "instructions" => Ok(Self::Instructions),
+            "wall" => Ok(Self::Wall),
+            _ => Err("use instructions or wall".to_owned()),
+        }
+    }
+}
+
+/// A virtual machine as it is asked for.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The kernel: a path, or a name that [`crate::Kernel::find`] knows.
+    pub kernel: String,
+    /// How many CPUs.
+    pub cpus: u32,
+    /// Its clock.
+    pub clock: Clock,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// Seed of what QEMU draws at random.
+    pub seed: u64,
+    /// How long the guest may take to boot, and to perform a run, in the machine's own time.
+    pub patience: Nanos,
+    /// The QEMU program.
+    pub qemu: String,
+}
+
+impl Request {
+    /// Reads the settings of `vm:KEY=VALUE,...`.
+    ///
+    /// # Errors
+    /// When one is unknown or its value is wrong.
+    pub fn read(settings: &BTreeMap<String, String>) -> Result<Self, VmError> {
+        let mut all = Self::new("debian-6.1".to_owned());
+        for (key, value) in settings {
+            let wrong =
+                |why: String| VmError::Setting { key: key.clone(), value: value.clone(), why };
+            let number =
+                || value.parse::<u64>().map_err(|_| wrong("use a whole number".to_owned()));
+            match key.as_str() {
+                "kernel" => all.kernel.clone_from(value),
+                "clock" => all.clock = value.parse().map_err(wrong)?,
+                "cpus" => all.cpus = within(number()?, 1, 255).map_err(wrong)?,
+                "memory" => all.memory_mib = within(number()?, 128, 65_536).map_err(wrong)?,
+                "seed" => all.seed = number()?,
+                "patience" => all.patience = Nanos::from_secs(number()?),
+                "qemu" => all.qemu.clone_from(value),
+                _ => {
+                    return Err(wrong(format!(
+                        "there is no such setting: use {}",
+                        KEYS.join(", ")
+                    )));
+                }
+            }
+        }
+        Ok(all)
+    }
+
+    /// One CPU with the clock of instructions on this kernel.
+    #[must_use]
+    pub fn new(kernel: String) -> Self {
+        Self {
+            kernel,
+            cpus: 1,
+            clock: Clock::default(),
+            memory_mib: 512,
+            seed: 7,
+            patience: Nanos::from_secs(1_800),
+            qemu: "qemu-system-x86_64".to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_read_and_wrong_ones_are_named() {
+        let read = |pairs: &[(&str, &str)]| {
+            let own = |(key, value): &(&str, &str)| ((*key).to_owned(), (*value).to_owned());
+            Request::read(&pairs.iter().map(own).collect())
+        };
+        let all = read(&[("kernel", "x"), ("cpus", "2"), ("clock", "wall"), ("patience", "5")]);
+        let all = all.unwrap();
+        assert_eq!((all.kernel.as_str(), all.cpus, all.clock), ("x", 2, Clock::Wall));
+        assert_eq!(all.patience, Nanos::from_secs(5));
+        for (key, value, why) in [
+            ("cpus", "0", "use 1 to 255"),
+            ("cpus", "two", "a whole number"),
+            ("clock", "cycles", "use instructions or wall"),
+            ("cores", "2", "no such setting"),
+        ] {
+            let error = read(&[(key, value)]).unwrap_err().to_string();
+            assert!(error.contains(&format!("vm:{key}={value}")) && error.contains(why), "{error}");
+        }
+    }
+}
