@@ -48,13 +48,24 @@ pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) 
         let what = format!("CPUs went from {} to {} during the run", before.online, after.online);
         out.push(Warning::new("cpus-changed", what, "keep CPUs on line during an experiment"));
     }
+    let value = |name: &str| {
+        let found = after.knobs.iter().find(|knob| knob.name == name);
+        found.and_then(|knob| knob.value.as_deref())
+    };
+    for (knob, was) in before.knobs.iter().filter_map(|knob| Some((knob, knob.value.as_deref()?))) {
+        if let Some(now) = value(&knob.name).filter(|now| *now != was) {
+            let what = format!("knob {} went from {was} to {now} during the run", knob.name);
+            let remedy = "find out who sets it, and repeat the run";
+            out.push(Warning::new("knob-changed", what, remedy));
+        }
+    }
     out
 }
 
 /// Whether another attempt may be free of a doubt.
 #[must_use]
 pub fn is_passing(warning: &Warning) -> bool {
-    const PASSING: [&str; 9] = [
+    const PASSING: [&str; 10] = [
         "steal",
         "steal-burst",
         "machine-busy",
@@ -64,6 +75,7 @@ pub fn is_passing(warning: &Warning) -> bool {
         "governor-changed",
         "sched-ext-changed",
         "cpus-changed",
+        "knob-changed",
     ];
     PASSING.contains(&warning.code.as_str())
 }

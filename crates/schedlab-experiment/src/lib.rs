@@ -40,6 +40,6 @@ pub use file::{
 };
 pub use id::RunId;
 pub use plan::{Plan, Planned, Point};
-pub use run_loop::{LoopError, Progress, Tally, keep_experiment, run_plan};
+pub use run_loop::{LoopError, Progress, Tally, run_plan};
 pub use session::run_experiment;
 pub use store::{Manifest, RunWriter, SCHEMA, StoreError, StoredRun, StoredRuns, boots, runs_of};

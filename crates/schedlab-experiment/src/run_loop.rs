@@ -6,12 +6,12 @@
 
 use crate::environment::{doubts, is_passing};
 use crate::hooks::{Beside, hook, take_figures};
-use crate::store::{Manifest, RunWriter, StoreError, StoredRun, write_synced};
+use crate::store::{Manifest, RunWriter, StoreError, StoredRun, lock, write_synced};
 use crate::{Plan, Planned};
 use schedlab_model::{MachineFacts, Warning};
 use schedlab_workload::{Machine, MachineError, Output as _, Stream};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// What the loop tells between runs.
@@ -46,6 +46,15 @@ pub enum Progress<'p> {
     Skipped {
         /// What it is.
         run: &'p Planned,
+    },
+    /// A run was there, but a file of it is damaged: its folder was renamed, and the run is done again.
+    SetAside {
+        /// What it is.
+        run: &'p Planned,
+        /// Which file, and what is wrong with it.
+        error: &'p StoreError,
+        /// Where the folder is now.
+        folder: &'p Path,
     },
     /// A run could not be done; the loop goes on with the next.
     Failed {
@@ -99,7 +108,7 @@ pub enum LoopError {
 /// Runs that fail are told and left out: the same call again tries them again.
 ///
 /// # Errors
-/// When results can't be stored, or the first run of all fails before anything was measured: then the
+/// When another process stores runs there, results can't be stored, or the first run of all fails before anything was measured: then the
 /// rest would fail alike.
 pub fn run_plan(
     machine: &mut dyn Machine,
@@ -108,6 +117,7 @@ pub fn run_plan(
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Tally, LoopError> {
+    let _lock = lock(results)?;
     run_with(machine, plan, results, stop, progress, 0)
 }
 
@@ -128,10 +138,18 @@ pub(crate) fn run_with(
             tally.stopped = true;
             break;
         }
-        if is_done(results, run)? {
-            tally.skipped += 1;
-            progress(&Progress::Skipped { run });
-            continue;
+        match is_done(results, run) {
+            Ok(false) => {}
+            Ok(true) => {
+                tally.skipped += 1;
+                progress(&Progress::Skipped { run });
+                continue;
+            }
+            Err(error) if error.is_damage() => {
+                let folder = set_aside(results, run)?;
+                progress(&Progress::SetAside { run, error: &error, folder: &folder });
+            }
+            Err(error) => return Err(error.into()),
         }
         let left = (tally.done > 0).then(|| {
             let rest = u32::try_from(plan.runs.len() - index).unwrap_or(u32::MAX);
@@ -227,7 +245,22 @@ fn one(
 /// A run counts as done when its directory is there and it was not interrupted.
 pub(crate) fn is_done(results: &Path, run: &Planned) -> Result<bool, StoreError> {
     let folder = results.join("runs").join(run.id.as_str());
-    Ok(folder.is_dir() && !StoredRun::read(&folder)?.manifest.interrupted)
+    if !folder.is_dir() {
+        return Ok(false);
+    }
+    let stored = StoredRun::read(&folder)?;
+    stored.intervals("")?;
+    Ok(!stored.manifest.interrupted)
+}
+
+/// Renames the folder of a damaged run, so that the run can be done again and nothing is lost; its new place.
+fn set_aside(results: &Path, run: &Planned) -> Result<PathBuf, StoreError> {
+    let runs = results.join("runs");
+    let folder = runs.join(run.id.as_str());
+    let free = (1..).map(|n| runs.join(format!(".damaged-{}-{n}", run.id)));
+    let target = free.into_iter().find(|path| !path.exists()).expect("numbers do not end");
+    fs::rename(&folder, &target).map_err(|e| StoreError::io(&folder, e))?;
+    Ok(target)
 }
 
 /// Removes what runs left behind that were cut off by a crash.
@@ -253,10 +286,7 @@ fn is_written_by_another(name: &str) -> bool {
 }
 
 /// Keeps the experiment file beside its results.
-///
-/// # Errors
-/// When it can't be written.
-pub fn keep_experiment(results: &Path, text: &str) -> Result<(), StoreError> {
+pub(crate) fn keep_experiment(results: &Path, text: &str) -> Result<(), StoreError> {
     fs::create_dir_all(results).map_err(|e| StoreError::io(results, e))?;
     write_synced(&results.join("experiment.toml"), text.as_bytes())
 }

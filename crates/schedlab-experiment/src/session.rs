@@ -4,15 +4,16 @@
 //! This drives the one run loop round by round; it adds no loop over runs of its own.
 
 use crate::analysis::Cells;
-use crate::run_loop::{LoopError, Progress, Tally, run_with};
-use crate::store::{StoreError, runs_of};
+use crate::run_loop::{LoopError, Progress, Tally, keep_experiment, run_with};
+use crate::store::{StoreError, lock, runs_of};
 use crate::{Experiment, Plan};
 use schedlab_stats::{Sample, interval};
 use schedlab_workload::{Machine, MachineError};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Does an experiment on a machine; results go under `results`, and what is there already counts.
+/// Does an experiment on a machine; results go under `results` with the experiment's file, and what is there already
+/// counts.
 ///
 /// Rounds go on up to `repeats`; with a wanted width up to `repeats_max`, or until every point's
 /// interval is narrow enough; never beyond the budget of time.
@@ -28,6 +29,8 @@ pub fn run_experiment(
 ) -> Result<Tally, LoopError> {
     let began = Instant::now();
     let mut tally = Tally::default();
+    let _lock = lock(results)?;
+    keep_experiment(results, &experiment.text)?;
     let boot = this_boot(machine, experiment, results)?;
     let Some(boot) = boot else { return Ok(tally) };
     tally.boots_left = experiment.boots - 1 - boot;
@@ -115,8 +118,10 @@ fn warm_up(
 
 fn is_unfinished(plan: &Plan, results: &Path) -> Result<bool, StoreError> {
     for run in &plan.runs {
-        if !crate::run_loop::is_done(results, run)? {
-            return Ok(true);
+        match crate::run_loop::is_done(results, run) {
+            Ok(true) => {}
+            Err(error) if !error.is_damage() => return Err(error),
+            _ => return Ok(true),
         }
     }
     Ok(false)

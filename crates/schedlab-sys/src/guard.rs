@@ -9,6 +9,7 @@
 //!
 //! A step must be harmless when its change was never made, and when it is undone twice.
 
+use crate::lock::Lock;
 use crate::tracefs::Tracefs;
 use schedlab_model::Pid;
 use serde::{Deserialize, Serialize};
@@ -147,6 +148,8 @@ pub struct Guard {
     /// Readable when the guardian has ended; `None` on kernels that can't tell.
     ended: Option<OwnedFd>,
     program: PathBuf,
+    /// Held by the guardian as well.
+    locks: Vec<Lock>,
 }
 
 impl Guard {
@@ -163,6 +166,15 @@ impl Guard {
     /// # Errors
     /// As [`Guard::arm`].
     pub fn arm_with(directory: &Path, program: &Path) -> io::Result<Self> {
+        Self::arm_keeping(directory, program, Vec::new())
+    }
+
+    /// As [`Guard::arm_with`], with locks that are held until everything is undone: by the guardian if this
+    /// process dies.
+    ///
+    /// # Errors
+    /// As [`Guard::arm`].
+    pub fn arm_keeping(directory: &Path, program: &Path, locks: Vec<Lock>) -> io::Result<Self> {
         use std::sync::atomic::{AtomicU32, Ordering};
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let pid = Pid(std::process::id().cast_signed());
@@ -171,14 +183,19 @@ impl Guard {
         let path = directory.join(format!("{pid}-{started}-{count}.journal"));
         // Before the journal: killed in between, nobody would be there to remove it. A guardian without
         // a journal has nothing to do.
-        let guardian = post(program, &path)?;
+        let guardian = post(program, &path, &locks)?;
         let ended = crate::process::ended(&guardian).ok();
         let guardian = Some(guardian);
         let journal = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
         let program = program.to_owned();
         let steps = Vec::new();
-        let mut guard = Self { journal, path, steps, next: 0, guardian, ended, program };
+        let mut guard = Self { journal, path, steps, next: 0, guardian, ended, program, locks };
         guard.append(&Line::Owner { pid, started })?;
+        let files: Vec<PathBuf> = guard.locks.iter().map(|lock| lock.path().to_owned()).collect();
+        // First on the list, so undone last, by whoever holds the lock then.
+        for path in files {
+            guard.before(Undo::RemoveFile { path })?;
+        }
         Ok(guard)
     }
 
@@ -191,7 +208,7 @@ impl Guard {
         if guardian.try_wait()?.is_none() {
             return Ok(false);
         }
-        let next = post(&self.program, &self.path)?;
+        let next = post(&self.program, &self.path, &self.locks)?;
         self.ended = crate::process::ended(&next).ok();
         self.guardian = Some(next);
         Ok(true)
@@ -278,9 +295,10 @@ impl Guard {
     }
 }
 
-/// Starts a guardian of a journal.
-fn post(program: &Path, journal: &Path) -> io::Result<Child> {
+/// Starts a guardian of a journal, who holds the locks as well.
+fn post(program: &Path, journal: &Path, locks: &[Lock]) -> io::Result<Child> {
     let mut command = Command::new(program);
+    crate::process::hand_down(&mut command, locks.iter().map(AsFd::as_fd));
     command.arg(ARGUMENT).arg(journal);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     crate::process::own_session(&mut command);
@@ -508,6 +526,9 @@ pub fn restore(directory: &Path) -> io::Result<Vec<Restored>> {
                 false => all.push(undo_journal(&path)?),
                 true => all.extend(thaw(&path)?),
             }
+        } else if path.extension().is_some_and(|extension| extension == "lock") {
+            // Who was killed before its guardian knew of a lock leaves a file that nobody holds.
+            drop(Lock::take(&path));
         }
     }
     Ok(all)

@@ -2,7 +2,8 @@
 //!
 //! The only crate with unsafe code. Each module is one subject: [`perf`] (events and their rings),
 //! [`sched`] (policies and affinity), [`futex`], [`clock`], [`topology`], [`cgroup`], [`tracefs`],
-//! [`process`] and [`signal`]; [`netns`]; [`port`] and [`mount`] for guests; for loads [`channel`], [`shared`] memory and [`task`]; and the
+//! [`process`], [`lock`] and [`signal`]; [`netns`]; [`port`] and [`mount`] for guests; for loads [`channel`],
+//! [`shared`] memory and [`task`]; and the
 //! [`guard`] that undoes what was changed, whoever dies.
 //! Nothing here knows what a trace or a workload is. Functions that read `/sys` or `/proc` take the
 //! root as a parameter, so that tests can give them a tree of their own.
@@ -18,6 +19,7 @@ pub mod clock;
 pub mod futex;
 pub mod guard;
 pub mod library;
+pub mod lock;
 pub mod memory;
 pub mod mount;
 pub mod netns;

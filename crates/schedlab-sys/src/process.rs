@@ -34,6 +34,21 @@ pub fn own_session(command: &mut Command) {
     unsafe { command.pre_exec(|| rustix::process::setsid().map(|_| ()).map_err(Into::into)) };
 }
 
+/// Lets the command keep open descriptors of ours: it holds a lock or a pipe with us until it ends.
+pub(crate) fn hand_down<'f>(command: &mut Command, fds: impl Iterator<Item = BorrowedFd<'f>>) {
+    let numbers: Vec<i32> = fds.map(|fd| fd.as_raw_fd()).collect();
+    let keep = move || {
+        for &number in &numbers {
+            // SAFETY: the caller starts the command while it has the descriptors open.
+            let fd = unsafe { BorrowedFd::borrow_raw(number) };
+            rustix::io::fcntl_setfd(fd, rustix::io::FdFlags::empty())?;
+        }
+        Ok(())
+    };
+    // SAFETY: between fork and exec only system calls are made and nothing is allocated.
+    unsafe { command.pre_exec(keep) };
+}
+
 /// The exit code that a shell would show: the child's own, or 128 + the signal that killed it.
 #[must_use]
 pub fn exit_code(status: ExitStatus) -> i32 {

@@ -8,6 +8,7 @@
 
 use schedlab_model::Pid;
 use schedlab_sys::guard::{self, Guard, Undo};
+use schedlab_sys::lock::{Lock, LockError};
 use schedlab_sys::process;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -15,6 +16,7 @@ use std::time::{Duration, Instant};
 
 const KILLS: u64 = 50;
 const VICTIM: &str = "__victim";
+const HOLDER: &str = "__holder";
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
@@ -22,6 +24,7 @@ fn main() {
     match words.as_slice() {
         [guard::ARGUMENT, journal] => guard::guardian(Path::new(journal)),
         [VICTIM, dir, pid] => victim(&Place::new(Path::new(dir)), Pid(pid.parse().unwrap())),
+        [HOLDER, dir] => hold(&Place::new(Path::new(dir))),
         // The harness's own option, by which `cargo test` tools ask for names.
         ["--list", ..] => println!("guard: test"),
         _ => tests(),
@@ -33,6 +36,38 @@ fn tests() {
     println!("{KILLS} kills at moments of chance left nothing changed");
     what_even_the_guardian_could_not_undo_is_restored_later();
     println!("what a killed guardian left was restored");
+    a_lock_is_held_until_all_is_undone();
+    println!("a lock was free only once all was undone");
+}
+
+/// Changes a file under a lock, and waits.
+fn hold(place: &Place) {
+    let lock = Lock::take(&place.journals.join("knob.lock")).unwrap();
+    let program = std::env::current_exe().unwrap();
+    let mut guard = Guard::arm_keeping(&place.journals, &program, vec![lock]).unwrap();
+    guard.write(&place.knob, "changed").unwrap();
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+fn a_lock_is_held_until_all_is_undone() {
+    let dir = tempfile::tempdir().unwrap();
+    let place = Place::fresh(dir.path());
+    let knob = || std::fs::read_to_string(&place.knob).unwrap();
+    let path = place.journals.join("knob.lock");
+    for _ in 0..5 {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let mut holder = command.args([HOLDER, dir.path().to_str().unwrap()]).spawn().unwrap();
+        until(|| knob() == "changed", || "the holder changed nothing".into());
+        assert!(matches!(Lock::take(&path), Err(LockError::Held { .. })));
+        holder.kill().unwrap();
+        holder.wait().unwrap();
+        until(|| Lock::take(&path).is_ok(), || "the lock was never free".into());
+        assert_eq!(knob(), "original");
+        until(
+            || std::fs::read_dir(&place.journals).unwrap().count() == 0,
+            || "a file is left".into(),
+        );
+    }
 }
 
 /// Where a victim works.

@@ -3,6 +3,7 @@
 use super::*;
 use crate::fake::Fake;
 use crate::{Experiment, runs_of};
+use schedlab_model::Knob;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const NEVER: fn() -> bool = || false;
@@ -114,7 +115,7 @@ fn what_a_crash_left_behind_is_removed_and_not_read() {
     let dead = runs.join(".tmp-0123456789abcdef-4194305");
     std::fs::create_dir_all(&dead).unwrap();
     std::fs::write(dead.join("figures.jsonl"), "{\"cut").unwrap();
-    assert_eq!(runs_of(results.path()).unwrap().cut_off, 1);
+    assert_eq!(runs_of(results.path()).unwrap().damaged.len(), 0);
     go(&mut Fake::new(), &plan(SIX), results.path(), &NEVER).unwrap();
     assert!(!dead.exists());
     assert_eq!(runs_of(results.path()).unwrap().runs.len(), 6);
@@ -129,4 +130,99 @@ fn a_report_of_stored_runs_shows_their_figures_and_escapes_what_it_is_told() {
     assert!(html.contains("switches_involuntary") && html.contains("1.00 s"));
     assert!(html.contains("fake &lt;host&gt;") && !html.contains("fake <host>"));
     assert_eq!(html, crate::report::of_runs("six", &runs).html());
+}
+
+#[test]
+fn a_second_loop_on_the_same_folder_is_refused_and_told_by_whom() {
+    let results = tempfile::tempdir().unwrap();
+    let plan = plan(SIX);
+    let mut fake = Fake::new();
+    let mut refused = Vec::new();
+    run_plan(&mut fake, &plan, results.path(), &NEVER, &mut |p| {
+        if matches!(p, Progress::Begins { index: 0, .. }) {
+            let again = go(&mut Fake::new(), &plan, results.path(), &NEVER);
+            refused.push(again.unwrap_err().to_string());
+        }
+    })
+    .unwrap();
+    let by = format!("process {} (", std::process::id());
+    assert!(refused.len() == 1 && refused[0].contains(&by), "{refused:?}");
+    assert_eq!(fake.ran.len(), 6);
+    assert!(!results.path().join(".lock").exists());
+}
+
+#[test]
+fn a_damaged_run_is_set_aside_named_and_done_again_and_the_others_are_read() {
+    type Damage = (&'static str, fn(&Path));
+    let damages: [Damage; 6] = [
+        ("manifest.json", |path| std::fs::write(path, "{\"schema\": \"sched").unwrap()),
+        ("manifest.json", |path| std::fs::remove_file(path).unwrap()),
+        ("figures.jsonl", |path| {
+            let text = std::fs::read_to_string(path).unwrap();
+            std::fs::write(path, text.split_inclusive('\n').next().unwrap()).unwrap();
+        }),
+        ("figures.jsonl", |path| std::fs::remove_file(path).unwrap()),
+        ("intervals.jsonl", |path| std::fs::write(path, "{}\n{}\n{}\n").unwrap()),
+        ("figures.jsonl", |path| std::fs::write(path, [0xff, 0xfe, b'\n']).unwrap()),
+    ];
+    for (file, damage) in damages {
+        let results = tempfile::tempdir().unwrap();
+        let plan = plan(SIX);
+        go(&mut Fake::new(), &plan, results.path(), &NEVER).unwrap();
+        let runs = results.path().join("runs");
+        damage(&runs.join(plan.runs[2].id.as_str()).join(file));
+        let found = runs_of(results.path()).unwrap();
+        if file != "intervals.jsonl" {
+            assert_eq!((found.runs.len(), found.damaged.len()), (5, 1));
+            assert!(found.damaged[0].to_string().contains(file), "{:?}", found.damaged);
+        }
+        let mut told = Vec::new();
+        let mut fake = Fake::new();
+        let tally = run_plan(&mut fake, &plan, results.path(), &NEVER, &mut |p| {
+            if let Progress::SetAside { run, error, folder } = p {
+                told.push((run.id.clone(), error.to_string(), folder.to_path_buf()));
+            }
+        });
+        assert_eq!(tally.unwrap(), Tally { done: 1, skipped: 5, ..Tally::default() }, "{file}");
+        let [(id, why, folder)] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(id, &plan.runs[2].id);
+        assert!(why.contains(file), "{why}");
+        assert!(folder.is_dir() && folder.starts_with(&runs), "{folder:?}");
+        let found = runs_of(results.path()).unwrap();
+        assert_eq!((found.runs.len(), found.damaged.len()), (6, 0));
+    }
+}
+
+#[test]
+fn a_run_of_another_version_is_not_taken_for_a_damaged_one() {
+    let results = tempfile::tempdir().unwrap();
+    let plan = plan(SIX);
+    go(&mut Fake::new(), &plan, results.path(), &NEVER).unwrap();
+    let path = results.path().join("runs").join(plan.runs[0].id.as_str()).join("manifest.json");
+    let text = std::fs::read_to_string(&path).unwrap();
+    let other = text.replace(crate::store::SCHEMA, "schedlab/run/99");
+    std::fs::write(&path, other).unwrap();
+    let error = go(&mut Fake::new(), &plan, results.path(), &NEVER).unwrap_err().to_string();
+    assert!(error.contains("schedlab/run/99"), "{error}");
+    assert!(path.exists());
+}
+
+#[test]
+fn a_knob_that_changes_during_a_run_is_a_warning_that_another_attempt_may_cure() {
+    let knob = |value: &str| Knob {
+        name: "base_slice".into(),
+        value: Some(value.into()),
+        unit: "ns".into(),
+        min: None,
+        max: None,
+        meaning: String::new(),
+        r#where: String::new(),
+        writable: true,
+        why_not: String::new(),
+    };
+    let facts = |value| MachineFacts { knobs: vec![knob(value)], ..Fake::new().facts() };
+    assert_eq!(doubts(&facts("3000000"), &facts("3000000"), 1), []);
+    let [warning] = &doubts(&facts("3000000"), &facts("48"), 1)[..] else { panic!() };
+    assert!(warning.code == "knob-changed" && is_passing(warning), "{warning}");
+    assert!(warning.what.contains("base_slice went from 3000000 to 48"), "{warning}");
 }

@@ -4,6 +4,7 @@ use crate::{Planned, Point, RunId};
 use schedlab_model::{LoadFacts, MachineFacts};
 use schedlab_workload::{Outcome, RunSpec};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// The version of the run directory that this program writes.
 pub const SCHEMA: &str = "schedlab-run/1";
@@ -40,6 +41,9 @@ pub struct Manifest {
     /// Which attempt this is, from 0: a doubtful run is done again.
     #[serde(default)]
     pub attempt: u32,
+    /// How many lines each file of lines has: fewer are a damaged file.
+    #[serde(default)]
+    pub lines: BTreeMap<String, usize>,
 }
 
 impl Manifest {
@@ -59,6 +63,7 @@ impl Manifest {
             load_after: facts.load.clone(),
             facts,
             attempt: 0,
+            lines: BTreeMap::new(),
         }
     }
 

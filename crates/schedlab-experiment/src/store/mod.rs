@@ -11,7 +11,8 @@
 //!     trace.dat stdout stderr  what the machine wrote, where it did
 //! ```
 //!
-//! A folder that begins with `.tmp-` is a run that was cut off; nobody reads it.
+//! A folder that begins with `.tmp-` is a run that was cut off; nobody reads it. One that begins with
+//! `.damaged-` is a run that could not be read and was set aside. `.lock` is there while runs are being done.
 
 mod manifest;
 mod stored;
@@ -22,6 +23,7 @@ pub use stored::{StoredRun, StoredRuns, boots, runs_of};
 pub use writing::RunWriter;
 pub(crate) use writing::write_synced;
 
+use schedlab_sys::lock::{Lock, LockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -47,6 +49,22 @@ pub enum StoreError {
         /// What is wrong with it.
         why: String,
     },
+    /// A run was written by another version of schedlab.
+    #[error("{}: schema is '{found}', this schedlab reads '{SCHEMA}'", path.display())]
+    Version {
+        /// The manifest.
+        path: PathBuf,
+        /// The schema that it names.
+        found: String,
+    },
+    /// Another process does runs into the same folder.
+    #[error("{}: {by} stores runs there: wait until that ends, or choose another folder", folder.display())]
+    Locked {
+        /// Which folder.
+        folder: PathBuf,
+        /// Who, in words.
+        by: String,
+    },
     /// There are no results in a folder.
     #[error("{}: no results there: neither a run (manifest.json) nor an experiment's folder (runs/)", .0.display())]
     Nothing(PathBuf),
@@ -56,4 +74,25 @@ impl StoreError {
     pub(crate) fn io(path: &Path, error: io::Error) -> Self {
         Self::Io { path: path.to_owned(), error }
     }
+
+    /// Whether a file of a run is missing or not what we wrote: then the run can be done again.
+    #[must_use]
+    pub fn is_damage(&self) -> bool {
+        use io::ErrorKind::{InvalidData, NotFound};
+        match self {
+            Self::Malformed { .. } => true,
+            Self::Io { error, .. } => matches!(error.kind(), NotFound | InvalidData),
+            Self::Version { .. } | Self::Locked { .. } | Self::Nothing(_) => false,
+        }
+    }
+}
+
+/// Makes a folder of results this process's own, as long as the lock lives: two that do the runs of one plan
+/// would do them twice.
+pub(crate) fn lock(results: &Path) -> Result<Lock, StoreError> {
+    std::fs::create_dir_all(results).map_err(|e| StoreError::io(results, e))?;
+    Lock::take(&results.join(".lock")).map_err(|error| match error {
+        LockError::Held { by, .. } => StoreError::Locked { folder: results.to_owned(), by },
+        LockError::Io { path, error } => StoreError::Io { path, error },
+    })
 }

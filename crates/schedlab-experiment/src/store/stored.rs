@@ -1,6 +1,6 @@
 //! Reading run directories.
 
-use super::writing::{FigureLine, IntervalLine};
+use super::writing::{FIGURES, FigureLine, INTERVALS, IntervalLine, WARNINGS};
 use super::{Manifest, SCHEMA, StoreError};
 use schedlab_model::Warning;
 use schedlab_workload::{Figure, Interval, Stream};
@@ -21,7 +21,7 @@ pub struct StoredRun {
 }
 
 /// The runs of one experiment's folder, or a single run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct StoredRuns {
     /// The folder that was asked for.
     pub folder: PathBuf,
@@ -29,8 +29,8 @@ pub struct StoredRuns {
     pub runs: Vec<StoredRun>,
     /// The experiment file, where the folder has one.
     pub experiment: Option<String>,
-    /// Runs that were cut off: folders that are not read.
-    pub cut_off: usize,
+    /// Why runs are left out: a file of theirs is missing or damaged.
+    pub damaged: Vec<StoreError>,
 }
 
 impl StoredRun {
@@ -45,21 +45,19 @@ impl StoredRun {
             StoreError::Malformed { path: path.clone(), line: e.line(), why: e.to_string() }
         })?;
         if manifest.schema != SCHEMA {
-            let why = format!("schema is '{}', this schedlab reads '{SCHEMA}'", manifest.schema);
-            return Err(StoreError::Malformed { path, line: 1, why });
+            return Err(StoreError::Version { path, found: manifest.schema });
         }
-        let lines: Vec<FigureLine> = lines(&folder.join("figures.jsonl"))?;
+        let figures: Vec<FigureLine> = lines(folder, FIGURES, &manifest)?;
         let figure = |line: FigureLine| Figure {
             metric: line.metric,
             of: line.of,
             value: line.value.unwrap_or(f64::NAN),
         };
-        let path = folder.join("warnings.jsonl");
-        let warnings = if path.exists() { self::lines(&path)? } else { Vec::new() };
+        let warnings = lines(folder, WARNINGS, &manifest)?;
         Ok(Self {
             folder: folder.to_owned(),
             manifest,
-            figures: lines.into_iter().map(figure).collect(),
+            figures: figures.into_iter().map(figure).collect(),
             warnings,
         })
     }
@@ -90,8 +88,7 @@ impl StoredRun {
     /// # Errors
     /// When the file is not what we write.
     pub fn intervals(&self, of: &str) -> Result<Vec<Interval>, StoreError> {
-        let path = self.folder.join("intervals.jsonl");
-        let all: Vec<IntervalLine> = if path.exists() { lines(&path)? } else { Vec::new() };
+        let all: Vec<IntervalLine> = lines(&self.folder, INTERVALS, &self.manifest)?;
         Ok(all.into_iter().filter(|line| line.of == of).map(|line| line.interval).collect())
     }
 
@@ -102,34 +99,43 @@ impl StoredRun {
     }
 }
 
-/// Reads the runs in an experiment's folder, or the one run whose directory is named.
+/// Reads the runs in an experiment's folder, or the one run whose directory is named. Of several runs the damaged
+/// ones are left out and named.
 ///
 /// # Errors
-/// When there are no results, or something is not what we write.
+/// When there are no results, the one run is damaged, or the system refuses.
 pub fn runs_of(folder: &Path) -> Result<StoredRuns, StoreError> {
     if folder.join("manifest.json").is_file() {
         let runs = vec![StoredRun::read(folder)?];
-        return Ok(StoredRuns { folder: folder.to_owned(), runs, experiment: None, cut_off: 0 });
+        return Ok(StoredRuns {
+            folder: folder.to_owned(),
+            runs,
+            experiment: None,
+            damaged: Vec::new(),
+        });
     }
     let inside = folder.join("runs");
     if !inside.is_dir() {
         return Err(StoreError::Nothing(folder.to_owned()));
     }
     let mut runs = Vec::new();
-    let mut cut_off = 0;
+    let mut damaged = Vec::new();
     for entry in fs::read_dir(&inside).map_err(|e| StoreError::io(&inside, e))? {
         let path = entry.map_err(|e| StoreError::io(&inside, e))?.path();
-        if path.file_name().is_some_and(|n| n.to_string_lossy().starts_with('.')) {
-            cut_off += 1;
-        } else if path.is_dir() {
-            runs.push(StoredRun::read(&path)?);
+        let is_run = path.file_name().is_some_and(|n| !n.to_string_lossy().starts_with('.'));
+        if is_run && path.is_dir() {
+            match StoredRun::read(&path) {
+                Ok(run) => runs.push(run),
+                Err(error) if error.is_damage() => damaged.push(error),
+                Err(error) => return Err(error),
+            }
         }
     }
     runs.sort_by(|a, b| {
         (a.manifest.block, &a.manifest.id).cmp(&(b.manifest.block, &b.manifest.id))
     });
     let experiment = fs::read_to_string(folder.join("experiment.toml")).ok();
-    Ok(StoredRuns { folder: folder.to_owned(), runs, experiment, cut_off })
+    Ok(StoredRuns { folder: folder.to_owned(), runs, experiment, damaged })
 }
 
 /// The boots in which runs were done, in the order of their blocks.
@@ -150,16 +156,29 @@ fn read(path: &Path) -> Result<String, StoreError> {
     fs::read_to_string(path).map_err(|e| StoreError::io(path, e))
 }
 
-fn lines<T: serde::de::DeserializeOwned>(path: &Path) -> Result<Vec<T>, StoreError> {
-    let text = read(path)?;
-    text.lines()
+/// The values of a file of lines, as many as the manifest says.
+fn lines<T: serde::de::DeserializeOwned>(
+    folder: &Path,
+    file: &str,
+    manifest: &Manifest,
+) -> Result<Vec<T>, StoreError> {
+    let path = folder.join(file);
+    let expected = manifest.lines.get(file).copied();
+    // Of nothing there is no file, but of figures.
+    let may_be_absent = expected.unwrap_or(0) == 0 && file != FIGURES;
+    let text = if may_be_absent && !path.exists() { String::new() } else { read(&path)? };
+    let malformed = |line, why| StoreError::Malformed { path: path.clone(), line, why };
+    let read: Vec<T> = text
+        .lines()
         .enumerate()
         .map(|(i, line)| {
-            serde_json::from_str(line).map_err(|e| StoreError::Malformed {
-                path: path.to_owned(),
-                line: i + 1,
-                why: e.to_string(),
-            })
+            serde_json::from_str(line).map_err(|error| malformed(i + 1, error.to_string()))
         })
-        .collect()
+        .collect::<Result<_, _>>()?;
+    match expected.filter(|expected| *expected != read.len()) {
+        None => Ok(read),
+        Some(expected) => {
+            Err(malformed(read.len() + 1, format!("it has {} of {expected} lines", read.len())))
+        }
+    }
 }

@@ -9,6 +9,11 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
+/// Files of a run that hold one value a line.
+pub(super) const FIGURES: &str = "figures.jsonl";
+pub(super) const INTERVALS: &str = "intervals.jsonl";
+pub(super) const WARNINGS: &str = "warnings.jsonl";
+
 /// A figure as it is stored, one a line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct FigureLine {
@@ -34,6 +39,8 @@ pub struct RunWriter<'s> {
     temporary: PathBuf,
     wanted: PathBuf,
     figures: io::BufWriter<File>,
+    /// How many were stored.
+    count: usize,
     /// Kept in memory until the run has ended: writing them meanwhile would be load.
     intervals: Vec<IntervalLine>,
     warnings: Vec<Warning>,
@@ -54,12 +61,13 @@ impl<'s> RunWriter<'s> {
         let runs = results.join("runs");
         let temporary = runs.join(format!(".tmp-{id}-{}", std::process::id()));
         fs::create_dir_all(&temporary).map_err(|e| StoreError::io(&temporary, e))?;
-        let path = temporary.join("figures.jsonl");
+        let path = temporary.join(FIGURES);
         let file = File::create(&path).map_err(|e| StoreError::io(&path, e))?;
         Ok(Self {
             wanted: runs.join(id.as_str()),
             temporary,
             figures: io::BufWriter::new(file),
+            count: 0,
             intervals: Vec::new(),
             warnings: Vec::new(),
             stop,
@@ -92,9 +100,16 @@ impl<'s> RunWriter<'s> {
         let here = self.temporary.clone();
         self.figures.flush().map_err(failed(&here))?;
         self.figures.get_ref().sync_all().map_err(failed(&here))?;
-        write_lines(&here.join("intervals.jsonl"), &self.intervals)?;
-        write_lines(&here.join("warnings.jsonl"), &self.warnings)?;
-        let mut text = serde_json::to_string_pretty(manifest).expect("manifests are plain values");
+        write_lines(&here.join(INTERVALS), &self.intervals)?;
+        write_lines(&here.join(WARNINGS), &self.warnings)?;
+        let counts = [
+            (FIGURES, self.count),
+            (INTERVALS, self.intervals.len()),
+            (WARNINGS, self.warnings.len()),
+        ];
+        let lines = counts.map(|(file, count)| (file.to_owned(), count)).into();
+        let manifest = Manifest { lines, ..manifest.clone() };
+        let mut text = serde_json::to_string_pretty(&manifest).expect("manifests are plain values");
         text.push('\n');
         write_synced(&here.join("manifest.json"), text.as_bytes())?;
         // The same run may be there from an earlier attempt that was doubtful: it gives way.
@@ -147,6 +162,7 @@ impl Output for RunWriter<'_> {
         let value = figure.value.is_finite().then_some(figure.value);
         let line = FigureLine { of: figure.of, metric: figure.metric, value };
         serde_json::to_writer(&mut self.figures, &line)?;
+        self.count += 1;
         self.figures.write_all(b"\n")
     }
 

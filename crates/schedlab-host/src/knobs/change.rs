@@ -2,8 +2,10 @@
 
 use super::{Entry, KnobError, TaskKnob};
 use schedlab_model::{Nanos, Pid, Warning};
-use schedlab_sys::guard::{Guard, Undo};
+use schedlab_sys::guard::{self, Guard, Undo};
+use schedlab_sys::lock::{Lock, LockError};
 use schedlab_sys::sched::{self, Attributes, Policy};
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,6 +14,8 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
     files: Vec<FileChange>,
+    /// What each file said after it was written.
+    became: Vec<String>,
     group: Option<GroupChange>,
     /// What the thread that starts the load takes on.
     pub task: TaskChanges,
@@ -112,6 +116,62 @@ impl Changes {
         !self.files.is_empty() || self.group.is_some()
     }
 
+    /// Takes the lock of each knob of the machine that is to be changed: two that changed one at once would put
+    /// each other's value back, and measure it.
+    ///
+    /// # Errors
+    /// When another process holds one, or a lock can't be made.
+    pub fn lock(&self) -> Result<Vec<Lock>, KnobError> {
+        if self.files.is_empty() {
+            return Ok(Vec::new());
+        }
+        let refused = |place: &Path, error: &io::Error| KnobError::Refused {
+            name: self.files[0].knob.into(),
+            place: place.display().to_string(),
+            why: error.to_string(),
+        };
+        let folder = guard::directory().map_err(|e| refused(Path::new("its lock"), &e))?;
+        self.lock_in(&folder).map_err(|(name, error)| match error {
+            LockError::Held { by, .. } => KnobError::Held { name, by },
+            LockError::Io { path, error } => refused(&path, &error),
+        })
+    }
+
+    /// Takes the locks and arms a guard that holds them until everything is put back.
+    ///
+    /// # Errors
+    /// When another process holds one of the knobs, or there can be no guard.
+    pub fn arm(&self) -> Result<Guard, KnobError> {
+        let locks = self.lock()?;
+        let program = schedlab_sys::process::this_program();
+        let guard = program.and_then(|p| Guard::arm_keeping(&guard::directory()?, &p, locks));
+        guard.map_err(|e| KnobError::Refused {
+            name: "journal".into(),
+            place: "the guard".into(),
+            why: e.to_string(),
+        })
+    }
+
+    /// As [`Changes::lock`], with the locks in a folder; an error comes with the knob's name.
+    pub(super) fn lock_in(&self, folder: &Path) -> Result<Vec<Lock>, (String, LockError)> {
+        let names: BTreeSet<String> = self.files.iter().map(FileChange::name).collect();
+        let take = |name: String| {
+            let file = folder.join(format!("knob-{}.lock", name.replace(':', "-")));
+            Lock::take(&file).map_err(|error| (name, error))
+        };
+        names.into_iter().map(take).collect()
+    }
+
+    /// Knobs that somebody else changed after [`Changes::make`], as warnings.
+    #[must_use]
+    pub fn changed(&self) -> Vec<Warning> {
+        let now = |file: &FileChange| current_value(&file.path, &file.value).ok();
+        let both = self.files.iter().zip(&self.became).map(|(file, was)| (file, was, now(file)));
+        let apart =
+            both.filter_map(|(file, was, now)| Some((file, was, now.filter(|n| n != was)?)));
+        apart.map(|(file, was, now)| changed_meanwhile(&file.name(), was, &now)).collect()
+    }
+
     /// How to undo the changes of the machine, in the order in which they are made; undo in reverse.
     ///
     /// # Errors
@@ -145,6 +205,10 @@ impl Changes {
             })?;
         }
         let warnings = self.write()?;
+        let became = |file: &FileChange| {
+            current_value(&file.path, &file.value).map_err(|error| file.refused(&error))
+        };
+        self.became = self.files.iter().map(became).collect::<Result<_, _>>()?;
         if let Some(group) = &self.group {
             self.task.group = Some(group.make(guard)?);
         }
@@ -177,7 +241,24 @@ impl Changes {
     }
 }
 
+/// The warning about a knob that had one value when a run began and another when it ended.
+pub(crate) fn changed_meanwhile(knob: &str, was: &str, now: &str) -> Warning {
+    let what = format!("knob {knob} went from {was} to {now} during the run: somebody else set it");
+    Warning::new("knob-changed", what, "find out who sets it, and repeat the run")
+}
+
 impl FileChange {
+    /// The knob's name; a feature is a knob of its own.
+    fn name(&self) -> String {
+        match self.knob {
+            "features" => {
+                let bare = self.value.strip_prefix("NO_").unwrap_or(&self.value);
+                format!("feature:{bare}")
+            }
+            knob => knob.to_owned(),
+        }
+    }
+
     fn refused(&self, error: &io::Error) -> KnobError {
         let why = match error.kind() {
             io::ErrorKind::InvalidInput => format!("the kernel does not take {}", self.value),

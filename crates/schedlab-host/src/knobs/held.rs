@@ -1,6 +1,6 @@
 //! Settings that hold as long as a value lives.
 
-use super::{KnobError, TaskChanges, Tree};
+use super::{Changes, KnobError, Tree};
 use schedlab_model::{Setting, Warning};
 use schedlab_sys::guard::Guard;
 
@@ -8,7 +8,7 @@ use schedlab_sys::guard::Guard;
 #[derive(Debug, Default)]
 pub struct Held {
     guard: Option<Guard>,
-    task: TaskChanges,
+    changes: Changes,
 }
 
 impl Held {
@@ -23,15 +23,11 @@ impl Held {
         }
         let mut changes = here()?.resolve(settings)?;
         if !changes.needs_guard() {
-            return Ok((Self { guard: None, task: changes.task }, Vec::new()));
+            return Ok((Self { guard: None, changes }, Vec::new()));
         }
-        let mut guard = Guard::arm().map_err(|e| KnobError::Refused {
-            name: settings[0].knob.clone(),
-            place: "the guard".into(),
-            why: e.to_string(),
-        })?;
+        let mut guard = changes.arm()?;
         let warnings = changes.make(&mut guard)?;
-        Ok((Self { guard: Some(guard), task: changes.task }, warnings))
+        Ok((Self { guard: Some(guard), changes }, warnings))
     }
 
     /// Moves a process that has not begun its work into the load's control group, where there is one.
@@ -39,21 +35,23 @@ impl Held {
     /// # Errors
     /// When the kernel refuses.
     pub fn admit(&self, process: u32) -> std::io::Result<()> {
-        match self.task.group() {
+        match self.changes.task.group() {
             Some(group) => std::fs::write(group.join("cgroup.procs"), process.to_string()),
             None => Ok(()),
         }
     }
 
-    /// Puts everything back now. Returns what could not be: it stays in the guard's journal.
+    /// Puts everything back now. Returns which knobs somebody else changed meanwhile, and what could not be
+    /// put back: it stays in the guard's journal.
     #[must_use]
     pub fn release(self) -> Vec<Warning> {
+        let changed = self.changes.changed();
         let failed = self.guard.map(Guard::finish).unwrap_or_default();
         let warning = |(undo, error): (schedlab_sys::guard::Undo, std::io::Error)| {
             let what = format!("a setting was not put back: {undo:?}: {error}");
             Warning::new("knob-left", what, "run `schedlab doctor --restore`")
         };
-        failed.into_iter().map(warning).collect()
+        changed.into_iter().chain(failed.into_iter().map(warning)).collect()
     }
 }
 

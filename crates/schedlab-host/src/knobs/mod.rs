@@ -51,6 +51,14 @@ pub enum KnobError {
         /// What is wrong, and what is right.
         why: String,
     },
+    /// Another process has set it for as long as it runs.
+    #[error("knob {name} is held by {by}: wait until that ends, or stop it")]
+    Held {
+        /// Which.
+        name: String,
+        /// Who, in words.
+        by: String,
+    },
     /// The kernel refuses.
     #[error("knob {name}, {place}: {why}")]
     Refused {

@@ -313,3 +313,37 @@ fn a_slice_of_ones_own_is_taken_on_and_inherited() {
     });
     assert_eq!(read_back.join().unwrap().as_deref(), Some("5000000"));
 }
+
+#[test]
+fn a_knob_has_one_owner_at_a_time_and_a_feature_is_a_knob_of_its_own() {
+    let (_root, new) = tree("6.12.9", NEW);
+    let folder = tempfile::tempdir().unwrap();
+    let locks = |settings: &[Setting]| new.resolve(settings).unwrap().lock_in(folder.path());
+    let first = locks(&[set("base_slice", "4ms"), set("feature:RUN_TO_PARITY", "off")]).unwrap();
+    assert_eq!(first.len(), 2);
+    let (name, error) = locks(&[set("feature:RUN_TO_PARITY", "on")]).unwrap_err();
+    assert_eq!(name, "feature:RUN_TO_PARITY");
+    assert!(error.to_string().contains(&format!("process {}", std::process::id())), "{error}");
+    drop(locks(&[set("feature:NEXT_BUDDY", "on"), set("autogroup", "0")]).unwrap());
+    drop(first);
+    assert!(locks(&[set("base_slice", "5ms")]).is_ok());
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "a lock is left");
+}
+
+#[test]
+fn a_value_that_somebody_else_changes_meanwhile_is_a_warning_and_is_put_back() {
+    let (root, new) = tree("6.12.9", NEW);
+    let folder = tempfile::tempdir().unwrap();
+    let mut changes = new.resolve(&[set("base_slice", "4ms"), set("autogroup", "0")]).unwrap();
+    let mut guard =
+        schedlab_sys::guard::Guard::arm_with(folder.path(), Path::new("/bin/true")).unwrap();
+    changes.make(&mut guard).unwrap();
+    assert_eq!(changes.changed(), []);
+    let file = root.path().join("sys/kernel/debug/sched/base_slice_ns");
+    fs::write(&file, "48\n").unwrap();
+    let [warning] = &changes.changed()[..] else { panic!("{:?}", changes.changed()) };
+    assert_eq!(warning.code, "knob-changed");
+    assert!(warning.what.contains("base_slice went from 4000000 to 48"), "{warning}");
+    assert!(guard.finish().is_empty());
+    assert_eq!(fs::read_to_string(&file).unwrap(), "2800000");
+}

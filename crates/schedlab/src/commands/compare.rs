@@ -3,7 +3,7 @@
 use super::UsageError;
 use schedlab_experiment::analysis::{Comparison, FailIf, Verdict, compare};
 use schedlab_experiment::report::{Table, readable, significant};
-use schedlab_experiment::{Experiment, StoredRun, StoredRuns, boots, runs_of};
+use schedlab_experiment::{Experiment, StoredRun, StoredRuns, boots};
 use serde_json::json;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -48,7 +48,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if !figures.is_empty() {
         figures.extend(fail_if.iter().map(|condition| condition.metric.clone()));
     }
-    let stored: Vec<StoredRuns> = folders.iter().map(|f| runs_of(f)).collect::<Result<_, _>>()?;
+    let stored: Vec<StoredRuns> =
+        folders.iter().map(|f| super::report::stored(f)).collect::<Result<_, _>>()?;
     if figures.is_empty() {
         figures = measured(&stored[0], &fail_if);
     }

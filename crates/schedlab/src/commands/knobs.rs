@@ -5,7 +5,8 @@ use anyhow::Context as _;
 use schedlab_experiment::report::Table;
 use schedlab_host::knobs::{self, Changes, Tree};
 use schedlab_model::{Knob, Pid, Setting};
-use schedlab_sys::guard::{self, Guard, Undo};
+use schedlab_sys::guard::{self, Undo};
+use schedlab_sys::lock::Lock;
 use schedlab_sys::{process, signal};
 use serde_json::json;
 use std::io::Write as _;
@@ -208,6 +209,10 @@ fn set(tree: &Tree, wanted: &Wanted) -> anyhow::Result<()> {
         return Err(UsageError(format!("{why}: use `schedlab knobs run ... -- CMD`")).into());
     }
     let path = kept()?;
+    // Until the values are written: who runs something under one of them keeps it, and two that note what was
+    // before do it one after the other.
+    let _knobs = changes.lock()?;
+    let _kept = lock_kept(&path)?;
     let mut undo = read_kept(&path)?;
     undo.extend(changes.undo()?);
     // Noted before the change is made: a crash in between leaves a harmless step.
@@ -221,8 +226,14 @@ fn set(tree: &Tree, wanted: &Wanted) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Whoever reads what was kept and writes it anew does so alone.
+fn lock_kept(path: &Path) -> anyhow::Result<Lock> {
+    Ok(Lock::take(&path.with_extension("lock"))?)
+}
+
 fn restore() -> anyhow::Result<ExitCode> {
     let path = kept()?;
+    let _kept = lock_kept(&path)?;
     let undo = read_kept(&path)?;
     let mut failed = Vec::new();
     for step in undo.into_iter().rev() {
@@ -244,8 +255,7 @@ fn restore() -> anyhow::Result<ExitCode> {
 fn run_under(tree: &Tree, wanted: &Wanted, command: &[String]) -> anyhow::Result<ExitCode> {
     let signals = signal::catch().context("catching Ctrl-C")?;
     let mut changes = tree.resolve(&wanted.settings(tree)?)?;
-    let mut guard =
-        if changes.needs_guard() { Some(Guard::arm().context("the guard")?) } else { None };
+    let mut guard = if changes.needs_guard() { Some(changes.arm()?) } else { None };
     if let Some(guard) = &mut guard {
         for warning in changes.make(guard)? {
             note(&warning.to_string())?;
@@ -256,6 +266,9 @@ fn run_under(tree: &Tree, wanted: &Wanted, command: &[String]) -> anyhow::Result
         let waiter = scope.spawn(|| follow(&changes, command, signals));
         waiter.join().expect("the waiting thread does not panic")
     })?;
+    for warning in changes.changed() {
+        note(&warning.to_string())?;
+    }
     if let Some(guard) = guard {
         for (undo, error) in guard.finish() {
             note(&format!("not put back: {undo:?}: {error}; see `schedlab doctor --restore`"))?;

@@ -2,7 +2,7 @@
 
 use anyhow::Context as _;
 use schedlab_experiment::report::{self, Report, TracePictures};
-use schedlab_experiment::{Drawing, Experiment, StoredRun, export, runs_of};
+use schedlab_experiment::{Drawing, Experiment, StoredRun, StoredRuns, export, runs_of};
 use schedlab_host::knobs::{Tree, write_sysctl, write_tuned};
 use schedlab_workload::Stream;
 use std::collections::BTreeSet;
@@ -30,7 +30,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut runs = Vec::new();
     let mut experiment = None;
     for folder in &folders {
-        let found = runs_of(folder)?;
+        let found = stored(folder)?;
         experiment = experiment.or(found.experiment);
         runs.extend(found.runs);
     }
@@ -46,6 +46,22 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     write(experiment.as_ref(), &title, &runs, &output)?;
     writeln!(std::io::stdout(), "{}", output.display())?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The runs of a folder; damaged ones are named on stderr and left out.
+///
+/// # Errors
+/// When there are none, or none is whole.
+pub(crate) fn stored(folder: &Path) -> anyhow::Result<StoredRuns> {
+    let mut found = runs_of(folder)?;
+    if found.runs.is_empty() && !found.damaged.is_empty() {
+        return Err(found.damaged.swap_remove(0).into());
+    }
+    for error in &found.damaged {
+        let remedy = "`schedlab run` with the experiment's file sets it aside and repeats it";
+        writeln!(std::io::stderr(), "schedlab: a damaged run is left out: {error}; {remedy}")?;
+    }
+    Ok(found)
 }
 
 /// Writes the report of an experiment, and its figures for other tools beside it.
@@ -119,7 +135,16 @@ pub(crate) fn full_report(
         let label = &run.manifest.workload;
         let Some(path) = run.stream(Stream::Trace).filter(|_| seen.insert(label)) else { continue };
         let title = format!("{label}: what the scheduler did");
-        full.add(report::trace_section(&title, &path, TracePictures::of(draw))?);
+        match report::trace_section(&title, &path, TracePictures::of(draw)) {
+            Ok(section) => {
+                full.add(section);
+            }
+            // The figures of the run are elsewhere, and whole.
+            Err(error) => {
+                let path = path.display();
+                writeln!(std::io::stderr(), "schedlab: {path} is left out: {error:#}")?;
+            }
+        }
     }
     full.append(report::of_runs(title, runs));
     Ok(full)

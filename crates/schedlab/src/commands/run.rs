@@ -3,8 +3,8 @@
 use anyhow::Context as _;
 use schedlab_experiment::report::readable;
 use schedlab_experiment::{
-    Experiment, FileError, Plan, Planned, Progress, StoredRun, Tally, is_passing, keep_experiment,
-    run_experiment, runs_of,
+    Experiment, FileError, Plan, Planned, Progress, StoredRun, Tally, is_passing, run_experiment,
+    runs_of,
 };
 use schedlab_workload::{Machine, WorkloadSpec};
 use std::collections::BTreeSet;
@@ -43,7 +43,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let results = output.join(&experiment.name);
     let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
-    let runs = runs_of(&results)?.runs;
+    let runs = super::report::stored(&results)?.runs;
     let path = results.join("report.html");
     super::report::write(Some(&experiment), &experiment.title, &runs, &path)?;
     writeln!(std::io::stdout(), "{}", path.display())?;
@@ -84,7 +84,6 @@ pub(crate) fn perform(
     results: &Path,
 ) -> anyhow::Result<Tally> {
     check(machine, plan)?;
-    keep_experiment(results, &experiment.text)?;
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
     let mut told = BTreeSet::new();
@@ -143,6 +142,12 @@ fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
         Progress::Again { run, doubtful } => {
             format!("  doubt, so once more: {}", new_doubts(run, doubtful, told))
         }
+        Progress::SetAside { run, error, folder } => format!(
+            "{}{}: damaged, so it is done again: {error}; what is left of it is in {}",
+            run.workload,
+            place(&run.point),
+            folder.display()
+        ),
         Progress::Skipped { .. } => return,
     };
     let _ = writeln!(stderr, "{line}");
