@@ -39,10 +39,13 @@ impl Fake<'_> {
             offers: Offers {
                 machine: "fake".into(),
                 topology: Topology::flat(2),
+                allowed: CpuSet::first(2),
                 knobs: vec![knob("slice", true), knob("base_slice", false)],
                 recording: Fact::Unknown("it is no machine".into()),
                 speeds: Fact::Unknown("it is no machine".into()),
+                commands: Fact::Known(()),
                 repeatable: true,
+                parallel: false,
             },
             ran: Vec::new(),
             stops_at: None,
@@ -69,6 +72,10 @@ impl Machine for Fake<'_> {
         facts
     }
 
+    fn check(&self, _: &RunSpec) -> Result<(), MachineError> {
+        Ok(())
+    }
+
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
         let index = self.ran.len();
         self.ran.push(spec.clone());
@@ -90,10 +97,35 @@ impl Machine for Fake<'_> {
             out.interval(&interval(sample, last));
         }
         out.interval_beside("noise", &interval(1, true));
+        if spec.record.is_some() {
+            trace(out).map_err(|e| MachineError::io("trace", e))?;
+        }
         std::fs::write(out.path(Stream::Stdout), "Time: 1.0\n")
             .map_err(|e| MachineError::io("stdout", e))?;
         Ok(Outcome { exit_code: 0, interrupted: out.stopped() })
     }
+}
+
+/// A task waits for 2 µs: it is woken on CPU 1 and goes to CPU 0, where it runs; cause and effect at one time.
+fn trace(out: &mut dyn Output) -> std::io::Result<()> {
+    let mut info = TraceInfo::new("fake", Clock::Monotonic);
+    info.cpus = CpuSet::first(2);
+    out.trace(&info)?;
+    let (pid, prio) = (Pid(7), Prio::NORMAL);
+    let event = |time, cpu, what| Event {
+        time: Nanos(time),
+        by: Pid::IDLE,
+        cpu: Cpu(cpu),
+        context: Context::Task,
+        what,
+    };
+    out.events(&[
+        event(1_000, 1, What::Waking { pid, prio, last_cpu: Cpu(0) }),
+        event(1_000, 0, What::Wakeup { pid, prio, cpu: Cpu(0), new: false }),
+    ])?;
+    let (left, idle) = (Left::Yielded, Pid::IDLE);
+    let runs = What::Switch { prev: idle, prev_prio: prio, left, next: pid, next_prio: prio };
+    out.events(&[event(3_000, 0, runs)])
 }
 
 /// One of two intervals of a run, each with a sample.

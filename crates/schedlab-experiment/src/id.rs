@@ -1,7 +1,7 @@
 //! The identity of a run: the hash of what it is.
 
 use crate::Hooks;
-use schedlab_workload::RunSpec;
+use schedlab_workload::{MachineName, RunSpec};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fmt;
@@ -15,15 +15,15 @@ pub struct RunId(String);
 impl RunId {
     /// The identity of `spec` on a machine.
     #[must_use]
-    pub fn new(machine: &str, spec: &RunSpec) -> Self {
+    pub fn new(machine: &MachineName, spec: &RunSpec) -> Self {
         Self::with_hooks(machine, spec, &Hooks::default())
     }
 
     /// The identity of `spec` with commands around it.
     #[must_use]
-    pub fn with_hooks(machine: &str, spec: &RunSpec, hooks: &Hooks) -> Self {
+    pub fn with_hooks(machine: &MachineName, spec: &RunSpec, hooks: &Hooks) -> Self {
         let spec = serde_json::to_value(spec).expect("specs are plain values");
-        let mut content = serde_json::json!({ "machine": machine, "spec": spec });
+        let mut content = serde_json::json!({ "machine": machine.to_string(), "spec": spec });
         if *hooks != Hooks::default() {
             content["hooks"] = serde_json::to_value(hooks).expect("hooks are plain values");
         }
@@ -81,26 +81,23 @@ mod tests {
     use super::*;
     use schedlab_workload::WorkloadSpec;
 
+    fn host() -> MachineName {
+        MachineName::default()
+    }
+
     fn spec(repeat: u32) -> RunSpec {
-        RunSpec {
-            workload: WorkloadSpec::Command { argv: vec!["true".into()] },
-            beside: Vec::new(),
-            settings: Vec::new(),
-            record: None,
-            seed: 1,
-            repeat,
-            time_limit: None,
-        }
+        let workload = WorkloadSpec::Command { argv: vec!["true".into()] };
+        RunSpec { seed: 1, repeat, ..RunSpec::of(workload) }
     }
 
     #[test]
     fn a_name_is_16_hex_digits_and_depends_on_all_content() {
-        let id = RunId::new("host", &spec(0));
+        let id = RunId::new(&host(), &spec(0));
         assert_eq!(id.as_str().len(), 16);
         assert!(id.as_str().bytes().all(|b| b.is_ascii_hexdigit()));
-        assert_eq!(id, RunId::new("host", &spec(0)));
-        assert_ne!(id, RunId::new("host", &spec(1)));
-        assert_ne!(id, RunId::new("sim", &spec(0)));
+        assert_eq!(id, RunId::new(&host(), &spec(0)));
+        assert_ne!(id, RunId::new(&host(), &spec(1)));
+        assert_ne!(id, RunId::new(&MachineName::of("sim"), &spec(0)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::{Axis, Experiment, Hooks, Order, RunId, Varies, Workload};
 use schedlab_model::{Setting, Warning};
 use schedlab_stats::Random;
-use schedlab_workload::{Offers, RunSpec, WorkloadSpec};
+use schedlab_workload::{Machine, MachineName, RunSpec, WorkloadSpec};
 use std::collections::BTreeMap;
 
 /// A choice on every axis, by the axis's name; the values as the file writes them.
@@ -24,13 +24,13 @@ pub struct Planned {
     pub spec: RunSpec,
     /// Commands around it.
     pub hooks: Hooks,
+    /// The machine that does it.
+    pub machine: MachineName,
 }
 
 /// The runs of an experiment in the order in which they are done.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
-    /// The machine that they are for.
-    pub machine: String,
     /// The runs. Names are unlike each other.
     pub runs: Vec<Planned>,
 }
@@ -69,7 +69,7 @@ impl Plan {
                 generator(experiment.seed, u32::MAX - first).shuffle(&mut runs);
             }
         }
-        Self { machine: experiment.machine.clone(), runs }
+        Self { runs }
     }
 
     /// What the plan asks for that the machine does not offer, asked before anything runs.
@@ -79,8 +79,9 @@ impl Plan {
     ///
     /// # Errors
     /// With all that is missing, in sentences.
-    pub fn check(&self, offers: &Offers) -> Result<Vec<Warning>, Vec<String>> {
-        let mut wrong = Vec::new();
+    pub fn check(&self, machine: &dyn Machine) -> Result<Vec<Warning>, Vec<String>> {
+        let offers = machine.offers();
+        let mut wrong = self.refused(machine);
         let mut warnings = Vec::new();
         let wanted: std::collections::BTreeSet<&str> = self
             .runs
@@ -121,6 +122,19 @@ impl Plan {
             ));
         }
         if wrong.is_empty() { Ok(warnings) } else { Err(wrong) }
+    }
+
+    /// What the machine says against the runs of the first block: those of the others differ in
+    /// their seed only.
+    fn refused(&self, machine: &dyn Machine) -> Vec<String> {
+        let first = self.runs.iter().map(|run| run.block).min();
+        let mut wrong: Vec<String> = Vec::new();
+        for run in self.runs.iter().filter(|run| Some(run.block) == first) {
+            let why =
+                machine.check(&run.spec).err().map(|error| format!("{}: {error}", run.workload));
+            wrong.extend(why.filter(|why| !wrong.contains(why)));
+        }
+        wrong
     }
 }
 
@@ -190,7 +204,8 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
         time_limit: experiment.time_limit,
     };
     let id = RunId::with_hooks(&experiment.machine, &spec, &hooks);
-    Planned { id, workload: cell.workload.label.clone(), point, block, spec, hooks }
+    let (workload, machine) = (cell.workload.label.clone(), experiment.machine.clone());
+    Planned { id, workload, point, block, spec, hooks, machine }
 }
 
 fn set_option(workload: &mut WorkloadSpec, name: &str, value: &str) {

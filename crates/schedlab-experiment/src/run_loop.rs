@@ -210,7 +210,7 @@ fn one(
         // With what runs beside: a sched_ext scheduler belongs to the machine that is measured.
         let mut beside = Beside::start(hooks, &folder)?;
         let before: MachineFacts = machine.facts();
-        let mut manifest = Manifest::new(&machine.offers().machine, run, before.clone());
+        let mut manifest = Manifest::new(run, before.clone());
         manifest.attempt = attempt;
         let began = Instant::now();
         let outcome = machine.run(&run.spec, &mut writer)?;
@@ -230,6 +230,7 @@ fn one(
         take_figures(&hook(&hooks.metric, &folder)?, &mut writer)?;
         // Between runs, so that reading disturbs none of them.
         let trace = writer.path(Stream::Trace);
+        writer.finish_trace().map_err(|e| MachineError::io("storing the trace", e))?;
         crate::traced::take_figures(&trace, &mut writer)
             .map_err(|e| MachineError::io("storing a figure of the trace", e))?;
         Ok(manifest)

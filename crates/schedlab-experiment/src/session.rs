@@ -105,7 +105,7 @@ fn warm_up(
     let folder = results.join(".warm-up");
     let io = |error| StoreError::io(&folder, error);
     let done = plan.runs.into_iter().try_for_each(|run| {
-        let one = Plan { machine: plan.machine.clone(), runs: vec![run] };
+        let one = Plan { runs: vec![run] };
         run_with(machine, &one, &folder, stop, &mut |_| (), 0)?;
         std::fs::remove_dir_all(&folder).map_err(io)?;
         Ok(())

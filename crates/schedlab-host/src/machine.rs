@@ -8,19 +8,22 @@ use crate::around::{Around, Slowed};
 use crate::beside::{self, Company};
 use crate::knobs::{self, Held};
 use crate::load::{self, Asked, GO, Part, Told};
-use crate::record::{self, Recorder, Summary};
+use crate::record::{self, Recorder};
 use crate::site::Sites;
 use crate::watch::Watch;
 use crate::{facts, marks, slow};
-use schedlab_model::{Better, Fact, MachineFacts, Metric, Nanos, Pid, Setting, Unit, Warning};
+use schedlab_model::{
+    Better, Fact, MachineFacts, Metric, Nanos, Pid, Setting, Topology, Unit, Warning,
+};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::task::Resources;
 use schedlab_sys::{clock, process};
 use schedlab_workload::metrics;
 use schedlab_workload::{
-    Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Stream,
-    WorkloadSpec,
+    Figure, HOST, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec,
+    Stream, WorkloadSpec, check_spec,
 };
+use std::cell::OnceCell;
 use std::fs::File;
 use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
@@ -35,9 +38,10 @@ pub struct Host {
     /// The load child, where it is not the running program.
     program: Option<PathBuf>,
     offers: Offers,
-    recorded: Option<Summary>,
     /// Iterations of the calibrated loop in a microsecond at full speed, once it was needed.
     calibrated: Option<u64>,
+    /// What speeds are checked against, once one was asked for.
+    ground: OnceCell<slow::Ground>,
 }
 
 impl Host {
@@ -55,14 +59,22 @@ impl Host {
             Err(error) => Fact::Unknown(error.to_string()),
         };
         let offers = Offers {
-            machine: "host".to_owned(),
-            topology: facts.topology.clone(),
+            machine: HOST.to_owned(),
+            // A machine that does not tell its CPUs has one.
+            topology: if facts.topology.cpus().is_empty() {
+                Topology::flat(1)
+            } else {
+                facts.topology.clone()
+            },
+            allowed: facts.allowed.clone(),
             knobs: list_knobs(),
             recording,
             speeds: speeds(),
+            commands: Fact::Known(()),
             repeatable: false,
+            parallel: false,
         };
-        Self { program, offers, recorded: None, calibrated: None }
+        Self { program, offers, calibrated: None, ground: OnceCell::new() }
     }
 
     /// This machine, with the running program as the load child.
@@ -73,11 +85,6 @@ impl Host {
         // From here on the program may be replaced.
         process::this_program()?;
         Ok(Self::with(None))
-    }
-
-    /// What the last run recorded, once.
-    pub fn recorded(&mut self) -> Option<Summary> {
-        self.recorded.take()
     }
 }
 
@@ -90,8 +97,18 @@ impl Machine for Host {
         MachineFacts { knobs: list_knobs(), ..facts::facts() }
     }
 
+    fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
+        check_spec(spec, &self.offers)?;
+        let (speeds, _) = slow::part(&spec.settings);
+        if !speeds.is_empty() {
+            let ground = self.ground.get_or_init(slow::Ground::here);
+            slow::check(&speeds, ground).map_err(|error| not_slowed(&error))?;
+        }
+        Ok(())
+    }
+
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
-        check(spec)?;
+        self.check(spec)?;
         let signals =
             schedlab_sys::signal::catch().map_err(|e| MachineError::io("catching signals", e))?;
         // A guest at the user's terminal is recorded, not measured.
@@ -118,7 +135,7 @@ impl Machine for Host {
         let (figures, doubts) = watch.map(Watch::finish).unwrap_or_default();
         figures.into_iter().try_for_each(|figure| tell(out, figure))?;
         doubts.into_iter().for_each(|doubt| out.warning(doubt));
-        self.recorded = trace.finish(&marks, out)?;
+        trace.finish(&marks, out)?;
         Ok(outcome)
     }
 }
@@ -216,12 +233,12 @@ fn hold(spec: &RunSpec, out: &mut dyn Output) -> Result<Held, MachineError> {
 }
 
 fn not_slowed(error: &slow::SlowError) -> MachineError {
-    let (machine, what) = ("host".to_owned(), "slow CPUs".to_owned());
+    let (machine, what) = (HOST.to_owned(), "slow CPUs".to_owned());
     MachineError::NotOffered { machine, what, why: error.to_string() }
 }
 
 fn not_set(error: &knobs::KnobError) -> MachineError {
-    let (machine, what) = ("host".to_owned(), "make the settings of the run".to_owned());
+    let (machine, what) = (HOST.to_owned(), "make the settings of the run".to_owned());
     MachineError::NotOffered { machine, what, why: error.to_string() }
 }
 
@@ -236,22 +253,6 @@ fn under_settings(program: &Path, argv: &[String], settings: &[Setting]) -> Vec<
     all.push("--".into());
     all.extend_from_slice(argv);
     all
-}
-
-/// What can be told before anything is started.
-fn check(spec: &RunSpec) -> Result<(), MachineError> {
-    use schedlab_workload::workloads::PlanError;
-    let WorkloadSpec::Builtin { name, .. } = &spec.workload else { return Ok(()) };
-    load::check(spec).map_err(|error| match error {
-        PlanError::Option(error) => {
-            MachineError::Option { workload: name.clone(), option: error.option, why: error.why }
-        }
-        PlanError::NoWorkload(..) => MachineError::NotOffered {
-            machine: "host".to_owned(),
-            what: format!("run '{name}'"),
-            why: error.to_string(),
-        },
-    })
 }
 
 /// The recorder around a run, where one is wanted.
@@ -275,7 +276,7 @@ impl Trace {
                     trace.until = record.time.map(|time| clock::monotonic() + time);
                 }
                 Err(error) if record.required => {
-                    let (machine, what) = ("host".to_owned(), "record".to_owned());
+                    let (machine, what) = (HOST.to_owned(), "record".to_owned());
                     return Err(MachineError::NotOffered { machine, what, why: error.to_string() });
                 }
                 // The rest of the run is worth having; what is missing is said.
@@ -313,12 +314,8 @@ impl Trace {
         }
     }
 
-    fn finish(
-        mut self,
-        files: &MarkFiles,
-        out: &mut dyn Output,
-    ) -> Result<Option<Summary>, MachineError> {
-        let Some(recorder) = self.recorder.take() else { return Ok(None) };
+    fn finish(mut self, files: &MarkFiles, out: &mut dyn Output) -> Result<(), MachineError> {
+        let Some(recorder) = self.recorder.take() else { return Ok(()) };
         let failed = |doing: &str| {
             let doing = doing.to_owned();
             move |error: record::RecordError| {
@@ -339,11 +336,11 @@ impl Trace {
         let summary = record::stitch(&self.spool, &self.target, &marks)
             .map_err(failed("writing the trace"))?;
         let _ = std::fs::remove_dir_all(&self.spool);
+        out.recorded(&summary);
         summary.warnings.iter().cloned().for_each(|warning| out.warning(warning));
         let metric = Metric::new("trace_events_lost", Unit::Count, Better::Lower);
         let value = summary.lost.values().sum::<u64>() as f64;
-        tell(out, Figure { metric, of: String::new(), value })?;
-        Ok(Some(summary))
+        tell(out, Figure { metric, of: String::new(), value })
     }
 }
 

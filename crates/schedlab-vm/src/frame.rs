@@ -4,7 +4,9 @@
 //! run says how it ended; bytes that end before it mean that the guest died.
 
 use schedlab_model::{LoadFacts, MachineFacts, Nanos, Warning};
-use schedlab_workload::{Figure, Interval, MachineError, Offers, Outcome, Output, RunSpec, Stream};
+use schedlab_workload::{
+    Figure, Interval, MachineError, Offers, Outcome, Output, Recorded, RunSpec, Stream,
+};
 use serde::{Deserialize, Serialize};
 use std::io;
 
@@ -32,6 +34,8 @@ pub enum Frame {
         /// What was measured.
         interval: Box<Interval>,
     },
+    /// What the trace holds.
+    Recorded(Recorded),
     /// A sentence about the options.
     Note(String),
     /// A doubt.
@@ -198,6 +202,7 @@ pub fn replay(
             }
             Frame::Interval(interval) => out.interval(&interval),
             Frame::Beside { label, interval } => out.interval_beside(&label, &interval),
+            Frame::Recorded(what) => out.recorded(&what),
             Frame::Note(sentence) => out.note(&sentence),
             Frame::Warning(warning) => out.warning(warning),
             Frame::Stream(which) => {

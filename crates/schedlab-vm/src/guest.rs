@@ -10,7 +10,7 @@ use crate::frame::{Asked, Domain, Frame, Which};
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::mount::mount;
 use schedlab_sys::port::Ports;
-use schedlab_workload::{Figure, Interval, Machine, MachineError, Output, Stream};
+use schedlab_workload::{Figure, Interval, Machine, MachineError, Output, Recorded, Stream};
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -152,6 +152,10 @@ impl Output for Told {
     fn interval_beside(&mut self, label: &str, interval: &Interval) {
         let interval = Box::new(interval.clone());
         self.0.push(Frame::Beside { label: label.to_owned(), interval });
+    }
+
+    fn recorded(&mut self, what: &Recorded) {
+        self.0.push(Frame::Recorded(what.clone()));
     }
 
     fn note(&mut self, sentence: &str) {

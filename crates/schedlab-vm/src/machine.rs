@@ -8,7 +8,7 @@ use crate::request::{Clock, Request};
 use crate::{Kernel, VmError, initramfs};
 use schedlab_model::{Fact, LoadFacts, MachineFacts, Nanos};
 use schedlab_sys::{clock, process};
-use schedlab_workload::{Machine, MachineError, Offers, Outcome, Output, RunSpec};
+use schedlab_workload::{Machine, MachineError, Offers, Outcome, Output, RunSpec, check_spec};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 
@@ -78,6 +78,10 @@ impl Machine for Vm {
     fn facts(&self) -> MachineFacts {
         let load = self.after.clone().unwrap_or_else(|| self.facts.load.clone());
         MachineFacts { load, ..self.facts.clone() }
+    }
+
+    fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
+        check_spec(spec, &self.offers)
     }
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {

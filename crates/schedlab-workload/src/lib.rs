@@ -10,9 +10,11 @@
 //! [`workloads::plan`] makes a [`plan::Plan`] of a workload's name and its options.
 
 mod behaviour;
+mod check;
 pub mod getopt;
 pub mod link;
 mod machine;
+mod machine_name;
 pub mod metrics;
 pub mod nodes;
 mod noise;
@@ -30,12 +32,14 @@ pub use behaviour::{
     BarrierId, Behaviour, BlockId, ChannelId, CounterId, DialId, Done, ForkId, Instruments, LockId,
     Loop, Op, PlaceId, QueueId, SampleId, SemaphoreId, Sweep, WordId,
 };
+pub use check::check_spec;
 pub use link::Link;
 pub use machine::{
     Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, Series, Stream,
 };
+pub use machine_name::{HOST, MachineName};
 pub use nodes::{Change, Node, Step};
 pub use noise::Noise;
-pub use record::{Filter, Full, RecordSpec, Snapshot, Via};
+pub use record::{Filter, Full, RecordSpec, Recorded, Snapshot, Via};
 pub use spec::{Beside, MACHINE, RunSpec, WorkloadSpec};
 pub use speed::{Assignment, Speed, Speeds, speeds};

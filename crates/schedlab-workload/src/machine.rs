@@ -1,8 +1,11 @@
 //! The traits of machine and output. They lie below their implementers, so that a host, a simulator,
 //! a virtual machine and a fake in the tests are the same to everything above.
 
-use crate::RunSpec;
-use schedlab_model::{Fact, Knob, MachineFacts, Metric, Nanos, Topology, Warning};
+use crate::placement::Surroundings;
+use crate::{Recorded, RunSpec};
+use schedlab_model::{
+    CpuSet, Event, Fact, Knob, MachineFacts, Metric, Nanos, Topology, TraceInfo, Warning,
+};
 use schedlab_stats::Histogram;
 use serde::{Deserialize, Serialize};
 use std::io;
@@ -15,14 +18,30 @@ pub struct Offers {
     pub machine: String,
     /// Its CPUs.
     pub topology: Topology,
+    /// Those of them that a load may use.
+    pub allowed: CpuSet,
     /// Its knobs, with why not where they can't be changed.
     pub knobs: Vec<Knob>,
     /// Whether scheduler events can be recorded, and how.
     pub recording: Fact<Recording>,
     /// Whether CPUs can be made slower, and by which methods.
     pub speeds: Fact<Vec<String>>,
+    /// Whether a user's command can run.
+    pub commands: Fact<()>,
     /// Whether the same spec gives the same result, bit for bit.
     pub repeatable: bool,
+    /// Whether several of these machines can run at the same time without changing each other's
+    /// figures: true in virtual time.
+    pub parallel: bool,
+}
+
+impl Offers {
+    /// The machine as plans see it that are only checked: nothing is calibrated.
+    #[must_use]
+    pub fn surroundings(&self, seed: u64) -> Surroundings {
+        let (topology, allowed) = (self.topology.clone(), self.allowed.clone());
+        Surroundings { topology, allowed, speed: 1, seed }
+    }
 }
 
 /// How scheduler events are recorded.
@@ -41,6 +60,13 @@ pub trait Machine {
 
     /// The facts that every result on it carries, as they are now.
     fn facts(&self) -> MachineFacts;
+
+    /// Says what is wrong with `spec` before anything is started; it changes nothing. See
+    /// [`crate::check_spec`] for what all machines check alike.
+    ///
+    /// # Errors
+    /// A wrong option, or what the machine does not offer.
+    fn check(&self, spec: &RunSpec) -> Result<(), MachineError>;
 
     /// Performs `spec` and hands all that it learns to `out`. Whatever was changed on the machine has
     /// been put back when this returns.
@@ -156,6 +182,27 @@ pub trait Output {
     /// What a workload beside the run's own (see [`crate::Beside`]) measured so far, by its label.
     fn interval_beside(&mut self, _label: &str, _interval: &Interval) {}
 
+    /// The events of this run begin. A machine calls this once, before the first event, if it has
+    /// events rather than a file for [`Stream::Trace`]. An output that keeps no trace ignores both.
+    ///
+    /// # Errors
+    /// When the trace can't be stored.
+    fn trace(&mut self, _info: &TraceInfo) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The next events of the run: times ascend, and equal times keep the order of cause and effect,
+    /// on whatever CPUs they are.
+    ///
+    /// # Errors
+    /// When the trace can't be stored.
+    fn events(&mut self, _events: &[Event]) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// What the trace holds, told by a machine that wrote [`Stream::Trace`] itself.
+    fn recorded(&mut self, _what: &Recorded) {}
+
     /// A sentence about what was made of the options.
     fn note(&mut self, _sentence: &str) {}
 
@@ -180,7 +227,7 @@ pub enum MachineError {
         why: String,
     },
     /// An option of the workload is wrong.
-    #[error("workload {workload}, option {option}: {why}")]
+    #[error("option {option}: {why}")]
     Option {
         /// Which workload.
         workload: String,

@@ -1,7 +1,8 @@
 //! What to record beside a run, and when to end it.
 
-use schedlab_model::{Nanos, Pid};
+use schedlab_model::{Cpu, Nanos, Pid, Span, Warning};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// Through which interface of the kernel.
@@ -110,6 +111,39 @@ pub struct RecordSpec {
     /// Whether the run is worth nothing without its trace: then it is not begun without the right.
     #[serde(default, skip_serializing_if = "is_default")]
     pub required: bool,
+}
+
+/// What a recording holds, as its machine counted it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// How the events were recorded: `perf`, `ftrace`, `exact`.
+    pub via: String,
+    /// Records by CPU and event name.
+    pub per_cpu: BTreeMap<Cpu, BTreeMap<String, u64>>,
+    /// Records that could not be kept, by CPU; CPUs that lost none are not in it.
+    pub lost: BTreeMap<Cpu, u64>,
+    /// Time of the first and after the last record.
+    pub span: Option<Span>,
+    /// What is wrong with the recording.
+    pub warnings: Vec<Warning>,
+}
+
+impl Recorded {
+    /// Records by event name over all CPUs.
+    #[must_use]
+    pub fn events(&self) -> BTreeMap<String, u64> {
+        let mut all = BTreeMap::new();
+        for (name, count) in self.per_cpu.values().flatten() {
+            *all.entry(name.clone()).or_default() += count;
+        }
+        all
+    }
+
+    /// Records lost over all CPUs.
+    #[must_use]
+    pub fn lost_total(&self) -> u64 {
+        self.lost.values().sum()
+    }
 }
 
 impl From<&Self> for RecordSpec {

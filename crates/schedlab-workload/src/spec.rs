@@ -66,6 +66,20 @@ impl Beside {
 }
 
 impl RunSpec {
+    /// A run of this workload alone: nothing set, nothing recorded, no limit, seed 0.
+    #[must_use]
+    pub fn of(workload: WorkloadSpec) -> Self {
+        Self {
+            workload,
+            beside: Vec::new(),
+            settings: Vec::new(),
+            record: None,
+            seed: 0,
+            repeat: 0,
+            time_limit: None,
+        }
+    }
+
     /// The labels of what runs beside must tell the figures apart.
     ///
     /// # Errors

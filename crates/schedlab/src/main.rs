@@ -7,6 +7,7 @@
 
 mod cli;
 mod commands;
+mod machines;
 
 use clap::Parser;
 use std::ffi::OsString;

@@ -467,3 +467,15 @@ fn doubts_stand_beside_what_they_concern() {
     assert!(head[0].starts_with("pingpong: ") && short.contains("    warning: only "), "{short}");
     assert!(head[1].starts_with("    warning: "), "{short}");
 }
+
+#[test]
+fn the_machine_is_chosen_by_name_and_one_that_is_not_there_is_refused() {
+    let here = load("cpu --tasks 1 --duration 50ms --on host --json");
+    assert_eq!(here.status.code(), Some(0), "{}", text_of(&here));
+    let moon = load("cpu --on moon:cpus=2");
+    assert_eq!(moon.status.code(), Some(1));
+    assert!(text_of(&moon).contains("can't run on 'moon:cpus=2': use host"), "{}", text_of(&moon));
+    let wrong = load("cpu --on moon:");
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(text_of(&wrong).contains("option on: '' is not a setting"), "{}", text_of(&wrong));
+}

@@ -13,7 +13,7 @@ pub(crate) use decode::nearest;
 
 use decode::Decoder;
 use schedlab_model::{Nanos, Setting};
-use schedlab_workload::{Beside, RecordSpec, WorkloadSpec};
+use schedlab_workload::{Beside, MachineName, RecordSpec, WorkloadSpec};
 use std::path::{Path, PathBuf};
 
 /// An experiment as it was written.
@@ -26,7 +26,7 @@ pub struct Experiment {
     /// What it is to answer, in a sentence or two; may be empty.
     pub question: String,
     /// The machine that it runs on: `host`, or what `--on` takes.
-    pub machine: String,
+    pub machine: MachineName,
     /// What loads the machine; each point runs every one of them. Never empty.
     pub workloads: Vec<Workload>,
     /// What is varied; the points are all combinations. May be empty: one point.

@@ -4,7 +4,7 @@ use super::axis::axis;
 use super::decode::{Decoder, Entry, Keys};
 use super::{Drawing, Experiment, Hooks, Order, StopRule, Varies, Workload};
 use schedlab_model::Setting;
-use schedlab_workload::{Beside, MACHINE, RecordSpec, WorkloadSpec};
+use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec};
 use std::collections::{BTreeMap, BTreeSet};
 
 const ROOT: &[&str] = &[
@@ -54,8 +54,7 @@ pub(super) fn experiment(
     let name = keys.take("name").and_then(|e| name(decoder, &e)).unwrap_or_else(|| stem.to_owned());
     let title = keys.take("title").and_then(|e| decoder.text(&e, "a text"));
     let question = keys.take("question").and_then(|e| decoder.text(&e, "a text"));
-    let machine =
-        keys.take("machine").and_then(|e| decoder.text(&e, "a machine, such as \"host\""));
+    let machine = keys.take("machine").and_then(|e| machine(decoder, &e));
     let repeats = whole(decoder, &mut keys, "repeats", 1, 100_000).unwrap_or(1);
     let boots = whole(decoder, &mut keys, "boots", 1, 1_000).unwrap_or(1);
     let warm_up = whole(decoder, &mut keys, "warm_up", 0, 1_000).unwrap_or(0);
@@ -95,7 +94,7 @@ pub(super) fn experiment(
         title: title.unwrap_or_else(|| name.clone()),
         name,
         question: question.unwrap_or_default(),
-        machine: machine.unwrap_or_else(|| "host".into()),
+        machine: machine.unwrap_or_default(),
         workloads,
         axes,
         settings,
@@ -113,6 +112,12 @@ pub(super) fn experiment(
         retries,
         text: text.to_owned(),
     })
+}
+
+fn machine(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<MachineName> {
+    let text = decoder.text(entry, "a machine, such as \"host\"")?;
+    let read = text.parse();
+    read.map_err(|why: String| decoder.mistake(&entry.place, &entry.key, why)).ok()
 }
 
 fn whole(

@@ -45,6 +45,19 @@ fn every_run_is_done_once_in_the_plans_order_and_stored() {
 }
 
 #[test]
+fn events_of_a_machine_become_the_trace_of_the_run_and_its_figures() {
+    let results = tempfile::tempdir().unwrap();
+    let plan = plan("record = true\n[workload]\nname = \"hackbench\"\n");
+    go(&mut Fake::new(), &plan, results.path(), &NEVER).unwrap();
+    let run = runs_of(results.path()).unwrap().runs.remove(0);
+    assert_eq!(run.warnings, []);
+    assert_eq!(run.value("trace_wakeup_latency_ns_max"), Some(2_000.0));
+    assert_eq!(run.value("trace_run_delay_ns_max"), Some(2_000.0));
+    let trace = run.stream(schedlab_workload::Stream::Trace).unwrap();
+    assert_eq!(schedlab_trace::open(&trace).unwrap().info().cpus.to_string(), "0-1");
+}
+
+#[test]
 fn intervals_are_stored_and_add_up_to_the_whole() {
     let results = tempfile::tempdir().unwrap();
     go(&mut Fake::new(), &plan(SIX), results.path(), &NEVER).unwrap();

@@ -16,7 +16,7 @@ pub struct Manifest {
     pub schema: String,
     /// The run's name: the hash of machine and spec.
     pub id: RunId,
-    /// The machine's name.
+    /// The machine as it was asked for: `host`, `sim:cpus=4`.
     pub machine: String,
     /// The label of the workload within its experiment.
     pub workload: String,
@@ -47,11 +47,11 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    pub(crate) fn new(machine: &str, planned: &Planned, facts: MachineFacts) -> Self {
+    pub(crate) fn new(planned: &Planned, facts: MachineFacts) -> Self {
         Self {
             schema: SCHEMA.into(),
             id: planned.id.clone(),
-            machine: machine.to_owned(),
+            machine: planned.machine.to_string(),
             workload: planned.workload.clone(),
             point: planned.point.clone(),
             block: planned.block,

@@ -2,7 +2,8 @@
 
 use super::{Manifest, StoreError};
 use crate::RunId;
-use schedlab_model::{Metric, Warning};
+use schedlab_model::{Event, Metric, TraceInfo, Warning};
+use schedlab_trace::EventWriter;
 use schedlab_workload::{Figure, Interval, Output, Stream};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
@@ -44,6 +45,8 @@ pub struct RunWriter<'s> {
     /// Kept in memory until the run has ended: writing them meanwhile would be load.
     intervals: Vec<IntervalLine>,
     warnings: Vec<Warning>,
+    /// The trace of a machine that gives events.
+    trace: Option<EventWriter>,
     stop: &'s dyn Fn() -> bool,
     finished: bool,
 }
@@ -70,6 +73,7 @@ impl<'s> RunWriter<'s> {
             count: 0,
             intervals: Vec::new(),
             warnings: Vec::new(),
+            trace: None,
             stop,
             finished: false,
         })
@@ -87,6 +91,14 @@ impl<'s> RunWriter<'s> {
         &self.temporary
     }
 
+    /// Completes the trace of a machine that gave events, so that it can be read.
+    ///
+    /// # Errors
+    /// When it can't be written.
+    pub(crate) fn finish_trace(&mut self) -> io::Result<()> {
+        self.trace.take().map_or(Ok(()), EventWriter::finish)
+    }
+
     /// Completes the directory and gives it its name. All is on disk before the name is, so that a
     /// directory with a proper name is complete even after a power cut.
     ///
@@ -98,6 +110,7 @@ impl<'s> RunWriter<'s> {
             move |error| StoreError::Io { path, error }
         };
         let here = self.temporary.clone();
+        self.finish_trace().map_err(failed(&here))?;
         self.figures.flush().map_err(failed(&here))?;
         self.figures.get_ref().sync_all().map_err(failed(&here))?;
         write_lines(&here.join(INTERVALS), &self.intervals)?;
@@ -156,6 +169,16 @@ impl Output for RunWriter<'_> {
             Stream::Stdout => "stdout",
             Stream::Stderr => "stderr",
         })
+    }
+
+    fn trace(&mut self, info: &TraceInfo) -> io::Result<()> {
+        let path = self.path(Stream::Trace);
+        self.trace = Some(EventWriter::create(&path, info)?);
+        Ok(())
+    }
+
+    fn events(&mut self, events: &[Event]) -> io::Result<()> {
+        self.trace.as_mut().map_or(Ok(()), |trace| trace.events(events))
     }
 
     fn figure(&mut self, figure: Figure) -> io::Result<()> {

@@ -34,7 +34,6 @@ pub(crate) use told::Told;
 use crate::site::Site;
 use arena::Arena;
 use schedlab_model::{Nanos, Topology};
-use schedlab_workload::options::OptionError;
 use schedlab_workload::placement::Surroundings;
 use schedlab_workload::plan::Plan;
 use schedlab_workload::workloads::{self, PlanError};
@@ -90,29 +89,10 @@ pub fn surroundings(seed: u64) -> std::io::Result<Surroundings> {
     Ok(Surroundings { topology, allowed, speed: told.unwrap_or_else(calibrate), seed })
 }
 
-/// Checks a spec's options without starting anything.
-///
-/// # Errors
-/// The first option that is wrong.
-pub fn check(spec: &RunSpec) -> Result<(), PlanError> {
-    spec.check_labels().map_err(|why| PlanError::Option(OptionError::new("beside", why)))?;
-    check_one(&spec.workload, spec.seed)?;
-    for one in &spec.beside {
-        let told = |why: String| PlanError::Option(OptionError::new("beside", why));
-        let workload = crate::beside::workload(one);
-        check_one(&workload, spec.seed).map_err(|e| told(format!("{}: {e}", one.label)))?;
-    }
-    Ok(())
-}
-
 /// The plan of a spec's own workload, not calibrated: what it needs, not how long it takes. `None`
 /// for a command, and for what the load child will refuse.
 pub(crate) fn draft(spec: &RunSpec) -> Option<Plan> {
     planned(&spec.workload, spec.seed).ok().flatten()
-}
-
-fn check_one(workload: &WorkloadSpec, seed: u64) -> Result<(), PlanError> {
-    planned(workload, seed).map(|_| ())
 }
 
 fn planned(workload: &WorkloadSpec, seed: u64) -> Result<Option<Plan>, PlanError> {

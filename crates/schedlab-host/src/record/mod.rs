@@ -24,7 +24,7 @@ pub use error::RecordError;
 pub use options::{Filter, Full, Options, Snapshot, Via};
 pub use recorder::{Ended, Recorder};
 pub use snapshot::Spike;
-pub use stitch::{Marks, Summary, stitch};
+pub use stitch::{Marks, stitch};
 
 /// The directory beside a trace in which its recording grows: the trace's name and `.spool`.
 #[must_use]

@@ -8,6 +8,7 @@ use super::{Mark, RecordError, Via, copy};
 use schedlab_model::{Comm, Cpu, Nanos, Pid, Span, Warning};
 use schedlab_trace::dat::{Companion, Header, Writer};
 use schedlab_trace::live::Piece;
+use schedlab_workload::Recorded;
 use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU32;
@@ -22,45 +23,12 @@ pub struct Marks {
     pub marks: Vec<Mark>,
 }
 
-/// What was recorded.
-#[derive(Clone, Debug, Default)]
-pub struct Summary {
-    /// Through which interface; [`Via::Auto`] where nothing was recorded.
-    pub via: Via,
-    /// Records by CPU and event name.
-    pub per_cpu: BTreeMap<Cpu, BTreeMap<String, u64>>,
-    /// Records that the kernel could not keep, by CPU; CPUs that lost none are not in it.
-    pub lost: BTreeMap<Cpu, u64>,
-    /// Time of the first and after the last record.
-    pub span: Option<Span>,
-    /// What is wrong with the recording.
-    pub warnings: Vec<Warning>,
-}
-
-impl Summary {
-    /// Records by event name over all CPUs.
-    #[must_use]
-    pub fn events(&self) -> BTreeMap<String, u64> {
-        let mut all = BTreeMap::new();
-        for (name, count) in self.per_cpu.values().flatten() {
-            *all.entry(name.clone()).or_default() += count;
-        }
-        all
-    }
-
-    /// Records lost over all CPUs.
-    #[must_use]
-    pub fn lost_total(&self) -> u64 {
-        self.lost.values().sum()
-    }
-}
-
 /// Writes the recording in `dir` as a trace.dat at `out`, under another name until it is complete.
 /// The directory is left as it is.
 ///
 /// # Errors
 /// When `dir` is no spool directory, or on I/O. A recording that was cut is no error but a warning.
-pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Summary, RecordError> {
+pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordError> {
     let head: Head = spool::read(&spool::head(dir))?;
     if head.schema != spool::SCHEMA {
         let what = format!("made by another version of schedlab (schema {})", head.schema);
@@ -71,7 +39,8 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Summary, RecordEr
         Source::Perf => Via::Perf,
         Source::Ftrace => Via::Ftrace,
     };
-    let mut summary = Summary { via, ..Summary::default() };
+    let via = via.name().to_owned();
+    let mut summary = Recorded { via, ..Recorded::default() };
     if tail.is_none() {
         summary.warnings.push(Warning::new(
             "recording-cut",
@@ -124,7 +93,7 @@ fn cut_file(cpu: Cpu) -> Warning {
     Warning::new("record-cut", what, "")
 }
 
-fn loss(summary: &Summary) -> Option<Warning> {
+fn loss(summary: &Recorded) -> Option<Warning> {
     let lost = summary.lost_total();
     (lost > 0).then(|| {
         let what = format!("{lost} events were lost because a ring was full");
@@ -226,7 +195,7 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
         *span = Span::new(span.start.min(time), span.end.max(end));
     }
 
-    fn finish(mut self, cpu: Cpu, kernel_lost: Option<u64>, all: &mut Summary) -> io::Result<()> {
+    fn finish(mut self, cpu: Cpu, kernel_lost: Option<u64>, all: &mut Recorded) -> io::Result<()> {
         self.marks_until(Nanos::MAX)?;
         // What was lost last is only in the kernel's count: the ring tells a loss with the record
         // that follows it.

@@ -1,11 +1,11 @@
 //! Towards trace.dat.
 
-use super::{Converted, Ties, Unknown, arguments_left_out, cannot_hold};
-use crate::dat::{Companion, Compression, Header, PageRun, Spool, Version, Writer, longest_body};
-use crate::encode::Encoder;
+use super::{Converted, Unknown, arguments_left_out, cannot_hold};
+use crate::dat::{Compression, Header, PageRun, Spool, Version, Writer, longest_body};
+use crate::event_writer::EventWriter;
 use crate::live::Piece;
 use crate::record::RecordSource;
-use schedlab_model::{Clock, EventSource, TraceInfo, What};
+use schedlab_model::{Clock, EventSource, What};
 use std::io;
 use std::path::Path;
 
@@ -109,44 +109,30 @@ pub(super) fn encode(
     version: Version,
     compression: Compression,
 ) -> io::Result<Converted> {
-    let mut encoder = Encoder::new(source.info());
-    let mut spool = Spool::create(to, head(source.info(), version, compression))?;
+    let mut writer = EventWriter::create_as(to, source.info(), version, compression)?;
     let mut converted = Converted::default();
     let mut batch = Vec::new();
     let (mut others, mut cut, mut unknown) = (0u64, 0u64, Unknown::default());
-    let (mut ties, mut renamed) = (Ties::default(), 0u64);
+    let mut renamed = 0u64;
     while source.next(&mut batch)? {
-        encoder.learn(&source.info().others);
+        writer.learn(source.info());
         for (index, event) in batch.iter().enumerate() {
-            match event.what {
-                What::Lost { count } => spool.lost(event.cpu, count)?,
-                what => {
-                    let text = source.arguments(index);
-                    others += u64::from(matches!(what, What::Other { .. }) && text.is_none());
-                    let text = text.unwrap_or_default();
-                    let kept = &text[..text.floor_char_boundary(ARGUMENTS_MAX)];
-                    cut += u64::from(kept.len() < text.len());
-                    unknown.see(&what);
-                    let names = matches!(what, What::Comm { .. });
-                    converted.events += u64::from(!names);
-                    ties.see(event);
-                    if let Some(body) = encoder.body_with(event, kept) {
-                        spool.record(event.cpu, event.time, body)?;
-                        renamed += u64::from(names);
-                    }
-                }
-            }
+            let what = event.what;
+            let text = source.arguments(index);
+            others += u64::from(matches!(what, What::Other { .. }) && text.is_none());
+            let text = text.unwrap_or_default();
+            let kept = &text[..text.floor_char_boundary(ARGUMENTS_MAX)];
+            cut += u64::from(kept.len() < text.len());
+            unknown.see(&what);
+            let names = matches!(what, What::Comm { .. });
+            converted.events += u64::from(!names && !matches!(what, What::Lost { .. }));
+            renamed += u64::from(writer.event_with(event, kept)? && names);
         }
     }
     // Streams learn names and marks on the way.
     let info = source.info();
-    spool.header().formats = Encoder::new(info).formats().to_vec();
-    spool.header().cmdlines = encoder.comms().iter().map(|(pid, comm)| (*pid, *comm)).collect();
-    if let Some(companion) = &mut spool.header().companion {
-        companion.marks.clone_from(&info.marks);
-    }
-    spool.header().cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
-    spool.finish()?;
+    let moved = writer.moved();
+    writer.finish_as(info)?;
     converted.warnings = source.warnings().to_vec();
     converted.warnings.extend(arguments_left_out(others));
     if cut > 0 {
@@ -154,7 +140,7 @@ pub(super) fn encode(
         converted.warnings.push(cannot_hold(what, ""));
     }
     converted.warnings.extend(unknown.told());
-    converted.warnings.extend(ties.told());
+    converted.warnings.extend(moved.map(|what| cannot_hold(what, "")));
     if renamed > 0 {
         let what = format!("{renamed} changes of name become events `task_rename`");
         converted.warnings.push(cannot_hold(what, ""));
@@ -164,25 +150,4 @@ pub(super) fn encode(
         converted.warnings.push(cannot_hold(what, ""));
     }
     Ok(converted)
-}
-
-fn head(info: &TraceInfo, version: Version, compression: Compression) -> Header {
-    Header {
-        version,
-        compression,
-        clock: match &info.clock {
-            Clock::Monotonic => "mono".into(),
-            // trace-cmd knows which clocks count nanoseconds by their names.
-            Clock::Nanoseconds(name) if name == "unknown" => "local".into(),
-            Clock::Nanoseconds(name) | Clock::Ticks(name) => name.clone(),
-        },
-        uname: info.kernel.clone(),
-        companion: Some(Companion {
-            topology: info.topology.clone(),
-            affinity: info.affinity.clone(),
-            marks: info.marks.clone(),
-            span: info.span,
-        }),
-        ..Header::default()
-    }
 }

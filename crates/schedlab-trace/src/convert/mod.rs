@@ -15,7 +15,7 @@ use crate::perfetto::PerfettoWriter;
 use crate::{Options, dat as trace_dat, open, open_records, open_with};
 use schedlab_model::{Clock, Comm, Event, EventSource, Nanos, Pid, TraceInfo, Warning, What};
 pub use target::{replace, unfinished};
-pub(crate) use unknown::{Ties, Unknown};
+pub(crate) use unknown::Unknown;
 
 use std::collections::BTreeMap;
 use std::fs::File;

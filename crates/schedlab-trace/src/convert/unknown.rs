@@ -1,7 +1,7 @@
 //! What kernel-like records and lines must state and events do not say: filled in, and told.
 
 use super::cannot_hold;
-use schedlab_model::{Cpu, Event, Left, Nanos, Warning, What};
+use schedlab_model::{Left, Warning, What};
 
 /// What was filled in so far.
 #[derive(Default)]
@@ -30,30 +30,5 @@ impl Unknown {
         ];
         let met = sentences.into_iter().filter(|(count, _)| *count > 0);
         met.map(|(count, what)| cannot_hold(format!("{count} {what}"), ""))
-    }
-}
-
-/// Events of several CPUs at one time, whose order a target that lies CPU by CPU can't hold: many in texts
-/// of microseconds.
-#[derive(Default)]
-pub(crate) struct Ties {
-    last: Option<(Nanos, Cpu)>,
-    turned: u64,
-}
-
-impl Ties {
-    pub(crate) fn see(&mut self, event: &Event) {
-        let turned = |(time, cpu)| time == event.time && cpu > event.cpu;
-        self.turned += u64::from(self.last.is_some_and(turned));
-        self.last = Some((event.time, event.cpu));
-    }
-
-    /// A sentence, if there was any.
-    pub(crate) fn told(&self) -> Option<Warning> {
-        let what = format!(
-            "{} times events of several CPUs at the same time change places: the lower CPU's come first",
-            self.turned
-        );
-        (self.turned > 0).then(|| cannot_hold(what, "ask the text itself, or record to trace.dat"))
     }
 }

@@ -11,8 +11,9 @@ use super::wire::{bytes, number, signed, varint};
 use super::{
     BUILTIN_BOOTTIME, BUILTIN_MONOTONIC, CLOCK_GLOBAL, bundle, compact, event, packet, trace,
 };
-use crate::convert::{EventSink, TaskNames, Ties, Unknown, arguments_left_out, cannot_hold};
+use crate::convert::{EventSink, TaskNames, Unknown, arguments_left_out, cannot_hold};
 use crate::encode::state;
+use crate::order::Order;
 use schedlab_model::{
     Clock, Context, Cpu, Event, Left, OtherFormat, Phase, Pid, Prio, TraceInfo, Warning, What,
 };
@@ -34,7 +35,7 @@ pub(crate) struct PerfettoWriter<W: Write> {
     /// Events that were lost and counted: a bundle says only that there was a loss.
     lost: u64,
     unknown: Unknown,
-    ties: Ties,
+    order: Order,
     /// Of the next event.
     arguments: Option<String>,
 }
@@ -98,7 +99,7 @@ impl<W: Write> PerfettoWriter<W> {
             others: 0,
             lost: 0,
             unknown: Unknown::default(),
-            ties: Ties::default(),
+            order: Order::default(),
             arguments: None,
         }
     }
@@ -395,8 +396,11 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
         let index = event.cpu.index();
         self.room(index);
         self.unknown.see(&event.what);
-        self.ties.see(event);
-        if matches!(event.what, What::Lost { .. }) && self.cpus[index].count > 0 {
+        let lost = matches!(event.what, What::Lost { .. });
+        // A loss has no time of its own in a bundle.
+        let time = if lost { event.time } else { self.order.time(event) };
+        let event = &Event { time, ..*event };
+        if lost && self.cpus[index].count > 0 {
             // A bundle says that events were lost before it.
             self.flush_cpu(index)?;
         }
@@ -502,7 +506,7 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
             dropped.push(cannot_hold(what, "convert to trace.dat to keep how many"));
         }
         dropped.extend(self.unknown.told());
-        dropped.extend(self.ties.told());
+        dropped.extend(self.order.told().map(|what| cannot_hold(what, "")));
         dropped
     }
 }

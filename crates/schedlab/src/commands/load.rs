@@ -15,12 +15,13 @@ mod repeat;
 mod show;
 
 use crate::commands::UsageError;
+use crate::machines;
 use anyhow::Context as _;
 use schedlab_workload::getopt;
 use schedlab_workload::options::{Kind, OptionDoc, Options, option};
 use schedlab_workload::placement::COMMON;
-use schedlab_workload::workloads::{self, CATALOGUE, PlanError, Workload};
-use schedlab_workload::{RecordSpec, RunSpec, WorkloadSpec};
+use schedlab_workload::workloads::{self, CATALOGUE, Workload};
+use schedlab_workload::{HOST, MachineError, MachineName, RecordSpec, RunSpec, WorkloadSpec};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::PathBuf;
@@ -78,6 +79,7 @@ const OWN: &[OptionDoc] = &[
         "run this at the same time: '[LABEL:] WORKLOAD [OPTIONS]', or '[LABEL:] command [OPTIONS] -- PROGRAM \
          ARGUMENTS'; may stand more than once",
     ),
+    option("on", Kind::Text, HOST, "the machine that does it: host, or KIND:KEY=VALUE,..."),
     option("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
     option(
         "calibrate-to",
@@ -102,6 +104,7 @@ pub(super) struct Wanted {
     workload: &'static Workload,
     spec: RunSpec,
     own: Options,
+    on: MachineName,
     /// The file that says what rt-app does.
     file: Option<String>,
 }
@@ -117,6 +120,7 @@ impl Wanted {
         let (own, theirs): (BTreeMap<_, _>, BTreeMap<_, _>) =
             typed.into_iter().partition(|(key, _)| is_own(key));
         let own = Options::new(&[OWN], &own).map_err(usage)?;
+        let on = own.text("on").parse().map_err(|why| usage(format!("option on: {why}")))?;
         let record = (!own.text("trace").is_empty()).then(RecordSpec::default);
         let limit = own.is_given("time-limit").then(|| own.duration("time-limit"));
         let spec = RunSpec {
@@ -128,7 +132,7 @@ impl Wanted {
             repeat: 0,
             time_limit: limit,
         };
-        Ok(Self { workload, spec, own, file: file.cloned() })
+        Ok(Self { workload, spec, own, on, file: file.cloned() })
     }
 }
 
@@ -179,24 +183,26 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if wanted.own.flag("help") {
         return show::print(&help(wanted.workload));
     }
-    schedlab_host::load::check(&wanted.spec).map_err(|error| match (&error, &wanted.file) {
+    let mut machine = machines::make(&wanted.on)?;
+    let machine = machine.as_mut();
+    machine.check(&wanted.spec).map_err(|error| match (error, &wanted.file) {
         // What is wrong with a file is told of the file.
-        (PlanError::Option(wrong), Some(file)) if wrong.option == "program" => {
-            usage(format!("{file}: {}", wrong.why))
+        (MachineError::Option { option, why, .. }, Some(file)) if option == "program" => {
+            usage(format!("{file}: {why}"))
         }
-        _ => usage(error),
+        (error, _) => once::told(error),
     })?;
     if wanted.own.is_given("calibrate-to") {
-        return calibrate::run(&wanted);
+        return calibrate::run(&wanted, machine);
     }
     if wanted.own.is_given("causes") {
-        return causes::run(&wanted);
+        return causes::run(&wanted, machine);
     }
     let against = !wanted.own.text("against").is_empty();
     if wanted.own.number("repeat") > 1 || against {
-        return repeat::run(&wanted);
+        return repeat::run(&wanted, machine);
     }
-    once::run(&wanted)
+    once::run(&wanted, machine)
 }
 
 fn catalogue() -> String {

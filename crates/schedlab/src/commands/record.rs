@@ -1,14 +1,14 @@
 //! `schedlab record`.
 
 use super::UsageError;
-use anyhow::Context;
-use schedlab_host::Host;
+use crate::machines;
 use schedlab_host::record::{
-    Filter, Full, Marks, Options, Recorder, Snapshot, Summary, Via, spool_of, stitch,
+    Filter, Full, Marks, Options, Recorder, Snapshot, Via, spool_of, stitch,
 };
-use schedlab_model::{Bytes, Nanos, Pid, Warning};
+use schedlab_model::{Bytes, Event, Nanos, Pid, TraceInfo, Warning};
 use schedlab_sys::{clock, process, signal};
-use schedlab_workload::{Figure, Machine, Output, RunSpec, Stream, WorkloadSpec};
+use schedlab_trace::{Census, EventWriter};
+use schedlab_workload::{Figure, MachineName, Output, Recorded, RunSpec, Stream, WorkloadSpec};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -62,6 +62,9 @@ pub(crate) struct Args {
     /// Print what was recorded as JSON on stdout
     #[arg(long)]
     json: bool,
+    /// The machine on which the command runs
+    #[arg(long, value_name = "MACHINE", default_value_t, requires = "command")]
+    on: MachineName,
     /// Record while this command runs
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
@@ -86,12 +89,12 @@ enum AtSize {
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = options(&args)?;
-    let Args { output, salvage, json, command, .. } = args;
+    let Args { output, salvage, json, command, on, .. } = args;
     let spool = salvage.clone().unwrap_or_else(|| spool_of(&output));
     let done = match (salvage, command.is_empty()) {
         (Some(dir), _) => finish(&dir, &output, json).map(|()| ExitCode::SUCCESS),
         (None, true) => until_it_ends(&options, &output, json),
-        (None, false) => during(command, options, &output, json),
+        (None, false) => during(&on, command, options, &output, json),
     };
     done.map_err(|error| {
         let said = format!("{error:#}");
@@ -106,25 +109,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// A run of the user's command with a trace, on this machine; its exit code is ours.
+/// A run of the user's command with a trace; its exit code is ours.
 fn during(
+    on: &MachineName,
     argv: Vec<String>,
     record: Options,
     output: &Path,
     json: bool,
 ) -> anyhow::Result<ExitCode> {
-    let spec = RunSpec {
-        workload: WorkloadSpec::Command { argv },
-        beside: Vec::new(),
-        settings: Vec::new(),
-        record: Some(record),
-        seed: 0,
-        repeat: 0,
-        time_limit: None,
-    };
-    let mut host = Host::here().context("this program's own path")?;
-    let outcome = host.run(&spec, &mut Guest { output })?;
-    if let Some(summary) = host.recorded() {
+    let workload = WorkloadSpec::Command { argv };
+    let spec = RunSpec { record: Some(record), ..RunSpec::of(workload) };
+    let mut guest = Guest { output, events: None, recorded: None };
+    let mut machine = machines::make(on)?;
+    machine.check(&spec)?;
+    let outcome = machine.run(&spec, &mut guest)?;
+    if let Some(summary) = guest.summary()? {
         tell(&summary, output);
         if json {
             writeln!(std::io::stdout(), "{}", as_json(&summary, output))?;
@@ -140,6 +139,20 @@ fn during(
 /// The output of such a run: the trace where the user wants it, and all else on the user's terminal.
 struct Guest<'a> {
     output: &'a Path,
+    /// The trace of a machine that gives events.
+    events: Option<EventWriter>,
+    recorded: Option<Recorded>,
+}
+
+impl Guest<'_> {
+    /// What was recorded; of a machine that gave events, it is counted in the trace.
+    fn summary(self) -> anyhow::Result<Option<Recorded>> {
+        let Some(writer) = self.events else { return Ok(self.recorded) };
+        writer.finish()?;
+        let census = Census::of(schedlab_trace::open(self.output)?.as_mut())?;
+        let (via, per_cpu, span) = ("exact".to_owned(), census.per_cpu, census.span);
+        Ok(Some(Recorded { via, per_cpu, span, ..Recorded::default() }))
+    }
 }
 
 impl Output for Guest<'_> {
@@ -149,6 +162,19 @@ impl Output for Guest<'_> {
 
     fn keeps_streams(&self) -> bool {
         false
+    }
+
+    fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {
+        self.events = Some(EventWriter::create(self.output, info)?);
+        Ok(())
+    }
+
+    fn events(&mut self, events: &[Event]) -> std::io::Result<()> {
+        self.events.as_mut().map_or(Ok(()), |trace| trace.events(events))
+    }
+
+    fn recorded(&mut self, what: &Recorded) {
+        self.recorded = Some(what.clone());
     }
 
     fn figure(&mut self, _: Figure) -> std::io::Result<()> {
@@ -245,13 +271,13 @@ fn note(text: &str) {
     let _ = writeln!(std::io::stderr(), "schedlab: {text}");
 }
 
-fn tell(summary: &Summary, output: &Path) {
+fn tell(summary: &Recorded, output: &Path) {
     let events = summary.events();
     let total: u64 = events.values().sum();
     let size = std::fs::metadata(output).map_or(0, |data| data.len());
     let time = summary.span.map_or_else(String::new, |s| format!(" over {}", s.duration()));
     let cpus = summary.per_cpu.len();
-    let (file, via, size) = (output.display(), summary.via.name(), Bytes(size));
+    let (file, via, size) = (output.display(), &summary.via, Bytes(size));
     note(&format!("{file}: {total} events of {cpus} CPUs{time}, {size}, through {via}"));
     let list: Vec<String> = events.iter().map(|(name, count)| format!("{name} {count}")).collect();
     if !list.is_empty() {
@@ -270,7 +296,7 @@ fn tell(summary: &Summary, output: &Path) {
     }
 }
 
-fn as_json(summary: &Summary, output: &Path) -> serde_json::Value {
+fn as_json(summary: &Recorded, output: &Path) -> serde_json::Value {
     let per_cpu: serde_json::Map<_, _> = summary
         .per_cpu
         .iter()
@@ -279,7 +305,7 @@ fn as_json(summary: &Summary, output: &Path) -> serde_json::Value {
     serde_json::json!({
         "schema": 1,
         "file": output.display().to_string(),
-        "via": summary.via.name(),
+        "via": summary.via,
         "origin_ns": summary.span.map_or(0, |span| span.start.0).to_string(),
         "duration_ns": summary.span.map_or(0, |span| span.duration().0),
         "events": summary.events(),

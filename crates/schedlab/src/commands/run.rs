@@ -1,12 +1,13 @@
 //! `schedlab run`: an experiment file, planned, run, stored and reported.
 
+use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::report::readable;
 use schedlab_experiment::{
     Experiment, FileError, Plan, Planned, Progress, StoredRun, Tally, is_passing, run_experiment,
     runs_of,
 };
-use schedlab_workload::{Machine, WorkloadSpec};
+use schedlab_workload::{Machine, MachineName, WorkloadSpec};
 use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
@@ -24,6 +25,9 @@ pub(crate) struct Args {
     /// Where results go; finished runs that are there already are not done again
     #[arg(short, long, value_name = "DIR", default_value = "results")]
     output: PathBuf,
+    /// The machine that does the runs, instead of the file's
+    #[arg(long, value_name = "MACHINE")]
+    on: Option<MachineName>,
     /// Print the plan and how long it will take, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -31,10 +35,11 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { file, output, dry_run } = args;
-    let experiment = read(&file)?;
+    let Args { file, output, on, dry_run } = args;
+    let mut experiment = read(&file)?;
+    experiment.machine = on.unwrap_or(experiment.machine);
     let plan = Plan::new(&experiment);
-    let mut machine = machine(&experiment.machine)?;
+    let mut machine = machines::make(&experiment.machine)?;
     if dry_run {
         print_plan(&plan)?;
         print_estimate(&experiment, &plan, &output.join(&experiment.name))?;
@@ -56,24 +61,6 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Experiment> {
         FileError::Wrong { .. } => super::UsageError(error.to_string()).into(),
         FileError::Read { .. } => error.into(),
     })
-}
-
-/// The machine of a name.
-pub(crate) fn machine(name: &str) -> anyhow::Result<Box<dyn Machine>> {
-    match name {
-        "host" => Ok(Box::new(schedlab_host::Host::here().context("this program's own path")?)),
-        _ if name == "vm" || name.starts_with("vm:") => {
-            let settings = name.strip_prefix("vm:").unwrap_or_default().split(',');
-            let pair = |text: &str| match text.split_once('=') {
-                Some((key, value)) => (key.to_owned(), value.to_owned()),
-                None => (text.to_owned(), String::new()),
-            };
-            let settings = settings.filter(|text| !text.is_empty()).map(pair).collect();
-            let request = schedlab_vm::Request::read(&settings)?;
-            Ok(Box::new(schedlab_vm::Vm::boot(request)?))
-        }
-        _ => anyhow::bail!("no machine '{name}': use host or vm"),
-    }
 }
 
 /// Checks the plan against the machine, does its runs with progress on stderr, and keeps the file.
@@ -111,7 +98,7 @@ pub(crate) fn perform(
 
 /// Whether the machine offers what the plan asks for; what falls short goes to stderr.
 fn check(machine: &dyn Machine, plan: &Plan) -> anyhow::Result<()> {
-    match plan.check(machine.offers()) {
+    match plan.check(machine) {
         Ok(warnings) => {
             for warning in warnings {
                 writeln!(std::io::stderr(), "schedlab: {warning}")?;
@@ -177,7 +164,9 @@ fn place(point: &schedlab_experiment::Point) -> String {
 
 fn print_plan(plan: &Plan) -> anyhow::Result<()> {
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{} runs on {}:", plan.runs.len(), plan.machine)?;
+    let machines: BTreeSet<String> = plan.runs.iter().map(|run| run.machine.to_string()).collect();
+    let machines: Vec<String> = machines.into_iter().collect();
+    writeln!(out, "{} runs on {}:", plan.runs.len(), machines.join(", "))?;
     for run in &plan.runs {
         let what = match &run.spec.workload {
             WorkloadSpec::Builtin { name, options } => {

@@ -3,12 +3,13 @@
 //! The tour is an experiment like any other (`examples/tour.toml`, carried in the binary): it goes
 //! through the one run loop into run directories, and its report is the usual report.
 
-use super::run::{exit_code, machine, perform};
+use super::run::{exit_code, perform};
 use super::{doctor, report};
+use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::{Experiment, Plan, StoredRun, runs_of};
 use schedlab_timeline::Latency;
-use schedlab_workload::{Figure, Stream};
+use schedlab_workload::{Figure, MachineName, Stream};
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -35,6 +36,9 @@ pub(crate) struct Args {
     /// Where results and the report go [default: schedlab-tour, or the next free schedlab-tour-N]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// The machine that does the runs
+    #[arg(long, value_name = "MACHINE", default_value_t)]
+    on: MachineName,
 }
 
 /// Runs it.
@@ -44,12 +48,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     write!(out, "{}", doctor::machine(&schedlab_host::facts::facts()))?;
     writeln!(out, "{}", doctor::text(&schedlab_host::doctor::doctor(), true))?;
 
-    let experiment = Experiment::parse(EXPERIMENT, Path::new("examples/tour.toml"))
+    let mut experiment = Experiment::parse(EXPERIMENT, Path::new("examples/tour.toml"))
         .context("the tour's own experiment file")?;
     let results = args.output.unwrap_or_else(free_folder);
     writeln!(out, "2. Two loads, a few seconds each, recorded (examples/tour.toml)\n")?;
+    experiment.machine = args.on;
     let plan = Plan::new(&experiment);
-    let mut machine = machine(&experiment.machine)?;
+    let mut machine = machines::make(&experiment.machine)?;
     let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
 
     let mut runs = runs_of(&results)?.runs;

@@ -12,7 +12,7 @@ use super::usage;
 use schedlab_model::{Bytes, Nanos, Unit, Warning};
 use schedlab_workload::options::Options;
 use schedlab_workload::placement::COMMON;
-use schedlab_workload::{MachineError, RunSpec, WorkloadSpec};
+use schedlab_workload::{Machine, MachineError, RunSpec, WorkloadSpec};
 use serde_json::json;
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -41,8 +41,11 @@ const NO_MATTER: [&str; 5] =
 
 /// The 99th percentile of request latency in nanoseconds, and what speaks against it; `None` when it was
 /// interrupted.
-fn p99(spec: &RunSpec) -> Result<Option<(f64, Vec<Warning>)>, MachineError> {
-    let (measured, outcome) = perform(spec, None, &mut |_| ())?;
+fn p99(
+    machine: &mut dyn Machine,
+    spec: &RunSpec,
+) -> Result<Option<(f64, Vec<Warning>)>, MachineError> {
+    let (measured, outcome) = perform(machine, spec, None, &mut |_| ())?;
     if outcome.interrupted {
         return Ok(None);
     }
@@ -121,7 +124,7 @@ enum Search {
     Interrupted,
 }
 
-pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
+pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<ExitCode> {
     if wanted.workload.name != "schbench" {
         return Err(usage("option calibrate-to: only schbench has requests of work"));
     }
@@ -150,7 +153,7 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
     let mut doubts_of: Vec<(Work, Vec<Warning>)> = Vec::new();
     let calibrating = |work: Work| {
         let spec = with(&wanted.spec, &settings(work));
-        let measured = p99(&with(&spec, &[("calibrate", "true".to_owned())]))?;
+        let measured = p99(machine, &with(&spec, &[("calibrate", "true".to_owned())]))?;
         Ok(measured.map(|(time, doubts)| {
             let note = human(time, Unit::Nanoseconds);
             let (count, bytes) = (work.operations, Bytes(work.footprint));
@@ -169,7 +172,7 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
     };
     let loaded = with(&wanted.spec, &settings(work));
     let Some((loaded, under_load)) =
-        p99(&with(&loaded, &[("calibrate", "false".to_owned())])).map_err(told)?
+        p99(machine, &with(&loaded, &[("calibrate", "false".to_owned())])).map_err(told)?
     else {
         return Ok(ExitCode::from(EXIT_INTERRUPTED));
     };

@@ -2,14 +2,14 @@
 //! that idle, involuntary switches, late wakeups), with the lock of a CPU and without it (`-L`), as one
 //! table over the values of an option. The runs are a plan for the one run loop.
 
-use super::once::EXIT_INTERRUPTED;
+use super::once::{EXIT_INTERRUPTED, told};
 use super::repeat::{Folder, perform};
 use super::show::{self, human};
 use super::{Wanted, usage};
 use schedlab_experiment::{Hooks, Plan, Planned, RunId, StoredRun};
 use schedlab_model::Unit;
 use schedlab_stats::Sample;
-use schedlab_workload::{RunSpec, WorkloadSpec};
+use schedlab_workload::{Machine, RunSpec, WorkloadSpec};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -66,12 +66,12 @@ impl Row {
     }
 }
 
-pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
+pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<ExitCode> {
     let (option, mut rows) = rows(wanted)?;
     for row in &rows {
-        schedlab_host::load::check(&row.spec).map_err(usage)?;
+        machine.check(&row.spec).map_err(told)?;
     }
-    let (runs, tally) = perform(&plan(wanted, &rows), Folder::of(wanted)?.path())?;
+    let (runs, tally) = perform(machine, &plan(wanted, &rows), Folder::of(wanted)?.path())?;
     for row in &mut rows {
         let same = |run: &&StoredRun| run.manifest.spec.workload == row.spec.workload;
         row.runs = runs.iter().filter(same).cloned().collect();
@@ -121,14 +121,15 @@ fn plan(wanted: &Wanted, rows: &[Row]) -> Plan {
         let one = |row: &Row| {
             let spec = RunSpec { repeat: block, ..row.spec.clone() };
             let (workload, point) = (wanted.workload.name.to_owned(), BTreeMap::new());
-            let id = RunId::new("host", &spec);
-            Planned { id, workload, point, block, spec, hooks: Hooks::default() }
+            let machine = wanted.on.clone();
+            let id = RunId::new(&machine, &spec);
+            Planned { id, workload, point, block, spec, hooks: Hooks::default(), machine }
         };
         let mut round: Vec<Planned> = rows.iter().map(one).collect();
         random.shuffle(&mut round);
         runs.extend(round);
     }
-    Plan { machine: "host".to_owned(), runs }
+    Plan { runs }
 }
 
 fn text(option: &str, rows: &[Row]) -> String {

@@ -2,13 +2,16 @@
 //! codes. Under these names behaviour and cost are the original's (`--compat upstream`) by default.
 
 use super::once::{EXIT_INTERRUPTED, Heard, perform};
+use crate::machines;
 use schedlab_model::MachineFacts;
 use schedlab_workload::getopt::{self, Typed};
 use schedlab_workload::options::{Kind, OptionDoc, Options};
 use schedlab_workload::placement::COMMON;
 use schedlab_workload::upstream::{hackbench as hack, perf, schbench as sch};
 use schedlab_workload::workloads::{self, schbench::PIPE_BYTES_MAX};
-use schedlab_workload::{Interval, MachineError, Outcome, RunSpec, WorkloadSpec};
+use schedlab_workload::{
+    Interval, Machine, MachineError, MachineName, Outcome, RunSpec, WorkloadSpec,
+};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -135,6 +138,11 @@ fn failure(name: &str, error: &MachineError) -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// This machine: the originals know no other.
+fn host(program: &str) -> Result<Box<dyn Machine>, ExitCode> {
+    machines::make(&MachineName::default()).map_err(|error| failure(program, &error))
+}
+
 /// schbench: everything on stderr, JSON where it is asked for, 1 for wrong usage.
 pub(crate) fn schbench(arguments: &[std::ffi::OsString]) -> ExitCode {
     let (program, given) = words(arguments);
@@ -164,18 +172,24 @@ pub(crate) fn schbench(arguments: &[std::ffi::OsString]) -> ExitCode {
         !(matches!(key.as_str(), "pipe" | "rps" | "auto-rps") && value == "0")
     });
     let spec = spec("schbench", options.clone());
-    if let Err(error) = schedlab_host::load::check(&spec) {
-        let cpus = matches!(&error, workloads::PlanError::Option(e) if e.option.ends_with("-cpus"));
+    let mut host = match host(&program) {
+        Ok(host) => host,
+        Err(code) => return code,
+    };
+    if let Err(error) = host.check(&spec) {
+        let cpus =
+            matches!(&error, MachineError::Option { option, .. } if option.ends_with("-cpus"));
         err(if cpus { "failed to parse cpuset information\n" } else { "" });
         err(&format!("{program}: {error}\n"));
         return ExitCode::FAILURE;
     }
-    tell(&program, &given, &spec, &own, style(&options))
+    tell(&program, host.as_mut(), &given, &spec, &own, style(&options))
 }
 
 /// Runs schbench and prints it; the file for its JSON is made first, so that a run is not lost to its path.
 fn tell(
     program: &str,
+    host: &mut dyn Machine,
     given: &[String],
     spec: &RunSpec,
     own: &BTreeMap<String, String>,
@@ -203,7 +217,7 @@ fn tell(
             }
         }
     };
-    let (measured, outcome) = match perform(spec, None, &mut listen) {
+    let (measured, outcome) = match perform(host, spec, None, &mut listen) {
         Ok(ended) => ended,
         Err(error) => return failure(program, &error),
     };
@@ -331,16 +345,21 @@ pub(crate) fn hackbench(arguments: &[std::ffi::OsString]) -> ExitCode {
     let last = order.iter().rfind(|name| ["threads", "processes"].contains(name));
     options.remove(if last == Some(&"processes") { "threads" } else { "processes" });
     let spec = spec("hackbench", options.clone());
-    if let Err(error) = schedlab_host::load::check(&spec) {
+    let mut host = match host(&program) {
+        Ok(host) => host,
+        Err(code) => return code,
+    };
+    if let Err(error) = host.check(&spec) {
         return wrong(&format!("{program}: {error}\n"));
     }
     let format = own.get("format").map_or("hackbench", String::as_str);
-    measure(&program, &spec, &options, format)
+    measure(&program, host.as_mut(), &spec, &options, format)
 }
 
 /// Runs hackbench and prints it in a format.
 fn measure(
     program: &str,
+    host: &mut dyn Machine,
     spec: &RunSpec,
     options: &BTreeMap<String, String>,
     format: &str,
@@ -357,7 +376,7 @@ fn measure(
     if format == "hackbench" {
         out(&hack::banner(&banner));
     }
-    let (measured, outcome) = match perform(spec, None, &mut |_| ()) {
+    let (measured, outcome) = match perform(host, spec, None, &mut |_| ()) {
         Ok(ended) => ended,
         Err(error) => return failure(program, &error),
     };

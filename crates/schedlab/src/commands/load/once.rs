@@ -4,8 +4,8 @@ use super::perf;
 use super::show::{self, Measured};
 use super::{Wanted, trace_file, usage};
 use crate::commands::scratch::Scratch;
-use schedlab_host::Host;
-use schedlab_model::Warning;
+use schedlab_model::{Event, TraceInfo, Warning};
+use schedlab_trace::EventWriter;
 use schedlab_workload::{
     Figure, Interval, Machine, MachineError, Outcome, Output, RunSpec, Stream,
 };
@@ -31,8 +31,16 @@ pub(crate) enum Heard<'h> {
 struct Keeper<'l> {
     folder: Scratch,
     trace: Option<PathBuf>,
+    /// The trace of a machine that gives events.
+    events: Option<EventWriter>,
     measured: Measured,
     listener: Listener<'l>,
+}
+
+impl Keeper<'_> {
+    fn finish_trace(&mut self) -> std::io::Result<()> {
+        self.events.take().map_or(Ok(()), EventWriter::finish)
+    }
 }
 
 impl Output for Keeper<'_> {
@@ -43,6 +51,16 @@ impl Output for Keeper<'_> {
             (Stream::Stdout, _) => self.folder.path().join("stdout"),
             (Stream::Stderr, _) => self.folder.path().join("stderr"),
         }
+    }
+
+    fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {
+        let path = self.path(Stream::Trace);
+        self.events = Some(EventWriter::create(&path, info)?);
+        Ok(())
+    }
+
+    fn events(&mut self, events: &[Event]) -> std::io::Result<()> {
+        self.events.as_mut().map_or(Ok(()), |trace| trace.events(events))
     }
 
     fn figure(&mut self, figure: Figure) -> std::io::Result<()> {
@@ -72,20 +90,20 @@ impl Output for Keeper<'_> {
     }
 }
 
-/// Performs a spec on this machine and keeps all that it tells.
+/// Performs a spec on a machine and keeps all that it tells.
 pub(crate) fn perform(
+    machine: &mut dyn Machine,
     spec: &RunSpec,
     trace: Option<PathBuf>,
     listener: Listener<'_>,
 ) -> Result<(Measured, Outcome), MachineError> {
-    let mut host = Host::here().map_err(|e| MachineError::io("finding this program", e))?;
     let folder = Scratch::new("load").map_err(|e| MachineError::io("a place for streams", e))?;
     let mut measured = Measured::of(spec);
-    measured.facts_before(host.facts());
-    let mut keeper = Keeper { folder, trace, measured, listener };
-    let result = host.run(spec, &mut keeper);
-    let outcome = result?;
-    keeper.measured.facts_after(host.facts().load);
+    measured.facts_before(machine.facts());
+    let mut keeper = Keeper { folder, trace, events: None, measured, listener };
+    let outcome = machine.run(spec, &mut keeper)?;
+    keeper.finish_trace().map_err(|e| MachineError::io("storing the trace", e))?;
+    keeper.measured.facts_after(machine.facts().load);
     keeper.measured.interrupted = outcome.interrupted;
     Ok((keeper.measured, outcome))
 }
@@ -98,7 +116,7 @@ pub(crate) fn told(error: MachineError) -> anyhow::Error {
     }
 }
 
-pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
+pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<ExitCode> {
     let mut note = |heard: Heard<'_>| {
         if let Heard::Note(sentence) = heard {
             let _ = writeln!(std::io::stderr(), "{sentence}");
@@ -106,7 +124,8 @@ pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
     };
     let format = wanted.own.text("format");
     let bench = if format == "text" { None } else { Some(perf::Bench::of(wanted)?) };
-    let (measured, outcome) = perform(&wanted.spec, trace_file(wanted), &mut note).map_err(told)?;
+    let (measured, outcome) =
+        perform(machine, &wanted.spec, trace_file(wanted), &mut note).map_err(told)?;
     let quantiles = show::quantiles(wanted.own.text("percentiles")).map_err(usage)?;
     let text = match (wanted.own.flag("json"), wanted.own.flag("csv")) {
         (true, _) => show::json(&measured, &quantiles)?,

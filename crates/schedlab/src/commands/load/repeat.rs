@@ -3,7 +3,7 @@
 //! The run is the unit: what varies between runs is what an interval is about, however many samples
 //! lie in each.
 
-use super::once::EXIT_INTERRUPTED;
+use super::once::{EXIT_INTERRUPTED, told};
 use super::outliers::outliers;
 use super::show;
 use super::{Wanted, usage};
@@ -14,10 +14,9 @@ use schedlab_experiment::analysis::{Comparison, compare};
 use schedlab_experiment::{
     Hooks, Plan, Planned, Progress, RunId, StoredRun, Tally, run_plan, runs_of,
 };
-use schedlab_host::Host;
 use schedlab_model::Setting;
 use schedlab_stats::{Interval, Random, Sample, interval};
-use schedlab_workload::{Figure, RunSpec, Series, WorkloadSpec};
+use schedlab_workload::{Figure, Machine, RunSpec, Series, WorkloadSpec};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -38,13 +37,13 @@ struct Side {
     hooks: Hooks,
 }
 
-pub(super) fn run(wanted: &Wanted) -> anyhow::Result<ExitCode> {
+pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<ExitCode> {
     let mut sides = vec![Side { spec: wanted.spec.clone(), hooks: Hooks::default() }];
     if let Some(other) = against(wanted)? {
-        schedlab_host::load::check(&other.spec).map_err(usage)?;
+        machine.check(&other.spec).map_err(told)?;
         sides.push(other);
     }
-    measure(wanted, &sides, Folder::of(wanted)?.path())
+    measure(wanted, &sides, machine, Folder::of(wanted)?.path())
 }
 
 /// The second setting: the first with what `--against` says.
@@ -122,9 +121,12 @@ impl Folder {
     }
 }
 
-/// Performs a plan on this machine by the one run loop, telling on stderr where it is; the whole runs.
-pub(super) fn perform(plan: &Plan, folder: &Path) -> anyhow::Result<(Vec<StoredRun>, Tally)> {
-    let mut host = Host::here().context("this program's own path")?;
+/// Performs a plan by the one run loop, telling on stderr where it is; the whole runs.
+pub(super) fn perform(
+    machine: &mut dyn Machine,
+    plan: &Plan,
+    folder: &Path,
+) -> anyhow::Result<(Vec<StoredRun>, Tally)> {
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let mut tell = |progress: &Progress<'_>| {
         let line = match progress {
@@ -135,17 +137,22 @@ pub(super) fn perform(plan: &Plan, folder: &Path) -> anyhow::Result<(Vec<StoredR
         let _ = writeln!(std::io::stderr(), "{line}");
     };
     let stop = || signals.caught().is_some();
-    let tally = run_plan(&mut host, plan, folder, &stop, &mut tell)?;
+    let tally = run_plan(machine, plan, folder, &stop, &mut tell)?;
     let runs = runs_of(folder)?.runs.into_iter().filter(StoredRun::is_whole).collect();
     Ok((runs, tally))
 }
 
-fn measure(wanted: &Wanted, sides: &[Side], folder: &Path) -> anyhow::Result<ExitCode> {
+fn measure(
+    wanted: &Wanted,
+    sides: &[Side],
+    machine: &mut dyn Machine,
+    folder: &Path,
+) -> anyhow::Result<ExitCode> {
     let repeats = u32::try_from(wanted.own.number("repeat")).expect("in range");
     // With a second setting one run of each would say nothing.
     let repeats = if sides.len() > 1 && !wanted.own.is_given("repeat") { 10 } else { repeats };
     let plan = plan(wanted, sides, repeats);
-    let (runs, tally) = perform(&plan, folder)?;
+    let (runs, tally) = perform(machine, &plan, folder)?;
     let of_hooks = |id: &RunId, hooked: bool| {
         let planned = |run: &&Planned| run.id == *id && run.hooks != Hooks::default();
         plan.runs.iter().any(|run| planned(&run)) == hooked
@@ -189,14 +196,15 @@ fn plan(wanted: &Wanted, sides: &[Side], repeats: u32) -> Plan {
         let one = |side: &Side| {
             let spec = RunSpec { repeat: block, ..side.spec.clone() };
             let (workload, point) = (wanted.workload.name.to_owned(), BTreeMap::new());
-            let id = RunId::with_hooks("host", &spec, &side.hooks);
-            Planned { id, workload, point, block, spec, hooks: side.hooks.clone() }
+            let machine = wanted.on.clone();
+            let id = RunId::with_hooks(&machine, &spec, &side.hooks);
+            Planned { id, workload, point, block, spec, hooks: side.hooks.clone(), machine }
         };
         let mut round: Vec<Planned> = sides.iter().map(one).collect();
         random.shuffle(&mut round);
         runs.extend(round);
     }
-    Plan { machine: "host".to_owned(), runs }
+    Plan { runs }
 }
 
 /// The values of a figure of all tasks together, by its name, over the runs; with the metric's unit.

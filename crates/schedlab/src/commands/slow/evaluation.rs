@@ -7,16 +7,17 @@ mod verdict;
 use super::note;
 use crate::commands::UsageError;
 use crate::commands::scratch::Scratch;
+use crate::machines;
 use anyhow::Context;
 use figures::{Figures, Results};
 use points::{BENCHMARKS, Evaluation, Point};
 use schedlab_draw::chart::{Axis, Chart, Line, Sample, Series, Values};
 use schedlab_draw::{PALETTE, Theme, svg};
 use schedlab_experiment::{Plan, Planned, Progress, run_plan, runs_of};
-use schedlab_host::Host;
-use schedlab_host::slow::{Ground, METHODS, Method, Speed};
+use schedlab_host::slow::{METHODS, Method, Speed};
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal;
+use schedlab_workload::{Machine, MachineName};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -51,6 +52,9 @@ pub(super) struct Args {
     /// goes on where it stopped
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
+    /// The machine whose CPUs are slowed
+    #[arg(long, value_name = "MACHINE", default_value_t)]
+    on: MachineName,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -58,15 +62,17 @@ pub(super) struct Args {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let evaluation = chosen(args)?;
-    let ground = Ground::here();
-    let (points, left_out) = points::points(&evaluation, &ground)?;
+    let mut machine = machines::make(&args.on)?;
+    let machine = machine.as_mut();
+    let (points, left_out) = points::points(&evaluation, machine)?;
+    let plan = points::plan(&points, &evaluation, &machine.offers().allowed, &args.on);
     let results = if let Some(dir) = &args.output {
         std::fs::create_dir_all(dir).with_context(|| format!("can't make {}", dir.display()))?;
-        let results = measure(&points, left_out, &evaluation, &ground, dir)?;
+        let results = measure(&points, &plan, left_out, machine, dir)?;
         store(&results, dir)?;
         results
     } else {
-        measure(&points, left_out, &evaluation, &ground, Scratch::new("evaluate")?.path())?
+        measure(&points, &plan, left_out, machine, Scratch::new("evaluate")?.path())?
     };
     tell(&results, args)?;
     if results.partial {
@@ -79,15 +85,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Does the runs that are not there yet, by the one run loop, and reads all of them.
 fn measure(
     points: &[Point],
+    plan: &Plan,
     left_out: Vec<String>,
-    evaluation: &Evaluation,
-    ground: &Ground,
+    machine: &mut dyn Machine,
     dir: &Path,
 ) -> anyhow::Result<Results> {
     let warnings = busy().into_iter().collect();
-    let mut host = Host::here().context("this program's own path")?;
-    let plan = points::plan(points, evaluation, ground);
-    note(&outlook(&plan, dir));
+    note(&outlook(plan, dir));
     let signals = signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
     let mut told: Option<Instant> = None;
@@ -102,7 +106,7 @@ fn measure(
         Progress::Failed { error, .. } => note(&format!("failed: {error}")),
         _ => {}
     };
-    let tally = run_plan(&mut host, &plan, dir, &stop, &mut progress)?;
+    let tally = run_plan(machine, plan, dir, &stop, &mut progress)?;
     let mut results = Results { left_out, warnings, partial: tally.stopped, ..Results::default() };
     results.left_out.extend(tally.failed);
     results.results = figures::figures(points, &runs_of(dir)?.runs);

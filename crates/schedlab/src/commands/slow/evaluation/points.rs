@@ -2,10 +2,10 @@
 
 use anyhow::bail;
 use schedlab_experiment::{Plan, Planned, RunId};
-use schedlab_host::slow::{self, Ground, METHODS, Method, Speed, last};
-use schedlab_model::{Nanos, Setting};
+use schedlab_host::slow::{self, METHODS, Method, Speed, last};
+use schedlab_model::{CpuSet, Nanos, Setting};
 use schedlab_stats::Random;
-use schedlab_workload::{RunSpec, WorkloadSpec};
+use schedlab_workload::{Machine, MachineName, RunSpec, WorkloadSpec};
 use std::collections::BTreeMap;
 
 /// Tasks for each CPU in the workloads of several tasks, as the study's rates suggest.
@@ -169,9 +169,9 @@ pub(super) struct Point {
 
 impl Point {
     /// How CPUs are slowed for it. At full speed by hogs, none of which is started then.
-    fn settings(&self, ground: &Ground) -> Vec<Setting> {
+    fn settings(&self, allowed: &CpuSet) -> Vec<Setting> {
         let setting = |knob: &str, value: String| Setting { knob: knob.to_owned(), value };
-        let cpus = last(&ground.allowed, self.cpus);
+        let cpus = last(allowed, self.cpus);
         vec![
             setting(&format!("{}{cpus}", slow::SETTING), self.speed.to_string()),
             setting(slow::METHOD, self.method.unwrap_or(Method::Hogs).to_string()),
@@ -179,7 +179,7 @@ impl Point {
         ]
     }
 
-    fn spec(&self, evaluation: &Evaluation, repeat: u32, ground: &Ground) -> RunSpec {
+    fn spec(&self, evaluation: &Evaluation, repeat: u32, allowed: &CpuSet) -> RunSpec {
         let time = evaluation.time(self.method);
         let mut options: BTreeMap<String, String> = self
             .benchmark
@@ -196,7 +196,7 @@ impl Point {
         RunSpec {
             workload: WorkloadSpec::Builtin { name: self.benchmark.name.to_owned(), options },
             beside: Vec::new(),
-            settings: self.settings(ground),
+            settings: self.settings(allowed),
             record: None,
             seed: 0,
             repeat,
@@ -217,12 +217,13 @@ impl Point {
 /// The points, full speed among them, and what can't be had here.
 pub(super) fn points(
     evaluation: &Evaluation,
-    ground: &Ground,
+    machine: &dyn Machine,
 ) -> anyhow::Result<(Vec<Point>, Vec<String>)> {
+    let allowed = &machine.offers().allowed;
     let (mut points, mut left_out) = (Vec::new(), Vec::new());
     for &cpus in &evaluation.cpus {
-        if cpus == 0 || cpus > ground.allowed.len() {
-            left_out.push(format!("{cpus} CPUs: there are {}", ground.allowed.len()));
+        if cpus == 0 || cpus > allowed.len() {
+            left_out.push(format!("{cpus} CPUs: there are {}", allowed.len()));
             continue;
         }
         for &benchmark in evaluation.benchmarks.iter().filter(|b| b.fits(cpus)) {
@@ -234,7 +235,7 @@ pub(super) fn points(
                 }
                 for &speed in &evaluation.speeds {
                     let point = Point { method: Some(method), benchmark, cpus, speed };
-                    match slow::check(&point.settings(ground), ground) {
+                    match machine.check(&point.spec(evaluation, 0, allowed)) {
                         Ok(_) => points.push(point),
                         Err(error) => {
                             let why = format!("{method} on {cpus} CPUs at {speed}: {error}");
@@ -265,19 +266,25 @@ pub(super) fn duration(run: &Planned) -> Nanos {
 
 /// Every point once, in an order of chance, then every point again: a machine that drifts drifts for
 /// all of them.
-pub(super) fn plan(points: &[Point], evaluation: &Evaluation, ground: &Ground) -> Plan {
+pub(super) fn plan(
+    points: &[Point],
+    evaluation: &Evaluation,
+    allowed: &CpuSet,
+    on: &MachineName,
+) -> Plan {
     let mut runs = Vec::new();
     for block in 0..evaluation.repeats {
         let one = |point: &Point| {
-            let spec = point.spec(evaluation, block, ground);
+            let spec = point.spec(evaluation, block, allowed);
             let workload = point.benchmark.name.to_owned();
             Planned {
-                id: RunId::new("host", &spec),
+                id: RunId::new(on, &spec),
                 workload,
                 point: point.axes(),
                 block,
                 spec,
                 hooks: Default::default(),
+                machine: on.clone(),
             }
         };
         // Points that are the same run (full speed of methods that then do nothing) are one.
@@ -290,5 +297,5 @@ pub(super) fn plan(points: &[Point], evaluation: &Evaluation, ground: &Ground) -
         Random::new(u64::from(block)).shuffle(&mut round);
         runs.extend(round);
     }
-    Plan { machine: "host".to_owned(), runs }
+    Plan { runs }
 }

@@ -1,0 +1,53 @@
+//! The one place that makes machines from their names.
+
+use schedlab_host::Host;
+use schedlab_workload::{HOST, Machine, MachineError, MachineName};
+
+/// The kinds of machine, each with its help.
+const KINDS: &[(&str, &str)] = &[(HOST, "this machine"), (VM, "another kernel in QEMU")];
+
+const VM: &str = "vm";
+
+/// Makes the machine of a name.
+///
+/// # Errors
+/// When there is no such kind, a setting is wrong, or the machine can't be had here.
+pub(crate) fn make(name: &MachineName) -> Result<Box<dyn Machine>, MachineError> {
+    let refused = |why: String| MachineError::NotOffered {
+        machine: "schedlab".to_owned(),
+        what: format!("run on '{name}'"),
+        why,
+    };
+    match name.kind.as_str() {
+        HOST => {
+            name.finish(&[]).map_err(refused)?;
+            let host = Host::here().map_err(|e| MachineError::io("finding this program", e))?;
+            Ok(Box::new(host))
+        }
+        VM => {
+            let request = schedlab_vm::Request::read(&name.settings)?;
+            Ok(Box::new(schedlab_vm::Vm::boot(request)?))
+        }
+        _ => {
+            let kinds = KINDS.iter().map(|(kind, about)| format!("{kind} ({about})"));
+            Err(refused(format!("use {}", kinds.collect::<Vec<_>>().join(" or "))))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_names_no_machine_is_refused_with_what_there_is() {
+        let why = |text: &str| make(&text.parse().unwrap()).err().unwrap().to_string();
+        for (kind, _) in KINDS {
+            assert!(why("moon").contains(&format!("{kind} (")), "{}", why("moon"));
+        }
+        assert!(why("moon").starts_with("schedlab can't run on 'moon': use host (this machine)"));
+        let settings =
+            "schedlab can't run on 'host:cpus=2': machine 'host' takes no settings: remove 'cpus'";
+        assert_eq!(why("host:cpus=2"), settings);
+    }
+}
