@@ -15,7 +15,9 @@
 //! QEMU gets no file of ours: kernel, initramfs, saved state, console and frames lie in memory files
 //! that vanish with this process.
 
+pub mod build;
 mod cpio;
+mod decisions;
 mod error;
 pub mod frame;
 pub mod guest;

@@ -1,12 +1,13 @@
 //! A kernel in QEMU as a [`Machine`].
 
+use crate::decisions::Decisions;
 use crate::frame::{self, Asked, Domain, Frame};
 use crate::guest;
 use crate::qemu::{self, Build, Qemu};
 use crate::qmp::Wait;
 use crate::request::{Clock, Request};
 use crate::{Kernel, VmError, initramfs};
-use schedlab_model::{Fact, LoadFacts, MachineFacts, Nanos};
+use schedlab_model::{Fact, LoadFacts, MachineFacts, Nanos, Topology};
 use schedlab_sys::{clock, process};
 use schedlab_workload::{Machine, MachineError, Offers, Outcome, Output, RunSpec, check_spec};
 use sha2::{Digest, Sha256};
@@ -40,6 +41,7 @@ impl Vm {
     pub fn boot(request: Request) -> Result<Self, VmError> {
         let kernel = Kernel::find(&request.kernel)?;
         let version = qemu::version(&request.qemu)?;
+        check_cpus(&request, &version)?;
         let program = process::this_program().map_err(VmError::io("finding this program"))?;
         let packed = initramfs::pack(&program, kernel.config.as_deref(), &kernel.release)?;
         let initramfs = qemu::file_of("initramfs", &packed)?;
@@ -55,10 +57,17 @@ impl Vm {
         };
         let state = qemu::file_of("state", &[])?;
         qemu.save(&state, &wait)?;
+        check_topology(&build.request, &offers.topology)?;
         let repeatable = build.request.clock == Clock::Instructions;
         let offers = Offers { machine: "vm".to_owned(), repeatable, ..*offers };
         let machine = build.machine().join(" ");
-        let hypervisor = Fact::Known(format!("{}; {machine}; {identity}", build.version));
+        let names: Vec<&str> =
+            domains.first().into_iter().flatten().map(|domain| domain.name.as_str()).collect();
+        let names = if names.is_empty() { "none".to_owned() } else { names.join(" ") };
+        let version = &build.version;
+        let hypervisor = Fact::Known(format!(
+            "{version}; {machine}; {identity}; scheduler domains of CPU 0: {names}"
+        ));
         let facts = MachineFacts { host: "vm".to_owned(), hypervisor, ..*facts };
         Ok(Self { build, offers, facts, domains, state, after: None })
     }
@@ -98,7 +107,11 @@ impl Machine for Vm {
             Err(VmError::Interrupted) => return Ok(Outcome { exit_code: 130, interrupted: true }),
             Err(error) => return Err(error.into()),
         };
-        let (outcome, after) = frame::replay(&bytes, out)?;
+        let shared = self.build.request.shares_instructions();
+        let (outcome, after) = match shared {
+            true => frame::replay(&bytes, &mut Decisions::of(out))?,
+            false => frame::replay(&bytes, out)?,
+        };
         self.after = after;
         Ok(outcome)
     }
@@ -109,6 +122,41 @@ fn perform(build: &Build, state: &File, asked: &File, wait: &Wait<'_>) -> Result
     qemu.go_on(wait)?;
     qemu.await_stop(wait)?;
     qemu.frames()
+}
+
+/// What QEMU can't do is told before it is tried.
+fn check_cpus(request: &Request, version: &str) -> Result<(), VmError> {
+    if !request.shares_instructions() || qemu::major(version).is_none_or(|major| major >= 10) {
+        return Ok(());
+    }
+    Err(VmError::Setting {
+        key: "cpus".to_owned(),
+        value: request.cpus.to_string(),
+        why: format!(
+            "{version} hangs when several CPUs boot with clock=instructions: use QEMU 10 or later \
+             (vm:qemu=PATH), cpus=1, or clock=wall"
+        ),
+    })
+}
+
+/// The guest's kernel must see the CPUs as they were asked for.
+fn check_topology(request: &Request, seen: &Topology) -> Result<(), VmError> {
+    let wanted = &request.topology;
+    let parts = [
+        ("cpus", request.cpus, seen.places().len()),
+        ("sockets", wanted.sockets, seen.groups(|place| place.socket).len()),
+        // The CPUs of a socket share a cache, and no others do.
+        ("sockets", wanted.sockets, seen.groups(|place| place.llc).len()),
+        ("nodes", wanted.nodes, seen.groups(|place| place.node).len()),
+    ];
+    match parts.into_iter().find(|(_, wanted, seen)| *wanted as usize != *seen) {
+        None => Ok(()),
+        Some((key, wanted, seen)) => Err(VmError::Setting {
+            key: key.to_owned(),
+            value: wanted.to_string(),
+            why: format!("the guest's kernel sees {seen}"),
+        }),
+    }
 }
 
 /// What tells guests apart: hashes of kernel and initramfs.

@@ -9,6 +9,7 @@ use schedlab_sys::{memory, process};
 use serde_json::json;
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// What every QEMU of one guest has in common: changing any of it makes another guest.
@@ -27,12 +28,14 @@ pub(crate) struct Build {
 impl Build {
     /// The arguments that make the machine, without paths of this process.
     pub(crate) fn machine(&self) -> Vec<String> {
-        let Request { cpus, memory_mib, seed, clock, .. } = &self.request;
+        let Request { memory_mib, seed, clock, .. } = &self.request;
         let mut all: Vec<String> = Vec::new();
         let mut add = |words: &[&str]| all.extend(words.iter().map(|word| (*word).to_owned()));
         add(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
         add(&["-action", "panic=pause,watchdog=pause", "-device", "pvpanic", "-machine", "pc"]);
-        add(&["-m", &format!("{memory_mib}M"), "-smp", &cpus.to_string()]);
+        add(&["-m", &format!("{memory_mib}M")]);
+        all.extend(self.request.topology.arguments(self.request.cpus, *memory_mib));
+        let mut add = |words: &[&str]| all.extend(words.iter().map(|word| (*word).to_owned()));
         match clock {
             Clock::Instructions => {
                 add(&["-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off"]);
@@ -82,7 +85,11 @@ impl Qemu {
         let (console, frames, stderr) = (file("console")?, file("frames")?, file("stderr")?);
         let path = |file: &File| memory::path_of(file).display().to_string();
         let mut command = Command::new(&build.request.qemu);
-        command.args(build.machine()).arg("-kernel").arg(&build.kernel.image);
+        command
+            .args(data_of(&build.request.qemu))
+            .args(build.machine())
+            .arg("-kernel")
+            .arg(&build.kernel.image);
         command.args(["-initrd", &path(&build.initramfs), "-append", &build.command_line()]);
         command.args(["-chardev", "stdio,id=qmp,signal=off", "-mon", "chardev=qmp,mode=control"]);
         command.args(["-serial", &format!("file:{}", path(&console))]);
@@ -118,7 +125,8 @@ impl Qemu {
     /// Waits until the guest stops the machine.
     pub(crate) fn await_stop(&mut self, wait: &Wait<'_>) -> Result<(), VmError> {
         match self.qmp.await_event(&["STOP", "SHUTDOWN", "RESET"], wait) {
-            Ok("STOP") => Ok(()),
+            // A kernel that panics may stop the machine too, but it sends nothing before.
+            Ok("STOP") if !self.frames()?.is_empty() => Ok(()),
             Ok(_) => Err(self.explain(VmError::Guest {
                 what: format!("the guest's kernel gave up during {}", wait.doing),
                 console: Vec::new(),
@@ -206,6 +214,24 @@ fn text(file: &File) -> String {
     let from = length - bytes.len() as u64;
     let read = file.read_at(&mut bytes, from).unwrap_or(0);
     String::from_utf8_lossy(&bytes[..read]).into_owned()
+}
+
+/// Where a QEMU that was unpacked but not installed finds its data: beside it, as in its package.
+fn data_of(program: &str) -> Vec<String> {
+    let path = Path::new(program);
+    let Some(root) = path.parent().and_then(Path::parent) else { return Vec::new() };
+    if !path.is_absolute() || root == Path::new("/usr") {
+        return Vec::new();
+    }
+    let folders = ["share/qemu", "share/seabios"].map(|name| root.join(name));
+    let there = folders.into_iter().filter(|folder| folder.is_dir());
+    there.flat_map(|folder| ["-L".to_owned(), folder.display().to_string()]).collect()
+}
+
+/// The first number of a version such as `QEMU emulator version 7.2.22 (...)`.
+pub(crate) fn major(version: &str) -> Option<u32> {
+    let mut numbers = version.split(|c: char| !c.is_ascii_digit()).filter(|text| !text.is_empty());
+    numbers.next()?.parse().ok()
 }
 
 fn missing(error: io::Error, program: &str) -> VmError {

@@ -84,7 +84,10 @@ impl Qmp {
                 return Err(VmError::Interrupted);
             }
             if clock::monotonic() > wait.until {
-                let what = format!("{} did not end in time", wait.doing);
+                let what = format!(
+                    "{} did not end in time: raise vm:patience=SECONDS if it needs longer",
+                    wait.doing
+                );
                 return Err(VmError::Guest { what, console: Vec::new() });
             }
             let ready = process::poll(&[self.from.as_fd(), self.signals.fd()], Some(LOOK))

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// The settings of a virtual machine.
-pub const KEYS: [&str; 7] = ["kernel", "cpus", "clock", "memory", "seed", "patience", "qemu"];
+pub const KEYS: [&str; 10] = [
+    "kernel", "cpus", "sockets", "threads", "nodes", "clock", "memory", "seed", "patience", "qemu",
+];
 
 fn within(number: u64, least: u32, most: u32) -> Result<u32, String> {
     let fits = u32::try_from(number).ok().filter(|n| (least..=most).contains(n));
@@ -46,6 +48,65 @@ impl FromStr for Clock {
     }
 }
 
+/// How CPUs share hardware. The CPUs of a socket share its last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrangement {
+    /// Sockets.
+    pub sockets: u32,
+    /// Hardware threads of each core.
+    pub threads: u32,
+    /// NUMA nodes.
+    pub nodes: u32,
+}
+
+impl Default for Arrangement {
+    fn default() -> Self {
+        Self { sockets: 1, threads: 1, nodes: 1 }
+    }
+}
+
+impl Arrangement {
+    /// Every socket, core and node has the same number of CPUs.
+    fn check(&self, cpus: u32) -> Result<(), VmError> {
+        let parts = [
+            ("sockets", self.sockets),
+            ("threads", self.sockets * self.threads),
+            ("nodes", self.nodes),
+        ];
+        match parts.into_iter().find(|(_, part)| !cpus.is_multiple_of(*part)) {
+            None => Ok(()),
+            Some((key, part)) => Err(VmError::Setting {
+                key: key.to_owned(),
+                value: part.to_string(),
+                why: format!("{cpus} CPUs cannot be divided by {part}"),
+            }),
+        }
+    }
+
+    /// The arguments of QEMU for so many CPUs and so much memory.
+    pub(crate) fn arguments(&self, cpus: u32, memory_mib: u32) -> Vec<String> {
+        let Self { sockets, threads, nodes } = *self;
+        let cores = cpus / sockets / threads;
+        let mut all = vec![
+            "-smp".to_owned(),
+            format!("cpus={cpus},sockets={sockets},cores={cores},threads={threads}"),
+        ];
+        for node in (0..nodes).filter(|_| nodes > 1) {
+            let (first, last) = (node * cpus / nodes, (node + 1) * cpus / nodes - 1);
+            let size = memory_mib / nodes;
+            all.extend([
+                "-object".to_owned(),
+                format!("memory-backend-ram,id=m{node},size={size}M"),
+            ]);
+            all.extend([
+                "-numa".to_owned(),
+                format!("node,nodeid={node},cpus={first}-{last},memdev=m{node}"),
+            ]);
+        }
+        all
+    }
+}
+
 /// A virtual machine as it is asked for.
 #[derive(Clone, Debug)]
 pub struct Request {
@@ -53,6 +114,8 @@ pub struct Request {
     pub kernel: String,
     /// How many CPUs.
     pub cpus: u32,
+    /// How they are arranged.
+    pub topology: Arrangement,
     /// Its clock.
     pub clock: Clock,
     /// Memory in MiB.
@@ -81,7 +144,10 @@ impl Request {
                 "kernel" => all.kernel.clone_from(value),
                 "clock" => all.clock = value.parse().map_err(wrong)?,
                 "cpus" => all.cpus = within(number()?, 1, 255).map_err(wrong)?,
-                "memory" => all.memory_mib = within(number()?, 128, 65_536).map_err(wrong)?,
+                "sockets" => all.topology.sockets = within(number()?, 1, 64).map_err(wrong)?,
+                "threads" => all.topology.threads = within(number()?, 1, 8).map_err(wrong)?,
+                "nodes" => all.topology.nodes = within(number()?, 1, 64).map_err(wrong)?,
+                "memory" => all.memory_mib = within(number()?, 256, 65_536).map_err(wrong)?,
                 "seed" => all.seed = number()?,
                 "patience" => all.patience = Nanos::from_secs(number()?),
                 "qemu" => all.qemu.clone_from(value),
@@ -93,7 +159,15 @@ impl Request {
                 }
             }
         }
+        all.topology.check(all.cpus)?;
         Ok(all)
+    }
+
+    /// Whether several CPUs share one budget of instructions: then a lost CPU costs nothing, and
+    /// times say nothing.
+    #[must_use]
+    pub fn shares_instructions(&self) -> bool {
+        self.cpus > 1 && self.clock == Clock::Instructions
     }
 
     /// One CPU with the clock of instructions on this kernel.
@@ -102,6 +176,7 @@ impl Request {
         Self {
             kernel,
             cpus: 1,
+            topology: Arrangement::default(),
             clock: Clock::default(),
             memory_mib: 512,
             seed: 7,
@@ -130,6 +205,7 @@ mod tests {
             ("cpus", "two", "a whole number"),
             ("clock", "cycles", "use instructions or wall"),
             ("cores", "2", "no such setting"),
+            ("sockets", "2", "cannot be divided"),
         ] {
             let error = read(&[(key, value)]).unwrap_err().to_string();
             assert!(error.contains(&format!("vm:{key}={value}")) && error.contains(why), "{error}");

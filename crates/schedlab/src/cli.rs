@@ -52,6 +52,8 @@ pub(crate) enum Command {
     Knobs(commands::knobs::Args),
     /// Graphs of jobs: load a job executor and find its breaking point
     Jobs(commands::jobs::Args),
+    /// Kernels of other versions, for experiments in QEMU
+    Vm(commands::vm::Args),
     /// An experiment: plan, run, store, report; picks up where it stopped
     Run(commands::run::Args),
     /// A report from stored results

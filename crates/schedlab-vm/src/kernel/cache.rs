@@ -73,6 +73,16 @@ impl Making {
         }
         Ok(self.wanted.clone())
     }
+
+    /// As [`Making::finish`], in the place of one that is there.
+    pub(crate) fn finish_anew(self, made: &Path) -> Result<PathBuf, VmError> {
+        if self.wanted.is_dir() {
+            let old = self.temporary.join("old");
+            // Whoever has the old image open keeps it.
+            let _ = std::fs::rename(&self.wanted, &old);
+        }
+        self.finish(made)
+    }
 }
 
 impl Drop for Making {

@@ -8,6 +8,7 @@ mod debian;
 mod offers;
 
 pub use debian::NAMES as DEBIAN;
+pub(crate) use debian::run;
 pub use offers::offers;
 
 use crate::VmError;
@@ -57,6 +58,15 @@ impl Kernel {
         });
         let paths = boot.into_iter().chain(cache::kernels());
         paths.filter_map(|path| Self::at(&path).ok()).collect()
+    }
+
+    /// The name by which [`Kernel::find`] finds it: its folder's in the cache, else its path.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.image.strip_prefix(cache::folder()).ok().and_then(|rest| rest.iter().next()) {
+            Some(name) => name.to_string_lossy().into_owned(),
+            None => self.image.display().to_string(),
+        }
     }
 
     fn at(path: &Path) -> Result<Self, VmError> {

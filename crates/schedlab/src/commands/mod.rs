@@ -15,6 +15,7 @@ pub(crate) mod slow;
 pub(crate) mod tour;
 pub(crate) mod trace;
 pub(crate) mod view;
+pub(crate) mod vm;
 
 use crate::cli::Command;
 use std::ffi::OsString;
@@ -79,6 +80,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Knobs(args) => knobs::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Run(args) => run::run(args),
+        Command::Vm(args) => vm::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
         Command::Shell(args) => shell::run(&args),

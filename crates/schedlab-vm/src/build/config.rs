@@ -1,0 +1,176 @@
+//! Configurations of kernels that we build: small, without modules and debugging information, and with
+//! all that a guest of ours and its measuring need.
+
+/// What every kernel of ours has, as lines of a configuration; the rest is off.
+const BASE: &str = "\
+CONFIG_64BIT=y
+CONFIG_SMP=y
+CONFIG_NR_CPUS=64
+CONFIG_SCHED_MC=y
+CONFIG_SCHED_SMT=y
+CONFIG_NUMA=y
+CONFIG_HYPERVISOR_GUEST=y
+CONFIG_PVH=y
+CONFIG_ACPI=y
+CONFIG_PCI=y
+CONFIG_HPET_TIMER=y
+CONFIG_X86_IOPL_IOPERM=y
+CONFIG_CC_OPTIMIZE_FOR_PERFORMANCE=y
+CONFIG_PRINTK=y
+CONFIG_BUG=y
+CONFIG_KALLSYMS=y
+CONFIG_TTY=y
+CONFIG_SERIAL_8250=y
+CONFIG_SERIAL_8250_CONSOLE=y
+CONFIG_BINFMT_ELF=y
+CONFIG_BLK_DEV_INITRD=y
+CONFIG_MULTIUSER=y
+CONFIG_SYSVIPC=y
+CONFIG_POSIX_TIMERS=y
+CONFIG_FUTEX=y
+CONFIG_EPOLL=y
+CONFIG_SIGNALFD=y
+CONFIG_TIMERFD=y
+CONFIG_EVENTFD=y
+CONFIG_MEMBARRIER=y
+CONFIG_RSEQ=y
+CONFIG_ADVISE_SYSCALLS=y
+CONFIG_MEMFD_CREATE=y
+CONFIG_SHMEM=y
+CONFIG_TMPFS=y
+CONFIG_PROC_FS=y
+CONFIG_PROC_SYSCTL=y
+CONFIG_SYSFS=y
+CONFIG_DEVTMPFS=y
+CONFIG_NET=y
+CONFIG_UNIX=y
+CONFIG_INET=y
+CONFIG_PERF_EVENTS=y
+CONFIG_HIGH_RES_TIMERS=y
+CONFIG_NO_HZ_IDLE=y
+CONFIG_DEBUG_KERNEL=y
+CONFIG_DEBUG_INFO_NONE=y
+CONFIG_DEBUG_FS=y
+CONFIG_SCHED_DEBUG=y
+CONFIG_SCHEDSTATS=y
+CONFIG_TASKSTATS=y
+CONFIG_TASK_DELAY_ACCT=y
+CONFIG_CGROUPS=y
+CONFIG_CGROUP_SCHED=y
+CONFIG_FAIR_GROUP_SCHED=y
+CONFIG_CFS_BANDWIDTH=y
+CONFIG_CPUSETS=y
+CONFIG_SCHED_AUTOGROUP=y
+CONFIG_FTRACE=y
+CONFIG_ENABLE_DEFAULT_TRACERS=y
+CONFIG_SCHED_CORE=y
+CONFIG_CPU_FREQ=y
+CONFIG_CPU_FREQ_GOV_SCHEDUTIL=y
+CONFIG_UCLAMP_TASK=y
+CONFIG_UCLAMP_TASK_GROUP=y
+";
+
+/// What is chosen of a kernel's configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// Ticks a second: 100, 250, 300 or 1000.
+    pub hz: u32,
+    /// The preemption model: `none`, `voluntary`, `full`, `lazy`.
+    pub preemption: String,
+    /// Further symbols, as `CONFIG_X=y`; they win over all else.
+    pub set: Vec<String>,
+}
+
+impl Default for Choice {
+    fn default() -> Self {
+        Self { hz: 250, preemption: "voluntary".to_owned(), set: Vec::new() }
+    }
+}
+
+impl Choice {
+    /// What is wrong with it, in a sentence.
+    pub(crate) fn check(&self) -> Result<(), (&'static str, String, String)> {
+        if ![100, 250, 300, 1000].contains(&self.hz) {
+            return Err(("hz", self.hz.to_string(), "use 100, 250, 300 or 1000".to_owned()));
+        }
+        if self.model().is_none() {
+            let why = "use none, voluntary, full or lazy".to_owned();
+            return Err(("preempt", self.preemption.clone(), why));
+        }
+        let is_setting = |text: &&String| {
+            let name = text.split_once('=').map(|(name, _)| name).unwrap_or_default();
+            let tail = name.strip_prefix("CONFIG_").unwrap_or_default();
+            !tail.is_empty() && tail.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+        };
+        match self.set.iter().find(|text| !is_setting(text) || text.contains('\n')) {
+            Some(wrong) => Err(("set", wrong.clone(), "write CONFIG_NAME=y".to_owned())),
+            None => Ok(()),
+        }
+    }
+
+    fn model(&self) -> Option<&'static str> {
+        let models = [
+            ("none", "CONFIG_PREEMPT_NONE=y"),
+            ("voluntary", "CONFIG_PREEMPT_VOLUNTARY=y"),
+            ("full", "CONFIG_PREEMPT=y"),
+            ("lazy", "CONFIG_PREEMPT_LAZY=y"),
+        ];
+        models.into_iter().find(|(name, _)| *name == self.preemption).map(|(_, line)| line)
+    }
+
+    /// The lines that the configuration must have.
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let name = |line: &str| line.split('=').next().unwrap_or_default().to_owned();
+        let own: Vec<String> = self.set.iter().map(|line| name(line)).collect();
+        let chosen =
+            [format!("CONFIG_HZ_{}=y", self.hz), self.model().unwrap_or_default().to_owned()];
+        let rest = BASE.lines().map(str::to_owned).chain(chosen);
+        let rest = rest.filter(|line| !own.contains(&name(line)));
+        rest.chain(self.set.iter().cloned()).collect()
+    }
+
+    /// A word for the kernel's name.
+    pub(crate) fn word(&self) -> String {
+        let mut word = format!("{}hz-{}", self.hz, self.preemption);
+        for line in &self.set {
+            let text = line.trim_start_matches("CONFIG_").to_lowercase().replace('=', "-");
+            let fits = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
+            word.push('-');
+            word.extend(text.chars().map(fits));
+        }
+        word
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_set_wins_over_the_rest() {
+        let choice = Choice {
+            hz: 1000,
+            preemption: "full".to_owned(),
+            set: vec!["CONFIG_UCLAMP_TASK=n".to_owned()],
+        };
+        choice.check().unwrap();
+        let lines = choice.lines();
+        let has = |line: &str| lines.iter().any(|l| l == line);
+        assert!(has("CONFIG_HZ_1000=y") && has("CONFIG_PREEMPT=y") && has("CONFIG_UCLAMP_TASK=n"));
+        assert!(!has("CONFIG_UCLAMP_TASK=y") && has("CONFIG_SMP=y"));
+        assert_eq!(choice.word(), "1000hz-full-uclamp_task-n");
+    }
+
+    #[test]
+    fn wrong_choices_are_named() {
+        let base = Choice::default();
+        for (choice, key) in [
+            (Choice { hz: 123, ..base.clone() }, "hz"),
+            (Choice { preemption: "some".to_owned(), ..base.clone() }, "preempt"),
+            (Choice { set: vec!["UCLAMP".to_owned()], ..base.clone() }, "set"),
+            (Choice { set: vec!["CONFIG_A;B=y".to_owned()], ..base }, "set"),
+        ] {
+            assert_eq!(choice.check().unwrap_err().0, key);
+        }
+    }
+}

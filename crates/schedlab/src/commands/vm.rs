@@ -1,0 +1,144 @@
+//! `schedlab vm`: kernels for virtual machines.
+
+use super::UsageError;
+use schedlab_experiment::report::Table;
+use schedlab_model::Nanos;
+use schedlab_vm::VmError;
+use schedlab_vm::build::{self, Choice, Wanted};
+use schedlab_vm::kernel::{DEBIAN, Kernel, offers};
+use serde_json::json;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Exit code of what a signal ended.
+const EXIT_INTERRUPTED: u8 = 130;
+
+/// Options of `schedlab vm`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+  schedlab vm kernels                                     the kernels that can be used, and what each offers
+  schedlab vm fetch debian-6.1                            get a kernel of Debian's without installing it
+  schedlab vm build linux-source-6.12 --hz 1000           build a small kernel
+  machine = \"vm:kernel=debian-6.1,clock=instructions\"     in an experiment file: run on it (docs/vm.md)")]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(clap::Subcommand)]
+enum Action {
+    /// The kernels in /boot, in the cache and by Debian's names, with what each offers
+    Kernels {
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Get a kernel of Debian's into the cache, without installing it
+    Fetch {
+        /// Its name: debian-6.1
+        name: String,
+    },
+    /// Build a small kernel into the cache
+    Build(Build),
+}
+
+#[derive(clap::Args)]
+struct Build {
+    /// A package of Debian's (linux-source-6.12), or the folder of a kernel's source
+    source: String,
+    /// Ticks a second: 100, 250, 300 or 1000
+    #[arg(long, default_value_t = 250)]
+    hz: u32,
+    /// Preemption model: none, voluntary, full or lazy
+    #[arg(long, value_name = "MODEL", default_value = "voluntary")]
+    preempt: String,
+    /// Set a symbol of the kernel's configuration: CONFIG_SCHED_CORE=n
+    #[arg(long, value_name = "SYMBOL=VALUE")]
+    set: Vec<String>,
+    /// Apply this patch first
+    #[arg(long, value_name = "FILE")]
+    patch: Option<PathBuf>,
+    /// Name the kernel; by default after its source and configuration
+    #[arg(long)]
+    name: Option<String>,
+    /// Stop after this time
+    #[arg(long, value_name = "TIME", default_value = "3600s")]
+    time_limit: Nanos,
+}
+
+/// Runs it.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.action {
+        Action::Kernels { json } => kernels(json)?,
+        Action::Fetch { name } => {
+            if !name.starts_with("debian-") {
+                let why = format!("'{name}' is no kernel of Debian's: write debian-6.1");
+                return Err(UsageError(why).into());
+            }
+            let kernel = Kernel::find(&name).map_err(told)?;
+            writeln!(std::io::stdout(), "{} {}", kernel.release, kernel.image.display())?;
+        }
+        Action::Build(build) => return make(build),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn kernels(as_json: bool) -> anyhow::Result<()> {
+    let here = Kernel::here();
+    let fetched = |name: &str| here.iter().any(|kernel| kernel.name() == name);
+    let known = DEBIAN.map(|(version, suite)| (format!("debian-{version}"), suite));
+    let more = known.into_iter().filter(|(name, _)| !fetched(name));
+    let mut out = std::io::stdout().lock();
+    if as_json {
+        let of = |kernel: &Kernel| {
+            let offers: serde_json::Map<_, _> = offers(kernel)
+                .into_iter()
+                .map(|(name, value)| (name.into(), value.into()))
+                .collect();
+            json!({ "name": kernel.name(), "release": kernel.release, "image": kernel.image, "offers": offers })
+        };
+        let all: Vec<_> = here.iter().map(of).collect();
+        let more: Vec<String> = more.map(|(name, _)| name).collect();
+        let object =
+            json!({ "schema": "schedlab-vm-kernels/1", "kernels": all, "can_be_fetched": more });
+        writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
+        return Ok(());
+    }
+    let mut table = Table::new(["kernel", "release", "offers"]);
+    for kernel in &here {
+        let offers: Vec<String> =
+            offers(kernel).into_iter().map(|(name, value)| format!("{name}: {value}")).collect();
+        table.row([kernel.name(), kernel.release.clone(), offers.join("; ")]);
+    }
+    for (name, suite) in more {
+        table.row([name, "-".into(), format!("not fetched yet; in Debian {suite}")]);
+    }
+    write!(out, "{}", table.text())?;
+    Ok(())
+}
+
+fn make(options: Build) -> anyhow::Result<ExitCode> {
+    let Build { source, hz, preempt, set, patch, name, time_limit } = options;
+    let limit = time_limit;
+    let choice = Choice { hz, preemption: preempt, set };
+    let mut stderr = std::io::stderr();
+    writeln!(stderr, "schedlab: building a kernel; this takes minutes of all CPUs")?;
+    match build::build(&Wanted { source, choice, patch, name, limit }) {
+        Ok((name, new)) => {
+            let what = if new { "built" } else { "in the cache already" };
+            writeln!(std::io::stdout(), "{name}: {what}; use it as vm:kernel={name}")?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(VmError::Interrupted) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        Err(error) => Err(told(error)),
+    }
+}
+
+/// A wrong setting is wrong usage.
+fn told(error: VmError) -> anyhow::Error {
+    match error {
+        VmError::Setting { key, value, why } => UsageError(format!("{key} {value}: {why}")).into(),
+        other => other.into(),
+    }
+}
