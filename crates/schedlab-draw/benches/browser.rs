@@ -70,7 +70,8 @@ fn main() {
     let reply = ask(&mut Synthetic::new(plan), Columns::new(window)).expect("in memory");
     let html = page("bench", &reply.answer, None, &[], 0);
     println!("{} slices of 128 CPUs, {:.1} MB", reply.answer.slices(), html.len() as f64 / 1e6);
-    let folder = std::env::temp_dir().join(format!("schedlab-page-{}", std::process::id()));
+    let own = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let folder = own.join(format!("page-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("writable");
     let kept = std::env::var_os("SCHEDLAB_BENCH_PAGE").map(std::path::PathBuf::from);
     let file = kept.unwrap_or_else(|| folder.join("page.html"));

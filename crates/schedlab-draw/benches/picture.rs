@@ -18,10 +18,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
+/// Where files of this benchmark lie; no folder that other users share.
+fn own() -> &'static Path {
+    Path::new(env!("CARGO_TARGET_TMPDIR"))
+}
+
 fn main() {
     let events = std::env::var("SCHEDLAB_BENCH_EVENTS").ok().and_then(|text| text.parse().ok());
     let events = events.unwrap_or(10_000_000);
-    let file = std::env::temp_dir().join(format!("schedlab-picture-{}.dat", std::process::id()));
+    let file = own().join(format!("picture-{}.dat", std::process::id()));
     let plan = Plan { cpus: 128, tasks_per_cpu: 3, events, seed: 1 };
     Synthetic::new(plan).write(&file, Header::default()).expect("the trace can be written");
     let size = std::fs::metadata(&file).expect("just written").len();
@@ -120,7 +125,7 @@ int main(int count, char **names) {
 
 /// How long libkshark takes to load the same file, by a small program built against it here.
 fn kernelshark(file: &Path) {
-    let base = std::env::temp_dir().join(format!("schedlab-kshark-{}", std::process::id()));
+    let base = own().join(format!("kshark-{}", std::process::id()));
     let source = base.with_extension("c");
     std::fs::write(&source, LOAD).expect("writable");
     let mut build = Command::new("cc");
@@ -150,7 +155,7 @@ fn kernelshark(file: &Path) {
 /// `perf timechart` on a trace that it can hold: the one that `SCHEDLAB_PERF_DATA` names, else a short
 /// recording of perf's own scheduler benchmark, made here.
 fn peer() {
-    let recorded = std::env::temp_dir().join(format!("schedlab-peer-{}.data", std::process::id()));
+    let recorded = own().join(format!("peer-{}.data", std::process::id()));
     match std::env::var_os("SCHEDLAB_PERF_DATA").map(PathBuf::from) {
         Some(file) => timechart(&file),
         None if record(&recorded) => timechart(&recorded),
@@ -171,7 +176,7 @@ fn record(file: &Path) -> bool {
 }
 
 fn timechart(file: &Path) {
-    let out = std::env::temp_dir().join(format!("schedlab-timechart-{}.svg", std::process::id()));
+    let out = own().join(format!("timechart-{}.svg", std::process::id()));
     let start = Instant::now();
     let done =
         Command::new("perf").arg("timechart").arg("-i").arg(file).arg("-o").arg(&out).output();

@@ -4,7 +4,7 @@
 use schedlab_draw::page::{Columns, Note, page};
 use schedlab_model::{EventSource, Nanos, Span};
 use schedlab_timeline::{ask, notation, span_of};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[path = "browser/mod.rs"]
 mod browser;
@@ -41,7 +41,7 @@ fn html() -> String {
 fn opened(name: &str) -> Option<(Browser, PathBuf)> {
     let mut browser = Browser::start(name, (1200, 700))?;
     let pid = std::process::id();
-    let file = std::env::temp_dir().join(format!("schedlab-page-{pid}-{name}.html"));
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{pid}-{name}.html"));
     std::fs::write(&file, html()).expect("writable");
     browser.open_file(&file);
     Some((browser, file))

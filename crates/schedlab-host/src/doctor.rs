@@ -81,14 +81,20 @@ fn strings(parts: [&str; 3]) -> [String; 3] {
 /// Whether the scheduler's events can be recorded, by recording some.
 fn record() -> Check {
     let (name, what) = ("record", "record scheduler events of all CPUs");
-    let dir = std::env::temp_dir().join(format!("schedlab-doctor-{}", std::process::id()));
+    let cost = "no trace, no pictures of this machine; load, jobs and the reading of traces work";
+    let folder = match schedlab_sys::temporary::folder("schedlab-doctor-") {
+        Ok(folder) => folder,
+        Err(error) => {
+            let found = format!("no temporary folder: {error}");
+            let remedy = "set TMPDIR to a folder that can be written";
+            return Check::short(name, what, Verdict::No, [found, cost.into(), remedy.into()]);
+        }
+    };
     let options = Options { ring_bytes: 64 << 10, ..Options::default() };
-    let result = Recorder::start(options, &dir).and_then(|recorder| {
+    let result = Recorder::start(options, &folder.path().join("spool")).and_then(|recorder| {
         let via = recorder.via();
         recorder.stop().map(|_| via)
     });
-    let _ = std::fs::remove_dir_all(&dir);
-    let cost = "no trace, no pictures of this machine; load, jobs and the reading of traces work";
     match result {
         Ok(Via::Ftrace) => Check::yes(name, what, "through ftrace"),
         Ok(_) => Check::yes(name, what, "through perf events (tracefs can't be written)"),

@@ -472,21 +472,36 @@ fn remove_dir(path: &Path) -> io::Result<()> {
 /// # Errors
 /// When it can't be made, or belongs to somebody else.
 pub fn directory() -> io::Result<PathBuf> {
-    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
     let user = rustix::process::geteuid().as_raw();
     let path = match std::env::var_os("XDG_RUNTIME_DIR") {
         _ if user == 0 && Path::new("/run").is_dir() => PathBuf::from("/run/schedlab"),
         Some(dir) if user != 0 => Path::new(&dir).join("schedlab"),
-        _ => std::env::temp_dir().join(format!("schedlab-{user}")),
+        _ => {
+            #[expect(clippy::disallowed_methods, reason = "the folder is checked for its owner")]
+            let shared = std::env::temp_dir();
+            shared.join(format!("schedlab-{user}"))
+        }
     };
-    match std::fs::DirBuilder::new().mode(0o700).create(&path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        _ if std::fs::symlink_metadata(&path)?.uid() != user => Err(io::Error::new(
-            io::ErrorKind::PermissionDenied,
-            format!("{} belongs to another user", path.display()),
-        )),
-        _ => Ok(path),
+    own(&path, user).map(|()| path)
+}
+
+/// Makes a folder for a user alone, or checks one that is there: another user who made it first, or who can write
+/// to it, could have us undo what never was.
+fn own(path: &Path, user: u32) -> io::Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+    match std::fs::DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        _ => {}
     }
+    let there = std::fs::symlink_metadata(path)?;
+    let wrong = match () {
+        () if !there.is_dir() => "is not a folder",
+        () if there.uid() != user => "belongs to another user",
+        () if there.mode() & 0o022 != 0 => "can be written by other users",
+        () => return Ok(()),
+    };
+    let what = format!("{} {wrong}: remove it, then start again", path.display());
+    Err(io::Error::new(io::ErrorKind::PermissionDenied, what))
 }
 
 /// The guardian's life: waits for the end of standard input, then undoes what the journal lists.
@@ -635,6 +650,29 @@ mod tests {
         }
         restore(dir.path()).unwrap();
         assert!(dir.path().join(mine).exists() && !dir.path().join(dead).exists());
+    }
+
+    #[test]
+    fn a_folder_that_others_made_or_can_write_is_refused() {
+        use std::os::unix::fs::{PermissionsExt, chown, symlink};
+        let dir = tempfile::tempdir().unwrap();
+        let user = rustix::process::geteuid().as_raw();
+        let at = |name: &str| dir.path().join(name);
+        let refused = |name: &str| own(&at(name), user).unwrap_err().to_string();
+        own(&at("new"), user).unwrap();
+        own(&at("new"), user).unwrap();
+        let mode = std::fs::metadata(at("new")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o700);
+        symlink(at("new"), at("link")).unwrap();
+        assert!(refused("link").contains("is not a folder"));
+        std::fs::create_dir(at("open")).unwrap();
+        std::fs::set_permissions(at("open"), std::fs::Permissions::from_mode(0o777)).unwrap();
+        assert!(refused("open").contains("written by other users"));
+        std::fs::create_dir(at("theirs")).unwrap();
+        match chown(at("theirs"), Some(65_534), None) {
+            Ok(()) => assert!(refused("theirs").contains("another user")),
+            Err(_) => eprintln!("MISSING: root; no folder of another user is planted in this test"),
+        }
     }
 
     /// `cat` reads to the end of its input and goes, as the guardian does when all is well.

@@ -2,8 +2,8 @@
 //!
 //! The only crate with unsafe code. Each module is one subject: [`perf`] (events and their rings),
 //! [`sched`] (policies and affinity), [`futex`], [`clock`], [`topology`], [`cgroup`], [`tracefs`],
-//! [`process`], [`lock`] and [`signal`]; [`netns`]; [`port`] and [`mount`] for guests; for loads [`channel`],
-//! [`shared`] memory and [`task`]; and the
+//! [`process`], [`lock`] and [`signal`]; [`temporary`] folders; [`netns`]; [`port`] and [`mount`] for guests; for
+//! loads [`channel`], [`shared`] memory and [`task`]; and the
 //! [`guard`] that undoes what was changed, whoever dies.
 //! Nothing here knows what a trace or a workload is. Functions that read `/sys` or `/proc` take the
 //! root as a parameter, so that tests can give them a tree of their own.
@@ -30,5 +30,6 @@ pub mod sched;
 pub mod shared;
 pub mod signal;
 pub mod task;
+pub mod temporary;
 pub mod topology;
 pub mod tracefs;

@@ -143,7 +143,8 @@ fn perf(what: &str, file: &Path, peers: bool) {
 /// A perf.data of hackbench with at least this many of these events, from an earlier run where there is
 /// one.
 fn recorded(events: u64, name: &str, tracepoints: &str, options: &[&str]) -> Option<PathBuf> {
-    let file = std::env::temp_dir().join(format!("schedlab-bench-read-{name}-{events}.perf.data"));
+    let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let file = own.join(format!("bench-read-{name}-{events}.perf.data"));
     let mut loops = 100;
     while !file.exists() || count(&file) < events {
         let partial = file.with_extension("partial");

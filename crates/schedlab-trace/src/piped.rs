@@ -2,9 +2,9 @@
 //! so that it can be read by windows and memory does not grow with it.
 
 use std::collections::BTreeMap;
-use std::fs::{File, Metadata, OpenOptions};
+use std::fs::{File, Metadata};
 use std::io;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -33,17 +33,10 @@ pub(crate) fn take(mut pipe: File, meta: &Metadata) -> io::Result<File> {
     Ok(file)
 }
 
-/// A file in the temporary folder that goes when it is closed.
+/// A file in the temporary folder, without a name there, that goes when it is closed.
 fn nameless() -> io::Result<File> {
-    let folder = std::env::temp_dir();
-    let said = |error: io::Error| {
-        let what = format!("{}: a pipe is kept there while it is read: {error}", folder.display());
+    tempfile::tempfile().map_err(|error| {
+        let what = format!("a pipe is kept in the temporary folder while it is read: {error}");
         io::Error::new(error.kind(), what)
-    };
-    let path = folder.join(format!("schedlab-{}.piped", std::process::id()));
-    let mut options = OpenOptions::new();
-    let file = options.read(true).write(true).create_new(true).mode(0o600).open(&path);
-    let file = file.map_err(said)?;
-    std::fs::remove_file(&path).map_err(said)?;
-    Ok(file)
+    })
 }

@@ -42,7 +42,8 @@ fn main() {
 
 /// What the benchmark of reading left, and the same as a trace.dat.
 fn kept(dir: &Path) -> Vec<PathBuf> {
-    let recorded = std::env::temp_dir().join("schedlab-bench-read-usual-5000000.perf.data");
+    let recorded =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join("bench-read-usual-5000000.perf.data");
     if !recorded.exists() {
         println!(
             "MISSING: {}: run `cargo bench -p schedlab-trace --bench read` first",

@@ -11,8 +11,8 @@ struct Desk(PathBuf);
 
 impl Desk {
     fn new(name: &str) -> Self {
-        let path =
-            std::env::temp_dir().join(format!("schedlab-draw-{name}-{}", std::process::id()));
+        let own = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let path = own.join(format!("draw-{name}-{}", std::process::id()));
         std::fs::create_dir_all(&path).expect("writable");
         let plan = Plan { cpus: 4, tasks_per_cpu: 3, events: 4_000, seed: 3 };
         Synthetic::new(plan).write(&path.join("x.dat"), Header::default()).expect("writable");

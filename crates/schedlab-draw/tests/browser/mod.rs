@@ -41,7 +41,8 @@ impl Browser {
             return None;
         };
         let pid = std::process::id();
-        let profile = std::env::temp_dir().join(format!("schedlab-browser-{pid}-{purpose}"));
+        let own = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let profile = own.join(format!("browser-{pid}-{purpose}"));
         std::fs::create_dir_all(&profile).expect("writable");
         let line = format!(
             "exec {name} {FLAGS} --window-size={width},{height} --user-data-dir='{}' \

@@ -11,7 +11,7 @@ pub(crate) fn check(name: &str, scene: &Scene) {
     if std::env::var("SCHEDLAB_GOLDEN").is_ok_and(|value| value == "write") {
         std::fs::create_dir_all(path.parent().expect("in a directory")).expect("writable");
         std::fs::write(&path, &drawn).expect("writable");
-        let look = std::env::temp_dir().join("schedlab-golden");
+        let look = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("golden");
         std::fs::create_dir_all(&look).expect("writable");
         std::fs::write(look.join(format!("{name}.png")), picture).expect("writable");
         std::fs::write(look.join(format!("{name}.pdf")), pdf(scene)).expect("writable");

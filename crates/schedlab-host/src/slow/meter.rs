@@ -91,8 +91,9 @@ pub fn paired(
     let first = Nanos((clock::monotonic() + LEAD).0.next_multiple_of(SETTLE.0));
     let turns: Vec<Nanos> = (0..pairs as u64 * 2).map(|i| Nanos(first.0 + i * TURN.0)).collect();
     let moments = turns.iter().flat_map(|&turn| [turn + SETTLE, turn + TURN]).collect();
-    let name = format!("schedlab-meter-{}.json", std::process::id());
-    let result = std::env::temp_dir().join(name);
+    let folder = schedlab_sys::temporary::folder("schedlab-meter-");
+    let folder = folder.map_err(|e| SlowError::io("making a folder for the result", e))?;
+    let result = folder.path().join("notes.json");
     let (rounds_in_ms, nodes) = (calibrate(), cpus.clone());
     let task = Task { work, cpus, rounds_in_ms, moments, result: result.clone() };
     let entry = serde_json::to_string(&Entry::Meter(task)).expect("plain values");
@@ -168,7 +169,6 @@ pub fn last(cpus: &CpuSet, count: usize) -> CpuSet {
 fn read(result: &std::path::Path) -> Result<Vec<Note>, SlowError> {
     let text = std::fs::read_to_string(result)
         .map_err(|e| SlowError::io(format!("reading {}", result.display()), e))?;
-    let _ = std::fs::remove_file(result);
     serde_json::from_str(&text).map_err(|e| SlowError::Failed(format!("no result: {e}")))
 }
 

@@ -4,6 +4,7 @@
 use crate::error::TraceError;
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// Writes a file by `write`, which is given another name beside it: `to` appears only when it is whole,
@@ -16,22 +17,33 @@ pub fn replace<T>(
     write: impl FnOnce(&Path) -> Result<T, TraceError>,
 ) -> Result<T, TraceError> {
     let place = Place::of(to)?;
-    let part = place.part();
+    let (part, _nameless) = place.part().map_err(|error| TraceError::io(to, error))?;
     let written = write(&part).map_err(|error| error.of(&part, to)).and_then(|written| {
         place.put(&part).map_err(|error| TraceError::io(to, error))?;
         Ok(written)
     });
-    if written.is_err() || matches!(place, Place::Stream(_)) {
+    if written.is_err() && matches!(place, Place::File(_)) {
         // Nothing half-written stays; what it could not remove was not there.
         let _ = std::fs::remove_file(&part);
     }
     written
 }
 
-/// What [`replace`] writes until `to` is whole: for whoever ends in between and leaves nothing behind.
+/// What [`replace`] writes until `to` is whole: for whoever ends in between and leaves nothing behind. `None` where
+/// it has no name, and goes by itself.
 #[must_use]
 pub fn unfinished(to: &Path) -> Option<PathBuf> {
-    Some(Place::of(to).ok()?.part())
+    match Place::of(to).ok()? {
+        Place::File(to) => Some(beside(&to)),
+        Place::Stream(_) => None,
+    }
+}
+
+/// The name of an unfinished file.
+fn beside(to: &Path) -> PathBuf {
+    let mut name = to.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{}.part", std::process::id()));
+    to.with_file_name(name)
 }
 
 /// What stands under the target's name.
@@ -58,16 +70,24 @@ impl Place {
         Ok(Self::File(std::fs::canonicalize(to).unwrap_or_else(|_| to.to_owned())))
     }
 
-    /// Where it is written until it is whole.
-    fn part(&self) -> PathBuf {
-        let id = std::process::id();
+    /// Where it is written until it is whole; a file without a name lives as long as what stands beside its path.
+    /// The file is made here and by nobody else: in a shared folder another user may have planted a link of this
+    /// name, which is not followed.
+    fn part(&self) -> io::Result<(PathBuf, Option<File>)> {
         match self {
             Self::File(to) => {
-                let mut name = to.file_name().unwrap_or_default().to_owned();
-                name.push(format!(".{id}.part"));
-                to.with_file_name(name)
+                let path = beside(to);
+                // What an earlier process of this number left.
+                let _ = std::fs::remove_file(&path);
+                OpenOptions::new().write(true).create_new(true).open(&path).map_err(|error| {
+                    io::Error::new(error.kind(), format!("making {}: {error}", path.display()))
+                })?;
+                Ok((path, None))
             }
-            Self::Stream(_) => std::env::temp_dir().join(format!("schedlab-{id}.part")),
+            Self::Stream(_) => {
+                let file = tempfile::tempfile()?;
+                Ok((format!("/proc/self/fd/{}", file.as_raw_fd()).into(), Some(file)))
+            }
         }
     }
 

@@ -1,47 +1,53 @@
 //! A folder for what a command needs only while it runs; what one that was killed left behind goes with the next.
 
+use schedlab_sys::temporary::{TempDir, folder_in};
 use std::io;
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
-/// A folder in the temporary one, removed with all that is in it when this is dropped.
+/// A folder in the temporary one that only its user can look into, removed with all that is in it when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Scratch(PathBuf);
+pub(crate) struct Scratch(TempDir);
 
 impl Scratch {
-    /// Makes `schedlab-PURPOSE-PID`. Removes those for the same purpose whose process is gone.
+    /// Makes `schedlab-PURPOSE-PID-RANDOM`, which nobody can have made before. Removes those of this user for the
+    /// same purpose whose process is gone.
     ///
     /// # Errors
     /// With the folder's path, if it can't be made.
     pub(crate) fn new(purpose: &str) -> io::Result<Self> {
-        Self::within(&std::env::temp_dir(), purpose)
+        #[expect(clippy::disallowed_methods, reason = "what is in it is checked for its owner")]
+        let parent = std::env::temp_dir();
+        Self::within(&parent, purpose)
     }
 
     fn within(parent: &Path, purpose: &str) -> io::Result<Self> {
         let prefix = format!("schedlab-{purpose}-");
         for entry in std::fs::read_dir(parent).into_iter().flatten().flatten() {
             let name = entry.file_name();
-            let pid = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+            let rest = name.to_str().and_then(|name| name.strip_prefix(&prefix));
+            let pid = rest.and_then(|rest| rest.split('-').next()?.parse().ok());
             let gone = |pid: u32| !Path::new(&format!("/proc/{pid}")).exists();
-            if pid.and_then(|pid| pid.parse().ok()).is_some_and(gone) {
-                // Another user's stays: it is not ours to remove.
+            if pid.is_some_and(gone) && is_our_folder(&entry.path()) {
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }
-        let folder = parent.join(format!("{prefix}{}", std::process::id()));
-        std::fs::create_dir_all(&folder)
-            .map_err(|e| io::Error::new(e.kind(), format!("creating {}: {e}", folder.display())))?;
-        Ok(Self(folder))
+        let named = format!("{prefix}{}-", std::process::id());
+        folder_in(parent, &named).map(Self)
     }
 
     pub(crate) fn path(&self) -> &Path {
-        &self.0
+        self.0.path()
     }
 }
 
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Whether it is a folder, not a link to one, and belongs to this user: another's is not ours to remove.
+fn is_our_folder(path: &Path) -> bool {
+    let ours = |meta: std::fs::Metadata| {
+        let us = std::fs::metadata("/proc/self").map(|own| own.uid());
+        meta.is_dir() && us.is_ok_and(|us| us == meta.uid())
+    };
+    std::fs::symlink_metadata(path).is_ok_and(ours)
 }
 
 #[cfg(test)]
@@ -53,9 +59,9 @@ mod tests {
         let parent = tempfile::tempdir().unwrap();
         let mut gone = std::process::Command::new("true").spawn().unwrap();
         gone.wait().unwrap();
-        let left = parent.path().join(format!("schedlab-load-{}", gone.id()));
-        let used = parent.path().join("schedlab-load-1");
-        let other = parent.path().join(format!("schedlab-repeat-{}", gone.id()));
+        let left = parent.path().join(format!("schedlab-load-{}-x1", gone.id()));
+        let used = parent.path().join("schedlab-load-1-x1");
+        let other = parent.path().join(format!("schedlab-repeat-{}-x1", gone.id()));
         for folder in [&left, &used, &other] {
             std::fs::create_dir(folder).unwrap();
             std::fs::write(folder.join("stderr"), "x").unwrap();
@@ -66,5 +72,34 @@ mod tests {
         assert!(own.is_dir());
         drop(scratch);
         assert!(!own.exists());
+    }
+
+    #[test]
+    fn what_another_user_planted_is_neither_used_nor_removed() {
+        let parent = tempfile::tempdir().unwrap();
+        let mut gone = std::process::Command::new("true").spawn().unwrap();
+        gone.wait().unwrap();
+        let link = parent.path().join("treasure");
+        std::fs::create_dir(&link).unwrap();
+        std::fs::write(link.join("kept"), "x").unwrap();
+        // A link by the name of a folder that a dead process left, and by the name that was used once.
+        let dead = parent.path().join(format!("schedlab-load-{}-x", gone.id()));
+        let predictable = parent.path().join(format!("schedlab-load-{}", std::process::id()));
+        for name in [&dead, &predictable] {
+            std::os::unix::fs::symlink(&link, name).unwrap();
+        }
+        let planted = parent.path().join(format!("schedlab-load-{}-y", gone.id()));
+        std::fs::create_dir(&planted).unwrap();
+        let root = std::os::unix::fs::chown(&planted, Some(65_534), Some(65_534)).is_ok();
+        let scratch = Scratch::within(parent.path(), "load").unwrap();
+        assert!(link.join("kept").exists() && dead.is_symlink() && predictable.is_symlink());
+        if root {
+            assert!(planted.exists(), "another user's is not ours");
+        } else {
+            eprintln!("MISSING: root; no folder of another user is planted in this test");
+        }
+        let meta = std::fs::symlink_metadata(scratch.path()).unwrap();
+        assert_eq!(meta.mode() & 0o777, 0o700);
+        assert!(meta.is_dir());
     }
 }
