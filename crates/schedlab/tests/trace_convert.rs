@@ -105,7 +105,13 @@ fn ctrl_c_in_a_conversion_leaves_nothing_behind() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    while !left(dir.path()).iter().any(|name| name.ends_with(".part")) {
+    // Until then it is kept in a file without a name.
+    let files = format!("/proc/{}/fd", child.id());
+    let nameless = |entry: std::fs::DirEntry| {
+        std::fs::read_link(entry.path())
+            .is_ok_and(|path| path.to_string_lossy().ends_with("(deleted)"))
+    };
+    while !std::fs::read_dir(&files).unwrap().flatten().any(nameless) {
         std::thread::sleep(std::time::Duration::from_millis(5));
     }
     assert!(

@@ -79,8 +79,13 @@ impl Place {
                 let path = beside(to);
                 // What an earlier process of this number left.
                 let _ = std::fs::remove_file(&path);
-                OpenOptions::new().write(true).create_new(true).open(&path).map_err(|error| {
-                    io::Error::new(error.kind(), format!("making {}: {error}", path.display()))
+                let made = OpenOptions::new().write(true).create_new(true).open(&path);
+                made.map_err(|error| match error.kind() {
+                    io::ErrorKind::AlreadyExists => io::Error::new(
+                        error.kind(),
+                        format!("{} of another user is in the way: remove it", path.display()),
+                    ),
+                    _ => error,
                 })?;
                 Ok((path, None))
             }
