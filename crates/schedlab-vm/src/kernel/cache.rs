@@ -6,11 +6,12 @@
 use crate::VmError;
 use std::path::{Path, PathBuf};
 
-/// The cache's folder: `$XDG_CACHE_HOME/schedlab/kernels`, else below `~/.cache`, else in the temporary folder.
+/// The cache's folder: `$XDG_CACHE_HOME/schedlab/kernels`, else below `~/.cache`, else in
+/// `/var/cache`. Not in the temporary folder, where another user could plant a kernel.
 pub(crate) fn folder() -> PathBuf {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     let home = || set("HOME").map(|home| home.join(".cache"));
-    let above = set("XDG_CACHE_HOME").or_else(home).unwrap_or_else(std::env::temp_dir);
+    let above = set("XDG_CACHE_HOME").or_else(home).unwrap_or_else(|| "/var/cache".into());
     above.join("schedlab").join("kernels")
 }
 
