@@ -2,7 +2,6 @@
 //! once used there, before it starts. None of them is read, written, followed or removed.
 
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
-#![expect(clippy::print_stderr, reason = "a missing right is said aloud")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::{PermissionsExt, lchown, symlink};
