@@ -1,10 +1,7 @@
 #!/usr/bin/env python3
-"""concurrent.futures under schedlab's rig, over JSON lines on stdin and stdout.
+"""concurrent.futures under schedlab's rig, over JSON lines on stdin and stdout (docs/executors.md).
 
     schedlab jobs compare --on 'schedlab,cmd:python3 examples/executors/futures.py' --shape fork-join
-
-In come {"workers", "jobs"}, then a line per job {"job", "work_ns", "after"}, then {"go": true}.
-Out goes a line per job {"job", "worker", "begin_ns", "end_ns"} on CLOCK_MONOTONIC, then {"done": true}.
 """
 
 import json
@@ -13,60 +10,63 @@ import threading
 import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
+MASK = (1 << 64) - 1
 workers_seen = {}
 
 
-def calibrate():
-    """Turns of the loop in a nanosecond: the fastest of a few tries."""
-    turns, best = 20_000, 0.0
-    for _ in range(20):
-        begin = time.monotonic_ns()
-        burn(turns)
-        best = max(best, turns / max(1, time.monotonic_ns() - begin))
-    return best
+def mix(value):
+    return ((value ^ (value >> 32)) * 0xD6E8FEB86659FD93) & MASK
 
 
-def burn(turns):
-    value = 1
-    for turn in range(turns):
-        value = (value * 31 + turn) & 0xFFFF_FFFF
-    return value
-
-
-def work(job, turns):
+def work(nonce, job, rounds, before):
+    """Does a job; what its work gave, and when."""
     worker = workers_seen.setdefault(threading.get_ident(), len(workers_seen))
     begin = time.monotonic_ns()
-    burn(turns)
-    return job, worker, begin, time.monotonic_ns()
+    value = mix(nonce ^ (job + 1))
+    for known in before:
+        value = mix(value ^ known)
+    for _ in range(rounds):
+        value = mix(value)
+    return job, worker, begin, time.monotonic_ns(), value
 
 
 def main():
     head = json.loads(sys.stdin.readline())
-    count = head["jobs"]
-    turns, waits, successors = [0] * count, [0] * count, [[] for _ in range(count)]
-    rate = calibrate()
+    if head["schema"] != "schedlab/jobs-lines/2":
+        sys.exit(f"unknown version of the lines: {head['schema']}")
+    nonce, count = int(head["nonce"], 16), head["jobs"]
+    rounds, after = [0] * count, [[] for _ in range(count)]
+    waits, successors = [0] * count, [[] for _ in range(count)]
     for line in sys.stdin:
         order = json.loads(line)
         if "go" in order:
             break
         job = order["job"]
-        turns[job] = int(order["work_ns"] * rate)
-        waits[job] = len(order["after"])
-        for before in order["after"]:
+        rounds[job], after[job] = order["rounds"], order["after"]
+        waits[job] = len(after[job])
+        for before in after[job]:
             successors[before].append(job)
 
-    lines = []
+    values, lines = [0] * count, []
     with ThreadPoolExecutor(head["workers"]) as pool:
-        running = {pool.submit(work, job, turns[job]) for job in range(count) if waits[job] == 0}
+
+        def start(job):
+            before = [values[known] for known in after[job]]
+            return pool.submit(work, nonce, job, rounds[job], before)
+
+        running = {start(job) for job in range(count) if waits[job] == 0}
         while running:
             done, running = wait(running, return_when=FIRST_COMPLETED)
             for future in done:
-                job, worker, begin, end = future.result()
-                lines.append({"job": job, "worker": worker, "begin_ns": begin, "end_ns": end})
-                for after in successors[job]:
-                    waits[after] -= 1
-                    if waits[after] == 0:
-                        running.add(pool.submit(work, after, turns[after]))
+                job, worker, begin, end, value = future.result()
+                values[job] = value
+                lines.append(
+                    {"job": job, "worker": worker, "begin_ns": begin, "end_ns": end, "value": f"{value:016x}"}
+                )
+                for successor in successors[job]:
+                    waits[successor] -= 1
+                    if waits[successor] == 0:
+                        running.add(start(successor))
     for line in lines:
         print(json.dumps(line))
     print(json.dumps({"done": True}))

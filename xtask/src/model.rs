@@ -1,4 +1,4 @@
-//! What threads share in the job executor, checked beyond tests: all interleavings by loom, all accesses by Miri.
+//! What threads share in the job executor, checked beyond tests: interleavings by loom, accesses by Miri.
 
 use crate::steps;
 use anyhow::Result;
@@ -12,7 +12,7 @@ const MIRI_LIMIT_S: &str = "280";
 /// in safe code, where Miri sees nothing that the compiler does not, and take it half an hour.
 const SHARED: [&str; 5] = ["pool::", "run::", "executor::", "profile::", "rig::"];
 
-/// Loom over the token, then Miri over the unit tests of what is shared (some 20 s), the threads of the pool (30 s)
+/// Loom over the token and the life of the pool, then Miri over the unit tests of what is shared (some 20 s), the threads of the pool (30 s)
 /// and a pool that grows and shrinks (two minutes).
 pub(crate) fn run() -> Result<()> {
     loom()?;
@@ -32,7 +32,11 @@ pub(crate) fn short() -> Result<()> {
 
 fn loom() -> Result<()> {
     let loom = &[("RUSTFLAGS", "--cfg loom"), ("CARGO_TARGET_DIR", "target/loom")];
-    steps::cargo_with(&["test", "-p", "schedlab-jobs", "--release", "--test", "loom"], loom)
+    let tests = ["--test", "loom", "--test", "life"];
+    steps::cargo_with(
+        &[&["test", "-p", "schedlab-jobs", "--release"], tests.as_slice()].concat(),
+        loom,
+    )
 }
 
 /// Isolated, time is Miri's own: it passes with the steps of the program, so that waits end when they would on a slow

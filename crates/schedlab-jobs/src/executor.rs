@@ -40,6 +40,9 @@ pub enum ExecutorError {
         /// What.
         what: &'static str,
     },
+    /// The user ended the run.
+    #[error("the run was interrupted")]
+    Interrupted,
     /// It did not come to its end.
     #[error("{executor} did not finish: {what}")]
     Unfinished {
@@ -59,6 +62,8 @@ pub struct Told {
     pub management_ns: Option<u64>,
     /// Time that workers spent backing off from contention, where that is measured.
     pub back_off_ns: Option<u64>,
+    /// Of an executor outside, how many of its jobs' values were computed again and agreed.
+    pub recomputed: Option<u32>,
 }
 
 /// Runs graphs of jobs.

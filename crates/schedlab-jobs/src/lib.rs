@@ -29,23 +29,30 @@
 //! ```
 //!
 //! # Checks beyond the tests
-//! The token under all interleavings of a poster and a worker, and those with three preemptions of two posters:
-//! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test loom`. The unit tests under Miri:
+//! The token under all interleavings of a poster and a worker, and those with three preemptions of two posters
+//! (`--test loom`); the pool from its start to its end with a clock that the model moves (`--test life`):
+//! `RUSTFLAGS="--cfg loom" cargo test -p schedlab-jobs --release --test loom --test life`. The unit tests under Miri:
 //! `cargo +nightly miri test -p schedlab-jobs --lib`; the threads of the pool, in Miri's own time:
 //! `cargo +nightly miri test -p schedlab-jobs --test pool`. All are `cargo xtask model`.
 
 #[cfg(not(loom))]
 pub mod adaptors;
 pub mod executor;
+#[doc(hidden)]
+pub mod fault;
 pub mod graph;
 #[cfg(not(loom))]
 pub mod load;
 pub mod policy;
-#[cfg(not(loom))]
 pub mod pool;
 pub mod profile;
+pub mod proof;
 #[cfg(not(loom))]
 pub mod rig;
 pub mod run;
+#[cfg(loom)]
+pub mod sync;
+#[cfg(not(loom))]
+mod sync;
 pub mod token;
 pub mod virtual_time;

@@ -32,6 +32,10 @@ pub struct Profile {
     pub ramp_up_ns: Option<Nanos>,
     /// From when all workers run a job for the last time to the last end.
     pub shutdown_ns: Option<Nanos>,
+    /// Time that workers were idle during the ramp-up, divided by all workers: what it adds to the run time.
+    pub ramp_up_lost_ns: Option<Nanos>,
+    /// The same during the shutdown.
+    pub shutdown_lost_ns: Option<Nanos>,
     /// Offered load: planned work over the time in which it was to arrive, in workers; `None` when all
     /// arrives at once.
     pub offered: Option<f64>,
@@ -105,6 +109,8 @@ impl Profile {
             gaps_ns: gaps(&spans, &ready),
             ramp_up_ns: steps.first_at(workers).map(|t| t - first),
             shutdown_ns: steps.last_at(workers).map(|t| last - t),
+            ramp_up_lost_ns: steps.first_at(workers).map(|t| steps.lost(workers, first, t)),
+            shutdown_lost_ns: steps.last_at(workers).map(|t| steps.lost(workers, t, last)),
             offered: offered(run),
         }
     }
@@ -171,6 +177,15 @@ impl Steps {
             }
         }
         Self(steps)
+    }
+
+    /// Idle time between two of the steps, divided by the workers.
+    fn lost(&self, workers: usize, from: Nanos, to: Nanos) -> Nanos {
+        let within = |pair: &&[(Nanos, usize)]| pair[0].0 >= from && pair[1].0 <= to;
+        let idle = |pair: &[(Nanos, usize)]| {
+            workers.saturating_sub(pair[0].1) as Nanos * (pair[1].0 - pair[0].0)
+        };
+        self.0.windows(2).filter(within).map(idle).sum::<Nanos>() / workers.max(1) as Nanos
     }
 
     fn at_concurrency(&self, workers: usize) -> Vec<Nanos> {
@@ -278,6 +293,8 @@ mod tests {
         assert_eq!(p.at_concurrency_ns, [5, 85, 120]);
         assert_eq!(p.at_concurrency_ns.iter().sum::<u64>(), p.covered_ns);
         assert_eq!((p.ramp_up_ns, p.shutdown_ns), (Some(20), Some(60)));
+        // One of two workers was idle all that time.
+        assert_eq!((p.ramp_up_lost_ns, p.shutdown_lost_ns), (Some(10), Some(30)));
         assert_eq!(p.lateness_ns, [0, 10, 20, 105]);
         assert_eq!(p.gaps_ns, [5, 10]);
         assert_eq!(p.impeded_ns(), 90);

@@ -3,6 +3,7 @@
 //! An executor calls [`Run::perform`] once for every node, from whichever thread; that takes the times,
 //! does the work and leaves the proof. What is written is written per node, so threads share nothing.
 
+use crate::executor::{ExecutorError, Told};
 use crate::graph::{Graph, Node};
 use crate::policy::{Counts, NEVER, Nanos, Significance};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -37,7 +38,7 @@ impl Work for Nothing {
 
 /// A clock with an origin.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
+pub struct Clock(#[cfg_attr(loom, expect(dead_code, reason = "a model has its own time"))] Instant);
 
 impl Clock {
     /// A clock that begins now.
@@ -46,8 +47,15 @@ impl Clock {
     }
 
     /// Time since the origin. `CLOCK_MONOTONIC` on Linux.
+    #[cfg(not(loom))]
     pub fn now(&self) -> Nanos {
         self.0.elapsed().as_nanos() as Nanos
+    }
+
+    /// The model's time.
+    #[cfg(loom)]
+    pub fn now(&self) -> Nanos {
+        crate::sync::now()
     }
 }
 
@@ -96,6 +104,8 @@ pub struct Run {
     base: AtomicU64,
     /// Reads the CPU time of the calling thread, where that is wanted.
     cpu_clock: Option<fn() -> Nanos>,
+    /// Whether the user has ended the run.
+    stop: Option<fn() -> bool>,
     /// Per node; empty: all normal.
     significance: Vec<Significance>,
     dropped: Mutex<Dropped>,
@@ -177,7 +187,8 @@ impl Run {
         let base = AtomicU64::new(clock.now());
         let dropped = Mutex::default();
         let significance = Vec::new();
-        Self { graph, schedule, work, clock, base, cpu_clock: None, significance, dropped, entries }
+        let (cpu_clock, stop) = (None, None);
+        Self { graph, schedule, work, clock, base, cpu_clock, stop, significance, dropped, entries }
     }
 
     /// The same, with CPU time taken of each job by this clock.
@@ -185,6 +196,26 @@ impl Run {
     pub fn with_cpu_clock(mut self, clock: fn() -> Nanos) -> Self {
         self.cpu_clock = Some(clock);
         self
+    }
+
+    /// The same, asking this before each job whether the user has ended the run: what is left is then passed over.
+    #[must_use]
+    pub fn with_stop(mut self, stop: fn() -> bool) -> Self {
+        self.stop = Some(stop);
+        self
+    }
+
+    /// Whether the user has ended the run.
+    pub fn is_stopped(&self) -> bool {
+        self.stop.is_some_and(|stop| stop())
+    }
+
+    /// What an executor tells when all its jobs have returned.
+    ///
+    /// # Errors
+    /// When the run was ended meanwhile: the jobs that were left did nothing.
+    pub fn told(&self, told: Told) -> Result<Told, ExecutorError> {
+        if self.is_stopped() { Err(ExecutorError::Interrupted) } else { Ok(told) }
     }
 
     /// The same, with how much each job matters, in order of nodes.
@@ -244,8 +275,11 @@ impl Run {
         self.base.store(base, Relaxed);
     }
 
-    /// Does the job of a node on a worker, and logs it.
+    /// Does the job of a node on a worker, and logs it; nothing once the run was ended.
     pub fn perform(&self, node: Node, worker: usize) {
+        if self.is_stopped() {
+            return;
+        }
         let cpu_before = self.cpu_clock.map(|clock| clock());
         let begin = self.clock.now();
         self.work.perform(node);

@@ -1,20 +1,14 @@
 //! The one token, and the entrance beside it.
 //!
-//! Whoever holds the token may touch what it guards. A worker tries and never waits; who finds the token
-//! taken leaves a message at the entrance, and the holder sees to it: *whoever lets go of the token looks
-//! at the entrance again*. So a message is never left lying while nobody is on the way, which
-//! is what `tests/loom.rs` checks over all interleavings.
+//! The holder of the token may touch what it guards. A worker tries to get it and never waits. A poster that
+//! finds the token taken leaves a message at the entrance, and the holder takes it in: *each holder looks
+//! at the entrance again after it let go*. What it finds then, it takes in and *decides on again*: its first
+//! decision did not know the message. `tests/loom.rs` checks both over all interleavings.
 
-#[cfg(loom)]
-use loom::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicBool, Ordering, fence},
-};
-#[cfg(not(loom))]
-use std::sync::{
-    Mutex, MutexGuard,
-    atomic::{AtomicBool, Ordering, fence},
-};
+use crate::fault::{Fix, is_out};
+use crate::sync::{AtomicBool, Mutex, Owned, OwnedGuard, fence};
+use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 /// What a holder of the token does with the messages at the entrance.
 pub trait Feed<M> {
@@ -22,11 +16,18 @@ pub trait Feed<M> {
     fn feed(&mut self, messages: &mut Vec<M>);
 }
 
+#[derive(Debug)]
+struct Entrance<M> {
+    messages: Vec<M>,
+    /// How many were left so far.
+    left: u64,
+}
+
 /// A value behind a token, with an entrance for messages to it.
 #[derive(Debug)]
 pub struct Token<A, M> {
-    guarded: Mutex<A>,
-    entrance: Mutex<Vec<M>>,
+    guarded: Owned<A>,
+    entrance: Mutex<Entrance<M>>,
     /// There is something at the entrance.
     waiting: AtomicBool,
     entrance_max: usize,
@@ -40,57 +41,70 @@ impl<A: Feed<M>, M> Token<A, M> {
     /// A token nobody holds; at most so many messages may wait at its entrance.
     pub fn new(guarded: A, entrance_max: usize) -> Self {
         Self {
-            guarded: Mutex::new(guarded),
-            entrance: Mutex::new(Vec::new()),
+            guarded: Owned::new(guarded),
+            entrance: Mutex::new(Entrance { messages: Vec::new(), left: 0 }),
             waiting: AtomicBool::new(false),
             entrance_max,
         }
     }
 
-    /// Does `work` with the token, the entrance fed before; `None` when somebody else has it.
-    pub fn attempt<T>(&self, work: impl FnOnce(&mut A) -> T) -> Option<T> {
-        let mut held = self.guarded.try_lock().ok()?;
-        self.feed(&mut held);
-        let result = work(&mut held);
-        drop(held);
-        self.look_again();
-        Some(result)
+    /// Does `work` with the token, the entrance fed before; `None` when another thread has it. After that, `late` is
+    /// done with the token each time that further messages were taken in: it decides again.
+    pub fn attempt<T>(
+        &self,
+        work: impl FnOnce(&mut A) -> T,
+        late: impl FnMut(&mut A),
+    ) -> Option<T> {
+        let held = self.guarded.try_lock()?;
+        Some(self.hold(held, work, late))
     }
 
-    /// Does `work` with the token, however long it takes to get it. Not for workers.
-    pub fn insist<T>(&self, work: impl FnOnce(&mut A) -> T) -> T {
-        let mut held = lock(&self.guarded);
+    /// Does `work` with the token, however long it takes to get it; then `late` as in [`Token::attempt`]. Not for
+    /// workers.
+    pub fn insist<T>(&self, work: impl FnOnce(&mut A) -> T, late: impl FnMut(&mut A)) -> T {
+        self.hold(self.guarded.lock(), work, late)
+    }
+
+    fn hold<T>(
+        &self,
+        mut held: OwnedGuard<'_, A>,
+        work: impl FnOnce(&mut A) -> T,
+        late: impl FnMut(&mut A),
+    ) -> T {
         self.feed(&mut held);
         let result = work(&mut held);
         drop(held);
-        self.look_again();
+        self.look_again(late);
         result
     }
 
     /// For checks: what is guarded as it is, whatever lies at the entrance.
     #[cfg(loom)]
     pub fn insist_without_feeding<T>(&self, work: impl FnOnce(&mut A) -> T) -> T {
-        work(&mut lock(&self.guarded))
+        work(&mut self.guarded.lock())
     }
 
-    /// Leaves a message. It is taken in by the time that this returns, or by whoever holds the token.
+    /// Leaves a message; the number of messages that were left so far, this one included: they are fed in that
+    /// order. It is taken in by the time that this returns, and `late` done, or the token's holder will do so.
     ///
     /// # Errors
     /// When the entrance is full; the message comes back.
-    pub fn leave(&self, message: M) -> Result<(), Full<M>> {
-        let mut entrance = lock(&self.entrance);
-        if entrance.len() >= self.entrance_max {
+    pub fn leave(&self, message: M, late: impl FnMut(&mut A)) -> Result<u64, Full<M>> {
+        let mut entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
+        if entrance.messages.len() >= self.entrance_max {
             return Err(Full(message));
         }
-        entrance.push(message);
+        entrance.messages.push(message);
+        entrance.left += 1;
+        let number = entrance.left;
         drop(entrance);
         self.waiting.store(true, Ordering::SeqCst);
-        self.look_again();
-        Ok(())
+        self.look_again(late);
+        Ok(number)
     }
 
-    /// Takes in what waits at the entrance unless somebody else is on it.
-    fn look_again(&self) {
+    /// Takes in what waits at the entrance, unless another thread holds the token: that one looks here afterwards.
+    fn look_again(&self, mut late: impl FnMut(&mut A)) {
         loop {
             // Between our letting go (or our message) and this look; its partner is the same fence
             // on the other side. One of the two sees the other.
@@ -98,27 +112,23 @@ impl<A: Feed<M>, M> Token<A, M> {
             if !self.waiting.load(Ordering::SeqCst) {
                 return;
             }
-            let Ok(mut held) = self.guarded.try_lock() else { return };
-            self.feed(&mut held);
+            let Some(mut held) = self.guarded.try_lock() else { return };
+            if self.feed(&mut held) && !is_out(Fix::DecideAgain) {
+                late(&mut held);
+            }
         }
     }
 
-    fn feed(&self, held: &mut MutexGuard<'_, A>) {
+    /// Whether there was something.
+    fn feed(&self, held: &mut OwnedGuard<'_, A>) -> bool {
         // A plain load first: the entrance is empty most of the time.
         if self.waiting.load(Ordering::Relaxed) && self.waiting.swap(false, Ordering::SeqCst) {
-            let mut messages = std::mem::take(&mut *lock(&self.entrance));
+            let mut entrance = self.entrance.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut messages = std::mem::take(&mut entrance.messages);
+            drop(entrance);
             held.feed(&mut messages);
+            return true;
         }
+        false
     }
-}
-
-/// A panic while the token was held is a defect of ours; the plain data behind it is still usable.
-#[cfg(not(loom))]
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
-}
-
-#[cfg(loom)]
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().expect("no thread of a model panics with a lock")
 }

@@ -104,8 +104,7 @@ impl Books {
                 }
             }
             self.start.push(start);
-            // Of an earlier plan, a predecessor may have ended in whichever way before this plan came.
-            self.before.push(before.into_iter().filter(|from| *from >= base).collect());
+            self.before.push(before);
             self.begun.push(false);
             self.done.push(false);
         }

@@ -32,10 +32,10 @@ fn no_message_is_left_lying_between_two_posters_and_a_worker() {
         let token = Arc::new(Token::new(Sum::default(), 8));
         let poster = |message| {
             let token = Arc::clone(&token);
-            thread::spawn(move || token.leave(message).is_ok())
+            thread::spawn(move || token.leave(message, |_| ()).is_ok())
         };
         let (first, second) = (poster(1), poster(2));
-        let _ = token.attempt(|sum| sum.0.len());
+        let _ = token.attempt(|sum| sum.0.len(), |_| ());
         assert!(first.join().unwrap() && second.join().unwrap());
         assert_eq!(fed(&token), [1, 2]);
     });
@@ -46,8 +46,8 @@ fn no_message_is_left_lying_between_a_poster_and_a_worker() {
     loom::model(|| {
         let token = Arc::new(Token::new(Sum::default(), 8));
         let poster = Arc::clone(&token);
-        let poster = thread::spawn(move || poster.leave(1).is_ok());
-        let _ = token.attempt(|sum| sum.0.len());
+        let poster = thread::spawn(move || poster.leave(1, |_| ()).is_ok());
+        let _ = token.attempt(|sum| sum.0.len(), |_| ());
         assert!(poster.join().unwrap());
         assert_eq!(fed(&token), [1]);
     });
@@ -59,14 +59,17 @@ fn work_under_the_token_is_exclusive() {
         let token = Arc::new(Token::new(Sum::default(), 8));
         let other = Arc::clone(&token);
         let worker = thread::spawn(move || {
-            other.attempt(|sum| {
-                let before = sum.0.len();
-                thread::yield_now();
-                sum.0.push(7);
-                assert_eq!(sum.0.len(), before + 1);
-            })
+            other.attempt(
+                |sum| {
+                    let before = sum.0.len();
+                    thread::yield_now();
+                    sum.0.push(7);
+                    assert_eq!(sum.0.len(), before + 1);
+                },
+                |_| (),
+            )
         });
-        token.insist(|sum| sum.0.push(8));
+        token.insist(|sum| sum.0.push(8), |_| ());
         let had = worker.join().unwrap().is_some();
         assert_eq!(fed(&token).len(), 1 + usize::from(had));
     });
@@ -76,6 +79,6 @@ fn work_under_the_token_is_exclusive() {
 fn a_full_entrance_gives_the_message_back() {
     loom::model(|| {
         let token = Arc::new(Token::new(Sum::default(), 0));
-        assert_eq!(token.leave(3), Err(Full(3)));
+        assert_eq!(token.leave(3, |_| ()), Err(Full(3)));
     });
 }

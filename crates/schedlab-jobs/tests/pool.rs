@@ -1,6 +1,8 @@
 //! Claims about the pool: what happens to jobs that panic, hang, are cancelled or come too late.
 
-use schedlab_jobs::policy::{Emergency, Notice, Plan, Policy, Posting, Significance, StreamId};
+use schedlab_jobs::policy::{
+    Emergency, Fate, Notice, Plan, Policy, Posting, Significance, StreamId,
+};
 use schedlab_jobs::pool::{
     Closure, Closures, Completion, Context, Faults, Flow, Handle, Options, Pool, PostError, Runner,
 };
@@ -335,4 +337,129 @@ fn memory_is_flat_when_jobs_come_and_go() {
     }
     assert!(blocks.iter().all(|&blocks| blocks <= 8), "{blocks:?}");
     assert_eq!(pool.stop(LONG).counts.done, rounds * jobs);
+}
+
+#[test]
+fn a_job_that_fails_ends_once_and_its_dependents_are_dropped() {
+    let returns: fn(&mut Context<'_, Closures>) -> Flow = |_| Flow::Failed;
+    let told: fn(&mut Context<'_, Closures>) -> Flow = |context| {
+        context.completion().fail();
+        Flow::Pending
+    };
+    let dropped: fn(&mut Context<'_, Closures>) -> Flow = |context| {
+        drop(context.completion());
+        Flow::Pending
+    };
+    let nobody: fn(&mut Context<'_, Closures>) -> Flow = |_| Flow::Pending;
+    let panics: fn(&mut Context<'_, Closures>) -> Flow = |context| {
+        let _completion = context.completion();
+        std::panic::resume_unwind(Box::new("input failed"))
+    };
+    for (fails, failed, panicked) in
+        [(returns, 1, 0), (told, 1, 0), (dropped, 1, 0), (nobody, 1, 0), (panics, 0, 1)]
+    {
+        let pool = pool(2);
+        let mut plan = Plan::default();
+        let first = plan.add(Posting::new(Box::new(fails) as Closure, 0));
+        let then = plan.add(job(|| panic!("its predecessor failed")));
+        plan.link(first, then);
+        let ids = pool.handle().plan(plan).unwrap();
+        assert!(pool.handle().wait(LONG));
+        assert!(ids.iter().all(|&id| pool.handle().fate(id) == Fate::Failed));
+        let counts = pool.stop(LONG).counts;
+        assert_eq!((counts.failed, counts.panicked, counts.abandoned), (failed, panicked, 1));
+        assert_eq!((counts.done, counts.ended()), (0, 2));
+    }
+}
+
+#[test]
+fn a_posted_job_can_be_depended_on_and_cancelled_by_its_id() {
+    let pool = pool(1);
+    let handle = pool.handle();
+    let far = handle.now() + 3_600_000_000_000;
+    let waits = handle.post(Posting { start: far, ..job(|| {}) }).unwrap();
+    let mut plan = Plan::default();
+    let then = plan.add(job(|| {}));
+    plan.after(waits, then);
+    handle.plan(plan).unwrap();
+    assert_eq!(handle.fate(waits), Fate::Live);
+    assert!(handle.cancel(waits) && !handle.cancel(waits));
+    assert!(handle.wait(LONG));
+    let done = handle.post(job(|| {})).unwrap();
+    assert!(handle.wait(LONG));
+    assert_eq!((handle.fate(waits), handle.fate(done)), (Fate::Failed, Fate::Done));
+    // What is planned after a job that has ended goes by how that one ended.
+    let ran = Arc::new(AtomicU32::new(0));
+    for from in [waits, done] {
+        let ran = Arc::clone(&ran);
+        let mut plan = Plan::default();
+        let then = plan.add(job(move || {
+            ran.fetch_add(1, Ordering::Relaxed);
+        }));
+        plan.after(from, then);
+        handle.plan(plan).unwrap();
+    }
+    assert!(handle.wait(LONG));
+    assert_eq!(ran.load(Ordering::Relaxed), 1);
+    let counts = pool.stop(LONG).counts;
+    assert_eq!((counts.done, counts.cancelled, counts.abandoned), (2, 1, 2));
+}
+
+/// Its notice panics.
+struct Careless;
+
+impl Runner for Careless {
+    type Job = ();
+
+    fn run(&self, (): (), _: &mut Context<'_, Self>) -> Flow {
+        Flow::Done
+    }
+
+    fn notice(&self, _: Notice, _: &Handle<Self>) {
+        std::panic::resume_unwind(Box::new("on purpose"));
+    }
+}
+
+#[test]
+fn a_pool_of_one_outlives_a_notice_and_a_start_that_panic() {
+    let on_start: schedlab_jobs::pool::OnStart =
+        Arc::new(|_| std::panic::resume_unwind(Box::new("on purpose")));
+    let options = Options { on_start: Some(on_start), ..Options::new(1) };
+    let pool = Pool::start(Careless, options, Clock::start()).unwrap();
+    until(|| pool.handle().now() > 1_000);
+    let late = Posting::new((), 0).deadline(pool.handle().now() - 1);
+    pool.handle().post(Posting { significance: Significance::Compulsory, ..late }).unwrap();
+    assert!(pool.handle().wait(LONG));
+    pool.handle().post(Posting::new((), 0)).unwrap();
+    assert!(pool.handle().wait(LONG));
+    let report = pool.stop(LONG);
+    assert_eq!(report.counts.done, 2);
+    // The start, the emergency, and perhaps the calm after it.
+    assert!(report.workers[0].as_ref().expect("it came back").notice_panics >= 2);
+}
+
+/// A job that posts another one when it is dropped.
+struct Posts(Option<Handle<Closures>>);
+
+impl Drop for Posts {
+    fn drop(&mut self) {
+        let handle = self.0.take().expect("once");
+        handle.post(job(|| {})).unwrap();
+    }
+}
+
+#[test]
+fn a_job_that_is_dropped_may_post_others_and_panic() {
+    let pool = pool(1);
+    let far = pool.handle().now() + 3_600_000_000_000;
+    let posts = Posts(Some(pool.handle().clone()));
+    let kept: Closure = Box::new(move |_| {
+        let _posts = &posts;
+        Flow::Done
+    });
+    let id = pool.handle().post(Posting::new(kept, far)).unwrap();
+    assert!(pool.handle().cancel(id));
+    assert!(pool.handle().wait(LONG));
+    let counts = pool.stop(LONG).counts;
+    assert_eq!((counts.cancelled, counts.done), (1, 1));
 }

@@ -211,14 +211,17 @@ pub fn two_lines(points: &[(f64, f64)]) -> Result<TwoLines, SampleError> {
     let n = points.len() as f64;
     let spread = single.sigma * ((n - 2.0) / n).sqrt();
     // A spread of nothing would make any likelihood infinite.
-    let floor = (spread * 1e-6).max(f64::MIN_POSITIVE.sqrt());
+    // On an exact line, what is left is rounding: no population of its own.
+    let largest = points.iter().fold(0.0, |most: f64, p| most.max(p.1.abs()));
+    let floor = (spread * 1e-6).max(largest * 1e-9).max(f64::MIN_POSITIVE.sqrt());
     let (likelihood, mut best) = starts
         .into_iter()
         .map(|first| climb(points, first, floor))
         .max_by(|a, b| a.0.total_cmp(&b.0))
         .expect("there are two starts");
+    let width = spread.max(floor);
     let single_likelihood =
-        -n / 2.0 * ((std::f64::consts::TAU * spread.max(floor).powi(2)).ln() + 1.0);
+        -n / 2.0 * ((std::f64::consts::TAU * width.powi(2)).ln() + (spread / width).powi(2));
     // Three parameters more: a line's two and the share.
     best.evidence = 2.0 * (likelihood - single_likelihood) - 3.0 * n.ln();
     if best.shares[1] > best.shares[0] {

@@ -16,7 +16,7 @@ mod rank;
 mod sample;
 mod steady;
 
-pub use change::{Level, change_points, change_points_among};
+pub use change::{Level, change_points, change_points_among, level_changes};
 pub use distribution::{binomial_cdf, normal_cdf, normal_quantile, t_cdf, t_quantile};
 pub use fit::{Fit, Line, TwoLines, huber, least_squares, theil_sen, two_lines};
 pub use histogram::{Bucket, Histogram, HistogramError};

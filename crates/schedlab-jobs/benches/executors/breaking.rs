@@ -23,9 +23,10 @@ pub(super) fn measure(repeats: usize) {
         let policy = Policy { order, cpus: cpus.clone(), ..Policy::new(workers) };
         let mut ours = Ours::new(Options { policy, ..Options::new(workers) });
         let reached = |_| {
-            let found = breaking_point(&mut ours, &graph, burner, 500_000, &thresholds, |_| {})
-                .expect("the runs end");
-            found.raw / found.bound
+            let found =
+                breaking_point(&mut ours, &graph, burner, 500_000, &thresholds, || false, |_| {})
+                    .expect("the runs end");
+            found.raw.expect("500 us break") / found.bound
         };
         let reached = Middle::of((0..repeats).map(reached).collect());
         let what = format!("raw breaking stress of its bound, {name}");

@@ -15,7 +15,8 @@ pub(super) fn measure(repeats: usize) {
         let mut found: Vec<Vec<f64>> = vec![Vec::new(); all.len()];
         for _ in 0..repeats {
             for ((_, executor), found) in all.iter_mut().zip(&mut found) {
-                let grain = metg(executor.as_mut(), &graph, burner, 0.5).expect("the runs end");
+                let grain =
+                    metg(executor.as_mut(), &graph, burner, 0.5, || false).expect("the runs end");
                 found.push(grain.unwrap_or(f64::INFINITY));
             }
         }

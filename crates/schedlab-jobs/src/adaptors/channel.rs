@@ -101,7 +101,7 @@ impl Executor for ChannelThreads {
         drop(work);
         let arrived = endings.iter().take(exits).count();
         if arrived == exits {
-            return Ok(Told::default());
+            return run.told(Told::default());
         }
         let what = format!("{arrived} of {exits} exits arrived");
         Err(ExecutorError::Unfinished { executor: self.name(), what })

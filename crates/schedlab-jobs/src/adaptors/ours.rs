@@ -3,7 +3,7 @@
 use crate::executor::{Executor, ExecutorError, Offers, Told};
 use crate::graph::Node;
 use crate::policy::Nanos;
-use crate::pool::{Context, Flow, Options, Pool, Report, Runner};
+use crate::pool::{Context, Flow, Handle, Options, Pool, Report, Runner};
 use crate::run::Run;
 use crate::virtual_time::plan_of;
 use std::sync::Arc;
@@ -14,6 +14,9 @@ use std::time::Duration;
 const PRE_ROLL_NS: Nanos = 3_000_000;
 /// Planning a node, estimated from above.
 const PLAN_NODE_NS: Nanos = 400;
+
+/// How soon it is seen that the user ended the run.
+const LOOK: Duration = Duration::from_millis(50);
 
 struct GraphRunner(Arc<Run>);
 
@@ -53,6 +56,20 @@ impl Ours {
     }
 }
 
+/// Waits for the end of all jobs, or of the run: its jobs are then left where they are.
+fn drain(pool: &Handle<GraphRunner>, run: &Run, patience: Duration) -> bool {
+    let end = std::time::Instant::now() + patience;
+    loop {
+        let left = end.saturating_duration_since(std::time::Instant::now());
+        if pool.wait(left.min(LOOK)) {
+            return true;
+        }
+        if left.is_zero() || run.is_stopped() {
+            return false;
+        }
+    }
+}
+
 impl Executor for Ours {
     fn name(&self) -> String {
         "schedlab".to_owned()
@@ -82,7 +99,7 @@ impl Executor for Ours {
         run.set_base(base);
         let refused = pool.handle().plan(plan_of(run, base)).err();
         let planning_ns = run.clock().now() - planned;
-        let drained = pool.handle().wait(self.patience);
+        let drained = drain(pool.handle(), run, self.patience);
         let report = pool.stop(self.patience.min(Duration::from_secs(10)));
         let counts = report.counts;
         let sum = |of: fn(&crate::pool::WorkerReport) -> Nanos| {
@@ -94,6 +111,9 @@ impl Executor for Ours {
             return Err(unfinished(error.to_string()));
         }
         run.set_dropped(counts.into());
+        if run.is_stopped() {
+            return Err(ExecutorError::Interrupted);
+        }
         if !drained || counts.ended() != counts.posted {
             let left = counts.posted - counts.ended();
             return Err(unfinished(format!("{left} of {} jobs have not ended", counts.posted)));
@@ -101,6 +121,7 @@ impl Executor for Ours {
         if counts.panicked > 0 {
             return Err(unfinished(format!("{} jobs panicked", counts.panicked)));
         }
-        Ok(Told { planning_ns, management_ns: Some(management_ns), back_off_ns: Some(back_off_ns) })
+        let (management_ns, back_off_ns) = (Some(management_ns), Some(back_off_ns));
+        Ok(Told { planning_ns, management_ns, back_off_ns, ..Told::default() })
     }
 }

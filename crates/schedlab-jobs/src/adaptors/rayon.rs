@@ -67,6 +67,6 @@ impl Executor for RayonScope {
                 spawn(scope, run, &countdown, node);
             }
         });
-        Ok(Told::default())
+        run.told(Told::default())
     }
 }

@@ -97,7 +97,7 @@ impl Executor for TokioTasks {
         });
         let arrived = endings.iter().take(exits).count();
         if arrived == exits {
-            return Ok(Told::default());
+            return run.told(Told::default());
         }
         let what = format!("{arrived} of {exits} exits arrived");
         Err(ExecutorError::Unfinished { executor: self.name(), what })

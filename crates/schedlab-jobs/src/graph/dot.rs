@@ -1,11 +1,12 @@
 //! Graphviz text of a graph, written and read.
 
-use super::{Graph, GraphTextError, Hashing, Place};
+use super::{Graph, GraphTextError, Hashing, Node, Place};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// The graph in Graphviz's language: a rank per level, seeds as circles, the root as a double circle,
-/// exits as rounded boxes; a label is the number, the lowest byte of the hash, and the weight.
+/// exits as rounded boxes; a label is the number, the lowest byte of the hash, and the weight. Nodes that were read with
+/// a name keep it.
 pub fn dot(graph: &Graph) -> String {
     let mut text = String::from("digraph jobs {\n  node [fontname=\"sans-serif\"];\n");
     for node in 0..graph.len() {
@@ -22,9 +23,10 @@ pub fn dot(graph: &Graph) -> String {
         let level = graph.level(node);
         // A start node to which others were linked later.
         let seeded = if graph.place(node).seeded && !first { " seeded=true" } else { "" };
+        let id = id(graph, node);
         let _ = writeln!(
             text,
-            "  n{node} [label=\"{node}: {byte:02X}.{weight}\" level={level}{seeded}{look}];"
+            "  {id} [label=\"{node}: {byte:02X}.{weight}\" level={level}{seeded}{look}];"
         );
     }
     let mut from = 0;
@@ -32,7 +34,7 @@ pub fn dot(graph: &Graph) -> String {
         let rank = if level == 0 { "min" } else { "same" };
         let _ = write!(text, "  {{ rank={rank};");
         while from < graph.len() && graph.level(from) == level {
-            let _ = write!(text, " n{from};");
+            let _ = write!(text, " {};", id(graph, from));
             from += 1;
         }
         text.push_str(" }\n");
@@ -40,17 +42,25 @@ pub fn dot(graph: &Graph) -> String {
     // In the order in which a node's predecessors are hashed, so that the hash survives.
     for to in 0..graph.len() {
         for from in graph.predecessors(to) {
-            let _ = writeln!(text, "  n{from} -> n{to};");
+            let _ = writeln!(text, "  {} -> {};", id(graph, *from), id(graph, to));
         }
     }
     text.push_str("}\n");
     text
 }
 
-/// Reads a `digraph` of Graphviz's language: nodes in the order in which they are named, edges and chains of
-/// edges, groups as far as they name nodes. The level of a node is its attribute `level` if all have one. Its
-/// weight is its attribute `weight`, or the number behind the last point of its label, as [`dot`] writes it;
-/// otherwise 1. All else is passed over.
+/// What a node is called in the text.
+fn id(graph: &Graph, node: Node) -> String {
+    graph.name(node).map_or_else(
+        || format!("n{node}"),
+        |name| format!("\"{}\"", name.replace('\\', "\\\\").replace('"', "\\\"")),
+    )
+}
+
+/// Reads a `digraph` of Graphviz's language: nodes with their names, by level and then in the order in which they are
+/// named; edges and chains of edges. Nodes of a group with `rank=same` are on one level, as far as the edges let them. The
+/// level of a node is its attribute `level` if all have one. Its weight is its attribute `weight`, or what a label
+/// of the form that [`dot`] writes says (`12: 3F.2`); otherwise 1. All else is passed over.
 ///
 /// # Errors
 /// The first place that is not understood, an undirected graph, or a cycle.
@@ -68,7 +78,14 @@ pub fn parse_dot(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, Graph
         let next = words.get(at + 1).map(|(_, word)| word);
         match word {
             // `rank=same`, `node [...]`: settings, not nodes.
-            Word::Name(_) if next == Some(&Word::Sign('=')) => at += 2,
+            Word::Name(key) if next == Some(&Word::Sign('=')) => {
+                let same = |word: &Word| matches!(word, Word::Name(value) if value == "same");
+                let value = words.get(at + 2).map(|(_, word)| word);
+                if key == "rank" && value.is_some_and(same) {
+                    read.rank();
+                }
+                at += 2;
+            }
             Word::Name(name) if ["node", "edge", "graph", "subgraph"].contains(&name.as_str()) => {
                 read.from = None;
                 read.last = None;
@@ -89,14 +106,28 @@ pub fn parse_dot(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, Graph
             }
             // Where at a node an edge ends is no matter.
             Word::Sign(':') => at += 1,
-            Word::Sign(_) => (read.from, read.last) = (None, None),
+            Word::Sign(sign) => {
+                (read.from, read.last) = (None, None);
+                match sign {
+                    '{' => read.groups.push(Group::default()),
+                    '}' => read.close(),
+                    _ => {}
+                }
+            }
         }
         at += 1;
     }
     if read.places.is_empty() {
         return Err(wrong(1, "it names no node"));
     }
-    Ok(Graph::from_places(&read.places, &read.edges, seed, hashing)?)
+    read.graph(seed, hashing)
+}
+
+/// Nodes between braces.
+#[derive(Debug, Default)]
+struct Group {
+    nodes: Vec<u32>,
+    same: bool,
 }
 
 #[derive(Debug, Default)]
@@ -110,6 +141,10 @@ struct Read {
     from: Option<u32>,
     /// The statement is one of edges.
     edge: bool,
+    /// Those that are open.
+    groups: Vec<Group>,
+    /// Nodes that shall be on one level.
+    ranks: Vec<Vec<u32>>,
 }
 
 impl Read {
@@ -123,6 +158,68 @@ impl Read {
         self.edge = from.is_some();
         self.edges.extend(from.map(|from| (from, number)));
         self.last = Some(number);
+        if let Some(group) = self.groups.last_mut() {
+            group.nodes.push(number);
+        }
+    }
+
+    fn rank(&mut self) {
+        if let Some(group) = self.groups.last_mut() {
+            group.same = true;
+        }
+    }
+
+    fn close(&mut self) {
+        if let Some(Group { nodes, same: true }) = self.groups.pop() {
+            self.ranks.push(nodes);
+        }
+    }
+
+    /// Levels from the edges, and from the ranks where they go together.
+    fn levels(&self) -> Vec<u32> {
+        let count = self.places.len();
+        let mut levels = vec![0; count];
+        // A level rises with each round, up to the number of nodes unless ranks and edges contradict each other.
+        for _ in 0..=count {
+            let before = levels.clone();
+            for &(from, to) in &self.edges {
+                levels[to as usize] = levels[to as usize].max(levels[from as usize] + 1);
+            }
+            for rank in &self.ranks {
+                let most = rank.iter().map(|&node| levels[node as usize]).max().unwrap_or(0);
+                rank.iter().for_each(|&node| levels[node as usize] = most);
+            }
+            if levels == before {
+                return levels;
+            }
+        }
+        vec![u32::MAX; count]
+    }
+
+    fn graph(mut self, seed: u64, hashing: Hashing) -> Result<Graph, GraphTextError> {
+        let mut names = vec![String::new(); self.places.len()];
+        for (name, number) in std::mem::take(&mut self.numbers) {
+            names[number as usize] = name;
+        }
+        if self.places.iter().any(|place| place.level == u32::MAX) {
+            let levels = self.levels();
+            self.places.iter_mut().zip(levels).for_each(|(place, level)| place.level = level);
+        }
+        let mut order: Vec<u32> = (0..).take(names.len()).collect();
+        order.sort_by_key(|&old| self.places[old as usize].level);
+        let mut number = vec![0; names.len()];
+        order.iter().zip(0..).for_each(|(&old, new)| number[old as usize] = new);
+        let places: Vec<Place> = order.iter().map(|&old| self.places[old as usize]).collect();
+        let new = |old: u32| number[old as usize];
+        let edges: Vec<_> = self.edges.iter().map(|&(from, to)| (new(from), new(to))).collect();
+        let graph = Graph::from_places(&places, &edges, seed, hashing)?;
+        // What this program wrote itself has its numbers for names, and what was renumbered has none.
+        let kept = places.iter().zip(0..).all(|(place, node)| graph.level(node) == place.level);
+        let own = order.iter().zip(0..).all(|(&old, new)| names[old as usize] == format!("n{new}"));
+        if own || !kept {
+            return Ok(graph);
+        }
+        Ok(graph.with_names(order.iter().map(|&old| names[old as usize].clone()).collect()))
     }
 
     fn attributes(&mut self, words: &[(usize, Word)]) {
@@ -141,13 +238,21 @@ impl Read {
                 "weight" => place.weight = number(value).unwrap_or(place.weight),
                 "seeded" => place.seeded = value == "true",
                 "label" => {
-                    let weight = value.rsplit_once('.').and_then(|(_, weight)| number(weight));
-                    place.weight = weight.unwrap_or(place.weight);
+                    place.weight = labelled(value).unwrap_or(place.weight);
                 }
                 _ => {}
             }
         }
     }
+}
+
+/// The weight that a label of our own says: `12: 3F.2`. A label of others may end in a point and a number as well.
+fn labelled(label: &str) -> Option<u32> {
+    let (number, rest) = label.split_once(": ")?;
+    let (byte, weight) = rest.split_once('.')?;
+    let digits = |text: &str, radix| !text.is_empty() && text.chars().all(|c| c.is_digit(radix));
+    let ours = digits(number, 10) && byte.len() == 2 && digits(byte, 16) && digits(weight, 10);
+    if ours { weight.parse().ok() } else { None }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -249,6 +354,27 @@ mod tests {
         assert_eq!((graph.len(), graph.edges(), graph.levels()), (5, 3, 3));
         let weights: Vec<u32> = (0..5).map(|node| graph.weight(node)).collect();
         assert_eq!(weights.iter().sum::<u32>(), 7, "{weights:?}: b weighs 3, an edge nothing");
+    }
+
+    #[test]
+    fn names_and_ranks_are_kept_and_a_version_is_no_weight() {
+        let text = "digraph g {\n  load [label=\"v1.12\"]; \"parse \\\"it\\\"\" [label=\"3: 0F.4\"]; emit; lone;\n\
+                    load -> \"parse \\\"it\\\"\" -> emit;\n  { rank=same; emit; lone }\n}\n";
+        let graph = parse_dot(text, 0, Hashing::Mixed).unwrap();
+        let all = |of: &dyn Fn(u32) -> String| (0..4).map(of).collect::<Vec<_>>();
+        let seen = all(&|node| {
+            format!("{} {} {}", graph.name(node).unwrap(), graph.level(node), graph.weight(node))
+        });
+        assert_eq!(seen, ["load 0 1", "parse \"it\" 1 4", "emit 2 1", "lone 2 1"]);
+        let back = parse_dot(&dot(&graph), 0, Hashing::Mixed).unwrap();
+        assert_eq!(back, graph);
+    }
+
+    #[test]
+    fn ranks_that_contradict_the_edges_are_passed_over() {
+        let text = "digraph g { a -> b -> c; { rank=same; a; c } }";
+        let graph = parse_dot(text, 0, Hashing::Mixed).unwrap();
+        assert_eq!((0..3).map(|node| graph.level(node)).collect::<Vec<_>>(), [0, 1, 2]);
     }
 
     #[test]

@@ -58,6 +58,8 @@ pub struct Graph {
     hash: Vec<u64>,
     predecessors: Lists,
     successors: Lists,
+    /// Of the nodes; empty where they have none.
+    names: Vec<String>,
 }
 
 /// A node without its edges.
@@ -174,6 +176,18 @@ impl Graph {
         Ok(Self::assemble(levels, weights, start, &predecessors, seed, hashing))
     }
 
+    /// The same, with a name for each node.
+    #[must_use]
+    pub(crate) fn with_names(mut self, names: Vec<String>) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// What a node was called in the text that it was read from.
+    pub fn name(&self, node: Node) -> Option<&str> {
+        self.names.get(node as usize).map(String::as_str)
+    }
+
     /// Where a node stands, for [`Graph::from_places`].
     pub fn place(&self, node: Node) -> Place {
         let seeded = self.start[node as usize] != 0;
@@ -204,6 +218,7 @@ impl Graph {
             weight,
             predecessors: Lists::of(predecessors),
             successors: Lists::of(&successors),
+            names: Vec::new(),
         };
         for node in 0..graph.len() {
             graph.hash[node as usize] = graph.node_hash(node, |p| graph.hash[p as usize]);

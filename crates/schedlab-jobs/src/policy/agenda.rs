@@ -2,10 +2,12 @@
 
 use super::edges::{Edges, NONE};
 use super::epochs::Epochs;
+use super::fate::{Failures, Fate, Names};
 use super::load::LoadControl;
 use super::ordered::Ordered;
 use super::size::Staff;
 use super::{JobId, NEVER, Nanos, Order, Policy};
+use crate::fault::{Fix, is_out};
 
 /// A stream of jobs that can be switched off as a whole. Stream 0 is always on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -101,7 +103,8 @@ impl<J> Plan<J> {
         self.edges.push((from, to));
     }
 
-    /// The job `to` of the plan starts after a job posted before, if that has not ended already.
+    /// The job `to` of the plan starts after a job posted before. It is dropped when that one failed, whether that
+    /// is before or after this plan is posted.
     pub fn after(&mut self, from: JobId, to: u32) {
         self.after.push((from, to));
     }
@@ -146,8 +149,10 @@ impl<J> Plan<J> {
 pub enum Outcome {
     /// It ended: successors may start.
     Done,
-    /// It returned, but ends only when somebody completes it.
+    /// It returned, but ends only when its completion is told.
     Pending,
+    /// It failed: successors are dropped.
+    Failed,
     /// It panicked: successors are dropped.
     Panicked,
 }
@@ -178,6 +183,8 @@ pub struct Counts {
     pub abandoned: u64,
     /// Panicked.
     pub panicked: u64,
+    /// Said themselves that they failed, or whose completion was dropped without a word.
+    pub failed: u64,
     /// Compulsory jobs that missed their deadline, whatever was done about it.
     pub emergencies: u64,
 }
@@ -185,7 +192,8 @@ pub struct Counts {
 impl Counts {
     /// Jobs that ended, in whichever way. Nothing is lost when this is [`Counts::posted`] at the end.
     pub fn ended(&self) -> u64 {
-        self.done + self.missed + self.shed + self.cancelled + self.abandoned + self.panicked
+        let dropped = self.missed + self.shed + self.cancelled + self.abandoned;
+        self.done + dropped + self.panicked + self.failed
     }
 }
 
@@ -209,7 +217,10 @@ pub enum Notice {
 pub(super) enum State {
     Waiting,
     Queued,
+    /// A worker has it.
     Running,
+    /// It returned, and its completion has not been told.
+    Pending,
     Ended,
 }
 
@@ -227,6 +238,10 @@ pub(super) struct Record<J> {
     pub(super) state: State,
     /// Its emergency was told.
     pub(super) told: bool,
+    /// What its completion said, well or not, before it returned.
+    pub(super) word: Option<bool>,
+    /// Its poster knows it by a ticket.
+    pub(super) ticketed: bool,
 }
 
 impl<J> Record<J> {
@@ -259,6 +274,10 @@ pub struct Agenda<J> {
     pub(super) stale: usize,
     pub(super) counts: Counts,
     pub(super) notices: Vec<Notice>,
+    pub(super) failures: Failures,
+    pub(super) names: Names,
+    /// Jobs that were dropped without having run.
+    pub(super) discarded: Vec<J>,
 }
 
 impl<J> Agenda<J> {
@@ -283,6 +302,9 @@ impl<J> Agenda<J> {
             stale: 0,
             counts: Counts::default(),
             notices: Vec::new(),
+            failures: Failures::default(),
+            names: Names::default(),
+            discarded: Vec::new(),
             staff: Staff::new(&policy),
             policy,
         }
@@ -311,9 +333,10 @@ impl<J> Agenda<J> {
             self.gate(ids[from as usize], ids[to as usize]);
         }
         for (from, to) in plan.after {
-            // An id that names nothing any more is a job that ended: there is nothing to wait for.
-            if self.epochs.get(from).is_some_and(Record::is_live) {
-                self.gate(from, ids[to as usize]);
+            match self.live(from) {
+                Some(from) => self.gate(from, ids[to as usize]),
+                None if self.fate(from) == Fate::Done => {}
+                None => self.abandon(ids[to as usize]),
             }
         }
         for &id in &ids {
@@ -334,22 +357,65 @@ impl<J> Agenda<J> {
         self.job_ns = if mean > self.job_ns { mean } else { (7 * self.job_ns + mean) / 8 };
         for Finished { id, outcome } in finished.drain(..) {
             match outcome {
-                Outcome::Done => self.complete(id),
-                Outcome::Panicked => {
-                    self.counts.panicked += 1;
-                    self.drop_job(id);
-                }
-                Outcome::Pending => {}
+                Outcome::Done => self.end_well(id),
+                Outcome::Failed => self.end_badly(id, |counts| &mut counts.failed),
+                Outcome::Panicked => self.end_badly(id, |counts| &mut counts.panicked),
+                Outcome::Pending => self.returned(id),
             }
         }
     }
 
-    /// A job ended: opens the gates of its successors. A second completion changes nothing.
-    pub fn complete(&mut self, id: JobId) {
+    /// A job that returned goes on elsewhere, unless that has ended already.
+    fn returned(&mut self, id: JobId) {
         let Some(record) = self.epochs.get_mut(id).filter(|r| r.state == State::Running) else {
             return;
         };
+        record.state = State::Pending;
+        if let Some(well) = record.word {
+            self.tell(id, well);
+        }
+    }
+
+    /// A job that returned, or will, with [`Outcome::Pending`] has ended well. The first word counts; of a job that
+    /// has ended, or never asked for it, none does.
+    pub fn complete(&mut self, id: JobId) {
+        self.tell(id, true);
+    }
+
+    /// As [`Agenda::complete`], for one that has failed: its dependents are dropped.
+    pub fn fail(&mut self, id: JobId) {
+        self.tell(id, false);
+    }
+
+    fn tell(&mut self, id: JobId, well: bool) {
+        let Some(record) = self.epochs.get_mut(id) else { return };
+        match record.state {
+            // Its function may still panic, so it has not ended.
+            State::Running if !is_out(Fix::EndsOnce) => {
+                record.word.get_or_insert(well);
+            }
+            State::Pending | State::Running if well => self.end_well(id),
+            State::Pending | State::Running => {
+                self.end_badly(id, |counts| &mut counts.failed);
+            }
+            State::Waiting | State::Queued | State::Ended => {}
+        }
+    }
+
+    fn end_badly(&mut self, id: JobId, count: fn(&mut Counts) -> &mut u64) {
+        let runs = |r: &Record<J>| matches!(r.state, State::Running | State::Pending);
+        if is_out(Fix::EndsOnce) || self.epochs.get(id).is_some_and(runs) {
+            *count(&mut self.counts) += 1;
+            self.drop_job(id);
+        }
+    }
+
+    /// Opens the gates of a job's successors.
+    fn end_well(&mut self, id: JobId) {
+        let runs = |r: &&mut Record<J>| matches!(r.state, State::Running | State::Pending);
+        let Some(record) = self.epochs.get_mut(id).filter(runs) else { return };
         record.state = State::Ended;
+        let ticketed = record.ticketed;
         let mut list = std::mem::replace(&mut record.successors, NONE);
         self.counts.done += 1;
         while let Some((to, rest)) = self.edges.take(list) {
@@ -360,7 +426,41 @@ impl<J> Agenda<J> {
                 self.enqueue(to);
             }
         }
+        if ticketed {
+            self.names.end(id);
+        }
         self.epochs.end(id);
+    }
+
+    /// Posts a job that was left at the entrance: its poster knows it by its number there.
+    pub(crate) fn post_left(&mut self, posting: Posting<J>) {
+        let name = self.names.next();
+        let id = self.post(posting);
+        match self.epochs.get_mut(id).filter(|r| r.is_live()) {
+            Some(record) => {
+                record.ticketed = true;
+                self.names.bind(id);
+            }
+            None => self.failures.add(name),
+        }
+    }
+
+    /// What became of a job.
+    pub fn fate(&self, id: JobId) -> Fate {
+        let known = id.ticket().map_or_else(|| self.epochs.issued(id), |t| self.names.knows(t));
+        if self.live(id).is_some() {
+            Fate::Live
+        } else if !known || (self.failures.contains(id) && !is_out(Fix::FailuresKept)) {
+            Fate::Failed
+        } else {
+            Fate::Done
+        }
+    }
+
+    /// The record's id, by either name, of a job that has not ended.
+    pub(super) fn live(&self, id: JobId) -> Option<JobId> {
+        let id = self.names.record(id)?;
+        self.epochs.get(id).is_some_and(Record::is_live).then_some(id)
     }
 
     /// What became of the jobs so far.
@@ -395,6 +495,12 @@ impl<J> Agenda<J> {
         std::mem::take(&mut self.notices)
     }
 
+    /// Jobs that were dropped since the last call without having run. A job's own drop may do anything, post and
+    /// complete others included: so not while anyone holds the token.
+    pub fn discarded(&mut self) -> Vec<J> {
+        std::mem::take(&mut self.discarded)
+    }
+
     fn record(&mut self, posting: Posting<J>) -> JobId {
         let Posting { job, start, deadline, expected_ns, stream, significance } = posting;
         self.counts.posted += 1;
@@ -409,6 +515,8 @@ impl<J> Agenda<J> {
             significance,
             state: State::Waiting,
             told: false,
+            word: None,
+            ticketed: false,
         });
         if !self.is_on(stream) {
             self.counts.cancelled += 1;
@@ -431,10 +539,15 @@ impl<J> Agenda<J> {
                 }
             }
             // The predecessor was dropped when it was posted (its stream is off): so is this.
-            _ => {
-                self.counts.abandoned += 1;
-                self.drop_job(to);
-            }
+            _ => self.abandon(to),
+        }
+    }
+
+    /// Drops a job that has not started because a predecessor was.
+    fn abandon(&mut self, id: JobId) {
+        if self.droppable(id) {
+            self.counts.abandoned += 1;
+            self.drop_job(id);
         }
     }
 

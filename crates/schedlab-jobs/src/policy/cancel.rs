@@ -9,6 +9,7 @@ impl<J> Agenda<J> {
     /// Drops a job that has not started, and all that depend on it. False when it is running, ended
     /// or was never there.
     pub fn cancel(&mut self, id: JobId) -> bool {
+        let Some(id) = self.live(id) else { return false };
         if !self.droppable(id) {
             return false;
         }
@@ -64,11 +65,16 @@ impl<J> Agenda<J> {
             first = false;
             self.stale += usize::from(record.state == State::Queued);
             record.state = State::Ended;
-            record.job = None;
+            self.discarded.extend(record.job.take());
+            let ticketed = record.ticketed;
             let mut list = std::mem::replace(&mut record.successors, NONE);
             while let Some((to, rest)) = self.edges.take(list) {
                 list = rest;
                 dropped.push(to);
+            }
+            self.failures.add(id);
+            if ticketed && let Some(name) = self.names.end(id) {
+                self.failures.add(name);
             }
             self.epochs.end(id);
         }

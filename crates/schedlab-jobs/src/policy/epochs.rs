@@ -4,8 +4,7 @@
 //! An epoch serves one span of deadlines, a step long. When it is full, another one serves what comes for the
 //! same span. The step follows the load, so that an epoch is nine tenths full when its span has passed: a full
 //! epoch shortens it, and the fill of each that has passed pulls it towards the right length, as in Lumiera.
-//! A [`JobId`] carries the epoch's serial number: an id of a job that ended long ago names nothing, rather
-//! than something else.
+//! A [`JobId`] carries the epoch's serial number, so that an id of a job that ended long ago never names another one.
 
 use super::agenda::Record;
 use super::{NEVER, Nanos};
@@ -26,11 +25,45 @@ const AVERAGED: f64 = 6.0;
 const SHORTEST: Nanos = 60;
 const LONGEST: Nanos = 2;
 
-/// Names a job from when it is posted until it ended; after that it names nothing.
+/// Names a job from when it is posted on, also after it ended: [`Agenda::fate`](super::Agenda::fate).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct JobId {
     slot: u32,
     serial: u32,
+}
+
+/// Marks the slot of an id that is a ticket.
+const TICKET: u32 = 1 << 31;
+
+impl JobId {
+    pub(crate) const fn of_ticket(ticket: u64) -> Self {
+        Self { slot: TICKET | (ticket >> 32) as u32, serial: ticket as u32 }
+    }
+
+    pub(super) const fn ticket(self) -> Option<u64> {
+        if self.slot & TICKET == 0 {
+            return None;
+        }
+        Some(((self.slot & !TICKET) as u64) << 32 | self.serial as u64)
+    }
+
+    /// Where ids follow each other, and which place this one has there: the records of a block by the block's serial
+    /// number, tickets by themselves.
+    pub(super) const fn line(self) -> (u32, u32) {
+        let line = if self.slot & TICKET == 0 { self.slot / RECORDS } else { self.slot };
+        (line, self.serial)
+    }
+
+    /// The id as a number, for foreign interfaces; never 0.
+    pub const fn to_bits(self) -> u64 {
+        ((self.slot as u64) << 32 | self.serial as u64) + 1
+    }
+
+    /// What [`JobId::to_bits`] gave; `None` for 0.
+    pub const fn from_bits(bits: u64) -> Option<Self> {
+        let Some(bits) = bits.checked_sub(1) else { return None };
+        Some(Self { slot: (bits >> 32) as u32, serial: bits as u32 })
+    }
 }
 
 #[cfg(test)]
@@ -173,6 +206,15 @@ impl<J> Epochs<J> {
         records.get_mut((id.slot % RECORDS) as usize)
     }
 
+    /// Whether a record ever had this id.
+    pub(super) fn issued(&self, id: JobId) -> bool {
+        let Some(epoch) = self.epochs.get((id.slot / RECORDS) as usize) else { return false };
+        match epoch.serial.wrapping_sub(id.serial) {
+            0 => ((id.slot % RECORDS) as usize) < epoch.records.len(),
+            ago => ago < u32::MAX / 2,
+        }
+    }
+
     /// The record ended: the last one of an epoch frees the epoch.
     pub(super) fn end(&mut self, id: JobId) {
         self.live -= 1;
@@ -249,6 +291,8 @@ mod tests {
             significance: Significance::default(),
             state: State::Queued,
             told: false,
+            word: None,
+            ticketed: false,
         }
     }
 

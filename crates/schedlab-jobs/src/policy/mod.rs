@@ -20,6 +20,7 @@ mod cancel;
 mod cpus;
 mod edges;
 mod epochs;
+mod fate;
 mod ladder;
 mod load;
 mod ordered;
@@ -31,6 +32,7 @@ pub use agenda::{
 };
 pub use cpus::Cpus;
 pub use epochs::JobId;
+pub use fate::Fate;
 pub use ladder::{Ladder, Pause};
 pub use load::{Capacity, Distance, LoadControl};
 pub use pull::{Asker, Pull, Pulled, Verdict};

@@ -3,6 +3,7 @@
 use super::agenda::{Notice, Significance, State};
 use super::load::{Capacity, LoadControl};
 use super::{Agenda, Emergency, JobId, NEVER, Nanos, Order, Queues};
+use crate::fault::{Fix, is_out};
 
 /// A job that a worker may run now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -200,6 +201,7 @@ impl<J> Agenda<J> {
         }
         if !std::mem::replace(&mut record.told, true) {
             self.counts.emergencies += 1;
+            let id = self.names.name(id);
             self.notices.push(Notice::Emergency { id, stream, late_ns });
         }
         self.in_emergency = true;
@@ -310,6 +312,10 @@ impl<J> Agenda<J> {
             .filter_map(|(worker, until)| until.map(|until| (worker, until)))
             .max_by_key(|&(_, until)| until)?;
         self.sleepers[worker] = None;
+        // It may get other work, or find nothing due, and so must not count as waiting for a start.
+        if !is_out(Fix::Untend) {
+            self.load.untend(worker);
+        }
         Some(worker)
     }
 }

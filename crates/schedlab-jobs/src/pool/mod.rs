@@ -5,6 +5,7 @@
 //! landing for panics; or a pause as the policy says. With one worker and jobs of no length a
 //! job costs about a tenth of a microsecond, a third of which is reading the clock.
 
+mod errands;
 mod events;
 mod held;
 mod place;
@@ -15,14 +16,16 @@ pub use held::{During, HELD_NS, Held};
 pub use place::{allowed, binding};
 pub use worker::{Context, WorkerReport};
 
+use crate::fault::{Fix, is_out};
 use crate::policy::{
-    Agenda, Counts, Growth, JobId, Nanos, Notice, Plan, Policy, Posting, StreamId,
+    Agenda, Counts, Fate, Growth, JobId, Nanos, Notice, Plan, Policy, Posting, StreamId,
 };
 use crate::run::Clock;
+use crate::sync::{self, AtomicBool, JoinHandle, Thread};
 use crate::token::{Feed, Full, Token};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use errands::Errands;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread::{JoinHandle, Thread};
 use std::time::Duration;
 
 /// How a job returned.
@@ -30,7 +33,9 @@ use std::time::Duration;
 pub enum Flow {
     /// It ended.
     Done,
-    /// It goes on elsewhere and ends when its [`Completion`] is told.
+    /// It ended without what its dependents need: they are dropped.
+    Failed,
+    /// It goes on elsewhere and ends when its [`Completion`] is told. Without one it has failed, since nobody could end it.
     Pending,
 }
 
@@ -42,8 +47,8 @@ pub trait Runner: Send + Sync + Sized + 'static {
     /// Runs a job. A panic is contained: the job counts as panicked, its dependents are dropped.
     fn run(&self, job: Self::Job, context: &mut Context<'_, Self>) -> Flow;
 
-    /// Hears of emergencies, from a worker's thread; the callback policy lives here. It may post, cancel and switch
-    /// streams off:
+    /// Hears of emergencies, from a worker's thread; the callback policy lives here. A panic is contained and counted
+    /// ([`WorkerReport::notice_panics`]). It may post, cancel and switch streams off:
     ///
     /// ```
     /// use schedlab_jobs::policy::{Notice, Posting, Significance, StreamId};
@@ -163,7 +168,7 @@ impl<T> std::fmt::Debug for PostError<T> {
 impl<J> Feed<Posting<J>> for Agenda<J> {
     fn feed(&mut self, messages: &mut Vec<Posting<J>>) {
         for posting in messages.drain(..) {
-            self.post(posting);
+            self.post_left(posting);
         }
     }
 }
@@ -185,9 +190,9 @@ pub(crate) struct Shared<R: Runner> {
     /// Since when each worker runs what it pulled; 0: it does not.
     pub(crate) busy_since: Vec<AtomicU64>,
     /// Whom to unpark, by worker.
-    pub(crate) threads: Mutex<Vec<Option<Thread>>>,
+    pub(crate) threads: sync::Mutex<Vec<Option<Thread>>>,
     /// All that were started; a worker's number comes again when the pool shrank and grew.
-    started: Mutex<Vec<(usize, JoinHandle<WorkerReport>)>>,
+    started: sync::Mutex<Vec<(usize, JoinHandle<WorkerReport>)>>,
     pub(crate) notified: AtomicU64,
 }
 
@@ -229,20 +234,29 @@ impl<R: Runner> Clone for Handle<R> {
 }
 
 impl<R: Runner> Handle<R> {
-    fn insist<T>(&self, work: impl FnOnce(&mut Agenda<R::Job>) -> T) -> T {
+    pub(crate) fn insist<T>(&self, work: impl FnOnce(&mut Agenda<R::Job>) -> T) -> T {
+        let result = self.quietly(work);
+        if self.0.backlog.load(Ordering::Acquire) == 0 {
+            self.0.tell_drained();
+        }
+        result
+    }
+
+    /// The same, without a word to those that wait for the end of all jobs.
+    fn quietly<T>(&self, work: impl FnOnce(&mut Agenda<R::Job>) -> T) -> T {
         let shared = &*self.0;
-        let (result, wake, starts) = shared.token.insist(|agenda| {
-            let result = work(agenda);
-            shared.backlog.store(agenda.backlog() as u64, Ordering::Release);
-            (result, agenda.wake(shared.now()), agenda.starts())
-        });
-        self.start_all(starts);
-        if let Some(worker) = wake {
-            shared.notify(worker);
-        }
-        if shared.backlog.load(Ordering::Acquire) == 0 {
-            shared.tell_drained();
-        }
+        let mut errands = Errands::default();
+        let mut late = Errands::default();
+        let result = shared.token.insist(
+            |agenda| {
+                let result = work(agenda);
+                errands.decide(shared, agenda);
+                result
+            },
+            |agenda| late.decide(shared, agenda),
+        );
+        errands.run(self);
+        late.run(self);
         result
     }
 
@@ -250,7 +264,7 @@ impl<R: Runner> Handle<R> {
     pub(crate) fn start_all(&self, workers: Vec<usize>) {
         for worker in workers {
             if self.start(worker).is_err() {
-                self.0.token.insist(|agenda| agenda.start_failed(worker));
+                self.insist(|agenda| agenda.start_failed(worker));
             }
         }
     }
@@ -258,11 +272,15 @@ impl<R: Runner> Handle<R> {
     fn start(&self, number: usize) -> std::io::Result<()> {
         let handle = self.clone();
         let mut started = self.0.started.lock().unwrap_or_else(PoisonError::into_inner);
-        let builder = std::thread::Builder::new().name(format!("worker {number}"));
+        let builder = sync::Builder::new().name(format!("worker {number}"));
         let spawn = || builder.spawn(move || worker::work(&handle, number));
+        // It is known before it can sleep, so that nobody calls it in vain.
+        let known = || self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let early = (!is_out(Fix::KnownBeforeItRuns)).then(known);
         let thread = place::unbound(&self.0.cpus, spawn)?;
-        let mut threads = self.0.threads.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut threads = early.unwrap_or_else(known);
         threads[number] = Some(thread.thread().clone());
+        drop(threads);
         started.push((number, thread));
         Ok(())
     }
@@ -272,7 +290,7 @@ impl<R: Runner> Handle<R> {
         self.0.now()
     }
 
-    /// Posts a job without dependencies, without waiting for the token.
+    /// Posts a job without dependencies, without waiting for the token; its id.
     ///
     /// ```
     /// use schedlab_jobs::policy::{Policy, Posting};
@@ -293,7 +311,7 @@ impl<R: Runner> Handle<R> {
     ///
     /// # Errors
     /// Back-pressure: the job comes back when the backlog or the entrance is full.
-    pub fn post(&self, posting: Posting<R::Job>) -> Result<(), PostError<Posting<R::Job>>> {
+    pub fn post(&self, posting: Posting<R::Job>) -> Result<JobId, PostError<Posting<R::Job>>> {
         let shared = &*self.0;
         if shared.stop.load(Ordering::Relaxed) {
             return Err(PostError::Closed(posting));
@@ -301,17 +319,42 @@ impl<R: Runner> Handle<R> {
         if shared.backlog.load(Ordering::Relaxed) >= shared.options.policy.backlog_max as u64 {
             return Err(PostError::Full(posting));
         }
+        let (mut errands, mut late) = (Errands::default(), Errands::default());
+        let mut posting = Some(posting);
+        let post = |agenda: &mut Agenda<R::Job>| {
+            let id = posting.take().map(|posting| agenda.post(posting));
+            errands.decide(shared, agenda);
+            id
+        };
+        let posted = shared.token.attempt(post, |agenda| late.decide(shared, agenda)).flatten();
+        let result = match (posted, posting) {
+            (Some(id), _) => Ok(id),
+            (None, Some(posting)) => self.leave(posting, &mut late),
+            (None, None) => unreachable!("what was taken was posted"),
+        };
+        errands.run(self);
+        late.run(self);
+        result
+    }
+
+    /// Leaves a job at the entrance, since another thread holds the token.
+    fn leave(
+        &self,
+        posting: Posting<R::Job>,
+        late: &mut Errands<R::Job>,
+    ) -> Result<JobId, PostError<Posting<R::Job>>> {
+        let shared = &*self.0;
         // Before the message is visible: a drained backlog must not be seen in between.
         shared.backlog.fetch_add(1, Ordering::AcqRel);
-        shared.token.leave(posting).map_err(|Full(posting)| PostError::Full(posting))?;
-        let woken = shared.token.attempt(|agenda| (agenda.wake(shared.now()), agenda.starts()));
-        if let Some((wake, starts)) = woken {
-            self.start_all(starts);
-            if let Some(worker) = wake {
-                shared.notify(worker);
+        match shared.token.leave(posting, |agenda| late.decide(shared, agenda)) {
+            Ok(number) => Ok(JobId::of_ticket(number)),
+            Err(Full(posting)) => {
+                // The holder may have set it to what there is already.
+                let less = |backlog: u64| Some(backlog.saturating_sub(1));
+                let _ = shared.backlog.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+                Err(PostError::Full(posting))
             }
         }
-        Ok(())
     }
 
     /// Posts a plan: jobs with dependencies; their ids in its order. Waits for the token.
@@ -354,6 +397,11 @@ impl<R: Runner> Handle<R> {
         self.insist(|agenda| agenda.cancel(id))
     }
 
+    /// What became of a job: the same answer however long ago that was.
+    pub fn fate(&self, id: JobId) -> Fate {
+        self.insist(|agenda| agenda.fate(id))
+    }
+
     /// Switches a stream off; how many jobs that dropped.
     pub fn switch_off(&self, stream: StreamId) -> u64 {
         self.insist(|agenda| agenda.switch_off(stream))
@@ -384,15 +432,17 @@ impl<R: Runner> Handle<R> {
         self.insist(|agenda| agenda.memory())
     }
 
+    /// Jobs that have not ended, those at the entrance included.
+    fn left(&self) -> usize {
+        self.quietly(|agenda| agenda.backlog())
+    }
+
     /// Waits until nothing is left to do; false when that takes longer.
     pub fn wait(&self, patience: Duration) -> bool {
         let end = std::time::Instant::now() + patience;
         let (mutex, condvar) = &self.0.drained;
         let mut guard = mutex.lock().unwrap_or_else(PoisonError::into_inner);
-        // The backlog may leave out what lies at the entrance, so an empty one is looked at again.
-        while self.0.backlog.load(Ordering::Acquire) > 0
-            || self.0.token.insist(|agenda| agenda.backlog()) > 0
-        {
+        while self.left() > 0 {
             let left = end.saturating_duration_since(std::time::Instant::now());
             if left.is_zero() {
                 return false;
@@ -404,21 +454,37 @@ impl<R: Runner> Handle<R> {
     }
 }
 
-/// Ends a job that returned [`Flow::Pending`]. Dropped without a word, it ends the job as well.
+/// Ends a job that returned [`Flow::Pending`]. The first word counts. Dropped without a word, it fails the job: its
+/// function panicked, or what it went on as was lost. The job ends when its function has returned *and* this was told.
 pub struct Completion<R: Runner> {
     handle: Handle<R>,
     id: JobId,
+    told: bool,
 }
 
 impl<R: Runner> Completion<R> {
-    /// The job has ended.
-    pub fn complete(self) {}
+    /// The job has ended well: its dependents may start.
+    pub fn complete(mut self) {
+        self.told = true;
+        self.handle.insist(|agenda| agenda.complete(self.id));
+    }
+
+    /// The job has failed: its dependents are dropped.
+    pub fn fail(mut self) {
+        self.told = true;
+        self.handle.insist(|agenda| agenda.fail(self.id));
+    }
 }
 
 impl<R: Runner> Drop for Completion<R> {
     fn drop(&mut self) {
         let id = self.id;
-        self.handle.insist(|agenda| agenda.complete(id));
+        if self.told || sync::is_over() {
+        } else if is_out(Fix::DropFails) {
+            self.handle.insist(|agenda| agenda.complete(id));
+        } else {
+            self.handle.insist(|agenda| agenda.fail(id));
+        }
     }
 }
 
@@ -457,8 +523,8 @@ impl<R: Runner> Pool<R> {
             backlog: AtomicU64::new(0),
             drained: (Mutex::new(()), Condvar::new()),
             busy_since: (0..workers).map(|_| AtomicU64::new(0)).collect(),
-            threads: Mutex::new(vec![None; workers]),
-            started: Mutex::new(Vec::new()),
+            threads: sync::Mutex::new(vec![None; workers]),
+            started: sync::Mutex::new(Vec::new()),
             notified: AtomicU64::new(0),
             bind: binding(&options.policy.cpus, workers),
             cpus: allowed().unwrap_or_default(),
@@ -489,11 +555,7 @@ impl<R: Runner> Pool<R> {
         let mut workers = vec![Some(WorkerReport::default()); self.shared().options.policy.workers];
         // Whom a worker started at the last moment, is in the list before that worker has ended.
         while let Some((number, thread)) = self.next_started() {
-            while !thread.is_finished() && std::time::Instant::now() < end {
-                thread.thread().unpark();
-                std::thread::sleep(Duration::from_micros(200));
-            }
-            if thread.is_finished() {
+            if ended(&thread, end) {
                 let report = thread.join().ok();
                 let all = workers[number].take().zip(report);
                 workers[number] = all.map(|(all, report)| all.joined(report));
@@ -514,8 +576,28 @@ impl<R: Runner> Pool<R> {
     }
 }
 
+/// Calls a worker until it ends, or until then.
+#[cfg(not(loom))]
+fn ended(thread: &JoinHandle<WorkerReport>, end: std::time::Instant) -> bool {
+    while !thread.is_finished() && std::time::Instant::now() < end {
+        thread.thread().unpark();
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    thread.is_finished()
+}
+
+/// One call must be enough.
+#[cfg(loom)]
+fn ended(thread: &JoinHandle<WorkerReport>, _: std::time::Instant) -> bool {
+    thread.thread().unpark();
+    true
+}
+
 impl<R: Runner> Drop for Pool<R> {
     fn drop(&mut self) {
+        if sync::is_over() {
+            return;
+        }
         self.shared().stop.store(true, Ordering::SeqCst);
         let threads = self.shared().threads.lock().unwrap_or_else(PoisonError::into_inner);
         threads.iter().flatten().for_each(Thread::unpark);

@@ -1,15 +1,17 @@
 //! A worker's rounds.
 
+use super::errands::Errands;
 use super::events::{Events, What};
 use super::held::{During, Held, Watch};
 use super::{Completion, Flow, Handle, PostError, Runner};
+use crate::fault::{Fix, is_out};
 use crate::policy::{
-    Asker, Finished, JobId, Ladder, Nanos, Notice, Outcome, Pause, Plan, Posting, Pull, Pulled,
-    Verdict,
+    Agenda, Asker, Finished, JobId, Ladder, Nanos, Notice, Outcome, Pause, Plan, Posting, Pull,
+    Pulled, Verdict,
 };
+use crate::sync;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 /// What a job can ask of the pool that runs it.
 pub struct Context<'a, R: Runner> {
@@ -34,7 +36,7 @@ impl<R: Runner> Context<'_, R> {
     ///
     /// # Errors
     /// Back-pressure.
-    pub fn post(&self, posting: Posting<R::Job>) -> Result<(), PostError<Posting<R::Job>>> {
+    pub fn post(&self, posting: Posting<R::Job>) -> Result<JobId, PostError<Posting<R::Job>>> {
         self.handle.post(posting)
     }
 
@@ -68,8 +70,8 @@ impl<R: Runner> Context<'_, R> {
         self.handle.plan(plan)
     }
 
-    /// What ends this job later, when it returns [`Flow::Pending`]. To be kept until it does; a job that
-    /// asked for it counts as pending however it returns.
+    /// What ends this job later, well or not. A job that asked for it ends when it is told, however the job returns; only
+    /// a panic counts as one.
     ///
     /// ```
     /// use schedlab_jobs::policy::Posting;
@@ -81,7 +83,7 @@ impl<R: Runner> Context<'_, R> {
     /// let reading: Closure = Box::new(|context| {
     ///     let completion = context.completion();
     ///     // The worker is free for others while this thread, or a device, goes on.
-    ///     std::thread::spawn(move || completion.complete());
+    ///     std::thread::spawn(move || if 2 + 2 == 4 { completion.complete() } else { completion.fail() });
     ///     Flow::Pending
     /// });
     /// pool.handle().post(Posting::new(reading, 0)).expect("room");
@@ -91,7 +93,7 @@ impl<R: Runner> Context<'_, R> {
     /// ```
     pub fn completion(&mut self) -> Completion<R> {
         self.detached = true;
-        Completion { handle: self.handle.clone(), id: self.id }
+        Completion { handle: self.handle.clone(), id: self.id, told: false }
     }
 }
 
@@ -110,6 +112,8 @@ pub struct WorkerReport {
     pub asleep_ns: Nanos,
     /// Attempts at the token that failed.
     pub contentions: u64,
+    /// Panics of [`Runner::notice`] and of [`Options::on_start`](super::Options::on_start).
+    pub notice_panics: u64,
     /// Where it was held up, in order of time.
     pub held: Vec<Held>,
     /// The trace, when it was on.
@@ -125,6 +129,7 @@ impl WorkerReport {
         self.back_off_ns += later.back_off_ns;
         self.asleep_ns += later.asleep_ns;
         self.contentions += later.contentions;
+        self.notice_panics += later.notice_panics;
         self.held.extend(later.held);
         self.events.append(later.events);
         self
@@ -149,9 +154,8 @@ struct Worker<'a, R: Runner> {
 pub(super) fn work<R: Runner>(handle: &Handle<R>, number: usize) -> WorkerReport {
     let options = &handle.0.options;
     (handle.0.bind)(number);
-    if let Some(on_start) = &options.on_start {
-        on_start(number);
-    }
+    let start = || options.on_start.iter().for_each(|on_start| on_start(number));
+    let notice_panics = u64::from(catch_unwind(AssertUnwindSafe(start)).is_err());
     let now = handle.0.now();
     let mut worker = Worker {
         handle,
@@ -166,6 +170,7 @@ pub(super) fn work<R: Runner>(handle: &Handle<R>, number: usize) -> WorkerReport
         watch: Watch::start(options.run_delay),
         report: WorkerReport {
             events: Events::with_capacity(options.events),
+            notice_panics,
             ..Default::default()
         },
     };
@@ -180,22 +185,30 @@ impl<R: Runner> Worker<'_, R> {
     /// which the next begins.
     fn rounds(&mut self, mut now: Nanos) -> Nanos {
         loop {
-            if self.handle.0.stop.load(Ordering::Relaxed) && self.finished.is_empty() {
+            if self.is_closed() && self.finished.is_empty() {
                 return now;
             }
             now = match self.manage(now) {
                 None => self.back_off(now),
                 Some(Verdict::Run) => self.run_batch(now),
                 Some(Verdict::Spin) => {
-                    std::thread::yield_now();
+                    sync::yield_now();
                     let end = self.passed(now, |report| &mut report.management_ns);
                     self.stayed_awake(now, end);
                     end
+                }
+                // Its one call may have come while it ran jobs.
+                Some(Verdict::Sleep { .. }) if self.is_closed() && !is_out(Fix::ClosedIsAwake) => {
+                    now
                 }
                 Some(Verdict::Sleep { until }) => self.sleep(now, until),
                 Some(Verdict::Retire) => return now,
             };
         }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.handle.0.stop.load(Ordering::Relaxed)
     }
 
     /// One attempt at the token: gives back, takes, and wakes whom it must.
@@ -207,26 +220,27 @@ impl<R: Runner> Worker<'_, R> {
             from_work: !self.slept,
         };
         let (finished, batch, busy_ns) = (&mut self.finished, &mut self.batch, self.busy_ns);
-        let (pull, drained, notices, starts, sized) = shared.token.attempt(|agenda| {
+        let (mut errands, mut late) = (Errands::default(), Errands::default());
+        let work = |agenda: &mut Agenda<R::Job>| {
             let had = !finished.is_empty();
             agenda.finish(finished, busy_ns);
             let pull = agenda.pull(now, asker, batch);
-            let backlog = agenda.backlog() as u64;
-            shared.backlog.store(backlog, Ordering::Release);
+            errands.wakes.extend(pull.wake);
+            errands.collect(shared, agenda);
             // Under the token, so that sizes are told in the order in which they came about.
             let sized = pull.size.map(|workers| (shared.now(), What::Size { workers }));
-            (pull, had && backlog == 0, agenda.notices(), agenda.starts(), sized)
-        })?;
+            (pull, had && agenda.backlog() == 0, agenda.notices(), sized)
+        };
+        let held = shared.token.attempt(work, |agenda| late.decide(shared, agenda));
+        let (pull, drained, notices, sized) = held?;
         self.busy_ns = 0;
         self.ticked = pull.ticked;
         self.ladder.ease();
         if drained {
             shared.tell_drained();
         }
-        if let Some(sleeper) = pull.wake {
-            shared.notify(sleeper);
-        }
-        self.handle.start_all(starts);
+        errands.run(self.handle);
+        late.run(self.handle);
         self.tell(now, &pull, &notices);
         if let Some((at, size)) = sized {
             self.report.events.add(at, size);
@@ -247,7 +261,12 @@ impl<R: Runner> Worker<'_, R> {
             events.add(now, What::Notify { worker: sleeper as u32 });
         }
         for &notice in notices {
-            self.handle.0.runner.notice(notice, self.handle);
+            let tell = || self.handle.0.runner.notice(notice, self.handle);
+            if is_out(Fix::NoticeContained) {
+                tell();
+            } else if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+                self.report.notice_panics += 1;
+            }
         }
     }
 
@@ -266,7 +285,8 @@ impl<R: Runner> Worker<'_, R> {
             let flow = catch_unwind(AssertUnwindSafe(|| shared.runner.run(job, &mut context)));
             let outcome = match flow {
                 Ok(_) if context.detached => Outcome::Pending,
-                Ok(Flow::Pending | Flow::Done) => Outcome::Done,
+                Ok(Flow::Done) => Outcome::Done,
+                Ok(Flow::Failed | Flow::Pending) => Outcome::Failed,
                 Err(_) => Outcome::Panicked,
             };
             if outcome == Outcome::Panicked {
@@ -297,10 +317,10 @@ impl<R: Runner> Worker<'_, R> {
             Pause::Spin { turns, rounds } => {
                 for _ in 0..rounds {
                     (0..turns).for_each(|_| std::hint::spin_loop());
-                    std::thread::yield_now();
+                    sync::yield_now();
                 }
             }
-            Pause::Sleep(ns) => std::thread::sleep(Duration::from_nanos(ns)),
+            Pause::Sleep(ns) => sync::sleep(ns),
         }
         let end = self.passed(now, |report| &mut report.back_off_ns);
         let (level, took_ns) = (self.ladder.level(), end.saturating_sub(now));
@@ -313,12 +333,7 @@ impl<R: Runner> Worker<'_, R> {
         self.watch.look();
         // What was posted since we let go of the token has woken nobody: we were not asleep yet. The
         // token of the thread itself (unpark before park) closes the gap.
-        if asked_ns > u64::MAX / 4 {
-            std::thread::park();
-        } else {
-            let left_ns = until.saturating_sub(self.handle.0.now());
-            std::thread::park_timeout(Duration::from_nanos(left_ns));
-        }
+        sync::park(self.handle.0.now(), until);
         self.slept = true;
         let end = self.passed(now, |report| &mut report.asleep_ns);
         let got_ns = end.saturating_sub(now);

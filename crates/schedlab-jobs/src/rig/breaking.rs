@@ -71,10 +71,11 @@ pub struct Probe {
 /// Where it broke.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BreakingPoint {
-    /// The stress as set: the middle of the last interval.
-    pub raw: f64,
+    /// The stress as set: the middle of the last interval. `None` when no stress breaks it: with all jobs due at once, runs
+    /// still end no later than the thresholds allow.
+    pub raw: Option<f64>,
     /// The raw stress times the form factor of the last three probes.
-    pub adjusted: f64,
+    pub adjusted: Option<f64>,
     /// What no scheduler could exceed on so many workers without ending late.
     pub bound: f64,
     /// The same when a run may end as late as the thresholds allow: raw can't exceed this one. `None` when no
@@ -84,7 +85,10 @@ pub struct BreakingPoint {
     pub probes: Vec<Probe>,
 }
 
-/// Searches the breaking point of an executor with a graph.
+/// So far beyond the bound all jobs are due at once: a tighter schedule is no other one.
+const AT_ONCE: f64 = 100.0;
+
+/// Searches the breaking point of an executor with a graph. `stop` ends runs that go on.
 ///
 /// # Errors
 /// The executor's; one without start times is refused.
@@ -94,20 +98,26 @@ pub fn breaking_point(
     burner: Burner,
     base_ns: Nanos,
     thresholds: &Thresholds,
+    stop: fn() -> bool,
     mut progress: impl FnMut(&Probe),
 ) -> Result<BreakingPoint, ExecutorError> {
     let mut probes = Vec::new();
+    let executor_workers = executor.workers();
     let mut broken = |stress| -> Result<bool, ExecutorError> {
-        let probe = probe(executor, graph, burner, base_ns, thresholds, stress)?;
+        let schedule = (base_ns, stress);
+        let probe = probe(executor, graph, burner, schedule, thresholds, stop)?;
         progress(&probe);
         probes.push(probe);
         Ok(probe.broken)
     };
     let (mut below, mut above) = (0.0, thresholds.stress_max);
-    while !broken(above)? {
+    let bound = critical_path_bound(graph, executor_workers);
+    let mut breaks = broken(above)?;
+    while !breaks && above < AT_ONCE * bound.max(1.0) {
         (below, above) = (above * 0.9, above * 1.4);
+        breaks = broken(above)?;
     }
-    while above - below > thresholds.epsilon {
+    while breaks && above - below > thresholds.epsilon {
         let middle = f64::midpoint(below, above);
         if broken(middle)? {
             above = middle;
@@ -115,23 +125,23 @@ pub fn breaking_point(
             below = middle;
         }
     }
-    let raw = f64::midpoint(below, above);
+    let raw = breaks.then(|| f64::midpoint(below, above));
     let last: Vec<f64> = probes.iter().rev().take(3).map(|p| p.form_factor).collect();
     let form_factor = last.iter().sum::<f64>() / last.len() as f64;
-    let bound = critical_path_bound(graph, executor.workers());
-    let (_, end) = level_schedule(graph, executor.workers(), base_ns, 1.0);
+    let (_, end) = level_schedule(graph, executor_workers, base_ns, 1.0);
     let least = end as f64 / bound - thresholds.fail_ns as f64;
     let bound_late = (least > 0.0).then_some(end as f64 / least);
-    Ok(BreakingPoint { raw, adjusted: raw * form_factor, bound, bound_late, probes })
+    let adjusted = raw.map(|raw| raw * form_factor);
+    Ok(BreakingPoint { raw, adjusted, bound, bound_late, probes })
 }
 
 fn probe(
     executor: &mut dyn Executor,
     graph: &Graph,
     burner: Burner,
-    base_ns: Nanos,
+    (base_ns, stress): (Nanos, f64),
     thresholds: &Thresholds,
-    stress: f64,
+    stop: fn() -> bool,
 ) -> Result<Probe, ExecutorError> {
     let workers = executor.workers();
     let (starts, expected_ns) = level_schedule(graph, workers, base_ns, stress);
@@ -141,7 +151,8 @@ fn probe(
     for _ in 0..thresholds.runs {
         let load = Load::new(graph, burner, base_ns, Length::Fixed, 0);
         let schedule = Schedule { starts: starts.clone(), life_ns: None };
-        let run = Arc::new(Run::new(graph.clone(), schedule, Box::new(load), Clock::start()));
+        let run = Run::new(graph.clone(), schedule, Box::new(load), Clock::start());
+        let run = Arc::new(run.with_stop(stop));
         executor.run(&run)?;
         if let Err(flaw) = run.verify() {
             let what = flaw.to_string();
@@ -178,7 +189,7 @@ mod tests {
         let thresholds = Thresholds { runs: 1, fail_ns, ..Thresholds::default() };
         let burner = Burner::calibrate(Kind::Cpu);
         let mut executor = VirtualTime::ideal(workers);
-        breaking_point(&mut executor, &graph, burner, 500_000, &thresholds, |_| {})
+        breaking_point(&mut executor, &graph, burner, 500_000, &thresholds, || false, |_| {})
             .expect("the ideal runs any graph")
     }
 
@@ -188,7 +199,7 @@ mod tests {
             let found = ideal(workers, 2_000_000);
             assert!(found.probes.iter().all(|p| p.broken == (p.late_ns > 2e6)), "{found:?}");
             // 2 ms late on 15.5 ms of critical path allow more than the bound for being in time.
-            assert!(found.raw <= found.bound_late.unwrap() + 0.01, "{found:?}");
+            assert!(found.raw.unwrap() <= found.bound_late.unwrap() + 0.01, "{found:?}");
         }
         // By hand, 2 workers: the schedule ends at 20.5 ms; 33 ms of work take 16.5 ms at least.
         let bounds = ideal(2, 2_000_000);
@@ -200,8 +211,26 @@ mod tests {
     fn without_an_allowance_nothing_breaks_beyond_the_bound() {
         for workers in [2, 4, 8] {
             let found = ideal(workers, 0);
-            assert!(found.raw <= found.bound + 0.005, "{found:?}");
+            assert!(found.raw.unwrap() <= found.bound + 0.005, "{found:?}");
             assert!((found.bound_late.unwrap() - found.bound).abs() < 1e-6);
+        }
+    }
+
+    #[test]
+    fn a_schedule_that_no_stress_breaks_ends_the_search_without_a_breaking_point() {
+        // The work takes less than what a run may be late.
+        for (nodes, base_ns) in [(64, 20_000), (4, 100_000)] {
+            let rules = Rules { nodes, hashing: Hashing::Compat, ..Rules::default() };
+            let graph = Shape::LoadBursts.build(&rules);
+            let thresholds = Thresholds { runs: 1, ..Thresholds::default() };
+            let burner = Burner::calibrate(Kind::Cpu);
+            let mut executor = VirtualTime::ideal(4);
+            let never = || false;
+            let ideal = &mut executor;
+            let found =
+                breaking_point(ideal, &graph, burner, base_ns, &thresholds, never, |_| {}).unwrap();
+            assert_eq!((found.raw, found.adjusted, found.bound_late), (None, None, None));
+            assert!(found.probes.iter().all(|probe| !probe.broken));
         }
     }
 }

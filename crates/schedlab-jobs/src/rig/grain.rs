@@ -43,10 +43,12 @@ pub fn grain_at(
     graph: &Graph,
     burner: Burner,
     grain_ns: Nanos,
+    stop: fn() -> bool,
 ) -> Result<GrainPoint, ExecutorError> {
     let load = Load::new(graph, burner, grain_ns, Length::Fixed, 0);
     let work = Box::new(Grains(load, grain_ns));
-    let run = Arc::new(Run::new(graph.clone(), Schedule::default(), work, Clock::start()));
+    let run = Run::new(graph.clone(), Schedule::default(), work, Clock::start());
+    let run = Arc::new(run.with_stop(stop));
     executor.run(&run)?;
     if let Err(flaw) = run.verify() {
         let what = flaw.to_string();
@@ -67,11 +69,12 @@ pub fn metg(
     graph: &Graph,
     burner: Burner,
     efficiency: f64,
+    stop: fn() -> bool,
 ) -> Result<Option<f64>, ExecutorError> {
     // The best of three: a disturbance by others is not the executor's.
     let mut reached = |grain_ns| -> Result<bool, ExecutorError> {
         for _ in 0..3 {
-            if grain_at(executor, graph, burner, grain_ns)?.efficiency >= efficiency {
+            if grain_at(executor, graph, burner, grain_ns, stop)?.efficiency >= efficiency {
                 return Ok(true);
             }
         }

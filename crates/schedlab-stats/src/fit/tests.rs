@@ -62,3 +62,13 @@ fn two_populations_get_two_lines_and_one_gets_one() {
         (0..90).map(|i| (f64::from(i), 3.0 + f64::from(i) + random.normal())).collect();
     assert!(two_lines(&single).unwrap().evidence < 0.0);
 }
+
+#[test]
+fn an_exact_line_is_one_population() {
+    for (slope, socket) in [(0.1, 0.7), (1.0 / 3.0, 0.0), (1e6, 3.3), (1e-7, 1e-9)] {
+        let exact: Vec<_> =
+            (1..40).map(|x| (f64::from(x), f64::from(x) * slope + socket)).collect();
+        let evidence = two_lines(&exact).unwrap().evidence;
+        assert!(evidence < 0.0, "{slope} x + {socket}: {evidence}");
+    }
+}

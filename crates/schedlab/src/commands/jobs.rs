@@ -20,6 +20,7 @@ mod stalls;
 mod table;
 mod witness;
 
+use anyhow::Context;
 use std::process::ExitCode;
 
 /// Options of `schedlab jobs`.
@@ -58,8 +59,22 @@ enum What {
     Fit(fit::Args),
 }
 
+/// Whether the user has ended the command: what was measured until then is kept.
+fn interrupted() -> bool {
+    schedlab_sys::signal::catch().is_ok_and(|signals| signals.caught().is_some())
+}
+
+/// The exit code of a command that the user may have ended: as if the signal had.
+fn code(usual: ExitCode) -> ExitCode {
+    let caught = schedlab_sys::signal::catch().ok().and_then(|signals| signals.caught());
+    caught.map_or(usual, |signal| ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)))
+}
+
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if !matches!(args.what, What::Generate(_) | What::Fit(_)) {
+        schedlab_sys::signal::catch().context("catching Ctrl-C")?;
+    }
     match args.what {
         What::Generate(args) => generate::run(&args),
         What::Run(args) => run::run(&args),

@@ -2,10 +2,11 @@
 
 use super::options::Setup;
 use super::table;
+use schedlab_jobs::executor::{Executor, ExecutorError};
 use schedlab_jobs::rig::{BreakingPoint, Probe, Thresholds, breaking_point};
 use schedlab_model::Nanos;
 use schedlab_stats::{Sample, t_interval};
-use serde_json::json;
+use serde_json::{Value, json};
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -62,57 +63,115 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         };
         let base = args.setup.load.time.0;
-        found.push(breaking_point(executor.as_mut(), &graph, burner, base, &usual, show)?);
-        let quiet = |_: &Probe| {};
-        kept.push(breaking_point(executor.as_mut(), &graph, burner, base, &strict, quiet)?.raw);
+        let search =
+            |executor: &mut dyn Executor, thresholds: &Thresholds, show: &dyn Fn(&Probe)| {
+                let stop = super::interrupted;
+                breaking_point(executor, &graph, burner, base, thresholds, stop, show)
+            };
+        // A search that the user ends has found nothing; those before it have.
+        match search(executor.as_mut(), &usual, &show) {
+            Err(ExecutorError::Interrupted) if !found.is_empty() => break,
+            point => found.push(point?),
+        }
+        match search(executor.as_mut(), &strict, &|_| {}) {
+            Err(ExecutorError::Interrupted) => break,
+            point => kept.push(point?.raw),
+        }
     }
-    let raw: Vec<f64> = found.iter().map(|point| point.raw).collect();
-    let adjusted: Vec<f64> = found.iter().map(|point| point.adjusted).collect();
-    let (bound, bound_late) = (found[0].bound, found[0].bound_late);
+    let found = Found { points: found, kept, jobs: graph.len() };
     let path_ns = graph.critical_path() * args.setup.load.time.0;
-    let jobs_per_s = |stress: f64| throughput(&found[0], stress, graph.len());
     if args.setup.json {
-        table::json(&json!({
-            "schema": "schedlab/jobs-break/1",
-            "executor": executor.name(),
-            "workers": executor.workers(),
-            "raw": raw,
-            "raw_ci95": interval(&raw),
-            "adjusted": adjusted,
-            "adjusted_ci95": interval(&adjusted),
-            "bound": bound,
-            "bound_late": bound_late,
-            "of_bound": raw.iter().map(|raw| raw / bound).collect::<Vec<_>>(),
-            "critical_path_ns": path_ns,
-            "miss_rate": args.miss_rate,
-            "stress_at_miss_rate": kept,
-            "jobs_per_s_at_miss_rate": kept.iter().map(|&stress| jobs_per_s(stress)).collect::<Vec<_>>(),
-        }))?;
+        let mut value = found.json(path_ns);
+        value["schema"] = "schedlab/jobs-break/1".into();
+        value["executor"] = executor.name().into();
+        value["workers"] = executor.workers().into();
+        value["miss_rate"] = args.miss_rate.into();
+        value["interrupted"] = super::interrupted().into();
+        table::json(&value)?;
     } else {
+        table::say(&found.text(args, path_ns))?;
+    }
+    Ok(super::code(ExitCode::SUCCESS))
+}
+
+/// What the searches found, one for each repeat.
+struct Found {
+    points: Vec<BreakingPoint>,
+    /// The stress at the miss rate; `None` where no stress has more misses.
+    kept: Vec<Option<f64>>,
+    jobs: u32,
+}
+
+impl Found {
+    fn raw(&self) -> Vec<f64> {
+        self.points.iter().filter_map(|point| point.raw).collect()
+    }
+
+    fn adjusted(&self) -> Vec<f64> {
+        self.points.iter().filter_map(|point| point.adjusted).collect()
+    }
+
+    fn json(&self, path_ns: u64) -> Value {
+        let (raw, adjusted, first) = (self.raw(), self.adjusted(), &self.points[0]);
+        let jobs_per_s = |stress: &Option<f64>| stress.map(|s| throughput(first, s, self.jobs));
+        json!({
+            "raw": self.points.iter().map(|point| point.raw).collect::<Vec<_>>(),
+            "raw_ci95": interval(&raw),
+            "adjusted": self.points.iter().map(|point| point.adjusted).collect::<Vec<_>>(),
+            "adjusted_ci95": interval(&adjusted),
+            "bound": first.bound,
+            "bound_late": first.bound_late,
+            "of_bound": raw.iter().map(|raw| raw / first.bound).collect::<Vec<_>>(),
+            "of_bound_late": raw.iter().map(|raw| first.bound_late.map(|b| raw / b)).collect::<Vec<_>>(),
+            "critical_path_ns": path_ns,
+            "stress_at_miss_rate": self.kept,
+            "jobs_per_s_at_miss_rate": self.kept.iter().map(jobs_per_s).collect::<Vec<_>>(),
+        })
+    }
+
+    fn text(&self, args: &Args, path_ns: u64) -> String {
+        let (raw, adjusted, first) = (self.raw(), self.adjusted(), &self.points[0]);
+        let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
         let show = |name: &str, values: &[f64]| {
-            let mean = values.iter().sum::<f64>() / values.len() as f64;
             let range = interval(values)
                 .map_or_else(String::new, |[low, high]| format!(" (95 %: {low:.3}..{high:.3})"));
-            format!("{name} {mean:.3}{range}\n")
+            format!("{name} {:.3}{range}\n", mean(values))
         };
+        let path = table::time(path_ns as f64);
+        if raw.is_empty() {
+            return format!(
+                "no stress breaks this schedule: with all jobs due at once, a run ends less than {} late\n\
+                 critical path {path}; choose a smaller --fail, a longer --time or more --nodes\n",
+                args.fail
+            );
+        }
         let mut text = show("breaking stress, raw", &raw);
         text.push_str(&show("breaking stress, adjusted", &adjusted));
-        let _ = writeln!(
-            text,
-            "bound {bound:.3} (critical path {}), raw reaches {:.0} % of it",
-            table::time(path_ns as f64),
-            100.0 * raw.iter().sum::<f64>() / raw.len() as f64 / bound,
-        );
-        if let Some(late) = bound_late {
-            let _ = writeln!(text, "bound when {} late is in time {late:.3}", args.fail);
+        let _ =
+            writeln!(text, "bound for ending in time {:.3} (critical path {path})", first.bound);
+        if let Some(late) = first.bound_late {
+            let _ = writeln!(
+                text,
+                "bound for ending {} late {late:.3}; raw reaches {:.0} % of it",
+                args.fail,
+                100.0 * mean(&raw) / late
+            );
         }
-        let at = format!("stress at {} % missed", 100.0 * args.miss_rate);
-        text.push_str(&show(&at, &kept));
-        let mean = kept.iter().sum::<f64>() / kept.len() as f64;
-        let _ = writeln!(text, "  that is {:.0} jobs a second", jobs_per_s(mean));
-        table::say(&text)?;
+        let kept: Vec<f64> = self.kept.iter().flatten().copied().collect();
+        if !kept.is_empty() {
+            text.push_str(&show(&format!("stress at {} % missed", 100.0 * args.miss_rate), &kept));
+            let per_s = throughput(first, mean(&kept), self.jobs);
+            let _ = writeln!(text, "  that is {per_s:.0} jobs a second");
+        }
+        if super::interrupted() {
+            text.push_str(&format!(
+                "interrupted: {} of {} searches\n",
+                self.points.len(),
+                args.repeat.max(1)
+            ));
+        }
+        text
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 fn throughput(found: &BreakingPoint, stress: f64, jobs: u32) -> f64 {

@@ -47,7 +47,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .collect();
     let graph = args.setup.graph.graph()?;
     let burner = args.setup.load.burner(args.setup.executor.workers()?);
-    for turn in 0..args.repeat.max(1) {
+    'turns: for turn in 0..args.repeat.max(1) {
         for entrant in entrants.iter_mut().filter(|entrant| entrant.refused.is_none()) {
             let seed = args.setup.graph.seed.unwrap_or(0) + turn as u64;
             let one = args.setup.load.run(graph.clone(), burner, seed)?;
@@ -63,17 +63,25 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 Err(ExecutorError::NotOffered { what, .. }) => {
                     entrant.refused = Some(what.to_owned());
                 }
+                Err(ExecutorError::Interrupted) => break 'turns,
                 Err(error) => return Err(error.into()),
             }
         }
     }
     if args.setup.json {
         let results: Vec<Value> = entrants.iter().map(summary).collect();
-        table::json(&json!({"schema": "schedlab/jobs-compare/1", "results": results}))?;
+        table::json(&json!({
+            "schema": "schedlab/jobs-compare/1",
+            "interrupted": super::interrupted(),
+            "results": results,
+        }))?;
     } else {
         table::say(&text(&entrants))?;
+        if super::interrupted() {
+            table::say("interrupted: from the runs until then\n")?;
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(super::code(ExitCode::SUCCESS))
 }
 
 fn summary(entrant: &Entrant) -> Value {

@@ -3,7 +3,7 @@
 use super::{picture, table};
 use anyhow::{Context, bail};
 use schedlab_stats::{
-    Fit, Level, Line, Sample, TwoLines, change_points, huber, least_squares, theil_sen, two_lines,
+    Fit, Line, Sample, TwoLines, huber, least_squares, level_changes, theil_sen, two_lines,
 };
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 The first line of the file names its columns. Without --x and --y the first column is the number of
 jobs and the second the run time in ms, as `schedlab jobs peak --csv` writes them.")]
 pub(super) struct Args {
-    /// Measured data: comma or semicolon, names in the first line
+    /// Measured data: CSV (comma or semicolon), or a gnuplot script with the data in a here-document
     file: PathBuf,
     /// Column of the number of jobs (or their length), by name
     #[arg(long, value_name = "COLUMN")]
@@ -59,6 +59,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Two populations are claimed from here on: "very strong" in Kass and Raftery, "Bayes factors", JASA 1995.
+const EVIDENCE: f64 = 10.0;
+
 /// Every model of a sweep: x against run time in ms.
 pub(super) struct Models {
     pub(super) line: Fit,
@@ -76,7 +79,7 @@ impl Models {
         let mut sorted = points.to_vec();
         sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
         let robust = theil_sen(points).context("no robust line can be fitted")?;
-        let changes = changes(&sorted, robust.slope);
+        let changes = level_changes(&sorted).into_iter().map(|at| sorted[at].0).collect();
         let two = two_lines(points).ok();
         Ok(Self { line, robust, huber: huber(points).unwrap_or(robust), two, changes })
     }
@@ -98,6 +101,7 @@ impl Models {
             "huber": {"gradient_ms_per_job": self.huber.slope, "socket_ms": self.huber.intercept},
             "two_lines": self.two.as_ref().map(|two| json!({
                 "evidence": two.evidence,
+                "claimed": two.evidence > EVIDENCE,
                 "sigma_ms": two.sigma,
                 "shares": two.shares,
                 "gradient_ms_per_job": two.lines.map(|line| line.slope),
@@ -139,7 +143,7 @@ impl Models {
             text,
             "\n{count} points, r {r:.4}, sigma {sigma:.3} ms, largest residual {residual_max:.2} ms"
         );
-        if let Some(two) = self.two.as_ref().filter(|two| two.evidence > 0.0) {
+        if let Some(two) = self.two.as_ref().filter(|two| two.evidence > EVIDENCE) {
             text.push_str("two populations lie side by side:\n");
             for (line, share) in two.lines.iter().zip(two.shares) {
                 let _ = writeln!(
@@ -157,47 +161,6 @@ impl Models {
         }
         text
     }
-}
-
-/// Fits of the gradient after the first, while the levels still move.
-const REFITS: usize = 5;
-
-/// Where points in order of x change their level, with one gradient throughout: x of the first point after each
-/// change. A step tilts a line through all points, and hides behind that; so the gradient is fitted again within
-/// the levels that were found, until those stay.
-fn changes(sorted: &[(f64, f64)], mut gradient: f64) -> Vec<f64> {
-    let mut found: Vec<Level> = Vec::new();
-    for _ in 0..=REFITS {
-        let residuals: Vec<f64> = sorted.iter().map(|(x, y)| y - gradient * x).collect();
-        // The spread between neighbours is what is left when levels are taken away: the median of their distance
-        // is 0.95 standard deviations of normal noise.
-        let mut steps: Vec<f64> = residuals.windows(2).map(|w| (w[1] - w[0]).abs()).collect();
-        steps.sort_by(f64::total_cmp);
-        let error = steps.get(steps.len() / 2).copied().unwrap_or(0.0).max(1e-9);
-        let levels = change_points(&residuals, &vec![error; residuals.len()]);
-        let same = levels.len() == found.len()
-            && levels.iter().zip(&found).all(|(new, old)| new.start == old.start);
-        found = levels;
-        match within(sorted, &found).filter(|_| !same) {
-            Some(refitted) => gradient = refitted,
-            None => break,
-        }
-    }
-    found.iter().skip(1).map(|level| sorted[level.start].0).collect()
-}
-
-/// The least squares gradient of points that lie on levels of their own; `None` where none has two places.
-fn within(sorted: &[(f64, f64)], levels: &[Level]) -> Option<f64> {
-    let (mut xy, mut xx) = (0.0, 0.0);
-    for level in levels {
-        let own = &sorted[level.start..level.end];
-        let count = own.len() as f64;
-        let mean = |of: fn(&(f64, f64)) -> f64| own.iter().map(of).sum::<f64>() / count;
-        let (x, y) = (mean(|p| p.0), mean(|p| p.1));
-        xy += own.iter().map(|p| (p.0 - x) * (p.1 - y)).sum::<f64>();
-        xx += own.iter().map(|p| (p.0 - x).powi(2)).sum::<f64>();
-    }
-    (xx > 0.0).then(|| xy / xx)
 }
 
 /// The two columns that are fitted.
@@ -221,15 +184,48 @@ impl Column {
     }
 }
 
-/// Two columns of a CSV file, and what the others hold.
+/// The lines of a table, each with its number from 0: of a gnuplot script those of its first here-document
+/// (`$data << EOD`), of any other file all. Without empty lines and comments.
+fn table_lines(text: &str) -> anyhow::Result<Vec<(usize, &str)>> {
+    let lines: Vec<(usize, &str)> = text.lines().enumerate().collect();
+    let opens = |line: &str| {
+        let (name, end) = line.trim().split_once("<<")?;
+        let plain = |word: &str| word.chars().all(|c| c.is_alphanumeric() || c == '_');
+        let name = name.trim().strip_prefix('$')?;
+        (plain(name) && plain(end.trim()) && !end.trim().is_empty()).then(|| end.trim().to_owned())
+    };
+    let table = match lines.iter().find_map(|&(at, line)| Some((at, opens(line)?))) {
+        None => &lines[..],
+        Some((at, end)) => {
+            let inside = &lines[at + 1..];
+            let close = inside.iter().position(|(_, line)| line.trim() == end);
+            let close = close.with_context(|| {
+                format!("line {}: the here-document has no end `{end}`", at + 1)
+            })?;
+            &inside[..close]
+        }
+    };
+    let said = |line: &str| !line.trim().is_empty() && !line.trim().starts_with('#');
+    Ok(table.iter().copied().filter(|(_, line)| said(line)).collect())
+}
+
+/// The cells of a line, by semicolons, commas, or blanks where there is neither.
+fn cells(line: &str, separator: Option<char>) -> Vec<String> {
+    let cell = |cell: &str| cell.trim().trim_matches('"').to_owned();
+    match separator {
+        Some(separator) => line.split(separator).map(cell).collect(),
+        None => line.split_whitespace().map(cell).collect(),
+    }
+}
+
+/// Two columns of a CSV file or a gnuplot script, and what the others hold.
 fn read(file: &Path, x: Option<&str>, y: Option<&str>) -> anyhow::Result<(Points, Vec<Column>)> {
     let text = std::fs::read_to_string(file).with_context(|| format!("{}", file.display()))?;
-    let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let lines = table_lines(&text).with_context(|| format!("{}", file.display()))?;
+    let mut lines = lines.into_iter();
     let Some((_, head)) = lines.next() else { bail!("{}: is empty", file.display()) };
-    let separator = if head.contains(';') { ';' } else { ',' };
-    let cells = |line: &str| -> Vec<String> {
-        line.split(separator).map(|cell| cell.trim().trim_matches('"').to_owned()).collect()
-    };
+    let separator = [';', ','].into_iter().find(|&sign| head.contains(sign));
+    let cells = |line: &str| cells(line, separator);
     let names = cells(head);
     let column = |wanted: Option<&str>, usual: usize| match wanted {
         None if usual < names.len() => Ok(usual),
@@ -263,42 +259,23 @@ fn read(file: &Path, x: Option<&str>, y: Option<&str>) -> anyhow::Result<(Points
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_stats::Random;
 
-    /// How often of 200 sweeps of so many points with a change of level amid them it is found, to two points; and
-    /// how many changes there were elsewhere. The height is in standard deviations of the noise.
-    fn found(points: u32, height: f64) -> (usize, usize) {
-        let mut random = Random::new(u64::from(points) * 1_000 + height.to_bits() % 997);
-        let (mut hits, mut others) = (0, 0);
-        for _ in 0..200 {
-            let at = points / 2;
-            let step = |x: u32| if x < at { 0.0 } else { height };
-            let sweep: Vec<(f64, f64)> = (0..points)
-                .map(|x| (f64::from(x), 3.0 + 0.5 * f64::from(x) + step(x) + random.normal()))
-                .collect();
-            let line = theil_sen(&sweep).expect("points enough");
-            let seen = changes(&sweep, line.slope);
-            let near = |change: &&f64| (**change - f64::from(at)).abs() <= 2.0;
-            hits += usize::from(seen.iter().any(|change| near(&change)));
-            others += seen.iter().filter(|change| !near(change)).count();
-        }
-        (hits, others)
+    fn lines(text: &str) -> Vec<&str> {
+        table_lines(text).unwrap().into_iter().map(|(_, line)| line).collect()
     }
 
     #[test]
-    fn a_change_of_level_is_found_from_so_many_standard_deviations_on() {
-        // Of 200 each; what docs/jobs.md says of the finder.
-        let power = [(40, 4.0, 145), (40, 6.0, 190), (80, 3.0, 160), (80, 4.0, 190)];
-        for (points, height, least) in power {
-            let (hits, others) = found(points, height);
-            assert!(hits >= least, "{height} of {points} points: {hits} of 200");
-            // Behind a line that the step has tilted, there were two in each sweep.
-            assert!(others <= 100, "{height} of {points} points: {others} elsewhere");
-        }
-        // Noise alone: one place in twenty sweeps at most.
-        for points in [40, 80] {
-            let (hits, others) = found(points, 0.0);
-            assert!(hits + others <= 10, "{points} points without a change: {hits}, {others}");
-        }
+    fn the_data_of_a_gnuplot_script_are_its_first_here_document() {
+        let script = "# a comment\n$RunData << _End_of_Data_\n\"load size\",\"result\"\n1,2\n\n3,4\n_End_of_Data_\nplot $RunData";
+        assert_eq!(lines(script), ["\"load size\",\"result\"", "1,2", "3,4"]);
+        assert_eq!(lines("a,b\n# not this\n1,2"), ["a,b", "1,2"]);
+        let open = table_lines("x\n$data << EOD\n1,2").unwrap_err().to_string();
+        assert_eq!(open, "line 2: the here-document has no end `EOD`");
+    }
+
+    #[test]
+    fn cells_are_told_apart_by_signs_or_blanks() {
+        assert_eq!(cells("\"a b\", 1", Some(',')), ["a b", "1"]);
+        assert_eq!(cells("  1   2.5", None), ["1", "2.5"]);
     }
 }

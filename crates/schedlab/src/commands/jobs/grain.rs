@@ -2,6 +2,7 @@
 
 use super::options::{ExecutorArgs, GraphArgs};
 use super::table;
+use schedlab_jobs::executor::ExecutorError;
 use schedlab_jobs::load::{Burner, Kind};
 use schedlab_jobs::rig::metg;
 use schedlab_stats::{Sample, median_interval};
@@ -52,7 +53,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let mut found: Vec<Vec<Option<f64>>> = vec![Vec::new(); executors.len()];
         for _ in 0..args.repeat.max(1) {
             for (executor, found) in executors.iter_mut().zip(&mut found) {
-                found.push(metg(executor.as_mut(), &graph, burner, efficiency)?);
+                match metg(executor.as_mut(), &graph, burner, efficiency, super::interrupted) {
+                    Err(ExecutorError::Interrupted) => break,
+                    grain => found.push(grain?),
+                }
             }
         }
         for (executor, grains) in executors.iter().zip(&found) {
@@ -80,12 +84,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         let shape = args.graph.shape().name();
         table::json(&json!({
+            "interrupted": super::interrupted(),
             "schema": "schedlab/jobs-grain/1", "workers": workers, "shape": shape, "results": results,
         }))?;
     } else {
         table::say(&table::columns(&rows))?;
+        if super::interrupted() {
+            table::say("interrupted: from the repeats until then\n")?;
+        }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(super::code(ExitCode::SUCCESS))
 }
 
 fn median(values: &[f64]) -> Option<f64> {

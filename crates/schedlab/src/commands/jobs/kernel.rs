@@ -42,6 +42,12 @@ impl Recording {
         Ok(Self { recorder, output: output.to_owned(), pids })
     }
 
+    /// Ends it and leaves nothing behind.
+    pub(super) fn discard(self) -> anyhow::Result<()> {
+        let dir = self.recorder.stop()?;
+        Ok(std::fs::remove_dir_all(dir)?)
+    }
+
     /// Ends it, writes the trace with the jobs as marks, and puts the workers' time down to causes.
     pub(super) fn finish(self, run: &Run, report: &Report) -> anyhow::Result<Stalls> {
         let dir = self.recorder.stop()?;

@@ -216,7 +216,7 @@ impl LoadArgs {
             (0..graph.len()).map(|node| mix.of(&graph, seed, node)).collect()
         });
         let run = Run::new(graph, schedule, Box::new(load), Clock::start());
-        let run = run.with_significance(significance);
+        let run = run.with_significance(significance).with_stop(super::interrupted);
         Ok(Arc::new(run.with_cpu_clock(|| schedlab_sys::clock::thread_cpu().0)))
     }
 }

@@ -61,7 +61,14 @@ pub(super) fn dropped(run: &Run) -> Value {
 }
 
 /// For people: kinds where there are several, what was dropped, and the proof.
-pub(super) fn text(run: &Run, profile: &Profile, proof: Result<(), Flaw>) -> String {
+///
+/// `believed`: the events are another program's own word.
+pub(super) fn text(
+    run: &Run,
+    profile: &Profile,
+    proof: Result<(), Flaw>,
+    believed: bool,
+) -> String {
     let mut text = String::new();
     if profile.kinds.len() > 1 {
         text.push_str(&table::columns(&kinds_table(profile)));
@@ -74,6 +81,9 @@ pub(super) fn text(run: &Run, profile: &Profile, proof: Result<(), Flaw>) -> Str
         Err(_) => "not proved",
         Ok(()) if run.dropped().jobs() > 0 => {
             "every other job ran once, after its predecessors, and none that depends on a dropped one"
+        }
+        Ok(()) if believed => {
+            "by these events every job ran once, after its predecessors; that its work was done is not proved"
         }
         Ok(()) => "every job ran once, after its predecessors",
     };

@@ -12,7 +12,7 @@ use schedlab_jobs::load::{Burner, Random};
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::virtual_time::VirtualTime;
 use schedlab_model::Nanos;
-use schedlab_stats::{Interval, Sample, t_interval};
+use schedlab_stats::{Interval, Sample, least_squares, t_interval};
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -70,10 +70,19 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let burner = args.setup.load.burner(workers);
     let mut rows = Vec::new();
     let swept = points(args)?;
-    for _ in 0..args.repeat {
+    'turns: for _ in 0..args.repeat {
         for &x in &swept {
-            rows.push(row(args, executor.as_mut(), burner, x, rows.len() as u64)?);
+            match row(args, executor.as_mut(), burner, x, rows.len() as u64) {
+                Ok(row) => rows.push(row),
+                Err(_) if super::interrupted() => break 'turns,
+                Err(error) => return Err(error),
+            }
         }
+    }
+    if super::interrupted() {
+        let all = swept.len() * args.repeat as usize;
+        table::note(&format!("interrupted: {} of {all} runs are measured", rows.len()));
+        anyhow::ensure!(rows.len() >= 3, "interrupted before there were three points to fit");
     }
     let serial_ns = serial(args, burner, rows.iter().map(|row| row.x).fold(0.0, f64::max))?;
     let points: Vec<(f64, f64)> =
@@ -94,9 +103,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     rows.sort_by(|a, b| a.x.total_cmp(&b.x));
     if args.setup.json {
         let mut model = models.json();
-        model["socket_parts_ms"] = socket(&rows, models.line.line.intercept);
+        model["socket_parts_ms"] = socket(&rows, workers);
         table::json(&json!({
             "schema": "schedlab/jobs-peak/1",
+            "interrupted": super::interrupted(),
             "executor": executor.name(),
             "workers": workers,
             "serial_ns": serial_ns,
@@ -111,16 +121,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             table::say(&intervals(&rows, label))?;
         }
         table::say(&models.text())?;
-        let parts = socket(&rows, models.line.line.intercept);
+        let parts = socket(&rows, workers);
         let of = |part: &str| {
             parts[part].as_f64().map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3} ms"))
         };
-        let (ramp, down, rest) = (of("ramp_up"), of("shutdown"), of("rest"));
+        let (work, ramp, down, rest) = (of("work"), of("ramp_up"), of("shutdown"), of("rest"));
         table::say(&format!(
-            "of the socket, by events: ramp-up {ramp}, shutdown {down}, rest {rest}\n"
+            "of the socket, by events: work {work}, ramp-up {ramp}, shutdown {down}, rest {rest}\n"
         ))?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(super::code(ExitCode::SUCCESS))
 }
 
 /// The points in random order, so that drift is not taken for an effect; both bounds are among them.
@@ -191,8 +201,8 @@ fn one(
 
 fn serial(args: &Args, burner: Burner, x: f64) -> anyhow::Result<u64> {
     let run = one(args, burner, x, 0)?;
-    if run.schedule().is_timed() || run.schedule().life_ns.is_some() {
-        // A serial pass knows no start times; its work is the sum of the planned work.
+    if run.schedule().is_timed() || run.schedule().life_ns.is_some() || run.is_stopped() {
+        // A serial pass knows no start times; its work is the sum of the planned work. So it is when no time is left.
         return Ok((0..run.graph().len()).map(|node| run.expected_ns(node)).sum());
     }
     Serial.run(&run)?;
@@ -239,16 +249,30 @@ fn intervals(rows: &[Row], label: &str) -> String {
     table::columns(&cells) + "\n"
 }
 
-/// The model's socket beside what events say of ramp-up and shutdown, means in ms.
-fn socket(rows: &[Row], socket_ms: f64) -> Value {
-    let mean = |of: fn(&Profile) -> Option<u64>| {
-        let known: Vec<f64> =
-            rows.iter().filter_map(|r| of(&r.profile)).map(|ns| ns as f64 / 1e6).collect();
-        (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
+/// What the socket consists of, in ms. The run time of each point is the sum of four parts, each divided by the workers:
+/// work, what idle workers lost in ramp-up and in shutdown, and the rest. Each part gets a line over the points as the run
+/// time does; least squares are additive, so the sockets of these lines add up to that of the run time.
+fn socket(rows: &[Row], workers: usize) -> Value {
+    let of = |part: fn(&Profile, u64) -> f64| {
+        let points: Vec<(f64, f64)> =
+            rows.iter().map(|r| (r.x, part(&r.profile, workers as u64) / 1e6)).collect();
+        least_squares(&points).ok().map(|fit| fit.line.intercept)
     };
-    let (ramp, shutdown) = (mean(|p| p.ramp_up_ns), mean(|p| p.shutdown_ns));
-    let rest = ramp.zip(shutdown).map(|(ramp, shutdown)| socket_ms - ramp - shutdown);
-    json!({"ramp_up": ramp, "shutdown": shutdown, "rest": rest})
+    json!({
+        "work": of(|p, workers| p.wall_ns as f64 / workers as f64),
+        "ramp_up": of(|p, _| p.ramp_up_lost_ns.unwrap_or(0) as f64),
+        "shutdown": of(shutdown_lost),
+        "rest": of(|p, workers| {
+            let ramp = p.ramp_up_lost_ns.unwrap_or(0) as f64;
+            p.covered_ns as f64 - p.wall_ns as f64 / workers as f64 - ramp - shutdown_lost(p, workers)
+        }),
+    })
+}
+
+/// Of a run with fewer jobs than workers, all idle time.
+fn shutdown_lost(profile: &Profile, workers: u64) -> f64 {
+    let idle = profile.covered_ns as f64 - profile.wall_ns as f64 / workers as f64;
+    profile.shutdown_lost_ns.map_or(idle, |lost| lost as f64)
 }
 
 fn text(rows: &[Row], label: &str, workers: usize) -> String {

@@ -9,7 +9,7 @@ use super::{external, outcome, picture, soak, table};
 use crate::commands::UsageError;
 use anyhow::Context;
 use schedlab_jobs::adaptors::Ours;
-use schedlab_jobs::executor::{Executor, Told};
+use schedlab_jobs::executor::{Executor, ExecutorError, Told};
 use schedlab_jobs::policy::Growth;
 use schedlab_jobs::pool::{Events, Report, WorkerReport, perfetto, text};
 use schedlab_jobs::profile::{Profile, concurrency_steps};
@@ -92,9 +92,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None
     };
     let before = steal();
-    let Ran { name, workers, told, report, stalls } = execute(args, &run)?;
+    let Ran { name, workers, told, report, stalls, interrupted } = execute(args, &run)?;
     let proof = run.verify();
     let complete = proof.is_ok() && run.dropped().jobs() == 0;
+    // Events that another program wrote say when jobs ran, not that their work was done.
+    let believed = args.events.is_some();
     let witness = (report.as_ref().filter(|_| run.schedule().is_timed() && complete))
         .map(|report| Witness::of(&run, workers, report, before));
     if let Some(file) = &args.trace {
@@ -114,12 +116,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         value["machine"] = witness.as_ref().map(Witness::json).into();
         value["stalls"] = stalls.as_ref().map(|s| kernel::as_json(s, run.base())).into();
         value["pool"] = report.as_ref().map(|report| pool_size(&report.growth)).into();
-        value["proved"] = proof.is_ok().into();
+        value["proved"] = (proof.is_ok() && !believed).into();
+        value["consistent"] = proof.is_ok().into();
+        value["interrupted"] = interrupted.into();
+        value["values_recomputed"] = told.recomputed.into();
         value["hash"] = format!("{:016X}", run.graph().hash()).into();
         table::json(&value)?;
     } else {
         table::say(&show(&name, &profile, workers, &told))?;
-        table::say(&outcome::text(&run, &profile, proof))?;
+        table::say(&outcome::text(&run, &profile, proof, believed))?;
+        if let Some(recomputed) = told.recomputed {
+            let jobs = run.graph().len();
+            table::say(&format!(
+                "values of {recomputed} of {jobs} jobs computed again: they agree\n"
+            ))?;
+        }
         if let Some(report) = &report {
             table::say(&lost(report, &profile, workers))?;
         }
@@ -132,8 +143,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             table::say(&kernel::as_text(stalls, run.base()))?;
         }
     }
+    if interrupted {
+        let (ran, jobs) = (profile.jobs, run.graph().len());
+        table::note(&format!("interrupted: {ran} of {jobs} jobs ran; the figures are theirs"));
+        return Ok(super::code(ExitCode::FAILURE));
+    }
     proof.context("the run is not proved")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What an executor told, and whether the user ended the run.
+fn unless_interrupted(told: Result<Told, ExecutorError>) -> Result<(Told, bool), ExecutorError> {
+    match told {
+        Err(ExecutorError::Interrupted) => Ok((Told::default(), true)),
+        told => Ok((told?, false)),
+    }
 }
 
 /// Names of files that ask for no known format, before anything runs.
@@ -163,6 +187,8 @@ struct Ran {
     report: Option<Report>,
     /// Where it was recorded.
     stalls: Option<Stalls>,
+    /// The user ended the run: what ran until then is measured.
+    interrupted: bool,
 }
 
 fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
@@ -170,7 +196,7 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     if let Some(file) = &args.events {
         let workers = external::read_events(file, run)?;
         let (name, told) = (file.display().to_string(), Told::default());
-        return Ok(Ran { name, workers, told, report, stalls });
+        return Ok(Ran { name, workers, told, report, stalls, interrupted: false });
     }
     if args.on == "schedlab" {
         return ours(args, run);
@@ -180,8 +206,9 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
         return Err(UsageError(what).into());
     }
     let mut executor = args.setup.executor.named(&args.on)?;
-    let told = executor.run(run)?;
-    Ok(Ran { name: executor.name(), workers: executor.workers(), told, report, stalls })
+    let (told, interrupted) = unless_interrupted(executor.run(run))?;
+    let (name, workers) = (executor.name(), executor.workers());
+    Ok(Ran { name, workers, told, report, stalls, interrupted })
 }
 
 fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
@@ -198,13 +225,18 @@ fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     let recording =
         args.record.as_deref().map(|file| Recording::start(file, &mut options)).transpose()?;
     let mut ours = Ours::new(options);
-    let told = ours.run(run)?;
+    let told = unless_interrupted(ours.run(run));
     let report = ours.take_report();
     let stalls = match (recording, &report) {
-        (Some(recording), Some(report)) => Some(recording.finish(run, report)?),
+        (Some(recording), Some(report)) if told.is_ok() => Some(recording.finish(run, report)?),
+        (Some(recording), _) => {
+            recording.discard()?;
+            None
+        }
         _ => None,
     };
-    Ok(Ran { name: ours.name(), workers: ours.workers(), told, report, stalls })
+    let (told, interrupted) = told?;
+    Ok(Ran { name: ours.name(), workers: ours.workers(), told, report, stalls, interrupted })
 }
 
 fn draw(

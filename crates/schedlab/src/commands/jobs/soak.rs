@@ -68,14 +68,14 @@ pub(super) fn run(
     let mut sample = Instant::now();
     let mut stopped = false;
     // One round at least, also where the machine stalled for as long as it was asked for.
-    while (rounds + refused == 0 || Instant::now() < end) && !stopped {
+    while (rounds + refused == 0 || Instant::now() < end) && !stopped && !super::interrupted() {
         if pool.handle().plan(round(graph, pool.handle().now())).is_ok() {
             rounds += 1;
         } else {
             refused += 1;
         }
         // A job that never returns must not hold up the others: so no waiting for the last one.
-        stopped = !faulty.stuck && !pool.handle().wait(Duration::from_secs(60));
+        stopped = !faulty.stuck && !ends(&pool);
         if faulty.stuck {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -84,7 +84,8 @@ pub(super) fn run(
             sample += Duration::from_nanos(time.0 / 10);
         }
     }
-    let drained = pool.handle().wait(Duration::from_secs(10));
+    let patience = if super::interrupted() { 1 } else { 10 };
+    let drained = pool.handle().wait(Duration::from_secs(patience));
     let report = pool.stop(Duration::from_secs(2));
     let counts = report.counts;
     let lost = counts.posted - counts.ended();
@@ -93,10 +94,12 @@ pub(super) fn run(
         table::json(&json!({
             "schema": "schedlab/jobs-soak/1",
             "rounds": rounds,
+            "interrupted": super::interrupted(),
             "refused": refused,
             "posted": counts.posted,
             "done": counts.done,
             "panicked": counts.panicked,
+            "failed": counts.failed,
             "abandoned": counts.abandoned,
             "missed": counts.missed,
             "left": lost,
@@ -125,7 +128,13 @@ pub(super) fn run(
     }
     // What a stuck job holds back is no loss: it is in the report.
     let clean = lost == 0 || !stuck.is_empty();
-    Ok(if clean && !stopped { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let code = if clean && !stopped { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    Ok(super::code(code))
+}
+
+/// Waits for a round: a minute at most, and no longer than the user lets it.
+fn ends(pool: &Pool<Soaked>) -> bool {
+    (0..600).any(|_| super::interrupted() || pool.handle().wait(Duration::from_millis(100)))
 }
 
 fn round(graph: &Graph, now: u64) -> Plan<Node> {

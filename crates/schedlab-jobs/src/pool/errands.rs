@@ -1,0 +1,59 @@
+//! What a holder of the token leaves to be done without it.
+
+use super::{Handle, Runner, Shared};
+use crate::policy::Agenda;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::Ordering;
+
+/// Decided with the token, done without.
+pub(super) struct Errands<J> {
+    /// Sleepers to call.
+    pub(super) wakes: Vec<usize>,
+    /// Workers to start.
+    pub(super) starts: Vec<usize>,
+    /// Jobs to drop.
+    pub(super) discarded: Vec<J>,
+}
+
+impl<J> Default for Errands<J> {
+    fn default() -> Self {
+        Self { wakes: Vec::new(), starts: Vec::new(), discarded: Vec::new() }
+    }
+}
+
+impl<J: Send + 'static> Errands<J> {
+    /// With the token, after a change of the agenda: who must wake for it, who must be started.
+    pub(super) fn decide<R: Runner<Job = J>>(
+        &mut self,
+        shared: &Shared<R>,
+        agenda: &mut Agenda<J>,
+    ) {
+        self.wakes.extend(agenda.wake(shared.now()));
+        self.collect(shared, agenda);
+    }
+
+    /// With the token: what was decided already.
+    pub(super) fn collect<R: Runner<Job = J>>(
+        &mut self,
+        shared: &Shared<R>,
+        agenda: &mut Agenda<J>,
+    ) {
+        shared.backlog.store(agenda.backlog() as u64, Ordering::Release);
+        self.starts.append(&mut agenda.starts());
+        self.discarded.append(&mut agenda.discarded());
+    }
+
+    /// Without the token. Jobs are dropped last: what they do then is theirs.
+    pub(super) fn run<R: Runner<Job = J>>(self, handle: &Handle<R>) {
+        for worker in self.wakes {
+            handle.0.notify(worker);
+        }
+        if !self.starts.is_empty() {
+            handle.start_all(self.starts);
+        }
+        for job in self.discarded {
+            // A worker must survive it, and the other jobs must be dropped as well.
+            let _ = catch_unwind(AssertUnwindSafe(|| drop(job)));
+        }
+    }
+}
