@@ -12,8 +12,8 @@ const MIRI_LIMIT_S: &str = "280";
 /// in safe code, where Miri sees nothing that the compiler does not, and take it half an hour.
 const SHARED: [&str; 5] = ["pool::", "run::", "executor::", "profile::", "rig::"];
 
-/// Loom over the token and the life of the pool, then Miri over the unit tests of what is shared (some 20 s), the threads of the pool (30 s)
-/// and a pool that grows and shrinks (two minutes).
+/// Loom over the token and the life of the pool, then Miri over the unit tests of what is shared (some 20 s), the
+/// threads of the pool (30 s) and a pool that grows and shrinks (two minutes).
 pub(crate) fn run() -> Result<()> {
     loom()?;
     if has_miri()? {
