@@ -164,11 +164,8 @@ impl Found {
             let _ = writeln!(text, "  that is {per_s:.0} jobs a second");
         }
         if super::interrupted() {
-            text.push_str(&format!(
-                "interrupted: {} of {} searches\n",
-                self.points.len(),
-                args.repeat.max(1)
-            ));
+            let (got, all) = (self.points.len(), args.repeat.max(1));
+            let _ = writeln!(text, "interrupted: {got} of {all} searches");
         }
         text
     }

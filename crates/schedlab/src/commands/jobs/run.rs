@@ -106,22 +106,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     draw(args, &run, workers, &name, &profile)?;
     if args.setup.json {
         let mut value = figures(&profile, workers, &told);
-        value["schema"] = "schedlab/jobs-run/1".into();
         value["executor"] = name.into();
-        value["dropped"] = outcome::dropped(&run);
-        if complete {
-            value["lateness_ns_p99_replayed"] = replay(&run, workers)?.lateness(0.99).into();
-        }
         value["jitter"] = jitter.as_ref().map(Jitter::json).into();
         value["machine"] = witness.as_ref().map(Witness::json).into();
         value["stalls"] = stalls.as_ref().map(|s| kernel::as_json(s, run.base())).into();
         value["pool"] = report.as_ref().map(|report| pool_size(&report.growth)).into();
-        value["proved"] = (proof.is_ok() && !believed).into();
-        value["consistent"] = proof.is_ok().into();
         value["interrupted"] = interrupted.into();
         value["values_recomputed"] = told.recomputed.into();
-        value["hash"] = format!("{:016X}", run.graph().hash()).into();
-        table::json(&value)?;
+        if complete {
+            value["lateness_ns_p99_replayed"] = replay(&run, workers)?.lateness(0.99).into();
+        }
+        table::json(&proved(value, &run, proof.is_ok(), believed))?;
     } else {
         table::say(&show(&name, &profile, workers, &told))?;
         table::say(&outcome::text(&run, &profile, proof, believed))?;
@@ -150,6 +145,16 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     proof.context("the run is not proved")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The figures with what the proof says.
+fn proved(mut value: Value, run: &Run, holds: bool, believed: bool) -> Value {
+    value["schema"] = "schedlab/jobs-run/1".into();
+    value["dropped"] = outcome::dropped(run);
+    value["proved"] = (holds && !believed).into();
+    value["consistent"] = holds.into();
+    value["hash"] = format!("{:016X}", run.graph().hash()).into();
+    value
 }
 
 /// What an executor told, and whether the user ended the run.

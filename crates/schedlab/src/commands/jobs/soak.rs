@@ -53,16 +53,7 @@ pub(super) fn run(
     faulty: Faulty,
     json_wanted: bool,
 ) -> anyhow::Result<ExitCode> {
-    let faults = Faults {
-        lose_notification: faulty.lose_notification,
-        clock_jump: faulty.clock_jump_ms.map(|ms| (1_000_000_000, ms * 1_000_000)),
-    };
-    let runner = Soaked {
-        panic_every: faulty.panic_every.unwrap_or(0),
-        stuck: AtomicBool::new(faulty.stuck),
-        ran: AtomicU64::new(0),
-    };
-    let pool = Pool::start(runner, Options { faults, ..options }, Clock::start())?;
+    let pool = start(options, faulty)?;
     let end = Instant::now() + Duration::from_nanos(time.0);
     let (mut rounds, mut refused, mut memory) = (0u64, 0u64, Vec::new());
     let mut sample = Instant::now();
@@ -130,6 +121,20 @@ pub(super) fn run(
     let clean = lost == 0 || !stuck.is_empty();
     let code = if clean && !stopped { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     Ok(super::code(code))
+}
+
+/// The pool with its faults.
+fn start(options: Options, faulty: Faulty) -> std::io::Result<Pool<Soaked>> {
+    let faults = Faults {
+        lose_notification: faulty.lose_notification,
+        clock_jump: faulty.clock_jump_ms.map(|ms| (1_000_000_000, ms * 1_000_000)),
+    };
+    let runner = Soaked {
+        panic_every: faulty.panic_every.unwrap_or(0),
+        stuck: AtomicBool::new(faulty.stuck),
+        ran: AtomicU64::new(0),
+    };
+    Pool::start(runner, Options { faults, ..options }, Clock::start())
 }
 
 /// Waits for a round: a minute at most, and no longer than the user lets it.
