@@ -10,6 +10,7 @@ use crate::commands::UsageError;
 use anyhow::Context;
 use schedlab_jobs::adaptors::Ours;
 use schedlab_jobs::executor::{Executor, ExecutorError, Told};
+use schedlab_jobs::graph::Graph;
 use schedlab_jobs::policy::Growth;
 use schedlab_jobs::pool::{Events, Report, WorkerReport, perfetto, text};
 use schedlab_jobs::profile::{Profile, concurrency_steps};
@@ -74,14 +75,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check_names(args)?;
     let graph = args.setup.graph.graph()?;
     if let Some(time) = args.soak {
-        let options = args.setup.executor.options(0)?;
-        let faults = soak::Faulty {
-            panic_every: args.panic_every,
-            lose_notification: args.lose_notification.unwrap_or(0),
-            clock_jump_ms: args.clock_jump,
-            stuck: args.stuck,
-        };
-        return soak::run(&graph, options, time, faults, args.setup.json);
+        return soaked(args, &graph, time);
     }
     let workers = args.setup.executor.workers()?;
     let burner = args.setup.load.burner(workers);
@@ -120,12 +114,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         table::say(&show(&name, &profile, workers, &told))?;
         table::say(&outcome::text(&run, &profile, proof, believed))?;
-        if let Some(recomputed) = told.recomputed {
-            let jobs = run.graph().len();
-            table::say(&format!(
-                "values of {recomputed} of {jobs} jobs computed again: they agree\n"
-            ))?;
-        }
+        table::say(&recomputed(&run, &told))?;
         if let Some(report) = &report {
             table::say(&lost(report, &profile, workers))?;
         }
@@ -145,6 +134,24 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     proof.context("the run is not proved")?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn soaked(args: &Args, graph: &Graph, time: Nanos) -> anyhow::Result<ExitCode> {
+    let options = args.setup.executor.options(0)?;
+    let faults = soak::Faulty {
+        panic_every: args.panic_every,
+        lose_notification: args.lose_notification.unwrap_or(0),
+        clock_jump_ms: args.clock_jump,
+        stuck: args.stuck,
+    };
+    soak::run(graph, options, time, faults, args.setup.json)
+}
+
+fn recomputed(run: &Run, told: &Told) -> String {
+    told.recomputed.map_or_else(String::new, |count| {
+        let jobs = run.graph().len();
+        format!("values of {count} of {jobs} jobs computed again: they agree\n")
+    })
 }
 
 /// The figures with what the proof says.
