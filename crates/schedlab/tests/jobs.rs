@@ -426,7 +426,7 @@ fn interrupt(child: &Child, ticks: u64) {
         ready.then_some(()).ok_or_else(|| format!("it worked for {} ticks", worked()))
     });
     let pid = child.id().to_string();
-    assert!(Command::new("kill").args(["-INT", &pid]).status().unwrap().success());
+    assert!(Command::new("kill").args(["-INT", &pid]).status().expect("kill is there").success());
 }
 
 #[test]
