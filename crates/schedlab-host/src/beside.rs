@@ -6,12 +6,12 @@
 
 use crate::around::Around;
 use crate::load::{self, Asked, GO, Part, Told};
-use crate::machine::figures;
 use crate::marks;
 use crate::site::Sites;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
+use schedlab_workload::measure;
 use schedlab_workload::workloads::command;
 use schedlab_workload::{Beside, Figure, MachineError, Output, RunSpec, Stream, WorkloadSpec};
 use std::fs::File;
@@ -248,7 +248,7 @@ impl One {
         match told {
             Told::Interval(interval) => {
                 if interval.last {
-                    figures(&interval).into_iter().try_for_each(&mut tell)?;
+                    measure::figures(&interval).into_iter().try_for_each(&mut tell)?;
                 }
                 out.interval_beside(label, &interval);
             }

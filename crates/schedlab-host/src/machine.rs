@@ -18,10 +18,10 @@ use schedlab_model::{
 use schedlab_sys::signal::Signals;
 use schedlab_sys::task::Resources;
 use schedlab_sys::{clock, process};
-use schedlab_workload::metrics;
+use schedlab_workload::measure;
 use schedlab_workload::{
-    Figure, HOST, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec,
-    Stream, WorkloadSpec, check_spec,
+    Figure, HOST, Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Stream,
+    WorkloadSpec, check_spec,
 };
 use std::cell::OnceCell;
 use std::fs::File;
@@ -470,7 +470,7 @@ impl Load {
             Told::Interval(interval) => {
                 out.interval(&interval);
                 if interval.last {
-                    for figure in figures(&interval) {
+                    for figure in measure::figures(&interval) {
                         tell(out, figure)?;
                     }
                 }
@@ -496,30 +496,6 @@ impl Drop for Load {
             let _ = self.child.wait();
         }
     }
-}
-
-/// The figures of a run's last interval: quantiles of its series, counters and what they are a second.
-pub(crate) fn figures(interval: &Interval) -> Vec<Figure> {
-    let mut figures = Vec::new();
-    for series in &interval.total {
-        for (name, q) in metrics::QUANTILES {
-            let Some(value) = series.histogram.quantile(q) else { continue };
-            let name = format!("{}_{name}", series.metric.name);
-            let metric = Metric::new(name, series.metric.unit, series.metric.better);
-            figures.push(Figure { metric, of: String::new(), value: value as f64 });
-        }
-    }
-    let covers = interval.covers.as_secs_f64();
-    for (name, count) in &interval.counts {
-        // The registry knows units and directions: a rate of bytes, a count of which less is better.
-        let whole =
-            |name: &str, value| Figure { metric: metrics::metric(name), of: String::new(), value };
-        figures.push(whole(name, *count as f64));
-        if covers > 0.0 {
-            figures.push(whole(&format!("{name}_per_s"), *count as f64 / covers));
-        }
-    }
-    figures
 }
 
 /// Runs the user's command as it stands; its output goes where `out` wants it.
@@ -618,24 +594,4 @@ fn of_command(took: Nanos, used: &Resources, main: Option<(Nanos, u64)>) -> Vec<
         all.push(count("main_timeslices", timeslices));
     }
     all
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use schedlab_model::Better;
-
-    #[test]
-    fn counters_have_the_unit_and_direction_of_the_registry() {
-        let counts = [("bytes", 100), ("timers_missed", 3), ("requests_offered", 4)];
-        let counts = counts.map(|(name, count)| (name.to_owned(), count)).to_vec();
-        let interval = Interval { covers: Nanos::from_secs(2), counts, ..Interval::default() };
-        let found = figures(&interval);
-        let of = |name: &str| found.iter().find(|f| f.metric.name == name).unwrap();
-        assert_eq!(of("bytes").metric.unit, Unit::Bytes);
-        assert_eq!(of("bytes_per_s").metric.unit, Unit::BytesPerSecond);
-        assert_eq!((of("bytes_per_s").value, of("timers_missed").value), (50.0, 3.0));
-        assert_eq!(of("timers_missed").metric.better, Better::Lower);
-        assert_eq!(of("requests_offered").metric.better, Better::Neither);
-    }
 }

@@ -14,6 +14,7 @@ mod size;
 mod source;
 mod time;
 mod topology;
+mod usage;
 mod warning;
 
 pub use cpu::{Cpu, CpuListError, CpuSet};
@@ -26,4 +27,5 @@ pub use size::{Bytes, BytesError};
 pub use source::{Affinity, Clock, EventSink, EventSource, OtherFormat, TraceInfo};
 pub use time::{Nanos, NanosError, Span};
 pub use topology::{Distance, Place, Topology};
+pub use usage::Usage;
 pub use warning::Warning;

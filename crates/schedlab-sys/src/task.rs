@@ -1,7 +1,7 @@
 //! Tasks of a load: forked processes, and what a task can learn about itself as it ends.
 
 use rustix::process::{Pid as RawPid, WaitOptions};
-use schedlab_model::{Nanos, Pid};
+use schedlab_model::{Nanos, Pid, Usage};
 use std::io;
 
 /// Which side of a fork this is.
@@ -135,25 +135,6 @@ pub fn sleep(time: Nanos) {
     };
     // What is left of it does not matter: whoever was interrupted looks at the clock.
     let _ = rustix::thread::nanosleep(&request);
-}
-
-/// What the kernel counted for the calling thread.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Usage {
-    /// Time in user mode.
-    pub user: Nanos,
-    /// Time in the kernel.
-    pub system: Nanos,
-    /// Switches because it slept.
-    pub voluntary: u64,
-    /// Switches because another was to run.
-    pub involuntary: u64,
-    /// Time that it was runnable and did not run; zero where the kernel does not count it.
-    pub run_delay: Nanos,
-    /// How often it was put on a CPU.
-    pub timeslices: u64,
-    /// How often it changed CPU; `None` without `CONFIG_SCHED_DEBUG`.
-    pub migrations: Option<u64>,
 }
 
 /// What the kernel counted for the calling thread so far. `migrations`: also read the longer file

@@ -15,6 +15,7 @@ pub mod getopt;
 pub mod link;
 mod machine;
 mod machine_name;
+pub mod measure;
 pub mod metrics;
 pub mod nodes;
 mod noise;

@@ -3,11 +3,11 @@
 //! Each thing that several tasks write has a cache line of its own. The arena is laid out once from
 //! the plan; forked processes find it at the same addresses.
 
-use super::live::{self, Copied, Live, Moment};
-use schedlab_model::{CpuSet, Nanos, Pid};
+use super::live::{self, Live};
+use schedlab_model::{CpuSet, Nanos, Pid, Usage};
 use schedlab_sys::futex::Scope;
 use schedlab_sys::shared;
-use schedlab_sys::task::Usage;
+use schedlab_workload::measure::Moment;
 use schedlab_workload::plan::{Block, Plan, Queue};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::*};
@@ -343,15 +343,6 @@ impl Arena {
     /// The sum of a counter over all tasks.
     pub(super) fn total(&self, counter: u32) -> u64 {
         (0..self.task_count).map(|task| self.counter(task, counter).load(Relaxed)).sum()
-    }
-
-    /// A moment at which nothing was measured yet.
-    pub(super) fn zero(&self, at: Nanos) -> Moment {
-        Moment {
-            at,
-            histograms: vec![Copied::default(); self.task_count * self.series],
-            counters: vec![0; self.task_count * self.counters],
-        }
     }
 }
 

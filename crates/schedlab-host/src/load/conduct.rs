@@ -5,17 +5,16 @@
 use super::arena::{Arena, Stand};
 use super::asked::Part;
 use super::crew::{self, Crew, Leader};
-use super::figures::{self, Shape, Times};
-use super::live::Moment;
+use super::figures::{self, Crewed};
 use super::told::Told;
 use crate::marks::{self, Marks};
 use crate::net::Namespace;
-use schedlab_model::{Nanos, Pid, Warning};
+use schedlab_model::{Comm, Nanos, Pid, Warning};
 use schedlab_sys::sched::{self, Attributes, Policy};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
 use schedlab_sys::{futex, shared};
-use schedlab_workload::Interval;
+use schedlab_workload::measure::{Measuring, Shape, Times};
 use schedlab_workload::plan::{Plan, Timing};
 use schedlab_workload::regulate;
 use std::io;
@@ -23,7 +22,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::*;
 
-const SECOND: Nanos = Nanos::from_secs(1);
 /// How long tasks may take to end once they shall, before they are killed.
 const GRACE: Nanos = Nanos::from_secs(5);
 /// How long tasks may take to become ready.
@@ -57,24 +55,14 @@ pub(super) fn conduct(
     let crew = Crew::start(tasks, &plan, &arena, marks, network)
         .map_err(|e| failed("", "starting tasks", &e))?;
     let mut run = Run {
-        timing: plan.timing,
         times: Times { began, ..Times::default() },
-        base: arena.zero(Nanos::ZERO),
-        before: arena.zero(Nanos::ZERO),
-        rates: Vec::new(),
-        warmed: plan.timing.warm_up == Nanos::ZERO,
         busy: regulate::Busy::default(),
         idle: regulate::Busy::default(),
-        last_done: 0,
-        last_second: Nanos::ZERO,
-        last_report: Nanos::ZERO,
-        zeroed: Nanos::ZERO,
         interrupted: false,
         part,
-        plan,
+        measuring: Measuring::new(plan, shape),
         arena,
         crew,
-        shape,
         signals,
     };
     run.await_ready()?;
@@ -99,27 +87,14 @@ fn be_prompt() {
 }
 
 struct Run {
-    plan: Plan,
-    timing: Timing,
+    measuring: Measuring,
     arena: Arc<Arena>,
     crew: Crew,
-    shape: Shape,
     signals: Signals,
     times: Times,
-    /// What had been measured when the figures last started anew.
-    base: Moment,
-    /// What had been measured at the interval before.
-    before: Moment,
-    rates: Vec<f64>,
-    warmed: bool,
     busy: regulate::Busy,
     /// Over the whole run.
     idle: regulate::Busy,
-    last_done: u64,
-    last_second: Nanos,
-    last_report: Nanos,
-    /// The second at which the figures last started anew.
-    zeroed: Nanos,
     interrupted: bool,
     part: Part,
 }
@@ -148,7 +123,7 @@ impl Run {
             }
             if ready >= wanted {
                 self.times.ready = clock::monotonic();
-                Told::Tasks(self.shape.threads(&self.arena)).tell();
+                Told::Tasks(self.threads()).tell();
                 return Ok(());
             }
             self.pause(self.arena.ready(), ready, Nanos::from_millis(100));
@@ -176,11 +151,8 @@ impl Run {
         self.busy = regulate::Busy::default();
         let _ = self.percent_busy();
         self.times.go = clock::monotonic();
-        self.base.at = self.times.go;
-        self.before.at = self.times.go;
-        let go = self.times.go;
-        (self.last_second, self.last_report, self.zeroed) = (go, go, go);
-        if let Some(duration) = self.timing.duration {
+        self.measuring.go(self.times.go);
+        if let Some(duration) = self.timing().duration {
             self.arena.until().store((self.times.go + duration).0, Relaxed);
         }
         self.crew.let_go();
@@ -188,7 +160,7 @@ impl Run {
 
     /// Until all tasks have ended or shall.
     fn work(&mut self) {
-        let end = self.timing.duration.map_or(Nanos::MAX, |d| self.times.go + d);
+        let end = self.timing().duration.map_or(Nanos::MAX, |d| self.times.go + d);
         loop {
             let now = clock::monotonic();
             let ended = self.arena.ended().load(Acquire);
@@ -212,54 +184,25 @@ impl Run {
         }
     }
 
-    /// Once a second: the rate, reports, a new start; when to come back.
+    fn timing(&self) -> Timing {
+        self.measuring.plan().timing
+    }
+
+    /// Looks at the tasks: what is due is told. When to come back.
     fn tick(&mut self, now: Nanos, end: Nanos) -> Nanos {
-        let second = self.last_second + SECOND;
-        if now >= second {
-            self.count_second(now);
-            let warms = !self.warmed && now >= self.times.go + self.timing.warm_up;
-            if warms {
-                self.warmed = true;
-                Told::Note("warmup done, zeroing stats".to_owned()).tell();
-                self.anew(now);
-            }
-            let due = self.last_report + self.timing.interval;
-            // The original also reports while it warms up, but not at the moment when that ends.
-            let reports = if self.plan.upstream { !warms } else { self.warmed };
-            // The last second has the final report.
-            if reports && self.timing.interval > Nanos::ZERO && now >= due {
-                self.last_report = if self.plan.upstream { self.last_second } else { due };
-                self.interval(now, false);
-            }
-            // Seconds are compared on their grid: a look that comes a little earlier than the one before
-            // would put the new start off by a second.
-            let zero = self.timing.zero;
-            let passed = self.last_second - self.zeroed;
-            if zero > Nanos::ZERO && passed >= zero {
-                self.anew(now);
-            }
+        let processes = self.measuring.plan().processes;
+        let tasks = Crewed { arena: &self.arena, processes };
+        let look = self.measuring.look(now, end, &tasks);
+        if let Some(note) = look.note {
+            Told::Note(note.to_owned()).tell();
+        }
+        if let Some(interval) = look.interval {
+            Told::Interval(Box::new(interval)).tell();
+        }
+        if look.second {
             self.regulate();
         }
-        (self.last_second + SECOND).min(end)
-    }
-
-    fn count_second(&mut self, now: Nanos) {
-        let done = self.plan.progress.map_or(0, |counter| self.arena.total(counter));
-        let elapsed = (now - self.last_second).as_secs_f64();
-        if elapsed > 0.0 {
-            self.rates.push((done - self.last_done) as f64 / elapsed);
-        }
-        self.last_done = done;
-        // On the grid from the start, unless a second was missed.
-        let grid = self.last_second + SECOND;
-        self.last_second = if now < grid + SECOND { grid } else { now };
-    }
-
-    fn anew(&mut self, now: Nanos) {
-        self.base = self.arena.moment(now);
-        self.before = self.base.clone();
-        self.zeroed = self.last_second;
-        self.rates.clear();
+        look.next
     }
 
     /// How busy all CPUs were since the last call, by whatever ran.
@@ -267,40 +210,33 @@ impl Run {
         self.idle.since_last(&std::fs::read_to_string("/proc/stat").ok()?)
     }
 
-    fn regulate(&mut self) {
-        let Some(regulation) = self.plan.regulation else { return };
-        let Ok(stat) = std::fs::read_to_string("/proc/stat") else { return };
-        let Some(busy) = self.busy.since_last(&stat) else { return };
-        let dial = self.arena.dial(regulation.dial as usize);
-        let now = dial.load(Relaxed);
-        let floor = u64::from(self.shape.groups());
-        let next = regulate::next_rate(now, busy, f64::from(regulation.busy)).max(floor);
-        dial.store(next, Relaxed);
+    fn tasks(&self) -> Crewed<'_> {
+        Crewed { arena: &self.arena, processes: self.measuring.plan().processes }
     }
 
-    fn interval(&mut self, now: Nanos, last: bool) {
-        let moment = self.arena.moment(now);
-        let done = self.plan.progress.map_or(0, |counter| self.arena.total(counter));
-        let (total, counts) = self.shape.since(&moment, &self.base, &self.plan);
-        let (since, counts_since) = self.shape.since(&moment, &self.before, &self.plan);
-        let interval = Interval {
-            elapsed: now - self.times.go,
-            covers: now - self.base.at,
-            last,
-            total,
-            in_buckets: self.shape.in_buckets(&moment, &self.base, &self.plan),
-            since,
-            counts,
-            counts_since,
-            done,
-            covers_since: now - self.before.at,
-            rates: self.rates.clone(),
-            rate: self.rates.last().copied().unwrap_or(0.0),
-            delay: self.shape.delays(&self.arena, &self.plan),
-            dial: (!self.plan.dials.is_empty()).then(|| self.arena.dial(0).load(Relaxed)),
-        };
+    fn regulate(&mut self) {
+        if self.measuring.plan().regulation.is_none() {
+            return;
+        }
+        let Ok(stat) = std::fs::read_to_string("/proc/stat") else { return };
+        let Some(busy) = self.busy.since_last(&stat) else { return };
+        if let Some((dial, next)) = self.measuring.regulated(busy, &self.tasks()) {
+            self.arena.dial(dial).store(next, Relaxed);
+        }
+    }
+
+    fn last_interval(&mut self, now: Nanos, stopped: bool) {
+        let processes = self.measuring.plan().processes;
+        let tasks = Crewed { arena: &self.arena, processes };
+        let interval = self.measuring.last(now, stopped, &tasks);
         Told::Interval(Box::new(interval)).tell();
-        self.before = moment;
+    }
+
+    fn threads(&self) -> Vec<(Pid, Comm)> {
+        let shape = self.measuring.shape();
+        let there = (0..shape.tasks()).filter(|&task| self.arena.stand(task) != Stand::Absent);
+        let comm = |task: usize| process::comm_of(shape.comm(task).as_bytes());
+        there.map(|task| (self.arena.thread(task), comm(task))).collect()
     }
 
     /// Makes all tasks end; kills those that don't.
@@ -345,71 +281,29 @@ impl Run {
         let complete = self.arena.ended().load(Acquire) >= self.arena.expected().load(Acquire);
         // Taken before tasks are told to end: what they do while ending is no part of the figures.
         if !complete {
-            if stopped_at > self.last_second + Nanos::from_millis(900) {
-                self.count_second(stopped_at);
-            }
-            self.interval(stopped_at, true);
+            self.last_interval(stopped_at, true);
         }
         self.end();
         self.times.end = clock::monotonic();
         if complete {
-            self.interval(self.times.end, true);
+            self.last_interval(self.times.end, false);
         } else {
             self.times.stopped = Some(stopped_at);
         }
         let failures = self.failures();
-        for figure in figures::of_run(&self.shape, &self.arena, &self.times, &self.plan) {
-            Told::Figure(figure).tell();
-        }
-        if !self.plan.upstream {
+        let (figures, warnings) = self.measuring.close(&self.times, &self.tasks());
+        figures.into_iter().for_each(|figure| Told::Figure(figure).tell());
+        if !self.measuring.plan().upstream {
             busy.map(figures::idle).into_iter().for_each(|figure| Told::Figure(figure).tell());
         }
-        let seconds = (self.base.at - self.times.go).as_secs_f64().round();
-        let (figure, warning) = figures::warm_up(&self.rates, seconds);
-        figure.into_iter().for_each(|figure| Told::Figure(figure).tell());
-        let doubts = warning.into_iter().chain(figures::seconds_apart(&self.rates));
-        for warning in self.warnings().into_iter().chain(doubts) {
-            Told::Warning(warning).tell();
+        warnings.into_iter().for_each(|warning| Told::Warning(warning).tell());
+        if self.interrupted {
+            let what = "the run was interrupted: its figures are partial";
+            Told::Warning(Warning::new("interrupted", what, "let it run to its end")).tell();
         }
         let code = i32::from(!failures.is_empty());
         Told::Ended { interrupted: self.interrupted, failures }.tell();
         Ok(code)
-    }
-
-    fn warnings(&self) -> Vec<Warning> {
-        let mut warnings = Vec::new();
-        let covered = self.times.stopped.unwrap_or(self.times.end) - self.base.at;
-        if covered < Nanos::from_millis(500) {
-            warnings.push(Warning::new(
-                "run-too-short",
-                format!("only {covered} were measured"),
-                "measure for longer: at least some seconds, or more loops",
-            ));
-        }
-        warnings.extend(self.overload());
-        if self.interrupted {
-            let what = "the run was interrupted: its figures are partial";
-            warnings.push(Warning::new("interrupted", what, "let it run to its end"));
-        }
-        warnings
-    }
-
-    /// An open loop that was offered more than was done.
-    fn overload(&self) -> Option<Warning> {
-        let total = |name: &str| {
-            let at = self.plan.counters.iter().position(|metric| metric.name == name)?;
-            Some(self.arena.total(u32::try_from(at).ok()?))
-        };
-        let (offered, done) = (total("requests_offered")?, total("requests")?);
-        let dropped = total("requests_dropped")?;
-        let behind = offered > 0 && (dropped > 0 || done * 20 < offered * 19);
-        behind.then(|| {
-            Warning::new(
-                "overload",
-                format!("{offered} requests were offered, {done} done, {dropped} dropped"),
-                "ask for a lower rate; latencies count from when a request was to start",
-            )
-        })
     }
 
     fn first_failure(&self) -> Option<String> {
@@ -418,6 +312,7 @@ impl Run {
 
     /// What went wrong with tasks, the same only once.
     fn failures(&self) -> Vec<String> {
+        let shape = self.measuring.shape();
         let mut all: Vec<String> = Vec::new();
         let mut add = |sentence: String| {
             if !all.contains(&sentence) {
@@ -425,19 +320,19 @@ impl Run {
             }
         };
         for &(task, code) in &self.crew.killed {
-            let name = self.shape.name(task);
+            let name = shape.name(task);
             add(match code {
                 129.. => format!("a task ({name}) was killed by signal {}", code - 128),
                 _ => format!("a task ({name}) ended with exit code {code}"),
             });
         }
-        for task in 0..self.shape.tasks() {
+        for task in 0..shape.tasks() {
             if self.arena.stand(task) != Stand::Ended {
                 continue;
             }
             let (_, _, error) = self.arena.end(task);
             if let Some(error) = error {
-                add(format!("a task ({}): {}", self.shape.name(task), crew::sentence(error)));
+                add(format!("a task ({}): {}", shape.name(task), crew::sentence(error)));
             }
         }
         all

@@ -7,7 +7,7 @@ use super::memory;
 use super::native::Native;
 use crate::marks::Marks;
 use crate::net::Namespace;
-use schedlab_model::{Nanos, Phase, Pid};
+use schedlab_model::{Nanos, Phase, Pid, Usage};
 use schedlab_sys::channel;
 use schedlab_sys::sched::{self, Attributes};
 use schedlab_sys::task::{self, Side};
@@ -464,7 +464,7 @@ fn work(
     task::name_self(&task.comm);
     let thread = schedlab_sys::process::thread_id();
     if let Err(error) = settle(&task.placement) {
-        arena.set_ended(index, clock::monotonic(), &task::Usage::default(), Some(error));
+        arena.set_ended(index, clock::monotonic(), &Usage::default(), Some(error));
         leave(arena);
         return;
     }
@@ -492,7 +492,7 @@ fn work(
     let at = clock::monotonic();
     let usage = match common.facts {
         true => task::usage(common.migrations),
-        false => task::Usage::default(),
+        false => Usage::default(),
     };
     // Closed before it counts as ended, so that readers of other tasks see it in time; of a process
     // all is closed as it exits, and taking it down by hand would only make that longer.

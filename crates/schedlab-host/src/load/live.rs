@@ -2,8 +2,8 @@
 //! writer each. Recording takes no lock and allocates nothing; a reader takes a copy at any time, and
 //! what lies between two copies is their difference, so nothing ever has to be reset.
 
-use schedlab_model::Nanos;
 use schedlab_stats::Histogram;
+use schedlab_workload::measure::Copied;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The largest value that has a bucket of its own: 4.9 hours in nanoseconds.
@@ -53,49 +53,9 @@ impl Live<'_> {
     pub(super) fn copy(self) -> Copied {
         let all: Vec<u64> = self.0.iter().map(|word| word.load(Relaxed)).collect();
         let last = all[HEAD..].iter().rposition(|&n| n > 0).map_or(0, |at| at + 1);
-        Copied {
-            sum: all[0],
-            ends: (all[1] > 0).then(|| (all[1] - 1, all[2])),
-            buckets: all[HEAD..HEAD + last].to_vec(),
-        }
+        let ends = (all[1] > 0).then(|| (all[1] - 1, all[2]));
+        Copied::new(all[0], ends, all[HEAD..HEAD + last].to_vec())
     }
-}
-
-/// A copy of a live histogram.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Copied {
-    sum: u64,
-    ends: Option<(u64, u64)>,
-    buckets: Vec<u64>,
-}
-
-impl Copied {
-    /// What was recorded since `before`. With nothing before it the ends are exact; else they are
-    /// those of the outermost buckets.
-    pub(super) fn since(&self, before: &Self) -> Histogram {
-        let earlier = |at: usize| before.buckets.get(at).copied().unwrap_or(0);
-        let counts =
-            self.buckets.iter().enumerate().map(|(at, n)| (at, n.wrapping_sub(earlier(at))));
-        // A task may have been between two of its words while they were copied.
-        let outermost = |&(min, max): &(u64, u64)| {
-            let filled = |&n: &u64| n > 0;
-            self.buckets.iter().position(filled) == Some(Histogram::bucket_of(min))
-                && self.buckets.iter().rposition(filled) == Some(Histogram::bucket_of(max))
-        };
-        let ends = self.ends.filter(|ends| before.ends.is_none() && outermost(ends));
-        Histogram::from_counts(counts, self.sum.wrapping_sub(before.sum), ends)
-    }
-}
-
-/// Counters and their value at the last new start.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Moment {
-    /// When.
-    pub(super) at: Nanos,
-    /// Copies by task, then series.
-    pub(super) histograms: Vec<Copied>,
-    /// Counters by task, then counter.
-    pub(super) counters: Vec<u64>,
 }
 
 #[cfg(test)]

@@ -179,6 +179,7 @@ mod tests {
     use super::*;
     use schedlab_model::{Nanos, Topology};
     use schedlab_sys::allocation::allocations;
+    use schedlab_workload::measure::Copied;
     use schedlab_workload::placement::Surroundings;
     use schedlab_workload::plan::{Plan, Task};
     use schedlab_workload::workloads;
@@ -241,7 +242,7 @@ mod tests {
         assert_eq!(error, None);
         let told = by.arena.counter(index, 0).load(std::sync::atomic::Ordering::Relaxed);
         let samples = by.samples.then(|| by.arena.series(index, 0).copy());
-        let samples = samples.map_or(0, |copy| copy.since(&live::Copied::default()).count());
+        let samples = samples.map_or(0, |copy| copy.since(&Copied::default()).count());
         let [a, b, c, d] = std::array::from_fn(|i| after[i] - before[i]);
         [a, b, c, d, told, samples, stage.0.load(Relaxed)]
     }
