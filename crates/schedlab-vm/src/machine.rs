@@ -59,7 +59,10 @@ impl Vm {
         qemu.save(&state, &wait)?;
         check_topology(&build.request, &offers.topology)?;
         let repeatable = build.request.clock == Clock::Instructions;
-        let offers = Offers { machine: "vm".to_owned(), repeatable, ..*offers };
+        let commands = Fact::Unknown(
+            "the guest holds no program but schedlab: use a workload of schedlab's".to_owned(),
+        );
+        let offers = Offers { machine: "vm".to_owned(), repeatable, commands, ..*offers };
         let machine = build.machine().join(" ");
         let names: Vec<&str> =
             domains.first().into_iter().flatten().map(|domain| domain.name.as_str()).collect();
