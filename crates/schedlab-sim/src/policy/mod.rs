@@ -3,9 +3,16 @@
 //! The world calls a policy at the points where a kernel would: a task wakes, a task leaves, a CPU needs its next
 //! task, the tick comes. The policy keeps the runqueues. It sees the machine as a [`Scene`] and changes nothing there.
 
+mod cfs;
+mod eevdf;
 mod fifo;
+mod place;
+mod weight;
 
+pub use cfs::{Cfs, CfsKnobs};
+pub use eevdf::{Eevdf, EevdfKnobs};
 pub use fifo::Fifo;
+pub use place::Placer;
 
 use crate::scene::{Scene, TaskId};
 

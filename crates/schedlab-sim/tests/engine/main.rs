@@ -1,5 +1,6 @@
 //! The engine: schedules computed by hand, properties of any run, the same bytes for the same input.
 
+mod fair;
 mod hand;
 mod property;
 mod workloads;

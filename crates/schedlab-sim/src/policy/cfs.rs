@@ -1,0 +1,406 @@
+//! `cfs-6.1`: the fair scheduler of Debian's Linux 6.1.192, for tasks without groups.
+//!
+//! The functions named in the comments are those of kernel/sched/fair.c of that version. Times are integers, and
+//! divisions by a weight are the kernel's. Left out: control groups, bandwidth, core scheduling, HRTICK.
+
+use super::place::Placer;
+use super::weight::{self, NICE_0, share, virtual_time};
+use super::{Arrival, Departure, Policy, Wake};
+use crate::scene::{Class, Scene, TaskId};
+use std::collections::BTreeSet;
+
+/// The tunables and features.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CfsKnobs {
+    /// `latency_ns`: the period in which each task runs once.
+    pub latency: u64,
+    /// `min_granularity_ns`: the shortest slice.
+    pub min_granularity: u64,
+    /// `idle_min_granularity_ns`: the shortest slice of a `SCHED_IDLE` task.
+    pub idle_min_granularity: u64,
+    /// `wakeup_granularity_ns`: how far a waking task must be behind to preempt.
+    pub wakeup_granularity: u64,
+    /// Tasks beyond which the period grows. A write to debugfs does not change it: 8.
+    pub nr_latency: u64,
+    /// `GENTLE_FAIR_SLEEPERS`: sleepers get half a period of credit, not a whole one.
+    pub gentle_fair_sleepers: bool,
+    /// `START_DEBIT`: a new task begins a slice behind.
+    pub start_debit: bool,
+    /// `NEXT_BUDDY`.
+    pub next_buddy: bool,
+    /// `LAST_BUDDY`.
+    pub last_buddy: bool,
+    /// `WAKEUP_PREEMPTION`.
+    pub wakeup_preemption: bool,
+}
+
+impl CfsKnobs {
+    /// The defaults on a machine with so many CPUs (`sched_init_granularity`).
+    #[must_use]
+    pub fn of(cpus: usize) -> Self {
+        let factor = weight::scaling(cpus);
+        Self {
+            latency: 6_000_000 * factor,
+            min_granularity: 750_000 * factor,
+            idle_min_granularity: 750_000,
+            wakeup_granularity: 1_000_000 * factor,
+            nr_latency: 8,
+            gentle_fair_sleepers: true,
+            start_debit: true,
+            next_buddy: false,
+            last_buddy: true,
+            wakeup_preemption: true,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Entity {
+    vruntime: i64,
+    weight: u64,
+    idle: bool,
+    batch: bool,
+    /// Time on a CPU, and what it was when the task was picked.
+    ran: u64,
+    ran_when_picked: u64,
+    accounted: u64,
+    on_rq: bool,
+    cpu: usize,
+    /// Orders equal vruntimes by their coming.
+    turn: u64,
+}
+
+type Key = (i64, u64, u32);
+
+#[derive(Debug, Default)]
+struct Rq {
+    /// Queued tasks beside the one that runs.
+    tree: BTreeSet<Key>,
+    min_vruntime: i64,
+    curr: Option<u32>,
+    load: u64,
+    nr: u64,
+    idle_nr: u64,
+    next: Option<u32>,
+    last: Option<u32>,
+    skip: Option<u32>,
+}
+
+/// The fair scheduler of Linux 6.1.
+#[derive(Debug)]
+pub struct Cfs {
+    knobs: CfsKnobs,
+    entities: Vec<Entity>,
+    rqs: Vec<Rq>,
+    turns: u64,
+    placer: Placer,
+}
+
+impl Cfs {
+    /// The scheduler of so many CPUs.
+    #[must_use]
+    pub fn new(cpus: usize, knobs: CfsKnobs, placer: Placer) -> Self {
+        let rqs = (0..cpus).map(|_| Rq::default()).collect();
+        Self { knobs, entities: Vec::new(), rqs, turns: 0, placer }
+    }
+
+    fn entity(&mut self, task: TaskId) -> &mut Entity {
+        if self.entities.len() <= task.index() {
+            self.entities.resize(task.index() + 1, Entity { weight: NICE_0, ..Entity::default() });
+        }
+        &mut self.entities[task.index()]
+    }
+
+    fn key(&self, task: u32) -> Key {
+        let entity = &self.entities[task as usize];
+        (entity.vruntime, entity.turn, task)
+    }
+
+    fn insert(&mut self, cpu: usize, task: u32) {
+        self.turns += 1;
+        self.entities[task as usize].turn = self.turns;
+        let key = self.key(task);
+        self.rqs[cpu].tree.insert(key);
+    }
+
+    fn remove(&mut self, cpu: usize, task: u32) {
+        let key = self.key(task);
+        self.rqs[cpu].tree.remove(&key);
+    }
+
+    fn running(&self, cpu: usize) -> Option<u32> {
+        self.rqs[cpu].curr.filter(|&task| self.entities[task as usize].on_rq)
+    }
+
+    /// `update_curr`.
+    fn account(&mut self, now: u64, cpu: usize) {
+        let Some(task) = self.rqs[cpu].curr else { return };
+        let entity = &mut self.entities[task as usize];
+        let time = now.saturating_sub(entity.accounted);
+        if time > 0 {
+            entity.accounted = now;
+            entity.ran += time;
+            entity.vruntime += virtual_time(time, entity.weight) as i64;
+            self.update_min(cpu);
+        }
+    }
+
+    /// `update_min_vruntime`.
+    fn update_min(&mut self, cpu: usize) {
+        let curr = self.running(cpu).map(|task| self.entities[task as usize].vruntime);
+        let rq = &mut self.rqs[cpu];
+        let left = rq.tree.first().map(|key| key.0);
+        let least = match (curr, left) {
+            (Some(curr), Some(left)) => curr.min(left),
+            (curr, left) => curr.or(left).unwrap_or(rq.min_vruntime),
+        };
+        rq.min_vruntime = rq.min_vruntime.max(least);
+    }
+
+    /// `sched_slice`, with ALT_PERIOD and BASE_SLICE as in 6.1.
+    fn slice(&self, cpu: usize, task: u32) -> u64 {
+        let (entity, rq) = (&self.entities[task as usize], &self.rqs[cpu]);
+        let newcomer = u64::from(!entity.on_rq);
+        let tasks = rq.nr + newcomer;
+        let knobs = &self.knobs;
+        let period = match tasks > knobs.nr_latency {
+            true => tasks * knobs.min_granularity,
+            false => knobs.latency,
+        };
+        let slice = share(period, entity.weight, rq.load + newcomer * entity.weight);
+        let least = match entity.idle && rq.idle_nr < rq.nr {
+            true => knobs.idle_min_granularity,
+            false => knobs.min_granularity,
+        };
+        slice.max(least)
+    }
+
+    /// `place_entity` of a task that wakes.
+    fn place_sleeper(&mut self, cpu: usize, task: u32) {
+        let knobs = &self.knobs;
+        let entity = &self.entities[task as usize];
+        let credit = if entity.idle { knobs.min_granularity } else { knobs.latency };
+        let credit = if knobs.gentle_fair_sleepers { credit / 2 } else { credit };
+        let least = self.rqs[cpu].min_vruntime - credit as i64;
+        let entity = &mut self.entities[task as usize];
+        entity.vruntime = entity.vruntime.max(least);
+    }
+
+    /// `wakeup_preempt_entity`: whether `task` is so far left of `other` that it goes first: 1; -1 if it is right of it.
+    fn precedes(&self, other: u32, task: u32) -> i32 {
+        let entity = &self.entities[task as usize];
+        let ahead = self.entities[other as usize].vruntime - entity.vruntime;
+        let granularity = virtual_time(self.knobs.wakeup_granularity, entity.weight) as i64;
+        match ahead {
+            ..=0 => -1,
+            _ if ahead > granularity => 1,
+            _ => 0,
+        }
+    }
+
+    fn clear_buddies(&mut self, cpu: usize, task: u32) {
+        let rq = &mut self.rqs[cpu];
+        for buddy in [&mut rq.next, &mut rq.last, &mut rq.skip] {
+            *buddy = buddy.filter(|one| *one != task);
+        }
+    }
+
+    /// `check_preempt_tick`.
+    fn check_tick(&mut self, cpu: usize, task: u32) -> bool {
+        let slice = self.slice(cpu, task);
+        let entity = &self.entities[task as usize];
+        let ran = entity.ran - entity.ran_when_picked;
+        if ran > slice {
+            self.clear_buddies(cpu, task);
+            return true;
+        }
+        let Some(left) = self.rqs[cpu].tree.first() else { return false };
+        ran >= self.knobs.min_granularity && entity.vruntime - left.0 > slice as i64
+    }
+
+    /// `pick_next_entity`.
+    fn choose(&self, cpu: usize, curr: Option<u32>) -> Option<u32> {
+        let rq = &self.rqs[cpu];
+        let before = |a: u32, b: u32| {
+            self.entities[a as usize].vruntime < self.entities[b as usize].vruntime
+        };
+        let in_tree = rq.tree.first().map(|key| key.2);
+        let left = match (in_tree, curr) {
+            (Some(first), Some(curr)) if before(curr, first) => curr,
+            (Some(first), _) => first,
+            (None, curr) => curr?,
+        };
+        let mut chosen = left;
+        if rq.skip == Some(left) {
+            let second = if Some(left) == curr {
+                in_tree
+            } else {
+                let second = rq.tree.iter().nth(1).map(|key| key.2);
+                match (second, curr) {
+                    (Some(second), Some(curr)) if before(curr, second) => Some(curr),
+                    (None, curr) => curr,
+                    (second, _) => second,
+                }
+            };
+            if let Some(second) = second.filter(|&second| self.precedes(second, left) < 1) {
+                chosen = second;
+            }
+        }
+        let fair = |buddy: &u32| self.precedes(*buddy, left) < 1;
+        Some(rq.next.filter(fair).or(rq.last.filter(fair)).unwrap_or(chosen))
+    }
+
+    /// A task that left one CPU's virtual time joins another's.
+    fn rebase(&mut self, task: u32, from: usize, to: usize) {
+        let shift = self.rqs[to].min_vruntime - self.rqs[from].min_vruntime;
+        self.entities[task as usize].vruntime += shift;
+    }
+
+    fn nr(&self, cpu: usize) -> usize {
+        self.rqs[cpu].nr as usize
+    }
+}
+
+impl Policy for Cfs {
+    fn select(&mut self, scene: &Scene, wake: &Wake) -> usize {
+        let rqs = &self.rqs;
+        self.placer.select(scene, wake, &|cpu| rqs[cpu].nr as usize)
+    }
+
+    /// `task_fork_fair`.
+    fn fork(&mut self, scene: &Scene, cpu: usize, parent: Option<TaskId>, child: TaskId) {
+        let view = scene.task(child);
+        let (idle, batch) = (view.class == Class::Idle, view.class == Class::Batch);
+        let weight = weight::weight(view.nice, idle);
+        *self.entity(child) = Entity { weight, idle, batch, cpu, ..Entity::default() };
+        if parent.is_none() {
+            return;
+        }
+        self.account(scene.now, cpu);
+        let curr = self.rqs[cpu].curr.map_or(0, |curr| self.entities[curr as usize].vruntime);
+        let mut least = self.rqs[cpu].min_vruntime;
+        if self.knobs.start_debit {
+            least += virtual_time(self.slice(cpu, child.0), weight) as i64;
+        }
+        self.entity(child).vruntime = curr.max(least);
+    }
+
+    /// `enqueue_entity`.
+    fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
+        let view = scene.task(task);
+        let entity = self.entity(task);
+        (entity.idle, entity.batch) = (view.class == Class::Idle, view.class == Class::Batch);
+        entity.weight = weight::weight(view.nice, entity.idle);
+        let from = std::mem::replace(&mut entity.cpu, cpu);
+        self.account(scene.now, cpu);
+        if arrival != Arrival::Woken {
+            self.rebase(task.0, from, cpu);
+        }
+        if matches!(arrival, Arrival::Woken | Arrival::WokenElsewhere) {
+            self.place_sleeper(cpu, task.0);
+        }
+        let entity = &mut self.entities[task.index()];
+        entity.on_rq = true;
+        let (weight, idle) = (entity.weight, entity.idle);
+        let rq = &mut self.rqs[cpu];
+        rq.load += weight;
+        rq.nr += 1;
+        rq.idle_nr += u64::from(idle);
+        self.insert(cpu, task.0);
+    }
+
+    /// `check_preempt_wakeup`.
+    fn preempts(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) -> bool {
+        let Some(curr) = self.rqs[cpu].curr else { return false };
+        let crowded = self.rqs[cpu].nr >= self.knobs.nr_latency;
+        let marked = self.knobs.next_buddy && crowded && arrival != Arrival::New;
+        let woken = self.entities[task.index()];
+        if marked && !woken.idle {
+            self.rqs[cpu].next = Some(task.0);
+        }
+        if scene.cpus[cpu].resched {
+            return false;
+        }
+        let running = self.entities[curr as usize];
+        let by_class = running.idle && !woken.idle;
+        if !by_class {
+            if woken.idle || woken.batch || !self.knobs.wakeup_preemption {
+                return false;
+            }
+            self.account(scene.now, cpu);
+            if self.precedes(curr, task.0) < 1 {
+                return false;
+            }
+            if !marked {
+                self.rqs[cpu].next = Some(task.0);
+            }
+        }
+        if running.on_rq && self.knobs.last_buddy && crowded && !running.idle {
+            self.rqs[cpu].last = Some(curr);
+        }
+        true
+    }
+
+    /// `dequeue_entity`.
+    fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, _: Departure) {
+        self.account(scene.now, cpu);
+        self.clear_buddies(cpu, task.0);
+        if self.rqs[cpu].curr != Some(task.0) {
+            self.remove(cpu, task.0);
+        }
+        let entity = &mut self.entities[task.index()];
+        entity.on_rq = false;
+        let (weight, idle) = (entity.weight, entity.idle);
+        let rq = &mut self.rqs[cpu];
+        rq.load -= weight;
+        rq.nr -= 1;
+        rq.idle_nr -= u64::from(idle);
+        self.update_min(cpu);
+    }
+
+    /// `pick_next_task_fair`.
+    fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
+        let curr = self.running(cpu);
+        if curr.is_some() {
+            self.account(scene.now, cpu);
+        }
+        let next = self.choose(cpu, curr);
+        if next != self.rqs[cpu].curr {
+            // put_prev_entity
+            if let Some(curr) = curr {
+                self.insert(cpu, curr);
+            }
+            // set_next_entity
+            if let Some(next) = next {
+                self.clear_buddies(cpu, next);
+                self.remove(cpu, next);
+                let entity = &mut self.entities[next as usize];
+                entity.accounted = scene.now;
+                entity.ran_when_picked = entity.ran;
+            }
+            self.rqs[cpu].curr = next;
+        }
+        next.map(TaskId)
+    }
+
+    /// `entity_tick`.
+    fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
+        self.account(scene.now, cpu);
+        let Some(curr) = self.rqs[cpu].curr else { return false };
+        self.rqs[cpu].nr > 1 && self.check_tick(cpu, curr)
+    }
+
+    /// `yield_task_fair`.
+    fn yields(&mut self, scene: &Scene, cpu: usize) {
+        let Some(curr) = self.rqs[cpu].curr else { return };
+        if self.nr(cpu) > 1 {
+            self.clear_buddies(cpu, curr);
+            self.account(scene.now, cpu);
+            self.rqs[cpu].skip = Some(curr);
+        }
+    }
+
+    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
+        self.rqs[cpu].tree.iter().map(|key| TaskId(key.2)).collect()
+    }
+}
