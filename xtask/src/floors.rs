@@ -32,6 +32,7 @@ const MAY_IMPORT: [(&str, &[&str]); 13] = [
             "trace",
             "timeline",
             "host",
+            "sim",
             "vm",
             "draw",
             "experiment",

@@ -112,7 +112,22 @@ costs! {
 #[error("{0}")]
 pub struct CostError(pub String);
 
+/// Files of costs that come with the program, by name.
+const PRESETS: &[(&str, &str)] =
+    &[("icount-6.1", include_str!("../data/icount-6.1.costs.toml")), ("none", "base = \"none\"")];
+
 impl Costs {
+    /// The text of a file of costs that comes with the program.
+    #[must_use]
+    pub fn preset(name: &str) -> Option<&'static str> {
+        PRESETS.iter().find(|(preset, _)| *preset == name).map(|(_, text)| *text)
+    }
+
+    /// The names of [`Costs::preset`].
+    pub fn presets() -> impl Iterator<Item = &'static str> {
+        PRESETS.iter().map(|(name, _)| *name)
+    }
+
     /// Reads a file of costs.
     ///
     /// # Errors
@@ -151,6 +166,14 @@ mod tests {
         assert_eq!(costs, Costs { switch: 7, send_pipe: 1_000, ..Costs::USUAL });
         assert_eq!(Costs::parse("base = \"none\"").unwrap(), Costs::NONE);
         assert_eq!(Costs::USUAL.all().len(), Costs::NAMES.len());
+    }
+
+    #[test]
+    fn what_comes_with_the_program_can_be_read() {
+        for name in Costs::presets() {
+            assert!(Costs::parse(Costs::preset(name).unwrap()).is_ok(), "{name}");
+        }
+        assert!(Costs::preset("nothing").is_none());
     }
 
     #[test]

@@ -7,10 +7,13 @@
 
 mod agenda;
 mod costs;
+mod machine;
 pub mod policy;
 mod scene;
+pub mod validate;
 mod world;
 
 pub use costs::{CostError, Costs};
+pub use machine::{CPUS_MAX, Kernel, Model, SETTINGS, Simulated};
 pub use scene::{Class, CpuView, Hardware, Scene, TaskId, TaskView};
 pub use world::{Config, Deadlock, Start, Step, TaskUsage, World};

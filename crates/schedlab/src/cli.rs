@@ -50,6 +50,8 @@ pub(crate) enum Command {
     Slow(commands::slow::Args),
     /// Scheduler tunables of this kernel, put back afterwards
     Knobs(commands::knobs::Args),
+    /// The simulated machine: its error beside a real kernel, and its costs
+    Sim(commands::sim::Args),
     /// Graphs of jobs: load a job executor and find its breaking point
     Jobs(commands::jobs::Args),
     /// Kernels of other versions, for experiments in QEMU

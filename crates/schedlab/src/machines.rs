@@ -4,9 +4,11 @@ use schedlab_host::Host;
 use schedlab_workload::{HOST, Machine, MachineError, MachineName};
 
 /// The kinds of machine, each with its help.
-const KINDS: &[(&str, &str)] = &[(HOST, "this machine"), (VM, "another kernel in QEMU")];
+const KINDS: &[(&str, &str)] =
+    &[(HOST, "this machine"), (VM, "another kernel in QEMU"), (SIM, "a model in virtual time")];
 
 const VM: &str = "vm";
+const SIM: &str = "sim";
 
 /// Makes the machine of a name.
 ///
@@ -28,11 +30,29 @@ pub(crate) fn make(name: &MachineName) -> Result<Box<dyn Machine>, MachineError>
             let request = schedlab_vm::Request::read(&name.settings)?;
             Ok(Box::new(schedlab_vm::Vm::boot(request)?))
         }
+        SIM => {
+            let costs = costs(name).map_err(refused)?;
+            let model = schedlab_sim::Model::of(name, costs.as_deref()).map_err(refused)?;
+            Ok(Box::new(schedlab_sim::Simulated::new(model)))
+        }
         _ => {
             let kinds = KINDS.iter().map(|(kind, about)| format!("{kind} ({about})"));
             Err(refused(format!("use {}", kinds.collect::<Vec<_>>().join(" or "))))
         }
     }
+}
+
+/// The text of the file of costs that a simulated machine is given: one of the program's own by name, or a path.
+fn costs(name: &MachineName) -> Result<Option<String>, String> {
+    let Some(file) = name.settings.get("costs") else { return Ok(None) };
+    if let Some(own) = schedlab_sim::Costs::preset(file) {
+        return Ok(Some(own.to_owned()));
+    }
+    let own: Vec<&str> = schedlab_sim::Costs::presets().collect();
+    let own = own.join(" or ");
+    std::fs::read_to_string(file)
+        .map(Some)
+        .map_err(|error| format!("reading the costs in '{file}': {error}; use a file, or {own}"))
 }
 
 #[cfg(test)]

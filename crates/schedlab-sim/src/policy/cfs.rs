@@ -5,7 +5,7 @@
 
 use super::place::Placer;
 use super::weight::{self, NICE_0, share, virtual_time};
-use super::{Arrival, Departure, Policy, Wake};
+use super::{Arrival, Departure, Move, Policy, Wake};
 use crate::scene::{Class, Scene, TaskId};
 use std::collections::BTreeSet;
 
@@ -273,6 +273,7 @@ impl Policy for Cfs {
         let (idle, batch) = (view.class == Class::Idle, view.class == Class::Batch);
         let weight = weight::weight(view.nice, idle);
         *self.entity(child) = Entity { weight, idle, batch, cpu, ..Entity::default() };
+        self.placer.begins(scene, child, weight);
         if parent.is_none() {
             return;
         }
@@ -307,6 +308,7 @@ impl Policy for Cfs {
         rq.nr += 1;
         rq.idle_nr += u64::from(idle);
         self.insert(cpu, task.0);
+        self.placer.queued(scene, cpu, task, weight);
     }
 
     /// `check_preempt_wakeup`.
@@ -356,6 +358,7 @@ impl Policy for Cfs {
         rq.nr -= 1;
         rq.idle_nr -= u64::from(idle);
         self.update_min(cpu);
+        self.placer.left(scene, cpu, task);
     }
 
     /// `pick_next_task_fair`.
@@ -386,6 +389,7 @@ impl Policy for Cfs {
     /// `entity_tick`.
     fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
         self.account(scene.now, cpu);
+        self.placer.tick(scene, cpu);
         let Some(curr) = self.rqs[cpu].curr else { return false };
         self.rqs[cpu].nr > 1 && self.check_tick(cpu, curr)
     }
@@ -398,6 +402,17 @@ impl Policy for Cfs {
             self.account(scene.now, cpu);
             self.rqs[cpu].skip = Some(curr);
         }
+    }
+
+    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Vec<Move>) {
+        let waits = |from: usize| {
+            let queued = self.rqs[from].tree.iter().rev().map(|key| TaskId(key.2));
+            queued.filter(|&task| scene.task(task).may_use(cpu)).collect()
+        };
+        let Some((task, from)) = self.placer.pull(scene, cpu, &waits) else { return };
+        self.dequeue(scene, from, task, Departure::Moves);
+        self.enqueue(scene, cpu, task, Arrival::Moved);
+        moves.push(Move { task, from, to: cpu });
     }
 
     fn waiting(&self, cpu: usize) -> Vec<TaskId> {

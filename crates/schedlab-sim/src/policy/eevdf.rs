@@ -6,7 +6,7 @@
 
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
-use super::{Arrival, Departure, Policy, Wake};
+use super::{Arrival, Departure, Move, Policy, Wake};
 use crate::scene::{Class, Scene, TaskId};
 use std::collections::BTreeSet;
 
@@ -357,11 +357,14 @@ impl Policy for Eevdf {
         let idle = view.class == Class::Idle;
         let weight = weight::weight(view.nice, idle);
         *self.entity(child) = Entity { weight, idle, ..Entity::default() };
+        self.placer.begins(scene, child, weight);
     }
 
     /// `enqueue_task_fair` and `enqueue_entity`.
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
         if self.entity(task).delayed {
+            let weight = self.entities[task.index()].weight;
+            self.placer.queued(scene, cpu, task, weight);
             return self.requeue(cpu, task.0);
         }
         let view = scene.task(task);
@@ -375,8 +378,11 @@ impl Policy for Eevdf {
         self.account(scene.now, cpu);
         self.place(cpu, task.0, arrival == Arrival::New);
         self.insert(cpu, task.0);
-        self.entities[task.index()].on_rq = true;
+        let entity = &mut self.entities[task.index()];
+        entity.on_rq = true;
+        let weight = entity.weight;
         self.rqs[cpu].nr += 1;
+        self.placer.queued(scene, cpu, task, weight);
     }
 
     /// `check_preempt_wakeup_fair`.
@@ -412,6 +418,7 @@ impl Policy for Eevdf {
     /// `dequeue_entity`.
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
         self.account(scene.now, cpu);
+        self.placer.left(scene, cpu, task);
         let rq = &mut self.rqs[cpu];
         rq.next = rq.next.filter(|next| *next != task.0);
         let sleeps = departure == Departure::Sleeps;
@@ -463,6 +470,7 @@ impl Policy for Eevdf {
     /// `entity_tick`.
     fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
         self.account(scene.now, cpu);
+        self.placer.tick(scene, cpu);
         std::mem::take(&mut self.rqs[cpu].resched)
     }
 
@@ -479,6 +487,17 @@ impl Policy for Eevdf {
             entity.vruntime = entity.deadline;
             self.renews(cpu, curr);
         }
+    }
+
+    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Vec<Move>) {
+        let waits = |from: usize| {
+            let queued = self.waiting(from).into_iter().rev();
+            queued.filter(|&task| scene.task(task).may_use(cpu)).collect()
+        };
+        let Some((task, from)) = self.placer.pull(scene, cpu, &waits) else { return };
+        self.dequeue(scene, from, task, Departure::Moves);
+        self.enqueue(scene, cpu, task, Arrival::Moved);
+        moves.push(Move { task, from, to: cpu });
     }
 
     fn waiting(&self, cpu: usize) -> Vec<TaskId> {

@@ -6,13 +6,14 @@
 mod cfs;
 mod eevdf;
 mod fifo;
+mod pelt;
 mod place;
 mod weight;
 
 pub use cfs::{Cfs, CfsKnobs};
 pub use eevdf::{Eevdf, EevdfKnobs};
 pub use fifo::Fifo;
-pub use place::Placer;
+pub use place::{Placer, PlacerKnobs};
 
 use crate::scene::{Scene, TaskId};
 

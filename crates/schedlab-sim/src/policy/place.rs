@@ -1,19 +1,164 @@
-//! Which CPU a waking task goes to.
+//! Which CPU a waking task goes to (Linux 6.1 and 6.12, `select_task_rq_fair` and what it calls).
+//!
+//! First `wake_affine` decides between the waker's CPU and the task's previous one, then `select_idle_sibling` looks
+//! for an idle CPU near it. Both look at load averages, which are kept here too. Left out: asymmetric capacities,
+//! energy-aware placement, the exception for kernel threads of one CPU. An idle core is found by looking, where the
+//! kernel keeps a hint.
 
 use super::Wake;
-use crate::scene::Scene;
+use super::pelt::Average;
+use crate::scene::{Scene, TaskId};
+
+/// Switches of placement.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacerKnobs {
+    /// Whether a task goes back to its previous CPU if that is idle, before loads are compared. Linux does so since
+    /// 5.11 (commit d8fcb81f1acf).
+    pub idle_prev_first: bool,
+    /// Whether fewer CPUs are looked at the busier the LLC is (`SIS_UTIL`).
+    pub sis_util: bool,
+}
+
+impl Default for PlacerKnobs {
+    fn default() -> Self {
+        Self { idle_prev_first: true, sis_util: true }
+    }
+}
+
+/// How often a task changes whom it wakes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Flips {
+    count: u64,
+    last: Option<TaskId>,
+    decayed: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct OfTask {
+    load: Average,
+    weight: u64,
+    flips: Flips,
+    recent: Option<usize>,
+    queued: bool,
+    /// The CPU whose load has this task's in it.
+    attached: Option<usize>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct OfCpu {
+    load: Average,
+    /// Weights of all queued tasks.
+    weight: u64,
+    /// The flips of its idle task, which is current when an interrupt wakes somebody.
+    flips: Flips,
+}
 
 /// Chooses a CPU for a task that wakes.
 #[derive(Debug)]
 pub struct Placer {
-    cpus: usize,
+    knobs: PlacerKnobs,
+    tasks: Vec<OfTask>,
+    cpus: Vec<OfCpu>,
+    /// CPUs of each LLC that are looked at for an idle one (`nr_idle_scan`).
+    scan: Vec<usize>,
 }
+
+/// A task that ran this lately has a warm cache (`sysctl_sched_migration_cost`).
+const MIGRATION_COST: u64 = 500_000;
+const SECOND: u64 = 1_000_000_000;
+/// Idle CPUs forget their load in steps of about this time (`LOAD_AVG_PERIOD`).
+const IDLE_UPDATE: u64 = 32_000_000;
 
 impl Placer {
     /// For so many CPUs.
     #[must_use]
-    pub const fn new(cpus: usize) -> Self {
-        Self { cpus }
+    pub fn new(cpus: usize, knobs: PlacerKnobs) -> Self {
+        let scan = vec![usize::MAX; cpus];
+        Self { knobs, tasks: Vec::new(), cpus: vec![OfCpu::default(); cpus], scan }
+    }
+
+    fn task(&mut self, task: TaskId) -> &mut OfTask {
+        if self.tasks.len() <= task.index() {
+            self.tasks.resize(task.index() + 1, OfTask::default());
+        }
+        &mut self.tasks[task.index()]
+    }
+
+    fn sync(&mut self, scene: &Scene, cpu: usize) {
+        let of = &mut self.cpus[cpu];
+        of.load.update(scene.now, of.weight, scene.cpus[cpu].running.is_some(), 1);
+    }
+
+    /// A task exists from now on.
+    pub(super) fn begins(&mut self, scene: &Scene, task: TaskId, weight: u64) {
+        let load = Average::of_new(scene.now, weight);
+        *self.task(task) = OfTask { load, weight, ..OfTask::default() };
+    }
+
+    /// A task became runnable on a CPU.
+    pub(super) fn queued(&mut self, scene: &Scene, cpu: usize, task: TaskId, weight: u64) {
+        if self.cpus.len() == 1 {
+            return;
+        }
+        self.sync(scene, cpu);
+        let of = self.task(task);
+        of.load.update(scene.now, 0, false, of.weight);
+        (of.queued, of.weight) = (true, weight);
+        let (load, before) = (of.load, of.attached.replace(cpu));
+        if before != Some(cpu) {
+            if let Some(before) = before {
+                self.sync(scene, before);
+                self.cpus[before].load.detach(&load);
+            }
+            self.cpus[cpu].load.attach(&load);
+        }
+        self.cpus[cpu].weight += weight;
+    }
+
+    /// A task is no longer runnable on a CPU.
+    pub(super) fn left(&mut self, scene: &Scene, cpu: usize, task: TaskId) {
+        if self.cpus.len() == 1 {
+            return;
+        }
+        self.sync(scene, cpu);
+        let runs = scene.cpus[cpu].running == Some(task);
+        let of = self.task(task);
+        of.load.update(scene.now, 1, runs, of.weight);
+        of.queued = false;
+        let weight = of.weight;
+        self.cpus[cpu].weight = self.cpus[cpu].weight.saturating_sub(weight);
+    }
+
+    /// The tick on a busy CPU.
+    pub(super) fn tick(&mut self, scene: &Scene, cpu: usize) {
+        if self.cpus.len() == 1 {
+            return;
+        }
+        self.sync(scene, cpu);
+        if let Some(task) = scene.cpus[cpu].running {
+            let of = self.task(task);
+            of.load.update(scene.now, 1, true, of.weight);
+        }
+        let llc = scene.hardware.llc_of(cpu);
+        if llc.first() == Some(&cpu) || scene.cpus[llc[0]].running.is_none() {
+            self.update_llc(scene, cpu);
+        }
+    }
+
+    /// Idle CPUs of the LLC forget, and how many are looked at follows the use of the LLC (`update_idle_cpu_scan`).
+    fn update_llc(&mut self, scene: &Scene, cpu: usize) {
+        let llc = scene.hardware.llc_of(cpu);
+        for &idle in llc.iter().filter(|&&cpu| scene.cpus[cpu].running.is_none()) {
+            if scene.now - scene.cpus[idle].idle_since > IDLE_UPDATE {
+                self.sync(scene, idle);
+            }
+        }
+        let used: u64 = llc.iter().map(|&cpu| self.cpus[cpu].load.util).sum();
+        let width = llc.len() as u64;
+        // y = 1024 - pct^2 * x^2 / (10000 * 1024), with x the mean use and pct the imbalance of 117.
+        let mean = used / width.max(1);
+        let part = (mean * mean * 117 * 117 / (10_000 * 1_024)).min(1_024);
+        self.scan[scene.hardware.llc(cpu)] = (width * (1_024 - part) / 1_024) as usize;
     }
 
     /// The CPU for a task; `queued` tells how many tasks are runnable on a CPU.
@@ -23,19 +168,183 @@ impl Placer {
         wake: &Wake,
         queued: &dyn Fn(usize) -> usize,
     ) -> usize {
-        let task = scene.task(wake.task);
-        if self.cpus == 1 {
+        if self.cpus.len() == 1 {
             return 0;
         }
-        let load = |cpu: usize| queued(cpu) + scene.cpus[cpu].pending as usize;
-        let free = |cpu: &usize| task.may_use(*cpu) && load(*cpu) == 0;
-        let near = scene.hardware.llc_of(task.cpu).iter().copied();
-        let usable = || (0..self.cpus).filter(|&cpu| task.may_use(cpu));
+        let look = Look { scene, queued };
         if wake.new {
-            return usable().min_by_key(|&cpu| load(cpu)).unwrap_or(task.cpu);
+            return look.idlest(wake);
         }
-        let idle = Some(task.cpu).filter(free).or_else(|| near.clone().find(free));
-        let stay = || Some(task.cpu).filter(|&cpu| task.may_use(cpu));
-        idle.or_else(stay).or_else(|| usable().next()).unwrap_or(task.cpu)
+        let task = scene.task(wake.task);
+        let (this, prev) = (wake.cpu, task.cpu);
+        let wide = self.wakes_wide(scene, wake);
+        let mut target = prev;
+        if !wide && task.may_use(this) && this != prev && self.pulls(&look, wake, prev) {
+            target = this;
+        }
+        let chosen = self.idle_sibling(&look, wake.task, prev, target);
+        look.usable(wake.task, chosen)
+    }
+
+    /// A CPU is about to idle: the task that it takes from another, nearest first and from the longest queue. It is
+    /// not one that ran within the last half millisecond (`newidle_balance`, `can_migrate_task`).
+    pub(super) fn pull(
+        &self,
+        scene: &Scene,
+        cpu: usize,
+        waits: &dyn Fn(usize) -> Vec<TaskId>,
+    ) -> Option<(TaskId, usize)> {
+        if self.cpus.len() == 1 {
+            return None;
+        }
+        let cold = |task: &TaskId| scene.now - scene.task(*task).ran_at >= MIGRATION_COST;
+        let candidates = |from: usize| (from, waits(from));
+        let others = (0..self.cpus.len()).filter(|&from| from != cpu).map(candidates);
+        let loaded = others.filter(|(_, tasks)| tasks.iter().any(cold));
+        let nearest = loaded.min_by_key(|(from, tasks)| {
+            (scene.hardware.distance(*from, cpu), std::cmp::Reverse(tasks.len()), *from)
+        });
+        nearest.and_then(|(from, tasks)| Some((tasks.into_iter().find(cold)?, from)))
+    }
+
+    /// `record_wakee` and `wake_wide`.
+    fn wakes_wide(&mut self, scene: &Scene, wake: &Wake) -> bool {
+        let waker = scene.cpus[wake.cpu].running;
+        let slave = self.task(wake.task).flips.count;
+        let flips = match waker {
+            Some(waker) => &mut self.task(waker).flips,
+            None => &mut self.cpus[wake.cpu].flips,
+        };
+        if scene.now > flips.decayed + SECOND {
+            flips.count /= 2;
+            flips.decayed = scene.now;
+        }
+        if flips.last != Some(wake.task) {
+            flips.last = Some(wake.task);
+            flips.count += 1;
+        }
+        let size = scene.hardware.llc_of(wake.cpu).len() as u64;
+        let (less, more) = (slave.min(flips.count), slave.max(flips.count));
+        less >= size && more >= less * size
+    }
+
+    /// `wake_affine`: whether the task comes to the waker's CPU.
+    fn pulls(&self, look: &Look<'_>, wake: &Wake, prev: usize) -> bool {
+        let this = wake.cpu;
+        if look.is_idle(this) && look.scene.hardware.share_llc(this, prev) {
+            return !look.is_idle(prev);
+        }
+        if wake.sync && (look.queued)(this) == 1 {
+            return true;
+        }
+        if self.knobs.idle_prev_first && look.is_idle(prev) {
+            return false;
+        }
+        let of = |task: TaskId| self.tasks.get(task.index()).map_or(0, |of| of.load.load);
+        let mut here = self.cpus[this].load.load;
+        if wake.sync {
+            let waker = look.scene.cpus[this].running.map_or(0, of);
+            if waker > here {
+                return true;
+            }
+            here -= waker;
+        }
+        let task = of(wake.task);
+        // Half the imbalance that domains allow: 117 % between LLCs and cores.
+        let there = self.cpus[prev].load.load.saturating_sub(task) * (100 + 17 / 2);
+        (here + task) * 100 < there + u64::from(wake.sync)
+    }
+
+    /// `select_idle_sibling`.
+    fn idle_sibling(&mut self, look: &Look<'_>, task: TaskId, prev: usize, target: usize) -> usize {
+        let hardware = &look.scene.hardware;
+        let view = look.scene.task(task);
+        if look.is_idle(target) {
+            return target;
+        }
+        let near = |cpu: usize| hardware.share_llc(cpu, target);
+        if prev != target && near(prev) && look.is_idle(prev) {
+            return prev;
+        }
+        let recent = self.task(task).recent.replace(prev);
+        let fits = |&cpu: &usize| {
+            cpu != prev && cpu != target && near(cpu) && look.is_idle(cpu) && view.may_use(cpu)
+        };
+        if let Some(recent) = recent.filter(fits) {
+            return recent;
+        }
+        let free = |&cpu: &usize| view.may_use(cpu) && look.is_idle(cpu);
+        let llc = hardware.llc_of(target);
+        let start = llc.iter().position(|&cpu| cpu == target).unwrap_or(0) + 1;
+        let round =
+            llc[start..].iter().chain(&llc[..start]).copied().filter(|&cpu| view.may_use(cpu));
+        if hardware.siblings(target).len() > 1 {
+            let whole =
+                |&cpu: &usize| hardware.siblings(cpu).iter().all(|&thread| look.is_idle(thread));
+            if let Some(core) = round.clone().find(whole) {
+                return core;
+            }
+            let of_prev = hardware.siblings(prev).iter().copied().filter(|_| near(prev));
+            if let Some(thread) = of_prev.clone().find(free) {
+                return thread;
+            }
+        }
+        let limit = match self.knobs.sis_util {
+            true => self.scan[hardware.llc(target)],
+            false => usize::MAX,
+        };
+        round.take(limit).find(free).unwrap_or(target)
+    }
+}
+
+/// The machine as placement looks at it.
+struct Look<'l> {
+    scene: &'l Scene,
+    queued: &'l dyn Fn(usize) -> usize,
+}
+
+impl Look<'_> {
+    /// `available_idle_cpu`.
+    fn is_idle(&self, cpu: usize) -> bool {
+        let view = &self.scene.cpus[cpu];
+        view.running.is_none() && view.pending == 0 && (self.queued)(cpu) == 0
+    }
+
+    fn load(&self, cpu: usize) -> usize {
+        (self.queued)(cpu) + self.scene.cpus[cpu].pending as usize
+    }
+
+    /// `find_idlest_cpu`: the LLC with most idle CPUs, where the own one wins a draw, and in it the CPU that became
+    /// idle last; where none is idle, the CPU with the fewest tasks.
+    fn idlest(&self, wake: &Wake) -> usize {
+        let view = self.scene.task(wake.task);
+        let hardware = &self.scene.hardware;
+        let usable = |llc: &[usize]| {
+            llc.iter().copied().filter(|&cpu| view.may_use(cpu)).collect::<Vec<usize>>()
+        };
+        let own = hardware.llc(wake.cpu);
+        let rank = |at: usize| {
+            let cpus = usable(&hardware.llcs()[at]);
+            let idle = cpus.iter().filter(|&&cpu| self.is_idle(cpu)).count();
+            let load: usize = cpus.iter().map(|&cpu| self.load(cpu)).sum();
+            let crowd = load * 1_024 / cpus.len().max(1);
+            (!cpus.is_empty(), idle, std::cmp::Reverse(crowd), at == own, std::cmp::Reverse(at))
+        };
+        let best = (0..hardware.llcs().len()).max_by_key(|&at| rank(at)).unwrap_or(own);
+        let cpus = usable(&hardware.llcs()[best]);
+        let idle = cpus.iter().copied().filter(|&cpu| self.is_idle(cpu));
+        let newest =
+            idle.max_by_key(|&cpu| (self.scene.cpus[cpu].idle_since, std::cmp::Reverse(cpu)));
+        let shortest = || cpus.iter().copied().min_by_key(|&cpu| self.load(cpu));
+        newest.or_else(shortest).unwrap_or(wake.cpu)
+    }
+
+    /// `chosen`, or another CPU where the task may not use that one (`select_fallback_rq`).
+    fn usable(&self, task: TaskId, chosen: usize) -> usize {
+        let view = self.scene.task(task);
+        let cpus = self.scene.cpus.len();
+        let near = self.scene.hardware.llc_of(chosen).iter().copied();
+        let mut all = std::iter::once(chosen).chain(near).chain(0..cpus);
+        all.find(|&cpu| view.may_use(cpu)).unwrap_or(chosen)
     }
 }

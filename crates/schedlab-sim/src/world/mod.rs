@@ -362,6 +362,18 @@ impl World {
         &self.counters
     }
 
+    /// Samples and counters begin anew.
+    pub fn forget_measures(&mut self) {
+        self.histograms.iter_mut().for_each(|histogram| *histogram = Histogram::new());
+        self.counters.iter_mut().for_each(|counter| *counter = 0);
+    }
+
+    /// When the simulation began, in nanoseconds on the world's clock.
+    #[must_use]
+    pub fn began_at(&self) -> u64 {
+        self.config.begin_ns
+    }
+
     /// Where a dial of the plan stands.
     #[must_use]
     pub fn dial(&self, dial: usize) -> u64 {

@@ -3,17 +3,17 @@
 use super::{bare, plan, script, text, us};
 use proptest::prelude::*;
 use schedlab_model::{Nanos, Topology};
-use schedlab_sim::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Placer, Policy};
+use schedlab_sim::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Placer, PlacerKnobs, Policy};
 use schedlab_sim::{Config, Hardware, TaskId, World};
 use schedlab_workload::Op;
 use schedlab_workload::plan::{Placement, Plan, Task};
 
 fn cfs(knobs: CfsKnobs) -> Box<dyn Policy> {
-    Box::new(Cfs::new(1, knobs, Placer::new(1)))
+    Box::new(Cfs::new(1, knobs, Placer::new(1, PlacerKnobs::default())))
 }
 
 fn eevdf(knobs: EevdfKnobs) -> Box<dyn Policy> {
-    Box::new(Eevdf::new(1, knobs, Placer::new(1)))
+    Box::new(Eevdf::new(1, knobs, Placer::new(1, PlacerKnobs::default())))
 }
 
 fn one_cpu(mut plan: Plan, policy: Box<dyn Policy>, tick_us: u64) -> World {

@@ -6,7 +6,7 @@ mod property;
 mod workloads;
 
 use schedlab_model::{Clock, CpuSet, Event, KindSet, Nanos, Topology, TraceInfo};
-use schedlab_sim::policy::{Fifo, Policy};
+use schedlab_sim::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Fifo, Placer, PlacerKnobs, Policy};
 use schedlab_sim::{Config, Costs, Hardware, Start, World};
 use schedlab_timeline::notation::{self, Trace};
 use schedlab_workload::plan::{Plan, Task};
@@ -56,6 +56,20 @@ fn fifo(cpus: u16) -> (Hardware, Box<dyn Policy>) {
 fn world(mut plan: Plan, cpus: u16, config: Config) -> World {
     let (hardware, policy) = fifo(cpus);
     World::new(&mut plan, hardware, policy, config)
+}
+
+/// The names of all policies.
+const POLICIES: [&str; 3] = ["fifo", "cfs", "eevdf"];
+
+/// A policy by name, with the defaults for so many CPUs.
+fn policy(name: &str, cpus: u16) -> Box<dyn Policy> {
+    let cpus = cpus.into();
+    let placer = Placer::new(cpus, PlacerKnobs::default());
+    match name {
+        "cfs" => Box::new(Cfs::new(cpus, CfsKnobs::of(cpus), placer)),
+        "eevdf" => Box::new(Eevdf::new(cpus, EevdfKnobs::of(cpus, 4_000_000), placer)),
+        _ => Box::new(Fifo::new(cpus, None)),
+    }
 }
 
 /// Runs to the end; all events.

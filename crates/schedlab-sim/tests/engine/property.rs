@@ -1,9 +1,9 @@
 //! What holds in any run, whatever the tasks do.
 
-use super::{bare, events, plan, script, us, world};
+use super::{POLICIES, bare, events, plan, policy, script, us, world};
 use proptest::prelude::*;
-use schedlab_model::{Event, Left, Nanos, What};
-use schedlab_sim::{Config, Costs, Start, TaskId};
+use schedlab_model::{Event, Left, Nanos, Topology, What};
+use schedlab_sim::{Config, Costs, Hardware, Start, TaskId, World};
 use schedlab_workload::plan::Plan;
 use schedlab_workload::{LockId, Op, WordId};
 
@@ -85,7 +85,7 @@ impl Follow {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(96))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn no_task_is_lost_and_time_is_conserved(
@@ -93,12 +93,15 @@ proptest! {
         cpus in 1_u16..5,
         costly in any::<bool>(),
         seed in 0_u64..4,
+        kind in 0_usize..3,
     ) {
         let costs = if costly { Costs::USUAL } else { Costs::NONE };
         let start = if costly { Start::Forked } else { Start::AtOnce };
         let count = tasks.len();
         let config = Config { costs, start, seed, first_pid: 2, ..bare() };
-        let mut world = world(any_plan(&tasks), cpus, config);
+        let policy = policy(POLICIES[kind], cpus);
+        let hardware = Hardware::new(Topology::flat(cpus));
+        let mut world = World::new(&mut any_plan(&tasks), hardware, policy, config);
         let events = events(&mut world);
         let mut follow = Follow {
             running: vec![None; cpus.into()],

@@ -1,8 +1,8 @@
 //! Workloads of the catalogue in virtual time.
 
-use super::{events, fifo};
-use schedlab_model::{CpuSet, Topology};
-use schedlab_sim::{Config, World};
+use super::{POLICIES, events, fifo, policy};
+use schedlab_model::{Cpu, CpuSet, Place, Topology};
+use schedlab_sim::{Config, Hardware, World};
 use schedlab_workload::placement::Surroundings;
 use schedlab_workload::workloads;
 use std::collections::BTreeMap;
@@ -79,10 +79,41 @@ fn every_message_arrives() {
     assert_eq!(world.counters().iter().sum::<u64>(), 3 * 7 * 7 * 30);
 }
 
-/// A change of this value is a change of the model: say in the commit why.
+/// A change of a value is a change of the model: say in the commit why.
 #[test]
 fn the_events_of_a_small_load_are_known() {
-    let mut world = of("hackbench", &[("groups", "1"), ("fds", "4"), ("loops", "25")], 2);
-    let events = events(&mut world);
-    assert_eq!((events.len(), hash(&events)), (277, 9_534_061_450_979_904_669));
+    let known = [
+        (277, 9_534_061_450_979_904_669),
+        (430, 1_079_955_371_685_279_284),
+        (362, 6_793_857_188_898_850_916),
+    ];
+    for (name, known) in POLICIES.into_iter().zip(known) {
+        let options = [("groups", "1"), ("fds", "4"), ("loops", "25")];
+        let mut plan = planned("hackbench", &options, 2);
+        let hardware = Hardware::new(Topology::flat(2));
+        let mut world = World::new(&mut plan, hardware, policy(name, 2), Config::default());
+        let events = events(&mut world);
+        assert_eq!((events.len(), hash(&events)), known, "{name}");
+    }
+}
+
+#[test]
+fn each_policy_runs_a_crowd_on_several_llcs() {
+    let place = |cpu: u16| Place {
+        cpu: Cpu(cpu),
+        core: (cpu % 4).into(),
+        llc: u32::from(cpu % 4) / 2,
+        node: 0,
+        socket: 0,
+    };
+    for name in POLICIES {
+        let options = [("groups", "3"), ("fds", "5"), ("loops", "40")];
+        let mut plan = planned("hackbench", &options, 8);
+        let hardware = Hardware::new(Topology::new((0..8).map(place).collect()));
+        let mut world = World::new(&mut plan, hardware, policy(name, 8), Config::default());
+        let events = events(&mut world);
+        assert_eq!(world.counters().iter().sum::<u64>(), 3 * 5 * 5 * 40, "{name}");
+        let cpus: std::collections::BTreeSet<Cpu> = events.iter().map(|event| event.cpu).collect();
+        assert_eq!(cpus.len(), 8, "{name} leaves CPUs idle");
+    }
 }

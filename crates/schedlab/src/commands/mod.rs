@@ -11,6 +11,7 @@ pub(crate) mod report;
 pub(crate) mod run;
 mod scratch;
 pub(crate) mod shell;
+pub(crate) mod sim;
 pub(crate) mod slow;
 pub(crate) mod tour;
 pub(crate) mod trace;
@@ -78,6 +79,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::View(args) => view::run(args),
         Command::Slow(args) => slow::run(args),
         Command::Knobs(args) => knobs::run(args),
+        Command::Sim(args) => sim::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Run(args) => run::run(args),
         Command::Vm(args) => vm::run(args),

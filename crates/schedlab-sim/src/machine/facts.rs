@@ -1,0 +1,73 @@
+//! What a result carries about the machine that it was simulated on.
+
+use super::name::{Kernel, Model};
+use schedlab_model::{
+    CgroupFacts, Fact, Frequency, KernelFacts, Knob, LoadFacts, MachineFacts, Warning,
+};
+
+/// The kernel as traces and facts name it.
+pub(super) fn kernel(model: &Model) -> String {
+    match model.kernel {
+        Kernel::Fifo => "simulated: FIFO on each CPU".to_owned(),
+        Kernel::Cfs61 => "simulated: Linux 6.1.192 (Debian), fair tasks".to_owned(),
+        Kernel::Eevdf612 => "simulated: Linux 6.12.117 (Debian), fair tasks".to_owned(),
+    }
+}
+
+/// What every result says of its machine: what is modelled, and what of it has not been compared with a kernel.
+pub(super) fn notes(model: &Model) -> Vec<String> {
+    let cpus = model.topology.places().len();
+    let mut notes = vec![format!(
+        "simulated by {}: times come from a file of costs; docs/simulation.md has the model's error",
+        model.name
+    )];
+    if cpus > 1 && model.kernel != Kernel::Fifo {
+        notes
+            .push("placement over several CPUs has not been validated against a kernel".to_owned());
+    }
+    notes
+}
+
+/// The facts. A simulated machine has no clock, no temperature and no neighbours.
+pub(super) fn of(model: &Model, knobs: &[Knob]) -> MachineFacts {
+    const WHY: &str = "simulated";
+    fn no<T>() -> Fact<T> {
+        Fact::Unknown(WHY.to_owned())
+    }
+    let topology = model.topology.clone();
+    let threads = topology.places().len();
+    let cores = topology.groups(|place| place.core).len();
+    MachineFacts {
+        schedlab: env!("CARGO_PKG_VERSION").to_owned(),
+        taken_at: "1970-01-01T00:00:00Z".to_owned(),
+        host: model.name.clone(),
+        model: Fact::Known("simulated CPU, 1 iteration a nanosecond".to_owned()),
+        memory_bytes: no(),
+        hypervisor: no(),
+        kernel: KernelFacts {
+            release: kernel(model),
+            version: format!("HZ={}", model.hz),
+            architecture: WHY.to_owned(),
+            command_line: no(),
+            preemption: Fact::Known(
+                if model.preempt_kernel { "full" } else { "voluntary" }.to_owned(),
+            ),
+            config: no(),
+            sched_ext: no(),
+        },
+        online: topology.cpus(),
+        allowed: topology.cpus(),
+        smt: Fact::Known(threads > cores),
+        topology,
+        frequency: Frequency { governors: no(), driver: no(), turbo: no() },
+        cgroup: CgroupFacts { version: no(), path: no(), cpu_limit: Fact::Known(None) },
+        load: LoadFacts::default(),
+        boot: no(),
+        clocksource: Fact::Known("virtual time".to_owned()),
+        knobs: knobs.to_vec(),
+        warnings: notes(model)
+            .into_iter()
+            .map(|what| Warning::new("simulated", what, ""))
+            .collect(),
+    }
+}

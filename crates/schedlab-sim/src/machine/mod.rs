@@ -1,0 +1,364 @@
+//! The simulated machine as a [`Machine`]: the same specs as on the host, in virtual time.
+//!
+//! `name` reads which machine is wanted, `tuned` has the schedulers' knobs, `facts` what a result carries about the
+//! machine, `figures` turns what the world counted into figures.
+
+mod facts;
+mod figures;
+mod name;
+mod tuned;
+
+pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
+
+use crate::scene::FULL_SPEED;
+use crate::{Config, Hardware, Step, World};
+use schedlab_model::{
+    Affinity, Clock, CpuSet, Event, Fact, Knob, Nanos, Setting, TraceInfo, Warning,
+};
+use schedlab_workload::placement::Surroundings;
+use schedlab_workload::plan::{Plan, Policy};
+use schedlab_workload::{
+    Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Speed, WorkloadSpec,
+    check_spec, regulate, workloads,
+};
+use std::io;
+
+/// A CPU at full speed does one iteration of the calibrated loop in a nanosecond.
+const SPEED: u64 = 1_000;
+/// Virtual time between two looks whether the user wants to stop.
+const LOOK: u64 = 50_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// A simulated machine.
+pub struct Simulated {
+    model: Model,
+    offers: Offers,
+}
+
+impl Simulated {
+    /// The machine of a model.
+    #[must_use]
+    pub fn new(model: Model) -> Self {
+        let recording = Recording { via: "exact".to_owned(), warnings: Vec::new() };
+        let no = |why: &str| Fact::Unknown(why.to_owned());
+        let offers = Offers {
+            machine: model.name.clone(),
+            topology: model.topology.clone(),
+            allowed: model.topology.cpus(),
+            knobs: knobs(&model),
+            recording: Fact::Known(recording),
+            speeds: Fact::Known(vec!["exact".to_owned()]),
+            commands: no("a simulator performs workloads of the catalogue; run it on the host"),
+            repeatable: true,
+            parallel: true,
+        };
+        Self { model, offers }
+    }
+
+    fn refused(&self, what: &str, why: &str) -> MachineError {
+        let machine = self.model.name.clone();
+        MachineError::NotOffered { machine, what: what.to_owned(), why: why.to_owned() }
+    }
+
+    /// The plan of a spec, with what settings change in its tasks; and the machine that they leave.
+    fn prepare(&self, spec: &RunSpec) -> Result<(Plan, Model, Hardware), MachineError> {
+        let WorkloadSpec::Builtin { name, options } = &spec.workload else {
+            return Err(self.refused("run a command", "it simulates workloads of the catalogue"));
+        };
+        if !spec.beside.is_empty() {
+            let why = "it simulates one workload at a time: leave --beside out";
+            return Err(self.refused("run workloads beside each other", why));
+        }
+        let topology = self.model.topology.clone();
+        let allowed = topology.cpus();
+        let around = Surroundings { topology, allowed, speed: SPEED, seed: spec.seed };
+        let mut plan = workloads::plan(name, options, &around)
+            .map_err(|error| self.refused(&format!("run '{name}'"), &error.to_string()))?;
+        if plan.jobs.is_some() {
+            let why =
+                "its workers are an executor's threads; `schedlab jobs` has its own virtual time";
+            return Err(self.refused("run jobs", why));
+        }
+        if let Some(limit) = spec.time_limit {
+            let duration = plan.timing.duration.map_or(limit, |duration| duration.min(limit));
+            plan.timing.duration = Some(duration);
+        }
+        let (mut model, mut hardware) =
+            (self.model.clone(), Hardware::new(self.model.topology.clone()));
+        for setting in &spec.settings {
+            self.apply(setting, &mut plan, &mut model, &mut hardware)?;
+        }
+        let fair = |policy: Option<Policy>| {
+            matches!(policy, None | Some(Policy::Normal | Policy::Batch | Policy::Idle))
+        };
+        let places = plan.tasks.iter().map(|task| &task.placement).chain(&plan.places);
+        if !places.clone().all(|place| fair(place.policy)) {
+            let why = "it simulates normal, batch and idle tasks; other policies are not modelled";
+            return Err(self.refused("run real-time tasks", why));
+        }
+        if places.clone().any(|place| place.cgroup.is_some()) {
+            return Err(self.refused("put tasks into groups", "control groups are not modelled"));
+        }
+        Ok((plan, model, hardware))
+    }
+
+    fn apply(
+        &self,
+        setting: &Setting,
+        plan: &mut Plan,
+        model: &mut Model,
+        hardware: &mut Hardware,
+    ) -> Result<(), MachineError> {
+        let wrong =
+            |why: String| self.refused(&format!("set {} to {}", setting.knob, setting.value), &why);
+        let places = plan.tasks.iter_mut().map(|task| &mut task.placement);
+        match (setting.knob.as_str(), setting.value.as_str()) {
+            ("speed:method", _) => {}
+            (knob, value) if knob.starts_with("speed:") => {
+                let cpus: Result<CpuSet, _> = knob["speed:".len()..].parse();
+                let cpus = cpus.map_err(|error| wrong(error.to_string()))?;
+                let speed: Speed = value.parse().map_err(wrong)?;
+                for cpu in cpus.iter() {
+                    if cpu.index() >= hardware.cpus() {
+                        return Err(wrong(format!("it has no CPU {cpu}")));
+                    }
+                    let millionths = u64::from(speed.millionths()).min(FULL_SPEED);
+                    hardware.set_speed(cpu.index(), millionths);
+                }
+            }
+            ("nice", value) => {
+                let nice = value.parse().ok().filter(|nice| (-20..=19).contains(nice));
+                let nice = nice.ok_or_else(|| wrong("nice is -20 to 19".to_owned()))?;
+                places.for_each(|place| place.nice = Some(nice));
+            }
+            ("slice", value) if model.kernel == Kernel::Eevdf612 => {
+                let slice: Nanos = value
+                    .parse()
+                    .or_else(|error| value.parse().map(Nanos).map_err(|_| error))
+                    .map_err(|error: schedlab_model::NanosError| wrong(error.to_string()))?;
+                places.for_each(|place| place.slice = Some(slice));
+            }
+            (knob, value) => model.set(knob, value).map_err(wrong)?,
+        }
+        Ok(())
+    }
+
+    fn trace_info(&self, world: &World, plan: &Plan) -> TraceInfo {
+        let mut info = TraceInfo::new("sim", Clock::Monotonic);
+        info.cpus = self.model.topology.cpus();
+        info.topology = Some(self.model.topology.clone());
+        let affinity = |(task, _, view): (crate::TaskId, &str, &crate::TaskView)| Affinity {
+            pid: world.pid(task),
+            at: Nanos(world.now()),
+            allowed: view.allowed.clone().unwrap_or_else(|| info.cpus.clone()),
+        };
+        let mut affinities: Vec<Affinity> = world.tasks().map(affinity).collect();
+        affinities.sort_by_key(|one| one.pid);
+        info.affinity = Some(affinities);
+        info.comms = world.comms();
+        info.marks = plan.marks.clone();
+        info.kernel = Some(facts::kernel(&self.model));
+        info
+    }
+}
+
+fn knobs(model: &Model) -> Vec<Knob> {
+    model.tuned.knobs()
+}
+
+impl Machine for Simulated {
+    fn offers(&self) -> &Offers {
+        &self.offers
+    }
+
+    fn facts(&self) -> schedlab_model::MachineFacts {
+        facts::of(&self.model, &self.offers.knobs)
+    }
+
+    fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
+        check_spec(spec, &self.offers)?;
+        if let Some(record) = &spec.record {
+            let plain = record.events.is_empty()
+                && record.pids.is_empty()
+                && record.filters.is_empty()
+                && record.snapshot.is_none()
+                && record.limit_bytes.is_none();
+            if !plain {
+                let why = "it records its scheduler events whole: leave other events, filters and limits out";
+                return Err(self.refused("record that", why));
+            }
+        }
+        self.prepare(spec).map(|_| ())
+    }
+
+    fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
+        self.check(spec)?;
+        let (mut plan, model, hardware) = self.prepare(spec)?;
+        for note in plan.notes.iter().chain(&facts::notes(&model)) {
+            out.note(note);
+        }
+        let config = Config {
+            seed: spec.seed,
+            costs: model.costs,
+            tick_ns: SECOND / model.hz,
+            preempt_kernel: model.preempt_kernel,
+            record: spec.record.is_some(),
+            ..Config::default()
+        };
+        let shape = figures::Shape::of(&plan);
+        let policy = model.tuned.policy(hardware.cpus());
+        let mut world = World::new(&mut plan, hardware, policy, config);
+        if spec.record.is_some() {
+            let info = self.trace_info(&world, &plan);
+            out.trace(&info).map_err(|error| MachineError::io("storing the trace", error))?;
+        }
+        let mut run = Run::new(&mut world, &plan, &shape);
+        run.keeps_until = spec
+            .record
+            .as_ref()
+            .and_then(|record| record.time)
+            .map(|time| config.begin_ns + time.0);
+        let interrupted = run.perform(out)?;
+        let last = run.interval();
+        shape.tell(&world, &plan, &last, out)?;
+        let failed = !shape.errors(&world).is_empty();
+        Ok(Outcome { exit_code: i32::from(failed), interrupted })
+    }
+}
+
+/// A run under way.
+struct Run<'r> {
+    world: &'r mut World,
+    plan: &'r Plan,
+    shape: &'r figures::Shape,
+    /// Events after this time are not kept.
+    keeps_until: Option<u64>,
+    /// Since when figures count, in nanoseconds since the tasks were let go.
+    from: u64,
+    is_warm: bool,
+    next_second: u64,
+    /// What was done up to the last second.
+    done: u64,
+    rates: Vec<f64>,
+    /// Busy time at the last second, and when that was.
+    busy: (u64, u64),
+}
+
+impl<'r> Run<'r> {
+    fn new(world: &'r mut World, plan: &'r Plan, shape: &'r figures::Shape) -> Self {
+        Self {
+            world,
+            plan,
+            shape,
+            keeps_until: None,
+            from: 0,
+            is_warm: plan.timing.warm_up == Nanos::ZERO,
+            next_second: SECOND,
+            done: 0,
+            rates: Vec::new(),
+            busy: (0, 0),
+        }
+    }
+
+    /// Runs to the end; whether the user ended it.
+    fn perform(&mut self, out: &mut dyn Output) -> Result<bool, MachineError> {
+        let mut interrupted = false;
+        loop {
+            let stop = self.next_stop();
+            if self.step(stop, out)? == Step::Ended {
+                return Ok(interrupted);
+            }
+            if out.stopped() && !interrupted {
+                interrupted = true;
+                let what = "the run was interrupted: its figures are partial";
+                out.warning(Warning::new("interrupted", what, ""));
+                self.world.stop();
+            }
+            if let Some(went) = self.world.went_at() {
+                self.passes(self.world.now() - went, out);
+            }
+        }
+    }
+
+    /// Time since the tasks were let go has passed: seconds, the warm-up, intervals.
+    fn passes(&mut self, elapsed: u64, out: &mut dyn Output) {
+        let timing = self.plan.timing;
+        let at_multiple =
+            |of: Nanos| of > Nanos::ZERO && elapsed > 0 && elapsed.is_multiple_of(of.0);
+        if elapsed == self.next_second {
+            self.next_second += SECOND;
+            let done = self.shape.progress(self.world, self.plan).unwrap_or(0);
+            if self.is_warm {
+                self.rates.push((done - self.done.min(done)) as f64);
+            }
+            self.done = done;
+            self.regulate();
+        }
+        if at_multiple(timing.interval) {
+            out.interval(&self.interval());
+        }
+        let warms = !self.is_warm && elapsed >= timing.warm_up.0;
+        if warms || at_multiple(timing.zero) {
+            self.is_warm = true;
+            (self.from, self.done) = (elapsed, 0);
+            self.rates.clear();
+            self.world.forget_measures();
+        }
+    }
+
+    /// What was measured so far.
+    fn interval(&self) -> schedlab_workload::Interval {
+        let went = self.world.went_at().unwrap_or(self.world.now());
+        let until = self.world.stopped_at().or(self.world.ended_at()).unwrap_or(self.world.now());
+        let elapsed = until.saturating_sub(went);
+        let covers = elapsed.saturating_sub(self.from);
+        let times = (Nanos(elapsed), Nanos(covers));
+        self.shape.interval(self.world, self.plan, times, &self.rates)
+    }
+
+    /// When the run is looked at next.
+    fn next_stop(&self) -> u64 {
+        let now = self.world.now();
+        let Some(went) = self.world.went_at() else { return now + LOOK };
+        let timing = &self.plan.timing;
+        let mut stop = (now + LOOK).min(went + self.next_second);
+        if !self.is_warm {
+            stop = stop.min(went + timing.warm_up.0);
+        }
+        for step in [timing.interval.0, timing.zero.0].into_iter().filter(|&step| step > 0) {
+            stop = stop.min(went + ((now - went) / step + 1) * step);
+        }
+        stop.max(now + 1)
+    }
+
+    fn step(&mut self, stop: u64, out: &mut dyn Output) -> Result<Step, MachineError> {
+        let mut failed: Option<io::Error> = None;
+        let until = self.keeps_until.unwrap_or(u64::MAX);
+        let mut sink = |events: &[Event]| {
+            let kept = &events[..events.partition_point(|event| event.time.0 <= until)];
+            if failed.is_none() && !kept.is_empty() {
+                failed = out.events(kept).err();
+            }
+        };
+        let step = self.world.run_until(stop, &mut sink);
+        match failed {
+            Some(error) => Err(MachineError::io("storing the trace", error)),
+            None => step.map_err(|deadlock| MachineError::Load(deadlock.to_string())),
+        }
+    }
+
+    /// Adjusts the dial that follows how busy the machine is.
+    fn regulate(&mut self) {
+        let Some(regulation) = &self.plan.regulation else { return };
+        let (busy, at) = (self.world.busy_ns(), self.world.now());
+        let (busy_before, before) = std::mem::replace(&mut self.busy, (busy, at));
+        if before > 0 {
+            let time = (at - before) * self.world.hardware().cpus() as u64;
+            let percent = 100.0 * (busy - busy_before) as f64 / time as f64;
+            let dial = regulation.dial as usize;
+            let rate = self.world.dial(dial);
+            let next = regulate::next_rate(rate, percent, f64::from(regulation.busy));
+            self.world.set_dial(dial, next);
+        }
+    }
+}

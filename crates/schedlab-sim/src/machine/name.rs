@@ -1,0 +1,192 @@
+//! From the name of a machine, `sim:cpus=8,kernel=cfs-6.1`, to what is simulated.
+
+use super::tuned::Tuned;
+use crate::Costs;
+use crate::policy::{CfsKnobs, EevdfKnobs};
+use schedlab_model::{Cpu, Nanos, Place, Topology};
+use schedlab_workload::MachineName;
+use std::str::FromStr;
+
+/// The most CPUs of a simulated machine.
+pub const CPUS_MAX: u32 = 1_024;
+
+/// The scheduler that is simulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Kernel {
+    /// First in, first out on each CPU.
+    Fifo,
+    /// Debian's Linux 6.1.192.
+    #[default]
+    Cfs61,
+    /// Debian's Linux 6.12.117.
+    Eevdf612,
+}
+
+impl Kernel {
+    const ALL: [(Self, &str); 3] =
+        [(Self::Fifo, "fifo"), (Self::Cfs61, "cfs-6.1"), (Self::Eevdf612, "eevdf-6.12")];
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(kernel, _)| *kernel == self).map_or("", |(_, name)| name)
+    }
+}
+
+impl FromStr for Kernel {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Self, String> {
+        let found = Self::ALL.iter().find(|(_, name)| *name == text);
+        let names: Vec<&str> = Self::ALL.iter().map(|(_, name)| *name).collect();
+        found.map(|(kernel, _)| *kernel).ok_or_else(|| format!("use {}", names.join(", ")))
+    }
+}
+
+/// What is simulated.
+#[derive(Clone, Debug)]
+pub struct Model {
+    /// The name of the machine, as it was asked for.
+    pub name: String,
+    /// The scheduler.
+    pub kernel: Kernel,
+    /// Its CPUs.
+    pub topology: Topology,
+    /// Ticks a second.
+    pub hz: u64,
+    /// Whether a task can be displaced within a system call.
+    pub preempt_kernel: bool,
+    /// What things cost.
+    pub costs: Costs,
+    /// The scheduler's tunables.
+    pub(super) tuned: Tuned,
+}
+
+/// The settings of `sim`, for messages.
+pub const SETTINGS: &[&str] =
+    &["cpus", "sockets", "llcs", "cores", "smt", "kernel", "hz", "preempt", "slice", "costs"];
+
+impl Model {
+    /// Reads the settings of a machine's name. `costs` is the text of the file that the setting `costs` names, which
+    /// the caller has read and taken out.
+    ///
+    /// # Errors
+    /// A sentence: a setting that does not exist, a value that is wrong, a topology that is impossible.
+    pub fn of(name: &MachineName, costs: Option<&str>) -> Result<Self, String> {
+        let written = name.to_string();
+        let mut name = name.clone();
+        name.settings.remove("costs");
+        let kernel: Kernel = name.take("kernel")?.unwrap_or_default();
+        let topology = topology(&mut name)?;
+        let hz: u64 = name.take("hz")?.unwrap_or(250);
+        if !(10..=10_000).contains(&hz) {
+            return Err(format!("machine 'sim': hz={hz} is not valid: use 10 to 10000"));
+        }
+        let preempt: String = name.take("preempt")?.unwrap_or_else(|| "voluntary".to_owned());
+        let preempt_kernel = match preempt.as_str() {
+            "voluntary" | "none" => false,
+            "full" => true,
+            other => {
+                let why = "use voluntary, none or full";
+                return Err(format!("machine 'sim': preempt={other} is not valid: {why}"));
+            }
+        };
+        let slice: Option<Nanos> = name.take("slice")?;
+        if slice.is_some() && kernel != Kernel::Fifo {
+            let why = "only kernel=fifo has a slice of its own; others have knobs (--set)";
+            return Err(format!("machine 'sim': slice is not valid: {why}"));
+        }
+        name.finish(SETTINGS)?;
+        let costs = costs.map_or(Ok(Costs::USUAL), Costs::parse).map_err(|e| e.to_string())?;
+        let cpus = topology.places().len();
+        let tuned = match kernel {
+            Kernel::Fifo => Tuned::Fifo { slice_ns: slice.map(|slice| slice.0) },
+            Kernel::Cfs61 => Tuned::Cfs(CfsKnobs::of(cpus)),
+            Kernel::Eevdf612 => Tuned::Eevdf(EevdfKnobs::of(cpus, 1_000_000_000 / hz)),
+        };
+        Ok(Self { name: written, kernel, topology, hz, preempt_kernel, costs, tuned })
+    }
+}
+
+/// `cpus=N` is N cores of one LLC; otherwise sockets of LLCs of cores of threads. Threads of a core are numbered as on
+/// most machines: first one of each core, then the others.
+fn topology(name: &mut MachineName) -> Result<Topology, String> {
+    let cpus: Option<u32> = name.take("cpus")?;
+    let mut parts = [1_u32; 4];
+    let mut given = false;
+    for (part, key) in parts.iter_mut().zip(["sockets", "llcs", "cores", "smt"]) {
+        if let Some(count) = name.take(key)? {
+            (*part, given) = (count, true);
+        }
+    }
+    let [sockets, llcs, mut cores, smt] = parts;
+    let all = |cores: u32| {
+        [sockets, llcs, cores, smt].iter().map(|&n| u64::from(n)).fold(1, u64::saturating_mul)
+    };
+    if let Some(cpus) = cpus {
+        let groups = all(1);
+        if given && cores == 1 && groups > 0 && u64::from(cpus).is_multiple_of(groups) {
+            cores = u32::try_from(u64::from(cpus) / groups).unwrap_or(0);
+        } else if !given {
+            cores = cpus;
+        }
+        if all(cores) != u64::from(cpus) {
+            let parts = format!("sockets={sockets},llcs={llcs},cores={cores},smt={smt}");
+            let count = all(cores);
+            return Err(format!("machine 'sim': cpus={cpus} and {parts} ({count} CPUs) disagree"));
+        }
+    }
+    if !(1..=u64::from(CPUS_MAX)).contains(&all(cores)) {
+        let count = all(cores);
+        return Err(format!("machine 'sim': {count} CPUs can't be simulated: use 1 to {CPUS_MAX}"));
+    }
+    let total = sockets * llcs * cores;
+    let place = |cpu: u32| {
+        let core = cpu % total;
+        let llc = core / cores;
+        let socket = llc / llcs;
+        let cpu = Cpu(u16::try_from(cpu).unwrap_or(u16::MAX));
+        Place { cpu, core, llc, node: socket, socket }
+    };
+    Ok(Topology::new((0..total * smt).map(place).collect()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn model(text: &str) -> Result<Model, String> {
+        Model::of(&text.parse()?, None)
+    }
+
+    #[test]
+    fn a_name_says_what_is_simulated() {
+        let model_ = model("sim:sockets=4,cores=16,smt=2,kernel=eevdf-6.12,hz=1000").unwrap();
+        assert_eq!(model_.topology.places().len(), 128);
+        assert_eq!((model_.kernel.name(), model_.hz), ("eevdf-6.12", 1_000));
+        let place = |cpu| *model_.topology.place(Cpu(cpu)).unwrap();
+        assert_eq!((place(17).socket, place(17).core), (1, 17));
+        assert_eq!((place(81).socket, place(81).core), (1, 17));
+        assert_eq!(model("sim").unwrap().topology, Topology::flat(1));
+        assert_eq!(model("sim:cpus=8").unwrap().topology, Topology::flat(8));
+        assert_eq!(model("sim:cpus=8,sockets=2").unwrap().topology.place(Cpu(4)).unwrap().llc, 1);
+    }
+
+    #[test]
+    fn impossible_machines_are_refused_with_the_reason() {
+        for (text, part) in [
+            ("sim:cpus=0", "0 CPUs can't be simulated"),
+            ("sim:cpus=5000", "use 1 to 1024"),
+            ("sim:cpus=7,sockets=2", "disagree"),
+            ("sim:sockets=70000,cores=70000", "can't be simulated"),
+            ("sim:kernel=cfs-5.4", "use fifo, cfs-6.1, eevdf-6.12"),
+            ("sim:hz=0", "use 10 to 10000"),
+            ("sim:cpu=8", "has no setting 'cpu': use cpus, sockets"),
+            ("sim:cpus=x", "cpus=x is not valid"),
+            ("sim:slice=3ms", "only kernel=fifo"),
+            ("sim:preempt=lazy", "use voluntary"),
+        ] {
+            let error = model(text).map(|_| ()).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The tunables of the simulated schedulers, by the names that knobs have on the host.
+
+use super::name::Model;
+use crate::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Fifo, Placer, PlacerKnobs, Policy};
+use schedlab_model::{Knob, Nanos};
+
+/// A scheduler with its tunables.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Tuned {
+    Fifo { slice_ns: Option<u64> },
+    Cfs(CfsKnobs),
+    Eevdf(EevdfKnobs),
+}
+
+const LATENCY: &str = "latency";
+const MIN_GRANULARITY: &str = "min_granularity";
+const IDLE_MIN_GRANULARITY: &str = "idle_min_granularity";
+const WAKEUP_GRANULARITY: &str = "wakeup_granularity";
+const BASE_SLICE: &str = "base_slice";
+const FEATURES: &str = "features";
+
+impl Tuned {
+    /// The policy with these tunables.
+    pub(super) fn policy(self, cpus: usize) -> Box<dyn Policy> {
+        let placer = Placer::new(cpus, PlacerKnobs::default());
+        match self {
+            Self::Fifo { slice_ns } => Box::new(Fifo::new(cpus, slice_ns)),
+            Self::Cfs(knobs) => Box::new(Cfs::new(cpus, knobs, placer)),
+            Self::Eevdf(knobs) => Box::new(Eevdf::new(cpus, knobs, placer)),
+        }
+    }
+
+    fn time(&mut self, knob: &str) -> Option<&mut u64> {
+        match (self, knob) {
+            (Self::Cfs(knobs), LATENCY) => Some(&mut knobs.latency),
+            (Self::Cfs(knobs), MIN_GRANULARITY) => Some(&mut knobs.min_granularity),
+            (Self::Cfs(knobs), IDLE_MIN_GRANULARITY) => Some(&mut knobs.idle_min_granularity),
+            (Self::Cfs(knobs), WAKEUP_GRANULARITY) => Some(&mut knobs.wakeup_granularity),
+            (Self::Eevdf(knobs), BASE_SLICE) => Some(&mut knobs.base_slice),
+            _ => None,
+        }
+    }
+
+    fn feature(&mut self, name: &str) -> Option<&mut bool> {
+        match self {
+            Self::Fifo { .. } => None,
+            Self::Cfs(knobs) => match name {
+                "GENTLE_FAIR_SLEEPERS" => Some(&mut knobs.gentle_fair_sleepers),
+                "START_DEBIT" => Some(&mut knobs.start_debit),
+                "NEXT_BUDDY" => Some(&mut knobs.next_buddy),
+                "LAST_BUDDY" => Some(&mut knobs.last_buddy),
+                "WAKEUP_PREEMPTION" => Some(&mut knobs.wakeup_preemption),
+                _ => None,
+            },
+            Self::Eevdf(knobs) => match name {
+                "PLACE_LAG" => Some(&mut knobs.place_lag),
+                "PLACE_DEADLINE_INITIAL" => Some(&mut knobs.place_deadline_initial),
+                "PLACE_REL_DEADLINE" => Some(&mut knobs.place_rel_deadline),
+                "RUN_TO_PARITY" => Some(&mut knobs.run_to_parity),
+                "PREEMPT_SHORT" => Some(&mut knobs.preempt_short),
+                "DELAY_DEQUEUE" => Some(&mut knobs.delay_dequeue),
+                "DELAY_ZERO" => Some(&mut knobs.delay_zero),
+                "NEXT_BUDDY" => Some(&mut knobs.next_buddy),
+                "PICK_BUDDY" => Some(&mut knobs.pick_buddy),
+                "WAKEUP_PREEMPTION" => Some(&mut knobs.wakeup_preemption),
+                _ => None,
+            },
+        }
+    }
+
+    /// Sets a knob. A time has a unit, or is in nanoseconds; features are set by their names, separated by spaces.
+    ///
+    /// # Errors
+    /// A sentence: no such knob here, or a value that is wrong.
+    pub(super) fn set(&mut self, knob: &str, value: &str) -> Result<(), String> {
+        if knob == FEATURES {
+            for word in value.split_whitespace() {
+                let (name, on) =
+                    word.strip_prefix("NO_").map_or((word, true), |name| (name, false));
+                let feature = self.feature(name);
+                *feature.ok_or_else(|| format!("this model has no feature '{name}'"))? = on;
+            }
+            return Ok(());
+        }
+        let known = self.knobs().iter().map(|knob| knob.name.clone()).collect::<Vec<_>>();
+        let Some(field) = self.time(knob) else {
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(format!("this model has no knob '{knob}'; it has {known}"));
+        };
+        let plain = value.trim().parse::<u64>().ok();
+        let time = plain.map_or_else(|| value.parse::<Nanos>(), |ns| Ok(Nanos(ns)));
+        let time = time.map_err(|error| error.to_string())?.0;
+        let [least, most] = range(knob);
+        if !(least..=most).contains(&time) {
+            let (least, most) = (Nanos(least), Nanos(most));
+            return Err(format!("{knob} is from {least} to {most}, not {}", Nanos(time)));
+        }
+        *field = time;
+        Ok(())
+    }
+
+    /// All knobs with their values.
+    pub(super) fn knobs(&self) -> Vec<Knob> {
+        let names: &[(&str, &str)] = match self {
+            Self::Fifo { .. } => &[],
+            Self::Cfs(_) => &[
+                (LATENCY, "CFS: period in which every task should run once"),
+                (MIN_GRANULARITY, "CFS: time a task keeps its CPU at least"),
+                (
+                    IDLE_MIN_GRANULARITY,
+                    "CFS: as min_granularity, for SCHED_IDLE tasks beside others",
+                ),
+                (
+                    WAKEUP_GRANULARITY,
+                    "CFS: lead that a waking task needs to displace the running one",
+                ),
+            ],
+            Self::Eevdf(_) => &[(BASE_SLICE, "EEVDF: time a task asks for")],
+        };
+        let knob = |name: &str, value: Option<String>, unit: &str, meaning: &str| {
+            let [least, most] = range(name);
+            Knob {
+                name: name.to_owned(),
+                value,
+                unit: unit.to_owned(),
+                min: (unit == "ns").then_some(least as f64),
+                max: (unit == "ns").then_some(most as f64),
+                meaning: meaning.to_owned(),
+                r#where: "the simulated scheduler".to_owned(),
+                writable: true,
+                why_not: String::new(),
+            }
+        };
+        let mut copy = *self;
+        let mut knobs: Vec<Knob> = names
+            .iter()
+            .map(|(name, meaning)| {
+                knob(name, copy.time(name).map(|ns| ns.to_string()), "ns", meaning)
+            })
+            .collect();
+        if !names.is_empty() {
+            let meaning = "switches of the scheduler; set one by its name, or NO_ and its name";
+            knobs.push(knob(FEATURES, None, "", meaning));
+        }
+        knobs
+    }
+}
+
+/// Least and greatest value in nanoseconds, as Linux checks them where it does.
+fn range(knob: &str) -> [u64; 2] {
+    match knob {
+        WAKEUP_GRANULARITY | IDLE_MIN_GRANULARITY => [0, 1_000_000_000],
+        BASE_SLICE => [100_000, 100_000_000],
+        _ => [100_000, 1_000_000_000],
+    }
+}
+
+impl Model {
+    /// The model with one knob set.
+    ///
+    /// # Errors
+    /// A sentence: no such knob here, or a value that is wrong.
+    pub fn set(&mut self, knob: &str, value: &str) -> Result<(), String> {
+        self.tuned.set(knob, value)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn knobs_are_set_by_name_and_mistakes_are_told() {
+        let mut tuned = Tuned::Cfs(CfsKnobs::of(8));
+        tuned.set("latency", "12ms").unwrap();
+        tuned.set("wakeup_granularity", "0").unwrap();
+        tuned.set("features", "NO_LAST_BUDDY NEXT_BUDDY").unwrap();
+        let Tuned::Cfs(knobs) = tuned else { panic!("it stays what it is") };
+        assert_eq!((knobs.latency, knobs.wakeup_granularity), (12_000_000, 0));
+        assert!(!knobs.last_buddy && knobs.next_buddy);
+        for (knob, value, part) in [
+            ("base_slice", "3ms", "no knob 'base_slice'; it has latency, min_granularity"),
+            ("latency", "1us", "from 100us to 1s"),
+            ("latency", "soon", "soon"),
+            ("features", "NO_NONE", "no feature 'NONE'"),
+        ] {
+            let error = tuned.set(knob, value).unwrap_err();
+            assert!(error.contains(part), "{knob}: {error}");
+        }
+        assert!(Tuned::Fifo { slice_ns: None }.set("latency", "1ms").is_err());
+        let knobs = tuned.knobs();
+        assert_eq!(knobs[0].value.as_deref(), Some("12000000"));
+    }
+}
