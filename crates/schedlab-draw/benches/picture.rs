@@ -56,6 +56,7 @@ fn picture(file: &Path) -> f64 {
         columns: Size::default().columns(false),
         colouring: Colouring::Pid,
         target: None,
+        cpus: None,
         topology: None,
         theme: Theme::light(),
     });

@@ -110,9 +110,10 @@ pub(crate) fn tick_label(scene: &mut Scene, tick: Point, style: Style, label: &s
 /// What stays free between a label and the edge of the picture.
 const EDGE: i32 = 2 * PX;
 
-/// `value / unit` with that many digits after the point.
+/// `value / unit`, rounded to that many digits after the point.
 fn decimal(value: i128, unit: u64, decimals: u32) -> String {
-    let scaled = value.unsigned_abs() * 10_u128.pow(decimals) / u128::from(unit);
+    let unit = u128::from(unit);
+    let scaled = (value.unsigned_abs() * 10_u128.pow(decimals) + unit / 2) / unit;
     let sign = if value < 0 { "−" } else { "" };
     let (whole, rest) = (scaled / 10_u128.pow(decimals), scaled % 10_u128.pow(decimals));
     match decimals {
@@ -121,19 +122,21 @@ fn decimal(value: i128, unit: u64, decimals: u32) -> String {
     }
 }
 
-/// A duration as pictures write it: three significant digits and a unit.
+/// A duration as pictures write it: three significant digits, rounded, and a unit.
 #[must_use]
 pub fn duration(time: Nanos) -> String {
+    // What rounds up to a thousand has the next unit.
     let (unit, name) = match time.0 {
         0..1_000 => (1, "ns"),
-        1_000..1_000_000 => (1_000, "µs"),
-        1_000_000..1_000_000_000 => (1_000_000, "ms"),
+        1_000..999_500 => (1_000, "µs"),
+        999_500..999_500_000 => (1_000_000, "ms"),
         _ => (1_000_000_000, "s"),
     };
-    let decimals = match time.0 / unit {
+    // What rounds up to 10 or 100 has a digit less behind the point.
+    let decimals = match u128::from(time.0) * 1_000 / u128::from(unit) {
         _ if unit == 1 => 0,
-        0..10 => 2,
-        10..100 => 1,
+        0..9_995 => 2,
+        9_995..99_950 => 1,
         _ => 0,
     };
     format!("{} {name}", decimal(i128::from(time.0), unit, decimals))
@@ -264,7 +267,7 @@ mod tests {
             (0, "0 ns"),
             (999, "999 ns"),
             (1_234, "1.23 µs"),
-            (45_678_900, "45.6 ms"),
+            (45_678_900, "45.7 ms"),
             (123_000_000_000, "123 s"),
         ] {
             assert_eq!(duration(Nanos(ns)), text);

@@ -12,7 +12,7 @@
 
 use crate::colour::{Colour, Theme, of_name, of_number};
 use crate::cores::{Fill, Piece, Row};
-use schedlab_model::{Cpu, Kind, Nanos, Pid, Span, Topology};
+use schedlab_model::{Cpu, CpuSet, Kind, Nanos, Pid, Span, Topology};
 use schedlab_timeline::{Change, Occupant, Question, State, Switch, TaskId};
 use std::collections::BTreeMap;
 
@@ -46,6 +46,8 @@ pub struct RowsOptions {
     pub colouring: Colouring,
     /// Only tasks whose name begins so have colours; all others are [`Theme::other`].
     pub target: Option<String>,
+    /// Only these CPUs have rows, and count in sums; `None` is all.
+    pub cpus: Option<CpuSet>,
     /// For [`Colouring::Node`].
     pub topology: Option<Topology>,
     /// For what is unknown, and for others than the target.
@@ -130,6 +132,9 @@ impl Rows {
     }
 
     fn add(&mut self, cpu: Cpu, since: Nanos, at: Nanos, who: Occupant, state: &State) {
+        if !self.shows(cpu) {
+            return;
+        }
         let span = self.options.window.intersection(Span::new(since, at));
         let colour = match who {
             Occupant::Task(task) => {
@@ -160,6 +165,10 @@ impl Rows {
             }
         }
         self.shade(cpu, span, colour);
+    }
+
+    fn shows(&self, cpu: Cpu) -> bool {
+        self.options.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu))
     }
 
     fn track(&mut self, cpu: Cpu) -> &mut Track {
@@ -204,7 +213,7 @@ impl Rows {
         if seen.node == 0 {
             seen.node = node;
         }
-        let colour = self.key(task, state).colour(&self.options.theme);
+        let colour = self.key(task, state).colour(state, &self.options.theme);
         // A priority can change at any switch.
         if self.options.colouring != Colouring::Priority {
             self.seen(task).colour = Some(colour);
@@ -220,11 +229,10 @@ impl Rows {
         {
             return Key::Other;
         }
-        let pid = |task| state.task(task).pid;
         match self.options.colouring {
-            Colouring::Pid => Key::Pid(pid(task)),
+            Colouring::Pid => Key::Task(task),
             Colouring::Command => Key::Command(name()),
-            Colouring::Parent => Key::Parent(pid(self.ancestor(task))),
+            Colouring::Parent => Key::Parent(self.ancestor(task)),
             Colouring::Priority => Key::Priority(state.task(task).prio.0),
             Colouring::Node => {
                 Key::Node(self.tasks.get(task.index()).map_or(0, |seen| seen.node.max(1) - 1))
@@ -256,7 +264,7 @@ impl Rows {
             }
         }
         let entry = |(key, (time, task)): (Key, (u64, TaskId))| Entry {
-            colour: key.colour(&self.options.theme),
+            colour: key.colour(state, &self.options.theme),
             name: key.name(task, state),
             time: Nanos(time),
         };
@@ -300,6 +308,7 @@ impl Question for Rows {
         let mut tracks = std::mem::take(&mut self.cpus);
         let rows = state
             .observed_cpus()
+            .filter(|(cpu, _)| self.shows(*cpu))
             .map(|(cpu, _)| {
                 let track = tracks.get_mut(cpu.index());
                 let fill = track.map_or(Fill::Pieces(Vec::new()), |track| track.fill(&self.edges));
@@ -361,18 +370,19 @@ pub fn colour_of_pid(pid: Pid) -> Colour {
 /// What decides a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
-    Pid(Pid),
+    /// Not its pid, which another task may have had before.
+    Task(TaskId),
     Command([u8; 16]),
-    Parent(Pid),
+    Parent(TaskId),
     Priority(i16),
     Node(u32),
     Other,
 }
 
 impl Key {
-    fn colour(self, theme: &Theme) -> Colour {
+    fn colour(self, state: &State, theme: &Theme) -> Colour {
         match self {
-            Self::Pid(pid) | Self::Parent(pid) => colour_of_pid(pid),
+            Self::Task(task) | Self::Parent(task) => colour_of_pid(state.task(task).pid),
             Self::Command(name) => {
                 let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
                 of_name(&name[..end])
@@ -385,12 +395,11 @@ impl Key {
 
     fn name(self, task: TaskId, state: &State) -> String {
         match self {
-            Self::Pid(pid) => format!("{}:{pid}", state.name(task)),
+            Self::Task(task) => format!("{}:{}", state.name(task), state.task(task).pid),
             Self::Command(_) => state.name(task),
-            Self::Parent(pid) => match state.task_of(pid) {
-                Some(parent) => format!("children of {}:{pid}", state.name(parent)),
-                None => format!("children of {pid}"),
-            },
+            Self::Parent(parent) => {
+                format!("children of {}:{}", state.name(parent), state.task(parent).pid)
+            }
             Self::Priority(prio) => match prio {
                 ..0 => "deadline".to_owned(),
                 0..100 => format!("real-time {}", 99 - prio),

@@ -89,12 +89,17 @@ impl Wakeup {
                     marks: vec![Mark::Bar { span: self.wait, cpu: self.cpu }],
                 },
                 Marks {
+                    name: "idle, and allowed".into(),
+                    colour: theme.running,
+                    marks: self.free_bars(ran),
+                },
+                Marks {
                     name: "wakeup: from the waker to the placement".into(),
                     colour: theme.alarm,
                     marks: wake.into_iter().collect(),
                 },
             ],
-            labels: self.labels(window),
+            labels: self.labels(window, ran),
         };
         cores(&picture, Size { width_px, row_px: Some(40) }, theme)
     }
@@ -118,19 +123,45 @@ impl Wakeup {
         Fill::Pieces(pieces)
     }
 
-    fn labels(&self, window: Span) -> Vec<Label> {
+    /// When a CPU that the task may use was idle while it waited for nothing: what no slice covers.
+    fn free(&self, cpu: Cpu, ran: &SlicesAnswer) -> Vec<Span> {
+        if !self.idle.contains(cpu) {
+            return Vec::new();
+        }
+        let here = ran.slices.iter().filter(|slice| slice.cpu == cpu);
+        let mut taken: Vec<Span> = here.map(|slice| Span::new(slice.from, slice.to)).collect();
+        taken.sort_unstable_by_key(|span| span.start);
+        let mut free = Vec::new();
+        let mut since = self.needless.start;
+        for span in taken.into_iter().chain([Span::new(self.needless.end, Nanos::MAX)]) {
+            let until = span.start.min(self.needless.end);
+            if since < until {
+                free.push(Span::new(since, until));
+            }
+            since = since.max(span.end);
+        }
+        free
+    }
+
+    fn free_bars(&self, ran: &SlicesAnswer) -> Vec<Mark> {
+        let cpus = self.cpus().into_iter();
+        let bars = |cpu| self.free(cpu, ran).into_iter().map(move |span| Mark::Bar { span, cpu });
+        cpus.flat_map(bars).collect()
+    }
+
+    fn labels(&self, window: Span, ran: &SlicesAnswer) -> Vec<Label> {
         let mut labels = Vec::new();
         let mut say = |time, cpu, text: &str| {
             labels.push(Label { time, cpu, text: text.to_owned() });
         };
-        let since = self.needless.start;
         let previous = self.previous.filter(|&cpu| cpu != self.cpu);
         for cpu in self.cpus() {
-            match (previous == Some(cpu), self.idle.contains(cpu)) {
-                (true, true) => say(since, cpu, "ran here before; idle, and allowed"),
-                (true, false) => say(window.start, cpu, "ran here before"),
-                (false, true) => say(since, cpu, "idle, and allowed"),
-                (false, false) => {}
+            let longest = self.free(cpu, ran).into_iter().max_by_key(|free| free.duration());
+            match (previous == Some(cpu), longest) {
+                (true, Some(free)) => say(free.start, cpu, "ran here before; idle, and allowed"),
+                (true, None) => say(window.start, cpu, "ran here before"),
+                (false, Some(free)) => say(free.start, cpu, "idle, and allowed"),
+                (false, None) => {}
             }
         }
         labels

@@ -86,6 +86,7 @@ fn all(make: impl Fn() -> Memory) -> [String; 3] {
         columns: Size::default().columns(false),
         colouring: Colouring::Command,
         target: None,
+        cpus: None,
         topology: None,
         theme: theme.clone(),
     });
@@ -184,6 +185,7 @@ fn without_a_switch_nothing_is_known_and_nothing_is_called_idle() {
         columns: 100,
         colouring: Colouring::Pid,
         target: None,
+        cpus: None,
         topology: None,
         theme: theme.clone(),
     });
@@ -213,6 +215,7 @@ fn a_dense_row_has_exactly_the_time_that_ran() {
         columns: 100,
         colouring: Colouring::Pid,
         target: None,
+        cpus: None,
         topology: None,
         theme: Theme::light(),
     });

@@ -41,12 +41,40 @@ fn grey_is_explained_where_it_is_seen() {
         "
         0 | AAAAAAAAAAAAAABBBBBB
           |           bbbb
-        1 | BBBB......??????....
+        1 | BBBB.........???....
         2 | ....................",
         Cpu(0),
     );
     assert!(svg.contains(&grey(&svg)) && svg.contains(">not known<"), "{svg}");
     assert!(svg.contains(">ran here before; idle, and allowed<"), "{svg}");
+}
+
+#[test]
+fn a_cpu_is_called_idle_only_where_nothing_ran() {
+    let busy = picture(
+        "
+        0 | AAAAAAAAAAAAAABBBBBB
+          |           bbbb
+        1 | BBBB.....CCCCCCC....
+        2 | ....................",
+        Cpu(0),
+    );
+    assert!(busy.contains(">ran here before<") && !busy.contains("idle, and allowed"), "{busy}");
+    let partly = |row: &str| {
+        let trace = format!(
+            "
+        0 | AAAAAAAAAAAAAABBBBBB
+          |           bbbb
+        1 | {row}
+        2 | ...................."
+        );
+        let svg = picture(&trace, Cpu(0));
+        let at = svg.find(">ran here before; idle, and allowed<").expect("it was idle for a while");
+        let x = svg[..at].rfind(" x=\"").expect("a text has a place") + 4;
+        svg[x..].split('"').next().expect("a value").to_owned()
+    };
+    // The words stand where the CPU is idle, not where the wait begins.
+    assert_ne!(partly("BBBB.....CCCC......."), partly("BBBB.........CC....."));
 }
 
 #[test]

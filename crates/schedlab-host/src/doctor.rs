@@ -113,7 +113,7 @@ fn ftrace() -> Check {
     let tracefs = match schedlab_sys::tracefs::Tracefs::open() {
         Ok(tracefs) => tracefs,
         Err(error) => {
-            let remedy = "run as root, or mount -o remount,mode=755 /sys/kernel/tracing";
+            let remedy = "run as root";
             let parts = [format!("tracefs: {error}"), cost.into(), remedy.into()];
             return Check::short(name, what, Verdict::No, parts);
         }

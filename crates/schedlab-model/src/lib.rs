@@ -15,6 +15,7 @@ mod source;
 mod time;
 mod topology;
 mod usage;
+mod visible;
 mod warning;
 
 pub use cpu::{Cpu, CpuListError, CpuSet};
@@ -28,4 +29,5 @@ pub use source::{Affinity, Clock, EventSink, EventSource, OtherFormat, TraceInfo
 pub use time::{Nanos, NanosError, Span};
 pub use topology::{Distance, Place, Topology};
 pub use usage::Usage;
+pub use visible::{visible, visible_but};
 pub use warning::Warning;

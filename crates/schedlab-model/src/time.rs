@@ -96,14 +96,16 @@ impl From<std::time::Duration> for Nanos {
 /// At most three digits after the point, trailing zeros dropped; above 1,000 s still seconds.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // What rounds up to a thousand has the next unit.
         let (unit, name) = match self.0 {
             0..1_000 => (1, "ns"),
             1_000..1_000_000 => (1_000, "us"),
-            1_000_000..1_000_000_000 => (1_000_000, "ms"),
+            1_000_000..999_999_500 => (1_000_000, "ms"),
             _ => (1_000_000_000, "s"),
         };
-        let mut text = (self.0 / unit).to_string();
-        let thousandths = self.0 % unit * 1_000 / unit;
+        let rounded = (u128::from(self.0) * 1_000 + unit / 2) / unit;
+        let mut text = (rounded / 1_000).to_string();
+        let thousandths = rounded % 1_000;
         if thousandths > 0 {
             let digits = format!("{thousandths:03}");
             text.push('.');
@@ -240,6 +242,10 @@ mod tests {
             (999, "999ns"),
             (1_500, "1.5us"),
             (1_000_001, "1ms"),
+            (1_999_999, "2ms"),
+            (999_999_499, "999.999ms"),
+            (999_999_500, "1s"),
+            (u64::MAX, "18446744073.71s"),
             (2_050_000_000, "2.05s"),
         ] {
             assert_eq!(Nanos(ns).to_string(), text);

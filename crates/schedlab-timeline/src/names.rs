@@ -1,6 +1,6 @@
 //! Names of tasks, each stored once.
 
-use schedlab_model::Comm;
+use schedlab_model::{Comm, visible};
 use std::collections::BTreeMap;
 
 /// A name by its number, in order of first appearance.
@@ -40,7 +40,8 @@ impl Names {
         self.names[id.0 as usize]
     }
 
-    /// A name as text: bytes that are not UTF-8 are replaced; `<...>` when not known, as in ftrace.
+    /// A name as text, which may be shown as it stands: bytes that are not UTF-8 are replaced, control characters
+    /// are escaped ([`schedlab_model::visible`]); `<...>` when not known, as in ftrace.
     #[must_use]
     pub fn text(&self, id: CommId) -> String {
         if id == CommId::UNKNOWN {
@@ -48,7 +49,7 @@ impl Names {
         }
         let comm = self.comm(id);
         let end = comm.iter().position(|byte| *byte == 0).unwrap_or(comm.len());
-        String::from_utf8_lossy(&comm[..end]).into_owned()
+        visible(&String::from_utf8_lossy(&comm[..end])).into_owned()
     }
 
     /// How many names there are; ids are below this.

@@ -73,8 +73,9 @@ impl TraceError {
         Self::Io { path: path.to_owned(), reason }
     }
 
-    /// The same, told of `to` where it concerns the file that `to` was written under.
-    pub(crate) fn of(self, part: &Path, to: &Path) -> Self {
+    /// The same, told of `to` where it concerns `part`, under which `to` was written.
+    #[must_use]
+    pub fn of(self, part: &Path, to: &Path) -> Self {
         match self {
             Self::Io { path, reason } if path == part => Self::Io { path: to.to_owned(), reason },
             Self::Target { path, what } if path == part => {

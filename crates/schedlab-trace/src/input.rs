@@ -40,7 +40,7 @@ impl Input {
             return Ok(Self { path: path.to_owned(), bytes: Bytes::File(file), len: meta.len() });
         }
         // A pipe can't be read by windows.
-        let file = piped::take(file, &meta).map_err(|error| TraceError::io(path, error))?;
+        let file = piped::take(file, path, &meta)?;
         let len = file.metadata().map_err(|error| TraceError::io(path, error))?.len();
         Ok(Self { path: path.to_owned(), bytes: Bytes::File(file), len })
     }

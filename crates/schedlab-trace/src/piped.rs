@@ -1,9 +1,11 @@
 //! What can be read only once: a pipe, the standard input. It is taken in whole, into a file without a name,
 //! so that it can be read by windows and memory does not grow with it.
 
+use crate::error::TraceError;
+use crate::trace::{self, Form};
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
-use std::io;
+use std::io::{self, Read, Seek as _};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -20,23 +22,43 @@ pub(crate) fn open(path: &Path) -> io::Result<File> {
     File::open(if path == Path::new(STDIN) { Path::new("/dev/stdin") } else { path })
 }
 
-/// All that `pipe` gives, as a file.
-pub(crate) fn take(mut pipe: File, meta: &Metadata) -> io::Result<File> {
+/// All that `pipe` gives, as a file. What is no trace may never end, so the first bytes decide whether the rest is worth
+/// its room.
+pub(crate) fn take(mut pipe: File, path: &Path, meta: &Metadata) -> Result<File, TraceError> {
+    let failed = |error| TraceError::io(path, error);
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (meta.dev(), meta.ino());
     if let Some(file) = taken.get(&key) {
-        return file.try_clone();
+        return file.try_clone().map_err(failed);
     }
-    let mut file = nameless()?;
-    io::copy(&mut pipe, &mut file)?;
-    taken.insert(key, file.try_clone()?);
+    let mut file = nameless().map_err(failed)?;
+    for look in [START, TEXT_START] {
+        let begun = file.metadata().map_err(failed)?.len();
+        io::copy(&mut Read::by_ref(&mut pipe).take(look - begun), &mut file).map_err(failed)?;
+        let mut start = Vec::new();
+        file.rewind().and_then(|()| file.read_to_end(&mut start)).map_err(failed)?;
+        // What has ended is read as any file is.
+        let goes_on = start.len() as u64 == look;
+        match trace::form(path, &start) {
+            Err(error) if goes_on => return Err(error),
+            Ok(Form::Text) if goes_on => {}
+            _ => break,
+        }
+    }
+    io::copy(&mut pipe, &mut file).map_err(failed)?;
+    taken.insert(key, file.try_clone().map_err(failed)?);
     Ok(file)
 }
 
-/// A file in the temporary folder, without a name there, that goes when it is closed.
-fn nameless() -> io::Result<File> {
+/// Bytes that tell the formats apart.
+const START: u64 = trace::SNIFFED as u64;
+/// Bytes of a text within which its first event must come: in a web page, some megabytes of script stand before it.
+const TEXT_START: u64 = 8 << 20;
+
+/// A file in the temporary folder without a name: it goes when it is closed.
+pub(crate) fn nameless() -> io::Result<File> {
     tempfile::tempfile().map_err(|error| {
-        let what = format!("a pipe is kept in the temporary folder while it is read: {error}");
+        let what = format!("a pipe is kept in the temporary folder meanwhile: {error}");
         io::Error::new(error.kind(), what)
     })
 }

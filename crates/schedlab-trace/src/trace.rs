@@ -12,12 +12,12 @@ use std::path::Path;
 
 /// A trace that was opened. As a source of events it is what [`crate::open_with`] gives; [`EventSource::drain`]
 /// decodes straight into its sink where the format allows.
-pub struct Trace(Form);
+pub struct Trace(Reader);
 
 /// Bytes that are looked at to tell formats apart.
-const SNIFFED: usize = 4096;
+pub(crate) const SNIFFED: usize = 4096;
 
-enum Form {
+enum Reader {
     Dat(Box<DatReader>),
     Perf(Box<PerfReader>),
     Any(Box<dyn EventSource>),
@@ -40,22 +40,20 @@ impl Trace {
         if start.is_empty() {
             return Err(TraceError::Empty { path });
         }
-        if start.starts_with(dat::MAGIC) {
-            return Self::dat(input, options);
+        match form(&path, &start)? {
+            Form::Dat => Self::dat(input, options),
+            Form::Perf => {
+                let reader = PerfReader::open(input, options.arguments, options.threads)?;
+                Ok(Self(Reader::Perf(Box::new(reader))))
+            }
+            Form::Perfetto => {
+                Ok(Self::any(perfetto::PerfettoReader::open(input, options.arguments)?))
+            }
+            Form::Text => match text::TextReader::open(input)? {
+                Some(reader) => Ok(Self::any(reader)),
+                None => Err(TraceError::Unknown { path, seen: seen(&start) }),
+            },
         }
-        if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
-            let reader = PerfReader::open(input, options.arguments, options.threads)?;
-            return Ok(Self(Form::Perf(Box::new(reader))));
-        }
-        if perfetto::looks_like(&start) {
-            return Ok(Self::any(perfetto::PerfettoReader::open(input, options.arguments)?));
-        }
-        if !start.contains(&0)
-            && let Some(reader) = text::TextReader::open(input)?
-        {
-            return Ok(Self::any(reader));
-        }
-        Err(TraceError::Unknown { path, seen: seen(&start) })
     }
 
     /// Opens a trace.dat.
@@ -72,27 +70,27 @@ impl Trace {
             }
             other => other?,
         };
-        Ok(if ahead { Self::any(Ahead::new(reader)) } else { Self(Form::Dat(Box::new(reader))) })
+        Ok(if ahead { Self::any(Ahead::new(reader)) } else { Self(Reader::Dat(Box::new(reader))) })
     }
 
     fn any(source: impl EventSource + 'static) -> Self {
-        Self(Form::Any(Box::new(source)))
+        Self(Reader::Any(Box::new(source)))
     }
 
     /// The same without its type.
     pub(crate) fn boxed(self) -> Box<dyn EventSource> {
         match self.0 {
-            Form::Dat(reader) => reader,
-            Form::Perf(reader) => reader.boxed(),
-            Form::Any(reader) => reader,
+            Reader::Dat(reader) => reader,
+            Reader::Perf(reader) => reader.boxed(),
+            Reader::Any(reader) => reader,
         }
     }
 
     fn source(&self) -> &dyn EventSource {
         match &self.0 {
-            Form::Dat(reader) => &**reader,
-            Form::Perf(reader) => &**reader,
-            Form::Any(reader) => &**reader,
+            Reader::Dat(reader) => &**reader,
+            Reader::Perf(reader) => &**reader,
+            Reader::Any(reader) => &**reader,
         }
     }
 }
@@ -104,17 +102,17 @@ impl EventSource for Trace {
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         match &mut self.0 {
-            Form::Dat(reader) => reader.next(batch),
-            Form::Perf(reader) => reader.next(batch),
-            Form::Any(reader) => reader.next(batch),
+            Reader::Dat(reader) => reader.next(batch),
+            Reader::Perf(reader) => reader.next(batch),
+            Reader::Any(reader) => reader.next(batch),
         }
     }
 
     fn drain<S: EventSink>(&mut self, sink: &mut S) -> io::Result<()> {
         match &mut self.0 {
-            Form::Dat(reader) => reader.drain(sink),
-            Form::Perf(reader) => reader.drain(sink),
-            Form::Any(reader) => {
+            Reader::Dat(reader) => reader.drain(sink),
+            Reader::Perf(reader) => reader.drain(sink),
+            Reader::Any(reader) => {
                 let mut batch = Vec::new();
                 while reader.next(&mut batch)? {
                     batch.iter().for_each(|event| sink.take(event));
@@ -131,6 +129,34 @@ impl EventSource for Trace {
     fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
         self.source().arguments(index)
     }
+}
+
+/// What a trace is by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Dat,
+    Perf,
+    Perfetto,
+    /// A text, which may be a trace.
+    Text,
+}
+
+/// The form of what begins so. Of a text, more than [`SNIFFED`] bytes must hold an event.
+pub(crate) fn form(path: &Path, start: &[u8]) -> Result<Form, TraceError> {
+    if start.starts_with(dat::MAGIC) {
+        return Ok(Form::Dat);
+    }
+    if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
+        return Ok(Form::Perf);
+    }
+    let first = &start[..start.len().min(SNIFFED)];
+    if perfetto::looks_like(first) {
+        return Ok(Form::Perfetto);
+    }
+    if !first.contains(&0) && (start.len() <= SNIFFED || text::has_event(start)) {
+        return Ok(Form::Text);
+    }
+    Err(TraceError::Unknown { path: path.to_owned(), seen: seen(first) })
 }
 
 /// What a file begins with, in words.

@@ -8,6 +8,7 @@
 mod cli;
 mod commands;
 mod machines;
+mod output;
 
 use clap::Parser;
 use std::ffi::OsString;
@@ -26,13 +27,21 @@ fn main() -> ExitCode {
     let cli = match cli::Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => {
-            let error = cli::with_advice(error, &arguments);
-            // Help and version are results and go to stdout with 0; the rest is wrong usage.
-            let code = if error.use_stderr() { EXIT_USAGE } else { 0 };
-            return if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::FAILURE };
+            return tell(&cli::with_advice(error, &arguments));
         }
     };
     finish(commands::run(cli.command))
+}
+
+/// Prints what clap says. Help and version are results and go to stdout with 0; the rest is wrong usage, and repeats
+/// arguments.
+fn tell(said: &clap::Error) -> ExitCode {
+    let (printed, code) = if said.use_stderr() {
+        (write!(output::stderr(), "{}", said.render()), EXIT_USAGE)
+    } else {
+        (said.print(), 0)
+    };
+    if printed.is_ok() { ExitCode::from(code) } else { ExitCode::FAILURE }
 }
 
 /// Turns what a subcommand returned into an exit code; an error becomes a sentence on stderr.
@@ -42,7 +51,7 @@ fn finish(result: anyhow::Result<ExitCode>) -> ExitCode {
         // Whoever read our output has seen enough: that is success, as for any filter.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            let _ = writeln!(std::io::stderr(), "schedlab: {}", sentence(&error));
+            let _ = writeln!(crate::output::stderr(), "schedlab: {}", sentence(&error));
             let usage = error.downcast_ref::<commands::UsageError>().is_some();
             ExitCode::from(if usage { EXIT_USAGE } else { 1 })
         }

@@ -257,3 +257,48 @@ fn a_tracepoint_is_marked_wherever_it_first_appears_and_by_its_fields() {
     let by_cpu = ticks(&desk, "late.txt", "irq_handler_entry:irq=42,cpu=0");
     assert_eq!(by_cpu.0, 0, "both conditions hold, or nothing is marked");
 }
+
+#[test]
+fn what_is_not_in_the_trace_is_an_error_and_an_end_behind_it_is_said() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = " a-1 [000] 1.0: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b \
+                next_pid=2 next_prio=120
+ c-3 [001] 1.1: sched_switch: prev_comm=c prev_pid=3 prev_prio=120 prev_state=S ==> next_comm=d next_pid=4 next_prio=120
+ b-2 [000] 1.5: sched_process_exit: comm=b pid=2 prio=120
+ b-2 [000] 1.5: sched_switch: prev_comm=b prev_pid=2 prev_prio=120 prev_state=X ==> next_comm=e next_pid=5 next_prio=120
+ e-5 [000] 1.6: sched_process_fork: comm=e pid=5 child_comm=e child_pid=2
+ e-5 [000] 1.6: sched_wakeup_new: comm=e pid=2 prio=120 target_cpu=000
+ e-5 [000] 1.7: sched_switch: prev_comm=e prev_pid=5 prev_prio=120 prev_state=S ==> next_comm=again next_pid=2 \
+next_prio=120
+ again-2 [000] 2.0: sched_switch: prev_comm=again prev_pid=2 prev_prio=120 prev_state=S ==> next_comm=swapper/0 \
+next_pid=0 next_prio=120
+";
+    std::fs::write(dir.path().join("x.txt"), text).unwrap();
+    let draw = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+        command.args(["draw", "cores", "x.txt", "-o", "x.svg"]).args(arguments);
+        let output = command.current_dir(dir.path()).output().expect("the built command starts");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (wrong, part) in [
+        (["--cpus", "500"], "it has 0-1"),
+        (["--target", "nosuch"], "no task's name begins"),
+        (["--min", "50s"], "the trace lasts 1s"),
+    ] {
+        let (code, said) = draw(&wrong);
+        assert_eq!(code, Some(1), "{wrong:?}: {said}");
+        assert!(said.contains(part), "{wrong:?}: {said}");
+    }
+    let (code, said) = draw(&["--max", "50s"]);
+    assert!(code == Some(0) && said.contains("--max 50s lies behind the end"), "{said}");
+    // Two tasks had pid 2, each its own time.
+    let svg = || std::fs::read_to_string(dir.path().join("x.svg")).unwrap();
+    let (all, _) = (svg(), ());
+    assert!(all.contains(">b:2, 500 ms<") && all.contains(">again:2, 300 ms<"), "{all}");
+    // Sums are those of the rows that are shown.
+    assert!(all.contains(">d:4, 900 ms<"), "{all}");
+    assert_eq!(draw(&["--cpus", "0"]).0, Some(0));
+    let part = svg();
+    assert!(part.contains(">b:2, 500 ms<") && !part.contains(">d:4"), "{part}");
+    assert!(part.contains(">1 CPUs, 3 tasks, "), "{part}");
+}

@@ -156,6 +156,7 @@ fn rows(window: Span, topology: Option<&Topology>) -> Rows {
         columns: size.columns(topology.is_some()),
         colouring: Colouring::Command,
         target: None,
+        cpus: None,
         topology: topology.cloned(),
         theme: Theme::default(),
     })

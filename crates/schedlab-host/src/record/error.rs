@@ -48,6 +48,9 @@ pub enum RecordError {
         /// What is wrong with it.
         what: String,
     },
+    /// The trace can't be written where it shall be.
+    #[error(transparent)]
+    Target(#[from] schedlab_trace::TraceError),
     /// The system refused.
     #[error("{doing}: {error}")]
     Io {
@@ -84,6 +87,11 @@ const CAP_PERFMON: u32 = 38;
 /// `CAP_SYS_ADMIN`.
 const CAP_SYS_ADMIN: u32 = 21;
 
+/// How to get both rights that recording through perf events takes. The second is for the numbers and formats of
+/// events: these files have mode 0440 (seen on Linux 6.18), which `mount -o remount,mode=` does not change.
+pub(crate) const RIGHTS: &str = "run as root, or give this program CAP_PERFMON and CAP_DAC_READ_SEARCH: \
+                                 `setcap cap_perfmon,cap_dac_read_search+ep`";
+
 /// What is known about the right to observe all tasks of a CPU.
 pub(crate) fn perf_right(error: &io::Error) -> RecordError {
     let paranoid = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid");
@@ -97,9 +105,7 @@ pub(crate) fn perf_right(error: &io::Error) -> RecordError {
     };
     RecordError::Right {
         missing,
-        remedy: "run as root, or `setcap cap_perfmon,cap_sys_admin+ep` this program, or `sysctl \
-                 kernel.perf_event_paranoid=-1`"
-            .into(),
+        remedy: format!("{RIGHTS}; `sysctl kernel.perf_event_paranoid=-1` replaces CAP_PERFMON"),
     }
 }
 
@@ -109,7 +115,7 @@ pub(crate) fn tracefs_right(error: &io::Error) -> RecordError {
         missing: format!(
             "tracefs (numbers and formats of events) is not readable and can't be mounted: {error}"
         ),
-        remedy: "run as root, or let root `mount -o remount,mode=755 /sys/kernel/tracing`".into(),
+        remedy: RIGHTS.into(),
     }
 }
 

@@ -26,12 +26,14 @@ pub use recorder::{Ended, Recorder};
 pub use snapshot::Spike;
 pub use stitch::{Marks, stitch};
 
-/// The directory beside a trace in which its recording grows: the trace's name and `.spool`.
+/// The directory in which the recording for `target` grows: the trace's name and `.spool`, beside it; in the working
+/// directory where the target is a pipe or a device.
 #[must_use]
 pub fn spool_of(target: &std::path::Path) -> std::path::PathBuf {
     let mut name = target.file_name().unwrap_or_default().to_owned();
     name.push(".spool");
-    target.with_file_name(name)
+    let is_stream = std::fs::metadata(target).is_ok_and(|it| !it.is_file() && !it.is_dir());
+    if is_stream { name.into() } else { target.with_file_name(name) }
 }
 
 use schedlab_model::{Cpu, Nanos, Phase, Pid};

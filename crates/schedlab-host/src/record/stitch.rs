@@ -50,40 +50,46 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     }
     summary.warnings.extend(tail.iter().flat_map(|tail| tail.doubts.clone()));
     let names = names(dir, &head)?;
-    let mut partial = out.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = Path::new(&partial);
     let mark_id = free_id(&head.tracepoints);
     let header = header(dir, &head, names, marks, mark_id);
-    let mut writer = Writer::create(partial, &header).map_err(RecordError::file(partial))?;
-    for cpu in head.cpus.iter() {
-        let mut marks: Vec<Mark> = marks.marks.iter().filter(|m| m.cpu == cpu).copied().collect();
-        marks.sort_by_key(|mark| mark.time);
-        let kernel_lost = tail.as_ref().and_then(|tail| tail.lost.get(&cpu).copied());
-        let mut stitched = Stitched {
-            out: writer.cpu(cpu).map_err(RecordError::file(partial))?,
-            kinds: &head.tracepoints,
-            overwrites: head.overwrites,
-            counts: vec![0; head.tracepoints.len()],
-            marks: marks.into_iter().peekable(),
-            mark_id,
-            marked: 0,
-            lost: 0,
-            span: None,
-        };
-        let path = spool::records(dir, cpu);
-        let whole =
-            copy::read(&path, head.source, head.page_size as usize, &mut |piece| match piece {
-                Piece::Record(time, body) => stitched.record(time, body),
-                Piece::Lost(count) => stitched.lost(count),
-            })?;
-        if !whole {
-            summary.warnings.push(cut_file(cpu));
+    // A device or a pipe is written to, never replaced; a link is followed.
+    schedlab_trace::replace(out, |part| {
+        let mut writer = Writer::create(part, &header).map_err(RecordError::file(out))?;
+        for cpu in head.cpus.iter() {
+            let mut marks: Vec<Mark> =
+                marks.marks.iter().filter(|m| m.cpu == cpu).copied().collect();
+            marks.sort_by_key(|mark| mark.time);
+            let kernel_lost = tail.as_ref().and_then(|tail| tail.lost.get(&cpu).copied());
+            let mut stitched = Stitched {
+                out: writer.cpu(cpu).map_err(RecordError::file(out))?,
+                kinds: &head.tracepoints,
+                overwrites: head.overwrites,
+                counts: vec![0; head.tracepoints.len()],
+                marks: marks.into_iter().peekable(),
+                mark_id,
+                marked: 0,
+                lost: 0,
+                span: None,
+            };
+            let path = spool::records(dir, cpu);
+            let whole =
+                copy::read(
+                    &path,
+                    head.source,
+                    head.page_size as usize,
+                    &mut |piece| match piece {
+                        Piece::Record(time, body) => stitched.record(time, body),
+                        Piece::Lost(count) => stitched.lost(count),
+                    },
+                )?;
+            if !whole {
+                summary.warnings.push(cut_file(cpu));
+            }
+            stitched.finish(cpu, kernel_lost, &mut summary).map_err(RecordError::file(out))?;
         }
-        stitched.finish(cpu, kernel_lost, &mut summary).map_err(RecordError::file(partial))?;
-    }
-    writer.finish().map_err(RecordError::file(partial))?;
-    std::fs::rename(partial, out).map_err(RecordError::file(out))?;
+        writer.finish().map_err(RecordError::file(out))?;
+        Ok::<(), RecordError>(())
+    })?;
     summary.warnings.extend(loss(&summary));
     Ok(summary)
 }

@@ -2,7 +2,7 @@
 
 use super::row::{COLUMNS, Row, context};
 use super::{EventSink, TaskNames, arguments_left_out, flush};
-use schedlab_model::{Event, TraceInfo, Warning, What};
+use schedlab_model::{Event, TraceInfo, Warning, What, visible};
 use std::fmt::Display;
 use std::io::{self, Write};
 
@@ -31,8 +31,7 @@ impl<W: Write> EventSink for Csv<W> {
         self.others += u64::from(other && arguments.is_none());
         let row = Row::of(event, info);
         let comm = |pid| quoted(names.get(pid));
-        writeln!(
-            self.out,
+        let line = format!(
             "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",
             event.time.0,
             event.cpu,
@@ -51,7 +50,9 @@ impl<W: Write> EventSink for Csv<W> {
             text(row.next.map(|next| next.1.0)),
             quoted(row.name.as_deref().unwrap_or_default()),
             quoted(arguments.as_deref().unwrap_or_default())
-        )
+        );
+        // Names may hold anything, also the end of a line.
+        writeln!(self.out, "{}", visible(&line))
     }
 
     fn arguments(&mut self, text: &str) {

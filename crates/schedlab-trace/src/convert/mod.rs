@@ -69,7 +69,7 @@ pub struct Converted {
 /// # Errors
 /// The source is no trace, or the target can't be written.
 pub fn convert(from: &Path, to: &Path, target: Target) -> Result<Converted, TraceError> {
-    replace(to, |part| write(from, part, target))
+    replace(to, |part| write(from, part, target).map_err(|error| error.of(part, to)))
 }
 
 fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceError> {

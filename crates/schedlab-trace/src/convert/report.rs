@@ -1,7 +1,8 @@
 //! The text of `trace-cmd report -t -N`: what scripts of others read.
 
 use super::{EventSink, TaskNames, Unknown, arguments_left_out, cannot_hold, flush};
-use schedlab_model::{Clock, Event, Kind, Phase, TraceInfo, Warning, What};
+use schedlab_model::{Clock, Event, Kind, Phase, TraceInfo, Warning, What, visible};
+use std::fmt::{self, Write as _};
 use std::io::{self, Write};
 
 /// Stands before scheduler events of further buffers, where trace-cmd prints a buffer's name.
@@ -16,6 +17,8 @@ pub(super) struct Report<W: Write> {
     contexts: bool,
     ticks: bool,
     unknown: Unknown,
+    /// The line that is being put together.
+    line: String,
 }
 
 impl<W: Write> Report<W> {
@@ -27,27 +30,32 @@ impl<W: Write> Report<W> {
             contexts: false,
             ticks: false,
             unknown: Unknown::default(),
+            line: String::new(),
         }
     }
 
-    fn line(&mut self, event: &Event, name: &str, by: &str) -> io::Result<()> {
+    /// The columns before the arguments.
+    fn columns(&mut self, event: &Event, name: &str, by: &str) -> fmt::Result {
         let (secs, nanos) = (event.time.0 / 1_000_000_000, event.time.0 % 1_000_000_000);
-        write!(self.out, "{by:>16}-{:<5} [{:03}] ", event.by, event.cpu.0)?;
+        write!(self.line, "{by:>16}-{:<5} [{:03}] ", event.by, event.cpu.0)?;
         if self.ticks {
             // No point, so that nobody takes them for seconds.
-            write!(self.out, "{}: ", event.time.0)?;
+            write!(self.line, "{}: ", event.time.0)?;
         } else {
-            write!(self.out, "{secs:>5}.{nanos:09}: ")?;
+            write!(self.line, "{secs:>5}.{nanos:09}: ")?;
         }
-        write!(self.out, "{:<21} ", format!("{name}:"))
+        write!(self.line, "{:<21} ", format!("{name}:"))
     }
 }
 
 impl<W: Write> EventSink for Report<W> {
     fn begin(&mut self, info: &TraceInfo) -> io::Result<()> {
         self.ticks = matches!(info.clock, Clock::Ticks(_));
-        let cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
-        writeln!(self.out, "cpus={cpus}")
+        // A text without that line has none to pass on.
+        info.cpus
+            .iter()
+            .last()
+            .map_or(Ok(()), |last| writeln!(self.out, "cpus={}", u32::from(last.0) + 1))
     }
 
     fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()> {
@@ -62,6 +70,7 @@ impl<W: Write> EventSink for Report<W> {
             _ => {}
         }
         self.unknown.see(&event.what);
+        self.line.clear();
         self.contexts |= event.context != schedlab_model::Context::Task;
         let other = match event.what {
             What::Other { format } => info.others.get(usize::from(format)),
@@ -74,12 +83,17 @@ impl<W: Write> EventSink for Report<W> {
         let told = |kind: &Kind| !matches!(kind, Kind::Other | Kind::Lost | Kind::Comm);
         if kind == Kind::Other && Kind::ALL.iter().filter(|k| told(k)).any(|k| k.name() == name) {
             // Of another buffer than the one that tells the story; trace-cmd puts the buffer's name there.
-            write!(self.out, "{OTHER_BUFFER} ")?;
+            self.line.push_str(OTHER_BUFFER);
+            self.line.push(' ');
         }
         // A name with its pid unknown prints as trace-cmd prints it.
-        self.line(event, name, by)?;
-        arguments(&mut self.out, &event.what, event, names, info)?;
-        writeln!(self.out, "{}", self.arguments.take().unwrap_or_default())
+        let put_together = self
+            .columns(event, name, by)
+            .and_then(|()| arguments(&mut self.line, &event.what, event, names, info));
+        put_together.expect("a String takes all that is written to it");
+        self.line.push_str(&self.arguments.take().unwrap_or_default());
+        // Names may hold anything, also the end of a line.
+        writeln!(self.out, "{}", visible(&self.line))
     }
 
     fn arguments(&mut self, text: &str) {
@@ -102,12 +116,12 @@ impl<W: Write> EventSink for Report<W> {
 }
 
 fn arguments(
-    out: &mut impl Write,
+    out: &mut String,
     what: &What,
     event: &Event,
     names: &TaskNames,
     info: &TraceInfo,
-) -> io::Result<()> {
+) -> fmt::Result {
     let name = |pid| if schedlab_model::Pid::is_idle(pid) { "swapper" } else { names.get(pid) };
     match *what {
         What::Switch { prev, prev_prio, left, next, next_prio } => write!(

@@ -53,6 +53,8 @@ pub(super) fn parse(line: &str) -> Option<Said<'_>> {
     let (buffer, line) = buffer(line);
     match bracketed(line).or_else(|| latency(line)) {
         Some(found) if found.event.starts_with("PERF_RECORD_") => None,
+        // Android's own line about its clocks, at time 0: `dummy-0000 [000] 0.0: 0: trace_event_clock_sync: ...`.
+        Some(found) if (found.comm, found.pid, found.time) == ("dummy", 0, 0) => None,
         Some(found) => Some(Said::Event(Line { buffer, ..found })),
         None => looks_like_an_event(line).then_some(Said::Puzzle),
     }
@@ -291,6 +293,7 @@ mod tests {
             "a-1 [70000] 1.0: x: y",
             "ü-1 [é] 1.0: x: y",
             "[0] 1.0: x: y",
+            "           dummy-0000  [000] 0.0: 0: trace_event_clock_sync: parent_ts=1.5",
         ] {
             assert_eq!(parse(line), None, "{line}");
         }

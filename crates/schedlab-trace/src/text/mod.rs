@@ -10,3 +10,11 @@ mod line;
 mod reader;
 
 pub(crate) use reader::TextReader;
+
+/// Whether an event stands in this piece of a text.
+pub(crate) fn has_event(text: &[u8]) -> bool {
+    let event = |line: &[u8]| {
+        matches!(line::parse(&String::from_utf8_lossy(line)), Some(line::Said::Event(_)))
+    };
+    text.split(|&byte| byte == b'\n').any(event)
+}

@@ -28,7 +28,10 @@ pub(crate) struct TextReader {
     offset: u64,
     window: Vec<u8>,
     at: usize,
+    /// Its CPUs are those that the text names in its head; without such a line nobody knows them before the end.
     info: TraceInfo,
+    /// CPUs of the lines so far.
+    met: CpuSet,
     warnings: Vec<Warning>,
     names: Names,
     others: BTreeMap<(String, String), u16>,
@@ -66,6 +69,7 @@ impl TextReader {
             window: Vec::new(),
             at: 0,
             info,
+            met: CpuSet::new(),
             warnings: Vec::new(),
             names: Names::default(),
             others: BTreeMap::new(),
@@ -178,7 +182,7 @@ impl TextReader {
 
     fn event(&mut self, line: &Line<'_>, batch: &mut Vec<Event>) {
         let cpu = Cpu(line.cpu);
-        self.info.cpus.insert(cpu);
+        self.met.insert(cpu);
         let by = Pid(line.pid);
         if line.raw && self.last == 0 && batch.is_empty() {
             self.info.clock = Clock::Ticks("unknown".into());
@@ -233,6 +237,9 @@ impl TextReader {
     }
 
     fn report(&mut self) {
+        for cpu in self.met.iter() {
+            self.info.cpus.insert(cpu);
+        }
         let path = self.input.path().display();
         let raised = std::mem::take(&mut self.raised);
         if raised > 0 {

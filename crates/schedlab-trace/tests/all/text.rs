@@ -137,3 +137,36 @@ fn the_text_of_a_latency_tracer_in_a_trace_dat_is_read() {
     let switch = batch.iter().find(|event| matches!(event.what, What::Switch { .. })).unwrap();
     assert_eq!((switch.time.0, switch.cpu.0, switch.by.0), (7_000, 1, 12));
 }
+
+/// A task waits on CPU 1 before any line names that CPU; nothing says how many CPUs there are.
+const LATE_CPU: &str = " a-1 [000] 1.000001: sched_waking: comm=b pid=2 prio=120 target_cpu=001
+ a-1 [000] 1.000002: sched_wakeup: comm=b pid=2 prio=120 target_cpu=001
+ a-1 [000] 1.000003: sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=swapper/0 \
+next_pid=0 next_prio=120
+";
+
+#[test]
+fn a_wait_on_a_cpu_that_no_line_has_named_yet_counts() {
+    use schedlab_timeline::{Latency, ask};
+    // More than a batch of lines before CPU 1 says anything.
+    let others = (0..3_000).map(|line| format!(" <idle>-0 [000] 1.{:06}: irq: x\n", 100 + line));
+    let mut text = LATE_CPU.to_owned() + &others.collect::<String>();
+    text += " <idle>-0 [001] 1.010000: sched_switch: prev_comm=swapper/1 prev_pid=0 prev_prio=120 \
+             prev_state=R ==> next_comm=b next_pid=2 next_prio=120\n";
+    let mut source = open_bytes(Path::new("x.txt"), text.into_bytes()).unwrap();
+    let reply = ask(source.as_mut(), Latency::new()).unwrap();
+    assert_eq!(reply.answer.total.wakeup.count(), 1);
+    assert!(reply.warnings.is_empty(), "{:?}", reply.warnings);
+    assert_eq!(source.info().cpus.to_string(), "0-1");
+}
+
+#[test]
+fn the_line_of_androids_clocks_is_no_event() {
+    let text = format!(
+        "           dummy-0000  [000] 0.0: 0: trace_event_clock_sync: parent_ts=0\n{LATE_CPU}\
+           dummy-0000  [000] 0.0: 0: trace_event_clock_sync: parent_ts=0\n"
+    );
+    let mut source = open_bytes(Path::new("x.txt"), text.into_bytes()).unwrap();
+    assert_eq!(events(source.as_mut()).len(), 3);
+    assert!(source.warnings().is_empty(), "{:?}", source.warnings());
+}

@@ -96,7 +96,7 @@ fn by_boot(before: &StoredRuns, after: &StoredRuns) -> anyhow::Result<Vec<Vec<St
     if first.len() != second.len() {
         let what =
             format!("{} boots before, {} after: the rest is left out", first.len(), second.len());
-        writeln!(std::io::stderr(), "schedlab: {what}")?;
+        writeln!(crate::output::stderr(), "schedlab: {what}")?;
     }
     Ok(first.iter().zip(&second).flat_map(|(a, b)| [of(before, a), of(after, b)]).collect())
 }
@@ -113,7 +113,7 @@ fn measured(stored: &StoredRuns, conditions: &[FailIf]) -> Vec<String> {
 }
 
 fn judge(comparisons: &[Comparison], conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
-    let mut stderr = std::io::stderr();
+    let mut stderr = crate::output::stderr();
     let mut code = ExitCode::SUCCESS;
     for condition in conditions {
         match condition.check(comparisons) {
@@ -176,7 +176,7 @@ pub(crate) fn print_text(comparisons: &[Comparison]) -> anyhow::Result<()> {
             c.verdict.to_string(),
         ]);
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     out.write_all(table.text().as_bytes())?;
     writeln!(out, "\n{}", summary(comparisons))?;
     Ok(())
@@ -214,6 +214,6 @@ fn print_json(comparisons: &[Comparison]) -> anyhow::Result<()> {
         })
         .collect();
     let object = json!({ "schema": "schedlab-compare/1", "comparisons": list });
-    writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&object)?)?;
+    writeln!(crate::output::stdout(), "{}", serde_json::to_string_pretty(&object)?)?;
     Ok(())
 }

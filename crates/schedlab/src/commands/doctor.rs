@@ -27,7 +27,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let checks = doctor::doctor();
     let facts = schedlab_host::facts::facts();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if json {
         let all = serde_json::json!({ "schema": 1, "checks": checks, "machine": facts });
         writeln!(out, "{all:#}")?;
@@ -41,7 +41,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 fn put_back() -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     let all = doctor::restore()?;
     if all.is_empty() {
         writeln!(out, "nothing to put back")?;

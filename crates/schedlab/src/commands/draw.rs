@@ -13,7 +13,7 @@ mod wakeup;
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use schedlab_draw::{Scene, SvgOptions, Theme};
-use schedlab_model::{EventSource, Nanos, Span, Topology, TraceInfo};
+use schedlab_model::{EventSource, Nanos, Span, Topology, TraceInfo, Warning};
 use schedlab_timeline::Cut;
 use schedlab_trace::Options;
 use serde::Serialize;
@@ -119,6 +119,8 @@ pub(crate) struct Window {
     pub(crate) info: TraceInfo,
     /// The window, on the trace's clock.
     pub(crate) span: Span,
+    /// Where less is shown than was asked for.
+    pub(crate) clipped: Option<Warning>,
     /// The first instant of the trace.
     pub(crate) origin: Nanos,
     /// The same window, relative to it.
@@ -128,6 +130,11 @@ pub(crate) struct Window {
 }
 
 impl Window {
+    /// What was said about the trace, and about the window.
+    fn doubts(&self, said: Vec<Warning>) -> Vec<Warning> {
+        said.into_iter().chain(self.clipped.clone()).collect()
+    }
+
     /// Whether rows of this trace have sockets or caches to mark.
     pub(crate) fn has_brackets(&self) -> bool {
         let topology = self.topology.as_ref();
@@ -198,9 +205,15 @@ impl Common {
             (_, Some(from)) => Some(topology::read(from)?),
             (own, None) => own.clone(),
         };
+        let clipped = self.max.filter(|max| whole.start + *max > whole.end).map(|max| {
+            let what =
+                format!("--max {max} lies behind the end: the trace lasts {}", whole.duration());
+            Warning::new("window-clipped", what, "")
+        });
         Ok(Window {
             source,
             info,
+            clipped,
             span: Span::new(start, end),
             origin: whole.start,
             cut: Cut { from: self.min, to: self.max },
@@ -233,7 +246,7 @@ impl Common {
     /// Writes the picture, and says what it is.
     pub(crate) fn write(&self, scene: &Scene, drawn: &Drawn) -> anyhow::Result<()> {
         let bytes = self.save(scene)?;
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::output::stdout();
         if self.json {
             let summary = Summary {
                 schema: "schedlab/draw/1",
@@ -252,7 +265,7 @@ impl Common {
         } else {
             writeln!(out, "{}", self.output.display())?;
             for warning in &drawn.warnings {
-                writeln!(std::io::stderr(), "schedlab: {warning}")?;
+                writeln!(crate::output::stderr(), "schedlab: {warning}")?;
             }
         }
         Ok(())

@@ -96,14 +96,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 Format::Sysctl => knobs::write_sysctl(&settings, &tree),
                 Format::Tuned => knobs::write_tuned(&settings, &tree),
             };
-            std::io::stdout().write_all(text.as_bytes())?;
+            crate::output::stdout().write_all(text.as_bytes())?;
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 fn note(text: &str) -> anyhow::Result<()> {
-    Ok(writeln!(std::io::stderr(), "schedlab: {text}")?)
+    Ok(writeln!(crate::output::stderr(), "schedlab: {text}")?)
 }
 
 impl Wanted {
@@ -132,7 +132,7 @@ impl Wanted {
 
 fn list(tree: &Tree, json: bool, long: bool) -> anyhow::Result<()> {
     let knobs = tree.list();
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if json {
         let object = json!({ "schema": "schedlab-knobs/1", "knobs": knobs });
         writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
@@ -185,7 +185,7 @@ fn get(tree: &Tree, name: &str) -> anyhow::Result<()> {
     let Some(value) = knob.value else {
         anyhow::bail!("{name} can't be read ({}): {}", knob.r#where, knob.why_not);
     };
-    writeln!(std::io::stdout(), "{value}")?;
+    writeln!(crate::output::stdout(), "{value}")?;
     Ok(())
 }
 

@@ -126,12 +126,14 @@ fn during(
     if let Some(summary) = guest.summary()? {
         tell(&summary, output);
         if json {
-            writeln!(std::io::stdout(), "{}", as_json(&summary, output))?;
+            writeln!(crate::output::stdout(), "{}", as_json(&summary, output))?;
         }
     }
     if outcome.interrupted {
         note("interrupted: what was recorded until then is kept");
-        return Ok(ExitCode::from(130));
+        // As a shell tells it: 130 after Ctrl-C, 143 after SIGTERM.
+        let signal = signal::catch()?.caught().unwrap_or(2);
+        return Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)));
     }
     Ok(ExitCode::from(u8::try_from(outcome.exit_code).unwrap_or(1)))
 }
@@ -262,13 +264,13 @@ fn finish(dir: &Path, output: &Path, json: bool) -> anyhow::Result<()> {
     std::fs::remove_dir_all(dir)?;
     tell(&summary, output);
     if json {
-        writeln!(std::io::stdout(), "{}", as_json(&summary, output))?;
+        writeln!(crate::output::stdout(), "{}", as_json(&summary, output))?;
     }
     Ok(())
 }
 
 fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "schedlab: {text}");
+    let _ = writeln!(crate::output::stderr(), "schedlab: {text}");
 }
 
 fn tell(summary: &Recorded, output: &Path) {

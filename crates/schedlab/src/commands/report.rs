@@ -44,7 +44,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let title = title.unwrap_or_else(|| "schedlab report".into());
     let output = output.unwrap_or_else(|| first.join("report.html"));
     write(experiment.as_ref(), &title, &runs, &output)?;
-    writeln!(std::io::stdout(), "{}", output.display())?;
+    writeln!(crate::output::stdout(), "{}", output.display())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -59,7 +59,10 @@ pub(crate) fn stored(folder: &Path) -> anyhow::Result<StoredRuns> {
     }
     for error in &found.damaged {
         let remedy = "`schedlab run` with the experiment's file sets it aside and repeats it";
-        writeln!(std::io::stderr(), "schedlab: a damaged run is left out: {error}; {remedy}")?;
+        writeln!(
+            crate::output::stderr(),
+            "schedlab: a damaged run is left out: {error}; {remedy}"
+        )?;
     }
     Ok(found)
 }
@@ -142,7 +145,7 @@ pub(crate) fn full_report(
             // The figures of the run are elsewhere, and whole.
             Err(error) => {
                 let path = path.display();
-                writeln!(std::io::stderr(), "schedlab: {path} is left out: {error:#}")?;
+                writeln!(crate::output::stderr(), "schedlab: {path} is left out: {error:#}")?;
             }
         }
     }

@@ -9,7 +9,7 @@ use schedlab_experiment::{
 };
 use schedlab_workload::{Machine, MachineName, WorkloadSpec};
 use std::collections::BTreeSet;
-use std::io::{IsTerminal as _, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -51,7 +51,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let runs = super::report::stored(&results)?.runs;
     let path = results.join("report.html");
     super::report::write(Some(&experiment), &experiment.title, &runs, &path)?;
-    writeln!(std::io::stdout(), "{}", path.display())?;
+    writeln!(crate::output::stdout(), "{}", path.display())?;
     Ok(exit_code(&tally))
 }
 
@@ -76,7 +76,7 @@ pub(crate) fn perform(
     let mut told = BTreeSet::new();
     let mut tell = |progress: &Progress<'_>| tell(progress, &mut told);
     let tally = run_experiment(machine, experiment, results, &stop, &mut tell)?;
-    let mut stderr = std::io::stderr();
+    let mut stderr = crate::output::stderr();
     for failure in &tally.failed {
         writeln!(stderr, "schedlab: failed: {failure}")?;
     }
@@ -101,7 +101,7 @@ fn check(machine: &dyn Machine, plan: &Plan) -> anyhow::Result<()> {
     match plan.check(machine) {
         Ok(warnings) => {
             for warning in warnings {
-                writeln!(std::io::stderr(), "schedlab: {warning}")?;
+                writeln!(crate::output::stderr(), "schedlab: {warning}")?;
             }
             Ok(())
         }
@@ -111,7 +111,7 @@ fn check(machine: &dyn Machine, plan: &Plan) -> anyhow::Result<()> {
 
 /// A line for each run, between runs only: what is drawn during a measurement disturbs it.
 fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
-    let mut stderr = std::io::stderr();
+    let mut stderr = crate::output::stderr();
     let line = match progress {
         Progress::Begins { index, total, run, left } => {
             let left = left.map_or(String::new(), |left| {
@@ -138,7 +138,7 @@ fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
         Progress::Skipped { .. } => return,
     };
     let _ = writeln!(stderr, "{line}");
-    if stderr.is_terminal() {
+    if crate::output::is_watched() {
         let _ = stderr.flush();
     }
 }
@@ -163,7 +163,7 @@ fn place(point: &schedlab_experiment::Point) -> String {
 }
 
 fn print_plan(plan: &Plan) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     let machines: BTreeSet<String> = plan.runs.iter().map(|run| run.machine.to_string()).collect();
     let machines: Vec<String> = machines.into_iter().collect();
     writeln!(out, "{} runs on {}:", plan.runs.len(), machines.join(", "))?;
@@ -205,7 +205,7 @@ fn print_estimate(experiment: &Experiment, plan: &Plan, results: &Path) -> anyho
         }
         unknown += usize::from(known.is_none() && run.spec.time_limit.is_some());
     }
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     let about = readable(seconds, schedlab_model::Unit::Seconds);
     if unknown == 0 {
         writeln!(out, "{left} runs to do, about {about}, judged by stored runs")?;

@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(shell) => clap_complete::generate(shell, &mut Cli::command(), "schedlab", &mut text),
         None => man(&mut text)?,
     }
-    std::io::stdout().write_all(&text)?;
+    crate::output::stdout().write_all(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

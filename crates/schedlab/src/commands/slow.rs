@@ -122,7 +122,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Each method is asked for one CPU at half speed: what refuses that, refuses it here.
 fn list_methods() -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     let ground = Ground::here();
     writeln!(out, "{:<16}hogs where they can be had; says what it took and why", "auto")?;
     for (_, name, about) in METHODS {
@@ -244,7 +244,7 @@ fn dry_run(plan: &Plan) -> anyhow::Result<ExitCode> {
     for warning in &plan.warnings {
         note(&warning.to_string());
     }
-    writeln!(std::io::stdout(), "{}: nothing was changed (--dry-run)", plan.method)?;
+    writeln!(crate::output::stdout(), "{}: nothing was changed (--dry-run)", plan.method)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -253,7 +253,7 @@ fn tell(session: &Session, json: bool) {
         let text = serde_json::json!({
             "schema": 1, "measured": session.measured, "wakeups": session.wakeups, "warnings": session.warnings
         });
-        let _ = writeln!(std::io::stderr(), "{text}");
+        let _ = writeln!(crate::output::stderr(), "{text}");
         return;
     }
     for one in &session.measured {
@@ -308,5 +308,5 @@ fn told(error: SlowError) -> anyhow::Error {
 }
 
 fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "schedlab: {text}");
+    let _ = writeln!(crate::output::stderr(), "schedlab: {text}");
 }

@@ -43,7 +43,7 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout();
+    let mut out = crate::output::stdout();
     writeln!(out, "1. What this machine allows (`schedlab doctor` says more)\n")?;
     write!(out, "{}", doctor::machine(&schedlab_host::facts::facts()))?;
     writeln!(out, "{}", doctor::text(&schedlab_host::doctor::doctor(), true))?;

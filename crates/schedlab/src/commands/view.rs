@@ -63,7 +63,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let output = args.output.unwrap_or_else(|| file.with_extension("html"));
     std::fs::write(&output, &html)
         .with_context(|| format!("{} could not be written", output.display()))?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         let summary = serde_json::json!({
             "schema": "schedlab/view/1",
@@ -80,7 +80,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         writeln!(out, "{}", output.display())?;
         for warning in &reply.warnings {
-            writeln!(std::io::stderr(), "schedlab: {warning}")?;
+            writeln!(crate::output::stderr(), "schedlab: {warning}")?;
         }
     }
     Ok(ExitCode::SUCCESS)

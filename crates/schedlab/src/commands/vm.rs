@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 return Err(UsageError(why).into());
             }
             let kernel = Kernel::find(&name).map_err(told)?;
-            writeln!(std::io::stdout(), "{} {}", kernel.release, kernel.image.display())?;
+            writeln!(crate::output::stdout(), "{} {}", kernel.release, kernel.image.display())?;
         }
         Action::Build(build) => return make(build),
     }
@@ -89,7 +89,7 @@ fn kernels(as_json: bool) -> anyhow::Result<()> {
     let fetched = |name: &str| here.iter().any(|kernel| kernel.name() == name);
     let known = DEBIAN.map(|(version, suite)| (format!("debian-{version}"), suite));
     let more = known.into_iter().filter(|(name, _)| !fetched(name));
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if as_json {
         let of = |kernel: &Kernel| {
             let offers: serde_json::Map<_, _> = offers(kernel)
@@ -122,12 +122,12 @@ fn make(options: Build) -> anyhow::Result<ExitCode> {
     let Build { source, hz, preempt, set, patch, name, time_limit } = options;
     let limit = time_limit;
     let choice = Choice { hz, preemption: preempt, set };
-    let mut stderr = std::io::stderr();
+    let mut stderr = crate::output::stderr();
     writeln!(stderr, "schedlab: building a kernel; this takes minutes of all CPUs")?;
     match build::build(&Wanted { source, choice, patch, name, limit }) {
         Ok((name, new)) => {
             let what = if new { "built" } else { "in the cache already" };
-            writeln!(std::io::stdout(), "{name}: {what}; use it as vm:kernel={name}")?;
+            writeln!(crate::output::stdout(), "{name}: {what}; use it as vm:kernel={name}")?;
             Ok(ExitCode::SUCCESS)
         }
         Err(VmError::Interrupted) => Ok(ExitCode::from(EXIT_INTERRUPTED)),

@@ -135,7 +135,7 @@ impl Sheet {
         common.dark = self.dark;
         let scene = draw(self.width, &common.theme());
         let bytes = common.save(&scene)?;
-        let mut out = std::io::stdout().lock();
+        let mut out = crate::output::stdout();
         if self.json {
             let summary = serde_json::json!({
                 "schema": "schedlab/draw/1",

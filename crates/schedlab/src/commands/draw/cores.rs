@@ -1,13 +1,14 @@
 //! `schedlab draw cores`.
 
 use super::{Common, Drawn};
-use schedlab_draw::cores::{Cores, Mark, Marks, Size, stacked};
+use anyhow::bail;
+use schedlab_draw::cores::{Cores, Mark, Marks, Row, Size, stacked};
 use schedlab_draw::marks::{EventMark, Marking, Wanted};
 use schedlab_draw::rows::{Colouring, Entry, Rows, RowsAnswer, RowsOptions};
 use schedlab_draw::{Chosen, Colour, Scene, Theme, duration};
-use schedlab_model::{Cpu, Span, Topology, TraceInfo, Warning};
+use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology, TraceInfo, Warning};
 use schedlab_timeline::{
-    Conservation, ConservationAnswer, ConservationOptions, Violation, ask_within,
+    Conservation, ConservationAnswer, ConservationOptions, State, Violation, ask_within,
 };
 use schedlab_trace::Options;
 use std::path::{Path, PathBuf};
@@ -118,6 +119,32 @@ impl View {
     }
 }
 
+impl View {
+    /// Fails when what was asked for is not in the trace: an empty picture would look like an answer.
+    fn check(
+        &self,
+        rows: &[Row],
+        names: &[String],
+        state: &State,
+        file: &Path,
+    ) -> anyhow::Result<()> {
+        let file = file.display();
+        if let Some(cpus) = self.cpus.as_ref().filter(|_| rows.is_empty()) {
+            let all: CpuSet = state.observed_cpus().map(|(cpu, _)| cpu).collect();
+            bail!("{file}: no CPU of --cpus {cpus} is in the trace: it has {all}");
+        }
+        if let Some(target) = &self.target
+            && !names.iter().any(|name| name.starts_with(target.as_str()))
+        {
+            bail!(
+                "{file}: no task's name begins with --target {target}; \
+                 `schedlab trace tasks --top 0 {file}` lists them"
+            );
+        }
+        Ok(())
+    }
+}
+
 /// Draws each CPU's row.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (scene, drawn) = draw(&args.files, &args.common, &args.view)?;
@@ -172,6 +199,7 @@ pub(super) fn trace(
         columns,
         colouring: view.colour_by.into(),
         target: view.target.clone(),
+        cpus: view.cpus.clone(),
         topology: window.topology.clone(),
         theme: theme.clone(),
     });
@@ -185,11 +213,9 @@ pub(super) fn trace(
     let mut source = Chosen::new(window.source.as_mut(), events.clone());
     let reply = ask_within(&mut source, window.cut, question)?;
     let (RowsAnswer { mut rows, names, legend, tasks }, marks, conservation) = reply.answer;
+    view.check(&rows, &names, &reply.state, file)?;
     let mut marks = marks.unwrap_or_default();
-    marks.extend(conservation.map(|found| violations(&found, theme)));
-    if let Some(cpus) = &view.cpus {
-        rows.retain(|row| cpus.contains(row.cpu));
-    }
+    marks.extend(conservation.map(|found| violations(&found, view.cpus.as_ref(), theme)));
     if let Some(topology) = &window.topology {
         for row in &mut rows {
             row.place = topology.place(row.cpu).copied();
@@ -204,7 +230,11 @@ pub(super) fn trace(
         window: window.span,
         cpus: rows.len(),
         tasks,
-        warnings: reply.warnings.into_iter().chain(unknown(&events, &window.info)).collect(),
+        warnings: window
+            .doubts(reply.warnings)
+            .into_iter()
+            .chain(unknown(&events, &window.info))
+            .collect(),
     };
     let note = format!("{} CPUs, {tasks} tasks, {}", rows.len(), duration(window.span.duration()));
     let notes = [Some(note), drawn.who_ran_is_not_known()].into_iter().flatten().collect();
@@ -232,20 +262,22 @@ fn unknown(marks: &[EventMark], info: &TraceInfo) -> impl Iterator<Item = Warnin
 }
 
 /// A bar where a task waited although an idle CPU was allowed.
-fn violations(found: &ConservationAnswer, theme: &Theme) -> Marks {
+fn violations(found: &ConservationAnswer, cpus: Option<&CpuSet>, theme: &Theme) -> Marks {
     let bar = |violation: &Violation| Mark::Bar {
         span: Span::new(violation.start, violation.end),
         cpu: violation.overloaded,
     };
-    let bound = if found.exact { "" } else { "at most " };
+    let here = |violation: &&Violation| cpus.is_none_or(|cpus| cpus.contains(violation.overloaded));
+    let shown: Vec<&Violation> = found.violations.iter().filter(here).collect();
+    let waited = shown.iter().fold(Nanos::ZERO, |sum, found| sum + (found.end - found.start));
     Marks {
         name: format!(
-            "work conservation violated: {bound}{} in {} places",
-            duration(found.total),
-            found.count
+            "work conservation violated: tasks waited {} in {} places",
+            duration(waited),
+            shown.len()
         ),
         colour: theme.alarm,
-        marks: found.violations.iter().map(bar).collect(),
+        marks: shown.into_iter().map(bar).collect(),
     }
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             window: window.span,
             cpus: reply.state.observed_cpus().count(),
             tasks: reply.answer.tasks.len(),
-            warnings: reply.warnings,
+            warnings: window.doubts(reply.warnings),
         };
         match &mut all {
             Some(all) => all.join(drawn),

@@ -132,10 +132,7 @@ pub(crate) fn running_waiting(arguments: Vec<OsString>) -> anyhow::Result<ExitCo
 }
 
 fn parse<T: Parser>(arguments: Vec<OsString>) -> Result<T, ExitCode> {
-    T::try_parse_from(arguments).map_err(|error| {
-        let code = if error.use_stderr() { 2 } else { 0 };
-        if error.print().is_ok() { ExitCode::from(code) } else { ExitCode::FAILURE }
-    })
+    T::try_parse_from(arguments).map_err(|error| crate::tell(&error))
 }
 
 fn window(

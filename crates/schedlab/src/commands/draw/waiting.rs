@@ -59,7 +59,7 @@ pub(super) fn collect(
         window: window.span,
         cpus: cpus as usize,
         tasks: reply.state.task_count(),
-        warnings: reply.warnings,
+        warnings: window.doubts(reply.warnings),
     };
     let note = format!("{cpus} CPUs, {}", duration(window.span.duration()));
     let notes = [Some(note), drawn.who_ran_is_not_known()].into_iter().flatten().collect();

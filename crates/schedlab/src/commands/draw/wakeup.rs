@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         window: shown,
         cpus: wakeup.cpus().len(),
         tasks: ran.state.task_count(),
-        warnings: reply.warnings,
+        warnings: window.doubts(reply.warnings),
     };
     common.write(&scene, &drawn)?;
     Ok(ExitCode::SUCCESS)

@@ -7,13 +7,13 @@ use std::path::Path;
 
 /// Writes results.
 pub(super) fn say(text: &str) -> anyhow::Result<()> {
-    std::io::stdout().write_all(text.as_bytes())?;
+    crate::output::stdout().write_all(text.as_bytes())?;
     Ok(())
 }
 
 /// Writes a note, which is no result.
 pub(super) fn note(text: &str) {
-    let _ = writeln!(std::io::stderr(), "{text}");
+    let _ = writeln!(crate::output::stderr(), "{text}");
 }
 
 /// JSON as a result.

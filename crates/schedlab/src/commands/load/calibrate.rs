@@ -157,7 +157,7 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
         Ok(measured.map(|(time, doubts)| {
             let note = human(time, Unit::Nanoseconds);
             let (count, bytes) = (work.operations, Bytes(work.footprint));
-            let _ = writeln!(std::io::stderr(), "{count} operations on {bytes}: p99 {note}");
+            let _ = writeln!(crate::output::stderr(), "{count} operations on {bytes}: p99 {note}");
             doubts_of.push((work, doubts));
             time
         }))

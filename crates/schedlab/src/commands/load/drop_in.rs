@@ -38,11 +38,11 @@ const HACKBENCH: &[OptionDoc] = &[
 const SECOND: u64 = 1_000_000_000;
 
 fn err(text: &str) {
-    let _ = std::io::stderr().write_all(text.as_bytes());
+    let _ = crate::output::stderr().write_all(text.as_bytes());
 }
 
 fn out(text: &str) {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 

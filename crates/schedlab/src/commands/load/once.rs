@@ -119,7 +119,7 @@ pub(crate) fn told(error: MachineError) -> anyhow::Error {
 pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<ExitCode> {
     let mut note = |heard: Heard<'_>| {
         if let Heard::Note(sentence) = heard {
-            let _ = writeln!(std::io::stderr(), "{sentence}");
+            let _ = writeln!(crate::output::stderr(), "{sentence}");
         }
     };
     let format = wanted.own.text("format");

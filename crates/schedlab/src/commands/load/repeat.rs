@@ -134,7 +134,7 @@ pub(super) fn perform(
             Progress::Failed { error, .. } => format!("failed: {error}"),
             _ => return,
         };
-        let _ = writeln!(std::io::stderr(), "{line}");
+        let _ = writeln!(crate::output::stderr(), "{line}");
     };
     let stop = || signals.caught().is_some();
     let tally = run_plan(machine, plan, folder, &stop, &mut tell)?;

@@ -157,7 +157,7 @@ pub(crate) fn quantiles(text: &str) -> Result<Vec<f64>, String> {
 
 /// Prints to stdout.
 pub(crate) fn print(text: &str) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(ExitCode::SUCCESS)

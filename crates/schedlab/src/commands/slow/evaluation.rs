@@ -198,7 +198,7 @@ fn json(results: &Results) -> serde_json::Value {
 }
 
 fn tell(results: &Results, args: &Args) -> anyhow::Result<()> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         writeln!(out, "{}", json(results))?;
         return Ok(());

@@ -116,7 +116,7 @@ fn order(which: &Which, order: &Order) -> anyhow::Result<ExitCode> {
 }
 
 fn status(json: bool) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     let mut all = Vec::new();
     for path in sessions().map_err(told)? {
         // One that ends just now needs no telling.

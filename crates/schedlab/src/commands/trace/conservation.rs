@@ -72,10 +72,8 @@ fn total(answer: &ConservationAnswer, definition: Definition) -> Nanos {
     }
 }
 
-/// The other definitions know no affinity, so their sums are upper bounds.
-fn bound(answer: &ConservationAnswer, definition: Definition) -> &'static str {
-    if answer.exact && definition == Definition::Schedlab { "exact" } else { "upper" }
-}
+/// The sum counts each waiting task, also where fewer CPUs were free than tasks waited: CPU time that was lost is less.
+const BOUND: &str = "upper";
 
 fn violation_json(violation: &Violation, reply: &Reply<ConservationAnswer>) -> Value {
     let state = &reply.state;
@@ -102,7 +100,7 @@ fn to_json(reply: &Reply<ConservationAnswer>, definition: Definition) -> Value {
     object.insert("violations".into(), violations);
     object.insert("count".into(), json!(answer.count));
     object.insert("total_ns".into(), json!(total(answer, definition)));
-    object.insert("bound".into(), json!(bound(answer, definition)));
+    object.insert("bound".into(), json!(BOUND));
     let causes = Cause::ALL.into_iter().zip(answer.by_cause).map(|(cause, (count, time))| {
         (cause.name().to_owned(), json!({ "count": count, "total_ns": time }))
     });
@@ -132,24 +130,13 @@ fn few(cpus: &CpuSet) -> String {
     }
 }
 
-/// What the sum is, given what is not known.
-fn hedge(reply: &Reply<ConservationAnswer>, definition: Definition) -> &'static str {
-    let too_much = bound(&reply.answer, definition) != "exact";
-    match (too_much, input::is_lower_bound(&reply.warnings)) {
-        (false, false) => "",
-        (true, false) => "at most ",
-        (false, true) => "at least ",
-        (true, true) => "about ",
-    }
-}
-
 /// The sum in words; up to where it was looked for.
 fn summed(answer: &ConservationAnswer, definition: Definition) -> String {
     let (total, count) = (total(answer, definition), answer.count);
     let plural = if count == 1 { "" } else { "s" };
     match definition {
         Definition::Schedlab => format!(
-            "{total} waited for nothing, in {count} violation{plural} of work conservation; in "
+            "{total} of waiting while a CPU was free that the task may use, in {count} violation{plural}; in "
         ),
         Definition::Schedviz => {
             format!("{total} in which a CPU was idle while another was overloaded (SchedViz); in ")
@@ -164,19 +151,17 @@ fn summed(answer: &ConservationAnswer, definition: Definition) -> String {
 
 fn to_text(reply: &Reply<ConservationAnswer>, args: &Args, about: &str) -> String {
     let answer = &reply.answer;
-    let mut text = format!(
-        "{}{}{}{about}\n",
-        hedge(reply, args.definition),
-        summed(answer, args.definition),
-        input::looked_at(reply),
-    );
-    if bound(answer, args.definition) != "exact" {
-        text += match args.definition {
-            Definition::Schedlab => {
-                "affinity of the tasks is not all known, so some may have been pinned: this may be too much\n"
-            }
-            _ => "this definition knows no affinity: pinned tasks that waited are in it\n",
-        };
+    let mut text =
+        format!("{}{}{about}\n", summed(answer, args.definition), input::looked_at(reply),);
+    text += match args.definition {
+        Definition::Schedlab if answer.exact => "",
+        Definition::Schedlab => {
+            "affinity of the tasks is not all known, so some may have been pinned: this may be too much\n"
+        }
+        _ => "this definition knows no affinity: pinned tasks that waited are in it\n",
+    };
+    if args.definition == Definition::Schedlab {
+        text += "this sums up waiting tasks, not idle CPUs: with one free CPU, two that wait count twice\n";
     }
     if input::is_lower_bound(&reply.warnings) {
         text += "events are missing (see the notes), so some waits are not seen: this may be too little\n";

@@ -91,7 +91,7 @@ fn leave_nothing_when_interrupted(targets: Vec<PathBuf>) -> anyhow::Result<()> {
             // What was not begun, or is done, is not there.
             let _ = std::fs::remove_file(part);
         }
-        let _ = writeln!(io::stderr(), "schedlab: interrupted: nothing was written");
+        let _ = writeln!(crate::output::stderr(), "schedlab: interrupted: nothing was written");
         std::process::exit(130);
     });
     Ok(())
@@ -104,7 +104,7 @@ fn intervals_of(target: &Path) -> PathBuf {
 
 /// Says what was written, and what was not.
 fn told(path: &Path, what: &str, converted: &Converted) -> io::Result<()> {
-    let mut err = io::stderr().lock();
+    let mut err = crate::output::stderr();
     let how = if converted.untouched { "records, untouched" } else { what };
     writeln!(err, "{}: {} {how}", path.display(), converted.events)?;
     for warning in &converted.warnings {
@@ -125,8 +125,9 @@ fn tables(args: &Args, table: Option<Table>) -> anyhow::Result<()> {
             Some(_) => args.target.clone(),
             None => intervals_of(&args.target),
         };
-        let mut written =
-            schedlab_trace::replace(&path, |part| intervals::write(&args.from, part))?;
+        let mut written = schedlab_trace::replace(&path, |part| {
+            intervals::write(&args.from, part).map_err(|error| error.of(part, &path))
+        })?;
         // What was said of the events need not be said again.
         let said = events.map_or_else(Vec::new, |events| events.warnings);
         written.warnings.retain(|warning| !said.contains(warning));

@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut source = schedlab_trace::open_with(&args.file, &options)?;
     let census = Census::of(source.as_mut())
         .with_context(|| format!("{} can't be read on", args.file.display()))?;
-    let mut out = io::stdout().lock();
+    let mut out = crate::output::stdout();
     if args.json {
         writeln!(out, "{:#}", machine(source.as_ref(), &census))?;
     } else {
@@ -114,7 +114,7 @@ fn people(out: &mut impl Write, source: &dyn EventSource, census: &Census) -> io
     }
     out.flush()?;
     for warning in source.warnings() {
-        writeln!(io::stderr(), "note: {warning}")?;
+        writeln!(crate::output::stderr(), "note: {warning}")?;
     }
     Ok(())
 }

@@ -211,7 +211,7 @@ pub(crate) fn is_lower_bound(warnings: &[Warning]) -> bool {
 /// Prints JSON, one object.
 pub(crate) fn print_json(value: impl Into<Value>) -> anyhow::Result<()> {
     use std::io::Write as _;
-    let mut out = std::io::BufWriter::new(std::io::stdout().lock());
+    let mut out = std::io::BufWriter::new(crate::output::stdout());
     serde_json::to_writer(&mut out, &value.into()).map_err(std::io::Error::from)?;
     writeln!(out)?;
     out.flush()?;
@@ -221,7 +221,7 @@ pub(crate) fn print_json(value: impl Into<Value>) -> anyhow::Result<()> {
 /// Prints a finished text.
 pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
     use std::io::Write as _;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     out.write_all(text.as_bytes())?;
     out.flush()?;
     Ok(())
@@ -230,7 +230,7 @@ pub(crate) fn print_text(text: &str) -> anyhow::Result<()> {
 /// Doubts go to stderr, beside the figures.
 pub(crate) fn print_notes(warnings: &[Warning]) {
     use std::io::Write as _;
-    let mut err = std::io::stderr().lock();
+    let mut err = crate::output::stderr();
     for warning in warnings {
         let _ = writeln!(err, "note: {warning}");
     }
@@ -239,7 +239,7 @@ pub(crate) fn print_notes(warnings: &[Warning]) {
 /// Doubts about one of several traces.
 pub(crate) fn print_named_notes(name: &str, warnings: &[Warning]) {
     use std::io::Write as _;
-    let mut err = std::io::stderr().lock();
+    let mut err = crate::output::stderr();
     for warning in warnings {
         let _ = writeln!(err, "note: {name}: {warning}");
     }

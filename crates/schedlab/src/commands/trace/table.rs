@@ -68,8 +68,8 @@ impl Table {
     /// The table as text; of more than `limit` rows (0 is no limit) the first, and how many are left. On a
     /// terminal it has the columns for which there is room.
     pub(crate) fn text(&self, limit: usize) -> String {
-        let width = terminal_size::terminal_size_of(std::io::stdout());
-        self.text_within(limit, width.map_or(usize::MAX, |(width, _)| width.0.into()))
+        let room = crate::output::columns().unwrap_or(usize::MAX);
+        self.text_within(limit, room)
     }
 
     fn text_within(&self, limit: usize, room: usize) -> String {

@@ -1,0 +1,121 @@
+//! The standard streams. All text that the command prints passes here, so that no name, path or label can act on
+//! the terminal: control characters are escaped on the way (`schedlab_model::visible`). Lines and tabs stay.
+//!
+//! A test keeps others from the streams themselves.
+
+use schedlab_model::visible_but;
+use std::fmt;
+use std::io::{self, IsTerminal as _, Write};
+
+/// The standard output, for results.
+pub(crate) fn stdout() -> Plain<io::Stdout> {
+    Plain { to: io::stdout(), begun: Vec::new() }
+}
+
+/// The standard error, for progress and notes.
+pub(crate) fn stderr() -> Plain<io::Stderr> {
+    Plain { to: io::stderr(), begun: Vec::new() }
+}
+
+/// Columns of the terminal that shows the standard output; `None` when it is none.
+pub(crate) fn columns() -> Option<usize> {
+    let (width, _) = terminal_size::terminal_size_of(io::stdout())?;
+    Some(width.0.into())
+}
+
+/// Whether the standard error is a terminal.
+pub(crate) fn is_watched() -> bool {
+    io::stderr().is_terminal()
+}
+
+/// A stream on which control characters are escaped, except for line ends and tabs.
+#[derive(Debug)]
+pub(crate) struct Plain<W: Write> {
+    to: W,
+    /// The first bytes of a character whose last ones have not come yet.
+    begun: Vec<u8>,
+}
+
+impl<W: Write> Write for Plain<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let joined;
+        let all = if self.begun.is_empty() {
+            bytes
+        } else {
+            joined = [&self.begun[..], bytes].concat();
+            &joined
+        };
+        let whole = whole_characters(all);
+        let text = String::from_utf8_lossy(&all[..whole]);
+        self.to.write_all(visible_but(&text, &['\n', '\t']).as_bytes())?;
+        self.begun = all[whole..].to_vec();
+        Ok(bytes.len())
+    }
+
+    /// Writes all of it at once, so that nothing of another thread comes between.
+    fn write_fmt(&mut self, text: fmt::Arguments<'_>) -> io::Result<()> {
+        self.write_all(text.to_string().as_bytes())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.to.flush()
+    }
+}
+
+/// How many bytes end with a whole character, or with what is none.
+fn whole_characters(bytes: &[u8]) -> usize {
+    match std::str::from_utf8(bytes) {
+        // No length: the bytes end within a character.
+        Err(error) if error.error_len().is_none() => error.valid_up_to(),
+        // The end of what is damaged further in.
+        Err(error) => {
+            let after = error.valid_up_to() + error.error_len().unwrap_or(1);
+            after + whole_characters(&bytes[after..])
+        }
+        Ok(text) => text.len(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(parts: &[&[u8]]) -> String {
+        let mut plain = Plain { to: Vec::new(), begun: Vec::new() };
+        parts.iter().for_each(|part| plain.write_all(part).unwrap());
+        String::from_utf8(plain.to).unwrap()
+    }
+
+    #[test]
+    fn control_characters_are_escaped_wherever_a_write_is_cut() {
+        let bytes = "x\u{1b}[31m\té\u{9b}1m\u{202e}\n".as_bytes();
+        for cut in 0..=bytes.len() {
+            let shown = written(&[&bytes[..cut], &bytes[cut..]]);
+            assert_eq!(shown, "x\\u001b[31m\té\\u009b1m\\u202e\n", "cut at {cut}");
+        }
+    }
+
+    /// The Rust files under `folder`.
+    fn files(folder: &std::path::Path) -> Vec<std::path::PathBuf> {
+        let entries = std::fs::read_dir(folder).unwrap().flatten().map(|entry| entry.path());
+        let found = entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] });
+        found.collect()
+    }
+
+    #[test]
+    fn nobody_else_takes_the_streams() {
+        let all = files(std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/src")));
+        assert!(all.len() > 50, "{} files", all.len());
+        for file in all.iter().filter(|file| !file.ends_with("src/output.rs")) {
+            let text = std::fs::read_to_string(file).unwrap();
+            for stream in ["io::stdout()", "io::stderr()"] {
+                assert!(!text.contains(stream), "{}: use crate::output", file.display());
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_replaced() {
+        assert_eq!(written(&[b"a\x9b\xffb"]), "a\u{fffd}\u{fffd}b");
+    }
+}
