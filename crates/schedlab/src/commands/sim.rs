@@ -56,7 +56,7 @@ fn validate(file: Option<PathBuf>, on: Option<MachineName>) -> anyhow::Result<Ex
         return Err(anyhow!("'{name}' is not simulated: use sim:KEY=VALUE,..."));
     }
     let found = truth.compare(|cell| simulate(cell, &name))?;
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     writeln!(out, "Kernel: {}.\nModel: {name}.\n\n{found}", truth.measured)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -105,7 +105,7 @@ impl Output for Figures {
 }
 
 fn costs(name: Option<&str>) -> anyhow::Result<ExitCode> {
-    let mut out = std::io::stdout().lock();
+    let mut out = crate::output::stdout();
     match name {
         Some(name) => {
             let own: Vec<&str> = Costs::presets().collect();
