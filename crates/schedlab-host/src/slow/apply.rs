@@ -11,6 +11,8 @@ use super::weight::{Grouping, Weight};
 use super::zone::{Wants, Zone};
 use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
+use schedlab_sys::cgroup::{self, Version};
+use schedlab_sys::clock;
 use schedlab_sys::guard::Guard;
 use std::path::PathBuf;
 
@@ -111,6 +113,27 @@ impl Held {
             // Version 2 has one group for all, and tasks are not beside their burners in it.
             Hold::Weight(weight) if self.zone.is_unified() => super::zone::members(&weight.tasks),
             _ => self.zone.members_or_family(roots),
+        }
+    }
+
+    /// CPU time that its tasks have used: by the counter of their group, else as far as the living ones tell. `None`
+    /// where the counter can't be read.
+    pub(super) fn used(&self, processes: &[Pid]) -> Option<Nanos> {
+        let Some((version, dir)) = self.zone.count() else {
+            let of = |pid: &Pid| clock::cpu_of(*pid).map(|used| used.0);
+            return Some(Nanos(processes.iter().filter_map(of).sum()));
+        };
+        let all = cgroup::usage(*version, dir).ok()?;
+        // Where one hierarchy holds all, burners lie beside the tasks or below them.
+        match &self.hold {
+            Hold::Weight(weight) if weight.tasks.starts_with(dir) => {
+                cgroup::usage(*version, &weight.tasks).ok()
+            }
+            Hold::Deadline(_) if *version == Version::V2 => {
+                let burner = cgroup::usage(*version, &dir.join("burner")).unwrap_or(Nanos::ZERO);
+                Some(all - burner.min(all))
+            }
+            _ => Some(all),
         }
     }
 

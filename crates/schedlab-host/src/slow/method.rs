@@ -97,6 +97,12 @@ impl Method {
         !matches!(self, Self::Hogs | Self::Freq | Self::Gov | Self::Stop | Self::StopGroup)
     }
 
+    /// Whether it takes CPU time away, so that the time that is granted tells the speed. Clocks do not.
+    #[must_use]
+    pub const fn takes_time(self) -> bool {
+        !matches!(self, Self::Freq | Self::Gov | Self::Uclamp)
+    }
+
     /// Whether it needs the command bound to its one CPU.
     #[must_use]
     pub const fn is_for_one_cpu(self) -> bool {

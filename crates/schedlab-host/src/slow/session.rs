@@ -13,6 +13,7 @@ use super::escape::Watch;
 use super::latency::Lateness;
 use super::measure::{self, Measured};
 use super::noise;
+use super::proof::{self, Proof};
 use super::settings::Kept;
 use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency};
 use crate::net::Namespace;
@@ -72,6 +73,8 @@ struct Active {
     bound: bool,
     /// How many steps of the script are done.
     step: usize,
+    /// What it is granted.
+    proof: proof::Watch,
 }
 
 impl Session {
@@ -108,7 +111,17 @@ impl Session {
             let held = Held::apply(&plan, node, &name, ground, &mut guard)?;
             let (node, commands) = (node.clone(), Vec::new());
             let bound = node.bind || plan.method.binds();
-            nodes.push(Active { node, network, held, commands, failed: false, bound, step: 0 });
+            let proof = proof::Watch::new(&node.name, Nanos::MAX);
+            nodes.push(Active {
+                node,
+                network,
+                held,
+                commands,
+                failed: false,
+                bound,
+                step: 0,
+                proof,
+            });
         }
         let method = plan.method;
         let under = Under::apply(&plan, &speeds, ground, &mut guard)?;
@@ -223,6 +236,11 @@ impl Session {
         self.look_now();
         // A command's time and a script's begin when all is in place.
         self.started = clock::monotonic();
+        if self.plan.method.takes_time() {
+            for active in &mut self.nodes {
+                active.proof.break_off(self.started);
+            }
+        }
         Ok(())
     }
 
@@ -332,7 +350,8 @@ impl Session {
         }
         let time = (clock::monotonic() - began).0.max(1);
         let controller = (clock::thread_cpu() - used).0 as f64 / time as f64;
-        let warnings = std::mem::take(&mut self.warnings);
+        let mut warnings = std::mem::take(&mut self.warnings);
+        warnings.extend(self.proofs().filter_map(Proof::doubt));
         failed.extend(self.finish());
         Kept { failed, warnings, controller }
     }
@@ -475,9 +494,40 @@ impl Session {
             });
             self.warnings.extend(self.watch.look(now, &mut slowed));
         }
+        if extra.is_empty() {
+            next = next.min(self.prove(now));
+        }
         // Nobody watches while something is measured: what is due then waits.
         let watch = if extra.is_empty() { self.watch.next() } else { Nanos::MAX };
         Ok(next.min(self.under.next()).min(watch))
+    }
+
+    /// Reads what nodes were granted in the last second; returns when to read next.
+    fn prove(&mut self, now: Nanos) -> Nanos {
+        let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
+        for active in &mut self.nodes {
+            if active.proof.due() > now {
+                continue;
+            }
+            let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
+            let processes = active.held.processes(&roots);
+            let Some(used) = active.held.used(&processes).filter(|_| !active.failed) else {
+                active.proof.break_off(now + Nanos::from_secs(1));
+                continue;
+            };
+            let reading = proof::Reading { at: now, used, wanted: proof::wanted(&processes) };
+            active.proof.see(reading, &mut active.node.speeds.values().copied());
+        }
+        self.nodes.iter().map(|active| active.proof.due()).min().unwrap_or(Nanos::MAX)
+    }
+
+    /// What each node with tasks was granted over the session.
+    pub fn proofs(&self) -> impl Iterator<Item = &Proof> {
+        self.nodes
+            .iter()
+            .filter(|active| active.node.has_tasks() || active.node.admits)
+            .map(|active| active.proof.proof())
+            .filter(|proof| proof.seconds > 0)
     }
 
     /// One that was killed is replaced; if that fails, nobody would undo our changes if we were killed too.

@@ -5,7 +5,7 @@ mod running;
 
 use super::UsageError;
 use schedlab_host::slow::{
-    self, Assignment, Ended, Ground, Lateness, METHODS, Method, Node, Noise, Plan, Request,
+    self, Assignment, Ended, Ground, Lateness, METHODS, Method, Node, Noise, Plan, Proof, Request,
     Session, SlowError, Wakeups,
 };
 use schedlab_model::Nanos;
@@ -222,6 +222,7 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
         let line = serde_json::json!({ "schema": 1, "warnings": [warning] });
         note(&if how.json { line.to_string() } else { warning.to_string() });
     });
+    prove(&session, how.json);
     for failed in session.finish() {
         note(&format!("could not be undone (see `schedlab doctor --restore`): {failed}"));
     }
@@ -232,6 +233,16 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
             note("ended by its time limit (--time-limit)");
             Ok(if has_commands { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
+    }
+}
+
+/// Says what was granted over the session.
+fn prove(session: &Session, json: bool) {
+    let all: Vec<&Proof> = session.proofs().collect();
+    if json && !all.is_empty() {
+        note(&serde_json::json!({ "schema": 1, "held": all }).to_string());
+    } else {
+        all.iter().for_each(|proof| note(&proof.to_string()));
     }
 }
 

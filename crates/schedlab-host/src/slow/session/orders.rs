@@ -37,6 +37,9 @@ impl Session {
 
     pub(super) fn set(&mut self, index: usize, speed: Speed) -> Result<(), SlowError> {
         let active = &mut self.nodes[index];
+        if self.plan.method.takes_time() {
+            active.proof.break_off(clock::monotonic());
+        }
         for (&cpu, now) in &mut active.node.speeds {
             active.held.set(cpu, speed)?;
             self.under.set(cpu, speed)?;
@@ -50,6 +53,9 @@ impl Session {
     pub(super) fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
         let active = &mut self.nodes[index];
         active.failed = still;
+        if self.plan.method.takes_time() {
+            active.proof.break_off(clock::monotonic());
+        }
         if active.held.zone.freeze(still, &mut self.guard)? {
             return Ok(());
         }
@@ -133,6 +139,7 @@ impl Session {
                     "speeds": speeds,
                     "processes": processes,
                     "failed": active.failed,
+                    "held": active.proof.proof(),
                     "address": active.network.as_ref().map(|network| network.there.to_string()),
                 })
             })

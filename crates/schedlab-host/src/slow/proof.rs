@@ -1,0 +1,221 @@
+//! Whether a speed is held: the CPU time that a node was granted in each second of the session, by the counter of its
+//! own control group, beside what was asked for.
+//!
+//! A task that sleeps uses less than it may have, and that is no fault. So a second is judged in two ways. In every
+//! second the node must not have had more than was asked. In a *busy* second, in which its tasks ran or waited for a
+//! CPU all the time on all of its CPUs, it must not have had less either.
+
+use super::Speed;
+use schedlab_model::{Nanos, Pid, Warning};
+use schedlab_sys::process;
+use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// A second is right if what was granted is within this much of what was asked, in parts of full speed.
+pub const TOLERANCE: f64 = 0.02;
+/// How often a node is looked at.
+const SECOND: Nanos = Nanos::from_secs(1);
+/// A second is busy if tasks ran or waited for this part of it on each CPU.
+const BUSY: f64 = 0.97;
+/// Beyond so many threads nobody is asked how long it waited: each costs a file that is read.
+const THREADS: usize = 256;
+
+/// What was granted to a node over the session.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Proof {
+    /// The node.
+    pub node: String,
+    /// Seconds in which its speed did not change.
+    pub seconds: u32,
+    /// Those in which it was busy.
+    pub busy: u32,
+    /// Busy seconds in which it was granted what was asked, to within [`TOLERANCE`].
+    pub right: u32,
+    /// Seconds in which it was granted more than was asked, by more than [`TOLERANCE`].
+    pub above: u32,
+    /// The least and the most that it was granted in a busy second, in parts of full speed; `None`: it never was busy.
+    pub granted: Option<(f64, f64)>,
+    /// What was asked, and what it was granted, in the last second, in parts of full speed.
+    pub last: Option<(f64, f64)>,
+}
+
+impl Proof {
+    /// Whether each second was as asked.
+    #[must_use]
+    pub const fn holds(&self) -> bool {
+        self.right == self.busy && self.above == 0
+    }
+
+    /// The doubt about it, where there is one.
+    #[must_use]
+    pub fn doubt(&self) -> Option<Warning> {
+        let remedy = "other load, a hypervisor or a second session takes the CPU; see `schedlab doctor`";
+        (!self.holds()).then(|| Warning::new("speed-not-held", self.to_string(), remedy))
+    }
+}
+
+impl std::fmt::Display for Proof {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { node, seconds, busy, right, above, .. } = self;
+        match self.granted {
+            _ if *seconds == 0 => return write!(f, "node {node}: too short to tell"),
+            None => write!(f, "node {node}: its tasks did not use all that they may have")?,
+            Some((least, most)) => write!(
+                f,
+                "node {node}: granted {:.1} to {:.1} % while its tasks always wanted to run; as asked in \
+                 {right} of these {busy} seconds",
+                least * 100.0,
+                most * 100.0
+            )?,
+        }
+        match above {
+            0 => write!(f, "; more than asked in none of {seconds} seconds"),
+            above => write!(f, "; more than asked in {above} of {seconds} seconds"),
+        }
+    }
+}
+
+/// What a node had used at a moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Reading {
+    pub(super) at: Nanos,
+    /// CPU time of all its tasks, ended ones included.
+    pub(super) used: Nanos,
+    /// Time for which its threads had run or waited for a CPU; empty where nobody was asked.
+    pub(super) wanted: BTreeMap<Pid, Nanos>,
+}
+
+/// For how long each thread of processes has run or waited for a CPU (`/proc/PID/task/TID/schedstat`).
+pub(super) fn wanted(processes: &[Pid]) -> BTreeMap<Pid, Nanos> {
+    let threads: Vec<Pid> = processes.iter().flat_map(|pid| process::threads(*pid)).collect();
+    if threads.len() > THREADS {
+        return BTreeMap::new();
+    }
+    threads.into_iter().filter_map(|thread| Some((thread, process::wanted_cpu(thread)?))).collect()
+}
+
+/// Follows one node.
+#[derive(Debug)]
+pub(super) struct Watch {
+    proof: Proof,
+    /// What is asked of each CPU of the node, as parts of full speed together.
+    asked: f64,
+    cpus: f64,
+    before: Option<Reading>,
+    due: Nanos,
+}
+
+impl Watch {
+    pub(super) fn new(node: &str, now: Nanos) -> Self {
+        let proof = Proof { node: node.to_owned(), ..Proof::default() };
+        Self { proof, asked: 1.0, cpus: 1.0, before: None, due: now }
+    }
+
+    /// When to look next.
+    pub(super) const fn due(&self) -> Nanos {
+        self.due
+    }
+
+    /// What was found until now.
+    pub(super) const fn proof(&self) -> &Proof {
+        &self.proof
+    }
+
+    /// The second under way does not count: its speed changes, or the node stands still.
+    pub(super) fn break_off(&mut self, now: Nanos) {
+        self.before = None;
+        self.due = now;
+    }
+
+    /// Takes a reading, from which the next second is counted.
+    pub(super) fn see(&mut self, reading: Reading, speeds: &mut dyn Iterator<Item = Speed>) {
+        let all: Vec<f64> = speeds.map(Speed::fraction).collect();
+        let (asked, cpus) = (all.iter().sum::<f64>(), all.len() as f64);
+        let before = self.before.replace(reading);
+        self.due = self.before.as_ref().map_or(Nanos::ZERO, |now| now.at) + SECOND;
+        (self.asked, self.cpus) = (asked, cpus);
+        if let (Some(before), Some(now)) = (before, &self.before) {
+            self.proof.judge(&before, now, asked / cpus, cpus);
+        }
+    }
+}
+
+impl Proof {
+    /// Judges the time between two readings.
+    fn judge(&mut self, before: &Reading, now: &Reading, asked: f64, cpus: f64) {
+        let wall = (now.at - before.at).0 as f64;
+        if wall < SECOND.0 as f64 / 2.0 {
+            return;
+        }
+        let granted = (now.used.0 - before.used.0.min(now.used.0)) as f64 / wall / cpus;
+        // A thread that came meanwhile counts from its beginning, one that ended not at all: then it looks less busy.
+        let since = |thread: &Pid| before.wanted.get(thread).map_or(0, |wanted| wanted.0);
+        let wanted: u64 = now.wanted.iter().map(|(thread, w)| w.0 - since(thread).min(w.0)).sum();
+        let busy = wanted as f64 >= BUSY * wall * cpus;
+        self.seconds += 1;
+        self.last = Some((asked, granted));
+        self.above += u32::from(granted > asked + TOLERANCE);
+        if busy {
+            self.busy += 1;
+            self.right += u32::from((granted - asked).abs() <= TOLERANCE);
+            let (least, most) = self.granted.unwrap_or((granted, granted));
+            self.granted = Some((least.min(granted), most.max(granted)));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Readings a second apart, of a node of one CPU: (used, wanted) in milliseconds of each second.
+    fn seen(asked: u32, seconds: &[(u64, u64)]) -> Proof {
+        let mut watch = Watch::new("n", Nanos::ZERO);
+        let ms = Nanos::from_millis;
+        let (mut used, mut wanted) = (0, 0);
+        for (second, (more_used, more_wanted)) in [(0, 0)].iter().chain(seconds).enumerate() {
+            (used, wanted) = (used + more_used, wanted + more_wanted);
+            let at = Nanos::from_secs(second as u64 + 1);
+            let reading =
+                Reading { at, used: ms(used), wanted: BTreeMap::from([(Pid(1), ms(wanted))]) };
+            watch.see(reading, &mut std::iter::once(Speed::percent(asked).unwrap()));
+        }
+        watch.proof().clone()
+    }
+
+    #[test]
+    fn a_busy_second_must_be_granted_what_was_asked_and_no_second_more() {
+        let held = seen(30, &[(297, 1000), (304, 999), (300, 1000)]);
+        assert!(held.holds() && held.doubt().is_none());
+        assert_eq!((held.seconds, held.busy, held.right, held.above), (3, 3, 3, 0));
+        assert!(held.to_string().contains("29.7 to 30.4 %"), "{held}");
+        // It sleeps: less is no fault, more is.
+        let sleeps = seen(30, &[(100, 400), (310, 700)]);
+        assert!(sleeps.holds() && sleeps.granted.is_none(), "{sleeps:?}");
+        let above = seen(30, &[(100, 400), (700, 700)]);
+        assert_eq!((above.holds(), above.above), (false, 1));
+        assert!(above.doubt().unwrap().what.contains("in 1 of 2 seconds"), "{above}");
+        // Something else takes the CPU from it.
+        let below = seen(30, &[(300, 1000), (150, 1000)]);
+        assert_eq!((below.busy, below.right, below.holds()), (2, 1, false));
+        assert_eq!(below.last, Some((0.3, 0.15)));
+    }
+
+    #[test]
+    fn a_second_in_which_the_speed_changed_does_not_count() {
+        let mut watch = Watch::new("n", Nanos::ZERO);
+        let reading = |second, used| Reading {
+            at: Nanos::from_secs(second),
+            used: Nanos::from_millis(used),
+            wanted: BTreeMap::new(),
+        };
+        let speed = |percent| std::iter::once(Speed::percent(percent).unwrap());
+        watch.see(reading(1, 0), &mut speed(20));
+        watch.break_off(Nanos::from_millis(1_500));
+        watch.see(reading(2, 900), &mut speed(90));
+        assert_eq!(watch.proof().seconds, 0);
+        watch.see(reading(3, 1_800), &mut speed(90));
+        assert_eq!((watch.proof().seconds, watch.proof().above), (1, 0));
+        assert_eq!(watch.proof().to_string().matches("did not use all").count(), 1);
+    }
+}
