@@ -126,8 +126,14 @@ pub fn paired(
 /// A session that slows one node by a method and leaves the measuring to its caller.
 fn start(method: Method, node: Node, ground: &Ground) -> Result<Session, SlowError> {
     let nodes = vec![node];
-    let request =
-        Request { method: Some(method), nodes, measure: false, heavy: true, ..Request::default() };
+    let request = Request {
+        method: Some(method),
+        nodes,
+        measure: false,
+        heavy: true,
+        share: true,
+        ..Request::default()
+    };
     Session::start(request.plan(ground)?, ground, None)
 }
 

@@ -25,6 +25,7 @@
 mod aide;
 mod apply;
 mod burner;
+mod claim;
 mod clamp;
 mod control;
 mod deadline;
@@ -57,8 +58,8 @@ pub use latency::{Lateness, Wakeups};
 pub use measure::Measured;
 pub use meter::{Paired, Work, granted, last, paired};
 pub use method::{METHODS, Method, choose};
-pub use proof::Proof;
 pub(crate) use probe::takes_realtime;
+pub use proof::Proof;
 pub use request::{Plan, Request};
 pub use session::{Ended, Session};
 pub use settings::{Kept, MEASURING, METHOD, SETTING, Slowed, check, hold, offered, part};

@@ -12,7 +12,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// A second is right if what was granted is within this much of what was asked, in parts of full speed.
-pub const TOLERANCE: f64 = 0.02;
+const TOLERANCE: f64 = 0.02;
 /// How often a node is looked at.
 const SECOND: Nanos = Nanos::from_secs(1);
 /// A second is busy if tasks ran or waited for this part of it on each CPU.
@@ -29,9 +29,9 @@ pub struct Proof {
     pub seconds: u32,
     /// Those in which it was busy.
     pub busy: u32,
-    /// Busy seconds in which it was granted what was asked, to within [`TOLERANCE`].
+    /// Busy seconds in which it was granted what was asked, to within 2 % of full speed.
     pub right: u32,
-    /// Seconds in which it was granted more than was asked, by more than [`TOLERANCE`].
+    /// Seconds in which it was granted more than that.
     pub above: u32,
     /// The least and the most that it was granted in a busy second, in parts of full speed; `None`: it never was busy.
     pub granted: Option<(f64, f64)>,
@@ -49,7 +49,8 @@ impl Proof {
     /// The doubt about it, where there is one.
     #[must_use]
     pub fn doubt(&self) -> Option<Warning> {
-        let remedy = "other load, a hypervisor or a second session takes the CPU; see `schedlab doctor`";
+        let remedy =
+            "other load, a hypervisor or a second session takes the CPU; see `schedlab doctor`";
         (!self.holds()).then(|| Warning::new("speed-not-held", self.to_string(), remedy))
     }
 }
@@ -98,17 +99,20 @@ pub(super) fn wanted(processes: &[Pid]) -> BTreeMap<Pid, Nanos> {
 #[derive(Debug)]
 pub(super) struct Watch {
     proof: Proof,
-    /// What is asked of each CPU of the node, as parts of full speed together.
-    asked: f64,
-    cpus: f64,
     before: Option<Reading>,
     due: Nanos,
 }
 
 impl Watch {
-    pub(super) fn new(node: &str, now: Nanos) -> Self {
+    /// A watch that looks at nothing until it is started.
+    pub(super) fn new(node: &str) -> Self {
         let proof = Proof { node: node.to_owned(), ..Proof::default() };
-        Self { proof, asked: 1.0, cpus: 1.0, before: None, due: now }
+        Self { proof, before: None, due: Nanos::MAX }
+    }
+
+    /// Begins with the next look.
+    pub(super) const fn start(&mut self, now: Nanos) {
+        self.due = now;
     }
 
     /// When to look next.
@@ -121,10 +125,12 @@ impl Watch {
         &self.proof
     }
 
-    /// The second under way does not count: its speed changes, or the node stands still.
+    /// The second under way does not count: its speed changes, or the node stands still. The next begins at `now`.
     pub(super) fn break_off(&mut self, now: Nanos) {
         self.before = None;
-        self.due = now;
+        if self.due != Nanos::MAX {
+            self.due = now;
+        }
     }
 
     /// Takes a reading, from which the next second is counted.
@@ -133,7 +139,6 @@ impl Watch {
         let (asked, cpus) = (all.iter().sum::<f64>(), all.len() as f64);
         let before = self.before.replace(reading);
         self.due = self.before.as_ref().map_or(Nanos::ZERO, |now| now.at) + SECOND;
-        (self.asked, self.cpus) = (asked, cpus);
         if let (Some(before), Some(now)) = (before, &self.before) {
             self.proof.judge(&before, now, asked / cpus, cpus);
         }
@@ -170,7 +175,7 @@ mod tests {
 
     /// Readings a second apart, of a node of one CPU: (used, wanted) in milliseconds of each second.
     fn seen(asked: u32, seconds: &[(u64, u64)]) -> Proof {
-        let mut watch = Watch::new("n", Nanos::ZERO);
+        let mut watch = Watch::new("n");
         let ms = Nanos::from_millis;
         let (mut used, mut wanted) = (0, 0);
         for (second, (more_used, more_wanted)) in [(0, 0)].iter().chain(seconds).enumerate() {
@@ -203,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_second_in_which_the_speed_changed_does_not_count() {
-        let mut watch = Watch::new("n", Nanos::ZERO);
+        let mut watch = Watch::new("n");
         let reading = |second, used| Reading {
             at: Nanos::from_secs(second),
             used: Nanos::from_millis(used),

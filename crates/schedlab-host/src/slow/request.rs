@@ -25,6 +25,8 @@ pub struct Request {
     pub quota_burst: Nanos,
     /// Background noise.
     pub noise: Vec<Noise>,
+    /// Slow CPUs that another session slows too, with a warning.
+    pub share: bool,
     /// Commands live on when the session ends.
     pub keep: bool,
     /// Measure each CPU after applying.
@@ -46,6 +48,7 @@ impl Default for Request {
             quota_period: quota::PERIOD,
             quota_burst: Nanos::ZERO,
             noise: Vec::new(),
+            share: false,
             keep: false,
             measure: true,
             wakeups: false,

@@ -7,6 +7,7 @@ mod signals;
 
 use super::aide::Aide;
 use super::apply::{Held, Hold, Under};
+use super::claim;
 use super::control::Control;
 use super::entry::program;
 use super::escape::Watch;
@@ -93,6 +94,7 @@ impl Session {
         let control = Control::open(&path)?;
         let speeds: Speeds =
             plan.request.nodes.iter().flat_map(|node| node.speeds.clone()).collect();
+        warnings.extend(claim::claim(&directory, &speeds, plan.request.share, &mut guard)?);
         let cpus: CpuSet = speeds.keys().copied().collect();
         let networks = networks(&plan.request.nodes, &mut guard)?;
         let before = if plan.request.measure {
@@ -111,7 +113,7 @@ impl Session {
             let held = Held::apply(&plan, node, &name, ground, &mut guard)?;
             let (node, commands) = (node.clone(), Vec::new());
             let bound = node.bind || plan.method.binds();
-            let proof = proof::Watch::new(&node.name, Nanos::MAX);
+            let proof = proof::Watch::new(&node.name);
             nodes.push(Active {
                 node,
                 network,
@@ -236,9 +238,10 @@ impl Session {
         self.look_now();
         // A command's time and a script's begin when all is in place.
         self.started = clock::monotonic();
-        if self.plan.method.takes_time() {
+        // Runs that measure the slowing are not looked at meanwhile.
+        if self.plan.method.takes_time() && !self.plan.request.heavy {
             for active in &mut self.nodes {
-                active.proof.break_off(self.started);
+                active.proof.start(self.started);
             }
         }
         Ok(())
@@ -511,11 +514,13 @@ impl Session {
             }
             let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
             let processes = active.held.processes(&roots);
+            // At once: what comes between the two would be taken for a change of speed.
+            let at = clock::monotonic();
             let Some(used) = active.held.used(&processes).filter(|_| !active.failed) else {
                 active.proof.break_off(now + Nanos::from_secs(1));
                 continue;
             };
-            let reading = proof::Reading { at: now, used, wanted: proof::wanted(&processes) };
+            let reading = proof::Reading { at, used, wanted: proof::wanted(&processes) };
             active.proof.see(reading, &mut active.node.speeds.values().copied());
         }
         self.nodes.iter().map(|active| active.proof.due()).min().unwrap_or(Nanos::MAX)

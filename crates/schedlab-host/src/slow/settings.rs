@@ -90,6 +90,8 @@ fn request(settings: &[Setting]) -> Result<Request, SlowError> {
         method: Some(method),
         nodes: vec![node],
         measure: !measuring,
+        // A warning of the run, which then is repeated or told apart; a refusal would end the experiment.
+        share: true,
         heavy: measuring,
         ..Request::default()
     })

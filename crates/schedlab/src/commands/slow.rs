@@ -73,6 +73,9 @@ pub(crate) struct How {
     /// Let the command use other CPUs too, at full speed; without this it runs on the CPUs named only
     #[arg(long)]
     unbound: bool,
+    /// Slow CPUs that another session slows too; with hogs the slower speed holds, else they multiply
+    #[arg(long)]
+    share: bool,
     /// The command lives on when schedlab ends or is killed, at full speed
     #[arg(long)]
     keep: bool,
@@ -187,6 +190,7 @@ fn with_options(mut request: Request, how: &How) -> Request {
     request.quota_period = how.quota_period.unwrap_or(request.quota_period);
     request.quota_burst = how.quota_burst.unwrap_or(request.quota_burst);
     request.noise.extend(how.noise.iter().cloned());
+    request.share = how.share;
     request.keep = how.keep;
     request.measure = !how.no_measure;
     request.wakeups = how.probe;

@@ -2,8 +2,8 @@
 //! rights, one CPU for everybody, and burners of `SCHED_DEADLINE`.
 
 use super::{
-    PATIENCE, PROGRAM, Path, Stdio, has_rights, last_cpu, left, marked, node, run, signal, slow,
-    stderr, until,
+    PATIENCE, PROGRAM, Path, Stdio, guardian, has_rights, last_cpu, left, marked, node, run,
+    signal, slow, stderr, until,
 };
 use schedlab_model::{CpuSet, Pid};
 use schedlab_sys::sched::{self, Policy};
@@ -61,7 +61,7 @@ fn an_order_that_fails_is_told_to_both_sides_and_changes_nothing() {
     // No group may have more than the one above it: 80 % below 50 % is refused by the kernel alone.
     std::fs::write(parent.join("cpu.cfs_quota_us"), "50000").unwrap();
     let script = format!(
-        "echo $$ > {}/cgroup.procs; exec {PROGRAM} slow --no-measure --method quota --cpu {}=30% -- sleep 600",
+        "echo $$ > {}/cgroup.procs; exec {PROGRAM} slow --share --no-measure --method quota --cpu {}=30% -- sleep 600",
         parent.display(),
         last_cpu()
     );
@@ -84,18 +84,6 @@ fn an_order_that_fails_is_told_to_both_sides_and_changes_nothing() {
     });
     end(session);
     until(|| std::fs::remove_dir(&parent).is_ok());
-}
-
-/// The guardian of a session.
-fn guardian(session: u32) -> Option<u32> {
-    let journal = format!("/{session}-");
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
-    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| {
-        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-        let line = String::from_utf8_lossy(&line).into_owned();
-        line.contains("__guard") && line.contains(&journal)
-    })
 }
 
 #[test]
@@ -282,7 +270,7 @@ fn on_one_cpu_others_get_on_beside_the_slowest_hog() {
     let slowest = format!("{cpu}=10%");
     let script = "while :; do :; done";
     let mut command = Command::new("taskset");
-    command.args(["-c", &cpu, PROGRAM, "slow", "--no-measure", "--method", "hogs"]);
+    command.args(["-c", &cpu, PROGRAM, "slow", "--share", "--no-measure", "--method", "hogs"]);
     command.args(["--cpu", &slowest, "--time-limit", "10min", "--", "sh", "-c", script]);
     let mut session = command.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
     until(|| left(session.id()).len() > 1);

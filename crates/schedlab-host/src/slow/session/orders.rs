@@ -37,9 +37,7 @@ impl Session {
 
     pub(super) fn set(&mut self, index: usize, speed: Speed) -> Result<(), SlowError> {
         let active = &mut self.nodes[index];
-        if self.plan.method.takes_time() {
-            active.proof.break_off(clock::monotonic());
-        }
+        active.proof.break_off(clock::monotonic());
         for (&cpu, now) in &mut active.node.speeds {
             active.held.set(cpu, speed)?;
             self.under.set(cpu, speed)?;
@@ -53,9 +51,7 @@ impl Session {
     pub(super) fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
         let active = &mut self.nodes[index];
         active.failed = still;
-        if self.plan.method.takes_time() {
-            active.proof.break_off(clock::monotonic());
-        }
+        active.proof.break_off(clock::monotonic());
         if active.held.zone.freeze(still, &mut self.guard)? {
             return Ok(());
         }

@@ -94,11 +94,8 @@ impl Session {
         self.aides().for_each(|aide| aide.signal(SIGCONT));
         self.pass(SIGCONT);
         let slept = clock::monotonic() - began;
-        let takes_time = self.plan.method.takes_time();
         for active in &mut self.nodes {
-            if takes_time {
-                active.proof.break_off(began + slept);
-            }
+            active.proof.break_off(began + slept);
             if let Hold::Stop(limiter) = &mut active.held.hold {
                 limiter.slept(slept);
             }

@@ -141,7 +141,8 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
             let tasks = node["processes"].as_array().map_or(0, Vec::len);
             let name = node["name"].as_str().unwrap_or_default();
             writeln!(out, "  {name}: CPUs {}, {tasks} processes{failed}", speeds.join(" "))?;
-            let percent = |which: usize| node["held"]["last"][which].as_f64().map(|part| part * 100.0);
+            let percent =
+                |which: usize| node["held"]["last"][which].as_f64().map(|part| part * 100.0);
             if let (Some(asked), Some(granted)) = (percent(0), percent(1)) {
                 writeln!(out, "    asked {asked:.1} %, granted {granted:.1} % in the last second")?;
             }
