@@ -4,6 +4,10 @@
 //! A frame's time is told twice: what the script takes, and the distance from one frame of the browser
 //! to the next, which is never below 16.7 ms and contains what the browser does with the canvas.
 //! `SCHEDLAB_BENCH_EVENTS` asks for another number of events, `SCHEDLAB_BENCH_PAGE` keeps the page in a file.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "a benchmark reads clocks and files; the crate does not"
+)]
 #![expect(clippy::print_stdout, reason = "a benchmark prints what it found")]
 
 #[path = "../tests/browser/mod.rs"]

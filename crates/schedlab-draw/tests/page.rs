@@ -1,5 +1,9 @@
 //! The interactive page in a real browser: headless Chromium opens it from disk, a driver acts as a
 //! person would (`tests/driver.js`), and what the page shows is compared with the timeline.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests read files and start peers; the crate does not"
+)]
 
 use schedlab_draw::page::{Columns, Note, page};
 use schedlab_model::{EventSource, Nanos, Span};

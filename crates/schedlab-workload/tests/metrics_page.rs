@@ -1,4 +1,8 @@
 //! `docs/metrics.md` says what the registry says.
+#![expect(
+    clippy::disallowed_methods,
+    reason = "tests read files and start peers; the crate does not"
+)]
 
 use std::path::Path;
 

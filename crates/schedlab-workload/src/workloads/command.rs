@@ -74,6 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[expect(clippy::disallowed_methods, reason = "a real shell judges the quoting")]
     fn words_reach_the_program_as_they_were_typed() {
         let words = ["a b", "it's", "", "$HOME", "*", "plain-1=x,y", "\n;"].map(str::to_owned);
         let script = format!("for word in {}; do printf '<%s>' \"$word\"; done", line(&words));
