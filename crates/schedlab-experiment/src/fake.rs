@@ -15,6 +15,8 @@ pub(crate) struct Fake<'s> {
     pub(crate) time: fn(&RunSpec, usize) -> f64,
     /// Each look at the machine tells of an hour more of stolen time.
     pub(crate) steals_always: bool,
+    /// Each run is ended by its time limit.
+    pub(crate) censors: bool,
     /// The boot that the machine tells.
     pub(crate) boot: &'static str,
     /// The sched_ext scheduler that a look at the machine tells, by how many looks there were.
@@ -52,6 +54,7 @@ impl Fake<'_> {
             fails_at: None,
             time: |_, n| 1.0 + n as f64 / 1000.0,
             steals_always: false,
+            censors: false,
             boot: "first",
             sched_ext: |_| "",
             looks: std::cell::Cell::new(0),
@@ -102,7 +105,7 @@ impl Machine for Fake<'_> {
         }
         std::fs::write(out.path(Stream::Stdout), "Time: 1.0\n")
             .map_err(|e| MachineError::io("stdout", e))?;
-        Ok(Outcome { exit_code: 0, interrupted: out.stopped() })
+        Ok(Outcome { exit_code: 0, interrupted: out.stopped(), censored: self.censors })
     }
 }
 

@@ -21,7 +21,7 @@ use schedlab_sys::{clock, process};
 use schedlab_workload::measure;
 use schedlab_workload::{
     Figure, HOST, Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Stream,
-    WorkloadSpec, check_spec,
+    WorkloadSpec, check_spec, cut_by_limit,
 };
 use std::cell::OnceCell;
 use std::fs::File;
@@ -364,7 +364,7 @@ struct Load {
     /// Lines that have not ended yet.
     unread: Vec<u8>,
     failed: Option<MachineError>,
-    ended: Option<(bool, Vec<String>)>,
+    ended: Option<(bool, bool, Vec<String>)>,
     name: String,
 }
 
@@ -438,10 +438,10 @@ impl Load {
             return Err(error);
         }
         match self.ended.take() {
-            Some((interrupted, failures)) if failures.is_empty() || interrupted => {
-                Ok(Outcome { exit_code: code, interrupted })
+            Some((interrupted, censored, failures)) if failures.is_empty() || interrupted => {
+                Ok(Outcome { exit_code: code, interrupted, censored })
             }
-            Some((_, failures)) => Err(MachineError::Load(failures.join("; "))),
+            Some((.., failures)) => Err(MachineError::Load(failures.join("; "))),
             None => {
                 let said = std::fs::read_to_string(&self.stderr).unwrap_or_default();
                 let said = said.lines().last().unwrap_or("it said nothing").to_owned();
@@ -482,7 +482,9 @@ impl Load {
                 self.failed = Some(MachineError::Option { workload, option, why });
             }
             Told::Failed { option: None, why } => self.failed = Some(MachineError::Load(why)),
-            Told::Ended { interrupted, failures } => self.ended = Some((interrupted, failures)),
+            Told::Ended { interrupted, censored, failures } => {
+                self.ended = Some((interrupted, censored, failures));
+            }
         }
         Ok(())
     }
@@ -535,6 +537,8 @@ fn command(
     let pid = child.id().cast_signed();
     let group = Pid(if guest { pid } else { -pid });
     let mut asked: Option<Nanos> = None;
+    // Asked by the run's time limit.
+    let mut cut = false;
     loop {
         let fds = [ended.as_fd(), signals.fd()];
         let watched = if asked.is_some() { &fds[..1] } else { &fds[..] };
@@ -548,6 +552,7 @@ fn command(
         let over = limit.is_some_and(|limit| now > began + limit);
         match asked {
             None if over || signals.caught().is_some() || out.stopped() => {
+                cut = signals.caught().is_none() && !out.stopped();
                 let signal = signals.caught().unwrap_or(15);
                 // Ctrl-C at a terminal has reached a guest already.
                 if !(guest && signal == 2 && std::io::stdin().is_terminal()) {
@@ -568,7 +573,11 @@ fn command(
     let status = child.wait().map_err(|e| MachineError::io("awaiting the command", e))?;
     let used = Resources::of_children().since(&before);
     of_command(took, &used, main).into_iter().try_for_each(|figure| tell(out, figure))?;
-    Ok(Outcome { exit_code: process::exit_code(status), interrupted: asked.is_some() })
+    let censored = limit.filter(|_| cut);
+    censored.into_iter().for_each(|limit| out.warning(cut_by_limit(limit)));
+    // The exit code is then of our own making.
+    let exit_code = if cut { 0 } else { process::exit_code(status) };
+    Ok(Outcome { exit_code, interrupted: asked.is_some() && !cut, censored: cut })
 }
 
 /// The figures of a command: its time, what the kernel counted for it and all children that it awaited

@@ -52,6 +52,8 @@ pub enum Frame {
         exit_code: i32,
         /// Whether it was stopped before its end.
         interrupted: bool,
+        /// Whether the run's time limit ended it.
+        censored: bool,
     },
 }
 
@@ -212,8 +214,8 @@ pub fn replay(
             }
             Frame::After(load) => after = Some(load),
             Frame::Failed(fault) => return Err(fault.into()),
-            Frame::Ended { exit_code, interrupted } => {
-                return Ok((Outcome { exit_code, interrupted }, after));
+            Frame::Ended { exit_code, interrupted, censored } => {
+                return Ok((Outcome { exit_code, interrupted, censored }, after));
             }
         }
     }

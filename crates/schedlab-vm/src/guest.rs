@@ -188,8 +188,8 @@ impl Told {
         Frame::After(machine.facts().load).write(&[], &mut bytes);
         let last = match result {
             Ok(outcome) => {
-                let (exit_code, interrupted) = (outcome.exit_code, outcome.interrupted);
-                Frame::Ended { exit_code, interrupted }
+                let schedlab_workload::Outcome { exit_code, interrupted, censored } = outcome;
+                Frame::Ended { exit_code, interrupted, censored }
             }
             Err(error) => Frame::Failed(error.into()),
         };

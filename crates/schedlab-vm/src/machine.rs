@@ -107,7 +107,9 @@ impl Machine for Vm {
         let result = perform(&self.build, &self.state, &asked, &wait);
         let bytes = match result {
             Ok(bytes) => bytes,
-            Err(VmError::Interrupted) => return Ok(Outcome { exit_code: 130, interrupted: true }),
+            Err(VmError::Interrupted) => {
+                return Ok(Outcome { exit_code: 130, interrupted: true, censored: false });
+            }
             Err(error) => return Err(error.into()),
         };
         let shared = self.build.request.shares_instructions();

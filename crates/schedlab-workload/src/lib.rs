@@ -37,6 +37,7 @@ pub use check::check_spec;
 pub use link::Link;
 pub use machine::{
     Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, Series, Stream,
+    cut_by_limit,
 };
 pub use machine_name::{HOST, MachineName};
 pub use nodes::{Change, Node, Step};

@@ -84,6 +84,17 @@ pub struct Outcome {
     pub exit_code: i32,
     /// Whether it was stopped before its end: what was measured is partial.
     pub interrupted: bool,
+    /// Whether the run's time limit ended it: its times are lower bounds, and its counts are of a part of the work.
+    pub censored: bool,
+}
+
+/// The warning of a run that its time limit ended.
+#[must_use]
+pub fn cut_by_limit(limit: Nanos) -> Warning {
+    let what = format!(
+        "the time limit of {limit} ended the run: times are at least, counts are of a part"
+    );
+    Warning::new("censored", what, "raise the time limit, or ask for less work")
 }
 
 /// A stream of a run directory that a machine may write.

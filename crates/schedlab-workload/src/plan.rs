@@ -187,6 +187,8 @@ pub struct Regulation {
 pub struct Timing {
     /// The tasks are stopped after this time; `None`: they end by themselves, or by the run's limit.
     pub duration: Option<Nanos>,
+    /// Without a duration the tasks would go on for ever: a run's limit is then its end, not a cut.
+    pub endless: bool,
     /// Samples before it are left out.
     pub warm_up: Nanos,
     /// Figures so far are told at each multiple of it; zero for never.
@@ -256,6 +258,8 @@ pub struct Plan {
     pub link_bit_s: Option<u64>,
     /// Keep to the upstream tool where a fix changes a number.
     pub upstream: bool,
+    /// The run's time limit, where it comes before the end that the options ask for: a run that it ends is cut.
+    pub cut_at: Option<Nanos>,
 }
 
 impl Plan {
@@ -292,6 +296,16 @@ impl Plan {
             notes: Vec::new(),
             link_bit_s: None,
             upstream: false,
+            cut_at: None,
+        }
+    }
+
+    /// Ends the run after `limit` at the latest.
+    pub fn limit(&mut self, limit: Nanos) {
+        let own = self.timing.duration;
+        if own.is_none_or(|own| limit < own) {
+            self.timing.duration = Some(limit);
+            self.cut_at = (own.is_some() || !self.timing.endless).then_some(limit);
         }
     }
 

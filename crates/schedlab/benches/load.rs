@@ -90,11 +90,11 @@ fn hackbench(peer: &Path, ours: &Path, runs: usize) {
         let (mut mine, mut full, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..runs {
             theirs.push(time(&run(peer, line)));
-            mine.push(time(&run(ours, &format!("{line} --compat upstream"))));
-            full.push(time(&run(ours, line)));
+            mine.push(time(&run(ours, line)));
+            full.push(time(&run(ours, &format!("{line} --compat none"))));
         }
-        ratio(&format!("hackbench {line} --compat upstream, time"), &mine, &theirs);
-        ratio(&format!("hackbench {line}, time"), &full, &theirs);
+        ratio(&format!("hackbench {line}, time"), &mine, &theirs);
+        ratio(&format!("hackbench {line} --compat none, time"), &full, &theirs);
     }
 }
 
@@ -104,14 +104,14 @@ fn rate(output: &Output) -> f64 {
 }
 
 fn schbench(peer: &Path, ours: &Path, runs: usize) {
-    for line in ["-m 1 -t 2 -r 3", "-L -n 0 -m 1 -t 2 -r 3"] {
+    for line in ["-m 1 -t 2 -r 3", "-L -n 0 -m 1 -t 2 -r 3", "-L -n 0 -s 0 -m 1 -t 2 -r 3"] {
         let (mut mine, mut full, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..runs {
             theirs.push(rate(&run(peer, line)));
-            mine.push(rate(&run(ours, &format!("{line} --compat upstream"))));
-            full.push(rate(&run(ours, line)));
+            mine.push(rate(&run(ours, line)));
+            full.push(rate(&run(ours, &format!("{line} --compat none"))));
         }
-        ratio(&format!("schbench {line} --compat upstream, requests"), &mine, &theirs);
-        ratio(&format!("schbench {line}, requests"), &full, &theirs);
+        ratio(&format!("schbench {line}, requests"), &mine, &theirs);
+        ratio(&format!("schbench {line} --compat none, requests"), &full, &theirs);
     }
 }

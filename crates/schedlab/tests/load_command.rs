@@ -94,3 +94,34 @@ fn a_command_that_fails_or_ends_too_early_is_told() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("there is no command"), "{said}");
 }
+
+#[test]
+fn a_run_that_its_time_limit_cuts_is_told_as_censored_and_one_that_ends_by_itself_is_not() {
+    let codes = |json: &Value| -> Vec<String> {
+        let warnings = json["warnings"].as_array().unwrap().iter();
+        warnings.map(|warning| warning["code"].as_str().unwrap().to_owned()).collect()
+    };
+    for (line, censored) in [
+        ("hackbench -g 1 -f 2 -l 100000000 --time-limit 300ms", true),
+        ("cpu --tasks 1 --duration 60s --time-limit 300ms", true),
+        ("command --time-limit 300ms -- sleep 60", true),
+        ("hackbench -g 1 -f 2 -l 5 --time-limit 60s", false),
+        ("cpu --tasks 1 --duration 200ms --time-limit 60s", false),
+        // Without a limit it would never end: the limit is its duration.
+        ("cpu --tasks 1 --duration 0 --time-limit 300ms", false),
+        ("schbench -m 1 -t 1 -r 0 --time-limit 1s", false),
+    ] {
+        let words: Vec<&str> = line.split(' ').collect();
+        let json = json(&words);
+        assert_eq!(json["censored"], censored, "{line}");
+        assert_eq!(codes(&json).contains(&"censored".to_owned()), censored, "{line}: {json}");
+        assert_eq!(json["interrupted"], false, "{line}");
+    }
+    let line = "hackbench -g 1 -f 2 -l 100000000 --time-limit 200ms --repeat 4";
+    let words: Vec<&str> = line.split(' ').collect();
+    let text = String::from_utf8(load(&words).stdout).unwrap();
+    assert!(text.contains("(the time limit ended 4 of 4 runs)"), "{text}");
+    let json = json(&words);
+    assert_eq!(json["censored"], serde_json::json!([true, true, true, true]));
+    assert_eq!(json["intervals95"]["time_s"]["none"], "the time limit ended runs");
+}

@@ -101,6 +101,18 @@ fn a_stopped_run_is_kept_as_partial_and_done_again() {
 }
 
 #[test]
+fn a_run_that_its_time_limit_ended_is_stored_as_censored_and_not_done_again() {
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    fake.censors = true;
+    go(&mut fake, &plan(SIX), results.path(), &NEVER).unwrap();
+    let stored = runs_of(results.path()).unwrap().runs;
+    assert!(stored.iter().all(|run| run.manifest.censored && run.is_whole()));
+    let tally = go(&mut fake, &plan(SIX), results.path(), &NEVER).unwrap();
+    assert_eq!(tally.skipped, 6);
+}
+
+#[test]
 fn a_run_that_fails_leaves_nothing_and_the_others_go_on() {
     let results = tempfile::tempdir().unwrap();
     let plan = plan(SIX);

@@ -30,6 +30,9 @@ pub struct Manifest {
     pub exit_code: i32,
     /// Whether it was stopped before its end: its figures are partial.
     pub interrupted: bool,
+    /// Whether the run's time limit ended it: its times are lower bounds, its counts are of a part of the work.
+    #[serde(default)]
+    pub censored: bool,
     /// When it began, in UTC (RFC 3339).
     pub started_at: String,
     /// How long it took, starting and recording included, in nanoseconds.
@@ -58,6 +61,7 @@ impl Manifest {
             spec: planned.spec.clone(),
             exit_code: 0,
             interrupted: false,
+            censored: false,
             started_at: facts.taken_at.clone(),
             took_ns: 0,
             load_after: facts.load.clone(),
@@ -70,6 +74,7 @@ impl Manifest {
     pub(crate) fn ended(&mut self, outcome: &Outcome, took_ns: u64, load_after: LoadFacts) {
         self.exit_code = outcome.exit_code;
         self.interrupted = outcome.interrupted;
+        self.censored = outcome.censored;
         self.took_ns = took_ns;
         self.load_after = load_after;
     }

@@ -10,7 +10,7 @@ use schedlab_sys::signal::Signals;
 use schedlab_sys::task::{self, Resources};
 use schedlab_sys::{clock, process};
 use schedlab_workload::plan::Placement;
-use schedlab_workload::{Figure, Interval};
+use schedlab_workload::{Figure, Interval, cut_by_limit};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt as _;
@@ -24,7 +24,7 @@ const GRACE: Nanos = Nanos::from_secs(3);
 pub(super) fn perform(
     line: &str,
     place: &Placement,
-    limit: Option<Nanos>,
+    limit: (Option<Nanos>, Option<Nanos>),
     part: Part,
     signals: Signals,
 ) -> Result<i32, Told> {
@@ -61,7 +61,7 @@ fn start(line: &str) -> io::Result<Child> {
 fn follow(
     mut child: Child,
     began: Nanos,
-    limit: Option<Nanos>,
+    (limit, cut_at): (Option<Nanos>, Option<Nanos>),
     part: Part,
     signals: Signals,
     before: &Resources,
@@ -84,6 +84,8 @@ fn follow(
     let used = Resources::of_children().since(before);
     tell(time, by_itself.then_some(code), delay.map(|(delay, _)| delay), &used);
     let interrupted = !by_itself && signals.caught().is_some() && part != Part::Beside;
+    let cut_at = cut_at.filter(|_| !by_itself && !interrupted && part != Part::Beside);
+    cut_at.into_iter().for_each(|limit| Told::Warning(cut_by_limit(limit)).tell());
     let mut failures = Vec::new();
     if by_itself && code != 0 {
         failures.push(format!("the command ended with exit code {code}"));
@@ -93,7 +95,7 @@ fn follow(
         Told::Warning(Warning::new("ended-early", what, remedy)).tell();
     }
     let exit = i32::from(!failures.is_empty());
-    Told::Ended { interrupted, failures }.tell();
+    Told::Ended { interrupted, censored: cut_at.is_some(), failures }.tell();
     Ok(exit)
 }
 

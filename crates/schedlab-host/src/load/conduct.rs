@@ -14,6 +14,7 @@ use schedlab_sys::sched::{self, Attributes, Policy};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
 use schedlab_sys::{futex, shared};
+use schedlab_workload::cut_by_limit;
 use schedlab_workload::measure::{Measuring, Shape, Times};
 use schedlab_workload::plan::{Plan, Timing};
 use schedlab_workload::regulate;
@@ -297,12 +298,15 @@ impl Run {
             busy.map(figures::idle).into_iter().for_each(|figure| Told::Figure(figure).tell());
         }
         warnings.into_iter().for_each(|warning| Told::Warning(warning).tell());
+        let cut_at = self.measuring.plan().cut_at.filter(|_| !complete && !self.interrupted);
+        cut_at.map(cut_by_limit).into_iter().for_each(|warning| Told::Warning(warning).tell());
         if self.interrupted {
             let what = "the run was interrupted: its figures are partial";
             Told::Warning(Warning::new("interrupted", what, "let it run to its end")).tell();
         }
         let code = i32::from(!failures.is_empty());
-        Told::Ended { interrupted: self.interrupted, failures }.tell();
+        let (interrupted, censored) = (self.interrupted, cut_at.is_some());
+        Told::Ended { interrupted, censored, failures }.tell();
         Ok(code)
     }
 

@@ -80,7 +80,7 @@ pub(super) fn perform(
     for figure in figures(&profile, workers, managed, &used) {
         Told::Figure(figure).tell();
     }
-    Told::Ended { interrupted: false, failures: Vec::new() }.tell();
+    Told::Ended { interrupted: false, censored: false, failures: Vec::new() }.tell();
     Ok(0)
 }
 
@@ -132,7 +132,7 @@ fn watch(signals: Signals, limit: Option<Nanos>, end: Arc<Mutex<()>>, over: Arc<
                     format!("the jobs were not done in {limit}: fewer, shorter, or more time");
                 Told::Failed { option: None, why }.tell();
             }
-            _ => Told::Ended { interrupted: true, failures: Vec::new() }.tell(),
+            _ => Told::Ended { interrupted: true, censored: false, failures: Vec::new() }.tell(),
         }
         std::process::exit(1);
     });

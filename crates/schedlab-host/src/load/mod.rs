@@ -146,7 +146,8 @@ fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
     }
     if let Some(line) = plan.command.take() {
         let place = plan.tasks.pop().map(|task| task.placement).unwrap_or_default();
-        return command::perform(&line, &place, plan.timing.duration, part, signals);
+        let limit = (plan.timing.duration, plan.cut_at);
+        return command::perform(&line, &place, limit, part, signals);
     }
     let arena = Arena::new(&plan).map_err(|e| io("sharing memory", e))?;
     let mut leader = crew::Leader::of(options.get("fifo").is_some_and(|v| v == "true"));
@@ -156,7 +157,7 @@ fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
 /// What can be known to fail before anything was started: files and tasks.
 fn limits(plan: &mut Plan, limit: Option<Nanos>) -> Result<(), Told> {
     if let Some(limit) = limit {
-        plan.timing.duration = Some(plan.timing.duration.map_or(limit, |d| d.min(limit)));
+        plan.limit(limit);
     }
     let refuse = |option: &str, why: String| Told::Failed { option: Some(option.to_owned()), why };
     let tasks = plan.tasks.len() as u64;

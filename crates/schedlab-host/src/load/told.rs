@@ -32,6 +32,8 @@ pub(crate) enum Told {
     Ended {
         /// Whether it was stopped before its time.
         interrupted: bool,
+        /// Whether the run's time limit ended it.
+        censored: bool,
         /// What went wrong with tasks, in sentences.
         failures: Vec<String>,
     },

@@ -80,7 +80,7 @@ fn perform(spec: &RunSpec) -> (Judge, Result<Outcome, MachineError>) {
 fn measured(name: &str, options: &str) -> Judge {
     let (judge, outcome) = perform(&spec(name, options));
     let outcome = outcome.unwrap_or_else(|error| panic!("{name} {options}: {error}"));
-    assert_eq!(outcome, Outcome { exit_code: 0, interrupted: false }, "{name} {options}");
+    assert_eq!(outcome, Outcome::default(), "{name} {options}");
     judge
 }
 

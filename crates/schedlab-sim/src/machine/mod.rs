@@ -19,7 +19,7 @@ use schedlab_workload::placement::Surroundings;
 use schedlab_workload::plan::{Plan, Policy};
 use schedlab_workload::{
     Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Speed, WorkloadSpec,
-    check_spec, regulate, workloads,
+    check_spec, cut_by_limit, regulate, workloads,
 };
 use std::io;
 
@@ -80,8 +80,7 @@ impl Simulated {
             return Err(self.refused("run jobs", why));
         }
         if let Some(limit) = spec.time_limit {
-            let duration = plan.timing.duration.map_or(limit, |duration| duration.min(limit));
-            plan.timing.duration = Some(duration);
+            plan.limit(limit);
         }
         let (mut model, mut hardware) =
             (self.model.clone(), Hardware::new(self.model.topology.clone()));
@@ -220,9 +219,11 @@ impl Machine for Simulated {
             .map(|time| config.begin_ns + time.0);
         let interrupted = run.perform(out)?;
         let last = run.interval();
+        let cut_at = plan.cut_at.filter(|limit| !interrupted && last.elapsed >= *limit);
+        cut_at.map(cut_by_limit).into_iter().for_each(|warning| out.warning(warning));
         shape.tell(&world, &plan, &last, out)?;
         let failed = !shape.errors(&world).is_empty();
-        Ok(Outcome { exit_code: i32::from(failed), interrupted })
+        Ok(Outcome { exit_code: i32::from(failed), interrupted, censored: cut_at.is_some() })
     }
 }
 

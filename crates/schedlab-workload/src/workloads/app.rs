@@ -190,6 +190,7 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
     let duration = options.duration("duration");
     plan.timing = Timing {
         duration: (duration > Nanos::ZERO).then_some(duration),
+        endless: duration == Nanos::ZERO,
         warm_up: options.duration("warmup"),
         interval: options.duration("interval"),
         zero: Nanos::ZERO,

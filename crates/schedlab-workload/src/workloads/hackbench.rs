@@ -200,6 +200,7 @@ fn build(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     plan.processes = !options.flag("threads");
     plan.timing = Timing {
         duration,
+        endless: false,
         warm_up: options.duration("warmup"),
         interval: options.duration("interval"),
         zero: Nanos::ZERO,

@@ -163,6 +163,7 @@ fn timing(options: &Options) -> Timing {
     let duration = options.duration("duration");
     Timing {
         duration: (duration > Nanos::ZERO).then_some(duration),
+        endless: duration == Nanos::ZERO,
         warm_up: options.duration("warmup"),
         interval: options.duration("interval"),
         zero: Nanos::ZERO,

@@ -353,6 +353,7 @@ fn timing(options: &Options, upstream: bool, open: bool) -> Timing {
     };
     Timing {
         duration: (runtime > Nanos::ZERO).then_some(runtime),
+        endless: runtime == Nanos::ZERO,
         warm_up,
         interval,
         zero: options.duration("zerotime"),

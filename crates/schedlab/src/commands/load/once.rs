@@ -105,6 +105,7 @@ pub(crate) fn perform(
     keeper.finish_trace().map_err(|e| MachineError::io("storing the trace", e))?;
     keeper.measured.facts_after(machine.facts().load);
     keeper.measured.interrupted = outcome.interrupted;
+    keeper.measured.censored = outcome.censored;
     Ok((keeper.measured, outcome))
 }
 
@@ -136,6 +137,10 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
         },
     };
     show::print(&text)?;
+    if outcome.censored && wanted.own.flag("csv") {
+        let _ =
+            writeln!(std::io::stderr(), "schedlab: ended by the time limit: times are at least");
+    }
     Ok(match (outcome.interrupted, outcome.exit_code) {
         (true, _) => ExitCode::from(EXIT_INTERRUPTED),
         (false, 0) => ExitCode::SUCCESS,

@@ -237,6 +237,17 @@ fn lines(wanted: &Wanted, runs: &[StoredRun], of: &str) -> String {
         let name = metric.name.trim_end_matches("_ns").replace('_', " ");
         let shown = |value: f64| show::human(value, metric.unit);
         let Ok(sample) = Sample::new(values) else { continue };
+        let cut = runs.iter().filter(|run| run.manifest.censored).count();
+        if cut > 0 && metric.name == "time_s" {
+            // An interval of what a limit cut off would be narrow and wrong.
+            let least = shown(sample.median());
+            let _ = writeln!(
+                text,
+                "  {name:32} at least {least} (the time limit ended {cut} of {} runs)",
+                runs.len()
+            );
+            continue;
+        }
         // Times, rates, counts and shares: nothing that a load measures can be negative.
         let found = interval(&sample, LEVEL, wanted.spec.seed).map(Interval::not_negative);
         let line = match found {
@@ -283,6 +294,8 @@ fn json(
     object.insert("workload".into(), wanted.workload.name.into());
     object.insert("spec".into(), serde_json::to_value(&sides[0].spec)?);
     object.insert("interrupted".into(), stopped.into());
+    let censored: Vec<bool> = stored[0].iter().map(|run| run.manifest.censored).collect();
+    object.insert("censored".into(), censored.into());
     object.insert("intervals95".into(), intervals(wanted, &stored[0], "").into());
     let percents = show::quantiles(wanted.own.text("percentiles")).map_err(usage)?;
     object.insert("series".into(), show::series(&merged(&stored[0], "")?, &percents));
@@ -351,6 +364,10 @@ fn intervals(wanted: &Wanted, runs: &[StoredRun], of: &str) -> serde_json::Map<S
     figures(runs, of)
         .into_iter()
         .map(|(metric, values)| {
+            let cut = runs.iter().any(|run| run.manifest.censored) && metric.name == "time_s";
+            if cut {
+                return (metric.name, json!({ "none": "the time limit ended runs" }));
+            }
             let sample = Sample::new(values);
             let doubt = sample.as_ref().ok().and_then(|sample| outliers(&metric, sample));
             let made = sample.and_then(|s| interval(&s, LEVEL, wanted.spec.seed));

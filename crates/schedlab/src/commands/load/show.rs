@@ -22,6 +22,7 @@ pub(crate) struct Measured {
     pub(crate) beside: BTreeMap<String, Vec<Interval>>,
     pub(crate) warnings: Vec<Warning>,
     pub(crate) interrupted: bool,
+    pub(crate) censored: bool,
 }
 
 impl Measured {
@@ -36,6 +37,7 @@ impl Measured {
             beside: BTreeMap::new(),
             warnings: Vec::new(),
             interrupted: false,
+            censored: false,
         }
     }
 
@@ -226,12 +228,21 @@ pub(super) fn text(measured: &Measured, percents: &[f64]) -> String {
         let gap = if index > 0 { "\n" } else { "" };
         // Doubts are about the run, whose figures come first.
         let warnings = if index == 0 { &measured.warnings[..] } else { &[] };
-        let _ = write!(text, "{gap}{}", part_text(part, measured.interrupted, warnings, percents));
+        let _ = write!(text, "{gap}{}", part_text(part, end(measured), warnings, percents));
     }
     text
 }
 
-fn part_text(part: &Part, interrupted: bool, warnings: &[Warning], percents: &[f64]) -> String {
+/// What the end of a run means for its figures; empty for one that ended as it should.
+fn end(measured: &Measured) -> &'static str {
+    match (measured.interrupted, measured.censored) {
+        (true, _) => " (interrupted: partial)",
+        (false, true) => " at least (ended by the time limit: partial)",
+        (false, false) => "",
+    }
+}
+
+fn part_text(part: &Part, end: &str, warnings: &[Warning], percents: &[f64]) -> String {
     let mut text = String::new();
     match part.label.as_str() {
         "" => text.push_str(&part.workload),
@@ -247,7 +258,7 @@ fn part_text(part: &Part, interrupted: bool, warnings: &[Warning], percents: &[f
         ": {} tasks, {}{}",
         count(part.value("tasks").unwrap_or(0.0)),
         human(part.value("time_s").unwrap_or(0.0), Unit::Seconds),
-        if interrupted { " (interrupted: partial)" } else { "" }
+        end
     );
     text.push_str(&beside(None, warnings, &part.figures));
     text.push('\n');
@@ -332,6 +343,7 @@ pub(super) fn json(measured: &Measured, percents: &[f64]) -> anyhow::Result<Stri
     object.insert("schema".into(), "schedlab-load/1".into());
     object.insert("spec".into(), serde_json::to_value(&measured.spec)?);
     object.insert("interrupted".into(), measured.interrupted.into());
+    object.insert("censored".into(), measured.censored.into());
     let warnings = measured.warnings.iter().map(|w| told(w, &own.figures));
     object.insert("warnings".into(), warnings.collect());
     object.insert("machine".into(), serde_json::to_value(&measured.facts)?);
