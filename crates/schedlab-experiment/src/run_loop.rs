@@ -99,6 +99,20 @@ pub enum LoopError {
     /// The machine can't do any run of this plan.
     #[error("{0}")]
     Machine(#[from] MachineError),
+    /// The folder holds runs of another host or kernel.
+    #[error(
+        "{}: its runs are of {found}, and this is {here}: give each kernel and host a folder of its own \
+         (--output), and compare the folders",
+        folder.display()
+    )]
+    OtherMachine {
+        /// The folder of results.
+        folder: std::path::PathBuf,
+        /// Host and kernel of a run there.
+        found: String,
+        /// Host and kernel of this machine.
+        here: String,
+    },
 }
 
 /// Does the runs of a plan on a machine and stores each under `results/runs/ID`.

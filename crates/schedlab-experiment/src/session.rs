@@ -7,6 +7,7 @@ use crate::analysis::Cells;
 use crate::run_loop::{LoopError, Progress, Tally, keep_experiment, run_with};
 use crate::store::{StoreError, lock, runs_of};
 use crate::{Experiment, Plan};
+use schedlab_model::MachineFacts;
 use schedlab_stats::{Sample, interval};
 use schedlab_workload::{Machine, MachineError};
 use std::path::Path;
@@ -30,6 +31,7 @@ pub fn run_experiment(
     let began = Instant::now();
     let mut tally = Tally::default();
     let _lock = lock(results)?;
+    same_machine(machine, results)?;
     keep_experiment(results, &experiment.text)?;
     let boot = this_boot(machine, experiment, results)?;
     let Some(boot) = boot else { return Ok(tally) };
@@ -58,6 +60,22 @@ pub fn run_experiment(
         }
     }
     Ok(tally)
+}
+
+/// Refuses a folder whose runs are of another host or kernel: they would count as done, and be mixed.
+fn same_machine(machine: &dyn Machine, results: &Path) -> Result<(), LoopError> {
+    if !results.join("runs").is_dir() {
+        return Ok(());
+    }
+    let name = |facts: &MachineFacts| {
+        format!("{} with Linux {} ({})", facts.host, facts.kernel.release, facts.kernel.version)
+    };
+    let here = name(&machine.facts());
+    let stored = runs_of(results)?.runs;
+    let other = stored.iter().map(|run| name(&run.manifest.facts)).find(|found| *found != here);
+    other.map_or(Ok(()), |found| {
+        Err(LoopError::OtherMachine { folder: results.to_owned(), found, here })
+    })
 }
 
 /// Which boot of the experiment's this is, from 0; `None` when it has had them all. An experiment that

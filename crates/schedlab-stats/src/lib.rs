@@ -6,9 +6,11 @@
 
 mod change;
 mod distribution;
+mod effect;
 mod fit;
 mod histogram;
 mod interval;
+mod moderate;
 mod multiple;
 mod power;
 mod random;
@@ -17,14 +19,18 @@ mod sample;
 mod steady;
 
 pub use change::{Level, change_points, change_points_among, level_changes};
-pub use distribution::{binomial_cdf, normal_cdf, normal_quantile, t_cdf, t_quantile};
+pub use distribution::{
+    binomial_cdf, f_cdf, normal_cdf, normal_quantile, t_cdf, t_power, t_quantile,
+};
+pub use effect::{Effect, disagreement, paired, pooled, welch};
 pub use fit::{Fit, Line, TwoLines, huber, least_squares, theil_sen, two_lines};
 pub use histogram::{Bucket, Histogram, HistogramError};
 pub use interval::{
     Interval, Method, bootstrap, interval, median_interval, quantile_interval, t_interval,
 };
+pub use moderate::{Variance, moderated};
 pub use multiple::{benjamini_hochberg, holm};
-pub use power::{Aim, detectable, reach, runs_needed};
+pub use power::{Aim, detectable, runs_needed};
 pub use random::Random;
 pub use rank::{
     Shift, Test, brunner_munzel, cliffs_delta, hodges_lehmann, mann_whitney, paired_shift,

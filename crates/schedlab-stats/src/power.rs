@@ -1,11 +1,12 @@
-//! Before and after: how many runs a difference needs, and which difference so many runs can show.
+//! How many runs a difference needs, and which difference so many runs can show.
 
-use crate::distribution::{normal_cdf, normal_quantile};
+use crate::Effect;
+use crate::distribution::{normal_quantile, t_beyond, t_power, t_reach};
 
 /// What a comparison is to achieve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Aim {
-    /// Chance of a false find, two-sided: 0.05.
+    /// Chance of a false claim, two-sided, corrected for all tests of the comparison: 0.05 for one.
     pub level: f64,
     /// Chance of finding a difference that is there: 0.8.
     pub power: f64,
@@ -17,101 +18,83 @@ impl Default for Aim {
     }
 }
 
-/// Runs needed in each of two sets so that the test of Mann and Whitney finds a shift, by the formula
-/// of Noether ("Sample size determination for some common nonparametric tests", JASA 1987, equation 10
-/// with equal sets), the chance of one value exceeding another taken for normal numbers. `shift` and
-/// `deviation` are in the same unit. Never below the number from which the exact test can reach the
-/// level at all (4 for 5 %).
+/// The smallest difference that a t test with this standard error and these degrees of freedom finds with
+/// the aimed power, in the unit of `error`: the noncentral t inverted (see [`t_power`]), to a thousandth.
 #[must_use]
-pub fn runs_needed(shift: f64, deviation: f64, aim: Aim) -> Option<usize> {
-    let least = reach(aim.level);
-    if deviation == 0.0 && shift != 0.0 {
-        return Some(least);
+pub fn detectable(error: f64, degrees: f64, aim: Aim) -> f64 {
+    let critical = t_reach(aim.level, degrees);
+    let finds = |shift: f64| t_beyond(shift, degrees, critical) >= aim.power;
+    // Two quantiles of Student's t come within some percent of it.
+    let guess = critical + t_reach(2.0 - 2.0 * aim.power, degrees);
+    let (mut low, mut high) = (0.9 * guess, 1.1 * guess);
+    while finds(low) && low > 1e-9 {
+        (low, high) = (low / 2.0, low);
     }
-    let exceeds = normal_cdf(shift.abs() / (deviation * std::f64::consts::SQRT_2));
-    if exceeds.is_nan() || exceeds - 0.5 < 1e-6 {
-        return None;
+    while !finds(high) && high < 1e12 {
+        (low, high) = (high, 2.0 * high);
     }
-    let z = normal_quantile(1.0 - aim.level / 2.0) + normal_quantile(aim.power);
-    // N = z² / (12 c (1 - c) (p - ½)²) of both sets together, with c = ½.
-    let each = z * z / (6.0 * (exceeds - 0.5).powi(2));
-    // Rounded up, and a run more for what the discrete exact test loses against the formula.
-    Some((each.ceil() as usize + 1).max(least))
+    while high - low > 1e-3 * high {
+        let middle = f64::midpoint(low, high);
+        if finds(middle) { high = middle } else { low = middle }
+    }
+    high * error
 }
 
-/// The smallest shift that `runs` in each set find with the aimed power: the inverse of
-/// [`runs_needed`], in the unit of `deviation`. `None` with too few runs for any shift.
+/// Runs a side that find a difference of `shift` with the aimed power, judged by an effect that `runs` a
+/// side gave. `None` for a shift of zero, or when more than a million runs were needed.
 #[must_use]
-pub fn detectable(runs: usize, deviation: f64, aim: Aim) -> Option<f64> {
-    if runs < reach(aim.level) {
+pub fn runs_needed(shift: f64, effect: &Effect, runs: usize, aim: Aim) -> Option<usize> {
+    let finds = |n: usize| {
+        let more = effect.with_runs(n as f64 / runs.max(1) as f64);
+        more.degrees >= 1.0
+            && t_power(shift.abs() / more.error, more.degrees, aim.level) >= aim.power
+    };
+    // Normal numbers give a first guess; from there up or down.
+    let reach = normal_quantile(1.0 - aim.level / 2.0) + normal_quantile(aim.power);
+    let guess = (reach * effect.error / shift).powi(2) * runs as f64;
+    if !guess.is_finite() || guess > 1e6 {
         return None;
     }
-    let z = normal_quantile(1.0 - aim.level / 2.0) + normal_quantile(aim.power);
-    let exceeds = 0.5 + z / (6.0 * runs.saturating_sub(1).max(1) as f64).sqrt();
-    // So few runs that only sets without any overlap are told apart.
-    let exceeds = exceeds.min(1.0 - 1.0 / (2.0 * (runs * runs) as f64));
-    Some(normal_quantile(exceeds) * std::f64::consts::SQRT_2 * deviation)
-}
-
-/// Runs in each set from which the exact test of Mann and Whitney can reach a level: 2 / C(2n, n).
-#[must_use]
-pub fn reach(level: f64) -> usize {
-    let mut ways = 1.0;
-    (1..)
-        .find(|n| {
-            let n = *n as f64;
-            ways *= 2.0 * (2.0 * n - 1.0) / n;
-            2.0 / ways <= level
-        })
-        .unwrap_or(1)
+    let mut high = (guess.ceil() as usize).max(2);
+    while !finds(high) {
+        high += high.div_ceil(4);
+        if high > 1 << 21 {
+            return None;
+        }
+    }
+    let mut low = 1;
+    while low + 1 < high {
+        let middle = usize::midpoint(low, high);
+        if finds(middle) { high = middle } else { low = middle }
+    }
+    Some(if finds(low.max(2)) { low.max(2) } else { high })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Random, Sample, mann_whitney};
+    use crate::{Random, paired};
 
     #[test]
-    fn four_runs_each_are_the_fewest_at_five_percent() {
-        // 2 / C(8, 4) = 0.0286, 2 / C(6, 3) = 0.1.
-        assert_eq!(reach(0.05), 4);
-        assert_eq!(reach(0.01), 5);
-        assert_eq!(detectable(3, 1.0, Aim::default()), None);
+    fn the_published_number_of_runs_for_one_deviation() {
+        // Cohen, "Statistical Power Analysis", 1988, table 2.4.1: d = 1, two-sided 5 %, power 0.8: 17 each.
+        let effect = Effect { estimate: 0.0, error: (2.0_f64 / 10.0).sqrt(), degrees: 18.0 };
+        assert_eq!(runs_needed(1.0, &effect, 10, Aim::default()), Some(17));
+        assert_eq!(runs_needed(0.0, &effect, 10, Aim::default()), None);
     }
 
     #[test]
-    fn noethers_formula_gives_its_published_number() {
-        // Shift of one deviation: p = Phi(1/sqrt 2) = 0.7602, N = 7.849 / (6 · 0.2602²) = 19.3 each;
-        // rounded up to 20, plus the one for the exact test.
-        assert_eq!(runs_needed(1.0, 1.0, Aim::default()), Some(21));
-        assert_eq!(runs_needed(0.0, 1.0, Aim::default()), None);
-    }
-
-    #[test]
-    fn a_shift_is_found_as_often_as_the_aim_says() {
-        let aim = Aim::default();
-        for shift in [1.0, 1.5, 2.0] {
-            let runs = runs_needed(shift, 1.0, aim).unwrap();
-            let mut random = Random::new(11);
-            let trials = 600;
-            let found = (0..trials)
-                .filter(|_| {
-                    let a = Sample::new((0..runs).map(|_| random.normal())).unwrap();
-                    let b = Sample::new((0..runs).map(|_| random.normal() + shift)).unwrap();
-                    mann_whitney(&a, &b).p <= aim.level
-                })
-                .count();
-            // 480 of 600 are aimed at, standard deviation 10.
-            assert!(found >= 455, "shift {shift}, {runs} runs: {found} of {trials}");
-        }
-    }
-
-    #[test]
-    fn the_detectable_shift_needs_the_runs_that_it_was_made_from() {
-        for runs in [8, 20, 50] {
-            let shift = detectable(runs, 2.0, Aim::default()).unwrap();
-            let needed = runs_needed(shift, 2.0, Aim::default()).unwrap();
-            assert!(needed.abs_diff(runs) <= 1, "{runs}: {shift} needs {needed}");
+    fn the_detectable_shift_is_found_as_often_as_the_aim_says() {
+        for (runs, level) in [(3, 0.05), (5, 0.05 / 21.0), (8, 0.05 / 13.0), (20, 0.05)] {
+            let aim = Aim { level, power: 0.8 };
+            let (error, degrees) = (1.0 / f64::from(runs).sqrt(), f64::from(runs) - 1.0);
+            let shift = detectable(error, degrees, aim);
+            let mut random = Random::new(1);
+            let mut draw = || (0..runs).map(|_| random.normal() + shift).collect::<Vec<f64>>();
+            let trials = 1_000;
+            let found = (0..trials).filter(|_| paired(&draw()).unwrap().p() <= level).count();
+            // 800 are aimed at, standard deviation 13.
+            assert!((755..=845).contains(&found), "{runs} runs at {level}: {found} of {trials}");
         }
     }
 }

@@ -240,8 +240,34 @@ fn an_experiment_goes_on_after_a_reboot_and_boots_are_compared() {
         let arguments = ["compare", "results/before", "results/after", "--fail-if", "score > +20%"];
         run(folder, &[&arguments, more].concat()).status.code()
     };
-    assert_eq!(compare(&["--blocks"]), Some(1), "within boots it is 30 % more in all of them");
-    assert_eq!(compare(&[]), Some(125), "across boots their levels hide it");
+    assert_eq!(compare(&[]), Some(1), "both ran in the same boots: in each it is 30 % more");
+    let output = run(
+        folder,
+        &["compare", "--markdown", "results/before", "results/after", "--metric", "score"],
+    );
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(text.lines().count() <= 10 && text.contains("+30.0 %"), "{text}");
+    let arguments = [
+        "compare",
+        "results/before",
+        "results/after",
+        "--metric",
+        "score",
+        "--junit",
+        "x.xml",
+        "--json",
+    ];
+    let output = run(folder, &arguments);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(json["schema"], "schedlab/compare/1");
+    let whole = &json["comparisons"][0]["primary"][0]["whole"];
+    assert_eq!(
+        (whole["basis"].as_str(), whole["verdict"].as_str()),
+        (Some("boot_pairs"), Some("different"))
+    );
+    assert!(whole["before"]["centre"].is_number() && whole["change"]["low"].is_number(), "{whole}");
+    let xml = std::fs::read_to_string(folder.join("x.xml")).expect("it was written");
+    assert!(xml.starts_with("<?xml") && xml.contains("tests=\"1\""), "{xml}");
 }
 
 /// Values of a figure by point and repeat, from the table of all figures.

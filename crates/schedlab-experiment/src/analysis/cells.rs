@@ -13,6 +13,8 @@ pub struct Cell<'r> {
     pub point: Point,
     /// Its whole runs by block.
     pub runs: BTreeMap<u32, &'r StoredRun>,
+    /// Runs that were cut off at their time limit: they took longer than that.
+    pub censored: BTreeMap<u32, &'r StoredRun>,
 }
 
 /// All cells of an experiment, by workload and point.
@@ -31,7 +33,8 @@ impl<'r> Cells<'r> {
         let mut cells: BTreeMap<(&str, &Point), Cell<'r>> = BTreeMap::new();
         let mut left_out = 0;
         for run in runs {
-            if !run.is_whole() {
+            let censored = run.is_censored();
+            if !run.is_whole() && !censored {
                 left_out += 1;
                 continue;
             }
@@ -40,8 +43,10 @@ impl<'r> Cells<'r> {
                 workload: workload.clone(),
                 point: point.clone(),
                 runs: BTreeMap::new(),
+                censored: BTreeMap::new(),
             });
-            cell.runs.insert(run.manifest.block, run);
+            let runs = if censored { &mut cell.censored } else { &mut cell.runs };
+            runs.insert(run.manifest.block, run);
         }
         Self { cells: cells.into_values().collect(), left_out }
     }
@@ -87,7 +92,13 @@ impl<'r> Cells<'r> {
     }
 }
 
-impl Cell<'_> {
+impl<'r> Cell<'r> {
+    /// One of its runs.
+    #[must_use]
+    pub fn any(&self) -> Option<&'r StoredRun> {
+        self.runs.values().chain(self.censored.values()).next().copied()
+    }
+
     /// The values of a metric by block.
     #[must_use]
     pub fn values(&self, metric: &str) -> BTreeMap<u32, f64> {

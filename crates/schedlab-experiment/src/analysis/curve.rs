@@ -2,6 +2,7 @@
 
 use super::Cells;
 use super::cells::position;
+use super::noise::{Cell, cells as cells_with_noise};
 use crate::Point;
 use schedlab_stats::{Interval, Level, Sample, change_points_among, interval};
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,23 +40,18 @@ pub struct CurvePoint {
 /// All curves of a workload's figure along an axis, one for each choice on the others.
 #[must_use]
 pub fn curves(cells: &Cells<'_>, workload: &str, metric: &str, axis: &str) -> Vec<Curve> {
-    let mut groups: BTreeMap<Point, Vec<(String, Vec<f64>)>> = BTreeMap::new();
+    let mut groups: BTreeMap<Point, Vec<Choice>> = BTreeMap::new();
     for cell in cells.of(workload) {
         let mut fixed = cell.point.clone();
         let Some(value) = fixed.remove(axis) else { continue };
-        let values: Vec<f64> = cell.values(metric).into_values().collect();
+        let values = cell.values(metric);
         if !values.is_empty() {
             groups.entry(fixed).or_default().push((value, values));
         }
     }
-    let spread = spread(groups.values().flatten().map(|(_, values)| values.as_slice()));
-    let noise = spread.map(|(sigma, degrees)| CurveNoise {
-        sigma,
-        degrees,
-        curves: count(cells, workload),
-    });
+    let noise = noise(groups.values().flatten().map(|(_, values)| values), count(cells, workload));
     let mut curves: Vec<Curve> =
-        groups.into_iter().map(|(fixed, points)| curve(axis, fixed, points, noise)).collect();
+        groups.into_iter().map(|(fixed, points)| curve(axis, fixed, points, &noise)).collect();
     // By number: 10ms comes after 1ms, and before 100ms.
     let places = |curve: &Curve| curve.fixed.values().map(|v| position(v)).collect::<Vec<f64>>();
     curves.sort_by(|a, b| {
@@ -66,13 +62,26 @@ pub fn curves(cells: &Cells<'_>, workload: &str, metric: &str, axis: &str) -> Ve
     curves
 }
 
-/// What is known of the noise on a workload's curves.
-#[derive(Clone, Copy, Debug)]
+/// A choice on the axis, with the values of its runs by block.
+type Choice = (String, BTreeMap<u32, f64>);
+
+/// What is known of the noise on a workload's curves: the same as on its map.
+#[derive(Clone, Debug, Default)]
 struct CurveNoise {
-    sigma: f64,
-    degrees: f64,
+    /// By the values of a cell, which no other one shares.
+    cells: Vec<(BTreeMap<u32, f64>, Cell)>,
     /// How many curves are looked at: the more, the more would show regions by luck.
     curves: usize,
+}
+
+fn noise<'v>(values: impl Iterator<Item = &'v BTreeMap<u32, f64>>, curves: usize) -> CurveNoise {
+    let all: Vec<BTreeMap<u32, f64>> = values.cloned().collect();
+    if all.iter().flat_map(|cell| cell.values()).any(|v| *v <= 0.0) {
+        return CurveNoise::default();
+    }
+    let found = cells_with_noise(&all, None).unwrap_or_default();
+    let known = all.into_iter().zip(found).filter_map(|(values, cell)| Some((values, cell?)));
+    CurveNoise { cells: known.collect(), curves }
 }
 
 /// The curves of a workload along all of its axes.
@@ -88,12 +97,7 @@ fn count(cells: &Cells<'_>, workload: &str) -> usize {
     cells.axes(workload).iter().map(|(axis, _)| along(axis)).sum()
 }
 
-fn curve(
-    axis: &str,
-    fixed: Point,
-    mut points: Vec<(String, Vec<f64>)>,
-    noise: Option<CurveNoise>,
-) -> Curve {
+fn curve(axis: &str, fixed: Point, mut points: Vec<Choice>, noise: &CurveNoise) -> Curve {
     points.sort_by(|a, b| position(&a.0).total_cmp(&position(&b.0)).then_with(|| a.0.cmp(&b.0)));
     let words = points.iter().any(|(value, _)| position(value).is_infinite());
     let levels = levels(&points, noise);
@@ -102,7 +106,7 @@ fn curve(
         .enumerate()
         .filter_map(|(rank, (value, values))| {
             let runs = values.len();
-            let sample = Sample::new(values).ok()?;
+            let sample = Sample::new(values.into_values()).ok()?;
             let x = if words { rank as f64 } else { position(&value) };
             let interval =
                 interval(&sample, 0.95, rank as u64 + 1).ok().map(Interval::not_negative);
@@ -112,26 +116,20 @@ fn curve(
     Curve { axis: axis.to_owned(), fixed, points, levels }
 }
 
-fn levels(points: &[(String, Vec<f64>)], noise: Option<CurveNoise>) -> Vec<Level> {
-    let positive = points.iter().all(|(_, values)| values.iter().all(|v| *v > 0.0));
-    let Some(noise) = noise.filter(|_| positive) else { return Vec::new() };
-    let mean = |values: &[f64]| values.iter().map(|v| v.ln()).sum::<f64>() / values.len() as f64;
-    let means: Vec<f64> = points.iter().map(|(_, values)| mean(values)).collect();
-    let errors: Vec<f64> =
-        points.iter().map(|(_, values)| noise.sigma / (values.len() as f64).sqrt()).collect();
-    change_points_among(&means, &errors, noise.curves, noise.degrees)
-}
-
-/// The relative standard deviation within cells and its degrees of freedom; `None` without repeats.
-fn spread<'v>(cells: impl Iterator<Item = &'v [f64]>) -> Option<(f64, f64)> {
-    let (mut squares, mut degrees) = (0.0, 0);
-    for values in cells.filter(|values| values.iter().all(|v| *v > 0.0)) {
-        if let Some(deviation) = Sample::new(values.iter().map(|v| v.ln())).ok()?.deviation() {
-            squares += deviation.powi(2) * (values.len() - 1) as f64;
-            degrees += values.len() - 1;
-        }
+fn levels(points: &[Choice], noise: &CurveNoise) -> Vec<Level> {
+    let cell = |(_, values): &Choice| {
+        noise.cells.iter().find(|(known, _)| known == values).map(|(_, cell)| *cell)
+    };
+    let Some(cells) = points.iter().map(cell).collect::<Option<Vec<Cell>>>() else {
+        return Vec::new();
+    };
+    let means: Vec<f64> = cells.iter().map(|cell| cell.log).collect();
+    let errors: Vec<f64> = cells.iter().map(Cell::error).collect();
+    let degrees = cells.iter().map(|c| c.variance.degrees).fold(f64::INFINITY, f64::min);
+    if degrees <= 0.0 {
+        return Vec::new();
     }
-    (degrees > 0).then(|| ((squares / degrees as f64).sqrt().max(1e-9), degrees as f64))
+    change_points_among(&means, &errors, noise.curves, degrees)
 }
 
 #[cfg(test)]

@@ -1,14 +1,19 @@
 //! The map of a two-knob plane: the best cell, all cells that may be as good, and the edges at which
-//! the figure goes from one level to another.
+//! the metric goes from one level to another.
 //!
 //! What is claimed holds for the whole map at once with the stated chance (95 %): with so many cells,
-//! some pair always differs by luck. A map is never made from single runs unless the noise is given.
+//! some pair always differs by luck. Where one axis is a load, which nobody chooses, cells are compared
+//! within each load. Cells keep unequal noise. A map needs three repeats, or noise that is given.
 
+use super::noise::{Cell, Unknown, cells};
 use schedlab_stats::{change_points, normal_quantile, t_quantile};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Chance of any false claim on one map.
 const RISK: f64 = 0.05;
+/// The share of it for the best cells; edges in each direction have a quarter.
+const RISK_BEST: f64 = RISK / 2.0;
+const RISK_EDGES: f64 = RISK / 4.0;
 
 /// Measured values on two axes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -42,6 +47,12 @@ pub enum MapError {
         "the cells hold single runs and no noise is given: nothing tells differences from luck"
     )]
     SingleRuns,
+    /// Fewer than three repeats in most cells, and no given noise.
+    #[error(
+        "too few repeats: most cells hold fewer than 3 runs; set repeats to 3 or more, or give the noise \
+         (noise = 0.02 for 2 %)"
+    )]
+    TooFew,
     /// Fewer than two cells.
     #[error("there are fewer than two cells with values")]
     TooSmall,
@@ -67,30 +78,36 @@ pub struct Edge {
     pub ratio: f64,
 }
 
+/// Among which cells a best one is looked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// All cells: both axes can be chosen.
+    Cells,
+    /// The cells of each column: the axis to the right is a load.
+    InColumns,
+    /// The cells of each row: the axis upwards is a load.
+    InRows,
+}
+
 /// What a plane shows.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Map {
     /// Geometric means, row by row.
     pub means: Vec<Vec<Option<f64>>>,
-    /// Relative standard deviation of a run.
+    /// Relative standard deviation of a run, the median over the cells.
     pub sigma: f64,
+    /// Its least and largest value in a cell.
+    pub sigma_range: (f64, f64),
     /// Degrees of freedom behind it; infinite where it was given.
     pub degrees: f64,
-    /// The best cell, row and column.
-    pub best: (usize, usize),
-    /// Cells that can't be told from the best, the best included.
+    /// The best cell of each group that was compared (one, or one for each load), row and column.
+    pub best: Vec<(usize, usize)>,
+    /// Cells that cannot be told from the best of their group, the best included.
     pub flat: BTreeSet<(usize, usize)>,
     /// Edges, the steepest first.
     pub edges: Vec<Edge>,
-    /// The least ratio to the best that a cell with as many runs as the best could have shown.
+    /// The least ratio to the best that a cell with as many runs and as much noise could have shown.
     pub resolution: f64,
-}
-
-/// A cell on the log scale.
-#[derive(Clone, Copy, Debug)]
-struct Mean {
-    log: f64,
-    runs: f64,
 }
 
 impl Map {
@@ -98,43 +115,63 @@ impl Map {
     ///
     /// # Errors
     /// When the plane can't tell differences from luck at all.
-    pub fn new(plane: &Plane, noise: Noise, lower_is_better: bool) -> Result<Self, MapError> {
+    pub fn new(
+        plane: &Plane,
+        noise: Noise,
+        lower_is_better: bool,
+        choice: Choice,
+    ) -> Result<Self, MapError> {
         let values = || plane.cells.iter().flatten().flat_map(BTreeMap::values);
         if values().any(|v| *v <= 0.0) {
             return Err(MapError::NotPositive);
         }
-        let means: Vec<Vec<Option<Mean>>> =
-            plane.cells.iter().map(|row| row.iter().map(mean).collect()).collect();
-        let filled = means.iter().flatten().flatten().count();
-        if filled < 2 {
+        let columns = plane.columns.len();
+        if plane.cells.iter().flatten().filter(|cell| !cell.is_empty()).count() < 2 {
             return Err(MapError::TooSmall);
         }
-        let (sigma, degrees) = match noise {
-            Noise::Given(sigma) => (sigma, f64::INFINITY),
-            Noise::Measured => measured(plane).ok_or(MapError::SingleRuns)?,
+        let given = match noise {
+            Noise::Given(sigma) => Some(sigma),
+            Noise::Measured => None,
         };
-        let best = best(&means, lower_is_better);
-        let best_mean = means[best.0][best.1].expect("the best has a value");
-        // Any two of the cells may be the extreme ones: correct for all pairs (Bonferroni).
-        let pairs = (filled * (filled - 1) / 2) as f64;
-        let critical = quantile(1.0 - RISK / 2.0 / pairs, degrees);
-        let gap = |mean: &Mean| critical * sigma * (1.0 / mean.runs + 1.0 / best_mean.runs).sqrt();
-        let flat = indexed(&means)
-            .filter(|(_, mean)| (mean.log - best_mean.log).abs() <= gap(mean))
-            .map(|(at, _)| at)
-            .collect();
-        let mut edges = edges(plane, &means, sigma, degrees, false);
-        edges.extend(edges_upwards(plane, &means, sigma, degrees));
+        let flat: Vec<BTreeMap<u32, f64>> = plane.cells.iter().flatten().cloned().collect();
+        let found = cells(&flat, given).map_err(|why| match why {
+            Unknown::SingleRuns => MapError::SingleRuns,
+            Unknown::TooFew => MapError::TooFew,
+        })?;
+        let means: Vec<Vec<Option<Cell>>> = found.chunks(columns).map(<[_]>::to_vec).collect();
+        let groups = groups(&means, choice);
+        let pairs: usize =
+            groups.iter().map(|group| group.len() * group.len().saturating_sub(1) / 2).sum();
+        let gap = |a: &Cell, b: &Cell| gap(a, b, RISK_BEST / pairs.max(1) as f64);
+        let (mut best, mut flat) = (Vec::new(), BTreeSet::new());
+        for group in &groups {
+            let sign = if lower_is_better { 1.0 } else { -1.0 };
+            let least = group.iter().min_by(|a, b| (sign * a.1.log).total_cmp(&(sign * b.1.log)));
+            let Some((at, winner)) = least else { continue };
+            best.push(*at);
+            let near = group.iter().filter(|(_, c)| (c.log - winner.log).abs() <= gap(c, winner));
+            flat.extend(near.map(|(at, _)| *at));
+        }
+        let mut edges = edges(plane, &means, false);
+        edges.extend(edges_upwards(plane, &means));
         edges.sort_by(|a, b| b.ratio.ln().abs().total_cmp(&a.ratio.ln().abs()));
-        let out = |mean: &Option<Mean>| mean.map(|m| m.log.exp());
+        let (row, column) = best[0];
+        let winner = means[row][column].expect("the best has a value");
+        let mut sigmas: Vec<f64> =
+            found.iter().flatten().map(|cell| cell.variance.value.sqrt()).collect();
+        sigmas.sort_by(f64::total_cmp);
         Ok(Self {
-            means: means.iter().map(|row| row.iter().map(out).collect()).collect(),
-            sigma,
-            degrees,
+            means: means
+                .iter()
+                .map(|row| row.iter().map(|c| c.map(|c| c.log.exp())).collect())
+                .collect(),
+            sigma: sigmas[sigmas.len() / 2],
+            sigma_range: (sigmas[0], sigmas[sigmas.len() - 1]),
+            degrees: winner.variance.degrees,
             best,
             flat,
             edges,
-            resolution: gap(&best_mean).exp(),
+            resolution: gap(&winner, &winner).exp(),
         })
     }
 
@@ -149,9 +186,13 @@ impl Map {
     #[must_use]
     pub fn sentences(&self, plane: &Plane) -> Vec<String> {
         let filled = self.means.iter().flatten().flatten().count();
+        let (least, most) = (self.sigma_range.0 * 100.0, self.sigma_range.1 * 100.0);
+        let range = match most > 1.5 * least {
+            true => format!("{least:.1} to {most:.1} %"),
+            false => format!("{:.1} %", self.sigma * 100.0),
+        };
         let noise = format!(
-            "A run varies by {:.1} % ({}); a cell must differ from the best by {:.1} % before anything is claimed.",
-            self.sigma * 100.0,
+            "A run varies by {range} ({}). A cell must differ from the best by {:.1} % before a claim is made.",
             if self.degrees.is_finite() { "from the repeats" } else { "given" },
             (self.resolution - 1.0) * 100.0
         );
@@ -160,24 +201,33 @@ impl Map {
             format!("{}={}, {}={}", plane.x, plane.columns[column], plane.y, plane.rows[row])
         };
         if self.shows_nothing() {
-            out.push("The data show no difference between any two cells.".into());
+            out.push("The runs show no difference between any two cells.".into());
             return out;
         }
         if self.flat.len() == filled {
             out.push(
-                "No single cell can be told from the best; there is no optimum to name.".into(),
+                "No cell can be told from the best of its group: there is no optimum to name."
+                    .into(),
             );
-        } else {
+        } else if let [best] = self.best[..] {
             out.push(format!(
-                "The best cell measured is {}; {} of {filled} cells can't be told from it. They are all candidates: \
-                 the data name no single optimum.",
-                name(self.best),
+                "The best cell measured is {}. {} of {filled} cells cannot be told from it; all of them are \
+                 candidates.",
+                name(best),
+                self.flat.len()
+            ));
+        } else {
+            let names: Vec<String> = self.best.iter().map(|best| name(*best)).collect();
+            out.push(format!(
+                "Judged at each load alone, the best cells measured are {}. {} of {filled} cells cannot be told \
+                 from the best at their load.",
+                names.join("; "),
                 self.flat.len()
             ));
         }
         for edge in &self.edges {
             out.push(format!(
-                "Between {}={} and {} the figure {} by {:.0} %, for {} to {}.",
+                "Between {}={} and {} the metric {} by {:.0} %, for {} to {}.",
                 edge.axis,
                 edge.before,
                 edge.after,
@@ -191,75 +241,56 @@ impl Map {
     }
 }
 
-fn indexed(means: &[Vec<Option<Mean>>]) -> impl Iterator<Item = ((usize, usize), Mean)> + '_ {
+/// A cell with its place.
+type Placed = ((usize, usize), Cell);
+
+fn indexed(means: &[Vec<Option<Cell>>]) -> impl Iterator<Item = Placed> + '_ {
     means.iter().enumerate().flat_map(|(row, cells)| {
-        cells.iter().enumerate().filter_map(move |(column, mean)| Some(((row, column), (*mean)?)))
+        cells.iter().enumerate().filter_map(move |(column, cell)| Some(((row, column), (*cell)?)))
     })
 }
 
-fn mean(values: &BTreeMap<u32, f64>) -> Option<Mean> {
-    let runs = values.len() as f64;
-    let log = values.values().map(|v| v.ln()).sum::<f64>() / runs;
-    (!values.is_empty()).then_some(Mean { log, runs })
+/// The cells that are compared with each other.
+fn groups(means: &[Vec<Option<Cell>>], choice: Choice) -> Vec<Vec<Placed>> {
+    let mut groups: BTreeMap<usize, Vec<Placed>> = BTreeMap::new();
+    for (at, cell) in indexed(means) {
+        let group = match choice {
+            Choice::Cells => 0,
+            Choice::InColumns => at.1,
+            Choice::InRows => at.0,
+        };
+        groups.entry(group).or_default().push((at, cell));
+    }
+    groups.into_values().collect()
 }
 
-fn best(means: &[Vec<Option<Mean>>], lower_is_better: bool) -> (usize, usize) {
-    let sign = if lower_is_better { 1.0 } else { -1.0 };
-    indexed(means)
-        .min_by(|(_, a), (_, b)| (sign * a.log).total_cmp(&(sign * b.log)))
-        .map(|(at, _)| at)
-        .expect("there are at least two cells")
+/// What two cells must differ by, two-sided at `level`: Welch's test with moderated variances. Infinite
+/// where a cell's noise is not known.
+fn gap(a: &Cell, b: &Cell, level: f64) -> f64 {
+    let (va, vb) = (a.error().powi(2), b.error().powi(2));
+    let (da, db) = (a.variance.degrees, b.variance.degrees);
+    if da <= 0.0 || db <= 0.0 {
+        return f64::INFINITY;
+    }
+    let degrees = (va + vb).powi(2) / (va * va / da + vb * vb / db);
+    reach(1.0 - level / 2.0, degrees) * (va + vb).sqrt()
 }
 
-fn quantile(p: f64, degrees: f64) -> f64 {
+/// The quantile of Student's t; of the normal where the noise is known.
+pub(super) fn reach(p: f64, degrees: f64) -> f64 {
     if degrees.is_finite() { t_quantile(p, degrees) } else { normal_quantile(p) }
-}
-
-/// The relative standard deviation of a run and its degrees of freedom, pooled over the cells. What
-/// blocks have in common is taken out where every cell has a run in every block (the two-way layout
-/// without interaction: Fisher, "The Design of Experiments", 1935).
-fn measured(plane: &Plane) -> Option<(f64, f64)> {
-    let cells: Vec<&BTreeMap<u32, f64>> =
-        plane.cells.iter().flatten().filter(|cell| !cell.is_empty()).collect();
-    let runs: usize = cells.iter().map(|cell| cell.len()).sum();
-    let blocks: BTreeSet<u32> = cells.iter().flat_map(|cell| cell.keys().copied()).collect();
-    let complete = cells.iter().all(|cell| cell.len() == blocks.len()) && blocks.len() > 1;
-    let log_mean = |cell: &BTreeMap<u32, f64>| mean(cell).map_or(0.0, |m| m.log);
-    let grand = cells.iter().map(|cell| log_mean(cell)).sum::<f64>() / cells.len() as f64;
-    let shift = |block: u32| {
-        let logs = cells.iter().filter_map(|cell| cell.get(&block)).map(|v| v.ln());
-        if complete { logs.sum::<f64>() / cells.len() as f64 - grand } else { 0.0 }
-    };
-    let shifts: BTreeMap<u32, f64> = blocks.iter().map(|block| (*block, shift(*block))).collect();
-    let squares: f64 = cells
-        .iter()
-        .flat_map(|cell| {
-            let mean = log_mean(cell);
-            let shifts = &shifts;
-            cell.iter().map(move |(block, value)| (value.ln() - mean - shifts[block]).powi(2))
-        })
-        .sum();
-    let used = cells.len() + if complete { blocks.len() - 1 } else { 0 };
-    let degrees = runs.checked_sub(used).filter(|degrees| *degrees > 0)? as f64;
-    Some(((squares / degrees).sqrt().max(1e-9), degrees))
 }
 
 /// Edges along the rows: change points of each row, kept where neighbouring rows agree and their
 /// common step stands out against the noise, corrected for all places where one could be.
-fn edges(
-    plane: &Plane,
-    means: &[Vec<Option<Mean>>],
-    sigma: f64,
-    degrees: f64,
-    upwards: bool,
-) -> Vec<Edge> {
+fn edges(plane: &Plane, means: &[Vec<Option<Cell>>], upwards: bool) -> Vec<Edge> {
     let (rows, columns) = (means.len(), means.first().map_or(0, Vec::len));
     if columns < 2 {
         return Vec::new();
     }
-    let steps: Vec<Vec<Step>> = means.iter().map(|row| row_steps(row, sigma)).collect();
+    let steps: Vec<Vec<Step>> = means.iter().map(|row| row_steps(row)).collect();
     let places = ((columns - 1) * rows * (rows + 1) / 2) as f64;
-    let critical = quantile(1.0 - RISK / 2.0 / places, degrees);
+    let critical = |degrees: f64| reach(1.0 - RISK_EDGES / 2.0 / places, degrees);
     let mut out = Vec::new();
     for boundary in 1..columns {
         let mut row = 0;
@@ -275,10 +306,13 @@ fn edges(
                 .collect();
             let count = agreeing.len() as f64;
             let rise = agreeing.iter().map(|s| s.rise).sum::<f64>() / count;
-            let error = agreeing.iter().map(|s| s.error.powi(2)).sum::<f64>().sqrt() / count;
+            let squares: f64 = agreeing.iter().map(|s| s.error.powi(2)).sum();
+            let error = squares.sqrt() / count;
+            let each = agreeing.iter().map(|s| s.error.powi(4) / s.degrees);
+            let degrees = squares * squares / each.sum::<f64>();
             // A step in one row alone is one cell's luck, unless there is only one row.
             let enough = agreeing.len() >= rows.min(2);
-            if enough && rise.abs() > critical * error {
+            if enough && rise.abs() > critical(degrees) * error {
                 let (along, across) = if upwards {
                     (&plane.rows, &plane.columns)
                 } else {
@@ -299,16 +333,11 @@ fn edges(
     out
 }
 
-fn edges_upwards(
-    plane: &Plane,
-    means: &[Vec<Option<Mean>>],
-    sigma: f64,
-    degrees: f64,
-) -> Vec<Edge> {
+fn edges_upwards(plane: &Plane, means: &[Vec<Option<Cell>>]) -> Vec<Edge> {
     let columns = means.first().map_or(0, Vec::len);
-    let turned: Vec<Vec<Option<Mean>>> =
+    let turned: Vec<Vec<Option<Cell>>> =
         (0..columns).map(|column| means.iter().map(|row| row[column]).collect()).collect();
-    edges(plane, &turned, sigma, degrees, true)
+    edges(plane, &turned, true)
 }
 
 /// A change of level within a row.
@@ -317,16 +346,25 @@ struct Step {
     boundary: usize,
     rise: f64,
     error: f64,
+    degrees: f64,
 }
 
-fn row_steps(row: &[Option<Mean>], sigma: f64) -> Vec<Step> {
-    let filled: Vec<(usize, Mean)> =
-        row.iter().enumerate().filter_map(|(column, mean)| Some((column, (*mean)?))).collect();
-    let values: Vec<f64> = filled.iter().map(|(_, mean)| mean.log).collect();
-    let errors: Vec<f64> = filled.iter().map(|(_, mean)| sigma / mean.runs.sqrt()).collect();
+fn row_steps(row: &[Option<Cell>]) -> Vec<Step> {
+    let filled: Vec<(usize, Cell)> = row
+        .iter()
+        .enumerate()
+        .filter_map(|(column, cell)| Some((column, (*cell)?)))
+        .filter(|(_, cell)| cell.variance.degrees > 0.0)
+        .collect();
+    let values: Vec<f64> = filled.iter().map(|(_, cell)| cell.log).collect();
+    let errors: Vec<f64> = filled.iter().map(|(_, cell)| cell.error()).collect();
     let levels = change_points(&values, &errors);
     let error = |start: usize, end: usize| {
         1.0 / errors[start..end].iter().map(|e| 1.0 / (e * e)).sum::<f64>().sqrt()
+    };
+    // Weights by estimated errors: as few degrees as the least known of the cells.
+    let degrees = |start: usize, end: usize| {
+        filled[start..end].iter().map(|(_, c)| c.variance.degrees).fold(f64::INFINITY, f64::min)
     };
     levels
         .windows(2)
@@ -334,6 +372,7 @@ fn row_steps(row: &[Option<Mean>], sigma: f64) -> Vec<Step> {
             boundary: filled[pair[1].start].0,
             rise: pair[1].mean - pair[0].mean,
             error: error(pair[0].start, pair[0].end).hypot(error(pair[1].start, pair[1].end)),
+            degrees: degrees(pair[0].start, pair[1].end),
         })
         .collect()
 }

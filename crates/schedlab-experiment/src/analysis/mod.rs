@@ -8,10 +8,15 @@ mod cells;
 mod comparison;
 mod curve;
 mod map;
+mod noise;
 mod winner;
 
 pub use cells::{Cell, Cells};
-pub use comparison::{Comparison, FailIf, FailIfError, LEVEL, Verdict, compare, compare_values};
+pub use comparison::{
+    Asked, BOOTS_MIN, Basis, Change, Comparison, FailIf, FailIfError, Judgement, LEVEL, LOOK_LEVEL,
+    Look, Row, Side, Verdict, compare, compare_metrics, compare_pairs, compare_values, percent,
+};
 pub use curve::{Curve, CurvePoint, curves};
-pub use map::{Edge, Map, MapError, Noise, Plane};
+pub use map::{Choice, Edge, Map, MapError, Noise, Plane};
+pub use noise::REPEATS_MIN;
 pub use winner::{Winner, winner};

@@ -1,6 +1,6 @@
 //! The setting to take home: the best choice on the knob axes of an experiment, over all loads together.
 
-use super::{Cells, Map, MapError, Noise, Plane};
+use super::{Cells, Choice, Map, MapError, Noise, Plane};
 use crate::{Experiment, Varies};
 use schedlab_model::{Metric, Setting};
 use std::collections::BTreeMap;
@@ -52,11 +52,13 @@ pub fn winner(
         cells: vec![row],
         ..Plane::default()
     };
-    let map = Map::new(&plane, Noise::Measured, metric.better != schedlab_model::Better::Higher)?;
+    let lower = metric.better != schedlab_model::Better::Higher;
+    let noise = experiment.noise.map_or(Noise::Measured, Noise::Given);
+    let map = Map::new(&plane, noise, lower, Choice::Cells)?;
     if map.flat.len() == settings.len() {
         return Ok(None);
     }
-    let values = settings.keys().nth(map.best.1).expect("the best is one of them");
+    let values = settings.keys().nth(map.best[0].1).expect("the best is one of them");
     let mut all = experiment.settings.clone();
     all.retain(|s| !knobs.contains(&s.knob.as_str()));
     let chosen = knobs.iter().zip(values);

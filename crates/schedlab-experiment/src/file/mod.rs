@@ -49,6 +49,8 @@ pub struct Experiment {
     pub record: Option<RecordSpec>,
     /// The metrics that matter, the first most of all; empty for all that the runs give.
     pub measure: Vec<String>,
+    /// Relative standard deviation of a run, 0.02 for 2 %, where it is known from elsewhere.
+    pub noise: Option<f64>,
     /// When to stop before all repeats are done, or to go on after them.
     pub stop: StopRule,
     /// Commands of the user's around each run.

@@ -19,6 +19,7 @@ const ROOT: &[&str] = &[
     "seed",
     "time_limit",
     "measure",
+    "noise",
     "draw",
     "retries",
     "workload",
@@ -73,6 +74,7 @@ pub(super) fn experiment(
         .take("measure")
         .map(|e| decoder.texts(e, "an array of metric names"))
         .unwrap_or_default();
+    let noise = keys.take("noise").and_then(|e| noise(decoder, &e));
     let drawn = keys.take("draw");
     let place = drawn.as_ref().map(|e| (e.place.clone(), e.key.clone()));
     let draw = drawn.map(|e| drawings(decoder, e)).unwrap_or_default();
@@ -106,6 +108,7 @@ pub(super) fn experiment(
         time_limit,
         record,
         measure,
+        noise,
         stop,
         hooks,
         draw,
@@ -129,6 +132,18 @@ fn whole(
 ) -> Option<u32> {
     let entry = keys.take(key)?;
     decoder.whole(&entry, min..max + 1).and_then(|n| u32::try_from(n).ok())
+}
+
+/// The relative standard deviation of a run: a fraction.
+fn noise(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<f64> {
+    let expected = "a fraction above 0 and below 1, such as 0.02 for 2 % a run";
+    let noise = decoder.number(entry, expected)?;
+    if noise <= 0.0 || noise >= 1.0 {
+        let what = format!("expected {expected}, found {noise}");
+        decoder.mistake(&entry.place, &entry.key, what);
+        return None;
+    }
+    Some(noise)
 }
 
 fn name(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<String> {

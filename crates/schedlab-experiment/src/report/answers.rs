@@ -2,7 +2,7 @@
 //! do not show.
 
 use super::{Section, Table, picture, readable};
-use crate::analysis::{Cells, Curve, Map, MapError, Noise, Plane, Winner, curves, winner};
+use crate::analysis::{Cells, Choice, Curve, Map, MapError, Noise, Plane, Winner, curves, winner};
 use crate::{Drawing, Experiment, Point, StoredRun, Varies};
 use schedlab_draw::Theme;
 use schedlab_draw::chart::{Axis, Chart as _, Heatmap, Line, Sample as Dot, Series, Shape, Values};
@@ -145,7 +145,10 @@ fn maps(
         });
         let place = (y.1.iter().position(|v| v == vy), x.1.iter().position(|v| v == vx));
         if let (Some(row), Some(column)) = place {
-            plane.cells[row][column] = cell.values(&metric.name);
+            // A run that was cut off is none of a mean: without it the cell would look too good.
+            if cell.censored.is_empty() {
+                plane.cells[row][column] = cell.values(&metric.name);
+            }
         }
     }
     let loads = loads(experiment, &x.0, &y.0);
@@ -158,7 +161,13 @@ fn maps(
         }
         let label = if loads.is_some() { "ratio" } else { &metric.name };
         let metric = &metric;
-        match Map::new(&plane, Noise::Measured, metric.better != Better::Higher) {
+        let choice = match &loads {
+            Some(load) if *load == x.0 => Choice::InColumns,
+            Some(_) => Choice::InRows,
+            None => Choice::Cells,
+        };
+        let noise = experiment.and_then(|e| e.noise).map_or(Noise::Measured, Noise::Given);
+        match Map::new(&plane, noise, metric.better != Better::Higher, choice) {
             Ok(map) => map_picture(section, (metric, label), &plane, &map, &fixed),
             Err(MapError::SingleRuns) => {
                 let what = "No map is drawn: each cell holds a single run, and nothing tells differences \
@@ -241,7 +250,7 @@ fn map_picture(
         value_label: label.to_owned(),
         values: values(metric.unit),
         cells: scaled(&map.means, metric.unit),
-        best: (!nothing).then_some(map.best),
+        best: map.best.first().copied().filter(|_| !nothing && map.best.len() == 1),
         stable: map.flat.iter().copied().filter(|_| !nothing).collect(),
         contours: (1..=levels).map(|i| contour(i) * factor(metric.unit)).collect(),
     };

@@ -14,6 +14,7 @@
 //! assert!(report.html().contains("1.2 s"));
 //! ```
 
+pub mod answer;
 mod answers;
 mod facts;
 mod html;
@@ -188,6 +189,18 @@ impl Section {
     pub fn warnings(&mut self, warnings: &[Warning]) -> &mut Self {
         if !warnings.is_empty() {
             self.parts.push(Part::Warnings(warnings.to_vec()));
+        }
+        self
+    }
+
+    /// The warnings of runs behind a click: each text once. None: nothing is shown.
+    pub(crate) fn folded_warnings(&mut self, runs: &[&crate::StoredRun]) -> &mut Self {
+        let mut texts: Vec<String> =
+            runs.iter().flat_map(|run| &run.warnings).map(ToString::to_string).collect();
+        texts.sort();
+        texts.dedup();
+        if !texts.is_empty() {
+            self.folded(format!("{} warnings", texts.len()), texts.join("\n"));
         }
         self
     }

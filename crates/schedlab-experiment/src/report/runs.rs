@@ -2,7 +2,7 @@
 
 use super::{Report, Section, Table, readable};
 use crate::StoredRun;
-use schedlab_model::{Metric, Warning};
+use schedlab_model::Metric;
 use schedlab_stats::Sample;
 use std::collections::BTreeMap;
 
@@ -44,10 +44,7 @@ fn figures(label: &str, runs: &[&StoredRun]) -> Section {
         section.table(table(&telling, runs));
         section.folded_table(format!("all {} figures", all.len()), table(&all, runs));
     }
-    let mut warnings: Vec<Warning> = runs.iter().flat_map(|run| run.warnings.clone()).collect();
-    warnings.sort();
-    warnings.dedup();
-    section.warnings(&warnings);
+    section.folded_warnings(runs);
     section
 }
 

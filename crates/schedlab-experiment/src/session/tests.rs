@@ -195,3 +195,21 @@ fn a_hook_that_fails_leaves_its_run_out() {
     .unwrap_err();
     assert!(error.to_string().contains("hook 'false' ended with exit status: 1"), "{error}");
 }
+
+#[test]
+fn a_folder_with_runs_of_another_kernel_is_refused() {
+    let results = tempfile::tempdir().unwrap();
+    go(&mut Fake::new(), "repeats = 2", results.path());
+    for run in runs_of(results.path()).unwrap().runs {
+        let mut manifest = run.manifest;
+        manifest.facts.kernel.release = "6.2".into();
+        let text = serde_json::to_string(&manifest).unwrap();
+        std::fs::write(run.folder.join("manifest.json"), text).unwrap();
+    }
+    let mut fake = Fake::new();
+    let again = experiment("repeats = 2");
+    let refused = run_experiment(&mut fake, &again, results.path(), &|| false, &mut |_| ());
+    let told = refused.unwrap_err().to_string();
+    assert!(told.contains("Linux 6.2") && told.contains("--output"), "{told}");
+    assert!(fake.ran.is_empty(), "they do not count as done, and nothing is mixed");
+}

@@ -92,6 +92,13 @@ impl StoredRun {
         Ok(all.into_iter().filter(|line| line.of == of).map(|line| line.interval).collect())
     }
 
+    /// Whether it was cut off at its time limit: it would have taken longer. Its figures are bounds.
+    #[must_use]
+    pub fn is_censored(&self) -> bool {
+        let limit = self.manifest.spec.time_limit;
+        self.manifest.interrupted && limit.is_some_and(|limit| self.manifest.took_ns >= limit.0)
+    }
+
     /// Whether its figures may be compared with others: it ran to its end and its load was content.
     #[must_use]
     pub fn is_whole(&self) -> bool {

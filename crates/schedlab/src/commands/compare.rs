@@ -1,20 +1,28 @@
 //! `schedlab compare`: two sets of stored results, with a verdict for people and for scripts.
 
+mod junit;
+mod markdown;
+mod text;
+
 use super::UsageError;
-use schedlab_experiment::analysis::{Comparison, FailIf, Verdict, compare};
-use schedlab_experiment::report::{Table, readable, significant};
-use schedlab_experiment::{Experiment, StoredRun, StoredRuns, boots};
-use serde_json::json;
+use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Row, compare};
+use schedlab_experiment::{Experiment, StoredRun, StoredRuns};
+use serde::Serialize;
 use std::io::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+pub(crate) use text::print_text;
 
 /// `git bisect run` skips a commit that ends with this code.
 const EXIT_CANT_TELL: u8 = 125;
 
 const CODES: &str = "\
-Exit codes with --fail-if: 0 the change surely is not there, 1 it surely is, 125 the runs can't tell
-(git bisect run skips such a commit). Surely: the whole 95 % interval lies on one side.";
+The primary metrics decide: those that --metric names, else those of the registry (docs/metrics.md).
+Large changes of other metrics are listed, and nothing is claimed of them.
+
+Exit codes with --fail-if: 0 the change is not there, 1 it is, 125 the runs do not tell (git bisect run
+skips such a commit). The condition reads the interval of the table: all of it must lie on one side.";
 
 /// Options of `schedlab compare`.
 #[derive(clap::Args)]
@@ -23,93 +31,123 @@ pub(crate) struct Args {
     /// Folders of results, before and after; with --blocks more pairs may follow
     #[arg(required = true, num_args = 2.., value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// Each pair of folders is a block (a boot, a day): blocks are compared, not runs. Of two folders
-    /// that hold several boots each, the boots are the blocks
+    /// Take each pair of folders as a block (a boot, a day), and compare blocks instead of runs
     #[arg(long)]
     blocks: bool,
-    /// A condition for scripts, such as 'time_s > +3%'; may be given more than once
+    /// Fail on a condition, such as 'time_s > +3%'; may be given more than once
     #[arg(long = "fail-if", value_name = "CONDITION")]
     fail_if: Vec<FailIf>,
-    /// Figures to compare [default: all that have a better and a worse]
-    #[arg(long = "figure", value_name = "NAME")]
-    figures: Vec<String>,
-    /// For machines: an object with `comparisons`
+    /// Decide by this metric; may be given more than once [default: the primary metrics of the registry]
+    #[arg(long = "metric", visible_alias = "figure", value_name = "NAME")]
+    metrics: Vec<String>,
+    /// Count sides as equivalent within ±PERCENT [default: 5, for tails 10]
+    #[arg(long, value_name = "PERCENT")]
+    margin: Option<f64>,
+    /// Write at most 10 lines of Markdown, for a pull request or a mailing list
+    #[arg(long, conflicts_with = "json")]
+    markdown: bool,
+    /// Write JUnit XML to FILE: one test for each metric at each point
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
+    /// Write JSON for machines
     #[arg(long)]
     json: bool,
 }
 
+/// The JSON of a comparison.
+#[derive(Serialize)]
+struct Json<'c> {
+    schema: &'static str,
+    before: String,
+    after: String,
+    answer: String,
+    comparisons: &'c [Comparison],
+}
+
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { folders, blocks, fail_if, mut figures, json } = args;
+    let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json } = args;
     if folders.len() % 2 == 1 || (folders.len() > 2 && !blocks) {
         let what = "give two folders, before and after; or pairs of them with --blocks";
         return Err(UsageError(what.into()).into());
     }
-    if !figures.is_empty() {
-        figures.extend(fail_if.iter().map(|condition| condition.metric.clone()));
-    }
     let stored: Vec<StoredRuns> =
         folders.iter().map(|f| super::report::stored(f)).collect::<Result<_, _>>()?;
-    if figures.is_empty() {
-        figures = measured(&stored[0], &fail_if);
-    }
-    for condition in &fail_if {
-        let has = |set: &StoredRuns| set.runs.iter().any(|r| r.value(&condition.metric).is_some());
-        if !stored.iter().all(has) {
-            return Err(UsageError(format!("no figure '{}' in both sets", condition.metric)).into());
-        }
-    }
-    let sets = match (&*stored, blocks) {
-        ([before, after], true) => by_boot(before, after)?,
-        _ => stored.into_iter().map(|found| found.runs).collect(),
-    };
+    let asked = asked(&stored, metrics, &fail_if, margin)?;
+    let sets: Vec<Vec<StoredRun>> = stored.into_iter().map(|found| found.runs).collect();
     let pairs: Vec<(&[StoredRun], &[StoredRun])> =
         sets.chunks(2).map(|pair| (&*pair[0], &*pair[1])).collect();
-    let comparisons = compare(&pairs, &figures);
+    let comparisons = compare(&pairs, &asked);
     if comparisons.is_empty() {
-        anyhow::bail!("the two sets have no figure at a common point; is it the same experiment?");
+        anyhow::bail!("the two sets have no metric at a common point; is it the same experiment?");
     }
+    let (before, after) = names(&folders);
+    let mut out = crate::output::stdout();
     if json {
-        print_json(&comparisons)?;
+        let answer = answer(&comparisons, &after);
+        let schema = "schedlab/compare/1";
+        let object = Json { schema, before, after, answer, comparisons: &comparisons };
+        writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
+    } else if markdown {
+        out.write_all(markdown::markdown(&comparisons, &before, &after).as_bytes())?;
     } else {
-        print_text(&comparisons)?;
+        drop(out);
+        print_text(&comparisons, &before, &after)?;
+    }
+    if let Some(path) = junit {
+        std::fs::write(&path, junit::junit(&comparisons, &fail_if))
+            .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     }
     judge(&comparisons, &fail_if)
 }
 
-/// Two folders of several boots each, as pairs: the first boot of one beside the first of the other, and so on.
-fn by_boot(before: &StoredRuns, after: &StoredRuns) -> anyhow::Result<Vec<Vec<StoredRun>>> {
-    let of = |stored: &StoredRuns, boot: &String| -> Vec<StoredRun> {
-        let same = |run: &&StoredRun| run.manifest.facts.boot.known() == Some(boot);
-        stored.runs.iter().filter(same).cloned().collect()
-    };
-    let (first, second) = (boots(&before.runs), boots(&after.runs));
-    if first.len().min(second.len()) < 2 {
-        let what = format!(
-            "--blocks with two folders compares boots, and there are {} and {}; give pairs of folders, or set 'boots' \
-             in the experiment",
-            first.len(),
-            second.len()
-        );
-        return Err(UsageError(what).into());
-    }
-    if first.len() != second.len() {
-        let what =
-            format!("{} boots before, {} after: the rest is left out", first.len(), second.len());
-        writeln!(crate::output::stderr(), "schedlab: {what}")?;
-    }
-    Ok(first.iter().zip(&second).flat_map(|(a, b)| [of(before, a), of(after, b)]).collect())
+/// The answers of all workloads.
+fn answer(comparisons: &[Comparison], after: &str) -> String {
+    let all: Vec<String> = comparisons.iter().map(|c| c.answer(after)).collect();
+    all.join(" ")
 }
 
-/// The figures that the experiment itself names, if any, and those of the conditions.
-fn measured(stored: &StoredRuns, conditions: &[FailIf]) -> Vec<String> {
+fn asked(
+    stored: &[StoredRuns],
+    mut metrics: Vec<String>,
+    fail_if: &[FailIf],
+    margin: Option<f64>,
+) -> anyhow::Result<Asked> {
+    if margin.is_some_and(|margin| !(margin > 0.0 && margin < 100.0)) {
+        return Err(UsageError("--margin: give a percentage between 0 and 100".into()).into());
+    }
+    let conditions: Vec<String> = fail_if.iter().map(|c| c.metric.clone()).collect();
+    for name in metrics.iter().chain(&conditions) {
+        let has = |set: &StoredRuns| set.runs.iter().any(|r| r.value(name).is_some());
+        if !stored.iter().all(has) {
+            return Err(UsageError(format!("no metric '{name}' in both sets")).into());
+        }
+    }
+    if metrics.is_empty() {
+        metrics.extend(measured(&stored[0]));
+    }
+    let margin = margin.map(|percent| percent / 100.0);
+    Ok(Asked { metrics, conditions, margin, ..Asked::default() })
+}
+
+/// The metric that the experiment itself names first, if any.
+fn measured(stored: &StoredRuns) -> Option<String> {
     let text = stored.experiment.as_deref().unwrap_or_default();
-    let experiment = Experiment::parse(text, &stored.folder.join("experiment.toml"));
-    let mut figures = experiment.map(|e| e.measure).unwrap_or_default();
-    let asked: Vec<String> = conditions.iter().map(|c| c.metric.clone()).collect();
-    figures.extend(asked);
-    figures.dedup();
-    figures
+    let experiment = Experiment::parse(text, &stored.folder.join("experiment.toml")).ok()?;
+    experiment.measure.into_iter().next()
+}
+
+/// What the two sets are called: their folders' names, or their paths where the names are the same.
+fn names(folders: &[PathBuf]) -> (String, String) {
+    let name = |path: &Path| {
+        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+        path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+    };
+    let (a, b) = (name(&folders[0]), name(&folders[1]));
+    if a == b {
+        return (folders[0].display().to_string(), folders[1].display().to_string());
+    }
+    (a, b)
 }
 
 fn judge(comparisons: &[Comparison], conditions: &[FailIf]) -> anyhow::Result<ExitCode> {
@@ -123,97 +161,16 @@ fn judge(comparisons: &[Comparison], conditions: &[FailIf]) -> anyhow::Result<Ex
                 return Ok(ExitCode::FAILURE);
             }
             None => {
-                let needed = comparisons
-                    .iter()
-                    .filter(|c| c.metric.name == condition.metric)
-                    .filter_map(|c| c.runs_needed(condition.change))
+                let rows = comparisons.iter().flat_map(Comparison::rows);
+                let more: Option<usize> = rows
+                    .filter(|row| row.metric.name == condition.metric)
+                    .filter_map(|row: &Row| row.more_runs.filter(|more| *more > 0))
                     .max();
-                let hint = needed.map_or(String::new(), |n| format!("; about {n} runs each would"));
-                writeln!(stderr, "schedlab: {}: the runs can't tell{hint}", condition.metric)?;
+                let hint = more.map_or(String::new(), |n| format!("; about {n} more a side would"));
+                writeln!(stderr, "schedlab: {}: the runs do not tell{hint}", condition.metric)?;
                 code = ExitCode::from(EXIT_CANT_TELL);
             }
         }
     }
     Ok(code)
-}
-
-fn percent(change: f64) -> String {
-    if change.is_finite() { format!("{:+.1} %", change * 100.0) } else { "?".into() }
-}
-
-pub(crate) fn print_text(comparisons: &[Comparison]) -> anyhow::Result<()> {
-    let mut table = Table::new([
-        "figure",
-        "before",
-        "after",
-        "runs",
-        "change",
-        "95 %",
-        "p",
-        "shows from",
-        "verdict",
-    ]);
-    for c in comparisons {
-        let median = |values: &[f64]| {
-            let sample = schedlab_stats::Sample::new(values.iter().copied());
-            sample.map_or("-".into(), |s| readable(s.median(), c.metric.unit))
-        };
-        let point: Vec<String> =
-            c.point.iter().map(|(axis, value)| format!(" {axis}={value}")).collect();
-        let interval = match c.change.low.is_finite() && c.change.high.is_finite() {
-            true => format!("{} .. {}", percent(c.change.low), percent(c.change.high)),
-            false => "too few".into(),
-        };
-        table.row([
-            format!("{} {}{}", c.workload, c.metric.name, point.concat()),
-            median(&c.before),
-            median(&c.after),
-            format!("{}+{}", c.before.len(), c.after.len()),
-            percent(c.change.estimate),
-            interval,
-            significant(c.p_corrected),
-            c.detectable.map_or("-".into(), |d| format!("{:.1} %", d * 100.0)),
-            c.verdict.to_string(),
-        ]);
-    }
-    let mut out = crate::output::stdout();
-    out.write_all(table.text().as_bytes())?;
-    writeln!(out, "\n{}", summary(comparisons))?;
-    Ok(())
-}
-
-/// The plain sentence.
-fn summary(comparisons: &[Comparison]) -> String {
-    let count = |verdict| comparisons.iter().filter(|c| c.verdict == verdict).count();
-    let (better, worse) = (count(Verdict::Better), count(Verdict::Worse));
-    let (few, all) = (count(Verdict::TooFew), comparisons.len());
-    match (better, worse, few) {
-        (_, _, few) if few == all => {
-            "Too few runs: no difference, however large, could be shown (4 each at least).".into()
-        }
-        (0, 0, _) => "No difference is shown. 'shows from' is the least change that 8 of 10 such comparisons \
-                      would have found; smaller ones may be there."
-            .into(),
-        _ => format!("Of {all} figures {better} are better and {worse} worse, corrected for their number (Holm)."),
-    }
-}
-
-fn print_json(comparisons: &[Comparison]) -> anyhow::Result<()> {
-    let finite = |v: f64| v.is_finite().then_some(v);
-    let list: Vec<serde_json::Value> = comparisons
-        .iter()
-        .map(|c| {
-            json!({
-                "workload": c.workload, "point": c.point, "figure": c.metric.name,
-                "before": c.before, "after": c.after,
-                "change": c.change.estimate,
-                "change_ci95": [finite(c.change.low), finite(c.change.high)],
-                "p": c.test.p, "p_corrected": c.p_corrected, "cliffs_delta": c.delta,
-                "detectable": c.detectable, "verdict": c.verdict.to_string(),
-            })
-        })
-        .collect();
-    let object = json!({ "schema": "schedlab-compare/1", "comparisons": list });
-    writeln!(crate::output::stdout(), "{}", serde_json::to_string_pretty(&object)?)?;
-    Ok(())
 }

@@ -77,6 +77,7 @@ pub(crate) fn write(
     let mut report = Report::new(title);
     if let Some(experiment) = experiment {
         report.lead(experiment.question.as_str());
+        report.add(report::answer::section(experiment, runs));
     }
     for section in report::answers(experiment, runs) {
         report.add(section);

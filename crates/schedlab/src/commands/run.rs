@@ -2,7 +2,7 @@
 
 use crate::machines;
 use anyhow::Context as _;
-use schedlab_experiment::report::readable;
+use schedlab_experiment::report::{answer, readable};
 use schedlab_experiment::{
     Experiment, FileError, Plan, Planned, Progress, StoredRun, Tally, is_passing, run_experiment,
     runs_of,
@@ -51,8 +51,28 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let runs = super::report::stored(&results)?.runs;
     let path = results.join("report.html");
     super::report::write(Some(&experiment), &experiment.title, &runs, &path)?;
+    tell_answer(&experiment, &runs)?;
     writeln!(crate::output::stdout(), "{}", path.display())?;
     Ok(exit_code(&tally))
+}
+
+/// Lines of the answer that fit on a terminal below each other.
+const ANSWER_MAX: usize = 12;
+
+/// The question and its answer, last on the terminal.
+fn tell_answer(experiment: &Experiment, runs: &[StoredRun]) -> anyhow::Result<()> {
+    let mut stderr = crate::output::stderr();
+    if !experiment.question.is_empty() {
+        writeln!(stderr, "\n{}", experiment.question)?;
+    }
+    for sentence in answer::sentences(experiment, runs).iter().take(ANSWER_MAX) {
+        writeln!(stderr, "{sentence}")?;
+    }
+    let warnings = answer::by_kind(runs);
+    if !warnings.is_empty() {
+        writeln!(stderr, "Warnings: {}.", warnings.join("; "))?;
+    }
+    Ok(())
 }
 
 /// Reads an experiment file; its mistakes are wrong usage, not failure.

@@ -15,7 +15,7 @@ fn draw(random: &mut Random, pool: &[f64], runs: usize) -> Vec<f64> {
 }
 
 #[test]
-fn the_same_against_itself_is_called_different_as_often_as_the_level_says() {
+fn the_same_against_itself_is_called_different_no_more_often_than_the_level_says() {
     let pool = recorded::pool("time_s");
     assert_eq!(pool.len(), 100);
     let mut random = Random::new(1);
@@ -23,60 +23,54 @@ fn the_same_against_itself_is_called_different_as_often_as_the_level_says() {
     let called = (0..trials)
         .filter(|_| {
             let (a, b) = (draw(&mut random, &pool, 10), draw(&mut random, &pool, 10));
-            let verdict = compare_values(&time(), &a, &b).unwrap().verdict;
-            verdict != Verdict::NoDifference
+            compare_values(&time(), &a, &b).unwrap().verdict.is_claim()
         })
         .count() as u64;
-    // The exact test is discrete: its level at 10 and 10 runs is 4.3 %. Within the binomial bounds of
-    // 99.9 % about the level: not more finds than stated, and not so few that it finds nothing.
+    // Not more claims than the level allows with 99.9 %, and not so few that nothing is ever claimed.
     let above = 1.0 - binomial_cdf(called.saturating_sub(1), trials, LEVEL);
-    let below = binomial_cdf(called, trials, 0.043);
     assert!(above > 0.001, "{called} of {trials} are too many for {LEVEL}");
-    assert!(below > 0.001, "{called} of {trials} are too few for a level of 0.043");
+    assert!(called > 40, "{called} of {trials}: the level is not used");
 }
 
 #[test]
-fn a_change_that_was_put_in_is_found_at_the_number_of_runs_that_power_asks_for() {
-    let pool = recorded::pool("time_s");
+fn a_change_that_was_put_in_is_found_as_often_as_stated() {
     let mut random = Random::new(2);
-    let all = compare_values(&time(), &pool, &pool).unwrap();
-    let mut asked = Vec::new();
-    for change in [0.1, 0.15, 0.2] {
-        let trials = 300;
-        let mut found = |runs: usize| {
-            let is_found = |_: &i32| {
-                let a = draw(&mut random, &pool, runs);
-                let b: Vec<f64> =
-                    draw(&mut random, &pool, runs).iter().map(|v| v * (1.0 + change)).collect();
-                compare_values(&time(), &a, &b).unwrap().verdict == Verdict::Worse
-            };
-            (0..trials).filter(is_found).count()
+    for runs in [5, 8, 20] {
+        let mut noise = |factor: f64| -> Vec<f64> {
+            (0..runs).map(|_| factor * (0.05 * random.normal()).exp()).collect()
         };
-        let runs = all.runs_needed(change).unwrap();
-        // 240 of 300 are aimed at, standard deviation 6.9. Ranks find more than that here: what spreads these
-        // runs are some slow ones, which count in the standard deviation behind the figure and hardly in ranks.
-        let (enough, half) = (found(runs), found(runs / 2));
-        assert!(enough >= 220, "{change}: {enough} of {trials} with {runs} runs");
-        // A figure that is met by any number of runs would be none.
-        assert!(half < 225, "{change}: {half} of {trials} with half of {runs} runs");
-        asked.push(runs);
+        let mut stated: Vec<f64> = (0..400)
+            .map(|_| compare_pairs(&time(), &noise(1.0), &noise(1.0)).unwrap().detectable.unwrap())
+            .collect();
+        stated.sort_by(f64::total_cmp);
+        let change = stated[200];
+        let trials = 1_000;
+        let found = (0..trials)
+            .filter(|_| {
+                let row = compare_pairs(&time(), &noise(1.0), &noise(1.0 + change)).unwrap();
+                row.verdict == Verdict::Worse
+            })
+            .count();
+        assert!((740..=860).contains(&found), "{runs} runs, {change}: {found} of {trials}");
     }
-    assert!(
-        asked.is_sorted_by(|a, b| a > b) && asked[0] <= 25,
-        "small changes need more: {asked:?}"
-    );
 }
 
 #[test]
-fn three_runs_each_are_too_few_whatever_they_say() {
-    let found = compare_values(&time(), &[1.0, 1.1, 1.2], &[9.0, 9.1, 9.2]).unwrap();
-    assert_eq!(found.verdict, Verdict::TooFew);
-    assert_eq!(found.detectable, None);
+fn one_run_a_side_is_too_few() {
+    let found = compare_values(&time(), &[1.0], &[9.0]).unwrap();
+    assert_eq!((found.verdict, found.detectable), (Verdict::Undecided, None));
     assert_eq!(found.change.high, f64::INFINITY);
+    assert!(found.note.contains("too few"), "{}", found.note);
 }
 
 #[test]
-fn the_direction_of_a_figure_decides_what_is_better() {
+fn ten_times_slower_is_seen_with_three_runs() {
+    let found = compare_values(&time(), &[1.0, 1.1, 1.2], &[9.0, 9.1, 9.2]).unwrap();
+    assert_eq!(found.verdict, Verdict::Worse);
+}
+
+#[test]
+fn the_direction_of_a_metric_decides_what_is_better() {
     let (low, high) = ([1.0, 1.1, 1.2, 1.3, 1.4], [2.0, 2.1, 2.2, 2.3, 2.4]);
     assert_eq!(compare_values(&time(), &low, &high).unwrap().verdict, Verdict::Worse);
     assert_eq!(compare_values(&time(), &high, &low).unwrap().verdict, Verdict::Better);
@@ -85,44 +79,88 @@ fn the_direction_of_a_figure_decides_what_is_better() {
 }
 
 #[test]
-fn conditions_are_read_and_checked_against_the_whole_interval() {
+fn equivalent_means_that_the_interval_lies_within_the_margin() {
+    let a = [1.00, 1.01, 0.99, 1.00, 1.01, 0.99];
+    assert_eq!(compare_values(&time(), &a, &a).unwrap().verdict, Verdict::Equivalent);
+    let vague = [0.8, 0.9, 1.0, 1.1, 1.2, 1.3];
+    let found = compare_values(&time(), &vague, &vague).unwrap();
+    assert_eq!(found.verdict, Verdict::Undecided);
+    assert!(found.more_runs.unwrap() > 6, "{:?}", found.more_runs);
+}
+
+#[test]
+fn before_and_after_agree_with_the_change() {
+    // Means of some sides differ in sign from their medians: one centre for all.
+    let (a, b) = ([0.2, 0.3, 0.31, 0.9, 0.29], [0.25, 0.26, 0.4, 0.9, 1.2]);
+    let found = compare_values(&time(), &a, &b).unwrap();
+    let ratio = found.after.centre.unwrap() / found.before.centre.unwrap() - 1.0;
+    assert!((ratio - found.change.estimate).abs() < 1e-12);
+}
+
+#[test]
+fn conditions_are_read() {
     let condition: FailIf = "time_s > +3%".parse().unwrap();
     assert_eq!(condition, FailIf { metric: "time_s".into(), above: true, change: 0.03 });
     assert!("time_s".parse::<FailIf>().is_err() && "time_s > 3".parse::<FailIf>().is_err());
-    let compared =
-        |before: &[f64], after: &[f64]| vec![compare_values(&time(), before, after).unwrap()];
+}
+
+#[test]
+fn conditions_are_checked_against_the_whole_interval() {
     let base = [1.00, 1.01, 0.99, 1.00, 1.02, 0.98];
     let slow: Vec<f64> = base.iter().map(|v| v * 1.2).collect();
-    assert_eq!(condition.check(&compared(&base, &slow)), Some(true));
-    assert_eq!(condition.check(&compared(&slow, &base)), Some(false));
     let vague = [0.8, 0.9, 1.0, 1.1, 1.2, 1.3];
-    assert_eq!(condition.check(&compared(&vague, &vague)), None);
-    let rate: FailIf = "time_s < -5%".parse().unwrap();
-    assert_eq!(rate.check(&compared(&slow, &base)), Some(true));
+    let check = |condition: &str, a: &[f64], b: &[f64]| {
+        let row = compare_values(&time(), a, b).unwrap();
+        condition.parse::<FailIf>().unwrap().check_rows(&[&row])
+    };
+    assert_eq!(check("time_s > +3%", &base, &slow), Some(true));
+    assert_eq!(check("time_s > +3%", &slow, &base), Some(false));
+    assert_eq!(check("time_s > +3%", &vague, &vague), None);
+    assert_eq!(check("time_s < -5%", &slow, &base), Some(true));
 }
 
 #[test]
-fn blocks_are_the_units_where_there_are_blocks() {
-    // Six boots: each has a level of its own, and the second setting is 5 % slower in all of them.
-    let sets: Vec<(Vec<f64>, Vec<f64>)> = (1..=6)
-        .map(|boot| {
-            let level = f64::from(boot);
-            (vec![level, level * 1.01], vec![level * 1.05, level * 1.06])
-        })
-        .collect();
-    let place = (String::new(), Point::new());
-    let mut found = Comparison::of(place, time(), &sets).unwrap();
-    found.verdict = found.judge();
-    assert_eq!((found.before.len(), found.verdict), (6, Verdict::Worse));
-    assert!((found.change.estimate - 0.05).abs() < 0.01, "{found:?}");
+fn a_condition_never_disagrees_with_the_verdict() {
+    let (more, less): (FailIf, FailIf) =
+        ("time_s > +0%".parse().unwrap(), "time_s < -0%".parse().unwrap());
+    let mut random = Random::new(3);
+    let mut claims = 0;
+    for trial in 0..3_000_usize {
+        let runs = [2, 3, 5, 8, 12][trial % 5];
+        let shift = [0.0, 0.05, 0.3, -0.3][trial / 5 % 4];
+        let mut noise = |shift: f64| -> Vec<f64> {
+            (0..runs).map(|_| (shift + 0.1 * random.normal()).exp()).collect()
+        };
+        let (a, mut b) = (noise(0.0), noise(shift));
+        if trial % 7 == 0 {
+            b.clone_from(&a);
+        }
+        let compared = if trial % 2 == 0 { compare_values } else { compare_pairs };
+        let Some(row) = compared(&time(), &a, &b) else { continue };
+        let (up, down) = (more.check_rows(&[&row]), less.check_rows(&[&row]));
+        match row.verdict {
+            Verdict::Worse => assert_eq!((up, down), (Some(true), Some(false)), "{row:?}"),
+            Verdict::Better => assert_eq!((up, down), (Some(false), Some(true)), "{row:?}"),
+            _ => assert!(up != Some(true) && down != Some(true), "{row:?}"),
+        }
+        assert_eq!(row.p <= LEVEL, row.verdict.is_claim(), "p and interval invert: {row:?}");
+        claims += u32::from(row.verdict.is_claim());
+    }
+    assert!(claims > 500, "{claims}");
 }
 
 #[test]
-fn a_figure_that_is_nothing_before_has_a_change_that_can_be_read() {
+fn copies_are_no_sample_but_six_of_them_are_told_apart() {
+    assert_eq!(compare_values(&time(), &[1.0; 5], &[2.0; 5]).unwrap().verdict, Verdict::Undecided);
+    assert_eq!(compare_values(&time(), &[1.0; 6], &[2.0; 6]).unwrap().verdict, Verdict::Worse);
+    assert_eq!(compare_values(&time(), &[1.0; 6], &[1.0; 6]).unwrap().verdict, Verdict::Equivalent);
+}
+
+#[test]
+fn a_metric_that_is_nothing_before_has_a_change_that_can_be_read() {
     let (before, after) = ([0.0, 0.0, 0.0, 1.0, 0.0], [2.0, 3.0, 2.0, 4.0, 2.0]);
     let found = compare_values(&time(), &before, &after).unwrap();
-    // Of the mean of all, 1.4: two more than nothing are some 140 %.
-    assert!((1.0..2.5).contains(&found.change.estimate), "{:?}", found.change);
-    assert!(found.detectable.is_none_or(|d| d < 10.0), "{:?}", found.detectable);
+    // Of the mean before, 0.2: some 2.4 more.
+    assert!((10.0..14.0).contains(&found.change.estimate), "{:?}", found.change);
     assert!(compare_values(&time(), &[0.0; 5], &[0.0; 5]).is_none(), "nothing in both");
 }

@@ -54,7 +54,7 @@ fn has_valley(map: &Map) -> bool {
 fn what_is_claimed_of_the_plane_depends_on_the_noise_that_is_given() {
     let plane = sockets();
     let claims = |sigma: f64| {
-        let map = Map::new(&plane, Noise::Given(sigma), true).unwrap();
+        let map = Map::new(&plane, Noise::Given(sigma), true, Choice::Cells).unwrap();
         (has_valley(&map), has_wall(&map), map.flat.len())
     };
     // Valley and wall up to twice the given noise; at 5 % a run the wall could be luck, and is not told.
@@ -68,7 +68,7 @@ fn what_is_claimed_of_the_plane_depends_on_the_noise_that_is_given() {
 #[test]
 fn the_valley_and_the_wall_of_the_recorded_plane_are_found() {
     let plane = sockets();
-    let map = Map::new(&plane, GIVEN, true).unwrap();
+    let map = Map::new(&plane, GIVEN, true, Choice::Cells).unwrap();
     // The wall: w from 12 to 15, for m of 8 and more, upwards, and nowhere else.
     let walls: Vec<&Edge> = map.edges.iter().filter(|e| e.axis == "w" && e.ratio > 1.0).collect();
     assert_eq!(walls.len(), 1, "{:#?}", map.edges);
@@ -95,7 +95,7 @@ fn the_valley_and_the_wall_of_the_recorded_plane_are_found() {
 
 #[test]
 fn nothing_is_claimed_of_m_inside_the_valley() {
-    let map = Map::new(&sockets(), GIVEN, true).unwrap();
+    let map = Map::new(&sockets(), GIVEN, true, Choice::Cells).unwrap();
     let claims: Vec<&Edge> = map
         .edges
         .iter()
@@ -119,14 +119,17 @@ fn where_there_is_no_wall_none_is_found() {
             vec![cell(0.239, 0.240), cell(0.238, 0.239)],
         ],
     };
-    let map = Map::new(&plane, GIVEN, true).unwrap();
+    let map = Map::new(&plane, GIVEN, true, Choice::Cells).unwrap();
     assert!(map.shows_nothing());
     assert!(map.sentences(&plane)[1].contains("no difference"));
 }
 
 #[test]
 fn single_runs_without_given_noise_make_no_map() {
-    assert_eq!(Map::new(&sockets(), Noise::Measured, true), Err(MapError::SingleRuns));
+    assert_eq!(
+        Map::new(&sockets(), Noise::Measured, true, Choice::Cells),
+        Err(MapError::SingleRuns)
+    );
 }
 
 /// The recorded host runs with the labels of their cells shuffled within each block.
@@ -150,7 +153,8 @@ fn shuffled_labels_show_no_difference() {
     let trials: u32 = 400;
     let claims = (0..trials)
         .filter(|seed| {
-            let map = Map::new(&shuffled(u64::from(*seed)), Noise::Measured, true).unwrap();
+            let map = Map::new(&shuffled(u64::from(*seed)), Noise::Measured, true, Choice::Cells)
+                .unwrap();
             !map.shows_nothing()
         })
         .count();
@@ -161,7 +165,77 @@ fn shuffled_labels_show_no_difference() {
 #[test]
 fn the_recorded_effect_of_groups_is_found_without_shuffling() {
     let plane = recorded::plane("time_s");
-    let map = Map::new(&plane, Noise::Measured, true).unwrap();
+    let map = Map::new(&plane, Noise::Measured, true, Choice::Cells).unwrap();
     assert!(!map.shows_nothing());
     assert!(map.edges.iter().any(|e| e.axis == "groups" && e.ratio > 1.3), "{:#?}", map.edges);
+}
+
+/// A plane of noise alone: three loads with noise of 1, 2 and 6 parts in a hundred.
+fn noise_alone(random: &mut Random, repeats: u32) -> Plane {
+    let slices = ["100us", "316us", "1ms", "3.16ms", "10ms", "31.6ms", "100ms"];
+    let row: &[f64] = &[1.0; 7];
+    let mut empty = plane(&slices, &["1", "2", "4"], &[row; 3]);
+    let drift: Vec<f64> = (0..repeats).map(|_| 0.02 * random.normal()).collect();
+    for (row, sigma) in empty.cells.iter_mut().zip([0.01, 0.02, 0.06]) {
+        for cell in row {
+            let values =
+                (0..repeats).map(|b| (b, (drift[b as usize] + sigma * random.normal()).exp()));
+            *cell = values.collect();
+        }
+    }
+    empty
+}
+
+#[test]
+fn unequal_noise_alone_names_no_best_cell() {
+    for (repeats, choice) in [(3, Choice::Cells), (5, Choice::InRows), (8, Choice::Cells)] {
+        let mut random = Random::new(u64::from(repeats));
+        let trials = 400;
+        let named = (0..trials)
+            .filter(|_| {
+                let plane = noise_alone(&mut random, repeats);
+                !Map::new(&plane, Noise::Measured, true, choice).unwrap().shows_nothing()
+            })
+            .count();
+        // 5 % and three standard deviations.
+        assert!(
+            named <= 33,
+            "{repeats} repeats: {named} of {trials} maps of noise claim something"
+        );
+    }
+}
+
+#[test]
+fn two_repeats_are_too_few_unless_the_noise_is_given() {
+    let plane = noise_alone(&mut Random::new(1), 2);
+    let map = |noise| Map::new(&plane, noise, true, Choice::Cells);
+    assert_eq!(map(Noise::Measured), Err(MapError::TooFew));
+    assert!(map(Noise::Given(0.02)).is_ok());
+}
+
+#[test]
+fn one_repeated_cell_tells_nothing_of_the_others() {
+    let mut plane = sockets();
+    plane.cells[0][0].insert(1, 0.335);
+    plane.cells[0][0].insert(2, 0.333);
+    assert_eq!(Map::new(&plane, Noise::Measured, true, Choice::Cells), Err(MapError::TooFew));
+}
+
+#[test]
+fn a_load_is_not_a_choice() {
+    let mut random = Random::new(2);
+    let mut plane = noise_alone(&mut random, 5);
+    // Twice the load takes twice the time, and 100 ms is a quarter slower at each.
+    for (row, load) in plane.cells.iter_mut().zip([1.0, 2.0, 4.0]) {
+        for (column, cell) in row.iter_mut().enumerate() {
+            let slow = if column == 6 { 1.5 } else { 1.0 };
+            cell.values_mut().for_each(|v| *v *= load * slow);
+        }
+    }
+    let map = Map::new(&plane, Noise::Measured, true, Choice::InRows).unwrap();
+    assert_eq!(map.best.len(), 3, "one for each load");
+    assert!((0..3).all(|row| (0..3).all(|column| map.flat.contains(&(row, column)))));
+    assert!(!map.flat.contains(&(0, 6)) && !map.flat.contains(&(1, 6)), "{:?}", map.flat);
+    let told = map.sentences(&plane).concat();
+    assert!(told.contains("at each load alone"), "{told}");
 }

@@ -10,7 +10,7 @@ use super::{Wanted, usage};
 use crate::commands::compare::print_text;
 use crate::commands::scratch::Scratch;
 use anyhow::Context as _;
-use schedlab_experiment::analysis::{Comparison, compare};
+use schedlab_experiment::analysis::{Asked, Comparison, compare};
 use schedlab_experiment::{
     Hooks, Plan, Planned, Progress, RunId, StoredRun, Tally, run_plan, runs_of,
 };
@@ -169,7 +169,11 @@ fn measure(
     };
     let stored: Vec<Vec<StoredRun>> = sides.iter().map(of_side).collect();
     let comparisons = match &stored[..] {
-        [before, after] => compare(&[(before, after)], &[]),
+        [before, after] => {
+            // Both settings run in each round, in an order of chance.
+            let asked = Asked { interleaved: true, ..Asked::default() };
+            compare(&[(before, after)], &asked)
+        }
         _ => Vec::new(),
     };
     if wanted.own.flag("json") {
@@ -178,7 +182,7 @@ fn measure(
         show::print(&text(wanted, &stored[0]))?;
         if !comparisons.is_empty() {
             show::print(&format!("\nagainst {}:\n", wanted.own.text("against")))?;
-            print_text(&comparisons)?;
+            print_text(&comparisons, "before", wanted.own.text("against"))?;
         }
     }
     Ok(match (tally.stopped, tally.failed.is_empty()) {
@@ -327,18 +331,8 @@ fn json(
             other["command"] = command.clone().into();
         }
         object.insert("against".into(), other);
-        let verdicts: Vec<Value> = comparisons
-            .iter()
-            .map(|c| {
-                json!({
-                    "metric": c.metric.name,
-                    "p": c.p_corrected,
-                    "detectable": c.detectable,
-                    "verdict": c.verdict.to_string(),
-                })
-            })
-            .collect();
-        object.insert("comparisons".into(), verdicts.into());
+        let verdicts = serde_json::to_value(comparisons)?;
+        object.insert("comparisons".into(), verdicts);
     }
     Ok(format!("{:#}\n", Value::Object(object)))
 }

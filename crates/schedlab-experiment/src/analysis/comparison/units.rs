@@ -1,0 +1,316 @@
+//! From runs to units that vary independently: pairs, runs, boots, or whole folders.
+
+use super::effects::{Estimate, RANKS_MIN, Raw, Scale, estimate, ranks_beside};
+use super::{Asked, BOOTS_MIN, Side};
+use crate::analysis::{Cell, Cells};
+use crate::{Point, StoredRun};
+use schedlab_model::{Better, Metric};
+use schedlab_stats::Sample;
+use schedlab_workload::metrics;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+/// What varies independently in a comparison, and so is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Basis {
+    /// Pairs of runs that were done one after the other, in random order.
+    Pairs,
+    /// Runs.
+    Runs,
+    /// Boots: the runs of one boot share its luck.
+    Boots,
+    /// Boots in which both sides ran.
+    BootPairs,
+    /// Pairs of folders.
+    Folders,
+}
+
+impl Basis {
+    const fn is_paired(self) -> bool {
+        matches!(self, Self::Pairs | Self::BootPairs | Self::Folders)
+    }
+}
+
+impl fmt::Display for Basis {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Pairs => "pairs",
+            Self::Runs => "runs",
+            Self::Boots => "boots",
+            Self::BootPairs => "pairs of boots",
+            Self::Folders => "pairs of folders",
+        })
+    }
+}
+
+/// A run as a comparison sees it.
+#[derive(Clone, Debug)]
+struct One {
+    /// On the scale; infinite where the run was cut off.
+    value: f64,
+    block: u32,
+    boot: String,
+    started: String,
+}
+
+/// The metric at all common points, one entry each; none where it has no values on a side, or is
+/// nothing on both.
+pub(super) fn rows(
+    cells: &[(Cells<'_>, Cells<'_>)],
+    label: &str,
+    metric: &Metric,
+    points: &[Point],
+    asked: &Asked,
+) -> Vec<Raw> {
+    let known = metrics::find(&metric.name).map_or(metrics::MARGIN, |found| found.margin);
+    let cell = |cells: &Cells<'_>, point: &Point| -> Option<usize> {
+        cells.cells.iter().position(|c| c.workload == label && c.point == *point)
+    };
+    let values = |cells: &Cells<'_>, point: &Point| -> Vec<f64> {
+        let found = cell(cells, point).map(|at| cells.cells[at].values(&metric.name));
+        found.map(|values| values.into_values().collect()).unwrap_or_default()
+    };
+    let all = |side: fn(&(Cells<'_>, Cells<'_>)) -> usize| -> Vec<f64> {
+        let both = |pair: &(Cells<'_>, Cells<'_>), point| match side(pair) {
+            0 => values(&pair.0, point),
+            _ => values(&pair.1, point),
+        };
+        points.iter().flat_map(|p| cells.iter().flat_map(move |pair| both(pair, p))).collect()
+    };
+    let Some(scale) = scale(&all(|_| 0), &all(|_| 1)) else { return Vec::new() };
+    let gather = |cells: &Cells<'_>, point: &Point| -> Vec<One> {
+        cell(cells, point).map(|at| ones(&cells.cells[at], metric, scale)).unwrap_or_default()
+    };
+    let row = |point: &Point| {
+        let sets: Vec<(Vec<One>, Vec<One>)> =
+            cells.iter().map(|(a, b)| (gather(a, point), gather(b, point))).collect();
+        let (basis, before, after) = units(&sets, asked.interleaved);
+        let mut raw = raw(metric, scale, basis, (&before, &after))?;
+        label.clone_into(&mut raw.workload);
+        raw.point = Some(point.clone());
+        raw.margin = asked.margin.unwrap_or(known);
+        raw.before.values = run_values(&sets, scale, |set| &set.0);
+        raw.after.values = run_values(&sets, scale, |set| &set.1);
+        raw.before.censored = cut(&sets, |set| &set.0);
+        raw.after.censored = cut(&sets, |set| &set.1);
+        Some(raw)
+    };
+    points.iter().filter_map(row).collect()
+}
+
+type Set = (Vec<One>, Vec<One>);
+
+fn run_values(sets: &[Set], scale: Scale, side: fn(&Set) -> &Vec<One>) -> Vec<f64> {
+    let finite = sets.iter().flat_map(side).filter(|one| one.value.is_finite());
+    finite.map(|one| scale.value(one.value)).collect()
+}
+
+fn cut(sets: &[Set], side: fn(&Set) -> &Vec<One>) -> usize {
+    sets.iter().flat_map(side).filter(|one| one.value.is_infinite()).count()
+}
+
+/// Logarithms where all values are above zero; else differences over the mean before, or over that of
+/// all values where there is nothing before. `None`: there is nothing on both sides.
+fn scale(before: &[f64], after: &[f64]) -> Option<Scale> {
+    let level =
+        |values: &[f64]| values.iter().map(|v| v.abs()).sum::<f64>() / values.len().max(1) as f64;
+    if before.is_empty() || after.is_empty() {
+        return None;
+    }
+    if before.iter().chain(after).all(|v| *v > 0.0) {
+        return Some(Scale::Log);
+    }
+    let (first, all) = (level(before), level(&[before, after].concat()));
+    let level = if first > 0.0 { first } else { all };
+    (level > 0.0).then_some(Scale::Linear(level))
+}
+
+fn ones(cell: &Cell<'_>, metric: &Metric, scale: Scale) -> Vec<One> {
+    // A run that was cut off ranks behind all others: it would have taken longer, or done less.
+    let worst = match metric.better {
+        Better::Lower => Some(f64::INFINITY),
+        Better::Higher => Some(f64::NEG_INFINITY),
+        Better::Neither => None,
+    };
+    let one = |(block, run): (&u32, &&StoredRun), value: f64| One {
+        value,
+        block: *block,
+        boot: run.manifest.facts.boot.known().cloned().unwrap_or_default(),
+        started: run.manifest.started_at.clone(),
+    };
+    let whole = cell
+        .runs
+        .iter()
+        .filter_map(|(block, run)| Some(one((block, run), scale.of(run.value(&metric.name)?))));
+    let censored = cell.censored.iter().filter_map(|(block, run)| {
+        run.value(&metric.name)?;
+        Some(one((block, run), worst?))
+    });
+    whole.chain(censored).collect()
+}
+
+/// What varies independently, and its values.
+fn units(sets: &[Set], interleaved: bool) -> (Basis, Vec<f64>, Vec<f64>) {
+    let mean = |ones: &[One]| ones.iter().map(|one| one.value).sum::<f64>() / ones.len() as f64;
+    let [(before, after)] = sets else {
+        let whole = sets.iter().filter(|(a, b)| !a.is_empty() && !b.is_empty());
+        let (a, b) = whole.map(|(a, b)| (mean(a), mean(b))).unzip();
+        return (Basis::Folders, a, b);
+    };
+    let by_boot = |ones: &[One]| -> BTreeMap<String, f64> {
+        let mut boots: BTreeMap<String, Vec<One>> = BTreeMap::new();
+        for one in ones.iter().filter(|one| !one.boot.is_empty()) {
+            boots.entry(one.boot.clone()).or_default().push(one.clone());
+        }
+        boots.into_iter().map(|(boot, ones)| (boot, mean(&ones))).collect()
+    };
+    let (first, second) = (by_boot(before), by_boot(after));
+    let common: Vec<&String> = first.keys().filter(|boot| second.contains_key(*boot)).collect();
+    if common.len() >= BOOTS_MIN {
+        let (a, b) = common.iter().map(|boot| (first[*boot], second[*boot])).unzip();
+        return (Basis::BootPairs, a, b);
+    }
+    if common.is_empty() && first.len().min(second.len()) > 1 {
+        return (Basis::Boots, first.into_values().collect(), second.into_values().collect());
+    }
+    let pairs = pairs(before, after);
+    if interleaved || is_interleaved(&pairs, before.len().max(after.len())) {
+        let (a, b) = pairs.iter().map(|(a, b)| (a.value, b.value)).unzip();
+        return (Basis::Pairs, a, b);
+    }
+    let values = |ones: &[One]| ones.iter().map(|one| one.value).collect();
+    (Basis::Runs, values(before), values(after))
+}
+
+fn pairs<'o>(before: &'o [One], after: &'o [One]) -> Vec<(&'o One, &'o One)> {
+    let other = |one: &One| after.iter().find(|o| o.block == one.block && o.boot == one.boot);
+    before.iter().filter_map(|one| Some((one, other(one)?))).collect()
+}
+
+/// Whether the runs of each pair were done before those of the next one: then both share what drifts.
+fn is_interleaved(pairs: &[(&One, &One)], runs: usize) -> bool {
+    let mut windows: Vec<(&str, &str)> = pairs
+        .iter()
+        .map(|(a, b)| {
+            let (a, b) = (a.started.as_str(), b.started.as_str());
+            (a.min(b), a.max(b))
+        })
+        .collect();
+    windows.sort_unstable();
+    let (Some(first), Some(last)) = (windows.first(), windows.last()) else { return false };
+    // Times are of whole seconds: runs that all began in one tell nothing.
+    let told = first.0 < last.0 && 4 * pairs.len() >= 3 * runs;
+    told && windows.windows(2).all(|two| two[0].1 <= two[1].0)
+}
+
+fn raw(
+    metric: &Metric,
+    scale: Scale,
+    basis: Basis,
+    (before, after): (&[f64], &[f64]),
+) -> Option<Raw> {
+    if before.is_empty() || after.is_empty() {
+        return None;
+    }
+    let side = |units: &[f64]| Side { centre: centre(units, scale), ..Side::default() };
+    let estimate = estimate(before, after, basis.is_paired());
+    let p_ranks = match &estimate {
+        Estimate::Student(_) => ranks_beside(before, after, basis.is_paired()),
+        Estimate::Ranks(_) | Estimate::None(_) => None,
+    };
+    Some(Raw {
+        workload: String::new(),
+        point: None,
+        metric: metric.clone(),
+        before: side(before),
+        after: side(after),
+        basis,
+        scale,
+        estimate,
+        units: before.len().min(after.len()),
+        p_ranks,
+        margin: metrics::MARGIN,
+    })
+}
+
+/// The mean on the scale; with units that were cut off the median, while fewer than half were.
+fn centre(units: &[f64], scale: Scale) -> Option<f64> {
+    let cut = units.iter().filter(|v| v.is_infinite()).count();
+    if cut == 0 {
+        return Some(scale.value(units.iter().sum::<f64>() / units.len() as f64));
+    }
+    let sample = Sample::new(units.iter().map(|v| v.clamp(-1e300, 1e300))).ok()?;
+    (2 * cut < units.len()).then(|| scale.value(sample.median()))
+}
+
+/// Plain numbers as a point.
+pub(super) fn of_values(
+    metric: &Metric,
+    before: &[f64],
+    after: &[f64],
+    basis: Basis,
+) -> Option<Raw> {
+    let scale = scale(before, after)?;
+    let on = |values: &[f64]| -> Vec<f64> { values.iter().map(|v| scale.of(*v)).collect() };
+    let mut raw = raw(metric, scale, basis, (&on(before), &on(after)))?;
+    before.clone_into(&mut raw.before.values);
+    after.clone_into(&mut raw.after.values);
+    Some(raw)
+}
+
+/// How the work that the sides were asked for differs at their common points, in a sentence.
+pub(super) fn other_work(a: &Cells<'_>, b: &Cells<'_>, label: &str, points: &[Point]) -> String {
+    let asked = |cells: &Cells<'_>, point: &Point| {
+        let cell = cells.of(label).find(|cell| cell.point == *point);
+        cell.and_then(Cell::any).map(|run| metrics::asked_work(&run.manifest.spec.workload))
+    };
+    let differs = |point: &Point| -> Option<String> {
+        let (a, b) = (asked(a, point)?, asked(b, point)?);
+        let (name, value) = a.iter().find(|(name, value)| b.get(*name) != Some(value))?;
+        let other = b.get(name).cloned().unwrap_or_default();
+        Some(format!("The two sides ask for different work: {name}={value} against {other}."))
+    };
+    points.iter().find_map(differs).unwrap_or_default()
+}
+
+/// Which boots are compared, in a sentence; empty where all runs are of the same boots.
+pub(super) fn boots_note(cells: &[(Cells<'_>, Cells<'_>)], label: &str) -> String {
+    let [(a, b)] = cells else { return String::new() };
+    let boots = |cells: &Cells<'_>| -> BTreeSet<String> {
+        let runs = cells.of(label).flat_map(|cell| cell.runs.values());
+        runs.filter_map(|run| run.manifest.facts.boot.known().cloned()).collect()
+    };
+    let (first, second) = (boots(a), boots(b));
+    if first.is_empty() || second.is_empty() || first.intersection(&second).next().is_some() {
+        return String::new();
+    }
+    let fewest = first.len().min(second.len());
+    let of = match (first.len(), second.len()) {
+        (1, 1) => "on these two boots".to_owned(),
+        (a, b) => format!("on these {a} and {b} boots"),
+    };
+    match BOOTS_MIN.saturating_sub(fewest) {
+        0 => String::new(),
+        more => format!("{of}; a verdict on the kernels needs {more} more boots a side"),
+    }
+}
+
+/// So few units that nothing can be told.
+pub(super) fn too_few(raw: &Raw) -> Option<String> {
+    match &raw.estimate {
+        Estimate::Student(_) => None,
+        Estimate::Ranks(ranks) if ranks.units() >= RANKS_MIN => None,
+        Estimate::Ranks(_) => Some(format!(
+            "runs were cut off: ranks decide from {RANKS_MIN} {} a side on",
+            raw.basis
+        )),
+        Estimate::None(_) if raw.units < 2 => {
+            Some(format!("too few: 2 {} a side are the fewest", raw.basis))
+        }
+        Estimate::None(_) => {
+            Some(format!("copies: all {} are the same, and fewer than {RANKS_MIN}", raw.basis))
+        }
+    }
+}

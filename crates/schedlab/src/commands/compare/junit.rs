@@ -1,0 +1,76 @@
+//! A comparison as JUnit XML, so that CI shows each metric at each point as a test.
+
+use schedlab_experiment::analysis::{Comparison, FailIf, Row, Verdict, percent};
+use std::fmt::Write as _;
+
+/// The XML. A row fails where a condition on its metric holds, or, without conditions, where it is worse;
+/// an undecided row is skipped, with the reason.
+pub(super) fn junit(comparisons: &[Comparison], conditions: &[FailIf]) -> String {
+    let rows: Vec<&Row> = comparisons.iter().flat_map(Comparison::rows).collect();
+    let outcome = |row: &Row| -> Option<bool> {
+        let mine: Vec<&FailIf> =
+            conditions.iter().filter(|c| c.metric == row.metric.name).collect();
+        if mine.is_empty() {
+            return match row.verdict {
+                Verdict::Worse => Some(true),
+                Verdict::Undecided => None,
+                _ => Some(false),
+            };
+        }
+        let found: Vec<Option<bool>> = mine.iter().map(|c| c.check_rows(&[row])).collect();
+        if found.contains(&Some(true)) {
+            return Some(true);
+        }
+        found.iter().all(|f| *f == Some(false)).then_some(false)
+    };
+    let found: Vec<Option<bool>> = rows.iter().map(|row| outcome(row)).collect();
+    let count = |what: Option<bool>| found.iter().filter(|f| **f == what).count();
+    let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+    let _ = writeln!(
+        out,
+        "<testsuite name=\"schedlab compare\" tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"0\">",
+        rows.len(),
+        count(Some(true)),
+        count(None)
+    );
+    for (row, found) in rows.iter().zip(found) {
+        let change = format!(
+            "{} [{} .. {}], {}",
+            percent(row.change.estimate),
+            percent(row.change.low),
+            percent(row.change.high),
+            row.verdict
+        );
+        let (class, name) = (xml(&row.workload), xml(&row.name()));
+        let _ = write!(out, "  <testcase classname=\"{class}\" name=\"{name}\">");
+        match found {
+            Some(true) => {
+                let _ = write!(out, "<failure message=\"{}\"/>", xml(&change));
+            }
+            None => {
+                let _ = write!(out, "<skipped message=\"{}\"/>", xml(&change));
+            }
+            Some(false) => {
+                let _ = write!(out, "<system-out>{}</system-out>", xml(&change));
+            }
+        }
+        out += "</testcase>\n";
+    }
+    out + "</testsuite>\n"
+}
+
+/// Text inside XML; control characters are none of it.
+fn xml(text: &str) -> String {
+    let mut out = String::new();
+    for c in text.chars() {
+        match c {
+            '&' => out += "&amp;",
+            '<' => out += "&lt;",
+            '>' => out += "&gt;",
+            '"' => out += "&quot;",
+            c if c.is_control() => out.push(' '),
+            c => out.push(c),
+        }
+    }
+    out
+}
