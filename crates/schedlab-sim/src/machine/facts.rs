@@ -9,6 +9,8 @@ use schedlab_model::{
 pub(super) fn kernel(model: &Model) -> String {
     match model.kernel {
         Kernel::Fifo => "simulated: FIFO on each CPU".to_owned(),
+        Kernel::GlobalFifo => "simulated: one FIFO for the machine".to_owned(),
+        Kernel::LlcFifo => "simulated: a FIFO for each LLC".to_owned(),
         Kernel::Cfs61 => "simulated: Linux 6.1.192 (Debian), fair tasks".to_owned(),
         Kernel::Eevdf612 => "simulated: Linux 6.12.117 (Debian), fair tasks".to_owned(),
     }
@@ -21,7 +23,7 @@ pub(super) fn notes(model: &Model) -> Vec<String> {
         "simulated by {}: times come from a file of costs; docs/simulation.md has the model's error",
         model.name
     )];
-    if cpus > 1 && model.kernel != Kernel::Fifo {
+    if cpus > 1 && matches!(model.kernel, Kernel::Cfs61 | Kernel::Eevdf612) {
         notes
             .push("placement over several CPUs has not been validated against a kernel".to_owned());
     }

@@ -4,29 +4,26 @@
 //! machine, `figures` turns what the world counted into figures.
 
 mod facts;
-mod figures;
 mod name;
+mod run;
 mod tuned;
 
 pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
 
 use crate::scene::FULL_SPEED;
-use crate::{Config, Hardware, Step, World};
-use schedlab_model::{
-    Affinity, Clock, CpuSet, Event, Fact, Knob, Nanos, Setting, TraceInfo, Warning,
-};
+use crate::{Config, Hardware, World};
+use run::Run;
+use schedlab_model::{Affinity, Clock, CpuSet, Fact, Knob, Nanos, Setting, TraceInfo};
+use schedlab_workload::measure::{Measuring, Shape};
 use schedlab_workload::placement::Surroundings;
 use schedlab_workload::plan::{Plan, Policy};
 use schedlab_workload::{
     Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Speed, WorkloadSpec,
-    check_spec, cut_by_limit, regulate, workloads,
+    check_spec, workloads,
 };
-use std::io;
 
 /// A CPU at full speed does one iteration of the calibrated loop in a nanosecond.
 const SPEED: u64 = 1_000;
-/// Virtual time between two looks whether the user wants to stop.
-const LOOK: u64 = 50_000_000;
 const SECOND: u64 = 1_000_000_000;
 
 /// A simulated machine.
@@ -204,162 +201,16 @@ impl Machine for Simulated {
             record: spec.record.is_some(),
             ..Config::default()
         };
-        let shape = figures::Shape::of(&plan);
-        let policy = model.tuned.policy(hardware.cpus());
+        let shape = Shape::of(&plan, &plan.tasks);
+        let policy = model.policy(&hardware);
         let mut world = World::new(&mut plan, hardware, policy, config);
         if spec.record.is_some() {
             let info = self.trace_info(&world, &plan);
             out.trace(&info).map_err(|error| MachineError::io("storing the trace", error))?;
         }
-        let mut run = Run::new(&mut world, &plan, &shape);
-        run.keeps_until = spec
-            .record
-            .as_ref()
-            .and_then(|record| record.time)
-            .map(|time| config.begin_ns + time.0);
-        let interrupted = run.perform(out)?;
-        let last = run.interval();
-        let cut_at = plan.cut_at.filter(|limit| !interrupted && last.elapsed >= *limit);
-        cut_at.map(cut_by_limit).into_iter().for_each(|warning| out.warning(warning));
-        shape.tell(&world, &plan, &last, out)?;
-        let failed = !shape.errors(&world).is_empty();
-        Ok(Outcome { exit_code: i32::from(failed), interrupted, censored: cut_at.is_some() })
-    }
-}
-
-/// A run under way.
-struct Run<'r> {
-    world: &'r mut World,
-    plan: &'r Plan,
-    shape: &'r figures::Shape,
-    /// Events after this time are not kept.
-    keeps_until: Option<u64>,
-    /// Since when figures count, in nanoseconds since the tasks were let go.
-    from: u64,
-    is_warm: bool,
-    next_second: u64,
-    /// What was done up to the last second.
-    done: u64,
-    rates: Vec<f64>,
-    /// Busy time at the last second, and when that was.
-    busy: (u64, u64),
-}
-
-impl<'r> Run<'r> {
-    fn new(world: &'r mut World, plan: &'r Plan, shape: &'r figures::Shape) -> Self {
-        Self {
-            world,
-            plan,
-            shape,
-            keeps_until: None,
-            from: 0,
-            is_warm: plan.timing.warm_up == Nanos::ZERO,
-            next_second: SECOND,
-            done: 0,
-            rates: Vec::new(),
-            busy: (0, 0),
-        }
-    }
-
-    /// Runs to the end; whether the user ended it.
-    fn perform(&mut self, out: &mut dyn Output) -> Result<bool, MachineError> {
-        let mut interrupted = false;
-        loop {
-            let stop = self.next_stop();
-            if self.step(stop, out)? == Step::Ended {
-                return Ok(interrupted);
-            }
-            if out.stopped() && !interrupted {
-                interrupted = true;
-                let what = "the run was interrupted: its figures are partial";
-                out.warning(Warning::new("interrupted", what, ""));
-                self.world.stop();
-            }
-            if let Some(went) = self.world.went_at() {
-                self.passes(self.world.now() - went, out);
-            }
-        }
-    }
-
-    /// Time since the tasks were let go has passed: seconds, the warm-up, intervals.
-    fn passes(&mut self, elapsed: u64, out: &mut dyn Output) {
-        let timing = self.plan.timing;
-        let at_multiple =
-            |of: Nanos| of > Nanos::ZERO && elapsed > 0 && elapsed.is_multiple_of(of.0);
-        if elapsed == self.next_second {
-            self.next_second += SECOND;
-            let done = self.shape.progress(self.world, self.plan).unwrap_or(0);
-            if self.is_warm {
-                self.rates.push((done - self.done.min(done)) as f64);
-            }
-            self.done = done;
-            self.regulate();
-        }
-        if at_multiple(timing.interval) {
-            out.interval(&self.interval());
-        }
-        let warms = !self.is_warm && elapsed >= timing.warm_up.0;
-        if warms || at_multiple(timing.zero) {
-            self.is_warm = true;
-            (self.from, self.done) = (elapsed, 0);
-            self.rates.clear();
-            self.world.forget_measures();
-        }
-    }
-
-    /// What was measured so far.
-    fn interval(&self) -> schedlab_workload::Interval {
-        let went = self.world.went_at().unwrap_or(self.world.now());
-        let until = self.world.stopped_at().or(self.world.ended_at()).unwrap_or(self.world.now());
-        let elapsed = until.saturating_sub(went);
-        let covers = elapsed.saturating_sub(self.from);
-        let times = (Nanos(elapsed), Nanos(covers));
-        self.shape.interval(self.world, self.plan, times, &self.rates)
-    }
-
-    /// When the run is looked at next.
-    fn next_stop(&self) -> u64 {
-        let now = self.world.now();
-        let Some(went) = self.world.went_at() else { return now + LOOK };
-        let timing = &self.plan.timing;
-        let mut stop = (now + LOOK).min(went + self.next_second);
-        if !self.is_warm {
-            stop = stop.min(went + timing.warm_up.0);
-        }
-        for step in [timing.interval.0, timing.zero.0].into_iter().filter(|&step| step > 0) {
-            stop = stop.min(went + ((now - went) / step + 1) * step);
-        }
-        stop.max(now + 1)
-    }
-
-    fn step(&mut self, stop: u64, out: &mut dyn Output) -> Result<Step, MachineError> {
-        let mut failed: Option<io::Error> = None;
-        let until = self.keeps_until.unwrap_or(u64::MAX);
-        let mut sink = |events: &[Event]| {
-            let kept = &events[..events.partition_point(|event| event.time.0 <= until)];
-            if failed.is_none() && !kept.is_empty() {
-                failed = out.events(kept).err();
-            }
-        };
-        let step = self.world.run_until(stop, &mut sink);
-        match failed {
-            Some(error) => Err(MachineError::io("storing the trace", error)),
-            None => step.map_err(|deadlock| MachineError::Load(deadlock.to_string())),
-        }
-    }
-
-    /// Adjusts the dial that follows how busy the machine is.
-    fn regulate(&mut self) {
-        let Some(regulation) = &self.plan.regulation else { return };
-        let (busy, at) = (self.world.busy_ns(), self.world.now());
-        let (busy_before, before) = std::mem::replace(&mut self.busy, (busy, at));
-        if before > 0 {
-            let time = (at - before) * self.world.hardware().cpus() as u64;
-            let percent = 100.0 * (busy - busy_before) as f64 / time as f64;
-            let dial = regulation.dial as usize;
-            let rate = self.world.dial(dial);
-            let next = regulate::next_rate(rate, percent, f64::from(regulation.busy));
-            self.world.set_dial(dial, next);
-        }
+        let mut run = Run::new(&mut world, Measuring::new(plan, shape));
+        let time = spec.record.as_ref().and_then(|record| record.time);
+        run.keeps_until = time.map(|time| config.begin_ns + time.0);
+        run.perform(out)
     }
 }

@@ -2,7 +2,7 @@
 
 use super::tuned::Tuned;
 use crate::Costs;
-use crate::policy::{CfsKnobs, EevdfKnobs};
+use crate::policy::{CfsKnobs, EevdfKnobs, PlacerKnobs};
 use schedlab_model::{Cpu, Nanos, Place, Topology};
 use schedlab_workload::MachineName;
 use std::str::FromStr;
@@ -20,11 +20,24 @@ pub enum Kernel {
     Cfs61,
     /// Debian's Linux 6.12.117.
     Eevdf612,
+    /// First in, first out, in one queue for the machine.
+    GlobalFifo,
+    /// First in, first out, in a queue for each LLC.
+    LlcFifo,
 }
 
 impl Kernel {
-    const ALL: [(Self, &str); 3] =
-        [(Self::Fifo, "fifo"), (Self::Cfs61, "cfs-6.1"), (Self::Eevdf612, "eevdf-6.12")];
+    const ALL: [(Self, &str); 5] = [
+        (Self::Cfs61, "cfs-6.1"),
+        (Self::Eevdf612, "eevdf-6.12"),
+        (Self::Fifo, "fifo"),
+        (Self::GlobalFifo, "global-fifo"),
+        (Self::LlcFifo, "llc-fifo"),
+    ];
+
+    fn is_linux(self) -> bool {
+        matches!(self, Self::Cfs61 | Self::Eevdf612)
+    }
 
     /// As it is written.
     #[must_use]
@@ -59,11 +72,27 @@ pub struct Model {
     pub costs: Costs,
     /// The scheduler's tunables.
     pub(super) tuned: Tuned,
+    /// Switches of wakeup placement.
+    pub(super) placement: PlacerKnobs,
 }
 
 /// The settings of `sim`, for messages.
-pub const SETTINGS: &[&str] =
-    &["cpus", "sockets", "llcs", "cores", "smt", "kernel", "hz", "preempt", "slice", "costs"];
+pub const SETTINGS: &[&str] = &[
+    "cpus",
+    "sockets",
+    "llcs",
+    "cores",
+    "smt",
+    "kernel",
+    "hz",
+    "preempt",
+    "slice",
+    "idle-prev-first",
+    "costs",
+];
+
+/// The slice of queues that CPUs share, in nanoseconds.
+const SLICE: u64 = 5_000_000;
 
 impl Model {
     /// Reads the settings of a machine's name. `costs` is the text of the file that the setting `costs` names, which
@@ -91,19 +120,23 @@ impl Model {
             }
         };
         let slice: Option<Nanos> = name.take("slice")?;
-        if slice.is_some() && kernel != Kernel::Fifo {
-            let why = "only kernel=fifo has a slice of its own; others have knobs (--set)";
+        if slice.is_some() && kernel.is_linux() {
+            let why = "the kernels of Linux have knobs (--set); only the other schedulers have it";
             return Err(format!("machine 'sim': slice is not valid: {why}"));
         }
+        let idle_prev_first: bool = name.take("idle-prev-first")?.unwrap_or(true);
         name.finish(SETTINGS)?;
         let costs = costs.map_or(Ok(Costs::USUAL), Costs::parse).map_err(|e| e.to_string())?;
         let cpus = topology.places().len();
         let tuned = match kernel {
             Kernel::Fifo => Tuned::Fifo { slice_ns: slice.map(|slice| slice.0) },
+            Kernel::GlobalFifo => Tuned::Global { slice_ns: slice.map_or(SLICE, |slice| slice.0) },
+            Kernel::LlcFifo => Tuned::Llc { slice_ns: slice.map_or(SLICE, |slice| slice.0) },
             Kernel::Cfs61 => Tuned::Cfs(CfsKnobs::of(cpus)),
             Kernel::Eevdf612 => Tuned::Eevdf(EevdfKnobs::of(cpus, 1_000_000_000 / hz)),
         };
-        Ok(Self { name: written, kernel, topology, hz, preempt_kernel, costs, tuned })
+        let placement = PlacerKnobs { idle_prev_first, ..PlacerKnobs::default() };
+        Ok(Self { name: written, kernel, topology, hz, preempt_kernel, costs, tuned, placement })
     }
 }
 
@@ -178,11 +211,11 @@ mod tests {
             ("sim:cpus=5000", "use 1 to 1024"),
             ("sim:cpus=7,sockets=2", "disagree"),
             ("sim:sockets=70000,cores=70000", "can't be simulated"),
-            ("sim:kernel=cfs-5.4", "use fifo, cfs-6.1, eevdf-6.12"),
+            ("sim:kernel=cfs-5.4", "use cfs-6.1, eevdf-6.12, fifo, global-fifo, llc-fifo"),
             ("sim:hz=0", "use 10 to 10000"),
             ("sim:cpu=8", "has no setting 'cpu': use cpus, sockets"),
             ("sim:cpus=x", "cpus=x is not valid"),
-            ("sim:slice=3ms", "only kernel=fifo"),
+            ("sim:slice=3ms", "have knobs"),
             ("sim:preempt=lazy", "use voluntary"),
         ] {
             let error = model(text).map(|_| ()).unwrap_err();

@@ -1,13 +1,24 @@
 //! The tunables of the simulated schedulers, by the names that knobs have on the host.
 
 use super::name::Model;
-use crate::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Fifo, Placer, PlacerKnobs, Policy};
+use crate::Hardware;
+use crate::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Fifo, Placer, Policy, SharedFifo};
 use schedlab_model::{Knob, Nanos};
 
 /// A scheduler with its tunables.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Tuned {
-    Fifo { slice_ns: Option<u64> },
+    Fifo {
+        slice_ns: Option<u64>,
+    },
+    /// One queue for the machine.
+    Global {
+        slice_ns: u64,
+    },
+    /// A queue for each LLC.
+    Llc {
+        slice_ns: u64,
+    },
     Cfs(CfsKnobs),
     Eevdf(EevdfKnobs),
 }
@@ -20,16 +31,6 @@ const BASE_SLICE: &str = "base_slice";
 const FEATURES: &str = "features";
 
 impl Tuned {
-    /// The policy with these tunables.
-    pub(super) fn policy(self, cpus: usize) -> Box<dyn Policy> {
-        let placer = Placer::new(cpus, PlacerKnobs::default());
-        match self {
-            Self::Fifo { slice_ns } => Box::new(Fifo::new(cpus, slice_ns)),
-            Self::Cfs(knobs) => Box::new(Cfs::new(cpus, knobs, placer)),
-            Self::Eevdf(knobs) => Box::new(Eevdf::new(cpus, knobs, placer)),
-        }
-    }
-
     fn time(&mut self, knob: &str) -> Option<&mut u64> {
         match (self, knob) {
             (Self::Cfs(knobs), LATENCY) => Some(&mut knobs.latency),
@@ -43,7 +44,7 @@ impl Tuned {
 
     fn feature(&mut self, name: &str) -> Option<&mut bool> {
         match self {
-            Self::Fifo { .. } => None,
+            Self::Fifo { .. } | Self::Global { .. } | Self::Llc { .. } => None,
             Self::Cfs(knobs) => match name {
                 "GENTLE_FAIR_SLEEPERS" => Some(&mut knobs.gentle_fair_sleepers),
                 "START_DEBIT" => Some(&mut knobs.start_debit),
@@ -102,7 +103,7 @@ impl Tuned {
     /// All knobs with their values.
     pub(super) fn knobs(&self) -> Vec<Knob> {
         let names: &[(&str, &str)] = match self {
-            Self::Fifo { .. } => &[],
+            Self::Fifo { .. } | Self::Global { .. } | Self::Llc { .. } => &[],
             Self::Cfs(_) => &[
                 (LATENCY, "CFS: period in which every task should run once"),
                 (MIN_GRANULARITY, "CFS: time a task keeps its CPU at least"),
@@ -156,6 +157,19 @@ fn range(knob: &str) -> [u64; 2] {
 }
 
 impl Model {
+    /// The policy of the model, for these CPUs.
+    pub(super) fn policy(&self, hardware: &Hardware) -> Box<dyn Policy> {
+        let cpus = hardware.cpus();
+        let placer = Placer::new(cpus, self.placement);
+        match self.tuned {
+            Tuned::Fifo { slice_ns } => Box::new(Fifo::new(cpus, slice_ns)),
+            Tuned::Global { slice_ns } => Box::new(SharedFifo::of_machine(cpus, slice_ns)),
+            Tuned::Llc { slice_ns } => Box::new(SharedFifo::of_llcs(hardware, slice_ns)),
+            Tuned::Cfs(knobs) => Box::new(Cfs::new(cpus, knobs, placer)),
+            Tuned::Eevdf(knobs) => Box::new(Eevdf::new(cpus, knobs, placer)),
+        }
+    }
+
     /// The model with one knob set.
     ///
     /// # Errors

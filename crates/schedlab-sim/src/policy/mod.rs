@@ -8,12 +8,14 @@ mod eevdf;
 mod fifo;
 mod pelt;
 mod place;
+mod shared;
 mod weight;
 
 pub use cfs::{Cfs, CfsKnobs};
 pub use eevdf::{Eevdf, EevdfKnobs};
 pub use fifo::Fifo;
 pub use place::{Placer, PlacerKnobs};
+pub use shared::SharedFifo;
 
 use crate::scene::{Scene, TaskId};
 
@@ -111,9 +113,4 @@ pub trait Policy {
     /// The tasks that are runnable on `cpu` beside the one that runs, in no certain order; of a queue that several
     /// CPUs share, those that `cpu` may take.
     fn waiting(&self, cpu: usize) -> Vec<TaskId>;
-
-    /// Whether a waiting task may be run by any of several CPUs, so that it waits on none in particular.
-    fn shares_queues(&self) -> bool {
-        false
-    }
 }

@@ -362,12 +362,6 @@ impl World {
         &self.counters
     }
 
-    /// Samples and counters begin anew.
-    pub fn forget_measures(&mut self) {
-        self.histograms.iter_mut().for_each(|histogram| *histogram = Histogram::new());
-        self.counters.iter_mut().for_each(|counter| *counter = 0);
-    }
-
     /// When the simulation began, in nanoseconds on the world's clock.
     #[must_use]
     pub fn began_at(&self) -> u64 {

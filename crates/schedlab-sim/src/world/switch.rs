@@ -112,6 +112,9 @@ impl World {
                 self.go(cpu, task);
             };
         }
+        if let Some(task) = next {
+            self.comes_from_elsewhere(cpu, task);
+        }
         let of = |task: Option<TaskId>| {
             task.map_or((Pid::IDLE, Prio::NORMAL), |task| (self.pid(task), self.prio(task)))
         };
@@ -127,6 +130,15 @@ impl World {
         match next {
             Some(task) => self.steps_up(cpu, task),
             None => self.scene.cpus[cpu].idle_since = self.scene.now,
+        }
+    }
+
+    /// A task that waited in a queue that CPUs share is picked by another CPU than the one it waited on.
+    fn comes_from_elsewhere(&mut self, cpu: usize, task: TaskId) {
+        let from = self.scene.tasks[task.index()].cpu;
+        if from != cpu {
+            self.moves.push(crate::policy::Move { task, from, to: cpu });
+            self.note_moves();
         }
     }
 

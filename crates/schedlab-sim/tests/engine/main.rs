@@ -6,7 +6,9 @@ mod property;
 mod workloads;
 
 use schedlab_model::{Clock, CpuSet, Event, KindSet, Nanos, Topology, TraceInfo};
-use schedlab_sim::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Fifo, Placer, PlacerKnobs, Policy};
+use schedlab_sim::policy::{
+    Cfs, CfsKnobs, Eevdf, EevdfKnobs, Fifo, Placer, PlacerKnobs, Policy, SharedFifo,
+};
 use schedlab_sim::{Config, Costs, Hardware, Start, World};
 use schedlab_timeline::notation::{self, Trace};
 use schedlab_workload::plan::{Plan, Task};
@@ -59,7 +61,7 @@ fn world(mut plan: Plan, cpus: u16, config: Config) -> World {
 }
 
 /// The names of all policies.
-const POLICIES: [&str; 3] = ["fifo", "cfs", "eevdf"];
+const POLICIES: [&str; 4] = ["fifo", "cfs", "eevdf", "global"];
 
 /// A policy by name, with the defaults for so many CPUs.
 fn policy(name: &str, cpus: u16) -> Box<dyn Policy> {
@@ -68,6 +70,7 @@ fn policy(name: &str, cpus: u16) -> Box<dyn Policy> {
     match name {
         "cfs" => Box::new(Cfs::new(cpus, CfsKnobs::of(cpus), placer)),
         "eevdf" => Box::new(Eevdf::new(cpus, EevdfKnobs::of(cpus, 4_000_000), placer)),
+        "global" => Box::new(SharedFifo::of_machine(cpus, 4_000_000)),
         _ => Box::new(Fifo::new(cpus, None)),
     }
 }

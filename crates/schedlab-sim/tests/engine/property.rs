@@ -93,7 +93,7 @@ proptest! {
         cpus in 1_u16..5,
         costly in any::<bool>(),
         seed in 0_u64..4,
-        kind in 0_usize..3,
+        kind in 0_usize..4,
     ) {
         let costs = if costly { Costs::USUAL } else { Costs::NONE };
         let start = if costly { Start::Forked } else { Start::AtOnce };

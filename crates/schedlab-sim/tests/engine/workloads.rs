@@ -86,6 +86,7 @@ fn the_events_of_a_small_load_are_known() {
         (277, 9_534_061_450_979_904_669),
         (430, 1_079_955_371_685_279_284),
         (362, 6_793_857_188_898_850_916),
+        (306, 16_417_833_635_605_065_584),
     ];
     for (name, known) in POLICIES.into_iter().zip(known) {
         let options = [("groups", "1"), ("fds", "4"), ("loops", "25")];
