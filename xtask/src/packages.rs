@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 9] = [
+const NEEDED: [(&str, &str); 11] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
@@ -14,6 +14,9 @@ const NEEDED: [(&str, &str); 9] = [
     ("chromium", "chromium"),
     ("protoc", "protobuf-compiler"),
     ("python3", "python3"),
+    // They build executors and a user of the pool in other languages.
+    ("g++", "g++"),
+    ("go", "golang-go"),
     // It boots the kernels that tests run workloads on.
     ("qemu-system-x86_64", "qemu-system-x86"),
     // The page's types are checked by TypeScript, which it gets.

@@ -76,7 +76,7 @@ impl Job {
             let gap = self.share.map_or(0.0, |share| self.ns as f64 / share / workers as f64);
             let starts = (0..graph.len()).map(|i| (f64::from(i) * gap) as Nanos).collect();
             let load = Load::new(&graph, burner, self.ns, Length::Fixed, 0);
-            let schedule = Schedule { starts, life_ns: None };
+            let schedule = Schedule { starts, life_ns: None, ..Schedule::default() };
             Arc::new(Run::new(graph, schedule, Box::new(load), Clock::start()))
         };
         let run = make();

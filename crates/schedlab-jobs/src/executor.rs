@@ -91,7 +91,7 @@ pub fn refuse_times(executor: &dyn Executor, run: &Run) -> Result<(), ExecutorEr
     if run.schedule().is_timed() && !offers.start_times {
         return Err(ExecutorError::NotOffered { executor: name(), what: "start times" });
     }
-    if run.schedule().life_ns.is_some() && !offers.deadlines {
+    if run.schedule().has_deadlines() && !offers.deadlines {
         return Err(ExecutorError::NotOffered { executor: name(), what: "deadlines" });
     }
     Ok(())

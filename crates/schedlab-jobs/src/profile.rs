@@ -280,7 +280,8 @@ mod tests {
     #[test]
     fn concurrency_ramp_up_and_lateness_of_a_small_run() {
         let graph = Shape::Isolated.build(&Rules { nodes: 4, ..Rules::default() });
-        let schedule = Schedule { starts: vec![0, 0, 100, 0], life_ns: None };
+        let schedule =
+            Schedule { starts: vec![0, 0, 100, 0], life_ns: None, ..Schedule::default() };
         let run = Run::new(graph, schedule, Box::new(Nothing), Clock::start());
         run.set_base(1000);
         // worker 0: 1000..1100 1110..1210; worker 1: 1020..1100 1105..1150

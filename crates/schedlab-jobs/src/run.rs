@@ -66,6 +66,8 @@ pub struct Schedule {
     pub starts: Vec<Nanos>,
     /// How long after its start a job may still start; `None`: however long.
     pub life_ns: Option<Nanos>,
+    /// The same per node, where jobs differ; empty: all as above.
+    pub lives: Vec<Nanos>,
 }
 
 impl Schedule {
@@ -76,7 +78,13 @@ impl Schedule {
 
     /// Latest start of a node.
     pub fn deadline(&self, node: Node) -> Nanos {
-        self.life_ns.map_or(NEVER, |life| self.start(node).saturating_add(life))
+        let life = self.lives.get(node as usize).copied().or(self.life_ns);
+        life.map_or(NEVER, |life| self.start(node).saturating_add(life))
+    }
+
+    /// Whether any job has a deadline.
+    pub fn has_deadlines(&self) -> bool {
+        self.life_ns.is_some() || !self.lives.is_empty()
     }
 
     /// Whether it asks for more than "at once, in order".
@@ -333,7 +341,7 @@ impl Run {
         }
         let dropped = self.dropped().jobs();
         match missing {
-            Some(node) if dropped == 0 || self.schedule.life_ns.is_none() => {
+            Some(node) if dropped == 0 || !self.schedule.has_deadlines() => {
                 Err(Flaw::Missing(node))
             }
             _ if count != dropped => Err(Flaw::Dropped(count, dropped)),
@@ -418,7 +426,7 @@ mod tests {
     fn what_was_dropped_must_be_what_is_missing_and_nothing_may_depend_on_it() {
         let run = |ran: &[Node], missed: u64| {
             let graph = Shape::Chain.build(&Rules { nodes: 4, ..Rules::default() });
-            let schedule = Schedule { starts: Vec::new(), life_ns: Some(5) };
+            let schedule = Schedule { starts: Vec::new(), life_ns: Some(5), ..Schedule::default() };
             let run = Run::new(graph, schedule, Box::new(Nothing), Clock::start());
             ran.iter().for_each(|&node| run.perform(node, 0));
             run.set_dropped(Dropped { missed, ..Dropped::default() });

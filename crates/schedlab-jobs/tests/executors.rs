@@ -77,7 +77,7 @@ fn no_job_starts_before_its_time() {
         Box::new(VirtualTime::new(Policy::new(2), Costs::USUAL)),
     ];
     for mut driver in drivers {
-        let schedule = Schedule { starts: starts.clone(), life_ns: None };
+        let schedule = Schedule { starts: starts.clone(), life_ns: None, ..Schedule::default() };
         let run = run(Shape::Isolated, 60, schedule, Nothing);
         driver.run(&run).unwrap();
         assert_eq!(run.verify(), Ok(()));
@@ -89,7 +89,7 @@ fn no_job_starts_before_its_time() {
 
 #[test]
 fn what_is_not_offered_is_refused() {
-    let schedule = Schedule { starts: vec![0, 1_000], life_ns: None };
+    let schedule = Schedule { starts: vec![0, 1_000], life_ns: None, ..Schedule::default() };
     let refused = ChannelThreads::start(1).run(&run(Shape::Isolated, 2, schedule, Nothing));
     assert!(matches!(refused, Err(ExecutorError::NotOffered { what: "start times", .. })));
 }
@@ -135,7 +135,7 @@ fn in_virtual_time_the_99th_of_a_hundred_starts_is_less_than_half_a_millisecond_
     for workers in [2, 4, 8, 64] {
         let gap = 200_000 * 10 / 7 / workers as Nanos;
         let starts = (0..2_000).map(|i| i * gap).collect();
-        let schedule = Schedule { starts, life_ns: None };
+        let schedule = Schedule { starts, life_ns: None, ..Schedule::default() };
         let run = run(Shape::Isolated, 2_000, schedule, Fixed(200_000));
         let mut pool = VirtualTime::new(Policy::new(workers), Costs::USUAL);
         pool.run(&run).expect("the run ends");

@@ -28,7 +28,7 @@ impl Work for Millisecond {
 
 fn run(shape: Shape, starts: Vec<u64>) -> Arc<Run> {
     let graph = shape.build(&Rules { nodes: starts.len() as u32, ..Rules::default() });
-    let schedule = Schedule { starts, life_ns: None };
+    let schedule = Schedule { starts, life_ns: None, ..Schedule::default() };
     Arc::new(Run::new(graph, schedule, Box::new(Millisecond), Clock::start()))
 }
 

@@ -152,13 +152,36 @@ fn a_full_backlog_gives_the_posting_back() {
     );
 }
 
-struct Told(Arc<Mutex<Vec<Notice>>>);
+/// Lets a job keep its worker until the test has seen that it began, and what else it waits for.
+#[derive(Default)]
+struct Gate {
+    begun: AtomicU32,
+    open: AtomicU32,
+}
+
+impl Gate {
+    fn keep(&self) {
+        self.begun.store(1, Ordering::Release);
+        until(|| self.open.load(Ordering::Acquire) > 0);
+    }
+
+    /// Opens it once that time has come on the pool's clock.
+    fn open_after<R: Runner>(&self, pool: &Pool<R>, time: u64) {
+        until(|| pool.handle().now() > time);
+        self.open.store(1, Ordering::Release);
+    }
+}
+
+struct Told(Arc<Mutex<Vec<Notice>>>, Arc<Gate>);
 
 impl Runner for Told {
-    type Job = u64;
+    /// Whether it keeps the worker.
+    type Job = bool;
 
-    fn run(&self, nap_us: u64, _: &mut Context<'_, Self>) -> Flow {
-        std::thread::sleep(Duration::from_micros(nap_us));
+    fn run(&self, keeps: bool, _: &mut Context<'_, Self>) -> Flow {
+        if keeps {
+            self.1.keep();
+        }
         Flow::Done
     }
 
@@ -169,18 +192,21 @@ impl Runner for Told {
 
 fn overload(emergency: Emergency) -> (schedlab_jobs::policy::Counts, Vec<Notice>) {
     let policy = Policy { emergency, tick_ns: 2_000_000, ..Policy::new(1) };
-    let told = Arc::default();
+    let (told, gate) = (Arc::default(), Arc::<Gate>::default());
     let options = Options { policy, ..Options::new(1) };
-    let pool = Pool::start(Told(Arc::clone(&told)), options, Clock::start()).expect("threads");
+    let runner = Told(Arc::clone(&told), Arc::clone(&gate));
+    let pool = Pool::start(runner, options, Clock::start()).expect("threads");
+    // The first keeps the only worker until the compulsory one has missed its deadline.
+    pool.handle().post(Posting::new(true, 0)).expect("room");
+    until(|| gate.begun.load(Ordering::Acquire) > 0);
     let now = pool.handle().now();
     let mut plan = Plan::default();
-    // The first keeps the only worker until the second has missed its deadline.
-    plan.add(Posting::new(20_000, now));
-    let compulsory = Posting::new(0, now + 1).deadline(now + 1_000_000);
+    let compulsory = Posting::new(false, now + 1).deadline(now + 1_000_000);
     plan.add(Posting { significance: Significance::Compulsory, ..compulsory });
-    plan.add(Posting { significance: Significance::Optional, ..Posting::new(0, now + 2) });
-    plan.add(Posting::new(0, now + 3));
+    plan.add(Posting { significance: Significance::Optional, ..Posting::new(false, now + 2) });
+    plan.add(Posting::new(false, now + 3));
     pool.handle().plan(plan).expect("room");
+    gate.open_after(&pool, now + 1_000_000);
     assert!(pool.handle().wait(LONG), "{emergency:?}: the head must not block");
     let counts = pool.stop(LONG).counts;
     assert_eq!(counts.ended(), 4);
@@ -206,13 +232,16 @@ fn a_missed_compulsory_job_is_an_emergency_that_does_not_block() {
 }
 
 /// Answers an emergency by switching off the stream that is told apart by its number.
-struct Reacts(AtomicU32);
+struct Reacts(AtomicU32, Arc<Gate>);
 
 impl Runner for Reacts {
-    type Job = u64;
+    /// Whether it keeps the worker.
+    type Job = bool;
 
-    fn run(&self, nap_us: u64, _: &mut Context<'_, Self>) -> Flow {
-        std::thread::sleep(Duration::from_micros(nap_us));
+    fn run(&self, keeps: bool, _: &mut Context<'_, Self>) -> Flow {
+        if keeps {
+            self.1.keep();
+        }
         Flow::Done
     }
 
@@ -226,22 +255,26 @@ impl Runner for Reacts {
 
 #[test]
 fn a_callback_can_answer_an_emergency_by_pausing_a_stream() {
-    let pool = Pool::start(Reacts(AtomicU32::new(0)), Options::new(1), Clock::start()).unwrap();
+    let gate = Arc::<Gate>::default();
+    let runner = Reacts(AtomicU32::new(0), Arc::clone(&gate));
+    let pool = Pool::start(runner, Options::new(1), Clock::start()).unwrap();
+    // The first keeps the only worker until the compulsory one is late; the others of stream 5 are far away.
+    pool.handle().post(Posting::new(true, 0)).unwrap();
+    until(|| gate.begun.load(Ordering::Acquire) > 0);
     let now = pool.handle().now();
     let mut plan = Plan::default();
-    // The first keeps the only worker until the compulsory one is late; the others of stream 5 are far away.
-    plan.add(Posting::new(5_000, now));
     let late =
-        Posting { stream: StreamId(1), ..Posting::new(0, now + 1).deadline(now + 1_000_000) };
+        Posting { stream: StreamId(1), ..Posting::new(false, now + 1).deadline(now + 1_000_000) };
     plan.add(Posting { significance: Significance::Compulsory, ..late });
     for _ in 0..7 {
-        plan.add(Posting { stream: StreamId(5), ..Posting::new(0, now + 3_600_000_000_000) });
+        plan.add(Posting { stream: StreamId(5), ..Posting::new(false, now + 3_600_000_000_000) });
     }
     pool.handle().plan(plan).unwrap();
+    gate.open_after(&pool, now + 1_000_000);
     assert!(pool.handle().wait(LONG), "seven jobs in an hour are no longer waited for");
     // It can be switched on again: later jobs of it run.
     pool.handle().switch_on(StreamId(5));
-    pool.handle().post(Posting { stream: StreamId(5), ..Posting::new(0, 0) }).unwrap();
+    pool.handle().post(Posting { stream: StreamId(5), ..Posting::new(false, 0) }).unwrap();
     assert!(pool.handle().wait(LONG));
     let counts = pool.stop(LONG).counts;
     assert_eq!((counts.done, counts.emergencies, counts.cancelled), (3, 1, 7));

@@ -1,6 +1,6 @@
 //! Linux's contract: what the rest of schedlab asks of the kernel, as safe functions.
 //!
-//! The only crate with unsafe code. Each module is one subject: [`perf`] (events and their rings),
+//! The only crate with unsafe code beside `schedlab-jobs-c`. Each module is one subject: [`perf`] (events and their rings),
 //! [`sched`] (policies and affinity), [`futex`], [`clock`], [`topology`], [`cgroup`], [`tracefs`],
 //! [`process`], [`lock`] and [`signal`]; [`temporary`] folders; [`netns`]; [`port`] and [`mount`] for guests; for
 //! loads [`channel`], [`shared`] memory and [`task`]; and the

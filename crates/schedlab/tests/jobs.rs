@@ -358,6 +358,53 @@ fn a_process_that_speaks_json_lines_is_an_executor() {
 }
 
 #[test]
+fn a_go_program_that_speaks_json_lines_is_an_executor() {
+    // Go spells its version without dashes.
+    if Command::new("go").arg("version").output().is_err() {
+        let missing = "MISSING: go: the Go example was not built";
+        let _ = writeln!(std::io::stderr(), "{missing}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let program = folder.path().join("goroutines");
+    let mut build = Command::new("go");
+    build.args(["build", "-o"]).args([&program, &example("goroutines.go")]);
+    let built = build.env("GOCACHE", folder.path().join("cache")).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let on = format!("cmd:{}", program.display());
+    let graph = ["run", "--json", "--shape", "fork-join", "--nodes", "60", "--time", "20us"];
+    let run = json(&[graph.as_slice(), &["--workers", "2", "--on", &on]].concat());
+    assert_eq!((&run["jobs"], &run["proved"]), (&60.into(), &true.into()));
+    assert_eq!(run["values_recomputed"], 60);
+}
+
+#[test]
+fn a_library_that_performs_a_job_that_is_not_there_fails_and_ends_nothing() {
+    if !has("g++") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("stray.cpp");
+    let library = folder.path().join("libstray.so");
+    let text = "#include \"schedlab_executor.h\"\n\
+                int schedlab_execute(uint32_t workers, uint32_t jobs, const uint32_t *, const uint32_t *,\n\
+                                     const uint32_t *, schedlab_perform perform, void *run) {\n\
+                  perform(run, jobs, 0); perform(run, 0, workers); return 0; }\n";
+    std::fs::write(&source, text).unwrap();
+    let built = Command::new("g++")
+        .args(["-shared", "-fPIC", "-I"])
+        .args([example("schedlab_executor.h").parent().unwrap(), source.as_path()])
+        .arg("-o")
+        .arg(&library)
+        .status();
+    assert!(built.unwrap().success());
+    let on = format!("lib:{}", library.display());
+    let out = jobs(&["run", "--shape", "chain", "--nodes", "4", "--workers", "2", "--on", &on]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(said(&out).contains("it performed job 4 on worker 0"), "{}", said(&out));
+}
+
+#[test]
 fn an_executor_that_did_nothing_or_less_than_it_says_is_not_proved() {
     if !has("python3") {
         return;

@@ -52,7 +52,8 @@ pub(super) fn perform(
     let graph = jobs.graph();
     let load = Load::new(&graph, burner, jobs.time.0, jobs.length, jobs.seed);
     let starts = jobs.arrivals.starts(&graph, jobs.seed);
-    let schedule = Schedule { starts, life_ns: jobs.life.map(|life| life.0) };
+    let schedule =
+        Schedule { starts, life_ns: jobs.life.map(|life| life.0), ..Schedule::default() };
     let kinds = jobs.load.all().iter().map(|kind| kind.name()).collect();
     let work =
         marked(load, kinds).map_err(|error| failed(format!("opening the mark file: {error}")))?;

@@ -22,7 +22,8 @@ pub(super) fn run(
 ) -> (Arc<Run>, Ours) {
     let graph = graph(Shape::Isolated, jobs).with_weight(1);
     let load = Load::new(&graph, burner, JOB_NS, Length::Fixed, 0);
-    let schedule = Schedule { starts: arrivals.starts(&graph, 0), life_ns: None };
+    let schedule =
+        Schedule { starts: arrivals.starts(&graph, 0), life_ns: None, ..Schedule::default() };
     let run = Arc::new(Run::new(graph, schedule, Box::new(load), Clock::start()));
     let mut ours = Ours::new(options);
     ours.run(&run).expect("the run ends");

@@ -3,8 +3,8 @@
 use super::edges::{Edges, NONE};
 use super::epochs::Epochs;
 use super::fate::{Failures, Fate, Names};
+use super::line::Lines;
 use super::load::LoadControl;
-use super::ordered::Ordered;
 use super::size::Staff;
 use super::{JobId, NEVER, Nanos, Order, Policy};
 use crate::fault::{Fix, is_out};
@@ -133,6 +133,11 @@ impl<J> Plan<J> {
         }
     }
 
+    /// The jobs alone, of a plan that was not taken.
+    pub fn into_jobs(self) -> impl Iterator<Item = J> {
+        self.postings.into_iter().map(|posting| posting.job)
+    }
+
     /// How many jobs there are.
     pub fn len(&self) -> usize {
         self.postings.len()
@@ -248,6 +253,10 @@ impl<J> Record<J> {
     pub(super) fn is_live(&self) -> bool {
         self.state != State::Ended
     }
+
+    pub(super) fn is_other(&self) -> bool {
+        self.significance < Significance::Compulsory
+    }
 }
 
 /// The state machine. See the module for how data passes through it.
@@ -256,17 +265,12 @@ pub struct Agenda<J> {
     pub(super) policy: Policy,
     pub(super) epochs: Epochs<J>,
     pub(super) edges: Edges,
-    /// By start; under [`Order::Start`] the only queue.
-    pub(super) future: Ordered,
-    /// Due, by the rule.
-    pub(super) ready: Ordered,
+    pub(super) lines: Lines,
     pub(super) load: LoadControl,
     pub(super) staff: Staff,
     /// Until when each worker sleeps.
     pub(super) sleepers: Vec<Option<Nanos>>,
     pub(super) off: Vec<StreamId>,
-    /// Paused by the emergency policy: their jobs wait here.
-    pub(super) paused: Vec<JobId>,
     pub(super) in_emergency: bool,
     pub(super) tick: Nanos,
     pub(super) job_ns: Nanos,
@@ -290,12 +294,10 @@ impl<J> Agenda<J> {
                 Epochs::new(policy.epoch_ns).fixed()
             },
             edges: Edges::new(),
-            future: Ordered::default(),
-            ready: Ordered::default(),
+            lines: Lines::default(),
             load: LoadControl::default(),
             sleepers: vec![None; policy.workers],
             off: Vec::new(),
-            paused: Vec::new(),
             in_emergency: false,
             tick: 0,
             job_ns: policy.batch_ns,
@@ -356,6 +358,9 @@ impl<J> Agenda<J> {
         // Up at once, down slowly: a long job in a batch keeps others waiting.
         self.job_ns = if mean > self.job_ns { mean } else { (7 * self.job_ns + mean) / 8 };
         for Finished { id, outcome } in finished.drain(..) {
+            if self.policy.reserve > 0 && self.epochs.get(id).is_some_and(Record::is_other) {
+                self.lines.on_others -= 1;
+            }
             match outcome {
                 Outcome::Done => self.end_well(id),
                 Outcome::Failed => self.end_badly(id, |counts| &mut counts.failed),
@@ -556,7 +561,8 @@ impl<J> Agenda<J> {
             return;
         };
         record.state = State::Queued;
-        self.future.push(record.start, id);
+        let (start, significance) = (record.start, record.significance);
+        self.lines.of(significance).future.push(start, id);
     }
 
     pub(super) fn key(policy: &Policy, record: &Record<J>) -> u64 {

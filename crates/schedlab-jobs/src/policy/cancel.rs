@@ -82,13 +82,13 @@ impl<J> Agenda<J> {
 
     /// Rids the queues of jobs that ended meanwhile, when they are the greater part.
     pub(super) fn compact(&mut self) {
-        if self.stale < 64 || 2 * self.stale < self.future.len() + self.ready.len() {
+        if self.stale < 64 || 2 * self.stale < self.lines.len() {
             return;
         }
         let epochs = &self.epochs;
         let queued = |id| epochs.get(id).is_some_and(|r| r.state == State::Queued);
-        self.future.retain(queued);
-        self.ready.retain(queued);
+        self.lines.compulsory.retain(queued);
+        self.lines.others.retain(queued);
         self.stale = 0;
     }
 }

@@ -3,9 +3,9 @@
 //! [`Agenda`].
 //!
 //! ```text
-//!  post, plan ──> entrance (driver) ──> Agenda: [ gates ] ─> [ future: by start ] ─> [ ready: by rule ]
+//!  post, plan ──> entrance (driver) ──> Agenda: [ gates ] ─> [ future: by start ] ─> [ ready: by rule ]   (twice:
 //!                                          ^                                              │ pull
-//!                                          └────────────── finish <── worker <────────────┘
+//!                                          └────────────── finish <── worker <────────────┘     compulsory first)
 //! ```
 //!
 //! All management is done by whoever holds the one token, a worker that asks for its next job:
@@ -22,6 +22,7 @@ mod edges;
 mod epochs;
 mod fate;
 mod ladder;
+mod line;
 mod load;
 mod ordered;
 mod pull;
@@ -91,7 +92,8 @@ pub enum Emergency {
     /// It runs late; every optional job that is due is shed.
     #[default]
     Shed,
-    /// It runs late; whatever is not compulsory waits until a tick finds nothing late.
+    /// It runs late; whatever is not compulsory runs only on workers that no compulsory job that is due can use. Compulsory
+    /// jobs go first at all times, so nothing else changes; no worker is kept idle ([`Policy::reserve`] does that).
     Pause,
     /// It runs late; nothing else changes.
     RunLate,
@@ -120,6 +122,9 @@ pub struct Policy {
     pub step: Step,
     /// What a missed compulsory job brings about.
     pub emergency: Emergency,
+    /// So many workers run compulsory jobs only: a burst of others can't take them all. One worker is always left for
+    /// others.
+    pub reserve: usize,
     /// Whether a worker that leaves due work, or a head that nobody tends, wakes a sleeper. Off: sleepers
     /// wake by their timers only (the original's rule).
     pub notify: bool,
@@ -161,6 +166,7 @@ impl Policy {
             queues: Queues::default(),
             step: Step::default(),
             emergency: Emergency::default(),
+            reserve: 0,
             notify: true,
             sleep_horizon_ns: 20 * MILLI,
             work_horizon_ns: 5 * MILLI,

@@ -74,7 +74,8 @@ impl<J> Agenda<J> {
             self.maintain(now);
         }
         if self.policy.order != Order::Start {
-            self.ripen(now);
+            self.lines.compulsory.ripen(&self.policy, &self.epochs, now);
+            self.lines.others.ripen(&self.policy, &self.epochs, now);
         }
         let first = self.head(now);
         let room = self.share();
@@ -109,49 +110,26 @@ impl<J> Agenda<J> {
         wake
     }
 
-    /// Start of the earliest job. A job that is due and sorted by another rule counts as due now.
+    /// Start of the earliest job that may start then. A job that is due and sorted by another rule counts as due now.
     pub fn head(&mut self, now: Nanos) -> Option<Nanos> {
-        self.discard();
-        let future = self.future.head().map(|(start, _)| start);
-        if self.ready.len() > 0 { Some(future.map_or(now, |start| start.min(now))) } else { future }
-    }
-
-    /// Drops entries at the heads whose jobs ended meanwhile.
-    fn discard(&mut self) {
-        while let Some((_, id)) = self.future.head() {
-            if !self.is_stale(id) {
-                break;
-            }
-            self.future.pop();
+        let stale =
+            self.lines.compulsory.discard(&self.epochs) + self.lines.others.discard(&self.epochs);
+        self.stale = self.stale.saturating_sub(stale);
+        let first = self.lines.compulsory.head(now);
+        if !self.lines.lets_others(&self.policy, self.staff.growth().now) {
+            return first;
         }
-        while let Some((_, id)) = self.ready.head() {
-            if !self.is_stale(id) {
-                break;
-            }
-            self.ready.pop();
-        }
+        let others = self.lines.others.head(now);
+        first.map_or(others, |first| Some(others.map_or(first, |others| first.min(others))))
     }
 
-    fn is_stale(&mut self, id: JobId) -> bool {
-        let stale = self.epochs.get(id).is_none_or(|r| r.state != State::Queued);
-        self.stale = self.stale.saturating_sub(usize::from(stale));
-        stale
-    }
-
-    /// Moves what has become due to where the rule orders it.
-    fn ripen(&mut self, now: Nanos) {
-        while self.future.head().is_some_and(|(start, _)| start <= now) {
-            let Some((_, id)) = self.future.pop() else { break };
-            if let Some(record) = self.epochs.get(id) {
-                self.ready.push(Self::key(&self.policy, record), id);
-            }
-        }
-    }
-
-    /// How many jobs one pull may take.
+    /// How many jobs one pull may take: while compulsory ones are planned, or workers are reserved for such, one. Several
+    /// would keep a worker from the next compulsory job for longer than one of them.
     fn share(&self) -> usize {
-        let due = if self.policy.order == Order::Start { &self.future } else { &self.ready };
-        let fair = due.len() / (2 * self.policy.workers);
+        if self.lines.compulsory.len() > 0 || self.policy.reserve > 0 {
+            return 1;
+        }
+        let fair = self.lines.others.due(self.policy.order) / (2 * self.policy.workers);
         let batch = self.policy.batch_ns / self.job_ns.max(1);
         let limit = match self.policy.queues {
             Queues::PerWorker => self.policy.batch_max,
@@ -162,13 +140,13 @@ impl<J> Agenda<J> {
 
     fn take_due(&mut self, now: Nanos) -> Option<Pulled<J>> {
         loop {
-            let queue =
-                if self.policy.order == Order::Start { &mut self.future } else { &mut self.ready };
-            let (key, id) = queue.head()?;
-            if self.policy.order == Order::Start && key > now {
-                return None;
-            }
-            queue.pop();
+            let order = self.policy.order;
+            let others = self.lines.lets_others(&self.policy, self.staff.growth().now);
+            let id = match self.lines.compulsory.pop(order, now) {
+                Some(id) => id,
+                None if others => self.lines.others.pop(order, now)?,
+                None => return None,
+            };
             let Some(record) = self.epochs.get(id).filter(|r| r.state == State::Queued) else {
                 self.stale = self.stale.saturating_sub(1);
                 continue;
@@ -179,6 +157,9 @@ impl<J> Agenda<J> {
             }
             let record = self.epochs.get_mut(id)?;
             record.state = State::Running;
+            if self.policy.reserve > 0 && record.is_other() {
+                self.lines.on_others += 1;
+            }
             let (job, expected_ns) = (record.job.take()?, record.expected_ns);
             return Some(Pulled { id, job, start, expected_ns });
         }
@@ -226,13 +207,6 @@ impl<J> Agenda<J> {
                 self.drop_job(id);
                 false
             }
-            Emergency::Pause if significance < Significance::Compulsory => {
-                if let Some(record) = self.epochs.get_mut(id) {
-                    record.state = State::Waiting;
-                }
-                self.paused.push(id);
-                false
-            }
             _ => true,
         }
     }
@@ -255,9 +229,6 @@ impl<J> Agenda<J> {
         if self.in_emergency && self.calm(now) {
             self.in_emergency = false;
             self.notices.push(Notice::Calm);
-            for id in std::mem::take(&mut self.paused) {
-                self.enqueue(id);
-            }
         }
     }
 

@@ -150,7 +150,7 @@ fn probe(
     let (mut late, mut run_ns, mut form) = (Vec::new(), 0.0, 0.0);
     for _ in 0..thresholds.runs {
         let load = Load::new(graph, burner, base_ns, Length::Fixed, 0);
-        let schedule = Schedule { starts: starts.clone(), life_ns: None };
+        let schedule = Schedule { starts: starts.clone(), life_ns: None, ..Schedule::default() };
         let run = Run::new(graph.clone(), schedule, Box::new(load), Clock::start());
         let run = Arc::new(run.with_stop(stop));
         executor.run(&run)?;

@@ -195,7 +195,7 @@ mod tests {
         let count = lateness_us.len();
         let graph = Shape::Isolated.build(&Rules { nodes: count as u32, ..Rules::default() });
         let starts: Vec<Nanos> = (0..count as Nanos).map(|i| i * 400 * US).collect();
-        let schedule = Schedule { starts: starts.clone(), life_ns: None };
+        let schedule = Schedule { starts: starts.clone(), life_ns: None, ..Schedule::default() };
         let run = Run::new(graph, schedule, Box::new(Fixed(200 * US)), Clock::start());
         run.set_base(7_000);
         for (node, (start, late)) in starts.iter().zip(lateness_us).enumerate() {

@@ -211,7 +211,8 @@ impl LoadArgs {
             None => self.arrivals.starts(&graph, seed),
             Some(file) => Arrivals::Trace(times(file)?).starts(&graph, seed),
         };
-        let schedule = Schedule { starts, life_ns: self.life.map(|life| life.0) };
+        let schedule =
+            Schedule { starts, life_ns: self.life.map(|life| life.0), ..Schedule::default() };
         let significance = self.significance.map_or_else(Vec::new, |mix| {
             (0..graph.len()).map(|node| mix.of(&graph, seed, node)).collect()
         });
@@ -274,6 +275,9 @@ pub(super) struct ExecutorArgs {
     /// What a missed compulsory job brings about: shed, pause, run-late or drop
     #[arg(long, default_value = "shed")]
     emergency: EmergencyName,
+    /// Keep N workers of our pool for compulsory jobs
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    reserve: usize,
     /// Sleepers wake by their timers only, as in the original
     #[arg(long)]
     no_notify: bool,
@@ -357,6 +361,12 @@ impl ExecutorArgs {
     /// The policy of our pool.
     pub(super) fn policy(&self) -> anyhow::Result<Policy> {
         let usual = Policy::new(self.workers()?);
+        if self.reserve >= usual.workers {
+            let (reserve, workers) = (self.reserve, usual.workers);
+            let what =
+                format!("--reserve {reserve} leaves none of {workers} workers for other jobs");
+            return Err(UsageError(what).into());
+        }
         Ok(Policy {
             cpus: self.cpus.clone(),
             order: match self.order {
@@ -382,6 +392,7 @@ impl ExecutorArgs {
             },
             workers_min: self.workers.map_or(usual.workers_min, |workers| workers.min),
             retire_ns: self.retire.0,
+            reserve: self.reserve,
             notify: !self.no_notify,
             batch_ns: if self.no_batch { 0 } else { usual.batch_ns },
             ..usual

@@ -44,7 +44,7 @@ pub(super) fn kinds(profile: &Profile) -> Vec<Value> {
 
 /// What was dropped; null for a run without deadlines.
 pub(super) fn dropped(run: &Run) -> Value {
-    if run.schedule().life_ns.is_none() {
+    if !run.schedule().has_deadlines() {
         return Value::Null;
     }
     let dropped = run.dropped();
@@ -73,7 +73,7 @@ pub(super) fn text(
     if profile.kinds.len() > 1 {
         text.push_str(&table::columns(&kinds_table(profile)));
     }
-    if run.schedule().life_ns.is_some() {
+    if run.schedule().has_deadlines() {
         let dropped = run.dropped();
         text.push_str(&format_dropped(run, dropped.jobs()));
     }

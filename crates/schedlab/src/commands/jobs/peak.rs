@@ -201,7 +201,7 @@ fn one(
 
 fn serial(args: &Args, burner: Burner, x: f64) -> anyhow::Result<u64> {
     let run = one(args, burner, x, 0)?;
-    if run.schedule().is_timed() || run.schedule().life_ns.is_some() || run.is_stopped() {
+    if run.schedule().is_timed() || run.schedule().has_deadlines() || run.is_stopped() {
         // A serial pass knows no start times; its work is the sum of the planned work. So it is when no time is left.
         return Ok((0..run.graph().len()).map(|node| run.expected_ns(node)).sum());
     }

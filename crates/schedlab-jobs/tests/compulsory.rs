@@ -1,0 +1,178 @@
+//! Compulsory jobs on random loads in virtual time: one may miss its deadline only if it also misses where there is nothing
+//! else but, on each worker that has nothing compulsory to do, one longest other job that was begun just before.
+
+use proptest::prelude::*;
+use schedlab_jobs::executor::Executor;
+use schedlab_jobs::graph::{Graph, Hashing, Node};
+use schedlab_jobs::policy::{Emergency, Policy, Significance};
+use schedlab_jobs::run::{Clock, Run, Schedule, Span, Work};
+use schedlab_jobs::virtual_time::{Costs, VirtualTime};
+use std::sync::Arc;
+
+const US: u64 = 1_000;
+/// A virtual worker that spins looks every microsecond.
+const LOOK: u64 = 2 * US;
+
+#[derive(Clone, Debug)]
+struct Job {
+    start: u64,
+    length: u64,
+    life: u64,
+    significance: Significance,
+}
+
+struct Lengths(Vec<u64>);
+
+impl Work for Lengths {
+    fn perform(&self, _: Node) {}
+
+    fn expected_ns(&self, node: Node) -> u64 {
+        self.0[node as usize]
+    }
+}
+
+fn run(jobs: &[Job]) -> Arc<Run> {
+    let weights = vec![1; jobs.len()];
+    let graph = Graph::from_edges(&weights, &[], 0, Hashing::Mixed).unwrap();
+    let schedule = Schedule {
+        starts: jobs.iter().map(|job| job.start).collect(),
+        lives: jobs.iter().map(|job| job.life).collect(),
+        ..Schedule::default()
+    };
+    let lengths = Lengths(jobs.iter().map(|job| job.length).collect());
+    let run = Run::new(graph, schedule, Box::new(lengths), Clock::start());
+    Arc::new(run.with_significance(jobs.iter().map(|job| job.significance).collect()))
+}
+
+/// When a compulsory job starts at the latest, with all other jobs removed but one longest on each worker: that begins with the
+/// last other job that really began before this one, on each worker that then ran nothing compulsory and is not reserved.
+fn latest(jobs: &[Job], ran: &[Option<Span>], of: usize, workers: usize, reserve: usize) -> u64 {
+    let compulsory = |i: &usize| jobs[*i].significance == Significance::Compulsory;
+    let begin = |i: usize| ran[i].map_or(u64::MAX, |span| span.begin);
+    let others: Vec<usize> = (0..jobs.len()).filter(|i| !compulsory(i)).collect();
+    let from = others.iter().map(|&i| begin(i)).filter(|&at| at < begin(of)).max();
+    let longest = others.iter().map(|&i| jobs[i].length).max().unwrap_or(0);
+    let mut free = vec![from.unwrap_or(0); workers];
+    let running = (0..jobs.len()).filter(compulsory).filter_map(|i| ran[i]);
+    for span in running.filter(|span| from.is_some_and(|at| span.begin < at && at < span.end)) {
+        free[span.worker as usize] = span.end;
+    }
+    let blocked = free.iter_mut().filter(|free| from == Some(**free)).take(workers - reserve);
+    blocked.for_each(|free| *free += longest);
+    let mut order: Vec<usize> =
+        (0..jobs.len()).filter(compulsory).filter(|&i| Some(begin(i)) >= from).collect();
+    order.sort_by_key(|&i| (jobs[i].start, i));
+    let mut latest = 0;
+    for i in order {
+        let first = free.iter_mut().min().expect("a worker");
+        latest = (*first).max(jobs[i].start);
+        *first = latest + jobs[i].length;
+        if i == of {
+            break;
+        }
+    }
+    latest
+}
+
+fn job() -> impl Strategy<Value = Job> {
+    let significance = prop_oneof![
+        1 => Just(Significance::Compulsory),
+        2 => Just(Significance::Normal),
+        2 => Just(Significance::Optional)
+    ];
+    (0..4_000u64, 1..300u64, 0..400u64, significance).prop_map(
+        |(start, length, life, significance)| {
+            let (start, length, life) = (start * US, length * US, life * US);
+            Job { start, length, life, significance }
+        },
+    )
+}
+
+/// What ran, by job.
+fn ran(jobs: &[Job], policy: Policy) -> Vec<Option<Span>> {
+    let run = run(jobs);
+    VirtualTime::new(policy, Costs::NONE).run(&run).unwrap();
+    run.verify().unwrap();
+    let mut ran = vec![None; jobs.len()];
+    run.spans().into_iter().for_each(|span| ran[span.node as usize] = Some(span));
+    ran
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_compulsory_job_misses_only_what_it_would_miss_alone(
+        jobs in prop::collection::vec(job(), 10..120),
+        workers in 1usize..5,
+        reserve in 0usize..4,
+        emergency in prop_oneof![Just(Emergency::Shed), Just(Emergency::Pause), Just(Emergency::RunLate)],
+    ) {
+        let reserve = reserve.min(workers - 1);
+        let policy = Policy { reserve, emergency, ..Policy::new(workers) };
+        let ran = ran(&jobs, policy);
+        let look = LOOK * jobs.len() as u64;
+        for (i, job) in jobs.iter().enumerate() {
+            if job.significance < Significance::Compulsory {
+                continue;
+            }
+            let start = ran[i].expect("a compulsory job is not dropped").begin;
+            let latest = latest(&jobs, &ran, i, workers, reserve);
+            prop_assert!(start <= latest + look, "job {i} started at {start}, alone at {latest}");
+            // So one that misses its deadline misses it there, too.
+            let deadline = job.start + job.life;
+            prop_assert!(start <= deadline + look || latest > deadline, "job {i} missed {deadline}");
+            // And no other job began while it waited.
+            let passed = jobs.iter().zip(&ran).filter(|(other, _)| other.significance < job.significance);
+            let mut began = passed.filter_map(|(_, span)| Some((*span)?.begin));
+            let waits = (job.start + LOOK)..start;
+            prop_assert!(!began.any(|at| waits.contains(&at)), "another job passed job {i}");
+        }
+    }
+}
+
+/// Others that would take all workers for longer than the compulsory ones may wait.
+fn flood(policy: Policy) -> (Arc<Run>, u64) {
+    let other = |i: u64| Job {
+        start: i,
+        length: 1_000 * US,
+        life: u64::MAX / 2,
+        significance: Significance::Normal,
+    };
+    let compulsory = |i: u64| Job {
+        start: 500 * US + i * 200 * US,
+        length: 50 * US,
+        life: 20 * US,
+        significance: Significance::Compulsory,
+    };
+    let jobs: Vec<Job> = (0..20).map(other).chain((0..20).map(compulsory)).collect();
+    let run = run(&jobs);
+    VirtualTime::new(policy, Costs::NONE).run(&run).unwrap();
+    run.verify().unwrap();
+    let missed = run.dropped().emergencies;
+    (run, missed)
+}
+
+#[test]
+fn a_reserved_worker_keeps_compulsory_jobs_in_time_however_many_others_there_are() {
+    let (_, missed) = flood(Policy::new(2));
+    assert!(missed > 5, "{missed}: two workers are busy for a millisecond at a time");
+    let (run, missed) = flood(Policy { reserve: 1, ..Policy::new(2) });
+    assert_eq!(missed, 0);
+    // One worker had the others to itself, the other nothing but compulsory jobs.
+    let on = |node: u32| run.spans().iter().find(|span| span.node == node).unwrap().worker;
+    assert!((1..20).all(|node| on(node) == on(0)) && (20..40).all(|node| on(node) != on(0)));
+}
+
+#[test]
+fn pause_leaves_no_worker_idle_while_anything_is_due() {
+    let policy = |emergency| Policy { emergency, ..Policy::new(2) };
+    let end = |emergency| {
+        let (run, missed) = flood(policy(emergency));
+        assert!(missed > 0, "there is an emergency");
+        run.spans().iter().map(|span| span.end).max().unwrap()
+    };
+    // 21 ms of work on two workers, and no worker waits: both end within one job of the other.
+    assert!(end(Emergency::Pause) <= end(Emergency::RunLate) + 50 * US);
+    assert!(end(Emergency::Pause) <= 11_100 * US, "{}", end(Emergency::Pause));
+}

@@ -1,0 +1,122 @@
+// Goroutines under schedlab's rig, over JSON lines on stdin and stdout (docs/executors.md).
+//
+//	schedlab jobs compare --on 'schedlab,cmd:go run examples/executors/goroutines.go' --shape fork-join
+//
+// Goroutines have no numbers, so a job takes one of as many places as there are workers.
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"unsafe"
+)
+
+type line struct {
+	Schema  string   `json:"schema"`
+	Workers int      `json:"workers"`
+	Jobs    int      `json:"jobs"`
+	Nonce   string   `json:"nonce"`
+	Job     int      `json:"job"`
+	Rounds  uint64   `json:"rounds"`
+	After   []uint32 `json:"after"`
+	Go      bool     `json:"go"`
+}
+
+type job struct {
+	rounds     uint64
+	after      []uint32
+	successors []uint32
+	waits      atomic.Int32
+	worker     int
+	begin, end int64
+	value      uint64
+}
+
+func mix(value uint64) uint64 {
+	return (value ^ (value >> 32)) * 0xd6e8feb86659fd93
+}
+
+// CLOCK_MONOTONIC, as the protocol asks for.
+func now() int64 {
+	var time syscall.Timespec
+	syscall.Syscall(syscall.SYS_CLOCK_GETTIME, 1, uintptr(unsafe.Pointer(&time)), 0)
+	return time.Nano()
+}
+
+func main() {
+	input := json.NewDecoder(bufio.NewReader(os.Stdin))
+	var head line
+	if err := input.Decode(&head); err != nil || head.Schema != "schedlab/jobs-lines/2" {
+		fmt.Fprintln(os.Stderr, "unknown version of the lines:", head.Schema, err)
+		os.Exit(1)
+	}
+	nonce, _ := strconv.ParseUint(head.Nonce, 16, 64)
+	jobs := make([]job, head.Jobs)
+	for {
+		var order line
+		if err := input.Decode(&order); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		if order.Go {
+			break
+		}
+		one := &jobs[order.Job]
+		one.rounds, one.after = order.Rounds, order.After
+		one.waits.Store(int32(len(order.After)))
+		for _, before := range order.After {
+			jobs[before].successors = append(jobs[before].successors, uint32(order.Job))
+		}
+	}
+
+	runtime.GOMAXPROCS(head.Workers)
+	places := make(chan int, head.Workers)
+	for worker := 0; worker < head.Workers; worker++ {
+		places <- worker
+	}
+	ended := make(chan struct{}, head.Jobs)
+	var start func(number uint32)
+	start = func(number uint32) {
+		one := &jobs[number]
+		one.worker = <-places
+		one.begin = now()
+		value := mix(nonce ^ uint64(number+1))
+		for _, before := range one.after {
+			value = mix(value ^ jobs[before].value)
+		}
+		for round := uint64(0); round < one.rounds; round++ {
+			value = mix(value)
+		}
+		one.value = value
+		one.end = now()
+		places <- one.worker
+		for _, successor := range one.successors {
+			if jobs[successor].waits.Add(-1) == 0 {
+				go start(successor)
+			}
+		}
+		ended <- struct{}{}
+	}
+	for number := range jobs {
+		if len(jobs[number].after) == 0 {
+			go start(uint32(number))
+		}
+	}
+	for range jobs {
+		<-ended
+	}
+	output := bufio.NewWriter(os.Stdout)
+	for number := range jobs {
+		one := &jobs[number]
+		fmt.Fprintf(output, "{\"job\":%d,\"worker\":%d,\"begin_ns\":%d,\"end_ns\":%d,\"value\":\"%016x\"}\n",
+			number, one.worker, one.begin, one.end, one.value)
+	}
+	fmt.Fprintln(output, "{\"done\":true}")
+	output.Flush()
+}
