@@ -33,7 +33,7 @@ impl Work for Lengths {
 
 fn run(jobs: &[Job]) -> Arc<Run> {
     let weights = vec![1; jobs.len()];
-    let graph = Graph::from_edges(&weights, &[], 0, Hashing::Mixed).unwrap();
+    let graph = Graph::from_edges(&weights, &[], 0, Hashing::Mixed).expect("no edges, no circle");
     let schedule = Schedule {
         starts: jobs.iter().map(|job| job.start).collect(),
         lives: jobs.iter().map(|job| job.life).collect(),
@@ -91,8 +91,8 @@ fn job() -> impl Strategy<Value = Job> {
 /// What ran, by job.
 fn ran(jobs: &[Job], policy: Policy) -> Vec<Option<Span>> {
     let run = run(jobs);
-    VirtualTime::new(policy, Costs::NONE).run(&run).unwrap();
-    run.verify().unwrap();
+    VirtualTime::new(policy, Costs::NONE).run(&run).expect("the run ends");
+    run.verify().expect("it is proved");
     let mut ran = vec![None; jobs.len()];
     run.spans().into_iter().for_each(|span| ran[span.node as usize] = Some(span));
     ran
@@ -147,8 +147,8 @@ fn flood(policy: Policy) -> (Arc<Run>, u64) {
     };
     let jobs: Vec<Job> = (0..20).map(other).chain((0..20).map(compulsory)).collect();
     let run = run(&jobs);
-    VirtualTime::new(policy, Costs::NONE).run(&run).unwrap();
-    run.verify().unwrap();
+    VirtualTime::new(policy, Costs::NONE).run(&run).expect("the run ends");
+    run.verify().expect("it is proved");
     let missed = run.dropped().emergencies;
     (run, missed)
 }
