@@ -2,6 +2,7 @@
 
 mod bench;
 mod dependencies;
+mod evidence;
 mod floors;
 mod fuzz;
 mod model;
@@ -28,6 +29,8 @@ cargo xtask CHORE
   model     loom and miri on the parts of the job executor that threads share
   bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
   corpus    writes the small traces of corpus/ anew
+  evidence  experiments that repeat exactly: runs them and keeps their figures and hashes in
+            examples/evidence; `evidence keep DIR` keeps results that are there
   release   the binary, its man page and completions in dist/
 ";
 
@@ -59,6 +62,8 @@ fn chore() -> Result<()> {
             command.args(["test", "-p", "schedlab-trace", "--test", "all", "corpus::the_kept"]);
             steps::run(command.env("SCHEDLAB_CORPUS", "write"))
         }
+        ["evidence"] => evidence::run(),
+        ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),
         ["release"] => release::run(),
         [] | ["help" | "--help" | "-h"] => {
             steps::say(HELP);

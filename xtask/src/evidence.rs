@@ -1,0 +1,84 @@
+//! Results of experiments that are the same wherever they are repeated: run them anew, and keep what
+//! they measured beside the examples.
+//!
+//! Kept are the measured figures, the identity of the guest, and a hash of each run's figures. With the
+//! same QEMU, kernel and schedlab binary a repetition gives the same files; `git diff` shows the rest.
+
+use crate::steps;
+use anyhow::{Context, Result, ensure};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// The experiments, by the names of their files in examples/.
+const EXPERIMENTS: [&str; 2] = ["two-knobs", "base-slice"];
+/// Their figures that are kept, of whole runs.
+const FIGURES: [&str; 3] = [",time_s,", ",switches_voluntary,", ",switches_involuntary,"];
+
+/// Runs the experiments with a release build and keeps what they measured.
+pub(crate) fn run() -> Result<()> {
+    steps::cargo(&["build", "--release", "--locked", "-p", "schedlab"])?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let results = Path::new(&target).join("evidence");
+    for name in EXPERIMENTS {
+        let mut command = Command::new(Path::new(&target).join("release/schedlab"));
+        command.arg("run").arg(format!("examples/{name}.toml")).arg("--output").arg(&results);
+        steps::run(&mut command)?;
+    }
+    keep(&results)
+}
+
+/// Keeps what stands in a folder of results.
+pub(crate) fn keep(results: &Path) -> Result<()> {
+    for name in EXPERIMENTS {
+        let from = results.join(name);
+        let to = Path::new("examples/evidence").join(name);
+        std::fs::create_dir_all(&to).context(format!("{}", to.display()))?;
+        let figures = read(&from.join("figures.csv"))?;
+        let is_kept =
+            |line: &&str| FIGURES.iter().any(|figure| line.contains(figure)) && line.contains(",,");
+        let mut kept: Vec<&str> = figures.lines().skip(1).filter(is_kept).collect();
+        ensure!(!kept.is_empty(), "{}: no figures", from.display());
+        kept.sort_unstable();
+        let head = figures.lines().next().unwrap_or_default();
+        write(&to.join("figures.csv"), &format!("{head}\n{}\n", kept.join("\n")))?;
+        let runs = folders(&from.join("runs"))?;
+        let mut sums = String::new();
+        for run in &runs {
+            let out = Command::new("sha256sum").arg("figures.jsonl").current_dir(run).output();
+            let sum = String::from_utf8(out.context("sha256sum")?.stdout)?;
+            let id = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let _ =
+                writeln!(sums, "{}  {id}/figures.jsonl", sum.split(' ').next().unwrap_or_default());
+        }
+        write(&to.join("SHA256SUMS"), &sums)?;
+        let manifest = read(&runs[0].join("manifest.json"))?;
+        let is_identity = |line: &&str| {
+            ["\"known\": \"QEMU emulator", "\"known\": \"console=", "\"release\": "]
+                .iter()
+                .any(|start| line.trim_start().starts_with(start))
+        };
+        let identity: Vec<&str> = manifest.lines().map(str::trim).filter(is_identity).collect();
+        write(&to.join("identity.txt"), &(identity.join("\n") + "\n"))?;
+        steps::say(&format!("{}: {} runs", to.display(), runs.len()));
+    }
+    Ok(())
+}
+
+/// The folders in a folder, sorted.
+fn folders(path: &Path) -> Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(path).context(format!("{}", path.display()))?;
+    let mut all: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    all.retain(|path| path.is_dir() && !path.to_string_lossy().contains("/."));
+    all.sort();
+    ensure!(!all.is_empty(), "{}: no runs", path.display());
+    Ok(all)
+}
+
+fn read(path: &Path) -> Result<String> {
+    std::fs::read_to_string(path).context(format!("{}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    std::fs::write(path, text).context(format!("{}", path.display()))
+}
