@@ -32,6 +32,10 @@ pub(crate) fn run() -> Result<()> {
 pub(crate) fn keep(results: &Path) -> Result<()> {
     for name in EXPERIMENTS {
         let from = results.join(name);
+        if !from.join("figures.csv").is_file() {
+            steps::say(&format!("MISSING: {}: not run to its end", from.display()));
+            continue;
+        }
         let to = Path::new("examples/evidence").join(name);
         std::fs::create_dir_all(&to).context(format!("{}", to.display()))?;
         let figures = read(&from.join("figures.csv"))?;

@@ -19,6 +19,7 @@
 
 pub mod analysis;
 mod environment;
+mod exact;
 pub mod export;
 #[cfg(test)]
 mod fake;
@@ -35,6 +36,7 @@ mod store;
 mod traced;
 
 pub use environment::is_passing;
+pub use exact::incomparable;
 pub use file::{
     Axis, Drawing, Experiment, FileError, Hooks, Mistake, Order, StopRule, Varies, Workload, keys,
 };

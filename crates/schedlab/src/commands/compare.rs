@@ -6,7 +6,7 @@ mod text;
 
 use super::UsageError;
 use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Row, compare};
-use schedlab_experiment::{Experiment, StoredRun, StoredRuns};
+use schedlab_experiment::{Experiment, StoredRun, StoredRuns, incomparable};
 use serde::Serialize;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -73,6 +73,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let stored: Vec<StoredRuns> =
         folders.iter().map(|f| super::report::stored(f)).collect::<Result<_, _>>()?;
+    if let Some(why) = incomparable(stored.iter().flat_map(|set| &set.runs)) {
+        anyhow::bail!("these results cannot be compared: {why}");
+    }
     let asked = asked(&stored, metrics, &fail_if, margin)?;
     let sets: Vec<Vec<StoredRun>> = stored.into_iter().map(|found| found.runs).collect();
     let pairs: Vec<(&[StoredRun], &[StoredRun])> =
