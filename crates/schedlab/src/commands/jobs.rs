@@ -13,6 +13,7 @@ mod options;
 mod outcome;
 mod peak;
 mod picture;
+mod posts;
 mod rules;
 mod run;
 mod soak;
@@ -55,6 +56,8 @@ enum What {
     Grain(grain::Args),
     /// Executors beside each other under the same load
     Compare(compare::Args),
+    /// Post-to-start latency of single jobs, split into the pool's part and the kernel's
+    Posts(posts::Args),
     /// The models of `peak` on measured data (CSV)
     Fit(fit::Args),
 }
@@ -82,6 +85,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Break(args) => breaking::run(&args),
         What::Grain(args) => grain::run(&args),
         What::Compare(args) => compare::run(&args),
+        What::Posts(args) => posts::run(&args),
         What::Fit(args) => fit::run(&args),
     }
 }

@@ -1,0 +1,216 @@
+//! Where the time from a post to its job's start went, by the kernel's events of the two threads.
+//!
+//! At each instant between post and start exactly one cause holds:
+//!
+//! - the worker is runnable and does not run, or waits for the kernel (a page): the kernel's delay;
+//! - the worker sleeps and the poster is runnable and does not run: the kernel's run delay too, since
+//!   the poster has yet to wake the worker;
+//! - one of them runs without coming forward for [`STANDS_NS`]: the machine (interrupts, hypervisor);
+//! - everything else: the pool. It has not woken the worker yet, or the worker is on its way to the job.
+
+use schedlab_model::{Event, Left, Pid, What};
+
+/// No code of the pool between a post and its job runs longer than this without an event. A longer
+/// stretch on a CPU means that the CPU itself stood still.
+pub(super) const STANDS_NS: u64 = 500_000;
+
+/// One post and the start of its job; times in nanoseconds of `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Post {
+    /// Just before the call.
+    pub(super) posted: u64,
+    /// When the call had returned: from here on every worker can see the job.
+    pub(super) visible: u64,
+    /// First statement of the job.
+    pub(super) started: u64,
+    /// Which worker ran it.
+    pub(super) worker: usize,
+}
+
+/// Parts of one post's time, in nanoseconds; their sum is `started - posted`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Parts {
+    /// The pool's own part.
+    pub(super) pool: u64,
+    /// Run delay of the worker or the poster.
+    pub(super) kernel: u64,
+    /// The CPU itself stood still.
+    pub(super) machine: u64,
+}
+
+/// What a thread does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Runs,
+    Waits,
+    Sleeps,
+}
+
+/// A thread's states over time: each holds from its time on.
+#[derive(Debug, Default)]
+struct History(Vec<(u64, State)>);
+
+impl History {
+    fn at(&self, time: u64) -> State {
+        let next = self.0.partition_point(|&(from, _)| from <= time);
+        // Before its first event a thread runs: it has told us its number.
+        next.checked_sub(1).map_or(State::Runs, |last| self.0[last].1)
+    }
+
+    fn changes(&self, from: u64, to: u64) -> impl Iterator<Item = u64> {
+        let begin = self.0.partition_point(|&(time, _)| time <= from);
+        self.0[begin..].iter().map(|&(time, _)| time).take_while(move |&time| time < to)
+    }
+}
+
+/// The histories of all workers and of the poster.
+pub(super) struct Threads {
+    workers: Vec<(Pid, History)>,
+    poster: (Pid, History),
+}
+
+impl Threads {
+    /// Without events yet.
+    pub(super) fn new(workers: &[Pid], poster: Pid) -> Self {
+        let workers = workers.iter().map(|&pid| (pid, History::default())).collect();
+        Self { workers, poster: (poster, History::default()) }
+    }
+
+    /// Takes in the next event, in ascending order of time.
+    pub(super) fn see(&mut self, event: &Event) {
+        match event.what {
+            What::Switch { prev, left, next, .. } => {
+                // A task in uninterruptible sleep waits for the kernel, as for a page: it did not park.
+                let waits = left.is_runnable() || left == Left::Blocked;
+                let state = if waits { State::Waits } else { State::Sleeps };
+                self.note(prev, event.time.0, state);
+                self.note(next, event.time.0, State::Runs);
+            }
+            What::Waking { pid, .. } if self.last(pid) == Some(State::Sleeps) => {
+                self.note(pid, event.time.0, State::Waits);
+            }
+            _ => {}
+        }
+    }
+
+    fn note(&mut self, pid: Pid, time: u64, state: State) {
+        let workers = self.workers.iter_mut();
+        let known = workers.chain([&mut self.poster]).filter(|(known, _)| *known == pid);
+        known.for_each(|(_, history)| history.0.push((time, state)));
+    }
+
+    fn last(&self, pid: Pid) -> Option<State> {
+        let mut all = self.workers.iter().chain([&self.poster]);
+        all.find(|(known, _)| *known == pid).and_then(|(_, history)| Some(history.0.last()?.1))
+    }
+
+    /// Splits the time of one post.
+    pub(super) fn split(&self, post: &Post) -> Parts {
+        let (worker, poster) = (&self.workers[post.worker].1, &self.poster.1);
+        let (from, to) = (post.posted, post.started);
+        let mut times: Vec<u64> =
+            worker.changes(from, to).chain(poster.changes(from, to)).collect();
+        times.extend([from, post.visible.min(to), to]);
+        times.sort_unstable();
+        let mut parts = Parts::default();
+        for pair in times.windows(2) {
+            let (begin, length) = (pair[0], pair[1] - pair[0]);
+            let posting = begin < post.visible;
+            let part = match (worker.at(begin), poster.at(begin)) {
+                (State::Waits, _) => &mut parts.kernel,
+                (State::Sleeps, State::Waits) if posting => &mut parts.kernel,
+                (State::Runs, _) if length > STANDS_NS => &mut parts.machine,
+                (State::Sleeps, State::Runs) if posting && length > STANDS_NS => &mut parts.machine,
+                _ => &mut parts.pool,
+            };
+            *part += length;
+        }
+        parts
+    }
+
+    /// How often the last worker that was awake went to sleep while the job was visible and not started.
+    /// The pool must never do this: nobody would run the job.
+    pub(super) fn parked(&self, post: &Post) -> usize {
+        let asleep =
+            |time: u64| self.workers.iter().all(|(_, history)| history.at(time) == State::Sleeps);
+        let times = self
+            .workers
+            .iter()
+            .flat_map(|(_, history)| history.changes(post.visible, post.started));
+        times.filter(|&time| asleep(time)).count()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::{Context, Cpu, Nanos, Prio};
+
+    const WORKER: Pid = Pid(7);
+    const POSTER: Pid = Pid(8);
+
+    fn event(time: u64, what: What) -> Event {
+        Event { time: Nanos(time), cpu: Cpu(0), by: Pid(1), context: Context::Task, what }
+    }
+
+    fn switch(time: u64, prev: Pid, left: Left, next: Pid) -> Event {
+        let (prev_prio, next_prio) = (Prio::NORMAL, Prio::NORMAL);
+        event(time, What::Switch { prev, prev_prio, left, next, next_prio })
+    }
+
+    fn waking(time: u64, pid: Pid) -> Event {
+        event(time, What::Waking { pid, prio: Prio::NORMAL, last_cpu: Cpu(0) })
+    }
+
+    fn threads(events: &[Event]) -> Threads {
+        let mut threads = Threads::new(&[WORKER], POSTER);
+        events.iter().for_each(|event| threads.see(event));
+        threads
+    }
+
+    #[test]
+    fn a_wakeup_divides_the_time_between_the_pool_and_the_kernel() {
+        let post = Post { posted: 1_000, visible: 1_400, started: 2_000, worker: 0 };
+        let threads = threads(&[
+            switch(500, WORKER, Left::Slept, Pid::IDLE),
+            waking(1_300, WORKER),
+            switch(1_900, Pid::IDLE, Left::Yielded, WORKER),
+        ]);
+        assert_eq!(threads.split(&post), Parts { pool: 400, kernel: 600, machine: 0 });
+        assert_eq!(threads.parked(&post), 0);
+    }
+
+    #[test]
+    fn a_worker_that_goes_to_sleep_beside_a_visible_job_is_counted_and_is_the_pools_time() {
+        let post = Post { posted: 1_000, visible: 1_100, started: 200_000_000, worker: 0 };
+        let threads = threads(&[
+            switch(1_200, WORKER, Left::Slept, Pid::IDLE),
+            waking(199_000_000, WORKER),
+            switch(199_001_000, Pid::IDLE, Left::Yielded, WORKER),
+        ]);
+        assert_eq!(threads.parked(&post), 1);
+        let parts = threads.split(&post);
+        assert_eq!(parts.kernel, 1_000);
+        assert!(parts.pool > 198_000_000 && parts.machine == 999_000, "{parts:?}");
+    }
+
+    #[test]
+    fn a_displaced_poster_that_has_yet_to_wake_the_worker_is_run_delay() {
+        let post = Post { posted: 1_000, visible: 9_000, started: 9_500, worker: 0 };
+        let threads = threads(&[
+            switch(500, WORKER, Left::Slept, Pid::IDLE),
+            switch(2_000, POSTER, Left::Preempted, Pid(99)),
+            switch(8_000, Pid(99), Left::Slept, POSTER),
+            waking(8_500, WORKER),
+            switch(8_700, Pid::IDLE, Left::Yielded, WORKER),
+        ]);
+        assert_eq!(threads.split(&post), Parts { pool: 2_300, kernel: 6_200, machine: 0 });
+    }
+
+    #[test]
+    fn a_cpu_that_stands_still_is_the_machines_time() {
+        let post = Post { posted: 0, visible: 100, started: 5_000_000, worker: 0 };
+        let threads = threads(&[]);
+        assert_eq!(threads.split(&post), Parts { pool: 100, kernel: 0, machine: 4_999_900 });
+    }
+}
