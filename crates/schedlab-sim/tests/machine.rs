@@ -1,0 +1,80 @@
+//! The simulated machine through the traits that the host has too.
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
+
+use schedlab_model::{Event, Nanos, TraceInfo, Warning};
+use schedlab_sim::{Model, Simulated};
+use schedlab_workload::{
+    Figure, Interval, Machine, Output, RecordSpec, RunSpec, Stream, WorkloadSpec,
+};
+use std::collections::BTreeMap;
+
+/// Keeps all that a run told.
+#[derive(Default)]
+struct Told {
+    figures: BTreeMap<String, f64>,
+    events: Vec<Event>,
+    intervals: Vec<Interval>,
+    traced: bool,
+    warnings: Vec<Warning>,
+}
+
+impl Output for Told {
+    fn path(&mut self, _: Stream) -> std::path::PathBuf {
+        std::path::PathBuf::new()
+    }
+    fn figure(&mut self, figure: Figure) -> std::io::Result<()> {
+        if figure.of.is_empty() {
+            self.figures.insert(figure.metric.name, figure.value);
+        }
+        Ok(())
+    }
+    fn interval(&mut self, interval: &Interval) {
+        self.intervals.push(interval.clone());
+    }
+    fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {
+        self.traced = info.topology.is_some();
+        Ok(())
+    }
+    fn events(&mut self, events: &[Event]) -> std::io::Result<()> {
+        self.events.extend_from_slice(events);
+        Ok(())
+    }
+    fn warning(&mut self, warning: Warning) {
+        self.warnings.push(warning);
+    }
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+fn run(machine: &str, name: &str, options: &[(&str, &str)]) -> Told {
+    let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let workload = WorkloadSpec::Builtin { name: name.to_owned(), options };
+    let spec = RunSpec { record: Some(RecordSpec::default()), ..RunSpec::of(workload) };
+    let model = Model::of(&machine.parse().unwrap(), None).unwrap();
+    let mut told = Told::default();
+    let outcome = Simulated::new(model).run(&spec, &mut told).unwrap();
+    assert_eq!((outcome.exit_code, outcome.interrupted), (0, false));
+    told
+}
+
+#[test]
+fn a_run_has_figures_intervals_and_events_like_any_other() {
+    for kernel in ["cfs-6.1", "eevdf-6.12", "fifo", "global-fifo", "llc-fifo"] {
+        let machine = format!("sim:cpus=4,kernel={kernel}");
+        let options = [("duration", "3s"), ("warmup", "1s"), ("interval", "1s"), ("tasks", "8")];
+        let told = run(&machine, "mixed", &options);
+        assert!((told.figures["time_s"] - 3.0).abs() < 1e-6, "{kernel}: {:?}", told.figures);
+        assert!(told.figures["loops"] > 0.0 && told.figures["burst_ns_p99"] > 0.0, "{kernel}");
+        let last = told.intervals.last().unwrap();
+        assert!(last.last && last.covers == Nanos::from_secs(2), "{kernel}: {:?}", last.covers);
+        assert!(told.traced && !told.events.is_empty(), "{kernel}");
+    }
+}
+
+#[test]
+fn a_run_that_ends_by_itself_has_its_time_and_switches() {
+    let told = run("sim:cpus=2", "hackbench", &[("groups", "1"), ("loops", "20")]);
+    assert_eq!(told.figures["messages"], 8_000.0);
+    assert!(told.figures["switches_voluntary"] > 0.0 && told.figures["time_s"] > 0.0);
+}
