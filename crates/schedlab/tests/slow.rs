@@ -26,7 +26,7 @@ fn slow(arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     // Tests slow the same CPU at the same time, which a person does not.
     let at = match arguments.first() {
-        Some(&("set" | "fail" | "recover" | "status" | "evaluate")) => arguments.len(),
+        Some(&("set" | "fail" | "recover" | "status" | "evaluate" | "end")) => arguments.len(),
         Some(&"attach") => 1,
         _ => 0,
     };

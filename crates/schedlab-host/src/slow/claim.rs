@@ -3,7 +3,7 @@
 //! both speeds holds; other methods multiply.
 
 use super::{SlowError, Speed, Speeds};
-use schedlab_model::{Cpu, Pid, Warning};
+use schedlab_model::{Cpu, CpuSet, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::process;
 use std::collections::BTreeMap;
@@ -45,6 +45,19 @@ pub(super) fn claim(
             "{what}: end it (`schedlab slow status`), take another CPU, or say --share"
         ))),
     }
+}
+
+/// The last CPUs that we may use and that no other session slows; `None` where there are fewer.
+///
+/// # Errors
+/// When the guard's directory can't be used.
+pub fn free(allowed: &CpuSet, count: usize) -> Result<Option<CpuSet>, SlowError> {
+    let directory = schedlab_sys::guard::directory()
+        .map_err(|e| SlowError::io("finding which CPUs are slowed", e))?;
+    let taken = others(&directory, Pid(std::process::id().cast_signed()));
+    let is_free = |cpu: &Cpu| taken.values().all(|theirs| !theirs.contains_key(cpu));
+    let free: CpuSet = allowed.iter().filter(is_free).collect();
+    Ok((free.len() >= count).then(|| super::last(&free, count)))
 }
 
 /// What living sessions of other processes slow.

@@ -32,6 +32,8 @@ pub enum Order {
         /// The node.
         node: String,
     },
+    /// The session ends, as by SIGTERM.
+    End,
 }
 
 /// The listening end.

@@ -50,6 +50,7 @@ mod stop;
 mod weight;
 mod zone;
 
+pub use claim::free;
 pub use control::{Order, ask, sessions};
 pub use entry::{ARGUMENT, hidden, set_program};
 pub use grid::Grid;

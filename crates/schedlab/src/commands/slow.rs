@@ -21,11 +21,12 @@ use std::process::ExitCode;
     args_conflicts_with_subcommands = true,
     after_help = "\
   schedlab slow --cpu 0=30% --cpu 1-3=75% -- ./my-server     it runs on these CPUs; its exit code is passed on
+  schedlab slow 30% -- ./job                                 on a CPU that schedlab chooses; 150% takes two
   schedlab slow --cpu 0=50%                                  until Ctrl-C, whatever runs there
   schedlab slow nodes.toml                                   virtual nodes: CPUs, speed, commands, a script
   schedlab slow --cpu 0=10% --method quota -- ./job          another method; --method help lists them
   schedlab slow attach --cpu 1=40% --pid 1234                processes that run already
-  schedlab slow status; schedlab slow set all=40%            sessions that run
+  schedlab slow status; schedlab slow set all=40%; schedlab slow end   sessions that run
   schedlab slow evaluate --short -o evaluation               how true each method is here, with pictures
 
 CPUs are slowed and networks are not, but for nodes with [node.net] (rate, delay, loss), whose commands start in
@@ -39,8 +40,8 @@ Everything is undone at the end, also after kill -9: a guardian process waits fo
 pub(crate) struct Args {
     #[command(subcommand)]
     running: Option<running::Command>,
-    /// A file of virtual nodes
-    #[arg(value_name = "NODES.toml", conflicts_with = "cpu")]
+    /// A file of virtual nodes; or a speed, as in 30%, for the command on CPUs that schedlab chooses
+    #[arg(value_name = "NODES.toml|SPEED", conflicts_with = "cpu")]
     nodes: Option<PathBuf>,
     #[command(flatten)]
     how: How,
@@ -107,13 +108,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.how.method == "help" {
         return list_methods();
     }
+    let commands = || match args.command.is_empty() {
+        true => Vec::new(),
+        false => vec![args.command.clone()],
+    };
     let request = match &args.nodes {
-        Some(path) => from_file(path, &args.how, &args.command)?,
-        None => {
-            let commands =
-                if args.command.is_empty() { Vec::new() } else { vec![args.command.clone()] };
-            from_options(&args.how, Node { commands, ..Node::default() })?
+        Some(path) if percent(path).is_some() => {
+            let cpus = placed(percent(path).unwrap_or(100.0), &args.command)?;
+            let how = How { cpu: cpus, ..args.how };
+            let request = from_options(&how, Node { commands: commands(), ..Node::default() })?;
+            return session(request, &how);
         }
+        Some(path) => from_file(path, &args.how, &args.command)?,
+        None => from_options(&args.how, Node { commands: commands(), ..Node::default() })?,
     };
     let keeps_nothing = request.nodes.iter().all(|node| node.commands.is_empty());
     anyhow::ensure!(
@@ -121,6 +128,37 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         UsageError("--keep is for a command, and there is none: give one after --".into())
     );
     session(request, &args.how)
+}
+
+/// The number of `30%`, which no file of nodes is called.
+fn percent(path: &Path) -> Option<f64> {
+    path.to_str()?.strip_suffix('%')?.trim_end().parse().ok()
+}
+
+/// CPUs for work of so many percent of one CPU, each at the same speed: 150 % is two CPUs at 75 %.
+fn placed(percent: f64, command: &[String]) -> anyhow::Result<Vec<Assignment>> {
+    let ground = Ground::here();
+    let most = ground.allowed.len();
+    if command.is_empty() {
+        anyhow::bail!(UsageError(
+            "a speed without CPUs is for a command: give one after --".into()
+        ));
+    }
+    if !(percent > 0.0 && percent <= most as f64 * 100.0) {
+        anyhow::bail!(UsageError(format!(
+            "a speed of {percent}% can't be had: above 0, and at most {}% on {most} CPUs",
+            most * 100
+        )));
+    }
+    let count = (percent / 100.0).ceil();
+    let speed = format!("{}%", percent / count).parse().map_err(UsageError)?;
+    let Some(cpus) = slow::free(&ground.allowed, count as usize).map_err(told)? else {
+        anyhow::bail!(
+            "{count} CPUs are needed, and other sessions slow the rest: end one (`schedlab slow status`)"
+        );
+    };
+    note(&format!("the command runs on CPUs {cpus}, each at {speed}"));
+    Ok(vec![Assignment { cpus, speed }])
 }
 
 /// Each method is asked for one CPU at half speed: what refuses that, refuses it here.

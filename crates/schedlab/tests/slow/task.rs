@@ -450,3 +450,36 @@ fn what_was_granted_is_told_in_status_and_at_the_end() {
     assert!(end["seconds"].as_u64() >= held["seconds"].as_u64(), "{said}");
     assert!(end["busy"].as_u64() <= end["seconds"].as_u64(), "{said}");
 }
+
+#[test]
+fn a_speed_alone_places_the_command_and_end_ends_the_session() {
+    if !has_rights() {
+        return;
+    }
+    for (speed, why) in [("0%", "above 0"), ("99999%", "at most"), ("50%", "for a command")] {
+        let arguments = if speed == "50%" { vec![speed] } else { vec![speed, "--", "true"] };
+        let refused = run(&arguments);
+        assert_eq!(refused.status.code(), Some(2), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains(why), "{}", stderr(&refused));
+    }
+    // Other tests slow the last CPU for a while: then there may be no free one.
+    let mut session = None;
+    until(|| {
+        let mut started = slow(&["90%", "--no-measure", "--", "sleep", "600"])
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        until(|| started.try_wait().unwrap().is_some() || node(&started).is_object());
+        let runs = started.try_wait().unwrap().is_none();
+        session = runs.then_some(started);
+        runs
+    });
+    let mut session = session.unwrap();
+    let node = node(&session);
+    let speeds = node["speeds"].as_object().unwrap();
+    assert!(speeds.len() == 1 && speeds.values().all(|speed| speed == "90%"), "{node}");
+    let id = session.id().to_string();
+    assert!(run(&["end", "--session", &id]).status.success());
+    assert_eq!(session.wait().unwrap().code(), Some(143));
+    until(|| left(session.id()).is_empty());
+}

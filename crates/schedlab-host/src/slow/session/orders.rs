@@ -3,7 +3,7 @@
 use super::super::control::Order;
 use super::super::{Change, Ground, SlowError, Speed};
 use super::Session;
-use schedlab_model::{Nanos, Warning};
+use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::guard::Undo;
 use schedlab_sys::{clock, process};
 
@@ -77,6 +77,14 @@ impl Session {
     fn obey(&mut self, order: &Order) -> serde_json::Value {
         let (node, change) = match order {
             Order::Status => return self.status(),
+            Order::End => {
+                // By the way of any other end: the exit code and what is told are the same.
+                let us = Pid(std::process::id().cast_signed());
+                return match process::kill(us, 15) {
+                    Ok(()) => serde_json::json!({ "done": true }),
+                    Err(error) => serde_json::json!({ "failed": error.to_string() }),
+                };
+            }
             Order::Set { node, speed } => (node, Change::Speed(*speed)),
             Order::Fail { node } => (node, Change::Fail),
             Order::Recover { node } => (node, Change::Recover),

@@ -44,6 +44,11 @@ pub(super) enum Command {
         #[command(flatten)]
         which: Which,
     },
+    /// End a running session, and undo what it changed
+    End {
+        #[command(flatten)]
+        which: Which,
+    },
     /// How true each method is on this machine: figures, verdicts and pictures
     Evaluate(super::evaluation::Args),
     /// What running sessions have in force
@@ -74,6 +79,7 @@ pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Fail { node, which } => order(&which, &Order::Fail { node }),
         Command::Recover { node, which } => order(&which, &Order::Recover { node }),
+        Command::End { which } => order(&which, &Order::End),
         Command::Evaluate(args) => super::evaluation::run(&args),
         Command::Status { json } => status(json),
     }
