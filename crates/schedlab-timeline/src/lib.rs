@@ -55,7 +55,7 @@ mod worst;
 pub use change::{Change, Moved, Runnable, Switch, Wait, Waker, When};
 pub use chosen::{Chosen, Who};
 pub use conservation::{
-    Because, Cause, Conservation, ConservationAnswer, Options as ConservationOptions, Sums,
+    Because, Cause, Conservation, ConservationAnswer, Lost, Options as ConservationOptions, Sums,
     Violation,
 };
 pub use cpus::{CpuRow, Cpus, CpusAnswer};

@@ -367,3 +367,40 @@ fn only_the_worst_are_kept_and_all_are_summed() {
     assert_eq!(answer.violations.len(), 3);
     assert!(answer.count > 3 && answer.total.0 == 1000 * answer.count);
 }
+
+#[test]
+fn lost_cpu_time_is_a_maximum_matching_and_not_the_lesser_count() {
+    // CPUs 1 to 3 are free from 2 on; B may use all of them, C and D only CPU 1.
+    let text = "
+        0 | AAAAAA
+          |   bbbb
+          |   cccc
+          |   dddd
+        1 | E.....
+        2 | F.....
+        3 | G.....";
+    let tell = |trace: &mut notation::Trace| {
+        allow(trace, 'B', "1-3");
+        allow(trace, 'C', "1");
+        allow(trace, 'D', "1");
+    };
+    let two = Nanos(2 * 4_000);
+    let told = reply(text, 0, tell).answer;
+    assert_eq!((told.lost.cpus, told.lost.low, told.lost.high), (two, two, two));
+    assert!(told.lost.affinity_known && told.lost.cores.is_none());
+    assert_eq!(told.total, Nanos(3 * 4_000), "three tasks wait");
+    // With no affinity told, three CPUs lose their time, or none.
+    let untold = reply(text, 0, |_| {}).answer.lost;
+    assert_eq!((untold.cpus, untold.low), (Nanos(3 * 4_000), Nanos::ZERO));
+    // With two CPUs a core, one whole core is idle.
+    let smt = |trace: &mut notation::Trace| {
+        let mut topology = two_llcs().places().to_vec();
+        topology.iter_mut().for_each(|place| place.core = u32::from(place.cpu.0 / 2));
+        trace.info.topology = Some(Topology::new(topology));
+    };
+    assert_eq!(reply(text, 0, smt).answer.lost.cores, Some(Nanos(4_000)));
+    // A CPU of which nothing is known may have been free.
+    let unknown = text.replace("3 | G.....", "3 | G?????");
+    let unknown = reply(&unknown, 0, |_| {}).answer.lost;
+    assert_eq!((unknown.cpus, unknown.high), (Nanos(2 * 4_000), Nanos(3 * 4_000)));
+}

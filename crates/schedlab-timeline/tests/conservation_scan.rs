@@ -26,6 +26,10 @@ struct Scan {
     open: BTreeMap<TaskId, (Nanos, Cpu, CpuSet)>,
     rows: Vec<Row>,
     bound: Nanos,
+    /// CPU time that was lost until `since`, and how many CPUs lose theirs from then on.
+    lost: u64,
+    since: Nanos,
+    losing: u64,
 }
 
 impl Scan {
@@ -37,7 +41,33 @@ impl Scan {
             open,
             rows: Vec::new(),
             bound: Nanos::ZERO,
+            lost: 0,
+            since: Nanos::ZERO,
+            losing: 0,
         }
+    }
+
+    /// The most tasks that free CPUs could serve at once, by trying every assignment: a set of CPUs is taken by some of the
+    /// tasks so far, or it is not.
+    fn most(&self, state: &State) -> u64 {
+        let mut taken = [false; 1 << CPUS];
+        taken[0] = true;
+        for (task, _) in state.tasks() {
+            let bound =
+                self.allowed(task, state).is_none() && state.name(task).starts_with("kworker/");
+            let Some((_, free)) = self.violation(task, state).filter(|_| !bound) else { continue };
+            for set in (0..taken.len()).rev().filter(|set| taken[*set]).collect::<Vec<_>>() {
+                free.iter().for_each(|cpu| taken[set | 1 << cpu.0] = true);
+            }
+        }
+        let sizes =
+            (0..taken.len()).filter(|set| taken[*set]).map(|set| u64::from(set.count_ones()));
+        sizes.max().unwrap_or(0)
+    }
+
+    fn advance(&mut self, at: Nanos) {
+        self.lost += (at - self.since).0 * self.losing;
+        self.since = self.since.max(at);
     }
 
     fn allowed(&self, task: TaskId, state: &State) -> Option<&CpuSet> {
@@ -76,6 +106,8 @@ impl Scan {
     }
 
     fn look(&mut self, at: Nanos, state: &State) {
+        self.advance(at);
+        self.losing = self.most(state);
         for (task, _) in state.tasks() {
             let is = self.violation(task, state);
             let was = self.open.get(&task).map(|(_, cpu, _)| *cpu);
@@ -91,9 +123,10 @@ impl Scan {
 }
 
 impl Question for Scan {
-    type Answer = (Vec<Row>, Nanos);
+    type Answer = (Vec<Row>, Nanos, u64);
 
     fn begin(&mut self, state: &State) {
+        self.since = state.window().start;
         self.look(state.window().start, state);
     }
 
@@ -110,7 +143,8 @@ impl Question for Scan {
         }
         let harm = |row: &Row| (std::cmp::Reverse(row.1 - row.0), row.0, row.2);
         self.rows.sort_by_key(harm);
-        (self.rows, self.bound)
+        self.advance(state.window().end);
+        (self.rows, self.bound, self.lost)
     }
 }
 
@@ -219,7 +253,10 @@ fn trace(deeds: &[Deed], masks: Option<&[(i32, u64, u64)]>) -> Trace {
 fn compare(trace: &Trace) -> usize {
     let question = Conservation::new(ConservationOptions::default(), &trace.info);
     let reply = ask(&mut trace.source(), (question, Scan::new(&trace.info))).unwrap();
-    let (answer, (rows, bound)) = reply.answer;
+    let (answer, (rows, bound, lost)) = reply.answer;
+    assert_eq!(answer.lost.cpus.0, lost, "a maximum matching at every instant");
+    assert!(answer.lost.low <= answer.lost.cpus && answer.lost.cpus <= answer.lost.high);
+    assert!(answer.lost.cpus <= answer.total, "no more than what tasks waited");
     let row =
         |v: &schedlab_timeline::Violation| (v.start, v.end, v.task, v.overloaded, v.idle.clone());
     let found: Vec<Row> = answer.violations.iter().map(row).collect();

@@ -2,7 +2,7 @@
 
 use crate::state::State;
 use crate::task::TaskId;
-use schedlab_model::{Affinity, CpuSet, Nanos, Pid};
+use schedlab_model::{Affinity, Cpu, CpuSet, Nanos, Pid};
 use std::collections::BTreeMap;
 
 /// Tasks that may use the same CPUs: an index into [`Allowed::masks`].
@@ -49,6 +49,12 @@ impl Allowed {
     /// Whether the trace came with any affinity.
     pub(super) const fn is_told(&self) -> bool {
         self.by_pid.is_some()
+    }
+
+    /// Whether tasks of a class may use no other CPU than `cpu`.
+    pub(super) fn has_only(&self, class: ClassId, cpu: Cpu) -> bool {
+        let mask = self.masks[class as usize].as_ref();
+        mask.is_some_and(|mask| mask.len() == 1 && mask.contains(cpu))
     }
 
     /// Remembers a creator: a new task has its affinity.

@@ -6,6 +6,9 @@
 //! task runs on it and at least one more waits there. A *violation* is a longest interval in which
 //! one task waits on one overloaded CPU while at least one CPU that it may use is free.
 //!
+//! CPU time that is *lost* at an instant is the size of a maximum matching between free CPUs and tasks that wait on
+//! overloaded ones, each with the CPUs that it may use (`matching`): with one free CPU, two that wait lose one.
+//!
 //! Affinity is not in the events. Where the trace came with it, sums are exact; a new task has its
 //! creator's until it is told otherwise. Without it every CPU is taken to be allowed, except to
 //! kernel threads that carry their CPU in their name, and the sums are upper bounds.
@@ -17,12 +20,14 @@
 
 mod allowed;
 mod because;
+mod cores;
 mod free;
+mod matching;
 mod stuck;
 mod sums;
 
 pub use because::{Because, Cause};
-pub use sums::Sums;
+pub use sums::{Lost, Sums};
 
 use crate::change::{Change, Moved, Runnable, Switch};
 use crate::chosen::Chosen;
@@ -31,7 +36,9 @@ use crate::state::{CpuState, Occupant, State};
 use crate::task::{Activity, TaskId};
 use allowed::{Allowed, ClassId, UNKNOWN};
 use because::{Near, WakeFacts};
+use cores::Cores;
 use free::FreeCpus;
+use matching::Matching;
 use schedlab_model::{Cpu, CpuSet, Nanos, TraceInfo};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -62,7 +69,10 @@ pub struct Conservation {
     wakes: Vec<WakeFacts>,
     free: FreeCpus,
     queue: Queue,
+    matching: Matching,
+    cores: Option<Cores>,
     sums: sums::Integrals,
+    lost: sums::Losses,
     worst: BinaryHeap<Reverse<Ranked>>,
     count: u64,
     total: Nanos,
@@ -121,6 +131,8 @@ pub struct ConservationAnswer {
     pub count: u64,
     /// The sum of their lengths: task-time that was waited for nothing.
     pub total: Nanos,
+    /// CPU time that was lost, on the whole machine and whichever tasks are asked about.
+    pub lost: Lost,
     /// Whether affinity of every task concerned was known; else `total` is an upper bound.
     pub exact: bool,
     /// How many and how long by cause, in the order of [`Cause::ALL`].
@@ -143,10 +155,13 @@ impl Conservation {
             chosen: Chosen::all(),
             near: info.topology.as_ref().map(Near::new),
             queue: Queue::new(&allowed.masks),
+            matching: Matching::new(&allowed.masks),
+            cores: info.topology.as_ref().and_then(|it| Cores::new(it, &allowed.masks)),
             allowed,
             wakes: Vec::new(),
             free: FreeCpus::default(),
             sums: sums::Integrals::default(),
+            lost: sums::Losses::default(),
             worst: BinaryHeap::new(),
             count: 0,
             total: Nanos::ZERO,
@@ -172,7 +187,10 @@ impl Conservation {
         (at, freed_late): (Nanos, bool),
         state: &State,
     ) {
-        let Stuck { task, cpu, .. } = *stuck;
+        let Stuck { task, cpu, counts, .. } = *stuck;
+        if !counts {
+            return;
+        }
         let known = class != UNKNOWN;
         let bound = !known && because::is_bound(state, task);
         self.unknown_affinity |= !known && !bound;
@@ -234,11 +252,20 @@ impl Conservation {
         let Some(here) = state.cpu(cpu) else { return Flip::default() };
         let was_overloaded = self.sums.is_overloaded(cpu);
         self.sums.note(cpu, here);
+        self.lost.note(cpu, here);
         let overloaded = self.sums.is_overloaded(cpu) != was_overloaded;
         let is_free = is_free(here);
         let free = self.free.set(cpu, is_free);
         if free {
             self.queue.count(cpu, is_free);
+            if is_free {
+                self.matching.free(cpu);
+            } else {
+                self.matching.take(cpu);
+            }
+            if let Some(cores) = &mut self.cores {
+                cores.set(cpu, is_free);
+            }
         }
         Flip { free, overloaded }
     }
@@ -302,17 +329,36 @@ impl Conservation {
             && let Some((class, mut stuck)) = self.queue.remove(task)
         {
             self.close(class, &mut stuck, at);
+            self.compete(class, stuck.competes, Matching::leave);
         }
+    }
+
+    /// A task begins or ceases to compete for free CPUs.
+    fn compete(&mut self, class: ClassId, competes: bool, change: fn(&mut Matching, ClassId)) {
+        if competes {
+            change(&mut self.matching, class);
+            if let Some(cores) = &mut self.cores {
+                change(&mut cores.matching, class);
+            }
+        }
+    }
+
+    /// Whether another CPU than the one on which it waits could serve a task of a class.
+    fn competes(&self, class: ClassId, task: TaskId, cpu: Cpu, state: &State) -> bool {
+        let bound = class == UNKNOWN && because::is_bound(state, task);
+        !bound && !self.allowed.has_only(class, cpu)
     }
 
     /// Takes in a task that waits on an overloaded CPU from now on.
     fn hold(&mut self, task: TaskId, at: Nanos, state: &State) {
-        if self.queue.cpu_of(task).is_some() || !self.chosen.has(task) {
+        if self.queue.cpu_of(task).is_some() {
             return;
         }
         let Some(cpu) = self.stuck_on(task, state) else { return };
         let class = self.allowed.class_of(task, state);
-        let mut stuck = Stuck { task, cpu, open: None };
+        let competes = self.competes(class, task, cpu, state);
+        self.compete(class, competes, Matching::wait);
+        let mut stuck = Stuck { task, cpu, competes, counts: self.chosen.has(task), open: None };
         if self.queue.has_free(class) {
             self.begin(class, &mut stuck, (at, false), state);
         }
@@ -336,6 +382,9 @@ impl Conservation {
                 (true, None) => self.begin(is, &mut stuck, (at, true), state),
                 (false, _) => self.close(was, &mut stuck, at),
             }
+            self.compete(was, stuck.competes, Matching::leave);
+            stuck.competes = self.competes(is, task, stuck.cpu, state);
+            self.compete(is, stuck.competes, Matching::wait);
             self.queue.insert(is, stuck);
         }
     }
@@ -370,6 +419,7 @@ impl Question for Conservation {
     fn begin(&mut self, state: &State) {
         let at = state.window().start;
         self.sums.since = at;
+        self.lost.since = at;
         for index in 0..state.cpus().len() {
             let cpu = Cpu(u16::try_from(index).expect("a CPU's number has 16 bits"));
             self.review(at, [Some(cpu), None], [TaskId::NONE; 2], state);
@@ -402,19 +452,23 @@ impl Question for Conservation {
             return;
         }
         self.sums.advance(change.at());
+        self.lost.advance(change.at(), &self.matching, self.cores.as_ref());
         self.review(change.at(), touched, named, state);
     }
 
     fn answer(mut self, state: &State) -> ConservationAnswer {
         let end = state.window().end;
         self.sums.advance(end);
+        self.lost.advance(end, &self.matching, self.cores.as_ref());
         self.free.advance();
         for (class, mut stuck) in self.queue.drain() {
             self.close(class, &mut stuck, end);
         }
         let mut violations: Vec<Ranked> = self.worst.into_iter().map(|ranked| ranked.0).collect();
         violations.sort_by(|a, b| b.cmp(a));
+        let affinity_known = self.allowed.is_told() && !self.lost.unknown_affinity();
         ConservationAnswer {
+            lost: self.lost.told(affinity_known, self.cores.is_some()),
             violations: violations.into_iter().map(|ranked| ranked.0).collect(),
             count: self.count,
             total: self.total,

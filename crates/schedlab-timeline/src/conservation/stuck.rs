@@ -28,6 +28,10 @@ pub(super) struct Open {
 pub(super) struct Stuck {
     pub(super) task: TaskId,
     pub(super) cpu: Cpu,
+    /// Whether another CPU could serve it, so that it competes for free ones.
+    pub(super) competes: bool,
+    /// Whether it is asked about.
+    pub(super) counts: bool,
     pub(super) open: Option<Open>,
 }
 

@@ -1,7 +1,10 @@
-//! How long, under the definitions of several tools: integrals over the whole machine.
+//! How much, under our definition and those of several tools: integrals over the whole machine.
 
+use super::allowed::UNKNOWN;
+use super::cores::Cores;
+use super::matching::Matching;
 use crate::state::{CpuState, Occupant};
-use schedlab_model::{Cpu, Nanos};
+use schedlab_model::{Cpu, CpuSet, Nanos};
 
 /// Times during which work conservation was violated somewhere, by definition. None of these knows
 /// affinity.
@@ -101,5 +104,77 @@ impl Integrals {
         let both = |class: &Class| u32::from(class.long && class.idle);
         change(&mut self.long_idle, both(&was), both(&is));
         change(&mut self.waiting, was.waiting, is.waiting);
+    }
+}
+
+/// CPU time that was lost on the whole machine: the size of the matching, integrated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// With every CPU allowed to tasks of unknown affinity, and no CPU free of which nothing is known.
+    pub cpus: Nanos,
+    /// The same for cores of which all CPUs are free; `None` where no core has several.
+    pub cores: Option<Nanos>,
+    /// Not less than this: as if tasks of unknown affinity were pinned where they waited.
+    pub low: Nanos,
+    /// Not more than this: as if CPUs of which nothing is known were free. It says nothing of waits that the trace lacks.
+    pub high: Nanos,
+    /// Whether the affinity of every task concerned was known.
+    pub affinity_known: bool,
+}
+
+/// [`Lost`] as it grows.
+#[derive(Debug, Default)]
+pub(super) struct Losses {
+    pub(super) since: Nanos,
+    unknown: CpuSet,
+    unknown_count: u64,
+    cpus: Nanos,
+    cores: Nanos,
+    low: Nanos,
+    high: Nanos,
+    by_unknown: bool,
+}
+
+impl Losses {
+    /// Adds what held until `at`.
+    pub(super) fn advance(&mut self, at: Nanos, matching: &Matching, cores: Option<&Cores>) {
+        let time = at - self.since;
+        self.since = self.since.max(at);
+        if matching.unserved() == 0 && matching.size() == 0 || time == Nanos::ZERO {
+            return;
+        }
+        let times = |n: u64| Nanos(time.0.saturating_mul(n));
+        let unknown = u64::from(matching.matched_with(UNKNOWN));
+        self.by_unknown |= unknown > 0;
+        self.cpus += times(matching.size());
+        self.low += times(matching.size() - unknown);
+        self.high += times(matching.size() + matching.unserved().min(self.unknown_count));
+        self.cores += times(cores.map_or(0, |cores| cores.matching.size()));
+    }
+
+    /// A CPU's occupant may be another.
+    pub(super) fn note(&mut self, cpu: Cpu, here: &CpuState) {
+        let unknown = here.observed && here.occupant == Occupant::Unknown;
+        if unknown == self.unknown.contains(cpu) {
+            return;
+        }
+        if unknown {
+            self.unknown.insert(cpu);
+            self.unknown_count += 1;
+        } else {
+            self.unknown.remove(cpu);
+            self.unknown_count -= 1;
+        }
+    }
+
+    /// Whether a task of unknown affinity was served.
+    pub(super) const fn unknown_affinity(&self) -> bool {
+        self.by_unknown
+    }
+
+    pub(super) fn told(&self, affinity_known: bool, has_cores: bool) -> Lost {
+        let cores = has_cores.then_some(self.cores);
+        let Self { cpus, low, high, .. } = *self;
+        Lost { cpus, cores, low, high, affinity_known }
     }
 }

@@ -4,7 +4,7 @@ use super::input::{self, Input, Selection};
 use super::table::Table;
 use schedlab_model::{CpuSet, Nanos};
 use schedlab_timeline::{
-    Cause, Conservation, ConservationAnswer, ConservationOptions, Reply, Violation,
+    Cause, Conservation, ConservationAnswer, ConservationOptions, Lost, Reply, Violation,
 };
 use serde_json::{Value, json};
 use std::fmt::Write as _;
@@ -101,6 +101,17 @@ fn to_json(reply: &Reply<ConservationAnswer>, definition: Definition) -> Value {
     object.insert("count".into(), json!(answer.count));
     object.insert("total_ns".into(), json!(total(answer, definition)));
     object.insert("bound".into(), json!(BOUND));
+    let lost = &answer.lost;
+    object.insert(
+        "lost".into(),
+        json!({
+            "cpu_ns": lost.cpus,
+            "cpu_ns_low": lost.low,
+            "cpu_ns_high": lost.high,
+            "core_ns": lost.cores,
+            "affinity_known": lost.affinity_known,
+        }),
+    );
     let causes = Cause::ALL.into_iter().zip(answer.by_cause).map(|(cause, (count, time))| {
         (cause.name().to_owned(), json!({ "count": count, "total_ns": time }))
     });
@@ -149,6 +160,21 @@ fn summed(answer: &ConservationAnswer, definition: Definition) -> String {
     }
 }
 
+/// CPU time that was lost, as an interval where not all is known.
+fn lost(answer: &ConservationAnswer) -> String {
+    let Lost { cpus, cores, low, high, .. } = answer.lost;
+    let cores = cores.map_or(String::new(), |cores| format!("; {cores} of whole cores"));
+    let why = match (low < cpus, cpus < high) {
+        (false, false) => String::new(),
+        (true, false) => format!(", at least {low}: some tasks may have been pinned"),
+        (false, true) => format!(", at most {high}: some CPUs are not known for a time"),
+        (true, true) => {
+            format!(", between {low} and {high}: affinity and what some CPUs did are not all known")
+        }
+    };
+    format!("CPU time lost while tasks waited: {cpus}{cores}{why}\n")
+}
+
 fn to_text(reply: &Reply<ConservationAnswer>, args: &Args, about: &str) -> String {
     let answer = &reply.answer;
     let mut text =
@@ -160,6 +186,7 @@ fn to_text(reply: &Reply<ConservationAnswer>, args: &Args, about: &str) -> Strin
         }
         _ => "this definition knows no affinity: pinned tasks that waited are in it\n",
     };
+    text += &lost(answer);
     if args.definition == Definition::Schedlab {
         text += "this sums up waiting tasks, not idle CPUs: with one free CPU, two that wait count twice\n";
     }
