@@ -99,7 +99,10 @@ impl Machine for Host {
 
     fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
         check_spec(spec, &self.offers)?;
-        let (speeds, _) = slow::part(&spec.settings);
+        let (speeds, knobs) = slow::part(&spec.settings);
+        if !knobs.is_empty() {
+            knobs::check(&knobs).map_err(|error| not_set(&error))?;
+        }
         if !speeds.is_empty() {
             let ground = self.ground.get_or_init(slow::Ground::here);
             slow::check(&speeds, ground).map_err(|error| not_slowed(&error))?;

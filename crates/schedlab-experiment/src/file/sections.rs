@@ -1,10 +1,10 @@
 //! The tables of an experiment file, one function each.
 
 use super::axis::axis;
-use super::decode::{Decoder, Entry, Keys};
+use super::decode::{Decoder, Entry, Keys, nearest};
 use super::{Drawing, Experiment, Hooks, Order, StopRule, Varies, Workload};
 use schedlab_model::Setting;
-use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec};
+use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec, metrics};
 use std::collections::{BTreeMap, BTreeSet};
 
 const ROOT: &[&str] = &[
@@ -70,10 +70,10 @@ pub(super) fn experiment(
         decoder.word(&e, &words)
     });
     let time_limit = keys.take("time_limit").and_then(|e| decoder.duration(&e));
-    let measure = keys
-        .take("measure")
-        .map(|e| decoder.texts(e, "an array of metric names"))
-        .unwrap_or_default();
+    let measured = keys.take("measure");
+    let measured_at = measured.as_ref().map(|e| e.place.clone());
+    let measure =
+        measured.map(|e| decoder.texts(e, "an array of metric names")).unwrap_or_default();
     let noise = keys.take("noise").and_then(|e| noise(decoder, &e));
     let drawn = keys.take("draw");
     let place = drawn.as_ref().map(|e| (e.place.clone(), e.key.clone()));
@@ -89,6 +89,17 @@ pub(super) fn experiment(
     }
     let stop = keys.take("stop").map(|e| stop(decoder, e, repeats)).unwrap_or_default();
     let hooks = keys.take("hooks").map(|e| hooks(decoder, e)).unwrap_or_default();
+    // What a hook measures has names of its own.
+    if let Some(place) = measured_at.filter(|_| hooks.metric.is_empty()) {
+        for name in measure.iter().filter(|name| metrics::find(name).is_none()) {
+            let names: Vec<&str> = metrics::ENTRIES.iter().map(|entry| entry.name).collect();
+            let near =
+                nearest(name, &names).map_or(String::new(), |n| format!("; did you mean {n}?"));
+            let what =
+                format!("no run measures '{name}'{near} (docs/metrics.md lists what they do)");
+            decoder.mistake(&place, "measure", what);
+        }
+    }
     let workloads = workloads(decoder, &mut keys)?;
     let axes = axes(decoder, &mut keys, &workloads, &hooks);
     decoder.finish(keys, ROOT);

@@ -39,6 +39,20 @@ fn every_mistake_is_named_with_line_key_and_what_was_expected() {
 }
 
 #[test]
+fn a_metric_that_no_run_measures_is_a_mistake_unless_a_hook_measures() {
+    let text =
+        "measure = [\"time\", \"time_s\", \"noise/requests_per_s\"]\n[workload]\nname = \"cpu\"\n";
+    let found = mistakes(text);
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert!(
+        found[0].starts_with("line 1, column 11: measure: no run measures 'time'"),
+        "{found:?}"
+    );
+    let hooked = format!("{text}[hooks]\nmetric = [\"./measure\"]\n");
+    assert!(Experiment::parse(&hooked, std::path::Path::new("x.toml")).is_ok());
+}
+
+#[test]
 fn wrong_types_say_what_was_found() {
     let text = "repeats = \"five\"\nwarm_up = -1\ntime_limit = 3\n[workload]\nname = 7\n";
     let found = mistakes(text);

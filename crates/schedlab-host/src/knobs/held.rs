@@ -67,6 +67,14 @@ pub fn take_on(settings: &[Setting]) -> Result<(), KnobError> {
     here()?.resolve(settings)?.task.take_on()
 }
 
+/// Checks settings against this kernel: names, values, ranges and rights. It changes nothing.
+///
+/// # Errors
+/// For the first setting that can't be made.
+pub fn check(settings: &[Setting]) -> Result<(), KnobError> {
+    here()?.resolve(settings).map(drop)
+}
+
 fn here() -> Result<Tree, KnobError> {
     Tree::here().map_err(|e| KnobError::Refused {
         name: "any".into(),

@@ -13,7 +13,7 @@ mod table;
 mod value;
 
 pub use change::{Changes, TaskChanges};
-pub use held::{Held, take_on};
+pub use held::{Held, check, take_on};
 pub use profile::{Profile, read_profile, write_sysctl, write_tuned};
 pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find, version};
 
