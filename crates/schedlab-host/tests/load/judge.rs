@@ -252,7 +252,7 @@ pub(crate) fn wrong_options_are_told() {
         ("hackbench", "groups=100000 fds=10000", "tasks"),
         ("hackbench", "groups=50000 fds=40 loops=1", "more"),
         ("schbench", "message-threads=0", "between 1 and"),
-        ("schbench", "worker-cpus=,", "''"),
+        ("schbench", "worker-cpus=,", "list of CPUs is empty"),
         ("schbench", "cpus=9999", "may be used"),
         ("schbench", "rps=1 message-threads=2", "shared"),
         ("schbench", "policy=fast", "none of"),
