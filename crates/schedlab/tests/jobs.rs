@@ -637,13 +637,17 @@ fn a_mix_of_loads_has_figures_for_each_kind() {
 
 #[test]
 fn jobs_that_miss_their_deadline_are_dropped_counted_and_the_rest_is_proved() {
-    // One worker, half the time that the jobs need: who is compulsory runs late all the same.
+    // One worker, half the time that the jobs need: compulsory jobs alone are more than it can run in time.
     let load = ["run", "--json", "--on", "virtual", "--workers", "1", "--shape", "isolated"];
     let times = ["--nodes", "200", "--time", "1ms", "--arrivals", "gap:500us", "--life", "5ms"];
-    let matter = ["--significance", "compulsory=20%,optional=40%"];
-    let run = |emergency: &str| {
-        json(&[load.as_slice(), &times, &matter, &["--emergency", emergency]].concat())
+    let of = |significance: &str, emergency: &str| {
+        let matter = ["--significance", significance, "--emergency", emergency];
+        json(&[load.as_slice(), &times, &matter].concat())
     };
+    // As few as fit are not an emergency: they go first.
+    let few = of("compulsory=20%,optional=40%", "shed");
+    assert_eq!(few["dropped"]["emergencies"], 0, "{few}");
+    let run = |emergency: &str| of("compulsory=70%,optional=15%", emergency);
     let shed = run("shed");
     assert_eq!(shed["proved"], true);
     let (done, dropped) = (shed["jobs"].as_u64().unwrap(), &shed["dropped"]);

@@ -85,9 +85,13 @@ fn the_average_rate_is_over_the_time_that_passed_but_upstream_s_over_the_runtime
         let requests = *numbers(&told, "Request Latencies").pop().unwrap().last().unwrap();
         (rate, requests)
     };
-    // What a task counts a moment after it was sampled may be missing, or be there alone.
-    let (rate, requests) = of("-m 1 -t 1 -r 2 -n 0");
-    assert!((2.0 * rate - requests).abs() <= 4.0, "{rate} a second, {requests} requests");
+    // What a task counts a moment after it was sampled may be missing, or be there alone. A machine
+    // that stalls between the two looks makes that moment longer.
+    eventually(|| {
+        let (rate, requests) = of("-m 1 -t 1 -r 2 -n 0");
+        let close = (2.0 * rate - requests).abs() <= 4.0;
+        if close { Ok(()) } else { Err(format!("{rate} a second, {requests} requests")) }
+    });
     // Ours: a run never ends before its time, and on a machine that stalls it takes longer.
     let (rate, requests) = of("-m 1 -t 1 -r 2 -n 0 --compat none");
     assert!((requests + 4.0) / rate >= 2.0, "{rate} a second, {requests} requests");

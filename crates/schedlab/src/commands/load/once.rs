@@ -138,8 +138,10 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
     };
     show::print(&text)?;
     if outcome.censored && wanted.own.flag("csv") {
-        let _ =
-            writeln!(std::io::stderr(), "schedlab: ended by the time limit: times are at least");
+        let _ = writeln!(
+            crate::output::stderr(),
+            "schedlab: ended by the time limit: times are at least"
+        );
     }
     Ok(match (outcome.interrupted, outcome.exit_code) {
         (true, _) => ExitCode::from(EXIT_INTERRUPTED),
