@@ -362,7 +362,7 @@ fn memory_is_flat_when_jobs_come_and_go() {
     let (rounds, jobs) = (times(40, 4), times(500, 20));
     for _ in 0..rounds {
         for _ in 0..jobs {
-            let deadline = pool.handle().now() + 1_000_000_000;
+            let deadline = pool.handle().now() + times(1, 3_600) * 1_000_000_000;
             pool.handle().post(Posting { deadline, ..job(|| {}) }).unwrap();
         }
         assert!(pool.handle().wait(LONG));

@@ -8,8 +8,8 @@ use std::num::NonZeroU32;
 
 /// One alteration of [`crate::State`]; the state that comes with it is the one after.
 ///
-/// Changes come in order of [`crate::State::now`]. Only a loss, and an event that contradicts who was taken to run, take
-/// effect earlier: the CPU is unknown since its last event.
+/// Changes come in order of [`crate::State::now`]. Only a loss takes effect earlier: the CPU is
+/// unknown since its last event.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Change {
     /// A CPU has another occupant.

@@ -206,8 +206,7 @@ impl Question for Cpus {
                 wakeups: sums.placed,
                 arrivals: sums.arrived,
                 arrivals_by: sums.arrived_by,
-                // What a later event disproved is not in `busy` any longer.
-                overloaded: (sums.overloaded + still).min(sums.busy),
+                overloaded: sums.overloaded + still,
                 waiting_max: sums.waiting_max,
                 waited: Nanos(u64::try_from(sums.waited).unwrap_or(u64::MAX)),
             });

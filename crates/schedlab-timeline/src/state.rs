@@ -43,8 +43,6 @@ pub struct CpuState {
     pub waiting: u32,
     /// Whether it belongs to the trace: an unobserved CPU stays unknown for ever.
     pub observed: bool,
-    /// The last event of the scheduler that it logged, which told who runs there; zero when none.
-    pub(crate) last_told: Nanos,
     /// Whether only a switch can tell who is there: events were lost.
     pub(crate) blind: bool,
     /// Whether it was seen to leave idle without a switch that says so.
@@ -61,7 +59,6 @@ impl CpuState {
             last_event: Nanos::ZERO,
             last_task: TaskId::NONE,
             waiting: 0,
-            last_told: Nanos::ZERO,
             observed,
             blind: false,
             mute_idle: false,

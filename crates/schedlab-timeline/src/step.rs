@@ -34,6 +34,7 @@ impl State {
     pub fn step(&mut self, event: &Event, see: &mut impl FnMut(&Change, &Self)) {
         self.now = self.now.max(event.time);
         let at = self.now;
+        let logged = Logged { cpu: event.cpu, by: event.by, context: event.context };
         let cpu = event.cpu;
         if cpu.index() >= self.cpus.len() {
             self.grow(cpu);
@@ -43,7 +44,6 @@ impl State {
         }
         let here = &mut self.cpus[cpu.index()];
         here.last_event = at;
-        let logged = Logged { cpu, by: event.by, context: event.context };
         // Who logs an event is current there; that is news before the CPU's first switch.
         if here.occupant == Occupant::Unknown && !here.blind {
             self.current(logged, event.what.kind(), see);
@@ -55,11 +55,9 @@ impl State {
             }
             What::Waking { pid, prio, last_cpu } => {
                 self.seen = self.seen.with(Kind::Waking);
-                self.confirm(logged, see);
                 self.waking(logged, pid, prio, last_cpu, see);
             }
             What::Wakeup { pid, prio, cpu: target, new } => {
-                self.confirm(logged, see);
                 if new {
                     self.seen = self.seen.with(Kind::WakeupNew);
                 } else {
@@ -70,18 +68,15 @@ impl State {
             }
             What::Migrate { pid, from, to } => {
                 self.seen = self.seen.with(Kind::Migrate);
-                self.confirm(logged, see);
                 self.migrate(logged, pid, from, to, see);
             }
             What::Fork { child } => {
-                self.confirm(logged, see);
                 self.fork(logged, child, see);
             }
             What::Exec { old } => {
                 self.exec(event.by, old);
             }
             What::Exit { pid } => {
-                self.confirm(logged, see);
                 let task = self.pids.get(pid);
                 if task.is_some() {
                     see(&Change::Exiting { at, task }, self);
@@ -111,7 +106,6 @@ impl State {
         let idled = prev.is_idle();
         let prev = self.leave(cpu, prev, prev_prio, left, see);
         let here = &mut self.cpus[cpu.index()];
-        here.last_told = at;
         let (was, since) = (here.occupant, here.since);
         here.blind = false;
         here.mute_idle &= !idled;

@@ -8,43 +8,6 @@ use crate::task::{Activity, TaskId};
 use schedlab_model::{Cpu, Kind, Nanos, Pid};
 
 impl State {
-    /// Who logs an event of the scheduler runs there: the kernel takes its pid at that moment. Where the state says
-    /// otherwise, a switch was not told since the CPU's event before.
-    #[inline(always)]
-    pub(crate) fn confirm(&mut self, logged: Logged, see: &mut impl FnMut(&Change, &Self)) {
-        let here = &mut self.cpus[logged.cpu.index()];
-        let before = std::mem::replace(&mut here.last_told, self.now);
-        let taken = match here.occupant {
-            Occupant::Task(id) => self.tasks[id.index()].pid,
-            Occupant::Idle => Pid::IDLE,
-            Occupant::Unknown => return,
-        };
-        if taken != logged.by {
-            self.mistaken(logged, before, see);
-        }
-    }
-
-    #[cold]
-    fn mistaken(&mut self, logged: Logged, before: Nanos, see: &mut impl FnMut(&Change, &Self)) {
-        // A negative pid is a reader's "not known".
-        if logged.by.0 >= 0 {
-            self.disproved(logged.cpu, before, see);
-            self.discover_since(logged.cpu, logged.by, before, see);
-        }
-    }
-
-    /// The occupant of `cpu` is another than it was taken to be. Which one it was is known up to the event that told it
-    /// last, and not from there on.
-    fn disproved(&mut self, cpu: Cpu, before: Nanos, see: &mut impl FnMut(&Change, &Self)) {
-        self.tally.contradictions += 1;
-        let here = &mut self.cpus[cpu.index()];
-        // Some kernels tell no switch away from idle on some CPUs: from now on this one counts as unknown, not
-        // idle, whenever its last task has left, until a switch away from idle is seen there.
-        here.mute_idle |= here.occupant == Occupant::Idle;
-        let since = before.max(here.since).min(self.now);
-        self.vacate(cpu, since, see);
-    }
-
     /// A switch says that `prev` ran on `cpu`, and the state says otherwise. Gives the task, as an
     /// error when its departure can't be believed.
     #[cold]
@@ -54,10 +17,13 @@ impl State {
         prev: Pid,
         see: &mut impl FnMut(&Change, &Self),
     ) -> Result<TaskId, TaskId> {
-        let (mut since, before) = (self.now, self.cpus[cpu.index()].last_told);
-        if self.cpus[cpu.index()].occupant != Occupant::Unknown {
-            self.disproved(cpu, before, see);
-            since = before.min(self.now);
+        match self.cpus[cpu.index()].occupant {
+            Occupant::Unknown => {}
+            Occupant::Idle => self.left_idle_unseen(cpu, see),
+            Occupant::Task(_) => {
+                self.tally.contradictions += 1;
+                self.vacate(cpu, self.now, see);
+            }
         }
         if prev.is_idle() {
             return Err(TaskId::NONE);
@@ -72,7 +38,7 @@ impl State {
                     self.unlink(id, queue);
                 }
                 self.waiting -= 1;
-                self.forgotten(id, since, see);
+                self.forgotten(id, self.now, see);
                 Ok(id)
             }
             _ => Ok(id),
@@ -103,20 +69,22 @@ impl State {
         see: &mut impl FnMut(&Change, &Self),
     ) {
         if !matches!(kind, Kind::Switch | Kind::Comm | Kind::Mark | Kind::Lost) {
-            self.discover_since(logged.cpu, logged.by, self.now, see);
+            self.discover(logged.cpu, logged.by, see);
         }
     }
 
-    /// An event tells who runs on a CPU of which nothing is known; where it was taken to wait, that ended some time
-    /// after `before`.
+    /// A task leaves a CPU that was taken to idle: the switch to it was not told. Some kernels
+    /// tell none on some CPUs, so from now on this one counts as unknown, not idle, whenever its
+    /// last task has left, until a switch away from idle is seen there.
     #[cold]
-    fn discover_since(
-        &mut self,
-        cpu: Cpu,
-        by: Pid,
-        before: Nanos,
-        see: &mut impl FnMut(&Change, &Self),
-    ) {
+    pub(crate) fn left_idle_unseen(&mut self, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
+        self.tally.contradictions += 1;
+        self.cpus[cpu.index()].mute_idle = true;
+        self.vacate(cpu, self.now, see);
+    }
+
+    #[cold]
+    pub(crate) fn discover(&mut self, cpu: Cpu, by: Pid, see: &mut impl FnMut(&Change, &Self)) {
         // A negative pid is a reader's "not known".
         if by.0 < 0 {
             return;
@@ -131,7 +99,7 @@ impl State {
                         self.unlink(id, queue);
                     }
                     self.waiting -= 1;
-                    self.forgotten(id, before.min(self.now), see);
+                    self.forgotten(id, self.now, see);
                 }
                 _ => {}
             }

@@ -91,14 +91,7 @@ pub(super) fn experiment(
     let hooks = keys.take("hooks").map(|e| hooks(decoder, e)).unwrap_or_default();
     // What a hook measures has names of its own.
     if let Some(place) = measured_at.filter(|_| hooks.metric.is_empty()) {
-        for name in measure.iter().filter(|name| metrics::find(name).is_none()) {
-            let names: Vec<&str> = metrics::ENTRIES.iter().map(|entry| entry.name).collect();
-            let near =
-                nearest(name, &names).map_or(String::new(), |n| format!("; did you mean {n}?"));
-            let what =
-                format!("no run measures '{name}'{near} (docs/metrics.md lists what they do)");
-            decoder.mistake(&place, "measure", what);
-        }
+        unmeasured(decoder, &place, &measure);
     }
     let workloads = workloads(decoder, &mut keys)?;
     let axes = axes(decoder, &mut keys, &workloads, &hooks);
@@ -126,6 +119,16 @@ pub(super) fn experiment(
         retries,
         text: text.to_owned(),
     })
+}
+
+/// Names in `measure` that no run stores.
+fn unmeasured(decoder: &mut Decoder<'_>, place: &std::ops::Range<usize>, measure: &[String]) {
+    for name in measure.iter().filter(|name| metrics::find(name).is_none()) {
+        let names: Vec<&str> = metrics::ENTRIES.iter().map(|entry| entry.name).collect();
+        let near = nearest(name, &names).map_or(String::new(), |n| format!("; did you mean {n}?"));
+        let what = format!("no run measures '{name}'{near} (docs/metrics.md lists all metrics)");
+        decoder.mistake(place, "measure", what);
+    }
 }
 
 fn machine(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<MachineName> {

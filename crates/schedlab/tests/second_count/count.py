@@ -16,8 +16,6 @@ WOKEN = re.compile(r"comm=(.*) pid=(\d+) prio=-?\d+ target_cpu=(\d+)")
 MOVED = re.compile(r"comm=(.*) pid=(\d+) prio=-?\d+ orig_cpu=(\d+) dest_cpu=(\d+)")
 CHILD = re.compile(r"child_pid=(\d+)")
 UNKNOWN, IDLE = None, 0
-TOLD = ("sched_switch", "sched_waking", "sched_wakeup", "sched_wakeup_new", "sched_migrate_task",
-        "sched_process_fork", "sched_process_exit")
 
 
 def events(path):
@@ -28,36 +26,6 @@ def events(path):
     return sorted(parts, key=lambda event: event[0])
 
 
-def claims(event):
-    """Who ran before an event and who ran after it, by the event's own word."""
-    _, _, by, name, rest = event
-    if name == "sched_switch":
-        _, prev, _, _, after = SWITCH.match(rest).groups()
-        return int(prev), int(after)
-    return by, by
-
-
-def with_gaps(found):
-    """Between two events of a CPU that contradict each other nobody knows who ran: a gap begins with the first."""
-    last, gaps = {}, []
-    for order, event in enumerate(found):
-        if event[3] not in TOLD:
-            continue
-        cpu, (before, after) = event[1], claims(event)
-        if before < 0:
-            # perf prints -1 for a task that is just ending: it tells nothing new.
-            if cpu in last:
-                last[cpu] = (event[0], last[cpu][1], order)
-            continue
-        if cpu in last and last[cpu][1] != before:
-            at, claimed, place = last[cpu]
-            gaps.append((place, (at, cpu, before, "gap", str(claimed))))
-        last[cpu] = (event[0], after, order)
-    for place, gap in sorted(gaps, reverse=True):
-        found.insert(place + 1, gap)
-    return found
-
-
 class Machine:
     def __init__(self, found):
         self.start, self.end = found[0][0], found[-1][0]
@@ -65,7 +33,7 @@ class Machine:
         self.places = any(event[3] == "sched_wakeup" for event in found)
         self.on = {cpu: UNKNOWN for cpu in self.cpus}
         self.since = {cpu: self.start for cpu in self.cpus}
-        self.mute, self.blind = set(), set()
+        self.mute = set()
         # Who waits: pid -> [CPU or None while no CPU was chosen, since, whether it was woken]
         self.waits, self.runs, self.asleep = {}, {}, set()
         self.tasks = collections.defaultdict(collections.Counter)
@@ -125,6 +93,8 @@ class Machine:
         there = self.on[cpu]
         believed = True
         if there != prev:
+            if there == IDLE:
+                self.mute.add(cpu)
             self.vacate(cpu)
             if prev in self.runs:
                 believed = False
@@ -155,23 +125,10 @@ class Machine:
         self.on[cpu] = after if after or cpu not in self.mute else UNKNOWN
 
     def see(self, cpu, by, name, rest):
-        if name == "gap":
-            # The last event before a gap was of another kind only where the CPU was unknown already.
-            if self.on[cpu] is not UNKNOWN:
-                if self.on[cpu] == IDLE:
-                    self.mute.add(cpu)
-                self.vacate(cpu)
-                self.blind.add(cpu)
-            if by in self.waits:
-                del self.waits[by]
-                self.unfinished += 1
-            return
-        if name in TOLD:
-            self.blind.discard(cpu)
         if name == "sched_switch":
             prev_comm, prev, state, _, after = SWITCH.match(rest).groups()
             return self.switch(cpu, int(prev), state, int(after))
-        if self.on[cpu] is UNKNOWN and cpu not in self.blind and by not in self.runs:
+        if self.on[cpu] is UNKNOWN and by not in self.runs:
             if by in self.waits:
                 del self.waits[by]
                 self.unfinished += 1
@@ -225,7 +182,7 @@ def figures(machine):
     }
 
 
-found = with_gaps(events(sys.argv[1]))
+found = events(sys.argv[1])
 machine = Machine(found)
 for time, cpu, by, name, rest in found:
     machine.pass_time(time)
