@@ -308,16 +308,19 @@ fn ctrl_z_stops_burners_too_and_the_job_goes_on_later() {
         let arguments = ["--no-measure", "--method", method, "--cpu", &cpu, "--", "sleep", "600"];
         let mut session = slow(&arguments).env(key, value).stderr(Stdio::null()).spawn().unwrap();
         until(|| node(&session)["processes"].as_array().is_some_and(|all| !all.is_empty()));
-        let all: Vec<i32> = super::marked(&mark)
-            .into_iter()
-            .filter(|(_, command)| !command.contains("__guard"))
-            .map(|(pid, _)| pid)
-            .collect();
-        assert!(all.len() >= 3, "schedlab, a burner and the command: {all:?}");
+        // Listed at each look: a process that has ended meanwhile is in no state at all.
+        let all_are = |stopped: bool| {
+            let all = super::marked(&mark).into_iter();
+            let all = all.filter(|(_, command)| !command.contains("__guard"));
+            let states: Vec<bool> = all.map(|(pid, _)| state(pid) == 'T').collect();
+            // schedlab, a burner and the command
+            states.len() >= 3 && states.iter().all(|&one| one == stopped)
+        };
+        until(|| all_are(false));
         signal(session.id(), "TSTP");
-        until(|| all.iter().all(|&pid| state(pid) == 'T'));
+        until(|| all_are(true));
         signal(session.id(), "CONT");
-        until(|| all.iter().all(|&pid| state(pid) != 'T'));
+        until(|| all_are(false));
         signal(session.id(), "INT");
         assert_eq!(session.wait().unwrap().code(), Some(130));
         until(|| left(session.id()).is_empty() && super::marked(&mark).is_empty());
