@@ -2,7 +2,7 @@
 //!
 //! A [`World`] takes a [`schedlab_workload::plan::Plan`] and performs the operations of its behaviours. Time is an
 //! integer number of nanoseconds, and only events move it. What an operation costs comes from [`Costs`].
-//! Who runs where, and for how long, is up to a [`Policy`]. The world gives scheduler events to the caller as
+//! Who runs where, and for how long, is up to a [`policy::Policy`]. The world gives scheduler events to the caller as
 //! [`schedlab_model::Event`]; it does no I/O, and the same plan, seed, costs and policy give the same events.
 
 mod agenda;

@@ -668,6 +668,7 @@ fn jobs_that_miss_their_deadline_are_dropped_counted_and_the_rest_is_proved() {
     let (compulsory, all) = ran(&run("drop")["dropped"], "compulsory");
     assert!(compulsory < all);
     // Threads do as the policy in virtual time.
+    let matter = ["--significance", "compulsory=70%,optional=15%"];
     let real = [load.as_slice(), &times, &matter].concat();
     let real = json(
         &real.iter().map(|&w| if w == "virtual" { "schedlab" } else { w }).collect::<Vec<_>>(),
