@@ -12,13 +12,13 @@ use crate::commands::scratch::Scratch;
 use anyhow::Context as _;
 use schedlab_host::record::{Marks, Options as RecordOptions, Recorder, spool_of, stitch};
 use schedlab_jobs::policy::Posting;
-use schedlab_jobs::pool::{Context, Flow, Options, Pool, Runner};
+use schedlab_jobs::pool::{Context, Flow, Options, Pool, Report as PoolReport, Runner, What};
 use schedlab_jobs::profile::quantile;
 use schedlab_jobs::run::Clock;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::{clock, process};
 use serde::Serialize;
-use split::{Parts, Post, Threads};
+use split::{Parks, Parts, Post, Threads};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -28,6 +28,8 @@ use std::time::Duration;
 
 /// A wait beyond this must have a cause outside the pool.
 const LONG_NS: u64 = 1_000_000;
+/// Events of each worker that are kept at most.
+const EVENTS_MAX: usize = 1 << 20;
 /// Posts that are kept at most: 32 bytes each.
 const POSTS_MAX: usize = 1 << 22;
 
@@ -62,10 +64,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .context("the split needs scheduler events (`schedlab doctor` says how to record them)")?;
     let posted = post_all(args);
     let spool = recorder.stop()?;
-    let (posts, pids) = posted?;
+    let Posted { posts, pids, parks } = posted?;
     let summary = stitch(&spool, &target, &Marks::default())?;
     std::fs::remove_dir_all(&spool)?;
-    let threads = threads(&target, &pids)?;
+    let threads = threads(&target, &pids, parks)?;
     let report = Report::of(&posts, &threads, args.workers, summary.lost_total());
     if args.json {
         table::json(&serde_json::to_value(&report)?)?;
@@ -96,10 +98,16 @@ impl Runner for Jobs {
     }
 }
 
-/// Workers by number, the poster last.
-type Pids = Vec<Pid>;
+/// What the poster and the pool know.
+struct Posted {
+    posts: Vec<Post>,
+    /// Of the workers by number; the poster's last.
+    pids: Vec<Pid>,
+    /// When each worker was parked.
+    parks: Vec<Parks>,
+}
 
-fn post_all(args: &Args) -> anyhow::Result<(Vec<Post>, Pids)> {
+fn post_all(args: &Args) -> anyhow::Result<Posted> {
     let workers = usize::from(args.workers);
     let noted = Arc::new(Noted {
         ran: AtomicU64::new(0),
@@ -109,6 +117,7 @@ fn post_all(args: &Args) -> anyhow::Result<(Vec<Post>, Pids)> {
     let pids = Arc::new(Mutex::new(vec![Pid::IDLE; workers]));
     let known = Arc::clone(&pids);
     let mut options = Options::new(workers);
+    options.events = EVENTS_MAX;
     options.on_start = Some(Arc::new(move |worker| {
         known.lock().unwrap_or_else(PoisonError::into_inner)[worker] = process::thread_id();
     }));
@@ -137,15 +146,32 @@ fn post_all(args: &Args) -> anyhow::Result<(Vec<Post>, Pids)> {
         let worker = usize::try_from(noted.worker.load(Ordering::Relaxed)).unwrap_or(0);
         posts.push(Post { posted, visible, started, worker });
     }
-    pool.stop(Duration::from_secs(1));
+    // The pool's clock and the trace's are one, with different origins.
+    let origin = clock::monotonic().0 - handle.now();
+    let parks = parks(&pool.stop(Duration::from_secs(1)), origin);
     let mut pids = pids.lock().unwrap_or_else(PoisonError::into_inner).clone();
     pids.push(process::thread_id());
-    Ok((posts, pids))
+    Ok(Posted { posts, pids, parks })
 }
 
-fn threads(trace: &Path, pids: &[Pid]) -> anyhow::Result<Threads> {
+fn parks(report: &PoolReport, origin: u64) -> Vec<Parks> {
+    let workers = report.workers.iter();
+    let of = |events: &schedlab_jobs::pool::Events| {
+        let all = events.events().iter().filter_map(|event| match event.what {
+            What::Sleep { got_ns, .. } => {
+                let end = origin + event.time;
+                Some((end.saturating_sub(got_ns), end))
+            }
+            _ => None,
+        });
+        all.collect()
+    };
+    workers.map(|worker| worker.as_ref().map_or_else(Vec::new, |w| of(&w.events))).collect()
+}
+
+fn threads(trace: &Path, pids: &[Pid], parks: Vec<Parks>) -> anyhow::Result<Threads> {
     let (poster, workers) = pids.split_last().expect("the poster is one of them");
-    let mut threads = Threads::new(workers, *poster);
+    let mut threads = Threads::new(workers, *poster, parks);
     let mut source = schedlab_trace::open(trace)?;
     let mut batch = Vec::new();
     while source.next(&mut batch)? {
@@ -191,7 +217,7 @@ struct Report {
     long: usize,
     /// Of these, posts whose pool part alone is over a millisecond.
     unattributed: usize,
-    /// How often the last awake worker went to sleep beside a visible job.
+    /// How often the last awake worker parked beside a visible job.
     parked_beside_a_job: usize,
 }
 
@@ -238,7 +264,7 @@ impl Report {
         let _ = writeln!(
             text,
             "{long} posts took over 1 ms; {unattributed} of them by the pool alone\n\
-             the last awake worker went to sleep beside a visible job {parked} times"
+             the last awake worker parked beside a visible job {parked} times"
         );
         if self.events_lost > 0 {
             let _ = writeln!(

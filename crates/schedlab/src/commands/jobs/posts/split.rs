@@ -63,17 +63,21 @@ impl History {
     }
 }
 
+/// From when to when a worker says that it was parked: begin and end, in order of time.
+pub(super) type Parks = Vec<(u64, u64)>;
+
 /// The histories of all workers and of the poster.
 pub(super) struct Threads {
     workers: Vec<(Pid, History)>,
     poster: (Pid, History),
+    parks: Vec<Parks>,
 }
 
 impl Threads {
-    /// Without events yet.
-    pub(super) fn new(workers: &[Pid], poster: Pid) -> Self {
+    /// Without events yet; with the parks of each worker.
+    pub(super) fn new(workers: &[Pid], poster: Pid, parks: Vec<Parks>) -> Self {
         let workers = workers.iter().map(|&pid| (pid, History::default())).collect();
-        Self { workers, poster: (poster, History::default()) }
+        Self { workers, poster: (poster, History::default()), parks }
     }
 
     /// Takes in the next event, in ascending order of time.
@@ -128,15 +132,21 @@ impl Threads {
         parts
     }
 
-    /// How often the last worker that was awake went to sleep while the job was visible and not started.
-    /// The pool must never do this: nobody would run the job.
+    /// How often the last worker that was awake parked while the job was visible and not started.
+    /// The pool must never do this: nobody would run the job. A worker that backs off from contention
+    /// sleeps for a bounded time, which is not a park.
     pub(super) fn parked(&self, post: &Post) -> usize {
         let asleep =
             |time: u64| self.workers.iter().all(|(_, history)| history.at(time) == State::Sleeps);
-        let times = self
-            .workers
-            .iter()
-            .flat_map(|(_, history)| history.changes(post.visible, post.started));
+        let parked = |parks: &Parks, time: u64| {
+            let next = parks.partition_point(|&(begin, _)| begin <= time);
+            next.checked_sub(1).is_some_and(|last| time <= parks[last].1)
+        };
+        let workers = self.workers.iter().zip(&self.parks);
+        let times = workers.flat_map(|((_, history), parks)| {
+            let changes = history.changes(post.visible, post.started);
+            changes.filter(move |&time| parked(parks, time))
+        });
         times.filter(|&time| asleep(time)).count()
     }
 }
@@ -163,7 +173,7 @@ mod tests {
     }
 
     fn threads(events: &[Event]) -> Threads {
-        let mut threads = Threads::new(&[WORKER], POSTER);
+        let mut threads = Threads::new(&[WORKER], POSTER, vec![vec![(1_150, 199_500_000)]]);
         events.iter().for_each(|event| threads.see(event));
         threads
     }
@@ -183,13 +193,15 @@ mod tests {
     #[test]
     fn a_worker_that_goes_to_sleep_beside_a_visible_job_is_counted_and_is_the_pools_time() {
         let post = Post { posted: 1_000, visible: 1_100, started: 200_000_000, worker: 0 };
-        let threads = threads(&[
+        let slept = [
             switch(1_200, WORKER, Left::Slept, Pid::IDLE),
             waking(199_000_000, WORKER),
             switch(199_001_000, Pid::IDLE, Left::Yielded, WORKER),
-        ]);
-        assert_eq!(threads.parked(&post), 1);
-        let parts = threads.split(&post);
+        ];
+        assert_eq!(threads(&slept).parked(&post), 1);
+        let backs_off = Threads { parks: vec![Vec::new()], ..threads(&slept) };
+        assert_eq!(backs_off.parked(&post), 0, "a bounded sleep is not a park");
+        let parts = threads(&slept).split(&post);
         assert_eq!(parts.kernel, 1_000);
         assert!(parts.pool > 198_000_000 && parts.machine == 999_000, "{parts:?}");
     }
