@@ -6,6 +6,7 @@ use super::{
     until,
 };
 use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
 use std::sync::mpsc::channel;
 
@@ -218,7 +219,8 @@ fn on_a_terminal(line: &str) -> Option<Child> {
 }
 
 /// A prompt that goes on after Ctrl-C, says what it reads, and ends on `quit` with exit code 7.
-const PROMPT: &str = "trap 'echo caught' INT; trap 'echo asked; exit 9' TERM; echo ready; \
+// Ctrl-C would also throw away what was said just before, but for noflsh.
+const PROMPT: &str = "stty noflsh; trap 'echo caught' INT; trap 'echo asked; exit 9' TERM; echo ready; \
     while :; do if read -r line; then echo \"read $line\"; [ \"$line\" = quit ] && exit 7; fi; done";
 
 #[test]
@@ -306,7 +308,10 @@ fn ctrl_z_stops_burners_too_and_the_job_goes_on_later() {
     for method in ["hogs", "weight"] {
         let cpu = format!("{}=50%", last_cpu());
         let arguments = ["--no-measure", "--method", method, "--cpu", &cpu, "--", "sleep", "600"];
-        let mut session = slow(&arguments).env(key, value).stderr(Stdio::null()).spawn().unwrap();
+        // A group of its own below this test: SIGTSTP stops nobody in a group that no shell watches.
+        let mut session = slow(&arguments);
+        session.env(key, value).stderr(Stdio::null()).process_group(0);
+        let mut session = session.spawn().unwrap();
         until(|| node(&session)["processes"].as_array().is_some_and(|all| !all.is_empty()));
         // Listed at each look: a process that has ended meanwhile is in no state at all.
         let all_are = |stopped: bool| {
