@@ -23,10 +23,15 @@ pub(crate) fn data(part: &str) -> Option<PathBuf> {
 /// Runs a peer; `None`, said aloud, where it is not installed. In CI that is a failure.
 pub(crate) fn peer(program: &str, arguments: &[&str], file: &Path) -> Option<(String, String)> {
     match Command::new(program).args(arguments).arg(file).output() {
-        Ok(output) => Some((
-            String::from_utf8_lossy(&output.stdout).into_owned(),
-            String::from_utf8_lossy(&output.stderr).into_owned(),
-        )),
+        Ok(output) => {
+            if !output.status.success() {
+                eprintln!("{program} {arguments:?} {}: {}", file.display(), output.status);
+            }
+            Some((
+                String::from_utf8_lossy(&output.stdout).into_owned(),
+                String::from_utf8_lossy(&output.stderr).into_owned(),
+            ))
+        }
         Err(error) => {
             assert!(std::env::var_os("CI").is_none(), "{program} is needed in CI: {error}");
             eprintln!("MISSING: {program}: its reader is not compared with ours");

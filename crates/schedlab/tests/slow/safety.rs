@@ -75,9 +75,10 @@ fn an_order_that_fails_is_told_to_both_sides_and_changes_nothing() {
     says(&lines, "an order for node all failed");
     // A session that is held up does not answer: one that is asked again does.
     until(|| {
-        let text = status();
-        let mine = text.split("session ").find(|part| part.starts_with(&format!("{id},")));
-        mine.is_some_and(|mine| mine.contains("=30%"))
+        // Warnings name other sessions, too, but not at the start of a line.
+        let text = format!("\n{}", status());
+        let mine = text.split("\nsession ").find(|part| part.starts_with(&format!("{id},")));
+        mine.is_some_and(|mine| mine.contains("=30%") && mine.contains("mind: an order"))
     });
     end(session);
     until(|| std::fs::remove_dir(&parent).is_ok());

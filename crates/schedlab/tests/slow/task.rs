@@ -210,7 +210,9 @@ fn schedlab_does_not_take_itself_in_and_restore_thaws_what_froze_itself() {
 /// A command line on a terminal of its own: what is written to it is typed.
 fn on_a_terminal(line: &str) -> Option<Child> {
     let mut script = Command::new("script");
-    script.args(["-qefc", line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
+    // The shell is replaced: one that waits gets each Ctrl-C too, and some shells (dash) then die of it at the end.
+    let line = format!("exec {line}");
+    script.args(["-qefc", &line, "/dev/null"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let child = script.spawn().ok();
     if child.is_none() {
         eprintln!("MISSING: script of bsdutils; nothing is typed in this test");
