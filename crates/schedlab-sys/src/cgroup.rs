@@ -56,6 +56,15 @@ pub fn find(controller: &str, mountinfo: &str, membership: &str) -> Option<Hiera
     Some(Hierarchy { version: Version::V2, mount, path: below(&root, path) })
 }
 
+/// The unified hierarchy of this machine. Its groups hold, freeze and count tasks without any controller.
+#[must_use]
+pub fn unified() -> Option<Hierarchy> {
+    let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let membership = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    // No hierarchy of version 1 has a controller without a name.
+    find("", &mountinfo, &membership)
+}
+
 /// In a container the mount shows only a part of the tree, `root`; paths are told from its top.
 fn below(root: &Path, path: PathBuf) -> PathBuf {
     let root = root.strip_prefix("/").unwrap_or(root);

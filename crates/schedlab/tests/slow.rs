@@ -14,6 +14,8 @@ mod runs;
 mod safety;
 #[path = "slow/task.rs"]
 mod task;
+#[path = "slow/unified.rs"]
+mod unified;
 
 use patience::eventually;
 use std::path::{Path, PathBuf};

@@ -52,6 +52,7 @@ impl Ground {
         let present = std::fs::read_to_string("/sys/devices/system/cpu/present");
         let present = present.ok().and_then(|text| text.parse().ok());
         let any_group = ["freezer", "pids", "cpu"].into_iter().find_map(cgroup::at_root);
+        let any_group = any_group.or_else(cgroup::unified);
         // Every group of version 2 counts, without any controller.
         let unified = any_group.clone().filter(|group| group.version == cgroup::Version::V2);
         Self {

@@ -150,16 +150,19 @@ pub(super) fn make(
         .map_err(|e| SlowError::io(format!("making the control group {}", dir.display()), e))
 }
 
-/// Version 2: children have only the controllers that their parent hands down.
+/// Version 2: children have only the controllers that their parent hands down. It hands down only those that no
+/// hierarchy of version 1 has.
 fn delegate(
     hierarchy: &Hierarchy,
     wants: &Wants,
     note: &mut dyn FnMut(Undo) -> Result<(), SlowError>,
 ) -> Result<(), SlowError> {
     let path = hierarchy.mount.join("cgroup.subtree_control");
-    let has = std::fs::read_to_string(&path).unwrap_or_default();
+    let list = |file: &Path| std::fs::read_to_string(file).unwrap_or_default();
+    let (offered, has) = (list(&hierarchy.mount.join("cgroup.controllers")), list(&path));
+    let is_in = |list: &str, name| list.split_whitespace().any(|word| word == name);
     for (name, wanted) in [("cpu", wants.cpu), ("cpuset", !wants.bind.is_empty())] {
-        if wanted && !has.split_whitespace().any(|word| word == name) {
+        if wanted && is_in(&offered, name) && !is_in(&has, name) {
             note(Undo::Write { path: path.clone(), content: format!("-{name}") })?;
             write(&path, &format!("+{name}"))?;
         }

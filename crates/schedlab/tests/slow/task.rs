@@ -35,11 +35,11 @@ fn a_command_runs_on_the_slowed_cpus_unless_it_is_asked_not_to() {
     assert!(all != last_cpu() && said.contains("may leave the slowed CPUs"), "{all} {said}");
 }
 
-/// A control group of this test's own in a hierarchy of version 1, removed when it is dropped.
-struct Group(PathBuf);
+/// A control group of this test's own in a hierarchy, removed when it is dropped.
+pub(super) struct Group(PathBuf);
 
 impl Group {
-    fn new(controller: &str, name: &str) -> Option<Self> {
+    pub(super) fn new(controller: &str, name: &str) -> Option<Self> {
         let dir = Path::new("/sys/fs/cgroup").join(controller);
         let dir = dir.join(format!("slow-test-{name}-{}", std::process::id()));
         std::fs::create_dir(&dir).ok()?;
@@ -52,7 +52,7 @@ impl Group {
         Some(Self(dir))
     }
 
-    fn take(&self, list: &str, task: &str) {
+    pub(super) fn take(&self, list: &str, task: &str) {
         std::fs::write(self.0.join(list), task).unwrap();
     }
 
@@ -72,7 +72,7 @@ impl Drop for Group {
 }
 
 /// Processes of a test that end with it.
-struct Killed(Child);
+pub(super) struct Killed(pub(super) Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
