@@ -66,51 +66,82 @@ impl History {
 /// From when to when a worker says that it was parked: begin and end, in order of time.
 pub(super) type Parks = Vec<(u64, u64)>;
 
+/// A thread, and what the events say of it.
+struct Thread {
+    pid: Pid,
+    history: History,
+    /// It was woken before it had left its CPU. The waker goes on without waiting for that CPU
+    /// (`ttwu_queue_wakelist`), so the switch may still follow; then the thread does not sleep.
+    woken: bool,
+}
+
+impl Thread {
+    fn new(pid: Pid) -> Self {
+        Self { pid, history: History::default(), woken: false }
+    }
+
+    fn last(&self) -> State {
+        self.history.0.last().map_or(State::Runs, |&(_, state)| state)
+    }
+
+    fn note(&mut self, time: u64, state: State) {
+        let woken = std::mem::take(&mut self.woken);
+        let state = if state == State::Sleeps && woken { State::Waits } else { state };
+        self.history.0.push((time, state));
+    }
+
+    fn is_woken(&mut self, time: u64, is_placed: bool) {
+        match self.last() {
+            State::Sleeps => self.note(time, State::Waits),
+            // Placed while it runs: it never left, and a later switch is a sleep of its own.
+            _ => self.woken = !is_placed,
+        }
+    }
+}
+
 /// The histories of all workers and of the poster.
 pub(super) struct Threads {
-    workers: Vec<(Pid, History)>,
-    poster: (Pid, History),
+    workers: Vec<Thread>,
+    poster: Thread,
     parks: Vec<Parks>,
 }
 
 impl Threads {
     /// Without events yet; with the parks of each worker.
     pub(super) fn new(workers: &[Pid], poster: Pid, parks: Vec<Parks>) -> Self {
-        let workers = workers.iter().map(|&pid| (pid, History::default())).collect();
-        Self { workers, poster: (poster, History::default()), parks }
+        let workers = workers.iter().map(|&pid| Thread::new(pid)).collect();
+        Self { workers, poster: Thread::new(poster), parks }
     }
 
     /// Takes in the next event, in ascending order of time.
     pub(super) fn see(&mut self, event: &Event) {
+        let time = event.time.0;
         match event.what {
             What::Switch { prev, left, next, .. } => {
                 // A task in uninterruptible sleep waits for the kernel, as for a page: it did not park.
                 let waits = left.is_runnable() || left == Left::Blocked;
                 let state = if waits { State::Waits } else { State::Sleeps };
-                self.note(prev, event.time.0, state);
-                self.note(next, event.time.0, State::Runs);
+                self.of(prev).for_each(|thread| thread.note(time, state));
+                self.of(next).for_each(|thread| thread.note(time, State::Runs));
             }
-            What::Waking { pid, .. } if self.last(pid) == Some(State::Sleeps) => {
-                self.note(pid, event.time.0, State::Waits);
+            What::Waking { pid, .. } => {
+                self.of(pid).for_each(|thread| thread.is_woken(time, false));
+            }
+            What::Wakeup { pid, .. } => {
+                self.of(pid).for_each(|thread| thread.is_woken(time, true));
             }
             _ => {}
         }
     }
 
-    fn note(&mut self, pid: Pid, time: u64, state: State) {
-        let workers = self.workers.iter_mut();
-        let known = workers.chain([&mut self.poster]).filter(|(known, _)| *known == pid);
-        known.for_each(|(_, history)| history.0.push((time, state)));
-    }
-
-    fn last(&self, pid: Pid) -> Option<State> {
-        let mut all = self.workers.iter().chain([&self.poster]);
-        all.find(|(known, _)| *known == pid).and_then(|(_, history)| Some(history.0.last()?.1))
+    fn of(&mut self, pid: Pid) -> impl Iterator<Item = &mut Thread> {
+        let all = self.workers.iter_mut().chain([&mut self.poster]);
+        all.filter(move |thread| thread.pid == pid)
     }
 
     /// Splits the time of one post.
     pub(super) fn split(&self, post: &Post) -> Parts {
-        let (worker, poster) = (&self.workers[post.worker].1, &self.poster.1);
+        let (worker, poster) = (&self.workers[post.worker].history, &self.poster.history);
         let (from, to) = (post.posted, post.started);
         let mut times: Vec<u64> =
             worker.changes(from, to).chain(poster.changes(from, to)).collect();
@@ -137,14 +168,14 @@ impl Threads {
     /// sleeps for a bounded time, which is not a park.
     pub(super) fn parked(&self, post: &Post) -> usize {
         let asleep =
-            |time: u64| self.workers.iter().all(|(_, history)| history.at(time) == State::Sleeps);
+            |time: u64| self.workers.iter().all(|one| one.history.at(time) == State::Sleeps);
         let parked = |parks: &Parks, time: u64| {
             let next = parks.partition_point(|&(begin, _)| begin <= time);
             next.checked_sub(1).is_some_and(|last| time <= parks[last].1)
         };
         let workers = self.workers.iter().zip(&self.parks);
-        let times = workers.flat_map(|((_, history), parks)| {
-            let changes = history.changes(post.visible, post.started);
+        let times = workers.flat_map(|(one, parks)| {
+            let changes = one.history.changes(post.visible, post.started);
             changes.filter(move |&time| parked(parks, time))
         });
         times.filter(|&time| asleep(time)).count()
@@ -188,6 +219,22 @@ mod tests {
         ]);
         assert_eq!(threads.split(&post), Parts { pool: 400, kernel: 600, machine: 0 });
         assert_eq!(threads.parked(&post), 0);
+    }
+
+    /// As recorded: the waker's CPU goes on before the worker's CPU has switched.
+    #[test]
+    fn a_worker_that_is_woken_while_it_leaves_its_cpu_did_not_park_beside_the_job() {
+        let post = Post { posted: 1_000, visible: 1_400, started: 3_009_000, worker: 0 };
+        let placed = What::Wakeup { pid: WORKER, prio: Prio::NORMAL, cpu: Cpu(0), new: false };
+        let leaves = switch(1_500, WORKER, Left::Slept, Pid(99));
+        let runs = switch(3_008_500, Pid(99), Left::Preempted, WORKER);
+        let woken = [waking(1_300, WORKER), leaves, event(1_600, placed), runs];
+        let seen = threads(&woken);
+        assert_eq!(seen.parked(&post), 0);
+        assert_eq!(seen.split(&post), Parts { pool: 1_000, kernel: 3_007_000, machine: 0 });
+        // Placed before it left: the worker was awake again, and this sleep is another.
+        let slept = [waking(1_300, WORKER), event(1_350, placed), leaves, runs];
+        assert_eq!(threads(&slept).parked(&post), 1);
     }
 
     #[test]
