@@ -28,6 +28,14 @@ pub(crate) fn run() -> Result<()> {
     keep(&results)
 }
 
+/// Simulates how often verdicts are wrong, and writes the tables into `docs/statistics.md`. Seeds are
+/// fixed: any machine writes the same tables.
+pub(crate) fn statistics() -> Result<()> {
+    let test = ["test", "--release", "--locked", "-p", "schedlab-experiment"];
+    let words = [&test[..], &["--test", "calibration", "--", "--nocapture"]].concat();
+    steps::cargo_with(&words, &[("SCHEDLAB_EVIDENCE", "write")])
+}
+
 /// Keeps what stands in a folder of results.
 pub(crate) fn keep(results: &Path) -> Result<()> {
     for name in EXPERIMENTS {

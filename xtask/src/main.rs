@@ -30,7 +30,9 @@ cargo xtask CHORE
   bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
   corpus    writes the small traces of corpus/ anew
   evidence  experiments that repeat exactly: runs them and keeps their figures and hashes in
-            examples/evidence; `evidence keep DIR` keeps results that are there
+            examples/evidence; `evidence keep DIR` keeps results that are there;
+            `evidence statistics` simulates how often verdicts are wrong, and writes the tables
+            of docs/statistics.md (some minutes)
   release   the binary, its man page and completions in dist/
 ";
 
@@ -63,6 +65,7 @@ fn chore() -> Result<()> {
             steps::run(command.env("SCHEDLAB_CORPUS", "write"))
         }
         ["evidence"] => evidence::run(),
+        ["evidence", "statistics"] => evidence::statistics(),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),
         ["release"] => release::run(),
         [] | ["help" | "--help" | "-h"] => {

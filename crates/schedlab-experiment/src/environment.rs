@@ -62,6 +62,47 @@ pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) 
     out
 }
 
+/// What of a machine's settings decides how fast it is, as far as it is known: name and value.
+#[must_use]
+pub fn conditions(facts: &MachineFacts) -> Vec<(&'static str, String)> {
+    let on = |fact: &Fact<bool>| fact.known().map(|on| if *on { "on" } else { "off" }.to_owned());
+    let governors = facts.frequency.governors.known().map(|all| all.join(", "));
+    let all = [
+        ("governor", governors.filter(|all| !all.is_empty())),
+        ("turbo", on(&facts.frequency.turbo)),
+        ("SMT", on(&facts.smt)),
+        ("mitigations", facts.kernel.mitigations.known().cloned()),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name, value?))).collect()
+}
+
+/// The machine in a line: what decides how fast it is, and what else uses it.
+#[must_use]
+pub fn machine_line(facts: &MachineFacts) -> String {
+    let mut parts = vec![format!("{}, Linux {}", facts.host, facts.kernel.release)];
+    parts.extend(conditions(facts).into_iter().map(|(name, value)| format!("{name} {value}")));
+    let load = &facts.load;
+    parts.push(format!("load {:.2} on {} CPUs", load.average[0], facts.online.len()));
+    let used = load.busy_ns + load.steal_ns;
+    if used > 0 {
+        let part = load.steal_ns as f64 / used as f64 * 100.0;
+        parts.push(format!("steal {part:.1} % since boot"));
+    }
+    parts.join("; ")
+}
+
+/// What differs between a stored run and the machine now, in a sentence; `None` where nothing that is known
+/// on both sides does.
+pub(crate) fn mismatch(stored: &MachineFacts, now: &MachineFacts) -> Option<String> {
+    let now = conditions(now);
+    let differs = |(name, was): (&'static str, String)| {
+        let (_, is) = now.iter().find(|(other, _)| *other == name)?;
+        (*is != was).then(|| format!("{name} was {was} and is {is}"))
+    };
+    let all: Vec<String> = conditions(stored).into_iter().filter_map(differs).collect();
+    (!all.is_empty()).then(|| all.join("; "))
+}
+
 /// Whether another attempt may be free of a doubt.
 #[must_use]
 pub fn is_passing(warning: &Warning) -> bool {

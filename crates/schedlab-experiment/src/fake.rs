@@ -19,6 +19,10 @@ pub(crate) struct Fake<'s> {
     pub(crate) censors: bool,
     /// The boot that the machine tells.
     pub(crate) boot: &'static str,
+    /// Its governor.
+    pub(crate) governor: &'static str,
+    /// The release of its kernel.
+    pub(crate) kernel: &'static str,
     /// The sched_ext scheduler that a look at the machine tells, by how many looks there were.
     pub(crate) sched_ext: fn(u64) -> &'static str,
     looks: std::cell::Cell<u64>,
@@ -56,6 +60,8 @@ impl Fake<'_> {
             steals_always: false,
             censors: false,
             boot: "first",
+            governor: "performance",
+            kernel: "6.1",
             sched_ext: |_| "",
             looks: std::cell::Cell::new(0),
         }
@@ -71,6 +77,8 @@ impl Machine for Fake<'_> {
         let looks = self.looks.replace(self.looks.get() + 1);
         let mut facts = facts(if self.steals_always { looks * 3_600_000_000_000 } else { 0 });
         facts.boot = Fact::Known(self.boot.into());
+        facts.kernel.release = self.kernel.into();
+        facts.frequency.governors = Fact::Known(vec![self.governor.into()]);
         facts.kernel.sched_ext = Fact::Known((self.sched_ext)(looks).into());
         facts
     }
@@ -160,8 +168,10 @@ pub(crate) fn facts(steal_ns: u64) -> MachineFacts {
         kernel: KernelFacts {
             release: "6.1".into(),
             version: "#1".into(),
+            build_id: unknown(),
             architecture: "x86_64".into(),
             command_line: unknown(),
+            mitigations: unknown(),
             preemption: unknown(),
             config: Fact::Unknown("none".into()),
             sched_ext: unknown(),

@@ -35,7 +35,7 @@ mod session;
 mod store;
 mod traced;
 
-pub use environment::is_passing;
+pub use environment::{conditions, is_passing, machine_line};
 pub use exact::incomparable;
 pub use file::{
     Axis, Drawing, Experiment, FileError, Hooks, Mistake, Order, StopRule, Varies, Workload, keys,
@@ -44,4 +44,7 @@ pub use id::RunId;
 pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, run_plan};
 pub use session::run_experiment;
-pub use store::{Manifest, RunWriter, SCHEMA, StoreError, StoredRun, StoredRuns, boots, runs_of};
+pub use store::{
+    MEASURING, Manifest, Place, RunWriter, SCHEMA, SCHEMA_OLD, StoreError, StoredRun, StoredRuns,
+    mixed_versions, name_places, runs_of,
+};

@@ -6,7 +6,9 @@
 
 use crate::environment::{doubts, is_passing};
 use crate::hooks::{Beside, hook, take_figures};
-use crate::store::{Manifest, RunWriter, StoreError, StoredRun, lock, write_synced};
+use crate::store::{
+    Manifest, Place, Places, RunWriter, SCHEMA_OLD, StoreError, StoredRun, lock, write_synced,
+};
 use crate::{Plan, Planned};
 use schedlab_model::{MachineFacts, Warning};
 use schedlab_workload::{Machine, MachineError, Output as _, Stream};
@@ -99,23 +101,32 @@ pub enum LoopError {
     /// The machine can't do any run of this plan.
     #[error("{0}")]
     Machine(#[from] MachineError),
-    /// The folder holds runs of another host or kernel.
+    /// The machine is set otherwise than when the stored runs were done.
     #[error(
-        "{}: its runs are of {found}, and this is {here}: give each kernel and host a folder of its own \
-         (--output), and compare the folders",
+        "{}: its runs were done under other conditions: {what}: set that back, or give new runs a folder of their own \
+         (--output)",
         folder.display()
     )]
-    OtherMachine {
+    OtherConditions {
         /// The folder of results.
         folder: std::path::PathBuf,
-        /// Host and kernel of a run there.
-        found: String,
-        /// Host and kernel of this machine.
-        here: String,
+        /// What differs.
+        what: String,
+    },
+    /// The folder holds runs of a version that did not store where they were done.
+    #[error(
+        "{}: its runs are of an older schedlab ({SCHEMA_OLD}), which did not store what program was measured: \
+         `report` and `compare` read them; give new runs a folder of their own (--output)",
+        folder.display()
+    )]
+    OldStore {
+        /// The folder of results.
+        folder: std::path::PathBuf,
     },
 }
 
-/// Does the runs of a plan on a machine and stores each under `results/runs/ID`.
+/// Does the runs of a plan on a machine and stores each under `results/runs/ID-PLACE`. A run of the plan that
+/// was done at another place (another kernel, host or program) is not this one, and stays.
 ///
 /// `stop` tells whether the user wants to stop; it is asked between runs and, by the machine, during them; the run
 /// under way is then stored as interrupted, and done again at the next call.
@@ -145,6 +156,8 @@ pub(crate) fn run_with(
     retries: u32,
 ) -> Result<Tally, LoopError> {
     remove_cut_off(results)?;
+    refuse_old(results)?;
+    let mut places = Places::default();
     let mut tally = Tally::default();
     let mut spent = Duration::ZERO;
     for (index, run) in plan.runs.iter().enumerate() {
@@ -152,7 +165,8 @@ pub(crate) fn run_with(
             tally.stopped = true;
             break;
         }
-        match is_done(results, run) {
+        let place = places.of(machine, run);
+        match is_done(results, run, &place) {
             Ok(false) => {}
             Ok(true) => {
                 tally.skipped += 1;
@@ -160,7 +174,7 @@ pub(crate) fn run_with(
                 continue;
             }
             Err(error) if error.is_damage() => {
-                let folder = set_aside(results, run)?;
+                let folder = set_aside(results, run, &place)?;
                 progress(&Progress::SetAside { run, error: &error, folder: &folder });
             }
             Err(error) => return Err(error.into()),
@@ -171,7 +185,7 @@ pub(crate) fn run_with(
         });
         progress(&Progress::Begins { index, total: plan.runs.len(), run, left });
         let began = Instant::now();
-        match until_content(machine, run, results, stop, progress, retries) {
+        match until_content(machine, (run, &place), results, stop, progress, retries) {
             Ok(stored) => {
                 spent += began.elapsed();
                 tally.done += 1;
@@ -191,7 +205,7 @@ pub(crate) fn run_with(
 /// Performs a run, and again while it is doubtful and attempts are left; the last one stays.
 fn until_content(
     machine: &mut dyn Machine,
-    run: &Planned,
+    (run, place): (&Planned, &Place),
     results: &Path,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
@@ -199,7 +213,7 @@ fn until_content(
 ) -> Result<StoredRun, LoopError> {
     let mut attempt = 0;
     loop {
-        let stored = one(machine, run, results, stop, attempt)?;
+        let stored = one(machine, (run, place), results, stop, attempt)?;
         let doubtful = stored.warnings.iter().any(is_passing);
         if !doubtful || attempt >= retries || stop() {
             return Ok(stored);
@@ -212,19 +226,19 @@ fn until_content(
 /// Performs one run and stores it.
 fn one(
     machine: &mut dyn Machine,
-    run: &Planned,
+    (run, place): (&Planned, &Place),
     results: &Path,
     stop: &dyn Fn() -> bool,
     attempt: u32,
 ) -> Result<StoredRun, LoopError> {
     let hooks = &run.hooks;
-    let mut writer = RunWriter::create(results, &run.id, stop)?;
+    let mut writer = RunWriter::create(results, &place.folder(run), stop)?;
     let folder = writer.folder().to_owned();
     let done = hook(&hooks.before, &folder).and_then(|_| {
         // With what runs beside: a sched_ext scheduler belongs to the machine that is measured.
         let mut beside = Beside::start(hooks, &folder)?;
         let before: MachineFacts = machine.facts();
-        let mut manifest = Manifest::new(run, before.clone());
+        let mut manifest = Manifest::new(run, before.clone(), place.clone());
         manifest.attempt = attempt;
         let began = Instant::now();
         let outcome = machine.run(&run.spec, &mut writer)?;
@@ -258,8 +272,8 @@ fn one(
 }
 
 /// A run counts as done when its directory is there and it was not interrupted.
-pub(crate) fn is_done(results: &Path, run: &Planned) -> Result<bool, StoreError> {
-    let folder = results.join("runs").join(run.id.as_str());
+pub(crate) fn is_done(results: &Path, run: &Planned, place: &Place) -> Result<bool, StoreError> {
+    let folder = results.join("runs").join(place.folder(run));
     if !folder.is_dir() {
         return Ok(false);
     }
@@ -269,13 +283,32 @@ pub(crate) fn is_done(results: &Path, run: &Planned) -> Result<bool, StoreError>
 }
 
 /// Renames the folder of a damaged run, so that the run can be done again and nothing is lost; its new place.
-fn set_aside(results: &Path, run: &Planned) -> Result<PathBuf, StoreError> {
+fn set_aside(results: &Path, run: &Planned, place: &Place) -> Result<PathBuf, StoreError> {
     let runs = results.join("runs");
-    let folder = runs.join(run.id.as_str());
-    let free = (1..).map(|n| runs.join(format!(".damaged-{}-{n}", run.id)));
+    let name = place.folder(run);
+    let folder = runs.join(&name);
+    let free = (1..).map(|n| runs.join(format!(".damaged-{name}-{n}")));
     let target = free.into_iter().find(|path| !path.exists()).expect("numbers do not end");
     fs::rename(&folder, &target).map_err(|e| StoreError::io(&folder, e))?;
     Ok(target)
+}
+
+/// Refuses a folder with runs of [`SCHEMA_OLD`]: whether they are runs of this plan cannot be told.
+fn refuse_old(results: &Path) -> Result<(), LoopError> {
+    let runs = results.join("runs");
+    let entries = fs::read_dir(&runs).map_err(|e| StoreError::io(&runs, e))?;
+    let is_old = |path: PathBuf| {
+        let text = fs::read_to_string(path.join("manifest.json")).unwrap_or_default();
+        text.contains(&format!("\"schema\": \"{SCHEMA_OLD}\""))
+    };
+    // Folders of old runs have no place in their name; only those are opened.
+    let mut old = entries.flatten().map(|entry| entry.path()).filter(|path| {
+        path.file_name().is_some_and(|name| !name.to_string_lossy().contains(['-', '.']))
+    });
+    match old.any(is_old) {
+        true => Err(LoopError::OldStore { folder: results.to_owned() }),
+        false => Ok(()),
+    }
 }
 
 /// Removes what runs left behind that were cut off by a crash.

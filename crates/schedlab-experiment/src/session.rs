@@ -1,23 +1,29 @@
 //! An experiment from its first to its last run: warm-up, rounds until the stop rule is content, hooks
 //! around each run, a watch on the machine, doubtful runs once more.
 //!
-//! This drives the one run loop round by round; it adds no loop over runs of its own.
+//! This drives the one run loop round by round; it adds no loop over runs of its own. Each verdict on more
+//! runs than before is counted as a look, in the folder of results.
 
 use crate::analysis::Cells;
+use crate::environment::mismatch;
+use crate::report::answer;
 use crate::run_loop::{LoopError, Progress, Tally, keep_experiment, run_with};
-use crate::store::{StoreError, lock, runs_of};
-use crate::{Experiment, Plan};
-use schedlab_model::MachineFacts;
+use crate::store::{
+    Place, Places, StoreError, StoredRun, boots, keep_looks, lock, looks_of, name_places, runs_of,
+};
+use crate::{Experiment, Hooks, Plan};
 use schedlab_stats::{Sample, interval};
 use schedlab_workload::{Machine, MachineError};
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// Does an experiment on a machine; results go under `results` with the experiment's file, and what is there already
 /// counts.
 ///
-/// Rounds go on up to `repeats`; with a wanted width up to `repeats_max`, or until every point's
-/// interval is narrow enough; never beyond the budget of time.
+/// Rounds go on up to `repeats`; with planned looks until a look decides every comparison; with a wanted
+/// width up to `repeats_max`, or until every point's interval is narrow enough; never beyond the budget of
+/// time.
 ///
 /// # Errors
 /// As [`crate::run_plan`].
@@ -31,7 +37,7 @@ pub fn run_experiment(
     let began = Instant::now();
     let mut tally = Tally::default();
     let _lock = lock(results)?;
-    same_machine(machine, results)?;
+    same_conditions(machine, experiment, results)?;
     keep_experiment(results, &experiment.text)?;
     let boot = this_boot(machine, experiment, results)?;
     let Some(boot) = boot else { return Ok(tally) };
@@ -39,43 +45,120 @@ pub fn run_experiment(
     let most = experiment.stop.repeats_max.unwrap_or(experiment.repeats).max(experiment.repeats);
     let first = boot * most;
     warm_up(machine, experiment, first, results, stop)?;
-    // Without a stop rule all is one plan: the time left is then told for all of it.
-    if experiment.stop.width.is_none() && experiment.stop.budget.is_none() {
-        let plan = Plan::rounds(experiment, first, first + experiment.repeats);
-        tally.add(run_with(machine, &plan, results, stop, progress, experiment.retries)?);
-        return Ok(tally);
-    }
-    for round in first..first + most {
-        let mut plan = Plan::rounds(experiment, round, round + 1);
-        if round >= first + experiment.repeats {
-            leave_out_narrow(experiment, &mut plan, results)?;
-            if plan.runs.is_empty() {
-                break;
-            }
+    let mut session = Session { machine, experiment, results, stop, progress };
+    let done = match &experiment.stop {
+        stop if !stop.looks.is_empty() => session.looks(began)?,
+        // Without a stop rule all is one plan: the time left is then told for all of it.
+        stop if stop.width.is_none() && stop.budget.is_none() => {
+            session.part(&Plan::rounds(experiment, first, first + experiment.repeats))?
         }
-        let part = run_with(machine, &plan, results, stop, progress, experiment.retries)?;
-        tally.add(part);
-        if tally.stopped || is_over(experiment, began.elapsed()) {
-            break;
+        _ => session.rounds(first..first + most, began)?,
+    };
+    tally.add(done);
+    if !tally.stopped && tally.boots_left == 0 && experiment.stop.looks.is_empty() {
+        let mut looks = looks_of(results)?;
+        let cells = runs_of(results)?.runs;
+        let repeats = cells.iter().map(|run| run.manifest.block + 1).max().unwrap_or(0);
+        if looks.take(repeats) {
+            keep_looks(results, &looks)?;
         }
     }
     Ok(tally)
 }
 
-/// Refuses a folder whose runs are of another host or kernel: they would count as done, and be mixed.
-fn same_machine(machine: &dyn Machine, results: &Path) -> Result<(), LoopError> {
-    if !results.join("runs").is_dir() {
+/// An experiment under way.
+struct Session<'s> {
+    machine: &'s mut dyn Machine,
+    experiment: &'s Experiment,
+    results: &'s Path,
+    stop: &'s dyn Fn() -> bool,
+    progress: &'s mut dyn FnMut(&Progress<'_>),
+}
+
+impl Session<'_> {
+    /// Does some runs of it.
+    fn part(&mut self, plan: &Plan) -> Result<Tally, LoopError> {
+        let retries = self.experiment.retries;
+        run_with(self.machine, plan, self.results, self.stop, self.progress, retries)
+    }
+
+    /// The stored runs of this place, whatever program they measured.
+    fn here(&self) -> Result<Vec<StoredRun>, StoreError> {
+        let here = Place::of(&self.machine.facts());
+        let mut runs = runs_of(self.results)?.runs;
+        runs.retain(|run| run.manifest.place().is_near(&here));
+        Ok(runs)
+    }
+
+    /// Round by round, until points are narrow or the budget is spent.
+    fn rounds(&mut self, rounds: Range<u32>, began: Instant) -> Result<Tally, LoopError> {
+        let mut tally = Tally::default();
+        let sure = rounds.start + self.experiment.repeats;
+        for round in rounds {
+            let mut plan = Plan::rounds(self.experiment, round, round + 1);
+            if round >= sure {
+                leave_out_narrow(self.experiment, &mut plan, &self.here()?);
+                if plan.runs.is_empty() {
+                    break;
+                }
+            }
+            tally.add(self.part(&plan)?);
+            if tally.stopped || is_over(self.experiment, began.elapsed()) {
+                break;
+            }
+        }
+        Ok(tally)
+    }
+
+    /// Look by look, until one decides every comparison. Looks that were taken are not taken again.
+    fn looks(&mut self, began: Instant) -> Result<Tally, LoopError> {
+        let mut tally = Tally::default();
+        let mut looks = looks_of(self.results)?;
+        if looks.taken.is_empty() {
+            looks.planned.clone_from(&self.experiment.stop.looks);
+        }
+        let from = looks.taken.last().copied().unwrap_or(0);
+        for repeats in self.experiment.stop.looks.iter().copied().filter(|n| *n >= from) {
+            // Skipped runs count once, not again at each look.
+            let part = self.part(&Plan::rounds(self.experiment, 0, repeats))?;
+            tally.skipped = part.skipped.saturating_sub(tally.done);
+            tally.add(Tally { skipped: 0, ..part });
+            if tally.stopped {
+                break;
+            }
+            if looks.take(repeats) {
+                keep_looks(self.results, &looks)?;
+            }
+            let mut runs = runs_of(self.results)?.runs;
+            name_places(&mut runs);
+            if answer::is_decided(self.experiment, &runs, &looks)
+                || is_over(self.experiment, began.elapsed())
+            {
+                break;
+            }
+        }
+        Ok(tally)
+    }
+}
+
+/// Refuses to add runs under another governor and such: they would be compared with the others as if
+/// only the experiment's axes differed. Hooks may set those things by purpose.
+fn same_conditions(
+    machine: &dyn Machine,
+    experiment: &Experiment,
+    results: &Path,
+) -> Result<(), LoopError> {
+    if experiment.hooks != Hooks::default() || !results.join("runs").is_dir() {
         return Ok(());
     }
-    let name = |facts: &MachineFacts| {
-        format!("{} with Linux {} ({})", facts.host, facts.kernel.release, facts.kernel.version)
-    };
-    let here = name(&machine.facts());
-    let stored = runs_of(results)?.runs;
-    let other = stored.iter().map(|run| name(&run.manifest.facts)).find(|found| *found != here);
-    other.map_or(Ok(()), |found| {
-        Err(LoopError::OtherMachine { folder: results.to_owned(), found, here })
-    })
+    let now = machine.facts();
+    let mut here = runs_of(results)?.runs;
+    here.retain(|run| run.manifest.place().is_near(&Place::of(&now)));
+    let last = here.iter().max_by(|a, b| a.manifest.started_at.cmp(&b.manifest.started_at));
+    match last.and_then(|run| mismatch(&run.manifest.facts, &now)) {
+        Some(what) => Err(LoopError::OtherConditions { folder: results.to_owned(), what }),
+        None => Ok(()),
+    }
 }
 
 /// Which boot of the experiment's this is, from 0; `None` when it has had them all. An experiment that
@@ -88,14 +171,14 @@ fn this_boot(
     if experiment.boots == 1 {
         return Ok(Some(0));
     }
-    let known = machine.facts().boot;
-    let boot = known.known().ok_or_else(|| MachineError::NotOffered {
+    let facts = machine.facts();
+    let boot = facts.boot.known().ok_or_else(|| MachineError::NotOffered {
         machine: machine.offers().machine.clone(),
         what: "tell one boot from another".into(),
         why: "leave out 'boots' in the experiment".into(),
     })?;
     let stored = if results.join("runs").is_dir() { runs_of(results)?.runs } else { Vec::new() };
-    let seen = crate::store::boots(&stored);
+    let seen = boots(&stored, &Place::of(&facts));
     let index = seen.iter().position(|b| b == boot).unwrap_or(seen.len());
     Ok(u32::try_from(index).ok().filter(|index| *index < experiment.boots))
 }
@@ -114,7 +197,7 @@ fn warm_up(
     stop: &dyn Fn() -> bool,
 ) -> Result<(), LoopError> {
     let all = Plan::rounds(experiment, first, first + experiment.repeats);
-    if experiment.warm_up == 0 || !is_unfinished(&all, results)? {
+    if experiment.warm_up == 0 || !is_unfinished(&all, results, machine)? {
         return Ok(());
     }
     let mut plan = Plan::rounds(experiment, first, first + 1);
@@ -134,9 +217,11 @@ fn warm_up(
     done
 }
 
-fn is_unfinished(plan: &Plan, results: &Path) -> Result<bool, StoreError> {
+fn is_unfinished(plan: &Plan, results: &Path, machine: &dyn Machine) -> Result<bool, StoreError> {
+    let mut places = Places::default();
     for run in &plan.runs {
-        match crate::run_loop::is_done(results, run) {
+        let place = places.of(machine, run);
+        match crate::run_loop::is_done(results, run, &place) {
             Ok(true) => {}
             Err(error) if !error.is_damage() => return Err(error),
             _ => return Ok(true),
@@ -146,17 +231,12 @@ fn is_unfinished(plan: &Plan, results: &Path) -> Result<bool, StoreError> {
 }
 
 /// Takes the runs out of a plan whose points are known well enough.
-fn leave_out_narrow(
-    experiment: &Experiment,
-    plan: &mut Plan,
-    results: &Path,
-) -> Result<(), StoreError> {
+fn leave_out_narrow(experiment: &Experiment, plan: &mut Plan, stored: &[StoredRun]) {
     let Some(width) = experiment.stop.width else {
         plan.runs.clear();
-        return Ok(());
+        return;
     };
-    let stored = runs_of(results)?.runs;
-    let cells = Cells::new(&stored);
+    let cells = Cells::new(stored);
     plan.runs.retain(|run| {
         let Some(cell) = cells.of(&run.workload).find(|cell| cell.point == run.point) else {
             return true;
@@ -169,7 +249,6 @@ fn leave_out_narrow(
         let found = sample.and_then(|sample| interval(&sample, 0.95, 1).ok());
         found.is_none_or(|interval| interval.relative() > width)
     });
-    Ok(())
 }
 
 #[cfg(test)]

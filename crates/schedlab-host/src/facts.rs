@@ -187,11 +187,54 @@ fn kernel(root: &Path) -> KernelFacts {
         preemption: Fact::from_result(preemption(root, &version, config.as_ref().ok())),
         release,
         version,
+        build_id: Fact::from_result(build_id(root)),
         architecture: std::env::consts::ARCH.into(),
         command_line: Fact::from_result(text(root, "proc/cmdline")),
+        mitigations: Fact::from_result(mitigations(root)),
         config: Fact::from_result(config),
         sched_ext: Fact::from_result(sched_ext),
     }
+}
+
+/// The GNU build id among the kernel's ELF notes.
+fn build_id(root: &Path) -> Result<String, String> {
+    const NT_GNU_BUILD_ID: u32 = 3;
+    let path = root.join("sys/kernel/notes");
+    let notes = std::fs::read(&path).map_err(|error| format!("/sys/kernel/notes: {error}"))?;
+    let mut rest = &notes[..];
+    while let Some((head, body)) = rest.split_first_chunk::<12>() {
+        let word = |at: usize| {
+            u32::from_ne_bytes([head[at], head[at + 1], head[at + 2], head[at + 3]]) as usize
+        };
+        let (name, text, kind) = (word(0), word(4), word(8));
+        let begin = name.next_multiple_of(4);
+        let Some(id) = begin.checked_add(text).and_then(|end| body.get(begin..end)) else { break };
+        if kind == NT_GNU_BUILD_ID as usize && body.starts_with(b"GNU\0") {
+            return Ok(id.iter().map(|byte| format!("{byte:02x}")).collect());
+        }
+        rest = body.get(begin + text.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Err("/sys/kernel/notes holds no build id".into())
+}
+
+/// Which CPU vulnerabilities are mitigated: they cost time at each switch.
+fn mitigations(root: &Path) -> Result<String, String> {
+    let folder = root.join("sys/devices/system/cpu/vulnerabilities");
+    let entries = std::fs::read_dir(&folder)
+        .map_err(|error| format!("/sys/devices/system/cpu/vulnerabilities: {error}"))?;
+    let (mut open, mut mitigated) = (Vec::new(), 0);
+    for path in entries.flatten().map(|entry| entry.path()) {
+        let state = std::fs::read_to_string(&path).unwrap_or_default();
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned());
+        mitigated += u32::from(state.starts_with("Mitigation"));
+        open.extend(name.filter(|_| state.starts_with("Vulnerable")));
+    }
+    open.sort();
+    Ok(match (open.is_empty(), mitigated) {
+        (true, 0) => "none needed".into(),
+        (true, _) => "all".into(),
+        (false, _) => format!("not {}", open.join(", ")),
+    })
 }
 
 /// The preemption model in force. With PREEMPT_DYNAMIC it was chosen at boot, and debugfs tells; the
@@ -409,6 +452,43 @@ mod tests {
         let file = root.join("sys/kernel/debug/sched/preempt");
         std::fs::write(file, "none voluntary (full) lazy\n").unwrap();
         assert_eq!(model(), "full");
+    }
+
+    #[test]
+    fn the_build_id_is_the_note_of_gnu_among_others() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("sys/kernel");
+        std::fs::create_dir_all(&folder).unwrap();
+        let note = |name: &[u8], text: &[u8], kind: u32| {
+            let padded = |bytes: &[u8]| {
+                let mut bytes = bytes.to_vec();
+                bytes.resize(bytes.len().next_multiple_of(4), 0);
+                bytes
+            };
+            let lengths = [name.len() as u32, text.len() as u32, kind];
+            [lengths.map(u32::to_ne_bytes).concat(), padded(name), padded(text)].concat()
+        };
+        let other = note(b"Linux\0", &[9; 6], 3);
+        let ours = note(b"GNU\0", &[0xab, 0x01, 0xff], 3);
+        let whole = [other.clone(), ours].concat();
+        std::fs::write(folder.join("notes"), &whole).unwrap();
+        assert_eq!(build_id(dir.path()), Ok("ab01ff".into()));
+        for end in 0..whole.len() - 1 {
+            std::fs::write(folder.join("notes"), &whole[..end]).unwrap();
+            assert!(build_id(dir.path()).is_err(), "cut at {end}");
+        }
+    }
+
+    #[test]
+    fn mitigations_name_what_is_left_vulnerable() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = dir.path().join("sys/devices/system/cpu/vulnerabilities");
+        std::fs::create_dir_all(&folder).unwrap();
+        assert_eq!(mitigations(dir.path()), Ok("none needed".into()));
+        std::fs::write(folder.join("spectre_v2"), "Mitigation: Retpolines\n").unwrap();
+        assert_eq!(mitigations(dir.path()), Ok("all".into()));
+        std::fs::write(folder.join("mds"), "Vulnerable: No microcode\n").unwrap();
+        assert_eq!(mitigations(dir.path()), Ok("not mds".into()));
     }
 
     #[test]

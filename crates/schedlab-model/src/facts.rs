@@ -31,10 +31,16 @@ pub struct KernelFacts {
     pub release: String,
     /// `uname -v`, which names preemption and build.
     pub version: String,
+    /// The GNU build id in hex, unlike that of any other build; results of older versions have none.
+    #[serde(default = "untold")]
+    pub build_id: Fact<String>,
     /// `uname -m`.
     pub architecture: String,
     /// Boot command line.
     pub command_line: Fact<String>,
+    /// Mitigations of CPU vulnerabilities: `all`, `none needed`, or those that are left vulnerable.
+    #[serde(default = "untold")]
+    pub mitigations: Fact<String>,
     /// Preemption model in force (`none`, `voluntary`, `full`, `lazy`).
     pub preemption: Fact<String>,
     /// Configuration symbols that matter (`CONFIG_HZ` and such), by name.

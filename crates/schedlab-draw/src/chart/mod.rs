@@ -11,6 +11,7 @@ mod gantt;
 mod graph;
 mod heatmap;
 mod line;
+mod multiples;
 mod panel;
 mod scale;
 
@@ -21,6 +22,7 @@ pub use gantt::{Gantt, Job};
 pub use graph::{Edge, Graph, Node};
 pub use heatmap::Heatmap;
 pub use line::{Line, Sample, Series, Shape};
+pub use multiples::{Column, Multiples, Region};
 pub use scale::{Axis, Values};
 
 use crate::{Scene, Theme};

@@ -13,8 +13,9 @@ mod winner;
 
 pub use cells::{Cell, Cells};
 pub use comparison::{
-    Asked, BOOTS_MIN, Basis, Change, Comparison, FailIf, FailIfError, Judgement, LEVEL, LOOK_LEVEL,
-    Look, Row, Side, Verdict, compare, compare_metrics, compare_pairs, compare_values, percent,
+    Asked, BOOTS_MIN, Basis, Change, Comparison, Detail, FailIf, FailIfError, Judgement, LEVEL,
+    LOOK_LEVEL, Looks, Row, Side, Verdict, compare, compare_metrics, compare_pairs, compare_values,
+    look_level, percent,
 };
 pub use curve::{Curve, CurvePoint, curves};
 pub use map::{Choice, Edge, Map, MapError, Noise, Plane};

@@ -106,6 +106,9 @@ pub struct StopRule {
     pub budget: Option<Nanos>,
     /// With `width`: repeats beyond which a point is given up. At least `repeats`.
     pub repeats_max: Option<u32>,
+    /// Repeats at each planned look, ascending: after each, verdicts decide whether the next is needed.
+    /// The first is `repeats`. Empty: no looks are planned.
+    pub looks: Vec<u32>,
 }
 
 /// Commands around a run, each as program and arguments.

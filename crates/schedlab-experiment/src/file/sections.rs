@@ -32,7 +32,7 @@ const ROOT: &[&str] = &[
 const WORKLOAD: &[&str] = &["name", "command", "label", "options", "beside"];
 const BESIDE: &[&str] = &["name", "command", "label", "options"];
 const RECORD: &[&str] = &["events", "ring"];
-const STOP: &[&str] = &["width", "budget", "repeats_max"];
+const STOP: &[&str] = &["width", "budget", "repeats_max", "looks"];
 const HOOKS: &[&str] = &["before", "after", "during", "ready", "metric"];
 
 /// All tables with their keys; the JSON schema is tested against it.
@@ -56,7 +56,7 @@ pub(super) fn experiment(
     let title = keys.take("title").and_then(|e| decoder.text(&e, "a text"));
     let question = keys.take("question").and_then(|e| decoder.text(&e, "a text"));
     let machine = keys.take("machine").and_then(|e| machine(decoder, &e));
-    let repeats = whole(decoder, &mut keys, "repeats", 1, 100_000).unwrap_or(1);
+    let repeats = whole(decoder, &mut keys, "repeats", 1, 100_000);
     let boots = whole(decoder, &mut keys, "boots", 1, 1_000).unwrap_or(1);
     let warm_up = whole(decoder, &mut keys, "warm_up", 0, 1_000).unwrap_or(0);
     let retries = whole(decoder, &mut keys, "retries", 0, 100).unwrap_or(1);
@@ -87,7 +87,9 @@ pub(super) fn experiment(
         let what = format!("'{word}' is drawn of a trace: add record = true");
         decoder.mistake(&place, &key, what);
     }
-    let stop = keys.take("stop").map(|e| stop(decoder, e, repeats)).unwrap_or_default();
+    let stop = keys.take("stop").map(|e| stop(decoder, e, (repeats, boots))).unwrap_or_default();
+    // The first look is what every point gets.
+    let repeats = stop.looks.first().copied().or(repeats).unwrap_or(1);
     let hooks = keys.take("hooks").map(|e| hooks(decoder, e)).unwrap_or_default();
     // What a hook measures has names of its own.
     if let Some(place) = measured_at.filter(|_| hooks.metric.is_empty()) {
@@ -367,7 +369,11 @@ fn record(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<RecordSpec> {
     Some(RecordSpec { events, ring_bytes, ..RecordSpec::default() })
 }
 
-fn stop(decoder: &mut Decoder<'_>, entry: Entry<'_>, repeats: u32) -> StopRule {
+fn stop(
+    decoder: &mut Decoder<'_>,
+    entry: Entry<'_>,
+    (repeats, boots): (Option<u32>, u32),
+) -> StopRule {
     let Some(mut keys) = decoder.table(entry) else { return StopRule::default() };
     let place = keys.place.clone();
     let width = keys.take("width").and_then(|e| {
@@ -380,12 +386,44 @@ fn stop(decoder: &mut Decoder<'_>, entry: Entry<'_>, repeats: u32) -> StopRule {
         Some(width)
     });
     let budget = keys.take("budget").and_then(|e| decoder.duration(&e));
-    let repeats_max = whole(decoder, &mut keys, "repeats_max", u64::from(repeats), 100_000);
+    let repeats_max =
+        whole(decoder, &mut keys, "repeats_max", u64::from(repeats.unwrap_or(1)), 100_000);
+    let looks = keys.take("looks").map(|e| looks(decoder, e)).unwrap_or_default();
     decoder.finish(keys, STOP);
     if repeats_max.is_some() && width.is_none() {
         decoder.mistake(&place, "stop.repeats_max", "only means something beside a width");
     }
-    StopRule { width, budget, repeats_max }
+    if let Some(first) = looks.first() {
+        if width.is_some() {
+            let what = "means nothing beside a width: verdicts decide, or widths";
+            decoder.mistake(&place, "stop.looks", what);
+        }
+        if boots > 1 {
+            let what = "means nothing beside boots: runs of one boot share its luck, so they decide nothing alone";
+            decoder.mistake(&place, "stop.looks", what);
+        }
+        if repeats.is_some_and(|repeats| repeats != *first) {
+            let what = format!("begins with {first}, which repeats must be: leave out repeats");
+            decoder.mistake(&place, "stop.looks", what);
+        }
+    }
+    StopRule { width, budget, repeats_max, looks }
+}
+
+/// Repeats at each look: ascending, from 2 on.
+fn looks(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<u32> {
+    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let expected = "ascending whole numbers from 2 on, such as [6, 10, 20, 40]";
+    let items = decoder.items(entry, expected);
+    let found: Vec<u32> = items
+        .iter()
+        .filter_map(|item| decoder.whole(item, 2..100_001))
+        .filter_map(|number| u32::try_from(number).ok())
+        .collect();
+    if !found.is_sorted_by(|a, b| a < b) {
+        decoder.mistake(&place, &key, format!("expected {expected}"));
+    }
+    found
 }
 
 fn hooks(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Hooks {

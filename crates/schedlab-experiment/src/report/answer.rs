@@ -2,8 +2,8 @@
 //! over all other axes, with how sure that is and what would settle it.
 
 use super::{Section, answers};
-use crate::analysis::{Asked, Comparison, compare};
-use crate::{Experiment, StoredRun, Varies};
+use crate::analysis::{Asked, Comparison, Looks, Verdict, compare};
+use crate::{Experiment, Point, StoredRun, Varies, mixed_versions};
 use schedlab_model::Warning;
 use std::collections::BTreeMap;
 
@@ -23,52 +23,114 @@ pub struct Contrast {
     pub found: Vec<Comparison>,
 }
 
-/// Compares each value of each axis that can be chosen with the axis's first value, over all other axes.
+/// Compares each value of each axis that can be chosen with the axis's first value, over all other axes;
+/// and each place (kernel, host) with the one that ran first.
 #[must_use]
-pub fn contrasts(experiment: &Experiment, runs: &[StoredRun]) -> Vec<Contrast> {
-    let chosen =
-        |axis: &&crate::Axis| axis.values.len() > 1 && !matches!(axis.varies, Varies::Option(_));
-    let mut axes: Vec<&crate::Axis> = experiment.axes.iter().filter(chosen).collect();
-    if axes.is_empty() {
-        // Options alone: the only axis is the question.
-        axes = experiment.axes.iter().filter(|axis| axis.values.len() > 1).collect();
-        axes.truncate(1);
-    }
-    let all: usize = axes.iter().map(|axis| axis.values.len() - 1).sum();
+pub fn contrasts(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<Contrast> {
+    let mut choices = chosen(experiment, !runs.iter().any(|run| has_place(experiment, run)));
+    choices.extend(places(experiment, runs));
+    let all: usize = choices.iter().map(|choice| choice.values.len() - 1).sum();
     let asked = Asked {
         metrics: experiment.measure.iter().take(1).cloned().collect(),
-        interleaved: experiment.order == crate::Order::Interleaved,
         tests: all,
+        looks: looks.clone(),
         ..Asked::default()
     };
-    let of = |axis: &crate::Axis, value: &str| -> Vec<StoredRun> {
-        let name = axis.varies.name();
-        let mut kept: Vec<StoredRun> = runs
-            .iter()
-            .filter(|run| run.manifest.point.get(name).is_some_and(|v| v == value))
-            .cloned()
-            .collect();
-        kept.iter_mut().for_each(|run| {
-            run.manifest.point.remove(name);
-        });
+    let of = |(_, place): &(String, Point)| -> Vec<StoredRun> {
+        let lies =
+            |run: &&StoredRun| place.iter().all(|(k, v)| run.manifest.point.get(k) == Some(v));
+        let mut kept: Vec<StoredRun> = runs.iter().filter(lies).cloned().collect();
+        for run in &mut kept {
+            run.manifest.point.retain(|axis, _| !place.contains_key(axis));
+        }
         kept
     };
     let mut out = Vec::new();
-    for axis in axes {
-        let base = of(axis, &axis.values[0]);
-        for value in &axis.values[1..] {
-            let found = compare(&[(&base, &of(axis, value))], &asked);
-            let (axis_name, first) = (axis.varies.name().to_owned(), axis.values[0].clone());
-            out.push(Contrast { axis: axis_name, base: first, value: value.clone(), found });
+    for choice in choices {
+        let asked = Asked { interleaved: choice.interleaved, ..asked.clone() };
+        let (first, others) = choice.values.split_first().expect("it has two values or more");
+        let base = of(first);
+        for value in others {
+            let found = compare(&[(&base, &of(value))], &asked);
+            let (axis, base, value) = (choice.axis.clone(), first.0.clone(), value.0.clone());
+            out.push(Contrast { axis, base, value, found });
         }
     }
     out
 }
 
+/// What is compared: the values of an axis, or the places of the runs.
+struct Choice {
+    axis: String,
+    /// Each value's name, and where its runs lie.
+    values: Vec<(String, Point)>,
+    interleaved: bool,
+}
+
+/// The axes of the experiment that can be chosen; where there are none and `or_options`, the first one.
+fn chosen(experiment: &Experiment, or_options: bool) -> Vec<Choice> {
+    let several = || experiment.axes.iter().filter(|axis| axis.values.len() > 1);
+    let is_chosen = |axis: &&crate::Axis| !matches!(axis.varies, Varies::Option(_));
+    let mut axes: Vec<&crate::Axis> = several().filter(is_chosen).collect();
+    if axes.is_empty() && or_options {
+        // Options alone: the only axis is the question.
+        axes = several().take(1).collect();
+    }
+    let choice = |axis: &crate::Axis| {
+        let name = axis.varies.name();
+        let value = |v: &String| (v.clone(), Point::from([(name.to_owned(), v.clone())]));
+        Choice {
+            axis: name.to_owned(),
+            values: axis.values.iter().map(value).collect(),
+            interleaved: experiment.order == crate::Order::Interleaved,
+        }
+    };
+    axes.into_iter().map(choice).collect()
+}
+
+/// Where a run was done, as far as its point says so; an axis of the experiment of the same name wins.
+fn place(experiment: &Experiment, run: &StoredRun) -> Point {
+    let mut place = run.place_axes();
+    place.retain(|name, _| experiment.axes.iter().all(|axis| axis.varies.name() != name));
+    place
+}
+
+fn has_place(experiment: &Experiment, run: &StoredRun) -> bool {
+    !place(experiment, run).is_empty()
+}
+
+/// The places of the runs, the one that ran first before the others.
+fn places(experiment: &Experiment, runs: &[StoredRun]) -> Option<Choice> {
+    let mut began: BTreeMap<Point, &str> = BTreeMap::new();
+    for run in runs {
+        let at = run.manifest.started_at.as_str();
+        let first = began.entry(place(experiment, run)).or_insert(at);
+        *first = at.min(first);
+    }
+    let mut places: Vec<(&str, Point)> = began.into_iter().map(|(p, at)| (at, p)).collect();
+    places.sort();
+    let axes: Vec<String> = places.first()?.1.keys().cloned().collect();
+    let name = |point: &Point| match &axes[..] {
+        [_] => point.values().cloned().collect::<Vec<String>>().concat(),
+        _ => point.iter().map(|(k, v)| format!("{k}={v}")).collect::<Vec<String>>().join(" "),
+    };
+    let axis = if let [axis] = &axes[..] { axis.clone() } else { "place".to_owned() };
+    let values = places.iter().map(|(_, point)| (name(point), point.clone())).collect();
+    (places.len() > 1).then_some(Choice { axis, values, interleaved: false })
+}
+
+/// Whether the runs decide every comparison of the experiment; where it compares nothing, they do.
+pub(crate) fn is_decided(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> bool {
+    let contrasts = contrasts(experiment, runs, looks);
+    let verdicts = contrasts.iter().flat_map(|contrast| &contrast.found).flat_map(|c| &c.primary);
+    let verdicts: Vec<Verdict> = verdicts.map(|judgement| judgement.verdict).collect();
+    !verdicts.contains(&Verdict::Undecided)
+}
+
 /// The answer in sentences, the clearest first.
 #[must_use]
-pub fn sentences(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
-    let contrasts = contrasts(experiment, runs);
+pub fn sentences(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<String> {
+    let contrasts = contrasts(experiment, runs, looks);
     let mut told: Vec<(bool, String)> = Vec::new();
     for contrast in &contrasts {
         let after = format!("{}={} against {}", contrast.axis, contrast.value, contrast.base);
@@ -85,6 +147,7 @@ pub fn sentences(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
     if rest > 0 {
         out.push(format!("{rest} more comparisons stand in the tables below."));
     }
+    out.extend(Some(looks.sentence()).filter(|text| !text.is_empty()));
     for winner in answers::winners(experiment, runs) {
         let named: Vec<String> =
             winner.settings.iter().map(|s| format!("{}={}", s.knob, s.value)).collect();
@@ -101,14 +164,18 @@ pub fn sentences(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
 
 /// The first section of a report: the answer, how far it holds, and the warnings by kind.
 #[must_use]
-pub fn section(experiment: &Experiment, runs: &[StoredRun]) -> Section {
+pub fn section(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Section {
     let mut section = Section::new("Answer");
-    let told = sentences(experiment, runs);
+    let told = sentences(experiment, runs, looks);
     if told.is_empty() {
         section.paragraph("The experiment varies nothing, so there is nothing to compare.");
     }
     for sentence in told {
         section.paragraph(sentence);
+    }
+    let versions = mixed_versions(runs);
+    if !versions.is_empty() {
+        section.paragraph(versions);
     }
     let warnings = by_kind(runs);
     if !warnings.is_empty() {
@@ -165,7 +232,8 @@ mod tests {
         };
         let plan = Plan::new(&experiment);
         run_plan(&mut fake, &plan, results.path(), &|| false, &mut |_| ()).unwrap();
-        let told = sentences(&experiment, &runs_of(results.path()).unwrap().runs);
+        let told =
+            sentences(&experiment, &runs_of(results.path()).unwrap().runs, &Looks::default());
         assert!(
             told[0].starts_with("slice=4ms against 1ms, hackbench: worse in time_s: +"),
             "{told:#?}"

@@ -195,7 +195,9 @@ fn a_damaged_run_is_set_aside_named_and_done_again_and_the_others_are_read() {
         let plan = plan(SIX);
         go(&mut Fake::new(), &plan, results.path(), &NEVER).unwrap();
         let runs = results.path().join("runs");
-        damage(&runs.join(plan.runs[2].id.as_str()).join(file));
+        let stored = runs_of(results.path()).unwrap().runs;
+        let third = stored.iter().find(|run| run.manifest.id == plan.runs[2].id).unwrap();
+        damage(&third.folder.join(file));
         let found = runs_of(results.path()).unwrap();
         if file != "intervals.jsonl" {
             assert_eq!((found.runs.len(), found.damaged.len()), (5, 1));
@@ -223,7 +225,9 @@ fn a_run_of_another_version_is_not_taken_for_a_damaged_one() {
     let results = tempfile::tempdir().unwrap();
     let plan = plan(SIX);
     go(&mut Fake::new(), &plan, results.path(), &NEVER).unwrap();
-    let path = results.path().join("runs").join(plan.runs[0].id.as_str()).join("manifest.json");
+    let stored = runs_of(results.path()).unwrap().runs;
+    let first = stored.iter().find(|run| run.manifest.id == plan.runs[0].id).unwrap();
+    let path = first.folder.join("manifest.json");
     let text = std::fs::read_to_string(&path).unwrap();
     let other = text.replace(crate::store::SCHEMA, "schedlab/run/99");
     std::fs::write(&path, other).unwrap();

@@ -43,6 +43,43 @@ fn only_points_that_are_still_wide_get_more_runs() {
 }
 
 #[test]
+fn looks_go_on_until_one_decides_and_are_counted_across_calls() {
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    // Twice the time, and some percent of noise: the first look decides.
+    fake.time =
+        |spec, n| (1.0 + (n * 7 % 11) as f64 / 300.0) * if is(spec, "2ms") { 2.0 } else { 1.0 };
+    let text = "stop = { looks = [4, 6, 9] }";
+    assert_eq!(go(&mut fake, text, results.path()).done, 8);
+    let again = go(&mut fake, text, results.path());
+    assert_eq!((again.done, again.skipped), (0, 8), "a look that decided is the last");
+    assert_eq!(runs_of(results.path()).unwrap().looks.taken, [4]);
+
+    // No difference beyond the noise: all looks are taken, also by calls of their own.
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    fake.time = |_, n| 1.0 + (n * 37 % 101) as f64 / 100.0;
+    assert_eq!(go(&mut fake, text, results.path()).done, 18);
+    let stored = runs_of(results.path()).unwrap();
+    assert_eq!((stored.looks.planned, stored.looks.taken), (vec![4, 6, 9], vec![4, 6, 9]));
+    assert_eq!(go(&mut fake, text, results.path()).done, 0);
+    assert_eq!(runs_of(results.path()).unwrap().looks.taken, [4, 6, 9]);
+}
+
+#[test]
+fn runs_that_are_added_after_a_verdict_are_the_next_look() {
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    go(&mut fake, "repeats = 3", results.path());
+    go(&mut fake, "repeats = 3", results.path());
+    assert_eq!(runs_of(results.path()).unwrap().looks.taken, [3]);
+    go(&mut fake, "repeats = 5", results.path());
+    let looks = runs_of(results.path()).unwrap().looks;
+    assert_eq!(looks.taken, [3, 5]);
+    assert!(looks.sentence().contains("this is look 2"), "{}", looks.sentence());
+}
+
+#[test]
 fn a_budget_ends_after_the_round_under_way() {
     let results = tempfile::tempdir().unwrap();
     let mut fake = Fake::new();
@@ -82,8 +119,8 @@ fn each_further_attempt_is_told() {
 fn a_scheduler_that_is_thrown_out_during_a_run_makes_it_doubtful() {
     let results = tempfile::tempdir().unwrap();
     let mut fake = Fake::new();
-    // The look after the first run finds the kernel's own scheduler again.
-    fake.sched_ext = |looks| if looks == 1 { "" } else { "simple" };
+    // The look after the first run (the loop looks once before all) finds the kernel's own scheduler again.
+    fake.sched_ext = |looks| if looks == 2 { "" } else { "simple" };
     go(&mut fake, "repeats = 1\nretries = 0", results.path());
     let runs = runs_of(results.path()).unwrap().runs;
     let doubtful: Vec<bool> =
@@ -111,7 +148,8 @@ fn rounds_of_each_boot_are_blocks_of_their_own() {
     fake.boot = "fourth";
     assert_eq!(go(&mut fake, text, results.path()), Tally::default(), "it has had all its boots");
     let runs = runs_of(results.path()).unwrap().runs;
-    assert_eq!(crate::boots(&runs), ["first", "second", "third"]);
+    let here = runs[0].manifest.place();
+    assert_eq!(crate::store::boots(&runs, &here), ["first", "second", "third"]);
     let blocks: Vec<u32> = runs.iter().map(|r| r.manifest.block).collect();
     assert_eq!(blocks, [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5]);
 }
@@ -197,19 +235,65 @@ fn a_hook_that_fails_leaves_its_run_out() {
 }
 
 #[test]
-fn a_folder_with_runs_of_another_kernel_is_refused() {
+fn another_kernel_adds_a_column_to_the_same_folder() {
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    fake.time = |_, n| 1.0 + (n * 7 % 11) as f64 / 300.0;
+    assert_eq!(go(&mut fake, "repeats = 3", results.path()).done, 6);
+    fake.kernel = "6.2";
+    fake.boot = "second";
+    fake.time = |_, n| 3.0 + (n * 7 % 11) as f64 / 100.0;
+    assert_eq!(go(&mut fake, "repeats = 3", results.path()).done, 6, "another kernel, other runs");
+    fake.kernel = "6.1";
+    fake.boot = "third";
+    assert_eq!(
+        go(&mut fake, "repeats = 3", results.path()).done,
+        0,
+        "the first kernel has its runs"
+    );
+    let mut stored = runs_of(results.path()).unwrap();
+    assert_eq!(stored.looks.taken, [3], "a further column is not a further look");
+    assert_eq!(crate::name_places(&mut stored.runs), ["kernel"]);
+    let kernels: std::collections::BTreeSet<&str> =
+        stored.runs.iter().map(|run| run.manifest.point["kernel"].as_str()).collect();
+    assert_eq!(kernels.into_iter().collect::<Vec<_>>(), ["6.1 #1", "6.2 #1"]);
+    let told = answer::sentences(&experiment("repeats = 3"), &stored.runs, &stored.looks);
+    let told = told.iter().find(|text| text.starts_with("kernel=6.2 #1 against 6.1 #1")).unwrap();
+    assert!(told.contains("worse in time_s") && told.contains("on these two boots"), "{told}");
+}
+
+#[test]
+fn runs_under_another_governor_are_refused() {
+    let results = tempfile::tempdir().unwrap();
+    go(&mut Fake::new(), "repeats = 2", results.path());
+    let mut fake = Fake::new();
+    fake.governor = "powersave";
+    let more = experiment("repeats = 3");
+    let refused = run_experiment(&mut fake, &more, results.path(), &|| false, &mut |_| ());
+    let told = refused.unwrap_err().to_string();
+    assert!(told.contains("governor was performance and is powersave"), "{told}");
+    assert!(fake.ran.is_empty());
+    assert_eq!(go(&mut Fake::new(), "repeats = 3", results.path()).done, 2, "set back, it goes on");
+}
+
+#[test]
+fn a_folder_of_an_older_version_is_refused_and_still_read() {
     let results = tempfile::tempdir().unwrap();
     go(&mut Fake::new(), "repeats = 2", results.path());
     for run in runs_of(results.path()).unwrap().runs {
         let mut manifest = run.manifest;
-        manifest.facts.kernel.release = "6.2".into();
-        let text = serde_json::to_string(&manifest).unwrap();
+        manifest.schema = crate::SCHEMA_OLD.into();
+        manifest.place = None;
+        let text = serde_json::to_string_pretty(&manifest).unwrap();
         std::fs::write(run.folder.join("manifest.json"), text).unwrap();
+        let old = run.folder.with_file_name(manifest.id.as_str());
+        std::fs::rename(&run.folder, old).unwrap();
     }
     let mut fake = Fake::new();
     let again = experiment("repeats = 2");
     let refused = run_experiment(&mut fake, &again, results.path(), &|| false, &mut |_| ());
     let told = refused.unwrap_err().to_string();
-    assert!(told.contains("Linux 6.2") && told.contains("--output"), "{told}");
-    assert!(fake.ran.is_empty(), "they do not count as done, and nothing is mixed");
+    assert!(told.contains("schedlab-run/1") && told.contains("--output"), "{told}");
+    assert!(fake.ran.is_empty(), "nothing is mixed");
+    assert_eq!(runs_of(results.path()).unwrap().runs.len(), 4);
 }

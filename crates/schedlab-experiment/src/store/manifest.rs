@@ -1,5 +1,6 @@
 //! What a run directory says about its run.
 
+use super::Place;
 use crate::{Planned, Point, RunId};
 use schedlab_model::{LoadFacts, MachineFacts};
 use schedlab_workload::{Outcome, RunSpec};
@@ -7,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The version of the run directory that this program writes.
-pub const SCHEMA: &str = "schedlab-run/1";
+pub const SCHEMA: &str = "schedlab-run/2";
+/// The version before, which this program still reads: its runs have no place.
+pub const SCHEMA_OLD: &str = "schedlab-run/1";
 
 /// `manifest.json`: what was run, where, and how it ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,6 +25,9 @@ pub struct Manifest {
     pub workload: String,
     /// The choice on every axis.
     pub point: Point,
+    /// Where it was done; absent in runs of [`SCHEMA_OLD`], whose facts tell most of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<Place>,
     /// The block: runs of one block were done close to each other.
     pub block: u32,
     /// What the machine was asked.
@@ -50,13 +56,14 @@ pub struct Manifest {
 }
 
 impl Manifest {
-    pub(crate) fn new(planned: &Planned, facts: MachineFacts) -> Self {
+    pub(crate) fn new(planned: &Planned, facts: MachineFacts, place: Place) -> Self {
         Self {
             schema: SCHEMA.into(),
             id: planned.id.clone(),
             machine: planned.machine.to_string(),
             workload: planned.workload.clone(),
             point: planned.point.clone(),
+            place: Some(place),
             block: planned.block,
             spec: planned.spec.clone(),
             exit_code: 0,
@@ -69,6 +76,13 @@ impl Manifest {
             attempt: 0,
             lines: BTreeMap::new(),
         }
+    }
+
+    /// Where it was done; of a run of an older version, what its facts tell of it.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        let told = || Place { measuring: 0, ..Place::of(&self.facts) };
+        self.place.clone().unwrap_or_else(told)
     }
 
     pub(crate) fn ended(&mut self, outcome: &Outcome, took_ns: u64, load_after: LoadFacts) {

@@ -3,7 +3,8 @@
 //! ```text
 //! RESULTS/
 //!   experiment.toml            the file, word for word
-//!   runs/0123456789abcdef/     one run, named by its content
+//!   looks.json                 planned looks, and the repeats at each look that was taken
+//!   runs/0123456789abcdef-01234567/  one run, named by its content and the place where it was done
 //!     manifest.json            spec, place in the experiment, outcome, facts before and after
 //!     figures.jsonl            one figure a line
 //!     intervals.jsonl          counts and histograms of each interval, one a line
@@ -14,12 +15,19 @@
 //! A folder that begins with `.tmp-` is a run that was cut off; nobody reads it. One that begins with
 //! `.damaged-` is a run that could not be read and was set aside. `.lock` is there while runs are being done.
 
+mod looks;
 mod manifest;
+mod place;
 mod stored;
 mod writing;
 
-pub use manifest::{Manifest, SCHEMA};
-pub use stored::{StoredRun, StoredRuns, boots, runs_of};
+pub(crate) use looks::{keep_looks, looks_of};
+pub use manifest::{Manifest, SCHEMA, SCHEMA_OLD};
+pub(crate) use place::Places;
+use place::place_axes;
+pub use place::{MEASURING, Place, mixed_versions, name_places};
+pub(crate) use stored::boots;
+pub use stored::{StoredRun, StoredRuns, runs_of};
 pub use writing::RunWriter;
 pub(crate) use writing::write_synced;
 
@@ -50,7 +58,7 @@ pub enum StoreError {
         why: String,
     },
     /// A run was written by another version of schedlab.
-    #[error("{}: schema is '{found}', this schedlab reads '{SCHEMA}'", path.display())]
+    #[error("{}: schema is '{found}', this schedlab reads '{SCHEMA}' and '{SCHEMA_OLD}'", path.display())]
     Version {
         /// The manifest.
         path: PathBuf,

@@ -1,7 +1,9 @@
 //! Reading run directories.
 
 use super::writing::{FIGURES, FigureLine, INTERVALS, IntervalLine, WARNINGS};
-use super::{Manifest, SCHEMA, StoreError};
+use super::{Manifest, Place, SCHEMA, SCHEMA_OLD, StoreError, looks_of, place_axes};
+use crate::Point;
+use crate::analysis::Looks;
 use schedlab_model::Warning;
 use schedlab_workload::{Figure, Interval, Stream};
 use std::fs;
@@ -31,6 +33,8 @@ pub struct StoredRuns {
     pub experiment: Option<String>,
     /// Why runs are left out: a file of theirs is missing or damaged.
     pub damaged: Vec<StoreError>,
+    /// The looks at them so far.
+    pub looks: Looks,
 }
 
 impl StoredRun {
@@ -44,7 +48,7 @@ impl StoredRun {
         let manifest: Manifest = serde_json::from_str(&text).map_err(|e| {
             StoreError::Malformed { path: path.clone(), line: e.line(), why: e.to_string() }
         })?;
-        if manifest.schema != SCHEMA {
+        if ![SCHEMA, SCHEMA_OLD].contains(&manifest.schema.as_str()) {
             return Err(StoreError::Version { path, found: manifest.schema });
         }
         let figures: Vec<FigureLine> = lines(folder, FIGURES, &manifest)?;
@@ -92,6 +96,12 @@ impl StoredRun {
         Ok(all.into_iter().filter(|line| line.of == of).map(|line| line.interval).collect())
     }
 
+    /// The part of its point that tells where it was done ([`crate::name_places`]).
+    #[must_use]
+    pub fn place_axes(&self) -> Point {
+        place_axes(&self.manifest.point)
+    }
+
     /// Whether it was cut off at its time limit: it would have taken longer. Its figures are bounds.
     #[must_use]
     pub fn is_censored(&self) -> bool {
@@ -119,6 +129,7 @@ pub fn runs_of(folder: &Path) -> Result<StoredRuns, StoreError> {
             runs,
             experiment: None,
             damaged: Vec::new(),
+            looks: Looks::default(),
         });
     }
     let inside = folder.join("runs");
@@ -142,14 +153,15 @@ pub fn runs_of(folder: &Path) -> Result<StoredRuns, StoreError> {
         (a.manifest.block, &a.manifest.id).cmp(&(b.manifest.block, &b.manifest.id))
     });
     let experiment = fs::read_to_string(folder.join("experiment.toml")).ok();
-    Ok(StoredRuns { folder: folder.to_owned(), runs, experiment, damaged })
+    let looks = looks_of(folder)?;
+    Ok(StoredRuns { folder: folder.to_owned(), runs, experiment, damaged, looks })
 }
 
-/// The boots in which runs were done, in the order of their blocks.
-#[must_use]
-pub fn boots(runs: &[StoredRun]) -> Vec<String> {
+/// The boots at a place in which runs were done, in the order of their blocks.
+pub(crate) fn boots(runs: &[StoredRun], place: &Place) -> Vec<String> {
     let mut seen: Vec<String> = Vec::new();
-    let mut sorted: Vec<&StoredRun> = runs.iter().collect();
+    let here = |run: &&StoredRun| run.manifest.place().is_near(place);
+    let mut sorted: Vec<&StoredRun> = runs.iter().filter(here).collect();
     sorted.sort_by_key(|run| run.manifest.block);
     for boot in sorted.iter().filter_map(|run| run.manifest.facts.boot.known()) {
         if !seen.contains(boot) {

@@ -1,7 +1,6 @@
 //! Writing a run directory: the [`Output`] that a machine sees.
 
 use super::{Manifest, StoreError};
-use crate::RunId;
 use schedlab_model::{Event, Metric, TraceInfo, Warning};
 use schedlab_trace::EventWriter;
 use schedlab_workload::{Figure, Interval, Output, Stream};
@@ -52,22 +51,22 @@ pub struct RunWriter<'s> {
 }
 
 impl<'s> RunWriter<'s> {
-    /// Begins the directory of run `id` under `results`; `stop` tells whether the user wants to stop.
+    /// Begins the run directory `name` under `results`; `stop` tells whether the user wants to stop.
     ///
     /// # Errors
     /// When the folder can't be made.
     pub fn create(
         results: &Path,
-        id: &RunId,
+        name: &str,
         stop: &'s dyn Fn() -> bool,
     ) -> Result<Self, StoreError> {
         let runs = results.join("runs");
-        let temporary = runs.join(format!(".tmp-{id}-{}", std::process::id()));
+        let temporary = runs.join(format!(".tmp-{name}-{}", std::process::id()));
         fs::create_dir_all(&temporary).map_err(|e| StoreError::io(&temporary, e))?;
         let path = temporary.join(FIGURES);
         let file = File::create(&path).map_err(|e| StoreError::io(&path, e))?;
         Ok(Self {
-            wanted: runs.join(id.as_str()),
+            wanted: runs.join(name),
             temporary,
             figures: io::BufWriter::new(file),
             count: 0,

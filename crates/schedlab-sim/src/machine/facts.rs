@@ -49,8 +49,10 @@ pub(super) fn of(model: &Model, knobs: &[Knob]) -> MachineFacts {
         kernel: KernelFacts {
             release: kernel(model),
             version: format!("HZ={}", model.hz),
+            build_id: no(),
             architecture: WHY.to_owned(),
             command_line: no(),
+            mitigations: no(),
             preemption: Fact::Known(
                 if model.preempt_kernel { "full" } else { "voluntary" }.to_owned(),
             ),

@@ -1,15 +1,19 @@
-//! `schedlab compare`: two sets of stored results, with a verdict for people and for scripts.
+//! `schedlab compare`: two sets of stored results, or commands that it runs, with a verdict for people and
+//! for scripts.
 
+mod commands;
 mod junit;
 mod markdown;
+mod sets;
 mod text;
 
 use super::UsageError;
-use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Row, compare};
-use schedlab_experiment::{Experiment, StoredRun, StoredRuns, incomparable};
+use commands::Measured;
+use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, compare};
+use schedlab_experiment::{StoredRun, incomparable};
 use serde::Serialize;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 pub(crate) use text::print_text;
@@ -18,6 +22,12 @@ pub(crate) use text::print_text;
 const EXIT_CANT_TELL: u8 = 125;
 
 const CODES: &str = "\
+  schedlab compare results/before results/after     two folders
+  schedlab compare results/x                        the two kernels (or hosts) whose runs the folder holds
+  schedlab compare results/x@6.11 results/x@6.12    two of its kernels
+  schedlab compare -- 'make -j1' 'make -j8'         commands, run 10 times each in random order
+  schedlab compare -L n 1,2,4 -- 'make -j{n}'       ... with each value of a parameter
+
 The primary metrics decide: those that --metric names, else those of the registry (docs/metrics.md).
 Large changes of other metrics are listed, and nothing is claimed of them.
 
@@ -29,7 +39,11 @@ skips such a commit). The condition reads the interval of the table: all of it m
 #[command(after_help = CODES)]
 pub(crate) struct Args {
     /// Folders of results, before and after; with --blocks more pairs may follow
-    #[arg(required = true, num_args = 2.., value_name = "DIR")]
+    #[arg(
+        required_unless_present = "commands",
+        conflicts_with = "commands",
+        value_name = "DIR[@PLACE]"
+    )]
     folders: Vec<PathBuf>,
     /// Take each pair of folders as a block (a boot, a day), and compare blocks instead of runs
     #[arg(long)]
@@ -52,6 +66,33 @@ pub(crate) struct Args {
     /// Write JSON for machines
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    measured: Measured,
+}
+
+/// A set of runs with its name.
+#[derive(Clone, Default)]
+struct Set {
+    name: String,
+    /// Where it is, if names are the same.
+    path: String,
+    runs: Vec<StoredRun>,
+    looks: Looks,
+    /// The metric that its experiment names first.
+    measure: Option<String>,
+}
+
+impl Set {
+    fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), ..Self::default() }
+    }
+}
+
+/// What was found between two sets.
+struct Pair {
+    before: String,
+    after: String,
+    comparisons: Vec<Comparison>,
 }
 
 /// The JSON of a comparison.
@@ -66,42 +107,84 @@ struct Json<'c> {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json } = args;
-    if folders.len() % 2 == 1 || (folders.len() > 2 && !blocks) {
+    let Args { folders, blocks, fail_if, metrics, margin, markdown, junit, json, measured } = args;
+    let are_commands = !measured.commands.is_empty();
+    if folders.len() > 1 && (folders.len() % 2 == 1 || (folders.len() > 2 && !blocks)) {
         let what = "give two folders, before and after; or pairs of them with --blocks";
         return Err(UsageError(what.into()).into());
     }
-    let stored: Vec<StoredRuns> =
-        folders.iter().map(|f| super::report::stored(f)).collect::<Result<_, _>>()?;
-    if let Some(why) = incomparable(stored.iter().flat_map(|set| &set.runs)) {
+    let (sets, stopped) = match are_commands {
+        true => measured.sets()?,
+        false => (sets::of_folders(&folders)?, false),
+    };
+    if let Some(why) = incomparable(sets.iter().flat_map(|set| &set.runs)) {
         anyhow::bail!("these results cannot be compared: {why}");
     }
-    let asked = asked(&stored, metrics, &fail_if, margin)?;
-    let sets: Vec<Vec<StoredRun>> = stored.into_iter().map(|found| found.runs).collect();
-    let pairs: Vec<(&[StoredRun], &[StoredRun])> =
-        sets.chunks(2).map(|pair| (&*pair[0], &*pair[1])).collect();
-    let comparisons = compare(&pairs, &asked);
-    if comparisons.is_empty() {
+    let mut asked = asked(&sets, metrics, &fail_if, margin)?;
+    let pairs = match are_commands {
+        true => {
+            asked = Asked { interleaved: true, tests: sets.len() - 1, ..asked };
+            sets[1..].iter().map(|after| pair(&[(&sets[0], after)], &asked)).collect()
+        }
+        false => {
+            let blocks: Vec<(&Set, &Set)> = sets.chunks(2).map(|two| (&two[0], &two[1])).collect();
+            vec![pair(&blocks, &asked)]
+        }
+    };
+    if pairs.iter().any(|pair: &Pair| pair.comparisons.is_empty()) {
         anyhow::bail!("the two sets have no metric at a common point; is it the same experiment?");
     }
-    let (before, after) = names(&folders);
-    let mut out = crate::output::stdout();
-    if json {
-        let answer = answer(&comparisons, &after);
-        let schema = "schedlab/compare/1";
-        let object = Json { schema, before, after, answer, comparisons: &comparisons };
-        writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
-    } else if markdown {
-        out.write_all(markdown::markdown(&comparisons, &before, &after).as_bytes())?;
-    } else {
-        drop(out);
-        print_text(&comparisons, &before, &after)?;
-    }
+    print(&pairs, markdown, json)?;
+    let comparisons: Vec<Comparison> =
+        pairs.into_iter().flat_map(|pair| pair.comparisons).collect();
     if let Some(path) = junit {
         std::fs::write(&path, junit::junit(&comparisons, &fail_if))
             .map_err(|error| anyhow::anyhow!("{}: {error}", path.display()))?;
     }
+    if stopped {
+        return Ok(ExitCode::from(super::run::EXIT_INTERRUPTED));
+    }
     judge(&comparisons, &fail_if)
+}
+
+/// Compares pairs of sets as blocks; the first pair gives the names.
+fn pair(blocks: &[(&Set, &Set)], asked: &Asked) -> Pair {
+    let runs: Vec<(&[StoredRun], &[StoredRun])> =
+        blocks.iter().map(|(before, after)| (&*before.runs, &*after.runs)).collect();
+    let (before, after) = (blocks[0].0.name.clone(), blocks[0].1.name.clone());
+    Pair { before, after, comparisons: compare(&runs, asked) }
+}
+
+fn print(pairs: &[Pair], markdown: bool, json: bool) -> anyhow::Result<()> {
+    let mut out = crate::output::stdout();
+    if json {
+        let object = |pair: &'_ Pair| {
+            let (before, after) = (pair.before.clone(), pair.after.clone());
+            let (schema, answer) = ("schedlab/compare/1", answer(&pair.comparisons, &after));
+            serde_json::to_value(Json {
+                schema,
+                before,
+                after,
+                answer,
+                comparisons: &pair.comparisons,
+            })
+        };
+        let mut all: Vec<serde_json::Value> = pairs.iter().map(object).collect::<Result<_, _>>()?;
+        // One pair is one object, as ever.
+        let text = match &mut all[..] {
+            [one] => serde_json::to_string_pretty(one)?,
+            several => serde_json::to_string_pretty(several)?,
+        };
+        writeln!(out, "{text}")?;
+    } else if markdown {
+        out.write_all(markdown::markdown(pairs).as_bytes())?;
+    } else {
+        drop(out);
+        for pair in pairs {
+            print_text(&pair.comparisons, &pair.before, &pair.after)?;
+        }
+    }
+    Ok(())
 }
 
 /// The answers of all workloads.
@@ -111,7 +194,7 @@ fn answer(comparisons: &[Comparison], after: &str) -> String {
 }
 
 fn asked(
-    stored: &[StoredRuns],
+    sets: &[Set],
     mut metrics: Vec<String>,
     fail_if: &[FailIf],
     margin: Option<f64>,
@@ -121,36 +204,19 @@ fn asked(
     }
     let conditions: Vec<String> = fail_if.iter().map(|c| c.metric.clone()).collect();
     for name in metrics.iter().chain(&conditions) {
-        let has = |set: &StoredRuns| set.runs.iter().any(|r| r.value(name).is_some());
-        if !stored.iter().all(has) {
+        let has = |set: &Set| set.runs.iter().any(|r| r.value(name).is_some());
+        if !sets.iter().all(has) {
             return Err(UsageError(format!("no metric '{name}' in both sets")).into());
         }
     }
     if metrics.is_empty() {
-        metrics.extend(measured(&stored[0]));
+        metrics.extend(sets[0].measure.clone());
     }
     let margin = margin.map(|percent| percent / 100.0);
-    Ok(Asked { metrics, conditions, margin, ..Asked::default() })
-}
-
-/// The metric that the experiment itself names first, if any.
-fn measured(stored: &StoredRuns) -> Option<String> {
-    let text = stored.experiment.as_deref().unwrap_or_default();
-    let experiment = Experiment::parse(text, &stored.folder.join("experiment.toml")).ok()?;
-    experiment.measure.into_iter().next()
-}
-
-/// What the two sets are called: their folders' names, or their paths where the names are the same.
-fn names(folders: &[PathBuf]) -> (String, String) {
-    let name = |path: &Path| {
-        let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
-        path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
-    };
-    let (a, b) = (name(&folders[0]), name(&folders[1]));
-    if a == b {
-        return (folders[0].display().to_string(), folders[1].display().to_string());
-    }
-    (a, b)
+    // Runs that were added to a side after a verdict on it.
+    let looks = sets.iter().map(|set| &set.looks).max_by_key(|looks| looks.taken.len());
+    let looks = looks.cloned().unwrap_or_default();
+    Ok(Asked { metrics, conditions, margin, looks, ..Asked::default() })
 }
 
 fn judge(comparisons: &[Comparison], conditions: &[FailIf]) -> anyhow::Result<ExitCode> {

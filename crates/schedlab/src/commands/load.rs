@@ -14,6 +14,8 @@ mod perf;
 mod repeat;
 mod show;
 
+pub(crate) use repeat::perform;
+
 use crate::commands::UsageError;
 use crate::machines;
 use anyhow::Context as _;

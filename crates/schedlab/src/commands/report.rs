@@ -2,7 +2,9 @@
 
 use anyhow::Context as _;
 use schedlab_experiment::report::{self, Report, TracePictures};
-use schedlab_experiment::{Drawing, Experiment, StoredRun, StoredRuns, export, runs_of};
+use schedlab_experiment::{
+    Drawing, Experiment, StoredRun, StoredRuns, export, name_places, runs_of,
+};
 use schedlab_host::knobs::{Tree, write_sysctl, write_tuned};
 use schedlab_workload::Stream;
 use std::collections::BTreeSet;
@@ -27,32 +29,41 @@ pub(crate) struct Args {
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { folders, output, title } = args;
-    let mut runs = Vec::new();
-    let mut experiment = None;
-    for folder in &folders {
-        let found = stored(folder)?;
-        experiment = experiment.or(found.experiment);
-        runs.extend(found.runs);
-    }
     let first = &folders[0];
+    let mut all = runs_in(first)?;
+    for folder in &folders[1..] {
+        let found = runs_in(folder)?;
+        all.experiment = all.experiment.or(found.experiment);
+        all.runs.extend(found.runs);
+    }
+    name_places(&mut all.runs);
     let name =
         first.canonicalize().ok().and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned()));
     // A file of another version of schedlab may not be understood; the runs still are.
-    let experiment =
-        experiment.and_then(|text| Experiment::parse(&text, &first.join("experiment.toml")).ok());
+    let experiment = all
+        .experiment
+        .as_ref()
+        .and_then(|text| Experiment::parse(text, &first.join("experiment.toml")).ok());
     let title = title.or_else(|| experiment.as_ref().map(|e| e.title.clone())).or(name);
     let title = title.unwrap_or_else(|| "schedlab report".into());
     let output = output.unwrap_or_else(|| first.join("report.html"));
-    write(experiment.as_ref(), &title, &runs, &output)?;
+    write(experiment.as_ref(), &title, &all, &output)?;
     writeln!(crate::output::stdout(), "{}", output.display())?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// The runs of a folder; damaged ones are named on stderr and left out.
+/// The runs of a folder; damaged ones are named on stderr and left out. If they were done at several
+/// places (kernels, hosts), their points name them.
 ///
 /// # Errors
 /// When there are none, or none is whole.
 pub(crate) fn stored(folder: &Path) -> anyhow::Result<StoredRuns> {
+    let mut found = runs_in(folder)?;
+    name_places(&mut found.runs);
+    Ok(found)
+}
+
+fn runs_in(folder: &Path) -> anyhow::Result<StoredRuns> {
     let mut found = runs_of(folder)?;
     if found.runs.is_empty() && !found.damaged.is_empty() {
         return Err(found.damaged.swap_remove(0).into());
@@ -71,13 +82,14 @@ pub(crate) fn stored(folder: &Path) -> anyhow::Result<StoredRuns> {
 pub(crate) fn write(
     experiment: Option<&Experiment>,
     title: &str,
-    runs: &[StoredRun],
+    stored: &StoredRuns,
     output: &Path,
 ) -> anyhow::Result<()> {
+    let runs = stored.runs.as_slice();
     let mut report = Report::new(title);
     if let Some(experiment) = experiment {
         report.lead(experiment.question.as_str());
-        report.add(report::answer::section(experiment, runs));
+        report.add(report::answer::section(experiment, runs, &stored.looks));
     }
     for section in report::answers(experiment, runs) {
         report.add(section);

@@ -4,8 +4,8 @@ use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::report::{answer, readable};
 use schedlab_experiment::{
-    Experiment, FileError, Plan, Planned, Progress, StoredRun, Tally, is_passing, run_experiment,
-    runs_of,
+    Experiment, FileError, Place, Plan, Planned, Progress, StoredRun, StoredRuns, Tally,
+    is_passing, machine_line, mixed_versions, run_experiment, runs_of,
 };
 use schedlab_workload::{Machine, MachineName, WorkloadSpec};
 use std::collections::BTreeSet;
@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What was measured is stored, but the user stopped before the end.
-const EXIT_INTERRUPTED: u8 = 130;
+pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 
 /// Options of `schedlab run`.
 #[derive(clap::Args)]
@@ -42,16 +42,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut machine = machines::make(&experiment.machine)?;
     if dry_run {
         print_plan(&plan)?;
-        print_estimate(&experiment, &plan, &output.join(&experiment.name))?;
+        let told = estimate(machine.as_ref(), &experiment, &plan, &output.join(&experiment.name));
+        crate::output::stdout().write_all(told.as_bytes())?;
         check(machine.as_ref(), &plan)?;
         return Ok(ExitCode::SUCCESS);
     }
     let results = output.join(&experiment.name);
+    let told = estimate(machine.as_ref(), &experiment, &plan, &results);
+    crate::output::stderr().write_all(told.as_bytes())?;
     let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
-    let runs = super::report::stored(&results)?.runs;
+    let stored = super::report::stored(&results)?;
     let path = results.join("report.html");
-    super::report::write(Some(&experiment), &experiment.title, &runs, &path)?;
-    tell_answer(&experiment, &runs)?;
+    super::report::write(Some(&experiment), &experiment.title, &stored, &path)?;
+    tell_answer(&experiment, &stored, &tally)?;
     writeln!(crate::output::stdout(), "{}", path.display())?;
     Ok(exit_code(&tally))
 }
@@ -60,13 +63,23 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 const ANSWER_MAX: usize = 12;
 
 /// The question and its answer, last on the terminal.
-fn tell_answer(experiment: &Experiment, runs: &[StoredRun]) -> anyhow::Result<()> {
+fn tell_answer(experiment: &Experiment, stored: &StoredRuns, tally: &Tally) -> anyhow::Result<()> {
+    let (runs, looks) = (&stored.runs, &stored.looks);
     let mut stderr = crate::output::stderr();
     if !experiment.question.is_empty() {
         writeln!(stderr, "\n{}", experiment.question)?;
     }
-    for sentence in answer::sentences(experiment, runs).iter().take(ANSWER_MAX) {
-        writeln!(stderr, "{sentence}")?;
+    if tally.stopped || tally.boots_left > 0 {
+        // A verdict on some of the runs would be one look more.
+        writeln!(stderr, "No answer yet: {} runs are done, and more are planned.", runs.len())?;
+    } else {
+        for sentence in answer::sentences(experiment, runs, looks).iter().take(ANSWER_MAX) {
+            writeln!(stderr, "{sentence}")?;
+        }
+    }
+    let versions = mixed_versions(runs);
+    if !versions.is_empty() {
+        writeln!(stderr, "{versions}")?;
     }
     let warnings = answer::by_kind(runs);
     if !warnings.is_empty() {
@@ -204,9 +217,13 @@ fn print_plan(plan: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// How long the plan takes, from runs of the same workload that are stored; else by its limit.
-fn print_estimate(experiment: &Experiment, plan: &Plan, results: &Path) -> anyhow::Result<()> {
-    let stored = runs_of(results).map(|found| found.runs).unwrap_or_default();
+/// The machine in a line, and how long the plan takes, from runs of the same workload that are stored; else
+/// by its limit.
+fn estimate(machine: &dyn Machine, experiment: &Experiment, plan: &Plan, results: &Path) -> String {
+    let facts = machine.facts();
+    let here = Place::of(&facts);
+    let mut stored = runs_of(results).map(|found| found.runs).unwrap_or_default();
+    stored.retain(|run| run.manifest.place().is_near(&here));
     let is_done = |id| stored.iter().any(|run| run.manifest.id == id && !run.manifest.interrupted);
     let mut seconds = 0.0;
     let (mut left, mut unknown) = (0, 0);
@@ -225,19 +242,17 @@ fn print_estimate(experiment: &Experiment, plan: &Plan, results: &Path) -> anyho
         }
         unknown += usize::from(known.is_none() && run.spec.time_limit.is_some());
     }
-    let mut out = crate::output::stdout();
     let about = readable(seconds, schedlab_model::Unit::Seconds);
-    if unknown == 0 {
-        writeln!(out, "{left} runs to do, about {about}, judged by stored runs")?;
+    let mut lines = vec![machine_line(&facts)];
+    lines.push(if unknown == 0 {
+        format!("{left} runs to do, about {about}, judged by stored runs")
     } else if seconds > 0.0 {
-        writeln!(out, "{left} runs to do, at most {about} by their limits; nothing alike ran yet")?;
+        format!("{left} runs to do, at most {about} by their limits; nothing alike ran yet")
     } else {
-        writeln!(out, "{left} runs to do; how long they take is known once some are done")?;
-    }
-    if let Some(more) = more(experiment, plan.runs.len()) {
-        writeln!(out, "{more}")?;
-    }
-    Ok(())
+        format!("{left} runs to do; how long they take is known once some are done")
+    });
+    lines.extend(more(experiment, plan.runs.len()));
+    lines.join("\n") + "\n"
 }
 
 /// What may come on top of the plan, or cut it short.
@@ -249,6 +264,11 @@ fn more(experiment: &Experiment, runs: usize) -> Option<String> {
     }
     if experiment.retries > 0 {
         all.push(format!("up to {} more attempts at each doubtful one", experiment.retries));
+    }
+    if let Some(most) = stop.looks.last() {
+        let points = runs / experiment.repeats as usize;
+        let further = points * (most - experiment.repeats) as usize;
+        all.push(format!("up to {further} further runs while verdicts are undecided"));
     }
     if let Some(most) = stop.repeats_max.filter(|most| *most > experiment.repeats) {
         let points = runs / experiment.repeats as usize;

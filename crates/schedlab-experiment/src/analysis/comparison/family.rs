@@ -6,24 +6,26 @@
 
 use super::effects::{Estimate, Raw};
 use super::units::too_few;
-use super::{Judgement, LEVEL, LOOK_LEVEL, Look, Row, Side, Verdict};
+use super::{Judgement, LEVEL, LOOK_LEVEL, Row, Side, Verdict};
 use schedlab_model::Better;
 use schedlab_stats::{Effect, benjamini_hochberg, disagreement, pooled};
 
-/// The level that a look may spend, so that all looks together spend [`LEVEL`]: the increments of
-/// Pocock-like spending (Lan and DeMets, "Discrete sequential boundaries for clinical trials",
-/// Biometrika 1983), each look tested at its own increment. The sum bounds the chance of a false claim
-/// without any assumption on how looks depend on each other.
-pub(super) fn spent(look: Look) -> f64 {
-    let most = look.planned.last().copied().unwrap_or(1) as f64;
-    let all = |runs: usize| LEVEL * (1.0 + (std::f64::consts::E - 1.0) * runs as f64 / most).ln();
-    let before =
-        look.index.checked_sub(1).and_then(|i| look.planned.get(i)).map_or(0.0, |n| all(*n));
-    look.planned.get(look.index).map_or(0.0, |n| all(*n) - before)
+/// What a row tells beside its verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// Which change it would find, and how many runs are missing.
+    Power,
+    /// Nothing: calibration makes millions of rows, and power is most of their cost.
+    Verdict,
 }
 
 /// Decides about the metrics of a workload: one entry for each metric, with a row for each point.
-pub(super) fn judge(metrics: &[Vec<Raw>], level: f64, other_work: &str) -> Vec<Judgement> {
+pub(super) fn judge(
+    metrics: &[Vec<Raw>],
+    level: f64,
+    other_work: &str,
+    detail: Detail,
+) -> Vec<Judgement> {
     let wholes: Vec<Raw> = metrics.iter().map(|rows| whole(rows)).collect();
     let p: Vec<f64> = wholes.iter().map(Raw::p).collect();
     let share = |rows: &[Raw]| if rows.len() > 1 { level / 2.0 } else { level };
@@ -35,7 +37,7 @@ pub(super) fn judge(metrics: &[Vec<Raw>], level: f64, other_work: &str) -> Vec<J
         .zip(levels)
         .map(|((rows, whole), level_whole)| {
             let level_point = level / 2.0 / (metrics.len() * rows.len()) as f64;
-            judgement(rows, whole, level_whole, level_point, other_work)
+            judgement(rows, whole, (level_whole, level_point), other_work, detail)
         })
         .collect()
 }
@@ -43,20 +45,20 @@ pub(super) fn judge(metrics: &[Vec<Raw>], level: f64, other_work: &str) -> Vec<J
 fn judgement(
     rows: &[Raw],
     whole: &Raw,
-    level: f64,
-    level_point: f64,
+    (level, level_point): (f64, f64),
     other_work: &str,
+    detail: Detail,
 ) -> Judgement {
     let effects: Vec<Effect> = rows.iter().filter_map(student).collect();
     let disagreement = disagreement(&effects);
-    let mut all = row(whole, level);
+    let mut all = row(whole, level, detail);
     let left_out = rows.len() - effects.len();
     if rows.len() > 1 && left_out > 0 {
         all.note = format!("{left_out} of {} points are left out: see their notes", rows.len());
     }
     let mut points: Vec<Row> = match rows {
         [_] => Vec::new(),
-        several => several.iter().map(|raw| row(raw, level_point)).collect(),
+        several => several.iter().map(|raw| row(raw, level_point, detail)).collect(),
     };
     if !other_work.is_empty() {
         for row in std::iter::once(&mut all).chain(&mut points) {
@@ -142,7 +144,7 @@ fn holm_levels(p: &[f64], shares: &[f64]) -> Vec<f64> {
 }
 
 /// A row at a level of its own.
-fn row(raw: &Raw, level: f64) -> Row {
+fn row(raw: &Raw, level: f64, detail: Detail) -> Row {
     let change = raw.change(1.0 - level);
     let p = (raw.p() * LEVEL / level).min(1.0);
     let differs = change.low > 0.0 || change.high < 0.0;
@@ -153,7 +155,8 @@ fn row(raw: &Raw, level: f64) -> Row {
         (_, Better::Lower, true) | (_, Better::Higher, false) => Verdict::Better,
         (_, Better::Lower, false) | (_, Better::Higher, true) => Verdict::Worse,
     };
-    let needed = raw.units_needed(raw.margin, level);
+    let power = detail == Detail::Power;
+    let needed = power.then(|| raw.units_needed(raw.margin, level)).flatten();
     let mut note = too_few(raw).unwrap_or_default();
     let censored = raw.before.censored + raw.after.censored;
     if note.is_empty() && censored > 0 {
@@ -171,7 +174,7 @@ fn row(raw: &Raw, level: f64) -> Row {
         change,
         p,
         p_ranks: raw.p_ranks,
-        detectable: raw.detectable(level),
+        detectable: power.then(|| raw.detectable(level)).flatten(),
         more_runs: needed.map(|needed| needed.saturating_sub(raw.units)),
         margin: raw.margin,
         verdict,
@@ -188,7 +191,7 @@ pub(super) fn look_at(metrics: impl Iterator<Item = Vec<Raw>>) -> Vec<Row> {
         .zip(p)
         .filter(|(_, p)| *p <= LOOK_LEVEL)
         .map(|(raw, p)| {
-            let mut row = row(raw, LEVEL);
+            let mut row = row(raw, LEVEL, Detail::Power);
             row.verdict = Verdict::Undecided;
             row.p = p;
             (p, row)
@@ -201,15 +204,6 @@ pub(super) fn look_at(metrics: impl Iterator<Item = Vec<Raw>>) -> Vec<Row> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn looks_together_spend_the_level() {
-        let planned: &[usize] = &[6, 10, 20, 40];
-        let all: Vec<f64> = (0..5).map(|index| spent(Look { index, planned })).collect();
-        assert!((all.iter().sum::<f64>() - LEVEL).abs() < 1e-12, "{all:?}");
-        assert!(all[..4].iter().all(|level| *level > 0.005), "{all:?}");
-        assert_eq!(all[4], 0.0, "after the last planned look nothing is left");
-    }
 
     #[test]
     fn holms_levels_agree_with_holms_p_values() {

@@ -7,10 +7,13 @@
 mod conditions;
 mod effects;
 mod family;
+mod looks;
 mod sentences;
 mod units;
 
 pub use conditions::{FailIf, FailIfError};
+pub use family::Detail;
+pub use looks::{Looks, look_level};
 pub use sentences::percent;
 pub use units::Basis;
 
@@ -88,17 +91,8 @@ pub struct Asked {
     pub tests: usize,
     /// Whether runs of one block were done as a pair, in random order; else their times tell.
     pub interleaved: bool,
-    /// Which planned look at the runs this is, and of how many; `None`: the only one.
-    pub look: Option<Look>,
-}
-
-/// A planned look at runs that are still being added.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
-    /// Which look, from 0.
-    pub index: usize,
-    /// Runs a side at each planned look; a look after the last one spends nothing more.
-    pub planned: &'static [usize],
+    /// The looks at these runs, this one included.
+    pub looks: Looks,
 }
 
 /// One side of a comparison at a point.
@@ -198,8 +192,7 @@ pub fn compare(blocks: &[(&[StoredRun], &[StoredRun])], asked: &Asked) -> Vec<Co
     let Some((first, second)) = cells.first() else { return Vec::new() };
     let both = |label: &&str| second.workloads().contains(label);
     let labels: Vec<&str> = first.workloads().into_iter().filter(both).collect();
-    let level =
-        asked.look.map_or(LEVEL, family::spent) / (labels.len() * asked.tests.max(1)).max(1) as f64;
+    let level = asked.looks.level() / (labels.len() * asked.tests.max(1)).max(1) as f64;
     labels.iter().filter_map(|label| of_workload(&cells, label, asked, level)).collect()
 }
 
@@ -225,7 +218,7 @@ fn of_workload(
     let rows = |metric: &Metric| units::rows(cells, label, metric, &common, asked);
     let tested: Vec<Vec<effects::Raw>> = primary.iter().map(rows).collect();
     let tested: Vec<Vec<effects::Raw>> = tested.into_iter().filter(|r| !r.is_empty()).collect();
-    let mut judged = family::judge(&tested, level, &other_work);
+    let mut judged = family::judge(&tested, level, &other_work, Detail::Power);
     if judged.is_empty() {
         return None;
     }
@@ -282,23 +275,23 @@ pub fn compare_pairs(metric: &Metric, before: &[f64], after: &[f64]) -> Option<R
 }
 
 /// Compares plain numbers of several metrics that are tested together, as primary metrics of one point:
-/// a row for each. For calibration.
+/// a row for each, at `level` together. For calibration.
 #[must_use]
 pub fn compare_metrics(
     sides: &[(Metric, Vec<f64>, Vec<f64>)],
     basis: Basis,
-    look: Option<Look>,
+    level: f64,
+    detail: Detail,
 ) -> Vec<Row> {
     let raw = |(metric, a, b): &(Metric, Vec<f64>, Vec<f64>)| {
         units::of_values(metric, a, b, basis).map(|raw| vec![raw])
     };
     let raws: Vec<Vec<effects::Raw>> = sides.iter().filter_map(raw).collect();
-    let level = look.map_or(LEVEL, family::spent);
-    family::judge(&raws, level, "").into_iter().map(|judgement| judgement.whole).collect()
+    family::judge(&raws, level, "", detail).into_iter().map(|judgement| judgement.whole).collect()
 }
 
 fn judged_alone(raw: effects::Raw) -> Option<Row> {
-    family::judge(&[vec![raw]], LEVEL, "").pop().map(|judgement| judgement.whole)
+    family::judge(&[vec![raw]], LEVEL, "", Detail::Power).pop().map(|judgement| judgement.whole)
 }
 
 impl Comparison {

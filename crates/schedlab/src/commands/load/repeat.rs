@@ -122,7 +122,7 @@ impl Folder {
 }
 
 /// Performs a plan by the one run loop, telling on stderr where it is; the whole runs.
-pub(super) fn perform(
+pub(crate) fn perform(
     machine: &mut dyn Machine,
     plan: &Plan,
     folder: &Path,

@@ -118,7 +118,9 @@ const AROUND: Nanos = Nanos::from_millis(70);
 
 /// How long it will take, before it begins.
 fn outlook(plan: &Plan, dir: &Path) -> String {
-    let is_left = |run: &&Planned| !dir.join("runs").join(run.id.as_str()).is_dir();
+    // By the run's id: the folder's name goes on with the place.
+    let stored = runs_of(dir).map(|found| found.runs).unwrap_or_default();
+    let is_left = |run: &&Planned| stored.iter().all(|stored| stored.manifest.id != run.id);
     let left: Vec<Nanos> =
         plan.runs.iter().filter(is_left).map(|run| points::duration(run) + AROUND).collect();
     let there = plan.runs.len() - left.len();

@@ -1,0 +1,182 @@
+//! Small multiples: a panel for each choice and metric, all over one axis, with shaded regions.
+
+use super::Chart;
+use super::line::{Sample, dots};
+use super::panel::{BELOW_PX, Panel, begin, name_y, say_empty};
+use super::scale::Axis;
+use crate::axis::{frame, tick_label};
+use crate::colour::{PALETTE, Theme};
+use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
+
+/// Room left of each panel for its values, in pixels.
+const VALUES_PX: i32 = 58;
+/// Room left of the first panel for the names of the metrics, in pixels.
+const NAMES_PX: i32 = 18;
+const RIGHT_PX: i32 = 12;
+/// Between two rows, in pixels.
+const GAP_PX: i32 = 12;
+/// Above the first row, for the names of the columns, in pixels.
+const HEAD_PX: i32 = 18;
+
+/// A stretch of the axis on which the metric stays on one level.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Region {
+    /// Where it begins and ends, in 0 ..= 1.
+    pub from: f64,
+    /// Where it ends.
+    pub to: f64,
+    /// What it is called.
+    pub name: String,
+}
+
+/// The panels of one choice, below each other.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Column {
+    /// The choice.
+    pub name: String,
+    /// Shaded in all its panels; empty or one: none.
+    pub regions: Vec<Region>,
+    /// The points of each row, x in 0 ..= 1.
+    pub rows: Vec<Vec<Sample>>,
+    /// What each point of each row says to a pointer over it.
+    pub hints: Vec<Vec<String>>,
+}
+
+/// Small multiples.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Multiples {
+    /// What it shows.
+    pub title: String,
+    /// What was looked at, a line each.
+    pub notes: Vec<String>,
+    /// What lies to the right.
+    pub x_label: String,
+    /// The values that were measured, and where they lie, in 0 ..= 1.
+    pub ticks: Vec<(f64, String)>,
+    /// Upwards: a metric for each row.
+    pub rows: Vec<Axis>,
+    /// How high a row is, in pixels.
+    pub row_px: i32,
+    /// The choices.
+    pub columns: Vec<Column>,
+}
+
+impl Chart for Multiples {
+    fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
+        let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
+        let count = |n: usize| i32::try_from(n.max(1)).unwrap_or(i32::MAX);
+        let room = scene.width - (NAMES_PX + RIGHT_PX) * PX;
+        let width = (room / count(self.columns.len()) - VALUES_PX * PX).max(20 * PX);
+        let height = self.row_px.max(40) * PX;
+        let first = top + HEAD_PX * PX;
+        for (index, column) in self.columns.iter().enumerate() {
+            let index_i = i32::try_from(index).unwrap_or(i32::MAX);
+            let left = NAMES_PX * PX + index_i * (width + VALUES_PX * PX) + VALUES_PX * PX;
+            let middle = at(left + width / 2, first - 6 * PX);
+            scene.text(middle, Anchor::Middle, Style::bold(11, theme.text), &column.name);
+            for (row, axis) in self.rows.iter().enumerate() {
+                let row_i = i32::try_from(row).unwrap_or(i32::MAX);
+                let plot = Rect::new(left, first + row_i * (height + GAP_PX * PX), width, height);
+                self.panel(&mut scene, theme, plot, (axis, row), column);
+                if index == 0 {
+                    name_y(&mut scene, theme, plot, &axis.label);
+                }
+                if row + 1 == self.rows.len() {
+                    self.name_x(&mut scene, theme, plot);
+                }
+            }
+        }
+        let below = first + count(self.rows.len()) * (height + GAP_PX * PX) - GAP_PX * PX;
+        if self.columns.is_empty() {
+            let whole = Rect::new(0, first, scene.width, height);
+            say_empty(&mut scene, theme, whole);
+        }
+        scene.height = below + BELOW_PX * PX;
+        scene
+    }
+}
+
+impl Multiples {
+    fn panel(
+        &self,
+        scene: &mut Scene,
+        theme: &Theme,
+        plot: Rect,
+        (axis, row): (&Axis, usize),
+        column: &Column,
+    ) {
+        let none = Vec::new();
+        let samples = column.rows.get(row).unwrap_or(&none);
+        let heights = samples.iter().flat_map(|sample| {
+            let (low, high) = sample.interval.unwrap_or((sample.y, sample.y));
+            [sample.y, low, high]
+        });
+        let x = Axis::new("").over(0.0, 1.0).scale(std::iter::empty());
+        let panel = Panel { plot, x, y: axis.scale(heights) };
+        scene.rect(theme.panel, plot);
+        regions(scene, theme, &panel, column, row == 0);
+        panel.draw_y(scene, theme, &Axis { label: String::new(), ..axis.clone() });
+        let marks = self.ticks.iter().map(|(x, _)| {
+            let x = panel.x_at(*x);
+            (at(x, plot.bottom()), at(x, plot.bottom() + 3 * PX))
+        });
+        scene.lines(Stroke::solid(theme.axis, PX / 2), marks.collect());
+        frame(scene, theme, plot);
+        let colour = PALETTE[row % PALETTE.len()];
+        let points: Vec<Point> = samples.iter().map(|s| panel.at(s.x, s.y)).collect();
+        scene.clipped(plot, |scene| {
+            let whiskers = samples.iter().filter_map(|sample| {
+                let (low, high) = sample.interval?;
+                Some((panel.at(sample.x, low), panel.at(sample.x, high)))
+            });
+            scene.lines(Stroke::solid(colour, 2 * PX), whiskers.collect());
+            scene.polyline(Stroke::solid(colour, PX * 14 / 10), &points);
+            let hints = column.hints.get(row).unwrap_or(const { &Vec::new() });
+            for (index, point) in points.iter().enumerate() {
+                let hint = hints.get(index).map_or("", String::as_str);
+                scene.labelled(hint, |scene| dots(scene, colour, &[*point]));
+            }
+        });
+    }
+
+    /// The measured values below a panel, as far as they do not touch, and the name of the axis.
+    fn name_x(&self, scene: &mut Scene, theme: &Theme, plot: Rect) {
+        let style = Style::regular(10, theme.muted);
+        let mut free = i32::MIN;
+        let place = |x: f64| plot.x + (x * f64::from(plot.w)).round() as i32;
+        // The last value always stands: the end of the axis must be told.
+        let last = self
+            .ticks
+            .last()
+            .map_or(i32::MAX, |(x, label)| place(*x) - style.width(label) / 2 - 6 * PX);
+        for (index, (x, label)) in self.ticks.iter().enumerate() {
+            let (middle, half) = (place(*x), style.width(label) / 2);
+            let is_last = index + 1 == self.ticks.len();
+            if middle - half < free || (!is_last && middle + half > last) {
+                continue;
+            }
+            free = middle + half + 6 * PX;
+            tick_label(scene, at(middle, plot.bottom() + 15 * PX), style, label);
+        }
+        let middle = at(plot.x + plot.w / 2, plot.bottom() + 31 * PX);
+        scene.text(middle, Anchor::Middle, Style::regular(11, theme.muted), &self.x_label);
+    }
+}
+
+/// Regions as shaded areas, every other one darker, with their names in the uppermost panel.
+fn regions(scene: &mut Scene, theme: &Theme, panel: &Panel, column: &Column, named: bool) {
+    if column.regions.len() < 2 {
+        return;
+    }
+    let plot = panel.plot;
+    for (index, region) in column.regions.iter().enumerate() {
+        let (from, to) = (panel.x_at(region.from), panel.x_at(region.to));
+        let shade = if index % 2 == 0 { 18 } else { 52 };
+        scene.rect(PALETTE[0].fade(shade), Rect::new(from, plot.y, to - from, plot.h));
+        if named {
+            let style = Style::bold(10, theme.muted);
+            let middle = at(from + (to - from) / 2, plot.y + 12 * PX);
+            scene.text(middle, Anchor::Middle, style, &region.name);
+        }
+    }
+}

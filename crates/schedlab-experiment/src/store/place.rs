@@ -1,0 +1,251 @@
+//! Where a run was done: two runs of one spec are repeats of each other only at one place.
+
+use crate::{Planned, Point, StoredRun};
+use schedlab_model::{Fact, MachineFacts};
+use schedlab_workload::{Machine, WorkloadSpec};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// The version of the measuring code. It is raised when a run of the same load would give another figure
+/// than before: such runs are never mixed. Versions of schedlab with the same number may be.
+pub const MEASURING: u32 = 1;
+
+/// The names of the fields of [`Place`], as axes in points.
+const AXES: [&str; 7] =
+    ["host", "kernel", "command_line", "sched_ext", "hypervisor", "program", "measuring"];
+
+/// What besides the spec must be the same in repeats. Values that could not be read are empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Place {
+    /// Host name.
+    pub host: String,
+    /// Release of the kernel, and its build id; the text of `uname -v` where the build id is not known.
+    pub kernel: (String, String),
+    /// Boot command line.
+    pub command_line: String,
+    /// The sched_ext scheduler before the run's own hooks.
+    pub sched_ext: String,
+    /// The hypervisor with its parameters.
+    pub hypervisor: String,
+    /// SHA-256 of the measured programs, in hex; empty for a workload of schedlab's own.
+    pub program: String,
+    /// [`MEASURING`]; 0 in runs of versions that did not store it.
+    pub measuring: u32,
+}
+
+impl Place {
+    /// The place of a run on a machine with these facts, without the program.
+    #[must_use]
+    pub fn of(facts: &MachineFacts) -> Self {
+        let known = |fact: &Fact<String>| fact.known().cloned().unwrap_or_default();
+        let kernel = &facts.kernel;
+        let build = kernel.build_id.known().unwrap_or(&kernel.version);
+        Self {
+            host: facts.host.clone(),
+            kernel: (kernel.release.clone(), build.clone()),
+            command_line: known(&kernel.command_line).trim().to_owned(),
+            sched_ext: known(&kernel.sched_ext),
+            hypervisor: without_init(&known(&facts.hypervisor)),
+            program: String::new(),
+            measuring: MEASURING,
+        }
+    }
+
+    /// The name of the folder of a run here: the run's id and a hash of the place.
+    pub(crate) fn folder(&self, run: &Planned) -> String {
+        let text = serde_json::to_string(self).expect("places are plain values");
+        let digest = Sha256::digest(text.as_bytes());
+        let hex: Vec<String> = digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+        format!("{}-{}", run.id, hex.concat())
+    }
+
+    /// Whether it is the same place, whatever program was measured.
+    #[must_use]
+    pub fn is_near(&self, other: &Self) -> bool {
+        Self { program: String::new(), ..self.clone() }
+            == Self { program: String::new(), ..other.clone() }
+    }
+
+    /// Whether some field has the text in it.
+    #[must_use]
+    pub fn has(&self, text: &str) -> bool {
+        let (_, build) = &self.kernel;
+        self.values().iter().any(|value| value.contains(text)) || build.contains(text)
+    }
+
+    /// The values of its fields, as [`AXES`] names them.
+    fn values(&self) -> [String; 7] {
+        let (release, build) = &self.kernel;
+        // A build id is told by its first digits, a build's text whole.
+        let is_id = build.len() >= 16 && build.bytes().all(|b| b.is_ascii_hexdigit());
+        let build = if is_id { &build[..8] } else { build };
+        [
+            self.host.clone(),
+            format!("{release} {build}").trim().to_owned(),
+            self.command_line.clone(),
+            self.sched_ext.clone(),
+            self.hypervisor.clone(),
+            self.program.get(..8).unwrap_or_default().to_owned(),
+            self.measuring.to_string(),
+        ]
+    }
+}
+
+/// The text of a hypervisor without the hash of schedlab as the guest's init: it counts only where
+/// instructions are time.
+fn without_init(text: &str) -> String {
+    if text.contains(" -icount ") {
+        return text.to_owned();
+    }
+    let parts: Vec<&str> =
+        text.split("; ").filter(|part| !part.starts_with("initramfs ")).collect();
+    parts.join("; ")
+}
+
+/// The places of runs. Each machine is looked at once, and each program read once as long as it does not
+/// change.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    machines: BTreeMap<String, Place>,
+    programs: BTreeMap<(PathBuf, SystemTime, u64), String>,
+}
+
+impl Places {
+    /// Where a run is done on its machine.
+    pub(crate) fn of(&mut self, machine: &dyn Machine, run: &Planned) -> Place {
+        let name = run.machine.to_string();
+        let here = self.machines.entry(name).or_insert_with(|| Place::of(&machine.facts())).clone();
+        Place { program: self.program(run), ..here }
+    }
+
+    /// The hash of the programs that a run measures; empty where it measures none or none is found.
+    fn program(&mut self, run: &Planned) -> String {
+        let beside = run.spec.beside.iter().map(|beside| &beside.workload);
+        let all = std::iter::once(&run.spec.workload).chain(beside);
+        let commands = all.filter_map(|workload| match workload {
+            WorkloadSpec::Command { argv } => argv.first(),
+            WorkloadSpec::Builtin { .. } => None,
+        });
+        let hashes: Vec<String> =
+            commands.filter_map(|program| self.hash(&found(program)?)).collect();
+        hashes.join("+")
+    }
+
+    fn hash(&mut self, path: &Path) -> Option<String> {
+        let meta = path.metadata().ok()?;
+        let key = (path.to_owned(), meta.modified().ok()?, meta.len());
+        if let Some(hash) = self.programs.get(&key) {
+            return Some(hash.clone());
+        }
+        let mut file = std::fs::File::open(path).ok()?;
+        let mut hasher = Sha256::new();
+        let mut part = vec![0; 1 << 16];
+        loop {
+            match file.read(&mut part).ok()? {
+                0 => break,
+                read => hasher.update(&part[..read]),
+            }
+        }
+        let hex: Vec<String> = hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
+        self.programs.insert(key, hex.concat());
+        Some(hex.concat())
+    }
+}
+
+/// The file of a program, as a shell finds it.
+fn found(program: &str) -> Option<PathBuf> {
+    if program.contains('/') {
+        return Some(PathBuf::from(program));
+    }
+    let path = std::env::var_os("PATH")?;
+    std::env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// Adds what the places of runs differ in to their points, so that each place is a column of its own.
+/// Places that an axis of machines already tells apart add nothing. Returns the names of the axes that
+/// were added.
+pub fn name_places(runs: &mut [StoredRun]) -> Vec<&'static str> {
+    let mut seen: BTreeMap<(&str, usize), BTreeSet<String>> = BTreeMap::new();
+    for run in runs.iter() {
+        for (axis, value) in run.manifest.place().values().into_iter().enumerate() {
+            seen.entry((&run.manifest.machine, axis)).or_default().insert(value);
+        }
+    }
+    let differs = |axis: usize| seen.iter().any(|((_, a), values)| *a == axis && values.len() > 1);
+    let mut differing: Vec<usize> = (0..AXES.len()).filter(|axis| differs(*axis)).collect();
+    // One kernel and its command line come and go together; the kernel's name says enough.
+    if differing.contains(&1) {
+        differing.retain(|axis| *axis != 2 || !has_one_line_each(runs));
+    }
+    for run in runs.iter_mut() {
+        let values = run.manifest.place().values();
+        for axis in &differing {
+            run.manifest.point.insert(AXES[*axis].to_owned(), values[*axis].clone());
+        }
+    }
+    differing.into_iter().map(|axis| AXES[axis]).collect()
+}
+
+/// The part of a point that [`name_places`] added.
+pub(crate) fn place_axes(point: &Point) -> Point {
+    let is_place = |(name, _): &(&String, &String)| AXES.contains(&name.as_str());
+    point.iter().filter(is_place).map(|(name, value)| (name.clone(), value.clone())).collect()
+}
+
+/// Whether each kernel had one command line.
+fn has_one_line_each(runs: &[StoredRun]) -> bool {
+    let mut lines: BTreeMap<(String, String), BTreeSet<String>> = BTreeMap::new();
+    for place in runs.iter().map(|run| run.manifest.place()) {
+        lines.entry(place.kernel).or_default().insert(place.command_line);
+    }
+    lines.values().all(|lines| lines.len() == 1)
+}
+
+/// Which versions of schedlab did the runs, in a sentence; empty where one did all.
+#[must_use]
+pub fn mixed_versions(runs: &[StoredRun]) -> String {
+    let mut versions: BTreeMap<&str, usize> = BTreeMap::new();
+    for run in runs {
+        *versions.entry(&run.manifest.facts.schedlab).or_default() += 1;
+    }
+    if versions.len() < 2 {
+        return String::new();
+    }
+    let told: Vec<String> =
+        versions.iter().map(|(version, count)| format!("{version} ({count} runs)")).collect();
+    format!(
+        "Several versions of schedlab did these runs: {}. Their measuring code is the same.",
+        told.join(", ")
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_changed_program_has_another_hash_and_an_unchanged_one_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("program");
+        let mut places = Places::default();
+        std::fs::write(&path, "one").unwrap();
+        let first = places.hash(&path).unwrap();
+        assert_eq!(places.hash(&path).unwrap(), first);
+        assert_eq!(places.programs.len(), 1);
+        std::fs::write(&path, "another").unwrap();
+        assert_ne!(places.hash(&path).unwrap(), first);
+        assert_eq!(places.hash(&folder.path().join("none")), None);
+    }
+
+    #[test]
+    fn schedlab_as_init_counts_only_where_instructions_are_time() {
+        let kvm = "QEMU 7.2; -accel kvm; initramfs sha256 1; domains";
+        assert_eq!(without_init(kvm), "QEMU 7.2; -accel kvm; domains");
+        let counted = "QEMU 7.2; -icount shift=0 -m 1; initramfs sha256 1";
+        assert_eq!(without_init(counted), counted);
+    }
+}

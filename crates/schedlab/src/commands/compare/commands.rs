@@ -1,0 +1,192 @@
+//! Commands that are measured against each other: in rounds, each round in an order of its own.
+
+use super::super::UsageError;
+use super::super::load::perform;
+use super::super::scratch::Scratch;
+use super::Set;
+use crate::machines;
+use schedlab_experiment::{Hooks, Plan, Planned, Point, RunId, StoredRun};
+use schedlab_stats::Random;
+use schedlab_workload::{MachineName, RunSpec, WorkloadSpec};
+use std::path::PathBuf;
+
+/// How commands are measured.
+#[derive(clap::Args)]
+pub(crate) struct Measured {
+    /// Run each command N times
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 10, requires = "commands")]
+    runs: u32,
+    /// Run each command N times before, without counting
+    #[arg(short, long, value_name = "N", default_value_t = 1, requires = "commands")]
+    warmup: u32,
+    /// Put each of the values in place of {VAR} in the commands; may be given more than once
+    #[arg(
+        short = 'L',
+        long = "parameter-list",
+        num_args = 2,
+        value_names = ["VAR", "VALUES"],
+        requires = "commands"
+    )]
+    lists: Vec<String>,
+    /// Put the whole numbers from MIN to MAX in place of {VAR} in the commands
+    #[arg(
+        short = 'P',
+        long = "parameter-scan",
+        num_args = 3,
+        value_names = ["VAR", "MIN", "MAX"],
+        requires = "commands"
+    )]
+    scans: Vec<String>,
+    /// Keep the runs in DIR; those that are there are not done again
+    #[arg(short, long, value_name = "DIR", requires = "commands")]
+    output: Option<PathBuf>,
+    /// Commands to compare with the first one; the shell runs those that need one
+    #[arg(last = true, value_name = "COMMAND")]
+    pub(super) commands: Vec<String>,
+}
+
+impl Measured {
+    /// Measures the commands; a set of runs for each. The second value tells whether the user stopped.
+    pub(super) fn sets(&self) -> anyhow::Result<(Vec<Set>, bool)> {
+        let commands = self.expanded()?;
+        if commands.len() < 2 {
+            let what =
+                "give two commands or more after --, or a parameter with two values (-L, -P)";
+            return Err(UsageError(what.into()).into());
+        }
+        let scratch = Scratch::new("compare")?;
+        let folder = self.output.clone().unwrap_or_else(|| scratch.path().to_owned());
+        let name = MachineName::default();
+        let mut machine = machines::make(&name)?;
+        if self.warmup > 0 {
+            // Caches fill by running; what that took is thrown away.
+            let plan = plan(&commands, self.warmup, &name);
+            perform(machine.as_mut(), &plan, &scratch.path().join("warmup"))?;
+        }
+        let (runs, tally) = perform(machine.as_mut(), &plan(&commands, self.runs, &name), &folder)?;
+        if let Some(failure) = tally.failed.first() {
+            anyhow::bail!("{failure}");
+        }
+        let of = |command: &String| -> Vec<StoredRun> {
+            let spec = WorkloadSpec::Command { argv: argv(command) };
+            runs.iter().filter(|run| run.manifest.spec.workload == spec).cloned().collect()
+        };
+        let set = |command: &String| Set { runs: of(command), ..Set::new(command) };
+        let sets: Vec<Set> = commands.iter().map(set).collect();
+        if let Some(failed) = sets.iter().find(|set| set.runs.is_empty()).filter(|_| !tally.stopped)
+        {
+            anyhow::bail!("'{}' fails: it ends with an exit code other than 0", failed.name);
+        }
+        Ok((sets, tally.stopped))
+    }
+
+    /// The commands with all values of all parameters put in, each once.
+    fn expanded(&self) -> anyhow::Result<Vec<String>> {
+        let mut commands = self.commands.clone();
+        for (name, values) in self.parameters()? {
+            let place = format!("{{{name}}}");
+            if !commands.iter().any(|command| command.contains(&place)) {
+                return Err(UsageError(format!("no command has {place} in it")).into());
+            }
+            let put = |command: &String| -> Vec<String> {
+                match command.contains(&place) {
+                    true => values.iter().map(|value| command.replace(&place, value)).collect(),
+                    false => vec![command.clone()],
+                }
+            };
+            commands = commands.iter().flat_map(put).collect();
+        }
+        let mut seen: Vec<String> = Vec::new();
+        for command in commands {
+            if seen.contains(&command) {
+                return Err(UsageError(format!("'{command}' is given twice")).into());
+            }
+            seen.push(command);
+        }
+        Ok(seen)
+    }
+
+    fn parameters(&self) -> anyhow::Result<Vec<(String, Vec<String>)>> {
+        let mut all: Vec<(String, Vec<String>)> = Vec::new();
+        for pair in self.lists.chunks_exact(2) {
+            let values = pair[1].split(',').map(str::to_owned).collect();
+            all.push((pair[0].clone(), values));
+        }
+        for scan in self.scans.chunks_exact(3) {
+            let number = |text: &String| {
+                text.parse::<i64>().map_err(|_| {
+                    UsageError(format!("-P {}: '{text}' is not a whole number", scan[0]))
+                })
+            };
+            let (low, high) = (number(&scan[1])?, number(&scan[2])?);
+            if high <= low || high.abs_diff(low) > 10_000 {
+                let what = format!("-P {}: give MIN below MAX, at most 10,000 apart", scan[0]);
+                return Err(UsageError(what).into());
+            }
+            all.push((scan[0].clone(), (low..=high).map(|n| n.to_string()).collect()));
+        }
+        Ok(all)
+    }
+}
+
+/// Characters that only a shell understands.
+const SHELL: &str = "|&;<>()$`\\\"'*?[]#~={}!\n";
+
+/// The command as program and arguments; by the shell where it says something to the shell. Starting a
+/// shell takes a millisecond that would be measured, too.
+fn argv(command: &str) -> Vec<String> {
+    let words: Vec<String> = command.split_whitespace().map(str::to_owned).collect();
+    match command.contains(|c: char| SHELL.contains(c)) || words.is_empty() {
+        true => ["sh", "-c", command].map(str::to_owned).to_vec(),
+        false => words,
+    }
+}
+
+fn plan(commands: &[String], rounds: u32, machine: &MachineName) -> Plan {
+    let mut random = Random::new(1);
+    let mut runs = Vec::new();
+    for block in 0..rounds {
+        let one = |command: &String| {
+            let workload = WorkloadSpec::Command { argv: argv(command) };
+            let spec = RunSpec { seed: 1, repeat: block, ..RunSpec::of(workload) };
+            let (id, hooks) = (RunId::new(machine, &spec), Hooks::default());
+            let (workload, point) = ("command".to_owned(), Point::new());
+            Planned { id, workload, point, block, spec, hooks, machine: machine.clone() }
+        };
+        let mut round: Vec<Planned> = commands.iter().map(one).collect();
+        random.shuffle(&mut round);
+        runs.extend(round);
+    }
+    Plan { runs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_needs_a_shell_gets_one() {
+        assert_eq!(argv("make -j 4"), ["make", "-j", "4"]);
+        assert_eq!(argv("sleep 1; true"), ["sh", "-c", "sleep 1; true"]);
+        assert_eq!(argv("X=1 make"), ["sh", "-c", "X=1 make"]);
+    }
+
+    #[test]
+    fn parameters_multiply_the_commands_that_hold_them() {
+        let measured = |lists: &[&str], scans: &[&str], commands: &[&str]| Measured {
+            runs: 1,
+            warmup: 0,
+            lists: lists.iter().map(|s| (*s).to_owned()).collect(),
+            scans: scans.iter().map(|s| (*s).to_owned()).collect(),
+            output: None,
+            commands: commands.iter().map(|s| (*s).to_owned()).collect(),
+        };
+        let found = measured(&["c", "a,b"], &["n", "1", "3"], &["x {c} {n}", "y {n}"]);
+        let found = found.expanded().unwrap();
+        assert_eq!(found.len(), 9);
+        assert_eq!((&*found[0], &*found[8]), ("x a 1", "y 3"));
+        assert!(measured(&["z", "a,b"], &[], &["x"]).expanded().is_err());
+        assert!(measured(&[], &["n", "3", "1"], &["x {n}"]).expanded().is_err());
+        assert!(measured(&[], &[], &["x", "x"]).expanded().is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! From folders to sets of runs: whole folders, and the kernels or hosts within one.
+
+use super::super::{UsageError, report};
+use super::Set;
+use schedlab_experiment::{Experiment, Point, StoredRun, StoredRuns, name_places};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The sets that folders hold: two of one folder with two places, else one of each folder.
+pub(super) fn of_folders(folders: &[PathBuf]) -> anyhow::Result<Vec<Set>> {
+    if let [folder] = folders {
+        return of_places(folder);
+    }
+    let mut sets: Vec<Set> =
+        folders.iter().map(|folder| of_folder(folder)).collect::<Result<_, _>>()?;
+    for pair in sets.chunks_exact_mut(2) {
+        if pair[0].name == pair[1].name {
+            // Folders of the same name are told apart by their paths.
+            pair[0].name.clone_from(&pair[0].path);
+            pair[1].name.clone_from(&pair[1].path);
+        }
+    }
+    Ok(sets)
+}
+
+/// One folder, or with `DIR@TEXT` its runs at the place whose host, kernel or program has the text in it.
+fn of_folder(asked: &Path) -> anyhow::Result<Set> {
+    let path = asked.display().to_string();
+    let chosen = path.rsplit_once('@').filter(|_| !asked.exists());
+    let Some((folder, text)) = chosen else {
+        let found = report::stored(asked)?;
+        return Ok(Set { path, ..set(&name(asked), found) });
+    };
+    let mut found = report::stored(Path::new(folder))?;
+    let places: Vec<String> = by_place(&found.runs).iter().map(|(place, _)| told(place)).collect();
+    found.runs.retain(|run| run.manifest.place().has(text));
+    if found.runs.is_empty() {
+        let what = format!("{folder} has no runs at '{text}'; it has {}", places.join("; "));
+        return Err(UsageError(what).into());
+    }
+    // What is left differs in less.
+    let axes = by_place(&found.runs).into_iter().next().map(|(place, _)| place).unwrap_or_default();
+    for run in &mut found.runs {
+        run.manifest.point.retain(|axis, _| !axes.contains_key(axis));
+    }
+    name_places(&mut found.runs);
+    Ok(Set { path: path.clone(), ..set(text, found) })
+}
+
+/// The two places of one folder, the one that ran first before the other.
+fn of_places(folder: &Path) -> anyhow::Result<Vec<Set>> {
+    let found = report::stored(folder)?;
+    let places = by_place(&found.runs);
+    let shown = folder.display();
+    if places.len() < 2 {
+        let what =
+            format!("{shown}: its runs are all of one kernel and host: give a second folder");
+        return Err(UsageError(what).into());
+    }
+    if places.len() > 2 {
+        let all: Vec<String> = places.iter().map(|(place, _)| told(place)).collect();
+        let what = format!(
+            "{shown} has runs at {} places ({}): name two, such as {shown}@6.11 {shown}@6.12",
+            places.len(),
+            all.join("; ")
+        );
+        return Err(UsageError(what).into());
+    }
+    let of = |(place, runs): (Point, Vec<StoredRun>)| {
+        let mut set = Set { path: told(&place), ..Set::new(&told(&place)) };
+        set.looks = found.looks.clone();
+        set.measure = measured(&found);
+        set.runs = runs;
+        for run in &mut set.runs {
+            run.manifest.point.retain(|axis, _| !place.contains_key(axis));
+        }
+        set
+    };
+    Ok(places.into_iter().map(of).collect())
+}
+
+/// Runs by what tells their places apart, in the order in which the places began.
+fn by_place(runs: &[StoredRun]) -> Vec<(Point, Vec<StoredRun>)> {
+    let mut places: BTreeMap<Point, Vec<StoredRun>> = BTreeMap::new();
+    for run in runs {
+        places.entry(run.place_axes()).or_default().push(run.clone());
+    }
+    let mut places: Vec<(Point, Vec<StoredRun>)> = places.into_iter().collect();
+    let began = |runs: &[StoredRun]| runs.iter().map(|r| r.manifest.started_at.clone()).min();
+    places.sort_by_key(|(_, runs)| began(runs));
+    places
+}
+
+fn told(place: &Point) -> String {
+    let parts: Vec<String> = place.iter().map(|(axis, value)| format!("{axis} {value}")).collect();
+    parts.join(", ")
+}
+
+fn set(name: &str, found: StoredRuns) -> Set {
+    Set { measure: measured(&found), looks: found.looks, runs: found.runs, ..Set::new(name) }
+}
+
+/// The metric that the experiment itself names first, if any.
+fn measured(stored: &StoredRuns) -> Option<String> {
+    let text = stored.experiment.as_deref().unwrap_or_default();
+    let experiment = Experiment::parse(text, &stored.folder.join("experiment.toml")).ok()?;
+    experiment.measure.into_iter().next()
+}
+
+fn name(path: &Path) -> String {
+    let path = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
+}
