@@ -322,9 +322,9 @@ pub(crate) fn warnings(state: &State) -> Vec<Warning> {
     }
     if tally.contradictions > 0 {
         let what = format!(
-            "{} switches named another task than the one seen to run: events are missing, and who ran \
-             just before is not certain",
-            tally.contradictions
+            "who ran is not certain for {} of CPU time: {} events named another task than the one seen \
+             to run there, so switches are missing",
+            tally.contradicted, tally.contradictions
         );
         // Seen without any loss: kernels of some virtual machines run no tracepoint while a secondary
         // CPU idles, so its first switch away from idle is told neither to perf nor to ftrace.

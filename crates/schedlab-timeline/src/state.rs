@@ -78,8 +78,10 @@ pub struct Tally {
     pub overlaps: u64,
     /// A sleeping task ran without having been seen to be woken.
     pub unwoken: u64,
-    /// A switch named another task than the one that was seen to run there.
+    /// An event named another task than the one that was seen to run on its CPU: a switch is missing.
     pub contradictions: u64,
+    /// The sum of times between such an event and its CPU's event before: who ran then is not certain.
+    pub contradicted: Nanos,
     /// Wakeups whose CPU was not the one that waking and migrations had led to.
     pub replaced: u64,
     /// Tasks that went to a CPU which the trace does not cover.
@@ -104,6 +106,8 @@ pub struct State {
     pub(crate) seen: KindSet,
     /// Whether a waking is taken to place its task, since no wakeup will: see `step`.
     pub(crate) wakes_are_placed: bool,
+    /// Whether who logs an event is numbered otherwise than the tasks of switches.
+    pub(crate) foreign_pids: bool,
     /// Whether queues are kept: see [`crate::Question::QUEUES`].
     pub(crate) queues: bool,
     pub(crate) running: u32,
@@ -129,6 +133,7 @@ impl State {
             kinds: info.kinds,
             seen: KindSet::EMPTY,
             wakes_are_placed: !info.kinds.contains(Kind::Wakeup),
+            foreign_pids: false,
             queues: true,
             running: 0,
             waiting: 0,

@@ -43,10 +43,13 @@ impl State {
             return self.lost(cpu, count, see);
         }
         let here = &mut self.cpus[cpu.index()];
-        here.last_event = at;
-        // Who logs an event is current there; that is news before the CPU's first switch.
-        if here.occupant == Occupant::Unknown && !here.blind {
-            self.current(logged, event.what.kind(), see);
+        let before = std::mem::replace(&mut here.last_event, at);
+        // Who logs an event is current there.
+        match here.occupant {
+            Occupant::Task(id) if self.tasks[id.index()].pid == logged.by => {}
+            Occupant::Idle if logged.by.is_idle() => {}
+            Occupant::Unknown if here.blind => {}
+            _ => self.current(logged, &event.what, before, see),
         }
         match event.what {
             What::Switch { prev, prev_prio, left, next, next_prio } => {

@@ -1,11 +1,11 @@
-//! What happened without being told: losses, switches that contradict each other, CPUs before their
+//! What happened without being told: losses, events that contradict each other, CPUs before their
 //! first event. Everything here ends in fewer claims, never in more.
 
 use crate::change::{Change, Switch};
 use crate::state::{Occupant, State};
 use crate::step::Logged;
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Cpu, Kind, Nanos, Pid};
+use schedlab_model::{Cpu, Kind, Nanos, Pid, What};
 
 impl State {
     /// A switch says that `prev` ran on `cpu`, and the state says otherwise. Gives the task, as an
@@ -17,13 +17,8 @@ impl State {
         prev: Pid,
         see: &mut impl FnMut(&Change, &Self),
     ) -> Result<TaskId, TaskId> {
-        match self.cpus[cpu.index()].occupant {
-            Occupant::Unknown => {}
-            Occupant::Idle => self.left_idle_unseen(cpu, see),
-            Occupant::Task(_) => {
-                self.tally.contradictions += 1;
-                self.vacate(cpu, self.now, see);
-            }
+        if self.cpus[cpu.index()].occupant != Occupant::Unknown {
+            self.disproved(cpu, see);
         }
         if prev.is_idle() {
             return Err(TaskId::NONE);
@@ -59,27 +54,63 @@ impl State {
         self.vacate(cpu, self.now, see);
     }
 
-    /// Nothing is known of the CPU that logged an event: but for switches, which are told by themselves, and
-    /// what a reader adds, the event tells who is current there.
+    /// An event names another task than the one that the state has on its CPU. The kernel takes that pid when it
+    /// logs the event, so it is right, and a switch is missing since the CPU's event `before`.
+    ///
+    /// A switch is told by itself ([`Self::correct`]). A reader adds names and marks, and an execution changes the pid.
+    /// The idle task's number is also what some tools print for a task that they do not know, so it disproves nothing.
     #[cold]
     pub(crate) fn current(
         &mut self,
         logged: Logged,
-        kind: Kind,
+        what: &What,
+        before: Nanos,
         see: &mut impl FnMut(&Change, &Self),
     ) {
-        if !matches!(kind, Kind::Switch | Kind::Comm | Kind::Mark | Kind::Lost) {
-            self.discover(logged.cpu, logged.by, see);
+        let Logged { cpu, by, .. } = logged;
+        let occupant = self.cpus[cpu.index()].occupant;
+        if let What::Switch { prev, .. } = *what {
+            // A recorder in a namespace of its own numbers tasks otherwise than the kernel's switches do.
+            self.foreign_pids |= by != prev && by.0 >= 0;
+            if occupant != Occupant::Unknown && !self.is_on(prev, cpu) {
+                self.doubt(before);
+            }
+            return;
+        }
+        if matches!(what.kind(), Kind::Comm | Kind::Mark | Kind::Lost) {
+            return;
+        }
+        if occupant != Occupant::Unknown {
+            if by.0 <= 0 || self.foreign_pids || what.kind() == Kind::Exec {
+                return;
+            }
+            self.doubt(before);
+            self.disproved(cpu, see);
+        }
+        self.discover(cpu, by, see);
+    }
+
+    /// Whether the state has the task with `pid` on `cpu`.
+    fn is_on(&self, pid: Pid, cpu: Cpu) -> bool {
+        match self.cpus[cpu.index()].occupant {
+            Occupant::Task(id) => self.tasks[id.index()].pid == pid,
+            Occupant::Idle => pid.is_idle(),
+            Occupant::Unknown => false,
         }
     }
 
-    /// A task leaves a CPU that was taken to idle: the switch to it was not told. Some kernels
-    /// tell none on some CPUs, so from now on this one counts as unknown, not idle, whenever its
-    /// last task has left, until a switch away from idle is seen there.
-    #[cold]
-    pub(crate) fn left_idle_unseen(&mut self, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
+    /// Who ran between a CPU's event `before` and now is not certain.
+    fn doubt(&mut self, before: Nanos) {
+        self.tally.contradicted += self.now - before.max(self.origin);
+    }
+
+    /// Another task than the occupant of `cpu` runs there now. The occupant counts until now.
+    fn disproved(&mut self, cpu: Cpu, see: &mut impl FnMut(&Change, &Self)) {
         self.tally.contradictions += 1;
-        self.cpus[cpu.index()].mute_idle = true;
+        let here = &mut self.cpus[cpu.index()];
+        // Some kernels tell no switch away from idle on some CPUs. From now on this CPU counts as unknown, not idle,
+        // when its last task has left, until a switch away from idle is seen there.
+        here.mute_idle |= here.occupant == Occupant::Idle;
         self.vacate(cpu, self.now, see);
     }
 

@@ -415,7 +415,7 @@ mod traps {
         let text = "
             0 | AABB..AA
             at 2: A dies
-            at 5: B forks A";
+            at 3: B forks A";
         check_tasks(text, "A 2 0 1 1 0 0 0\nA 2 0 1 0 0 1 0\nB 2 0 1 1 0 1 0");
         assert_eq!(state_of(&parsed(text)).tally().reused_pids, 1);
         // B, a thread of A's process, executes a program and is A from then on.

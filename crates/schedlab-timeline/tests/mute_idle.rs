@@ -4,7 +4,7 @@ use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, EventSource, Left, Nanos, Pid, Prio, Span, TraceInfo,
     Warning, What,
 };
-use schedlab_timeline::{Cpus, ask};
+use schedlab_timeline::{Cpus, Tasks, ask};
 use std::io;
 
 struct Events(Vec<Event>, TraceInfo);
@@ -70,4 +70,28 @@ fn a_switch_away_from_idle_makes_idle_believable_again() {
         switch(100, 7, 0),
     ];
     assert_eq!(of(events), (30, 60, 10));
+}
+
+#[test]
+fn an_event_of_another_task_ends_the_time_of_the_one_that_was_seen_to_run() {
+    let woken = |time, by| Event {
+        time: Nanos(time),
+        by: Pid(by),
+        cpu: Cpu(0),
+        context: Context::Task,
+        what: What::Waking { pid: Pid(9), prio: Prio::NORMAL, last_cpu: Cpu(1) },
+    };
+    // 7 still runs at 30, 8 does at 50: 7 counts until then, 8 from then on, and 20 ns are not certain.
+    let events = || vec![switch(10, 0, 7), woken(30, 7), woken(50, 8), switch(60, 8, 0)];
+    let mut info = TraceInfo::new("test", Clock::Monotonic);
+    info.cpus = CpuSet::first(1);
+    info.span = Some(Span::new(Nanos(0), Nanos(100)));
+    let reply = ask(&mut Events(events(), info), Tasks::new()).expect("memory can be read");
+    let ran = |pid| reply.answer.rows.iter().find(|row| row.pid == Pid(pid)).map(|row| row.ran.0);
+    assert_eq!((ran(7), ran(8)), (Some(40), Some(10)));
+    let tally = reply.state.tally();
+    assert_eq!((tally.contradictions, tally.contradicted), (1, Nanos(20)));
+    assert_eq!(of(events()), (50, 40, 10));
+    // An event of the idle task says nothing, since that number also stands for an unknown task.
+    assert_eq!(of(vec![switch(10, 0, 7), woken(50, 0), switch(60, 7, 0)]), (50, 40, 10));
 }

@@ -29,6 +29,8 @@ pub(super) struct Edges<'a> {
     last_cpu: [Option<Cpu>; 26],
     /// Whether a task was created and not woken yet.
     newborn: [bool; 26],
+    /// Who is current on each CPU by the switches so far; the idle task where that is not shown.
+    current: Vec<Pid>,
 }
 
 impl<'a> Edges<'a> {
@@ -38,7 +40,8 @@ impl<'a> Edges<'a> {
         tick: Nanos,
     ) -> Self {
         let (last_cpu, newborn) = ([None; 26], [false; 26]);
-        Self { grid, statements, tick, events: Vec::new(), last_cpu, newborn }
+        let current = vec![Pid::IDLE; grid.cpus.len()];
+        Self { grid, statements, tick, events: Vec::new(), last_cpu, newborn, current }
     }
 
     pub(super) fn events(mut self) -> Result<Vec<Event>, ParseError> {
@@ -69,6 +72,7 @@ impl<'a> Edges<'a> {
                 }
                 Shown::Unknown | Shown::Uncovered => continue,
             };
+            self.current[row] = by;
             self.log(0, self.grid.cpus[row], by, Context::Task, HEARTBEAT);
         }
     }
@@ -161,8 +165,7 @@ impl<'a> Edges<'a> {
                     }
                 }
                 Statement::Interrupt { cpu, task: woken } if woken == task => {
-                    let by = occupant(self.shown_before(cpu, column));
-                    return (cpu, by, Context::HardIrq, false);
+                    return (cpu, self.current_on(cpu), Context::HardIrq, false);
                 }
                 _ => {}
             }
@@ -173,7 +176,7 @@ impl<'a> Edges<'a> {
             Some((cpu, _)) => *cpu,
             None => covered.next().map_or(target, |(cpu, _)| *cpu),
         };
-        (cpu, occupant(self.shown_before(cpu, column)), Context::HardIrq, false)
+        (cpu, self.current_on(cpu), Context::HardIrq, false)
     }
 
     /// Tasks that waited and now wait, or begin to run, elsewhere.
@@ -198,9 +201,8 @@ impl<'a> Edges<'a> {
     fn migrate(&mut self, task: usize, from: Cpu, to: Cpu, column: usize) {
         // Whoever pulls logs it, unless nothing is seen of that CPU.
         let at = if self.shown_at(to, column) == Shown::Uncovered { from } else { to };
-        let by = occupant(self.shown_before(at, column));
         let what = What::Migrate { pid: pid(task), from, to };
-        self.log(column, at, by, Context::Task, what);
+        self.log(column, at, self.current_on(at), Context::Task, what);
         self.last_cpu[task] = Some(to);
     }
 
@@ -250,6 +252,7 @@ impl<'a> Edges<'a> {
         let (prev_prio, next_prio) = (Prio::NORMAL, Prio::NORMAL);
         let what = What::Switch { prev, prev_prio, left, next, next_prio };
         self.log(column, cpu, prev, Context::Task, what);
+        self.current[row] = next;
         if let Shown::Task(task) = is {
             self.last_cpu[task] = Some(cpu);
         }
@@ -298,6 +301,11 @@ impl<'a> Edges<'a> {
     fn shown_at(&self, cpu: Cpu, column: usize) -> Shown {
         let row = self.grid.cpus.iter().position(|other| *other == cpu);
         row.map_or(Shown::Uncovered, |row| self.grid.shown[row][column])
+    }
+
+    fn current_on(&self, cpu: Cpu) -> Pid {
+        let row = self.grid.cpus.iter().position(|other| *other == cpu);
+        row.map_or(Pid::IDLE, |row| self.current[row])
     }
 
     /// Where a task runs when the edge is reached, or else right after it (then true).

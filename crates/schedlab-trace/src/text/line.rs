@@ -114,7 +114,11 @@ fn task(text: &str) -> Option<(&str, i32)> {
     };
     let digits = text.len() - text.bytes().rev().take_while(u8::is_ascii_digit).count();
     let (before, pid) = text.split_at(digits);
-    let pid = pid.parse().ok()?;
+    let pid: i32 = pid.parse().ok()?;
+    // perf's task that has no number any longer, since it ended: `:-1    -1`.
+    if before.trim_end_matches(['-', ' ']) == ":-1" {
+        return Some((":-1", -1));
+    }
     let before = match before.strip_suffix('/') {
         // `pid/tid`
         Some(rest) => rest.trim_end_matches(|c: char| c.is_ascii_digit()),
