@@ -6,8 +6,8 @@
  * @typedef {{start: number, end: number, cpu: number, text: string}} Note
  * @typedef {{title: string, origin: string, span: number, columns: number, cpus: CpuHead[],
  *   tasks: [number, string, string][], parts: [number, number, number][],
- *   points: {names: string[], counts: number[], leftOut: number}, violations: Note[],
- *   violationsCount: number}} Head
+ *   points: {names: string[], counts: number[], leftOut: number}, episodes: Note[],
+ *   episodesCount: number}} Head
  * `parts` are [row, slices, bytes], in the order in which they stand in the document.
  *
  * Slices of one CPU, in order of time. Times are nanoseconds since the trace began: whole numbers

@@ -246,7 +246,7 @@ class Page {
       f: () => look(trace, view, 0, trace.span), Home: () => look(trace, view, 0, trace.span),
       m: () => { view.measure = view.measure && view.measure[0] === view.measure[1] ? [view.measure[0], chosen] : [chosen, chosen]; },
       k: () => this.point(1), K: () => this.point(-1),
-      v: () => this.violation(event.shiftKey ? -1 : 1), V: () => this.violation(-1),
+      v: () => this.episode(event.shiftKey ? -1 : 1), V: () => this.episode(-1),
       e: () => this.save(), l: () => this.copy(),
       "/": () => element("search").focus(), "?": () => element("keys").toggleAttribute("hidden"),
       Escape: () => { view.measure = null; this.choose(-1, -1); },
@@ -287,9 +287,9 @@ class Page {
     chosen.textContent = `${pointText(this.trace, this.trace.rows[best.row], best.point)}\n${this.view.slice >= 0 ? chosen.textContent : ""}`.trim();
   }
 
-  /** Goes to the next violation. @param {number} way */
-  violation(way) {
-    const from = this.since(way), list = this.trace.head.violations;
+  /** Goes to the next episode. @param {number} way */
+  episode(way) {
+    const from = this.since(way), list = this.trace.head.episodes;
     const next = way > 0 ? list.find((note) => note.start > from) : [...list].reverse().find((note) => note.start < from);
     if (next) this.goTo(next);
   }
@@ -356,9 +356,9 @@ class Page {
   }
 
   lists() {
-    const { head } = this.trace, notes = head.violations;
-    element("violations").replaceChildren(...notes.map((note) => this.entry(`${(note.start / 1e6).toFixed(3)} ms  ${note.text}`, () => this.goTo(note))));
-    element("violation-count").textContent = `Work conservation violated: ${head.violationsCount}` + (notes.length < head.violationsCount ? `, the ${notes.length} longest:` : "");
+    const { head } = this.trace, notes = head.episodes;
+    element("episodes").replaceChildren(...notes.map((note) => this.entry(`${(note.start / 1e6).toFixed(3)} ms  ${note.text}`, () => this.goTo(note))));
+    element("episode-count").textContent = `Episodes of lost CPU time: ${head.episodesCount}` + (notes.length < head.episodesCount ? `, the ${notes.length} costliest:` : "");
     const { counts, leftOut } = head.points, marks = counts.reduce((sum, count) => sum + count, 0);
     element("point-count").hidden = marks === 0;
     element("point-count").textContent = `Marks and tracepoints: ${marks}` + (leftOut > 0 ? `, without the ${leftOut} last` : "") + " (k, K: next, previous)";

@@ -448,7 +448,7 @@ export class Painter {
     c.strokeStyle = tone.grid;
     c.strokeRect(box.left + 0.5, box.top + 0.5, box.width - 1, box.height - 1);
     c.strokeStyle = c.fillStyle = tone.alarm;
-    for (const note of this.trace.head.violations) {
+    for (const note of this.trace.head.episodes) {
       c.fillRect(box.left + (note.start / all.to) * box.width, box.top + box.height - 3, Math.max(1, ((note.end - note.start) / all.to) * box.width), 3);
     }
     const x = box.left + (view.from / all.to) * box.width;

@@ -20,7 +20,7 @@ use crate::svg::base64;
 use columns::{COARSE_COLUMNS, Track, coarse, leb128};
 use flate2::{Compression, write::DeflateEncoder};
 use schedlab_model::{Nanos, Span, Topology};
-use schedlab_timeline::{ConservationAnswer, State};
+use schedlab_timeline::{ConservationAnswer, Episode, State};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -35,31 +35,51 @@ pub struct Note {
     pub text: String,
 }
 
-/// The violations of work conservation as places, in order of time.
+/// The episodes in which CPU time was lost as places, in order of time.
 #[must_use]
 pub fn notes(found: &ConservationAnswer, state: &State) -> Vec<Note> {
     let mut notes: Vec<Note> = found
-        .violations
+        .episodes
         .iter()
-        .map(|violation| Note {
-            span: Span::new(violation.start, violation.end),
-            cpu: violation.overloaded.0,
-            text: violation.because.sentence(violation.overloaded, state),
+        .map(|episode| Note {
+            span: Span::new(episode.start, episode.end),
+            cpu: episode.overloaded.0,
+            text: told(episode, state),
         })
         .collect();
     notes.sort_by_key(|note| note.span.start);
     notes
 }
 
-/// Writes the page. Rows are in socket order where `topology` is given; `violations` are those that it
-/// lists, of `violations_count` in all.
+/// An episode in sentences, what is seen apart from what is inferred.
+#[must_use]
+pub fn told(episode: &Episode, state: &State) -> String {
+    let others = match episode.others() {
+        0 => String::new(),
+        1 => " and one other task".to_owned(),
+        more => format!(" and {more} other tasks"),
+    };
+    format!(
+        "{} ({}){others} waited on CPU {}, {} of CPU time was lost. Seen: {}. Inferred: {}. It ended when {}.",
+        state.name(episode.task),
+        state.task(episode.task).pid,
+        episode.overloaded,
+        crate::duration(episode.cost),
+        episode.because.sentence(episode.overloaded, state),
+        episode.because.inferred(),
+        episode.ended.sentence()
+    )
+}
+
+/// Writes the page. Rows are in socket order where `topology` is given; `episodes` are those that it
+/// lists, of `episodes_count` in all.
 #[must_use]
 pub fn page(
     title: &str,
     data: &PageData,
     topology: Option<&Topology>,
-    violations: &[Note],
-    violations_count: u64,
+    episodes: &[Note],
+    episodes_count: u64,
 ) -> String {
     let mut cpus: Vec<&(u16, Track)> = data.cpus.iter().collect();
     if let Some(topology) = topology {
@@ -80,7 +100,7 @@ pub fn page(
             ("title", &html(&title)),
             ("note", &html(&note)),
             ("css", include_str!("../page/page.css")),
-            ("head", &head(&title, data, &cpus, topology, (violations, violations_count))),
+            ("head", &head(&title, data, &cpus, topology, (episodes, episodes_count))),
             ("coarse", &packed(&[&coarse_columns(data, &cpus)])),
             ("script", &script()),
             ("points", &packed(&[&points(data, &cpus)])),
@@ -196,7 +216,7 @@ fn head(
     data: &PageData,
     cpus: &[&(u16, Track)],
     topology: Option<&Topology>,
-    (violations, violations_count): (&[Note], u64),
+    (episodes, episodes_count): (&[Note], u64),
 ) -> String {
     let mut out = String::new();
     let place = |cpu: u16| topology.and_then(|all| all.place(schedlab_model::Cpu(cpu)));
@@ -218,7 +238,7 @@ fn head(
         .iter()
         .map(|(pid, name, colour)| format!("[{pid},{},\"{colour}\"]", json(&printable(name))))
         .collect();
-    let notes: Vec<String> = violations
+    let notes: Vec<String> = episodes
         .iter()
         .map(|note| {
             let at = |time: Nanos| (time - data.window.start).0;
@@ -239,7 +259,7 @@ fn head(
         out,
         "{{\"title\":{},\"origin\":\"{}\",\"span\":{},\"columns\":{COARSE_COLUMNS},\
          \"cpus\":[{}],\"tasks\":[{}],\"parts\":[{}],\"points\":{},\
-         \"violations\":[{}],\"violationsCount\":{violations_count}}}",
+         \"episodes\":[{}],\"episodesCount\":{episodes_count}}}",
         json(title),
         data.window.start.0,
         data.window.duration().0,

@@ -19,8 +19,10 @@ pub struct Wakeup {
     pub sentence: String,
     /// The instant that is called zero.
     pub origin: Nanos,
-    /// Who waited.
+    /// Who waited first.
     pub task: TaskId,
+    /// How many other tasks waited there meanwhile.
+    pub others: usize,
     /// From the wakeup to running.
     pub wait: Span,
     /// The part of the wait in which another CPU was idle and allowed.
@@ -84,7 +86,10 @@ impl Wakeup {
             legend: unknown.then(|| (theme.unknown, "not known".to_owned())).into_iter().collect(),
             marks: vec![
                 Marks {
-                    name: format!("{name} waits"),
+                    name: match self.others {
+                        0 => format!("{name} waits"),
+                        _ => format!("{name} or another task waits"),
+                    },
                     colour: theme.waiting,
                     marks: vec![Mark::Bar { span: self.wait, cpu: self.cpu }],
                 },

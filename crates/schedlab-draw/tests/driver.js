@@ -54,9 +54,9 @@ async function drive() {
   result.measured = p.view.measure && Math.abs(p.view.measure[1] - p.view.measure[0]);
   press("f");
   result.whole = p.view.to - p.view.from === trace.span;
-  // A violation in the list is a way to its place.
-  document.querySelector("#violations button")?.click();
-  result.violation = p.view.from;
+  // An episode in the list is a way to its place.
+  document.querySelector("#episodes button")?.click();
+  result.episode = p.view.from;
   press("f");
   // A wait in the list.
   document.querySelector("#waits button")?.click();

@@ -147,11 +147,7 @@ fn the_keyboard_alone_suffices_and_the_address_restores_the_view() {
     assert!(measured[0].as_f64() < measured[1].as_f64(), "{measured}");
     browser.key("f");
     browser.key("v");
-    assert!(
-        text(&mut browser).contains("on CPU 0"),
-        "the violation's place: {}",
-        text(&mut browser)
-    );
+    assert!(text(&mut browser).contains("on CPU 0"), "the episode's place: {}", text(&mut browser));
     browser.key("]");
     std::thread::sleep(std::time::Duration::from_millis(500));
     let view = browser.evaluate(VIEW);
@@ -254,9 +250,9 @@ fn dragging_with_shift_measures_and_does_not_move() {
 }
 
 /// With the mouse, where it stands: what is chosen is told above the list, which moves it.
-fn click_first_violation(browser: &mut Browser) {
+fn click_first_episode(browser: &mut Browser) {
     let button = browser.evaluate(
-        "(() => { const b = document.querySelector('#violations button'); b.scrollIntoView(); \
+        "(() => { const b = document.querySelector('#episodes button'); b.scrollIntoView(); \
          const r = b.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()",
     );
     let at = [0, 1].map(|index| button[index].as_f64().expect("a number"));
@@ -265,17 +261,17 @@ fn click_first_violation(browser: &mut Browser) {
 }
 
 #[test]
-fn a_click_in_the_list_of_violations_goes_to_its_place() {
-    let Some((mut browser, file)) = opened("violation") else { return };
+fn a_click_in_the_list_of_episodes_goes_to_its_place() {
+    let Some((mut browser, file)) = opened("episode") else { return };
     let whole = window(&mut browser);
-    let said = browser.evaluate("document.querySelector('#violations button').textContent");
+    let said = browser.evaluate("document.querySelector('#episodes button').textContent");
     assert_eq!(said, "0.004 ms  CPU 1 idle while b waits <on> 0");
-    click_first_violation(&mut browser);
+    click_first_episode(&mut browser);
     // Closer than the whole: 1 µs is an eighth of what is seen, in its middle.
     assert_eq!((whole, window(&mut browser)), ((0.0, 16_000.0), (500.0, 8_500.0)));
     // From elsewhere, closer still: there, without going out again.
     browser.evaluate("[schedlabPage.view.from, schedlabPage.view.to] = [12000, 16000]");
-    click_first_violation(&mut browser);
+    click_first_episode(&mut browser);
     assert_eq!(window(&mut browser), (2_500.0, 6_500.0));
     let chosen = browser.evaluate("document.getElementById('chosen').textContent");
     assert!(chosen.as_str().is_some_and(|text| text.starts_with("b&\"b:2 on CPU 0")), "{chosen}");

@@ -16,6 +16,7 @@ fn picture(trace: &str, waker: Cpu) -> String {
         sentence: "B waited".into(),
         origin: start,
         task: TaskId(2),
+        others: 0,
         wait: Span::new(at(10), at(14)),
         needless: Span::new(at(11), at(14)),
         cpu: Cpu(0),

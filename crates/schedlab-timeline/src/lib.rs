@@ -55,8 +55,8 @@ mod worst;
 pub use change::{Change, Moved, Runnable, Switch, Wait, Waker, When};
 pub use chosen::{Chosen, Who};
 pub use conservation::{
-    Because, Cause, Conservation, ConservationAnswer, Lost, Options as ConservationOptions, Sums,
-    Violation,
+    Because, Cause, Conservation, ConservationAnswer, Ended, Episode, Lost,
+    Options as ConservationOptions, Share, Sums,
 };
 pub use cpus::{CpuRow, Cpus, CpusAnswer};
 pub use density::{By, Cell, Density, DensityAnswer};

@@ -79,6 +79,7 @@ impl State {
         let at = self.now;
         // Who is current is known already, so no look-up by pid.
         let waker = match self.cpus[logged.cpu.index()].occupant {
+            _ if logged.by.is_idle() => TaskId::NONE,
             Occupant::Task(waker) => waker,
             Occupant::Idle => TaskId::NONE,
             Occupant::Unknown => self.pids.get(logged.by),

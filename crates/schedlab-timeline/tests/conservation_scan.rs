@@ -9,41 +9,67 @@ use schedlab_model::{
 };
 use schedlab_timeline::notation::Trace;
 use schedlab_timeline::{
-    Activity, Change, Conservation, ConservationOptions, Occupant, Question, State, TaskId, ask,
+    Activity, Change, Conservation, ConservationOptions, Episode, Occupant, Question, State,
+    Switch, TaskId, ask,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const CPUS: u16 = 5;
 const TASKS: i32 = 9;
 
-/// One violation: start, end, task, overloaded CPU, idle CPUs.
-type Row = (Nanos, Nanos, TaskId, Cpu, CpuSet);
+/// Gaps up to this join episodes.
+const GAP: Nanos = Nanos(2);
+
+/// One episode, without its cost: start, end, overloaded CPU, time waited, idle CPUs.
+type Row = (Nanos, Nanos, Cpu, u64, CpuSet);
+
+/// An episode that may go on.
+#[derive(Clone)]
+struct Growing {
+    start: Nanos,
+    end: Nanos,
+    active: bool,
+    waited: u64,
+    cost: f64,
+    idle: CpuSet,
+    /// Free since it was last active.
+    idle_in_gap: CpuSet,
+}
+
+/// What was true since the last look.
+#[derive(Default)]
+struct Now {
+    since: Nanos,
+    free: CpuSet,
+    /// Tasks that a free CPU could serve: where, and whether they are kernel threads that belong to their CPU.
+    stuck: BTreeMap<TaskId, (Cpu, bool)>,
+    /// How many CPUs lose their time.
+    losing: u64,
+}
 
 /// The definition, by looking at everything.
 struct Scan {
     affinity: Option<Vec<Affinity>>,
     parents: BTreeMap<TaskId, TaskId>,
-    open: BTreeMap<TaskId, (Nanos, Cpu, CpuSet)>,
-    rows: Vec<Row>,
-    bound: Nanos,
-    /// CPU time that was lost until `since`, and how many CPUs lose theirs from then on.
+    held: BTreeSet<TaskId>,
+    now: Now,
+    growing: BTreeMap<Cpu, Growing>,
+    rows: Vec<(Row, f64)>,
+    bound: u64,
     lost: u64,
-    since: Nanos,
-    losing: u64,
 }
 
 impl Scan {
     fn new(info: &TraceInfo) -> Self {
-        let (parents, open) = (BTreeMap::new(), BTreeMap::new());
         Self {
             affinity: info.affinity.clone(),
-            parents,
-            open,
+            parents: BTreeMap::new(),
+            held: BTreeSet::new(),
+            now: Now::default(),
+            growing: BTreeMap::new(),
             rows: Vec::new(),
-            bound: Nanos::ZERO,
+            bound: 0,
             lost: 0,
-            since: Nanos::ZERO,
-            losing: 0,
         }
     }
 
@@ -53,9 +79,10 @@ impl Scan {
         let mut taken = [false; 1 << CPUS];
         taken[0] = true;
         for (task, _) in state.tasks() {
-            let bound =
-                self.allowed(task, state).is_none() && state.name(task).starts_with("kworker/");
-            let Some((_, free)) = self.violation(task, state).filter(|_| !bound) else { continue };
+            let Some((_, free)) = self.stuck(task, state) else { continue };
+            if self.is_bound(task, state) {
+                continue;
+            }
             for set in (0..taken.len()).rev().filter(|set| taken[*set]).collect::<Vec<_>>() {
                 free.iter().for_each(|cpu| taken[set | 1 << cpu.0] = true);
             }
@@ -65,9 +92,10 @@ impl Scan {
         sizes.max().unwrap_or(0)
     }
 
-    fn advance(&mut self, at: Nanos) {
-        self.lost += (at - self.since).0 * self.losing;
-        self.since = self.since.max(at);
+    fn is_bound(&self, task: TaskId, state: &State) -> bool {
+        let name = state.name(task);
+        let bound = name.starts_with("kworker/") || name.starts_with("migration/");
+        bound && self.allowed(task, state).is_none()
     }
 
     fn allowed(&self, task: TaskId, state: &State) -> Option<&CpuSet> {
@@ -81,52 +109,129 @@ impl Scan {
         }
     }
 
+    /// CPUs that could run a task at once: nobody stands there who could run, and nobody was woken who ran there last.
+    fn free(&self, state: &State) -> CpuSet {
+        let waits_at = |cpu: Cpu| {
+            state.tasks().any(|(id, task)| match task.activity {
+                Activity::Waiting { cpu: queue, placed, .. } => {
+                    queue == cpu && !(placed && self.held.contains(&id))
+                }
+                _ => false,
+            })
+        };
+        let idle = state.observed_cpus().filter(|(_, here)| here.occupant == Occupant::Idle);
+        idle.map(|(cpu, _)| cpu).filter(|cpu| !waits_at(*cpu)).collect()
+    }
+
     /// Where a task is stuck, and the free CPUs that it may use.
-    fn violation(&self, task: TaskId, state: &State) -> Option<(Cpu, CpuSet)> {
+    fn stuck(&self, task: TaskId, state: &State) -> Option<(Cpu, CpuSet)> {
         let Activity::Waiting { cpu, placed: true, .. } = state.task(task).activity else {
             return None;
         };
-        state.cpu(cpu)?.occupant.task()?;
-        let all = state.observed_cpus();
-        let free = all.filter(|(_, cpu)| cpu.occupant == Occupant::Idle && cpu.waiting == 0);
-        let allowed = self.allowed(task, state);
-        let free = free.filter(|(cpu, _)| allowed.is_none_or(|allowed| allowed.contains(*cpu)));
-        let free: CpuSet = free.map(|(cpu, _)| cpu).collect();
+        let runs = state.cpu(cpu)?.occupant.task()?;
+        if self.held.contains(&task) || state.name(runs).starts_with("migration/") {
+            return None;
+        }
+        let free = self.free(state);
+        let free = match self.allowed(task, state) {
+            Some(allowed) => free.intersection(allowed),
+            None => free,
+        };
         (!free.is_empty()).then_some((cpu, free))
     }
 
-    fn close(&mut self, task: TaskId, at: Nanos, state: &State) {
-        let Some((start, cpu, idle)) = self.open.remove(&task) else { return };
-        let bound = self.allowed(task, state).is_none() && state.name(task).starts_with("kworker/");
-        if bound {
-            self.bound += at - start;
-        } else if at > start {
-            self.rows.push((start, at, task, cpu, idle));
+    /// Adds what held since the last look.
+    fn advance(&mut self, at: Nanos) {
+        let (now, time) = (&self.now, (at - self.now.since).0);
+        self.lost += time * now.losing;
+        let waiters = now.stuck.values().filter(|(_, bound)| !bound).count();
+        for (cpu, bound) in now.stuck.values() {
+            if *bound {
+                self.bound += time;
+            } else if let Some(growing) = self.growing.get_mut(cpu) {
+                growing.waited += time;
+                growing.cost += (time * now.losing) as f64 / waiters as f64;
+            }
+        }
+        for growing in self.growing.values_mut() {
+            let union = |a: &CpuSet, b: &CpuSet| a.iter().chain(b.iter()).collect::<CpuSet>();
+            growing.idle_in_gap = union(&growing.idle_in_gap, &now.free);
+            if growing.active && (time > 0 || growing.end == at) {
+                growing.idle = union(&growing.idle, &growing.idle_in_gap);
+                growing.end = at;
+            }
+        }
+        self.now.since = at;
+    }
+
+    fn finish(&mut self, cpu: Cpu) {
+        let Some(growing) = self.growing.remove(&cpu) else { return };
+        let Growing { start, end, waited, cost, idle, .. } = growing;
+        if end > start {
+            self.rows.push(((start, end, cpu, waited, idle), cost));
         }
     }
 
     fn look(&mut self, at: Nanos, state: &State) {
         self.advance(at);
-        self.losing = self.most(state);
+        self.now.losing = self.most(state);
+        self.now.free = self.free(state);
+        self.now.stuck.clear();
         for (task, _) in state.tasks() {
-            let is = self.violation(task, state);
-            let was = self.open.get(&task).map(|(_, cpu, _)| *cpu);
-            if was != is.as_ref().map(|(cpu, _)| *cpu) {
-                self.close(task, at, state);
+            if let Some((cpu, _)) = self.stuck(task, state) {
+                self.now.stuck.insert(task, (cpu, self.is_bound(task, state)));
             }
-            if let Some((cpu, free)) = is {
-                let (_, _, idle) = self.open.entry(task).or_insert((at, cpu, CpuSet::new()));
-                free.iter().for_each(|cpu| idle.insert(cpu));
+        }
+        self.growing.values_mut().for_each(|growing| growing.active = false);
+        let stuck = self.now.stuck.values().filter(|(_, bound)| !bound).map(|(cpu, _)| *cpu);
+        for cpu in stuck.collect::<BTreeSet<Cpu>>() {
+            let over = |Growing { start, end, .. }: &Growing| {
+                at - *end > GAP || *end == *start && at > *end
+            };
+            if self.growing.get(&cpu).is_some_and(over) {
+                self.finish(cpu);
+            }
+            let new = || Growing {
+                start: at,
+                end: at,
+                active: true,
+                waited: 0,
+                cost: 0.0,
+                idle: CpuSet::new(),
+                idle_in_gap: CpuSet::new(),
+            };
+            self.growing.entry(cpu).or_insert_with(new).active = true;
+        }
+    }
+
+    /// A task that a CPU leaves on its queue when it goes idle is held back, unless it came while the last task ran.
+    fn hold(&mut self, change: &Change, state: &State) {
+        let named = match *change {
+            Change::Runnable(ref woken) => Some(woken.task),
+            Change::Placed { task, .. } | Change::Forgotten { task, .. } => Some(task),
+            Change::Moved(moved) => Some(moved.task),
+            Change::Switch(switch) => switch.is.task(),
+            _ => None,
+        };
+        named.iter().for_each(|task| {
+            self.held.remove(task);
+        });
+        let Change::Switch(Switch { cpu, since, is: Occupant::Idle, .. }) = *change else { return };
+        for id in state.waiters(cpu) {
+            let task = state.task(id);
+            let Activity::Waiting { why, .. } = task.activity else { continue };
+            if !why.is_wakeup() || task.since < since {
+                self.held.insert(id);
             }
         }
     }
 }
 
 impl Question for Scan {
-    type Answer = (Vec<Row>, Nanos, u64);
+    type Answer = (Vec<(Row, f64)>, Nanos, u64);
 
     fn begin(&mut self, state: &State) {
-        self.since = state.window().start;
+        self.now.since = state.window().start;
         self.look(state.window().start, state);
     }
 
@@ -134,22 +239,22 @@ impl Question for Scan {
         if let Change::Born { task, parent, .. } = change {
             self.parents.insert(*task, *parent);
         }
+        self.hold(change, state);
         self.look(change.at(), state);
     }
 
     fn answer(mut self, state: &State) -> Self::Answer {
-        for task in self.open.keys().copied().collect::<Vec<_>>() {
-            self.close(task, state.window().end, state);
-        }
-        let harm = |row: &Row| (std::cmp::Reverse(row.1 - row.0), row.0, row.2);
-        self.rows.sort_by_key(harm);
         self.advance(state.window().end);
-        (self.rows, self.bound, self.lost)
+        for cpu in self.growing.keys().copied().collect::<Vec<_>>() {
+            self.finish(cpu);
+        }
+        self.rows.sort_by_key(|(row, _)| (row.0, row.2));
+        (self.rows, Nanos(self.bound), self.lost)
     }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Now {
+enum Does {
     Unborn,
     Sleeps,
     Waits(u16),
@@ -159,7 +264,7 @@ enum Now {
 /// A machine that does only what a kernel could, as the numbers that it is given say.
 struct Machine {
     time: u64,
-    tasks: Vec<(Now, u16)>,
+    tasks: Vec<(Does, u16)>,
     current: Vec<Pid>,
     events: Vec<Event>,
 }
@@ -174,27 +279,29 @@ impl Machine {
         let (prio, at) = (Prio::NORMAL, pid.0 as usize - 1);
         let (now, last) = self.tasks[at];
         match now {
-            Now::Unborn if self.current[usize::from(by)].is_idle() => return,
-            Now::Unborn => self.log(by, What::Fork { child: pid }),
-            Now::Sleeps => {
+            Does::Unborn if self.current[usize::from(by)].is_idle() => return,
+            Does::Unborn => self.log(by, What::Fork { child: pid }),
+            Does::Sleeps => {
                 self.log(by, What::Waking { pid, prio, last_cpu: Cpu(last) });
+                // The choice of a CPU takes its time.
+                self.time += u64::from(to % 2);
                 if to != last {
                     self.log(by, What::Migrate { pid, from: Cpu(last), to: Cpu(to) });
                 }
             }
-            Now::Waits(from) if from != to => {
+            Does::Waits(from) if from != to => {
                 self.log(by, What::Migrate { pid, from: Cpu(from), to: Cpu(to) });
-                self.tasks[at].0 = Now::Waits(to);
+                self.tasks[at].0 = Does::Waits(to);
                 return;
             }
-            Now::Waits(_) | Now::Runs(_) => return,
+            Does::Waits(_) | Does::Runs(_) => return,
         }
-        self.log(by, What::Wakeup { pid, prio, cpu: Cpu(to), new: now == Now::Unborn });
-        self.tasks[at] = (Now::Waits(to), to);
+        self.log(by, What::Wakeup { pid, prio, cpu: Cpu(to), new: now == Does::Unborn });
+        self.tasks[at] = (Does::Waits(to), to);
     }
 
     fn switch(&mut self, cpu: u16, pick: usize, left: Left) {
-        let waits = |i: &usize| self.tasks[*i].0 == Now::Waits(cpu);
+        let waits = |i: &usize| self.tasks[*i].0 == Does::Waits(cpu);
         let next = (0..self.tasks.len()).cycle().skip(pick).take(self.tasks.len()).find(waits);
         let prev = self.current[usize::from(cpu)];
         if next.is_none() && (prev.is_idle() || left == Left::Preempted) {
@@ -204,13 +311,28 @@ impl Machine {
         let prio = Prio::NORMAL;
         self.log(cpu, What::Switch { prev, prev_prio: prio, left, next: pid, next_prio: prio });
         if !prev.is_idle() {
-            let now = if left == Left::Preempted { Now::Waits(cpu) } else { Now::Sleeps };
+            let now = if left == Left::Preempted { Does::Waits(cpu) } else { Does::Sleeps };
             self.tasks[prev.0 as usize - 1] = (now, cpu);
         }
         if let Some(i) = next {
-            self.tasks[i] = (Now::Runs(cpu), cpu);
+            self.tasks[i] = (Does::Runs(cpu), cpu);
         }
         self.current[usize::from(cpu)] = pid;
+    }
+}
+
+impl Machine {
+    /// The group of the task that runs may not run any longer, and neither may those that wait there.
+    fn throttle(&mut self, cpu: u16) {
+        let prev = self.current[usize::from(cpu)];
+        if prev.is_idle() {
+            return;
+        }
+        let (prio, left) = (Prio::NORMAL, Left::Preempted);
+        let next = Pid::IDLE;
+        self.log(cpu, What::Switch { prev, prev_prio: prio, left, next, next_prio: prio });
+        self.tasks[prev.0 as usize - 1] = (Does::Waits(cpu), cpu);
+        self.current[usize::from(cpu)] = next;
     }
 }
 
@@ -223,6 +345,8 @@ fn trace(deeds: &[Deed], masks: Option<&[(i32, u64, u64)]>) -> Trace {
     let mut comm: Comm = [0; 16];
     comm[..11].copy_from_slice(b"kworker/0:1");
     info.comms.insert(Pid(TASKS), comm);
+    comm[..11].copy_from_slice(b"migration/0");
+    info.comms.insert(Pid(TASKS - 1), comm);
     info.affinity = masks.map(|masks| {
         let mut entries: Vec<Affinity> = masks
             .iter()
@@ -235,7 +359,7 @@ fn trace(deeds: &[Deed], masks: Option<&[(i32, u64, u64)]>) -> Trace {
         entries.sort_by_key(|entry| (entry.pid, entry.at));
         entries
     });
-    let born = |task| if task % 3 == 1 { Now::Unborn } else { Now::Sleeps };
+    let born = |task| if task % 3 == 1 { Does::Unborn } else { Does::Sleeps };
     let tasks = (0..TASKS as u16).map(|task| (born(task), task % CPUS)).collect();
     let current = vec![Pid::IDLE; CPUS.into()];
     let mut machine = Machine { time: 100, tasks, current, events: Vec::new() };
@@ -244,6 +368,7 @@ fn trace(deeds: &[Deed], masks: Option<&[(i32, u64, u64)]>) -> Trace {
         match deed {
             0..=3 => machine.wake(cpu, Pid(pid), to),
             4 | 5 => machine.switch(cpu, pid as usize, Left::Slept),
+            6 if later == 3 => machine.throttle(cpu),
             _ => machine.switch(cpu, pid as usize, Left::Preempted),
         }
     }
@@ -251,21 +376,33 @@ fn trace(deeds: &[Deed], masks: Option<&[(i32, u64, u64)]>) -> Trace {
 }
 
 fn compare(trace: &Trace) -> usize {
-    let question = Conservation::new(ConservationOptions::default(), &trace.info);
+    let options = ConservationOptions { gap: GAP, ..Default::default() };
+    let question = Conservation::new(options, &trace.info);
     let reply = ask(&mut trace.source(), (question, Scan::new(&trace.info))).unwrap();
     let (answer, (rows, bound, lost)) = reply.answer;
     assert_eq!(answer.lost.cpus.0, lost, "a maximum matching at every instant");
     assert!(answer.lost.low <= answer.lost.cpus && answer.lost.cpus <= answer.lost.high);
-    assert!(answer.lost.cpus <= answer.total, "no more than what tasks waited");
-    let row =
-        |v: &schedlab_timeline::Violation| (v.start, v.end, v.task, v.overloaded, v.idle.clone());
-    let found: Vec<Row> = answer.violations.iter().map(row).collect();
-    assert_eq!(found, rows);
-    let few = ConservationOptions { limit: 3, ..Default::default() };
+    assert!(answer.total <= answer.waited, "no more than what tasks waited");
+    let told = trace.info.affinity.is_some();
+    let mut found: Vec<_> = answer.episodes.iter().collect();
+    found.sort_by_key(|episode| (episode.start, episode.overloaded));
+    assert_eq!(found.len(), rows.len());
+    for (episode, (row, cost)) in found.iter().zip(&rows) {
+        let Episode { start, end, overloaded, waited, ref idle, .. } = **episode;
+        // Which of the tasks is the last decides what they all may use.
+        let idle = if told { row.4.clone() } else { idle.clone() };
+        assert_eq!((start, end, overloaded, waited.0, idle), *row);
+        // With affinity, who gets a CPU is decided between classes.
+        assert!(told || (episode.cost.0 as f64 - cost).abs() <= 1.001, "{cost}: {episode:?}");
+        let shares: u64 = episode.tasks.iter().map(|share| share.waited.0).sum();
+        assert_eq!(shares, waited.0, "so few tasks are all named");
+    }
+    let costs: u64 = answer.episodes.iter().map(|episode| episode.cost.0).sum();
+    assert_eq!((costs, answer.total.0), (lost, lost), "costs add up exactly");
+    let few = ConservationOptions { limit: 3, ..options };
     let few = ask(&mut trace.source(), Conservation::new(few, &trace.info)).unwrap().answer;
-    assert_eq!(few.violations, answer.violations[..rows.len().min(3)], "the worst are kept");
+    assert_eq!(few.episodes, answer.episodes[..rows.len().min(3)], "the worst are kept");
     assert_eq!((answer.count, answer.bound_threads), (rows.len() as u64, bound));
-    assert_eq!(answer.total.0, rows.iter().map(|row| (row.1 - row.0).0).sum::<u64>());
     assert_eq!(answer.by_cause.iter().map(|of| of.1.0).sum::<u64>(), answer.total.0);
     rows.len()
 }
@@ -290,7 +427,7 @@ proptest! {
 }
 
 #[test]
-fn the_random_machine_violates_work_conservation_often() {
+fn the_random_machine_loses_cpu_time_often() {
     let mut seed = 1_u64;
     let mut roll = |sides: u64| {
         seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -303,5 +440,5 @@ fn the_random_machine_violates_work_conservation_often() {
     };
     let deeds: Vec<Deed> = (0..2000).map(|_| deed()).collect();
     let found = compare(&trace(&deeds, None));
-    assert!(found > 200, "{found} violations are too few to judge by");
+    assert!(found > 100, "{found} episodes are too few to judge by");
 }

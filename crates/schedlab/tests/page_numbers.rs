@@ -36,7 +36,7 @@ const DRIVER: &str = r#"
       cpus[cpu] = (cpus[cpu] ?? 0) + Number(ran);
     }
   });
-  return { tasks, cpus, odd, violations: document.getElementById("violation-count").textContent };
+  return { tasks, cpus, odd, episodes: document.getElementById("episode-count").textContent };
 })()
 "#;
 
@@ -92,8 +92,8 @@ fn every_number_on_hover_equals_that_of_schedlab_trace() {
         assert_eq!(page["cpus"][cpu["cpu"].to_string()], cpu["busy_ns"], "CPU {}", cpu["cpu"]);
     }
     let count = trace("conservation", &file)["count"].clone();
-    let said = page["violations"].as_str().unwrap_or_default();
-    assert!(said.contains(&format!("violated: {count}")), "{said}; {count}");
+    let said = page["episodes"].as_str().unwrap_or_default();
+    assert!(said.contains(&format!("lost CPU time: {count}")), "{said}; {count}");
 }
 
 /// Points at each tracepoint of the first row, then goes to them by the key, and reads what is said.

@@ -20,6 +20,13 @@ fn run(args: &[&str]) -> Output {
 }
 
 #[track_caller]
+fn text(args: &[&str]) -> String {
+    let output = run(args);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).expect("UTF-8")
+}
+
+#[track_caller]
 fn json(args: &[&str]) -> Value {
     let output = run(args);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -56,8 +63,8 @@ fn the_keys_that_scripts_hang_on_are_there() {
     }
     has(&latency["tasks"][0], &["pid", "comm"]);
     let conservation = json(&["conservation", "--json", &file]);
-    has(&conservation, &["violations", "total_ns", "bound"]);
-    assert_eq!(conservation["bound"], "upper", "this trace tells no affinity");
+    has(&conservation, &["episodes", "count", "total_ns", "waited_ns", "by_cause"]);
+    assert_eq!(conservation["lost"]["affinity_known"], false, "this trace tells no affinity");
     let keys = [
         "start_ns",
         "end_ns",
@@ -65,9 +72,16 @@ fn the_keys_that_scripts_hang_on_are_there() {
         "idle_cpus",
         "waiting_pid",
         "waker_pid",
-        "because",
+        "cost_ns",
+        "waited_ns",
+        "tasks",
+        "cause",
+        "should_run_on_cpu",
+        "ended",
+        "seen",
+        "inferred",
     ];
-    has(&conservation["violations"][0], &keys);
+    has(&conservation["episodes"][0], &keys);
     has(&json(&["tasks", "--json", &file]), &["tasks"]);
     has(&json(&["cpus", "--json", &file]), &["cpus"]);
     has(&json(&["waiting", "--json", &file]), &["cpus", "bins", "total"]);
@@ -97,11 +111,26 @@ fn a_sound_trace_leaves_no_doubts_and_its_figures_fit_each_other() {
     assert_eq!(of("running_time_ns"), sum(&tasks["tasks"], "run_ns"));
     assert_eq!(of("waiting_time_ns"), sum(&tasks["tasks"], "wait_ns"));
     let conservation = json(&["conservation", "--json", "--keep", "1000000", &file]);
-    let violations = conservation["violations"].as_array().expect("an array");
-    let length = |v: &Value| v["end_ns"].as_u64().zip(v["start_ns"].as_u64()).map(|(e, s)| e - s);
-    let total: u64 = violations.iter().filter_map(length).sum();
+    let episodes = conservation["episodes"].as_array().expect("an array");
+    let cost = |episode: &Value| episode["cost_ns"].as_u64();
+    let total: u64 = episodes.iter().filter_map(cost).sum();
+    assert!(total > 0, "a trace to judge by");
     assert_eq!(conservation["total_ns"].as_u64(), Some(total));
-    assert!(violations.is_sorted_by_key(|v| std::cmp::Reverse(length(v))), "ranked by harm");
+    assert_eq!(conservation["lost"]["cpu_ns"].as_u64(), Some(total), "costs add up exactly");
+    let shares = conservation["by_cause"].as_object().expect("an object").values();
+    assert_eq!(shares.filter_map(|cause| cause["total_ns"].as_u64()).sum::<u64>(), total);
+    // But for rounding.
+    let ranked = |two: &[Value]| cost(&two[0]).map(|cost| cost + 1) >= cost(&two[1]);
+    assert!(episodes.windows(2).all(ranked), "ranked by harm");
+    // CSV has the same.
+    let csv = text(&["conservation", "--csv", "--keep", "1000000", &file]);
+    let lines: Vec<&str> = csv.lines().collect();
+    let cells: Vec<&str> = lines[1].split(',').collect();
+    assert_eq!(
+        (lines.len() - 1, cells[0]),
+        (episodes.len(), &*episodes[0]["start_ns"].to_string())
+    );
+    assert_eq!(cells[3], episodes[0]["cost_ns"].to_string());
 }
 
 #[test]
@@ -180,11 +209,10 @@ fn every_answer_is_about_the_chosen_tasks() {
     let locality = ask(&["locality"]);
     assert_eq!(locality["tasks"].as_array().map(Vec::len), Some(2));
     let conservation = ask(&["conservation", "--keep", "100000"]);
-    let violations = conservation["violations"].as_array().expect("an array");
+    let episodes = conservation["episodes"].as_array().expect("an array");
     let whose = |v: &Value| v["waiting_pid"].as_u64().is_some_and(|pid| pids.contains(&pid));
-    assert!(!violations.is_empty() && violations.iter().all(whose));
-    let length = |v: &Value| Some(v["end_ns"].as_u64()? - v["start_ns"].as_u64()?);
-    let total = sum(&conservation["violations"], length);
+    assert!(!episodes.is_empty() && episodes.iter().all(whose));
+    let total = sum(&conservation["episodes"], |episode| episode["cost_ns"].as_u64());
     assert_eq!(conservation["total_ns"].as_u64(), Some(total), "sums are of the same tasks");
     let compare = ask(&["compare", &file]);
     let tasks =
@@ -317,10 +345,10 @@ fn where_events_are_missing_every_answer_says_that_it_is_a_lower_bound() {
             .map(str::to_owned)
     };
     let first = said(switches).expect("a line");
-    assert!(first.starts_with("2ms of waiting while a CPU was free"), "{first}");
-    for (file, part) in [(switches, "this may be too little"), (&whole, "this may be too much")] {
-        let text = run(&["conservation", file]).stdout;
-        assert!(String::from_utf8_lossy(&text).contains(part), "{file}");
+    assert!(first.starts_with("2ms of CPU time lost in 1 episode"), "{first}");
+    for part in ["this may be too little", "at least 0ns: some tasks may have been pinned"] {
+        let text = run(&["conservation", switches]).stdout;
+        assert!(String::from_utf8_lossy(&text).contains(part), "{part}");
     }
 }
 

@@ -25,7 +25,7 @@ const LEGEND_MAX: usize = 10;
 const PAGE_MAX: usize = 3_000_000;
 /// What a page's slices may take before compression.
 const SLICES_MAX: usize = 8 << 20;
-/// Violations that the page lists, longest first.
+/// Episodes that the page lists, costliest first.
 const NOTES_MAX: usize = 300;
 /// Width of pictures in a report, in pixels of their own.
 const WIDTH_PX: i32 = 1100;
@@ -84,14 +84,14 @@ pub fn trace_section(
     let options = Options { arguments: true, ..Options::default() };
     let mut source = schedlab_trace::open_with(path, &options)?;
     let topology = source.info().topology.clone();
-    let violations = ConservationOptions { limit: NOTES_MAX, ..ConservationOptions::default() };
+    let episodes = ConservationOptions { limit: NOTES_MAX, ..ConservationOptions::default() };
     let question = (
         (Latency::new(), Tasks::by_distance(topology.clone()), Cpus::new()),
         rows(span, topology.as_ref()),
         Levels::new(span, columns(WIDTH_PX), Vec::new()),
         (
             Columns::new(span).with_marks(source.info()).at_most(SLICES_MAX),
-            Conservation::new(violations, source.info()),
+            Conservation::new(episodes, source.info()),
         ),
     );
     let mut listening = Listening::new(source.as_mut());
@@ -137,7 +137,7 @@ const CORES: &str = "Each CPU's row over time: a colour for each task, white whe
 const WAITING: &str = "Tasks that ran, and on top of them tasks that waited for a CPU. Above the dotted line \
     (the number of CPUs) somebody must wait; what waits below it could have run.";
 
-const PAGE: &str = "Move in this trace: zoom, search, hover, follow a task, go to violations";
+const PAGE: &str = "Move in this trace: zoom, search, hover, follow a task, go to episodes";
 
 /// A path as a shell takes it.
 fn quoted(path: &Path) -> String {

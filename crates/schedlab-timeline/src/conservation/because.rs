@@ -1,34 +1,42 @@
-//! Why a task stands where it stands, told from the events around it.
+//! Why a task stands where it stands: what the events show, and what is inferred from it.
 
 use crate::change::{Moved, Runnable, When};
-use crate::state::{Occupant, State};
+use crate::state::{CpuState, Occupant, State};
 use crate::task::{Activity, TaskId, Why};
 use schedlab_model::{Context, Cpu, CpuSet, Nanos, Topology};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// What put a task on an overloaded CPU, or kept it there.
+/// The first wrong decision of an episode: what put its first waiter on an overloaded CPU, or left it there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// It was woken on the CPU of its waker, which went on running.
+    /// It was woken on the CPU of its waker, which went on running, while another was free.
     OnWakersCpu,
-    /// It was woken where it ran last, which is busy now.
+    /// It was woken where it ran last, which was busy, while another was free.
     OnPreviousCpu,
-    /// It was woken on another CPU than its own last and its waker's.
+    /// It was woken on another busy CPU than its own last, and by no task that ran there, while one was free.
     WokenElsewhere,
-    /// It was created, and put on a busy CPU.
+    /// It was created, and put on a busy CPU, while another was free.
     Forked,
-    /// It was moved there while it waited.
+    /// It was moved to a busy CPU while it waited, and another was free.
     Balanced,
-    /// A kernel thread displaced it.
+    /// A kernel thread displaced it while a CPU was free.
     DisplacedByKernel,
-    /// Another task displaced it, or took over after a yield.
+    /// Another task displaced it, or took over after a yield, while a CPU was free.
     Displaced,
+    /// No CPU was free for it when its wait began. One became free later and did not pull it.
+    NotPulled,
+    /// It was put on an idle CPU, and another task came to run there first.
+    Overtaken,
+    /// It was put on an idle CPU on which another task already waited, while a third CPU was free.
+    BehindAnother,
+    /// The events don't show how it came to wait there.
+    Unexplained,
 }
 
 impl Cause {
     /// All causes, in a fixed order.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 11] = [
         Self::OnWakersCpu,
         Self::OnPreviousCpu,
         Self::WokenElsewhere,
@@ -36,6 +44,10 @@ impl Cause {
         Self::Balanced,
         Self::DisplacedByKernel,
         Self::Displaced,
+        Self::NotPulled,
+        Self::Overtaken,
+        Self::BehindAnother,
+        Self::Unexplained,
     ];
 
     /// A stable name for scripts.
@@ -49,37 +61,47 @@ impl Cause {
             Self::Balanced => "balanced",
             Self::DisplacedByKernel => "displaced_by_kernel_thread",
             Self::Displaced => "displaced",
+            Self::NotPulled => "not_pulled",
+            Self::Overtaken => "overtaken",
+            Self::BehindAnother => "behind_another",
+            Self::Unexplained => "unexplained",
         }
     }
 }
 
-/// The facts behind a violation; [`Because::sentence`] says them.
+/// The facts behind an episode, and its cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Because {
-    /// What put the task there.
+    /// The first wrong decision, as inferred from the rest.
     pub cause: Cause,
-    /// Since when it had waited when the violation began.
+    /// Since when the first waiter had waited when the episode began.
     pub waited_since: Nanos,
-    /// When the violation began.
+    /// When the episode began.
     pub start: Nanos,
-    /// Whether it began because a CPU became free: until then it had waited with none that it could use. A wait may
-    /// be older than its violation for other causes too, as it stands on no queue before `sched_wakeup`.
-    pub freed_late: bool,
+    /// A CPU that was free then and that the task may use: where it ran last if that is one, else one of its waker's LLC,
+    /// else the first.
+    pub instead: Option<Cpu>,
+    /// Since when that one had been idle.
+    pub instead_idle_since: Nanos,
     /// Who woke it; [`TaskId::NONE`] when nobody did, or an interrupt on an idle CPU.
     pub waker: TaskId,
     /// The CPU that woke it.
     pub waker_cpu: Cpu,
     /// The context of the wakeup: unless [`Context::Task`], the waker was only interrupted.
     pub waker_context: Context,
+    /// Whether the waker still ran on the CPU on which the task was put.
+    pub waker_stayed: bool,
+    /// Why it waits.
+    pub why: Why,
     /// Where it last ran before it was woken.
     pub previous: Option<Cpu>,
     /// Its previous CPU was free when it was woken: since when, and who used it last.
     pub previous_free: Option<(Nanos, TaskId)>,
     /// Whether a CPU of the waker's LLC was free when it was woken; `None` without a topology.
     pub llc_had_free: Option<bool>,
-    /// The move that brought it here, if one did.
-    pub moved: Option<(Cpu, Cpu)>,
-    /// Who ran on the overloaded CPU when the violation began.
+    /// The move that brought it here, if one did: from where, to where, and the CPU that moved it, where known.
+    pub moved: Option<(Cpu, Cpu, Option<Cpu>)>,
+    /// Who ran on the overloaded CPU when the episode began.
     pub runs_instead: TaskId,
     /// Whether that is a kernel thread which belongs to its CPU.
     pub kernel_thread: bool,
@@ -92,6 +114,21 @@ pub(super) struct WakeFacts {
     previous_free: Option<(Nanos, TaskId)>,
     llc_had_free: Option<bool>,
     pub(super) moved: Option<Moved>,
+    /// When and where it was put last, and what it found there.
+    put: Option<(Nanos, Cpu, Found)>,
+}
+
+/// What a task found on the CPU on which it was put.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Found {
+    /// This task ran.
+    Task(TaskId),
+    /// The idle task ran and nobody waited.
+    Idle,
+    /// The idle task ran and another task waited already.
+    Waiter,
+    /// Not known.
+    Unknown,
 }
 
 impl WakeFacts {
@@ -106,7 +143,18 @@ impl WakeFacts {
             .filter(|(cpu, _)| free.contains(*cpu))
             .map(|(_, here)| (here.since, here.last_task));
         let llc_had_free = near.and_then(|near| Some(near.of(wake.waker.cpu)?.intersects(free)));
-        Self { at: wake.at, previous_free, llc_had_free, moved: None }
+        Self { at: wake.at, previous_free, llc_had_free, moved: None, put: None }
+    }
+
+    /// The task is put on a queue; `here` counts it already.
+    pub(super) fn put(&mut self, at: Nanos, cpu: Cpu, here: &CpuState) {
+        let found = match here.occupant {
+            Occupant::Task(task) => Found::Task(task),
+            Occupant::Idle if here.waiting > 1 => Found::Waiter,
+            Occupant::Idle => Found::Idle,
+            Occupant::Unknown => Found::Unknown,
+        };
+        self.put = Some((at, cpu, found));
     }
 }
 
@@ -132,12 +180,22 @@ impl Near {
     }
 }
 
+/// How an episode begins.
+pub(super) struct Begun<'a> {
+    pub(super) at: Nanos,
+    /// Whether a CPU became free: until then the task had waited with none that it could use.
+    pub(super) freed_late: bool,
+    /// The free CPUs that it may use.
+    pub(super) usable: &'a CpuSet,
+    pub(super) near: Option<&'a Near>,
+}
+
 /// Tells why `task` waits on `cpu`.
 pub(super) fn explain(
     state: &State,
     task: TaskId,
     cpu: Cpu,
-    (start, freed_late): (Nanos, bool),
+    begun: &Begun<'_>,
     wake: &WakeFacts,
 ) -> Because {
     let known = state.task(task);
@@ -153,34 +211,84 @@ pub(super) fn explain(
     let moved = wake.moved.filter(|moved| moved.to == cpu);
     let balanced = moved.is_some_and(|moved| moved.when == When::Waiting)
         || (!why.is_wakeup() && known.woken_from != Some(cpu));
-    let cause = match why {
-        _ if balanced => Cause::Balanced,
-        Why::New => Cause::Forked,
-        Why::Woken if cpu == known.waker_cpu => Cause::OnWakersCpu,
-        Why::Woken if known.woken_from == Some(cpu) => Cause::OnPreviousCpu,
-        Why::Woken => Cause::WokenElsewhere,
-        Why::Preempted | Why::Yielded if kernel_thread => Cause::DisplacedByKernel,
-        Why::Preempted | Why::Yielded => Cause::Displaced,
-    };
-    let woken = why.is_wakeup();
-    Because {
-        cause,
+    let mut because = Because {
+        cause: Cause::Unexplained,
         waited_since: known.since,
-        start,
-        freed_late,
-        waker: if woken { known.waker } else { TaskId::NONE },
+        start: begun.at,
+        instead: None,
+        instead_idle_since: begun.at,
+        waker: if why.is_wakeup() { known.waker } else { TaskId::NONE },
         waker_cpu: known.waker_cpu,
         waker_context: known.waker_context,
+        waker_stayed: known.waker_cpu == cpu
+            && matches!(wake.put, Some((_, on, Found::Task(ran))) if on == cpu && ran == known.waker),
+        why,
         previous: known.woken_from,
         previous_free: wake.previous_free,
         llc_had_free: wake.llc_had_free,
         moved: match moved {
-            Some(moved) => Some((moved.from, moved.to)),
-            None if balanced => known.woken_from.map(|from| (from, cpu)),
+            Some(moved) => Some((moved.from, moved.to, Some(moved.by_cpu))),
+            None if balanced => known.woken_from.map(|from| (from, cpu, None)),
             None => None,
         },
         runs_instead,
         kernel_thread,
+    };
+    because.instead = because.choice(begun);
+    let instead = because.instead.and_then(|cpu| state.cpu(cpu));
+    because.instead_idle_since = instead.map_or(begun.at, |here| here.since);
+    because.cause = because.cause_on(cpu, begun, &wake, balanced);
+    because
+}
+
+impl Because {
+    /// The cause that the state at the wakeup and the events since leave; where they leave several, none.
+    fn cause_on(&self, cpu: Cpu, begun: &Begun<'_>, wake: &WakeFacts, balanced: bool) -> Cause {
+        if begun.freed_late {
+            return Cause::NotPulled;
+        }
+        if !self.why.is_wakeup() {
+            // The events of its wakeup say nothing of a task that was displaced since: only where it stands.
+            return match (balanced, self.waited_since == begun.at) {
+                (true, _) => Cause::Balanced,
+                (false, true) if self.kernel_thread => Cause::DisplacedByKernel,
+                (false, true) => Cause::Displaced,
+                (false, false) => Cause::Unexplained,
+            };
+        }
+        let Some((at, _, found)) = wake.put.filter(|(_, on, _)| *on == cpu) else {
+            return Cause::Unexplained;
+        };
+        match found {
+            // It began to cost when the task was put there, so that decision is the first.
+            Found::Task(_) if at == begun.at => self.choice_of_cpu(cpu, balanced),
+            Found::Idle if at < begun.at => Cause::Overtaken,
+            // The free CPU had been idle already, so it could have been chosen.
+            Found::Waiter if self.instead_idle_since <= at => Cause::BehindAnother,
+            _ => Cause::Unexplained,
+        }
+    }
+
+    /// Who chose the busy CPU, and by which rule.
+    fn choice_of_cpu(&self, cpu: Cpu, balanced: bool) -> Cause {
+        let interrupt = self.waker_context != Context::Task;
+        match (self.why, self.previous == Some(cpu)) {
+            _ if balanced => Cause::Balanced,
+            (Why::New, _) => Cause::Forked,
+            (_, previous) if self.waker_stayed && !(interrupt && previous) => Cause::OnWakersCpu,
+            (_, true) => Cause::OnPreviousCpu,
+            (_, false) => Cause::WokenElsewhere,
+        }
+    }
+
+    /// Where it could have run.
+    fn choice(&self, begun: &Begun<'_>) -> Option<Cpu> {
+        let previous = self.previous.filter(|cpu| begun.usable.contains(*cpu));
+        let near = || {
+            let llc = begun.near.filter(|_| self.why.is_wakeup())?.of(self.waker_cpu)?;
+            llc.intersection(begun.usable).iter().next()
+        };
+        previous.or_else(near).or_else(|| begun.usable.iter().next())
     }
 }
 
@@ -216,7 +324,7 @@ impl Because {
         Some(self.waker).filter(|task| task.is_some())
     }
 
-    /// In a sentence, with the names that tasks have in `state`.
+    /// What the events show, in a sentence, with the names that tasks have in `state`.
     #[must_use]
     pub fn sentence(&self, cpu: Cpu, state: &State) -> String {
         let name = |task: TaskId| format!("{} ({})", state.name(task), state.task(task).pid);
@@ -225,23 +333,28 @@ impl Because {
             task if self.kernel_thread => format!("the per-CPU kernel thread {}", name(task)),
             task => name(task),
         };
-        let mut text = match self.cause {
-            Cause::OnWakersCpu => format!("woken on its waker's CPU {cpu} {}", self.by(&name)),
-            Cause::OnPreviousCpu => {
-                format!("woken on CPU {cpu}, where it ran last, {}", self.by(&name))
-            }
-            Cause::WokenElsewhere => format!("put on CPU {cpu} when woken {}", self.by(&name)),
-            Cause::Forked => format!("put on CPU {cpu} when it was created {}", self.by(&name)),
-            Cause::Balanced => match self.moved {
-                Some((from, _)) => format!("balanced away from CPU {from} to CPU {cpu}"),
-                None => format!("balanced to CPU {cpu}"),
-            },
-            Cause::DisplacedByKernel | Cause::Displaced => {
+        let mut text = match (self.why, self.moved) {
+            (Why::Preempted | Why::Yielded, None) => {
                 format!("displaced on CPU {cpu} by {instead}")
             }
+            (_, Some(moved)) if self.cause == Cause::Balanced || !self.why.is_wakeup() => {
+                carried(moved)
+            }
+            (Why::New, _) => format!("put on CPU {cpu} when it was created {}", self.by(&name)),
+            (_, _) if cpu == self.waker_cpu && self.waker().is_some() => {
+                format!("woken on its waker's CPU {cpu} {}", self.by(&name))
+            }
+            (_, _) if self.previous == Some(cpu) => {
+                format!("woken on CPU {cpu}, where it ran last, {}", self.by(&name))
+            }
+            (_, _) => format!("put on CPU {cpu} when woken {}", self.by(&name)),
         };
-        let displaced = matches!(self.cause, Cause::DisplacedByKernel | Cause::Displaced);
-        if !displaced && !instead.is_empty() {
+        let displaced = !self.why.is_wakeup() && self.moved.is_none();
+        if displaced || instead.is_empty() {
+            // It is said already, or not known.
+        } else if matches!(self.cause, Cause::Overtaken | Cause::BehindAnother) {
+            let _ = write!(text, ", which was idle; {instead} ran there first");
+        } else {
             let _ = write!(text, ", where {instead} ran");
         }
         if let (Some(previous), Some((since, last))) = (self.previous, self.previous_free)
@@ -258,11 +371,44 @@ impl Because {
             Some(false) => text.push_str("; its waker's LLC had no idle CPU"),
             None => {}
         }
-        if self.freed_late && self.start > self.waited_since {
-            let late = self.start - self.waited_since;
-            let _ = write!(text, "; no CPU was free until {late} later, and nobody pulled it then");
-        }
         text
+    }
+
+    /// What is inferred from it, in a sentence: which decision was wrong, and what would have been better.
+    #[must_use]
+    pub fn inferred(&self) -> String {
+        let idle = self.start - self.instead_idle_since;
+        let free = match self.instead {
+            Some(cpu) if idle > Nanos::ZERO => format!("CPU {cpu}, idle for {idle},"),
+            Some(cpu) => format!("CPU {cpu}"),
+            None => "another CPU".to_owned(),
+        };
+        let late = self.start - self.waited_since;
+        match self.cause {
+            Cause::OnWakersCpu | Cause::OnPreviousCpu | Cause::WokenElsewhere => {
+                format!("the wakeup chose a busy CPU although {free} was free")
+            }
+            Cause::Forked => format!("the fork chose a busy CPU although {free} was free"),
+            Cause::Balanced => format!("balancing chose a busy CPU although {free} was free"),
+            Cause::DisplacedByKernel | Cause::Displaced => {
+                format!("{free} was free when it was displaced, and nobody moved it there")
+            }
+            Cause::NotPulled => {
+                let cpu = self.instead.map_or("a CPU".to_owned(), |cpu| format!("CPU {cpu}"));
+                format!("{cpu} became free {late} after its wait began, and did not pull it")
+            }
+            Cause::Overtaken => format!(
+                "its CPU was idle when it was put there, and another task ran there first while {free} was free"
+            ),
+            Cause::BehindAnother => {
+                format!("it was put behind another waiting task although {free} was free")
+            }
+            Cause::Unexplained => {
+                format!(
+                    "unexplained: the events do not show why it waited there while {free} was free"
+                )
+            }
+        }
     }
 
     fn by(&self, name: &impl Fn(TaskId) -> String) -> String {
@@ -273,5 +419,15 @@ impl Because {
             (_, Some(waker)) => format!("by an interrupt of {} on CPU {cpu}", name(waker)),
             (_, None) => format!("by an interrupt on the idle CPU {cpu}"),
         }
+    }
+}
+
+/// A move of a waiting task in words.
+fn carried((from, to, by): (Cpu, Cpu, Option<Cpu>)) -> String {
+    match by {
+        Some(by) if by == to => format!("pulled from CPU {from} to CPU {to} while it waited"),
+        Some(by) if by == from => format!("pushed from CPU {from} to CPU {to} while it waited"),
+        Some(by) => format!("moved from CPU {from} to CPU {to} by CPU {by} while it waited"),
+        None => format!("moved from CPU {from} to CPU {to} while it waited"),
     }
 }

@@ -1,7 +1,7 @@
 //! Idle cores: the same matching with cores of which all CPUs are free, where cores have several CPUs.
 
 use super::matching::Matching;
-use schedlab_model::{Cpu, CpuSet, Topology};
+use schedlab_model::{Cpu, CpuSet, Nanos, Topology};
 use std::collections::BTreeMap;
 
 /// Which cores are idle, and how many waiting tasks they could serve.
@@ -42,17 +42,17 @@ impl Cores {
     }
 
     /// A CPU is free, or not, from now on.
-    pub(super) fn set(&mut self, cpu: Cpu, is_free: bool) {
+    pub(super) fn set(&mut self, cpu: Cpu, is_free: bool, at: Nanos) {
         let Some(leader) = self.first.get(cpu.index()).copied() else { return };
         let Some((count, free)) = self.cpus.get_mut(&leader) else { return };
         if is_free {
             *free += 1;
             if free == count {
-                self.matching.free(leader);
+                self.matching.free(leader, at);
             }
         } else {
             if free == count {
-                self.matching.take(leader);
+                self.matching.take(leader, at);
             }
             *free -= 1;
         }

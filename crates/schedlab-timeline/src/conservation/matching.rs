@@ -6,10 +6,14 @@
 //! waits, as without affinity, that is a look at the free CPUs.
 //!
 //! Which class gets a CPU that several could use: the one that was served first. A path never takes a CPU from a class without
-//! giving it another.
+//! giving it another. Within a class the CPUs count for its waiting tasks in equal parts: [`Matching::served`] grows
+//! by what one waiting task gets, so a task's part is the difference between two readings.
 
 use super::allowed::ClassId;
-use schedlab_model::{Cpu, CpuSet};
+use schedlab_model::{Cpu, CpuSet, Nanos};
+
+/// Parts of a nanosecond in which shares are added up.
+pub(super) const PARTS: u128 = 1 << 64;
 
 /// Free CPUs, waiting tasks, and who is matched with whom.
 #[derive(Debug, Default)]
@@ -34,6 +38,9 @@ struct Class {
     /// The free CPUs that serve it.
     cpus: CpuSet,
     matched: u32,
+    /// What a task got that waited all the time, in parts of a nanosecond.
+    served: u128,
+    since: Nanos,
     /// Its place among those that demand.
     place: usize,
 }
@@ -46,6 +53,8 @@ impl Matching {
             waiting: 0,
             cpus: CpuSet::new(),
             matched: 0,
+            served: 0,
+            since: Nanos::ZERO,
             place: usize::MAX,
         };
         Self { classes: masks.iter().map(class).collect(), ..Self::default() }
@@ -66,32 +75,57 @@ impl Matching {
         self.classes[class as usize].matched
     }
 
+    /// CPU time that one task of a class would have got so far, had it waited all the time; in [`PARTS`].
+    pub(super) fn served(&mut self, class: ClassId, at: Nanos) -> u128 {
+        self.touch(class, at);
+        self.classes[class as usize].served
+    }
+
+    /// Adds up what was true of a class until now.
+    fn touch(&mut self, class: ClassId, at: Nanos) {
+        let class = &mut self.classes[class as usize];
+        let time = at - class.since;
+        class.since = class.since.max(at);
+        if class.matched == 0 || time == Nanos::ZERO {
+            return;
+        }
+        let parts = u128::from(time.0) * PARTS;
+        // Mostly there are enough free CPUs, and a division takes longer than all the rest.
+        class.served += if class.matched >= class.waiting {
+            parts
+        } else {
+            parts * u128::from(class.matched) / u128::from(class.waiting)
+        };
+    }
+
     /// A CPU becomes free.
-    pub(super) fn free(&mut self, cpu: Cpu) {
+    pub(super) fn free(&mut self, cpu: Cpu, at: Nanos) {
         if cpu.index() >= self.owners.len() {
             self.owners.resize(cpu.index() + 1, 0);
         }
-        if !self.serve(cpu) {
+        if !self.serve(cpu, at) {
             self.spare.insert(cpu);
         }
     }
 
     /// A CPU is free no longer.
-    pub(super) fn take(&mut self, cpu: Cpu) {
+    pub(super) fn take(&mut self, cpu: Cpu, at: Nanos) {
         let owner = self.owners.get_mut(cpu.index()).map_or(0, std::mem::take);
         let Some(class) = owner.checked_sub(1) else {
             self.spare.remove(cpu);
             return;
         };
+        self.touch(class, at);
         let short = &mut self.classes[class as usize];
         short.cpus.remove(cpu);
         short.matched -= 1;
         self.matched -= 1;
-        self.supply(class);
+        self.supply(class, at);
     }
 
     /// A task of a class begins to wait.
-    pub(super) fn wait(&mut self, class: ClassId) {
+    pub(super) fn wait(&mut self, class: ClassId, at: Nanos) {
+        self.touch(class, at);
         self.waiting += 1;
         let is = &mut self.classes[class as usize];
         is.waiting += 1;
@@ -99,11 +133,12 @@ impl Matching {
             is.place = self.demanding.len();
             self.demanding.push(class);
         }
-        self.supply(class);
+        self.supply(class, at);
     }
 
     /// A task of a class waits no longer.
-    pub(super) fn leave(&mut self, class: ClassId) {
+    pub(super) fn leave(&mut self, class: ClassId, at: Nanos) {
+        self.touch(class, at);
         self.waiting -= 1;
         let is = &mut self.classes[class as usize];
         is.waiting -= 1;
@@ -121,7 +156,7 @@ impl Matching {
             is.matched -= 1;
             self.matched -= 1;
             self.owners[cpu.index()] = 0;
-            if !self.serve(cpu) {
+            if !self.serve(cpu, at) {
                 self.spare.insert(cpu);
             }
         }
@@ -145,7 +180,7 @@ impl Matching {
     }
 
     /// Finds work for a free CPU: for a class that lacks one, or for one that gives up another for it.
-    fn serve(&mut self, cpu: Cpu) -> bool {
+    fn serve(&mut self, cpu: Cpu, at: Nanos) -> bool {
         if self.unserved() == 0 {
             return false;
         }
@@ -160,7 +195,7 @@ impl Matching {
         let mut next = 0;
         while let Some(&(class, ..)) = reached.get(next) {
             if lacks(&self.classes[class as usize]) {
-                self.gain(class);
+                self.gain(class, at);
                 // Each class of the path gets its CPU from the one before, which gets one instead.
                 let mut place = next;
                 while let Some(&(class, cpu, giver)) = reached.get(place) {
@@ -185,7 +220,7 @@ impl Matching {
     }
 
     /// Finds a CPU for a class that lacks one: a spare one, or that of another class which takes a spare one instead.
-    fn supply(&mut self, class: ClassId) {
+    fn supply(&mut self, class: ClassId, at: Nanos) {
         let short = &self.classes[class as usize];
         if short.matched >= short.waiting || self.spare.is_empty() {
             return;
@@ -204,7 +239,7 @@ impl Matching {
                     }
                     (got, place) = (gives, getter);
                 }
-                self.gain(class);
+                self.gain(class, at);
                 return;
             }
             for &other in &self.demanding {
@@ -218,7 +253,8 @@ impl Matching {
         }
     }
 
-    fn gain(&mut self, class: ClassId) {
+    fn gain(&mut self, class: ClassId, at: Nanos) {
+        self.touch(class, at);
         self.classes[class as usize].matched += 1;
         self.matched += 1;
     }
@@ -251,8 +287,8 @@ mod tests {
         let masks =
             [Some(0b1110), Some(0b0010)].map(|mask| mask.map(|word| CpuSet::from_words(&[word])));
         let mut matching = Matching::new(&masks);
-        (1..4).for_each(|cpu| matching.free(Cpu(cpu)));
-        [0, 1, 1].into_iter().for_each(|class| matching.wait(class));
+        (1..4).for_each(|cpu| matching.free(Cpu(cpu), Nanos::ZERO));
+        [0, 1, 1].into_iter().for_each(|class| matching.wait(class, Nanos::ZERO));
         assert_eq!((matching.size(), matching.unserved()), (2, 1));
     }
 
@@ -272,29 +308,29 @@ mod tests {
                 words.iter().map(|word| Some(CpuSet::from_words(&[*word]))).collect();
             let mut matching = Matching::new(&masks);
             let (mut free, mut waiting) = (Vec::<u16>::new(), Vec::<u32>::new());
-            for _ in 0..60 {
+            for at in (0..60).map(Nanos) {
                 match roll(4) {
                     0 => {
                         let cpu = roll(5) as u16;
                         match free.iter().position(|other| *other == cpu) {
                             Some(place) => {
                                 free.swap_remove(place);
-                                matching.take(Cpu(cpu));
+                                matching.take(Cpu(cpu), at);
                             }
                             None => {
                                 free.push(cpu);
-                                matching.free(Cpu(cpu));
+                                matching.free(Cpu(cpu), at);
                             }
                         }
                     }
                     1 if !waiting.is_empty() => {
                         let place = roll(waiting.len() as u64) as usize;
-                        matching.leave(waiting.swap_remove(place));
+                        matching.leave(waiting.swap_remove(place), at);
                     }
                     _ if waiting.len() < 5 => {
                         let class = roll(words.len() as u64) as u32;
                         waiting.push(class);
-                        matching.wait(class);
+                        matching.wait(class, at);
                     }
                     _ => {}
                 }

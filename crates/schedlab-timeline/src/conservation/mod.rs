@@ -1,65 +1,76 @@
-//! Work conservation: every interval in which a task waited on a busy CPU while another, on which it
-//! was allowed, had nothing to do.
+//! Work conservation: CPU time that was lost while tasks waited, the episodes in which that happened, and why.
 //!
-//! A CPU is *free* when its idle task runs and nobody stands on its queue: an idle CPU with a waiter
-//! is handing over, which takes a few microseconds and is no one's fault. A CPU is *overloaded* when a
-//! task runs on it and at least one more waits there. A *violation* is a longest interval in which
-//! one task waits on one overloaded CPU while at least one CPU that it may use is free.
+//! A CPU is *free* when its idle task runs, nobody stands on its queue, and no wakeup is on its way to it. An idle CPU
+//! with a waiter is handing over, which takes a few microseconds and is nobody's fault. A CPU is *overloaded* when a
+//! task runs on it and at least one more waits there. A CPU that runs its stopper is not: the stopper is how the kernel
+//! moves tasks. The CPU time that is *lost* at an instant is the size of a maximum matching between free CPUs and tasks
+//! that wait on overloaded ones, each with the CPUs that it may use (`matching`).
 //!
-//! CPU time that is *lost* at an instant is the size of a maximum matching between free CPUs and tasks that wait on
-//! overloaded ones, each with the CPUs that it may use (`matching`): with one free CPU, two that wait lose one.
+//! An *episode* is a longest time in which the queue of one overloaded CPU has a waiter that a free CPU could serve.
+//! Gaps up to [`Options::gap`] join, and cost nothing. What is lost is divided among the waiters, so the costs of all
+//! episodes add up to the sum.
 //!
-//! Affinity is not in the events. Where the trace came with it, sums are exact; a new task has its
-//! creator's until it is told otherwise. Without it every CPU is taken to be allowed, except to
-//! kernel threads that carry their CPU in their name, and the sums are upper bounds.
+//! A task that is left on the queue of a CPU which goes idle is *throttled*, or held back otherwise: the kernel would
+//! run it if it could. It counts as not runnable until it is woken, moved or runs.
 //!
-//! Memory: the worst [`Options::limit`] violations, whatever the length of the trace. Time: a change
-//! looks at its own CPUs and tasks alone, however many CPUs there are and violations are open; only
+//! Affinity is not in the events. Where the trace came with it, a new task has its creator's until it is told
+//! otherwise. Without it every CPU is taken to be allowed, except to kernel threads that carry their CPU in their name.
+//! So unknown affinity raises the sum, and CPUs of which nothing is known lower it: [`Lost`] has the bounds.
+//!
+//! Memory: the costliest [`Options::limit`] episodes, whatever the length of the trace. Time: a change
+//! looks at its own CPUs and tasks alone, however many CPUs there are and waits are open; only
 //! when the first CPU that some tasks may use becomes free, or the last is taken, are those that wait
-//! looked at, since the violation of each then begins or ends.
+//! looked at, since a part of an episode then begins or ends for each.
 
 mod allowed;
 mod because;
 mod cores;
+mod episode;
 mod free;
 mod matching;
+mod queues;
+mod stopper;
 mod stuck;
 mod sums;
 
 pub use because::{Because, Cause};
+pub use episode::{Ended, Episode, Share};
 pub use sums::{Lost, Sums};
 
-use crate::change::{Change, Moved, Runnable, Switch};
+use crate::change::{Change, Runnable, Switch};
 use crate::chosen::Chosen;
 use crate::question::Question;
-use crate::state::{CpuState, Occupant, State};
+use crate::state::{CpuState, State};
 use crate::task::{Activity, TaskId};
 use allowed::{Allowed, ClassId, UNKNOWN};
 use because::{Near, WakeFacts};
 use cores::Cores;
-use free::FreeCpus;
+use episode::{Episodes, Part};
+use free::{FreeCpus, Step};
 use matching::Matching;
+use queues::Queues;
 use schedlab_model::{Cpu, CpuSet, Nanos, TraceInfo};
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use stuck::{Open, Queue, Stuck};
+use stopper::Stoppers;
+use stuck::{Open, Queue, Role, Stuck};
 
 /// What counts, and how much is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// Shorter violations are not counted at all.
+    /// Shorter episodes are not counted at all.
     pub min: Nanos,
-    /// The most violations that are kept, longest first; all are summed.
+    /// Gaps up to this length join two episodes of a queue into one. They cost nothing.
+    pub gap: Nanos,
+    /// The most episodes that are kept, costliest first; all are summed.
     pub limit: usize,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { min: Nanos::ZERO, limit: 10_000 }
+        Self { min: Nanos::ZERO, gap: Nanos::from_micros(100), limit: 10_000 }
     }
 }
 
-/// Asks where work conservation was violated, and why.
+/// Asks how much CPU time was lost, where, and why.
 #[derive(Debug)]
 pub struct Conservation {
     options: Options,
@@ -69,77 +80,35 @@ pub struct Conservation {
     wakes: Vec<WakeFacts>,
     free: FreeCpus,
     queue: Queue,
+    queues: Queues,
+    stoppers: Stoppers,
+    overloaded: CpuSet,
     matching: Matching,
     cores: Option<Cores>,
+    episodes: Episodes,
     sums: sums::Integrals,
     lost: sums::Losses,
-    worst: BinaryHeap<Reverse<Ranked>>,
-    count: u64,
-    total: Nanos,
-    by_cause: [(u64, Nanos); Cause::ALL.len()],
-    by_kernel: Nanos,
-    bound_threads: Nanos,
-    unknown_affinity: bool,
-}
-
-/// A task waited although it need not have.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// When it began.
-    pub start: Nanos,
-    /// When it ended.
-    pub end: Nanos,
-    /// Where the task waited.
-    pub overloaded: Cpu,
-    /// The CPUs that it was allowed on and that were free at some time meanwhile.
-    pub idle: CpuSet,
-    /// Who waited.
-    pub task: TaskId,
-    /// How it came to wait there.
-    pub because: Because,
-}
-
-/// A violation by its harm: how long it took, earlier ones first among equals.
-#[derive(Debug, PartialEq, Eq)]
-struct Ranked(Violation);
-
-impl Ranked {
-    fn harm(&self) -> (Nanos, Reverse<Nanos>, Reverse<TaskId>) {
-        let Violation { start, end, task, .. } = self.0;
-        (end - start, Reverse(start), Reverse(task))
-    }
-}
-
-impl Ord for Ranked {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.harm().cmp(&other.harm())
-    }
-}
-
-impl PartialOrd for Ranked {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
+    answer: ConservationAnswer,
 }
 
 /// What was found.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ConservationAnswer {
-    /// Longest first, at most as many as asked for.
-    pub violations: Vec<Violation>,
+    /// Costliest first, at most as many as asked for.
+    pub episodes: Vec<Episode>,
     /// How many there were.
     pub count: u64,
-    /// The sum of their lengths: task-time that was waited for nothing.
+    /// The sum of their costs: CPU time that was lost.
     pub total: Nanos,
-    /// CPU time that was lost, on the whole machine and whichever tasks are asked about.
+    /// Time that tasks waited in them, summed over tasks.
+    pub waited: Nanos,
+    /// What was lost on the whole machine, with bounds, whichever tasks are asked about and however short.
     pub lost: Lost,
-    /// Whether affinity of every task concerned was known; else `total` is an upper bound.
-    pub exact: bool,
-    /// How many and how long by cause, in the order of [`Cause::ALL`].
+    /// How many and how much CPU time by cause, in the order of [`Cause::ALL`].
     pub by_cause: [(u64, Nanos); Cause::ALL.len()],
-    /// The part of `total` in which a per-CPU kernel thread was what ran instead.
+    /// The part of `total` in which a per-CPU kernel thread was what ran instead when the episode began.
     pub by_kernel_threads: Nanos,
-    /// Time per-CPU kernel threads waited while other CPUs were free; not a violation, not in `total`.
+    /// Time per-CPU kernel threads waited while other CPUs were free; not in `total`.
     pub bound_threads: Nanos,
     /// The same under other tools' definitions.
     pub sums: Sums,
@@ -160,26 +129,24 @@ impl Conservation {
             allowed,
             wakes: Vec::new(),
             free: FreeCpus::default(),
+            queues: Queues::default(),
+            stoppers: Stoppers::default(),
+            overloaded: CpuSet::new(),
+            episodes: Episodes::new(options.limit),
             sums: sums::Integrals::default(),
             lost: sums::Losses::default(),
-            worst: BinaryHeap::new(),
-            count: 0,
-            total: Nanos::ZERO,
-            by_cause: Default::default(),
-            by_kernel: Nanos::ZERO,
-            bound_threads: Nanos::ZERO,
-            unknown_affinity: false,
+            answer: ConservationAnswer::default(),
         }
     }
 
-    /// Violations of these tasks only, in the list and in the sums; the definitions of others ([`Sums`]) go on
-    /// to look at the whole machine.
+    /// Episodes of these tasks only, in the list and in the sums. The others still compete for free CPUs. [`Lost`] and
+    /// the definitions of others ([`Sums`]) go on to look at the whole machine.
     #[must_use]
     pub fn about(self, chosen: Chosen) -> Self {
         Self { chosen, ..self }
     }
 
-    /// A violation of a task that waits on an overloaded CPU begins.
+    /// A CPU that a task on an overloaded one may use is free from now on.
     fn begin(
         &mut self,
         class: ClassId,
@@ -187,97 +154,110 @@ impl Conservation {
         (at, freed_late): (Nanos, bool),
         state: &State,
     ) {
-        let Stuck { task, cpu, counts, .. } = *stuck;
-        if !counts {
+        let Stuck { task, cpu, role, .. } = *stuck;
+        stuck.open = Some(Open { start: at, served: self.matching.served(class, at) });
+        if role != Role::Counts {
             return;
         }
-        let known = class != UNKNOWN;
-        let bound = !known && because::is_bound(state, task);
-        self.unknown_affinity |= !known && !bound;
+        match self.episodes.goes_on(cpu, at, self.options.gap) {
+            Some(true) => return self.episodes.join(cpu),
+            Some(false) => self.finish(cpu),
+            None => {}
+        }
         let wake = self.wakes.get(task.index()).copied().unwrap_or_default();
-        let because = because::explain(state, task, cpu, (at, freed_late), &wake);
-        let (step, earlier) = (self.free.step(), CpuSet::new());
-        stuck.open = Some(Open { start: at, step, earlier, because, bound });
+        let usable = self.usable(class, self.free.now());
+        let begun = because::Begun { at, freed_late, usable: &usable, near: self.near.as_ref() };
+        let because = because::explain(state, task, cpu, &begun, &wake);
+        self.episodes.begin(task, cpu, self.free.step(), because);
     }
 
-    /// The CPUs that a task of `class` may use and that were free while `open` was.
-    fn idle_during(&self, class: ClassId, open: &Open) -> CpuSet {
-        let free = self.free.during(open.step);
-        let idle = match &self.allowed.masks[class as usize] {
-            Some(allowed) => free.intersection(allowed),
-            None => free,
-        };
-        if open.earlier.is_empty() {
-            return idle;
+    /// Those of some CPUs that tasks of a class may use.
+    fn usable(&self, class: ClassId, cpus: &CpuSet) -> CpuSet {
+        match &self.allowed.masks[class as usize] {
+            Some(allowed) => cpus.intersection(allowed),
+            None => cpus.clone(),
         }
-        idle.iter().chain(open.earlier.iter()).collect()
     }
 
-    /// Its violation, if one is open, ends.
-    fn close(&mut self, class: ClassId, stuck: &mut Stuck, at: Nanos) {
+    /// A task is no longer served by a free CPU, or waits no longer.
+    fn close(&mut self, class: ClassId, stuck: &mut Stuck, at: Nanos, ended: episode::Ended) {
         let Some(open) = stuck.open.take() else { return };
-        let length = at - open.start;
-        if length == Nanos::ZERO || length < self.options.min {
+        let Stuck { task, cpu, role, .. } = *stuck;
+        match role {
+            Role::Bound => self.answer.bound_threads += at - open.start,
+            Role::Competes => {}
+            Role::Counts => {
+                let cost = self.matching.served(class, at) - open.served;
+                let part = Part { task, since: open.start, cost, ended };
+                let (free, mask) = (&self.free, &self.allowed.masks[class as usize]);
+                let idle = |from: Step| match mask {
+                    Some(mask) => free.during(from).intersection(mask),
+                    None => free.during(from),
+                };
+                self.episodes.leave(cpu, at, &part, idle);
+            }
+        }
+    }
+
+    /// The episode of a queue is over.
+    fn finish(&mut self, cpu: Cpu) {
+        let Some(finished) = self.episodes.finish(cpu, self.options.min) else { return };
+        if !finished.counted {
             return;
         }
-        if open.bound {
-            self.bound_threads += length;
-            return;
-        }
-        self.count += 1;
-        self.total += length;
-        let of_cause = &mut self.by_cause[open.because.cause as usize];
+        let answer = &mut self.answer;
+        answer.count += 1;
+        answer.total += finished.cost;
+        answer.waited += finished.waited;
+        let of_cause = &mut answer.by_cause[finished.because.cause as usize];
         of_cause.0 += 1;
-        of_cause.1 += length;
-        if open.because.kernel_thread {
-            self.by_kernel += length;
-        }
-        let harm = (length, Reverse(open.start), Reverse(stuck.task));
-        let least = self.worst.peek().map(|Reverse(least)| least.harm());
-        if self.worst.len() >= self.options.limit && least.is_none_or(|least| harm < least) {
-            return;
-        }
-        let idle = self.idle_during(class, &open);
-        let Stuck { task, cpu: overloaded, .. } = *stuck;
-        let Open { start, because, .. } = open;
-        let violation = Violation { start, end: at, overloaded, idle, task, because };
-        self.worst.push(Reverse(Ranked(violation)));
-        if self.worst.len() > self.options.limit {
-            self.worst.pop();
+        of_cause.1 += finished.cost;
+        if finished.because.kernel_thread {
+            answer.by_kernel_threads += finished.cost;
         }
     }
 
     /// A CPU's occupant or queue may be another.
-    fn note(&mut self, cpu: Cpu, state: &State) -> Flip {
+    fn note(&mut self, cpu: Cpu, at: Nanos, state: &State) -> Flip {
         let Some(here) = state.cpu(cpu) else { return Flip::default() };
-        let was_overloaded = self.sums.is_overloaded(cpu);
         self.sums.note(cpu, here);
         self.lost.note(cpu, here);
-        let overloaded = self.sums.is_overloaded(cpu) != was_overloaded;
-        let is_free = is_free(here);
+        let is_overloaded = self.is_overloaded(here, state);
+        let overloaded = self.overloaded.contains(cpu) != is_overloaded;
+        if is_overloaded {
+            self.overloaded.insert(cpu);
+        } else {
+            self.overloaded.remove(cpu);
+        }
+        let is_free = self.queues.is_free(cpu, here);
         let free = self.free.set(cpu, is_free);
         if free {
             self.queue.count(cpu, is_free);
             if is_free {
-                self.matching.free(cpu);
+                self.matching.free(cpu, at);
             } else {
-                self.matching.take(cpu);
+                self.matching.take(cpu, at);
             }
             if let Some(cores) = &mut self.cores {
-                cores.set(cpu, is_free);
+                cores.set(cpu, is_free, at);
             }
         }
         Flip { free, overloaded }
     }
 
+    /// Whether tasks wait for another that runs there.
+    fn is_overloaded(&mut self, here: &CpuState, state: &State) -> bool {
+        here.waiting > 0 && here.occupant.task().is_some_and(|task| !self.stoppers.has(task, state))
+    }
+
     /// Ends what does not hold any longer, begins what holds from now on.
-    fn review(&mut self, at: Nanos, touched: [Option<Cpu>; 2], named: [TaskId; 2], state: &State) {
+    fn review(&mut self, at: Nanos, touched: [Option<Cpu>; 3], named: [TaskId; 2], state: &State) {
         self.free.advance();
-        let flips = touched.map(|cpu| cpu.map(|cpu| (cpu, self.note(cpu, state))));
-        let flips = || flips.into_iter().flatten();
         for task in named {
             self.release(task, at, state);
         }
+        let flips = touched.map(|cpu| cpu.map(|cpu| (cpu, self.note(cpu, at, state))));
+        let flips = || flips.into_iter().flatten();
         for (cpu, _) in flips().filter(|(_, flip)| flip.overloaded) {
             state.waiters(cpu).for_each(|task| self.release(task, at, state));
         }
@@ -304,18 +284,18 @@ impl Conservation {
                 match (is_open, &stuck.open) {
                     (true, None) => self.begin(class, stuck, (at, true), state),
                     (true, Some(_)) => {}
-                    (false, _) => self.close(class, stuck, at),
+                    (false, _) => self.close(class, stuck, at, episode::Ended::Taken),
                 }
             }
             self.queue.give_back(class, tasks);
         }
     }
 
-    /// The overloaded CPU on which a task waits.
+    /// The overloaded CPU on which a task waits and could run at once.
     fn stuck_on(&self, task: TaskId, state: &State) -> Option<Cpu> {
         match state.task(task).activity {
             Activity::Waiting { cpu, placed: true, .. } => {
-                Some(cpu).filter(|cpu| self.sums.is_overloaded(*cpu))
+                Some(cpu).filter(|cpu| self.overloaded.contains(*cpu) && !self.queues.is_held(task))
             }
             _ => None,
         }
@@ -328,25 +308,34 @@ impl Conservation {
             && cpu != self.stuck_on(task, state)
             && let Some((class, mut stuck)) = self.queue.remove(task)
         {
-            self.close(class, &mut stuck, at);
-            self.compete(class, stuck.competes, Matching::leave);
+            let ended = ended(stuck.cpu, task, state);
+            self.close(class, &mut stuck, at, ended);
+            self.compete(class, stuck.competes, at, Matching::leave);
         }
     }
 
     /// A task begins or ceases to compete for free CPUs.
-    fn compete(&mut self, class: ClassId, competes: bool, change: fn(&mut Matching, ClassId)) {
+    fn compete(
+        &mut self,
+        class: ClassId,
+        competes: bool,
+        at: Nanos,
+        change: fn(&mut Matching, ClassId, Nanos),
+    ) {
         if competes {
-            change(&mut self.matching, class);
+            change(&mut self.matching, class, at);
             if let Some(cores) = &mut self.cores {
-                change(&mut cores.matching, class);
+                change(&mut cores.matching, class, at);
             }
         }
     }
 
-    /// Whether another CPU than the one on which it waits could serve a task of a class.
-    fn competes(&self, class: ClassId, task: TaskId, cpu: Cpu, state: &State) -> bool {
-        let bound = class == UNKNOWN && because::is_bound(state, task);
-        !bound && !self.allowed.has_only(class, cpu)
+    fn role(&self, class: ClassId, task: TaskId, state: &State) -> Role {
+        match self.chosen.has(task) {
+            _ if class == UNKNOWN && because::is_bound(state, task) => Role::Bound,
+            true => Role::Counts,
+            false => Role::Competes,
+        }
     }
 
     /// Takes in a task that waits on an overloaded CPU from now on.
@@ -356,9 +345,10 @@ impl Conservation {
         }
         let Some(cpu) = self.stuck_on(task, state) else { return };
         let class = self.allowed.class_of(task, state);
-        let competes = self.competes(class, task, cpu, state);
-        self.compete(class, competes, Matching::wait);
-        let mut stuck = Stuck { task, cpu, competes, counts: self.chosen.has(task), open: None };
+        let role = self.role(class, task, state);
+        let competes = role != Role::Bound && !self.allowed.has_only(class, cpu);
+        self.compete(class, competes, at, Matching::wait);
+        let mut stuck = Stuck { task, cpu, role, competes, open: None };
         if self.queue.has_free(class) {
             self.begin(class, &mut stuck, (at, false), state);
         }
@@ -373,20 +363,37 @@ impl Conservation {
                 continue;
             }
             let Some((_, mut stuck)) = self.queue.remove(task) else { continue };
-            let earlier = stuck.open.as_ref().map(|open| self.idle_during(was, open));
-            match (self.queue.has_free(is), &mut stuck.open) {
-                (true, Some(open)) => {
-                    open.earlier = earlier.unwrap_or_default();
-                    open.step = self.free.step();
-                }
-                (true, None) => self.begin(is, &mut stuck, (at, true), state),
-                (false, _) => self.close(was, &mut stuck, at),
+            let was_open = stuck.open.is_some();
+            let joined = was_open && self.queue.has_free(is) && stuck.role == Role::Counts;
+            if joined {
+                // So that its episode does not end in between.
+                self.episodes.join(stuck.cpu);
             }
-            self.compete(was, stuck.competes, Matching::leave);
-            stuck.competes = self.competes(is, task, stuck.cpu, state);
-            self.compete(is, stuck.competes, Matching::wait);
+            self.close(was, &mut stuck, at, episode::Ended::Taken);
+            self.compete(was, stuck.competes, at, Matching::leave);
+            if stuck.role == Role::Bound {
+                stuck.role = self.role(is, task, state);
+            }
+            stuck.competes = stuck.role != Role::Bound && !self.allowed.has_only(is, stuck.cpu);
+            self.compete(is, stuck.competes, at, Matching::wait);
+            if joined {
+                stuck.open = Some(Open { start: at, served: self.matching.served(is, at) });
+            } else if self.queue.has_free(is) {
+                self.begin(is, &mut stuck, (at, true), state);
+            }
             self.queue.insert(is, stuck);
         }
+    }
+}
+
+/// How a wait on a queue ended.
+fn ended(queue: Cpu, task: TaskId, state: &State) -> episode::Ended {
+    use episode::Ended;
+    match state.task(task).activity {
+        Activity::Running { cpu } if cpu == queue => Ended::Ran,
+        Activity::Waiting { cpu, .. } if cpu == queue => Ended::Cleared,
+        Activity::Running { cpu } | Activity::Waiting { cpu, .. } => Ended::Moved(cpu),
+        _ => Ended::Unknown,
     }
 }
 
@@ -403,14 +410,10 @@ fn named(change: &Change) -> [TaskId; 2] {
         Change::Switch(Switch { prev, is, .. }) => [prev, is.task().unwrap_or(TaskId::NONE)],
         Change::Runnable(Runnable { task, .. })
         | Change::Placed { task, .. }
-        | Change::Moved(Moved { task, .. })
+        | Change::Moved(crate::change::Moved { task, .. })
         | Change::Forgotten { task, .. } => [task, TaskId::NONE],
         _ => [TaskId::NONE; 2],
     }
-}
-
-fn is_free(cpu: &CpuState) -> bool {
-    cpu.occupant == Occupant::Idle && cpu.waiting == 0
 }
 
 impl Question for Conservation {
@@ -420,9 +423,10 @@ impl Question for Conservation {
         let at = state.window().start;
         self.sums.since = at;
         self.lost.since = at;
+        self.queues.begin(state);
         for index in 0..state.cpus().len() {
             let cpu = Cpu(u16::try_from(index).expect("a CPU's number has 16 bits"));
-            self.review(at, [Some(cpu), None], [TaskId::NONE; 2], state);
+            self.review(at, [Some(cpu), None, None], [TaskId::NONE; 2], state);
         }
     }
 
@@ -444,16 +448,21 @@ impl Question for Conservation {
             Change::Born { task, parent, .. } => self.allowed.born(*task, *parent),
             _ => {}
         }
-        let touched = change.touched(state);
+        let pending = self.queues.see(change, state);
+        let [first, second] = change.touched(state);
+        let touched = [first, second, pending];
         let named = named(change);
         let concerns = |task: &TaskId| self.queue.cpu_of(*task).is_some();
-        let still = touched == [None, None] && !named.iter().any(concerns);
+        let still = touched == [None; 3] && !named.iter().any(concerns);
         if still && !self.allowed.turns_by(state.now()) {
             return;
         }
-        self.sums.advance(change.at());
-        self.lost.advance(change.at(), &self.matching, self.cores.as_ref());
-        self.review(change.at(), touched, named, state);
+        // A loss takes effect earlier, but what was added up until now stays.
+        let at = change.at().max(self.lost.since);
+        self.sums.advance(at);
+        self.lost.advance(at, &self.matching, self.cores.as_ref());
+        self.place(change, state);
+        self.review(at, touched, named, state);
     }
 
     fn answer(mut self, state: &State) -> ConservationAnswer {
@@ -462,21 +471,35 @@ impl Question for Conservation {
         self.lost.advance(end, &self.matching, self.cores.as_ref());
         self.free.advance();
         for (class, mut stuck) in self.queue.drain() {
-            self.close(class, &mut stuck, end);
+            self.close(class, &mut stuck, end, episode::Ended::Open);
         }
-        let mut violations: Vec<Ranked> = self.worst.into_iter().map(|ranked| ranked.0).collect();
-        violations.sort_by(|a, b| b.cmp(a));
+        for cpu in self.episodes.unfinished() {
+            self.finish(cpu);
+        }
         let affinity_known = self.allowed.is_told() && !self.lost.unknown_affinity();
         ConservationAnswer {
+            episodes: self.episodes.into_worst(),
             lost: self.lost.told(affinity_known, self.cores.is_some()),
-            violations: violations.into_iter().map(|ranked| ranked.0).collect(),
-            count: self.count,
-            total: self.total,
-            exact: self.allowed.is_told() && !self.unknown_affinity,
-            by_cause: self.by_cause,
-            by_kernel_threads: self.by_kernel,
-            bound_threads: self.bound_threads,
             sums: self.sums.sums,
+            ..self.answer
+        }
+    }
+}
+
+impl Conservation {
+    /// Keeps what was true where a task was put, before the state of the queues is looked at anew.
+    fn place(&mut self, change: &Change, state: &State) {
+        let (task, cpu) = match *change {
+            Change::Placed { task, cpu, .. } => (task, cpu),
+            Change::Moved(moved) => (moved.task, moved.to),
+            Change::Runnable(Runnable { task, .. }) => match state.task(task).activity {
+                Activity::Waiting { cpu, placed: true, .. } => (task, cpu),
+                _ => return,
+            },
+            _ => return,
+        };
+        if let (Some(facts), Some(here)) = (self.wakes.get_mut(task.index()), state.cpu(cpu)) {
+            facts.put(change.at(), cpu, here);
         }
     }
 }

@@ -5,8 +5,6 @@
 //! count leaves zero or comes back to it, which begins or ends a violation of each.
 
 use super::allowed::{ClassId, UNKNOWN};
-use super::because::Because;
-use super::free::Step;
 use crate::task::TaskId;
 use schedlab_model::{Cpu, CpuSet, Nanos};
 
@@ -14,13 +12,19 @@ use schedlab_model::{Cpu, CpuSet, Nanos};
 #[derive(Debug)]
 pub(super) struct Open {
     pub(super) start: Nanos,
-    /// Since when free CPUs are counted by the mask of the task's class.
-    pub(super) step: Step,
-    /// Those that were counted by an earlier mask.
-    pub(super) earlier: CpuSet,
-    pub(super) because: Because,
-    /// A kernel thread that belongs to its CPU: nothing is violated, it is only counted apart.
-    pub(super) bound: bool,
+    /// What its class had been served when it began.
+    pub(super) served: u128,
+}
+
+/// What a task that is stuck counts for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Role {
+    /// It is chosen: its waits make episodes.
+    Counts,
+    /// It only competes with those that are chosen.
+    Competes,
+    /// A kernel thread that belongs to its CPU: no other CPU could serve it.
+    Bound,
 }
 
 /// A task that waits on an overloaded CPU.
@@ -28,10 +32,9 @@ pub(super) struct Open {
 pub(super) struct Stuck {
     pub(super) task: TaskId,
     pub(super) cpu: Cpu,
+    pub(super) role: Role,
     /// Whether another CPU could serve it, so that it competes for free ones.
     pub(super) competes: bool,
-    /// Whether it is asked about.
-    pub(super) counts: bool,
     pub(super) open: Option<Open>,
 }
 

@@ -60,10 +60,6 @@ pub(super) struct Integrals {
 }
 
 impl Integrals {
-    pub(super) fn is_overloaded(&self, cpu: Cpu) -> bool {
-        self.classes.get(cpu.index()).is_some_and(|class| class.overloaded)
-    }
-
     /// Adds what held until `at`.
     pub(super) fn advance(&mut self, at: Nanos) {
         let time = at - self.since;

@@ -9,8 +9,8 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// How many violations of work conservation the page lists, longest first.
-const VIOLATIONS_MAX: usize = 1_000;
+/// How many episodes of lost CPU time the page lists, costliest first.
+const EPISODES_MAX: usize = 1_000;
 
 /// Options of `schedlab view`.
 #[derive(clap::Args)]
@@ -49,7 +49,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(from) => Some(super::draw::topology::read(from)?),
         None => info.topology.clone(),
     };
-    let options = ConservationOptions { limit: VIOLATIONS_MAX, ..ConservationOptions::default() };
+    let options = ConservationOptions { limit: EPISODES_MAX, ..ConservationOptions::default() };
     let conservation = Conservation::new(options, &info);
     let slices = Columns::new(Span::new(span.start, span.end)).with_marks(&info);
     let question = (slices, conservation);
@@ -73,7 +73,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             "duration_ns": span.duration().0,
             "cpus": slices.cpus(),
             "slices": slices.slices(),
-            "violations": conservation.count,
+            "episodes": conservation.count,
             "warnings": reply.warnings,
         });
         writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;

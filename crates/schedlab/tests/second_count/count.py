@@ -5,6 +5,7 @@ between two events it looks at every CPU and every waiting task, so that each in
     python3 count.py SCRIPT.txt > figures.json
 """
 import collections
+import fractions
 import json
 import math
 import re
@@ -15,7 +16,9 @@ SWITCH = re.compile(r"prev_comm=(.*) prev_pid=(\d+) prev_prio=-?\d+ prev_state=(
 WOKEN = re.compile(r"comm=(.*) pid=(\d+) prio=-?\d+ target_cpu=(\d+)")
 MOVED = re.compile(r"comm=(.*) pid=(\d+) prio=-?\d+ orig_cpu=(\d+) dest_cpu=(\d+)")
 CHILD = re.compile(r"child_pid=(\d+)")
+BOUND = re.compile(r"(ksoftirqd|migration|kworker|cpuhp|rcuc|idle_inject|watchdog|ktimers)/\d+(:.*)?$")
 UNKNOWN, IDLE = None, 0
+GAP = 100_000
 
 
 def events(path):
@@ -41,7 +44,15 @@ class Machine:
         self.unfinished = 0
         self.cpu = collections.defaultdict(collections.Counter)
         self.running, self.waiting = collections.Counter(), collections.Counter()
-        self.open, self.violations, self.sums = {}, [], collections.Counter()
+        # Who waits on a CPU that went idle without it; where those ran last who have no CPU yet.
+        self.held, self.coming = set(), {}
+        self.growing, self.episodes, self.sums = {}, [], collections.Counter()
+        self.lost = self.bound_ns = 0
+        self.names = {}
+        for _, _, _, name, rest in found:
+            if name == "sched_switch":
+                prev_comm, prev, _, comm, after = SWITCH.match(rest).groups()
+                self.names.update({int(prev): prev_comm, int(after): comm})
         self.now = self.start
 
     def pass_time(self, to):
@@ -68,12 +79,48 @@ class Machine:
         self.sums["schedviz_cpu_ns"] += time * min(len(free), len(over))
         self.sums["schedviz_thread_ns"] += time * min(len(free), sum(len(queues[cpu]) for cpu in over))
         self.sums["systing_wall_ns"] += time * any(a != b for a in long for b in idle)
-        stuck = {(pid, cpu) for cpu in over for pid in queues[cpu]} if free else set()
-        for key in [key for key in self.open if key not in stuck]:
-            self.violations.append((self.open.pop(key), self.now, *key))
-        for key in stuck:
-            self.open.setdefault(key, self.now)
+        self.lose(time, queues)
         self.now = to
+
+    def is_bound(self, pid):
+        return bool(BOUND.match(self.names.get(pid, "")))
+
+    def lose(self, time, queues):
+        """CPU time that is lost: with no affinity, each free CPU could serve each task that waits for another."""
+        able = {cpu: [pid for pid in queue if pid not in self.held] for cpu, queue in queues.items()}
+        came = set(self.coming.values())
+        free = sum(1 for cpu in self.cpus if self.on[cpu] == IDLE and not able[cpu] and cpu not in came)
+        busy = [cpu for cpu in self.cpus if self.on[cpu] and not self.names.get(self.on[cpu], "").startswith("migration/")]
+        bound = sum(1 for cpu in busy for pid in able[cpu] if self.is_bound(pid))
+        able = {cpu: sum(1 for pid in able[cpu] if not self.is_bound(pid)) for cpu in busy}
+        waiters = sum(able.values())
+        if not free:
+            return
+        self.bound_ns += time * bound
+        self.lost += time * min(free, waiters)
+        for cpu, count in able.items():
+            if not count:
+                continue
+            row = self.growing.get(cpu)
+            if row and self.now - row[1] > GAP:
+                self.episodes.append(self.growing.pop(cpu))
+                row = None
+            if not row:
+                row = self.growing[cpu] = [self.now, self.now, cpu, 0, 0]
+            row[1] = self.now + time
+            row[3] += time * count
+            row[4] += fractions.Fraction(time * min(free, waiters) * count, waiters)
+
+    def idles(self, cpu, since):
+        """Who waits there was passed over, unless it came while the last task ran."""
+        for pid, (queue, began, woken) in self.waits.items():
+            if queue == cpu and (not woken or began < since):
+                self.held.add(pid)
+
+    def forget(self, pid):
+        del self.waits[pid]
+        self.held.discard(pid)
+        self.coming.pop(pid, None)
 
     def vacate(self, cpu):
         """Who is there leaves, by whatever cause."""
@@ -84,22 +131,27 @@ class Machine:
             self.runs.pop(pid, None)
         self.on[cpu], self.since[cpu] = UNKNOWN, self.now
 
+    def disprove(self, cpu):
+        """An event names another task than the one that was seen to run: that one counts until now."""
+        if self.on[cpu] == IDLE:
+            self.mute.add(cpu)
+        self.vacate(cpu)
+
     def wait(self, pid, cpu, woken):
         self.waits[pid] = [cpu, self.now, woken]
+        self.held.discard(pid)
         self.asleep.discard(pid)
 
     def switch(self, cpu, prev, state, after):
         self.cpu[cpu]["switches"] += 1
-        there = self.on[cpu]
+        there, began = self.on[cpu], self.since[cpu]
         believed = True
         if there != prev:
-            if there == IDLE:
-                self.mute.add(cpu)
-            self.vacate(cpu)
+            self.disprove(cpu)
             if prev in self.runs:
                 believed = False
             elif prev in self.waits:
-                del self.waits[prev]
+                self.forget(prev)
                 self.unfinished += 1
         self.vacate(cpu)
         if prev:
@@ -116,39 +168,56 @@ class Machine:
             if after in self.runs:
                 self.vacate(self.runs[after])
             if after in self.waits:
-                _, since, woken = self.waits.pop(after)
+                _, since, woken = self.waits[after]
+                self.forget(after)
                 self.delays[after].append(self.now - since)
                 if woken:
                     self.woken[after].append(self.now - since)
             self.runs[after] = cpu
             self.asleep.discard(after)
         self.on[cpu] = after if after or cpu not in self.mute else UNKNOWN
+        if self.on[cpu] == IDLE:
+            self.idles(cpu, began)
 
     def see(self, cpu, by, name, rest):
         if name == "sched_switch":
             prev_comm, prev, state, _, after = SWITCH.match(rest).groups()
             return self.switch(cpu, int(prev), state, int(after))
-        if self.on[cpu] is UNKNOWN and by not in self.runs:
+        # perf prints -1 for a task that is just ending. A program that is executed has its leader's number from then on.
+        if self.on[cpu] not in (UNKNOWN, by) and by > 0 and name != "sched_process_exec":
+            self.disprove(cpu)
+        if self.on[cpu] is UNKNOWN and by >= 0 and by not in self.runs:
             if by in self.waits:
-                del self.waits[by]
+                self.forget(by)
                 self.unfinished += 1
+            since = self.since[cpu]
             self.on[cpu], self.since[cpu] = by, self.now
             if by:
                 self.runs[by] = cpu
+            else:
+                self.idles(cpu, since)
         if name in ("sched_waking", "sched_wakeup", "sched_wakeup_new"):
             pid, target = (int(part) for part in WOKEN.match(rest).groups()[1:])
             if pid in self.waits:
-                if name != "sched_waking":
-                    self.waits[pid][0] = target
+                if name != "sched_waking" and self.waits[pid][0] != target:
+                    self.place(pid, target)
             elif pid not in self.runs:
                 self.tasks[pid]["wakeups"] += 1
-                self.wait(pid, target if name != "sched_waking" or not self.places else None, True)
+                placed = name != "sched_waking" or not self.places
+                self.wait(pid, target if placed else None, True)
+                if not placed:
+                    self.coming[pid] = target
         elif name == "sched_migrate_task":
             pid, _, to = (int(part) for part in MOVED.match(rest).groups()[1:])
             self.tasks[pid]["migrations"] += 1
             self.cpu[to]["arrivals"] += 1
             if pid in self.waits:
-                self.waits[pid][0] = to
+                self.place(pid, to)
+
+    def place(self, pid, cpu):
+        self.waits[pid][0] = cpu
+        self.held.discard(pid)
+        self.coming.pop(pid, None)
 
 
 def histogram(times):
@@ -163,9 +232,9 @@ def histogram(times):
 def figures(machine):
     for cpu in machine.cpus:
         machine.vacate(cpu)
-    ends = [(start, machine.end, *key) for key, start in machine.open.items()]
     times = lambda counter: [counter[n] for n in range(max(counter, default=-1) + 1)]
-    violations = [[a - machine.start, b - machine.start, pid, cpu] for a, b, pid, cpu in machine.violations + ends if b > a]
+    episodes = machine.episodes + list(machine.growing.values())
+    episodes = [[a - machine.start, b - machine.start, cpu, waited, float(cost)] for a, b, cpu, waited, cost in episodes]
     tasks = {pid: dict(row, slices=len(machine.slices[pid])) for pid, row in machine.tasks.items() if pid}
     return {
         "origin_ns": str(machine.start),
@@ -177,7 +246,9 @@ def figures(machine):
         "cpus": {cpu: machine.cpu[cpu] for cpu in machine.cpus},
         "running_time_ns": times(machine.running),
         "waiting_time_ns": times(machine.waiting),
-        "violations": violations,
+        "episodes": episodes,
+        "lost_ns": machine.lost,
+        "bound_ns": machine.bound_ns,
         "definitions": machine.sums,
     }
 

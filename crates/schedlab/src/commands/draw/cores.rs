@@ -8,7 +8,7 @@ use schedlab_draw::rows::{Colouring, Entry, Rows, RowsAnswer, RowsOptions};
 use schedlab_draw::{Chosen, Colour, Scene, Theme, duration};
 use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology, TraceInfo, Warning};
 use schedlab_timeline::{
-    Conservation, ConservationAnswer, ConservationOptions, State, Violation, ask_within,
+    Conservation, ConservationAnswer, ConservationOptions, Episode, State, ask_within,
 };
 use schedlab_trace::Options;
 use std::path::{Path, PathBuf};
@@ -82,7 +82,9 @@ pub(crate) enum MarkKind {
     Wakeups,
     Migrations,
     Overload,
-    Violations,
+    #[value(alias = "violations")]
+    #[serde(alias = "violations")]
+    Episodes,
 }
 
 impl From<ColourBy> for Colouring {
@@ -107,7 +109,7 @@ impl View {
                 MarkKind::Wakeups => Some(Wanted::Wakeups),
                 MarkKind::Migrations => Some(Wanted::Migrations),
                 MarkKind::Overload => Some(Wanted::Overload),
-                MarkKind::Violations => None, // another question's answer
+                MarkKind::Episodes => None, // another question's answer
             })
             .collect();
         for text in &self.mark {
@@ -207,7 +209,7 @@ pub(super) fn trace(
         .then(|| Marking::new(window.span, columns, wanted, &window.info, theme.clone()));
     let conservation = view
         .marks
-        .contains(&MarkKind::Violations)
+        .contains(&MarkKind::Episodes)
         .then(|| Conservation::new(ConservationOptions::default(), &window.info));
     let question = (rows, marking, conservation);
     let mut source = Chosen::new(window.source.as_mut(), events.clone());
@@ -215,7 +217,7 @@ pub(super) fn trace(
     let (RowsAnswer { mut rows, names, legend, tasks }, marks, conservation) = reply.answer;
     view.check(&rows, &names, &reply.state, file)?;
     let mut marks = marks.unwrap_or_default();
-    marks.extend(conservation.map(|found| violations(&found, view.cpus.as_ref(), theme)));
+    marks.extend(conservation.map(|found| episodes(&found, view.cpus.as_ref(), theme)));
     if let Some(topology) = &window.topology {
         for row in &mut rows {
             row.place = topology.place(row.cpu).copied();
@@ -261,21 +263,17 @@ fn unknown(marks: &[EventMark], info: &TraceInfo) -> impl Iterator<Item = Warnin
     })
 }
 
-/// A bar where a task waited although an idle CPU was allowed.
-fn violations(found: &ConservationAnswer, cpus: Option<&CpuSet>, theme: &Theme) -> Marks {
-    let bar = |violation: &Violation| Mark::Bar {
-        span: Span::new(violation.start, violation.end),
-        cpu: violation.overloaded,
+/// A bar where the queue of a CPU had a waiter that a free CPU could serve.
+fn episodes(found: &ConservationAnswer, cpus: Option<&CpuSet>, theme: &Theme) -> Marks {
+    let bar = |episode: &Episode| Mark::Bar {
+        span: Span::new(episode.start, episode.end),
+        cpu: episode.overloaded,
     };
-    let here = |violation: &&Violation| cpus.is_none_or(|cpus| cpus.contains(violation.overloaded));
-    let shown: Vec<&Violation> = found.violations.iter().filter(here).collect();
-    let waited = shown.iter().fold(Nanos::ZERO, |sum, found| sum + (found.end - found.start));
+    let here = |episode: &&Episode| cpus.is_none_or(|cpus| cpus.contains(episode.overloaded));
+    let shown: Vec<&Episode> = found.episodes.iter().filter(here).collect();
+    let lost = shown.iter().fold(Nanos::ZERO, |sum, found| sum + found.cost);
     Marks {
-        name: format!(
-            "work conservation violated: tasks waited {} in {} places",
-            duration(waited),
-            shown.len()
-        ),
+        name: format!("{} of CPU time lost in {} episodes", duration(lost), shown.len()),
         colour: theme.alarm,
         marks: shown.into_iter().map(bar).collect(),
     }

@@ -106,7 +106,7 @@ mod tests {
             order = 'socket'
             colour-by = 'command'
             target = 'ua'
-            marks = ['wakeups', 'violations']
+            marks = ['wakeups', 'episodes']
             mark = ['irq_handler_entry:cpu=0-3']
             cpus = '0-7'
         ";

@@ -5,7 +5,7 @@ use anyhow::{Context, bail};
 use schedlab_draw::wakeup::Wakeup;
 use schedlab_model::{Nanos, Span};
 use schedlab_timeline::{
-    Conservation, ConservationOptions, Cut, Slices, State, Violation, ask_within,
+    Conservation, ConservationOptions, Cut, Episode, Slices, State, ask_within,
 };
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -20,7 +20,7 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     common: Common,
-    /// Which of the violations of work conservation: 1 is the longest
+    /// Which of the episodes in which CPU time was lost: 1 is the costliest
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     rank: u32,
     /// Only those of this task
@@ -28,25 +28,24 @@ pub(crate) struct Args {
     pid: Option<i32>,
 }
 
-/// Draws the placement behind a violation of work conservation.
+/// Draws the placement behind an episode of lost CPU time.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let common = &args.common;
     let mut window = common.open(&args.file)?;
     let question = Conservation::new(ConservationOptions::default(), &window.info);
     let reply = ask_within(window.source.as_mut(), window.cut, question)?;
-    let of_task = |violation: &&Violation| {
-        args.pid.is_none_or(|pid| reply.state.task(violation.task).pid.0 == pid)
-    };
+    let of_task =
+        |episode: &&Episode| args.pid.is_none_or(|pid| reply.state.task(episode.task).pid.0 == pid);
     let rank = usize::try_from(args.rank - 1).unwrap_or(usize::MAX);
-    let Some(violation) = reply.answer.violations.iter().filter(of_task).nth(rank) else {
+    let Some(episode) = reply.answer.episodes.iter().filter(of_task).nth(rank) else {
         bail!(
-            "{}: there is no violation of work conservation number {} here ('schedlab trace \
+            "{}: there is no episode of lost CPU time number {} here ('schedlab trace \
              conservation' lists them)",
             args.file.display(),
             args.rank
         );
     };
-    let wakeup = placement(violation, &reply.state, window.origin, common, &args.file);
+    let wakeup = placement(episode, &reply.state, window.origin, common, &args.file);
     let shown = wakeup.window();
     let shown = Span::new(shown.start, shown.end);
     let cut = Cut { from: Some(shown.start - window.origin), to: Some(shown.end - window.origin) };
@@ -67,33 +66,25 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn placement(
-    violation: &Violation,
+    episode: &Episode,
     state: &State,
     origin: Nanos,
     common: &Common,
     file: &std::path::Path,
 ) -> Wakeup {
-    let because = &violation.because;
-    let task = state.task(violation.task);
-    let sentence = format!(
-        "{} ({}) waited {} on CPU {}: {}",
-        state.name(violation.task),
-        task.pid,
-        schedlab_draw::duration(violation.end - because.waited_since),
-        violation.overloaded,
-        because.sentence(violation.overloaded, state)
-    );
+    let because = &episode.because;
     let waker = because.waker().map(|task| (task, because.waker_cpu));
     Wakeup {
         title: common.title("a placement", file),
-        sentence,
+        sentence: schedlab_draw::page::told(episode, state),
         origin,
-        task: violation.task,
-        wait: Span::new(because.waited_since, violation.end),
-        needless: Span::new(violation.start, violation.end),
-        cpu: violation.overloaded,
+        task: episode.task,
+        others: episode.others(),
+        wait: Span::new(because.waited_since, episode.end),
+        needless: Span::new(episode.start, episode.end),
+        cpu: episode.overloaded,
         waker,
         previous: because.previous,
-        idle: violation.idle.clone(),
+        idle: episode.idle.clone(),
     }
 }

@@ -31,7 +31,7 @@ pub(crate) struct Args {
     selection: Selection,
     #[command(flatten)]
     machine: Machine,
-    /// Violations of work conservation shorter than this are left out
+    /// Leave out episodes of lost CPU time shorter than this
     #[arg(long, value_name = "TIME", default_value = "0")]
     min: Nanos,
 }
@@ -90,7 +90,7 @@ fn figures(path: &Path, args: &Args) -> anyhow::Result<Told> {
     let topology = args.machine.topology()?;
     let chosen = args.selection.chosen(&args.part, path)?;
     let chosen = || chosen.clone();
-    let options = ConservationOptions { min: args.min, limit: 0 };
+    let options = ConservationOptions { min: args.min, limit: 0, ..Default::default() };
     let reply = args.part.ask(path, |info| {
         let topology = || topology.clone().or_else(|| info.topology.clone());
         (
@@ -124,10 +124,10 @@ fn figures(path: &Path, args: &Args) -> anyhow::Result<Told> {
     let curve = waiting.total();
     list.push("running_mean", Some(curve.running_mean()), Kind::Mean);
     list.push("waiting_mean", Some(curve.waiting_mean()), Kind::Mean);
-    list.count("violations", conservation.count);
-    list.sum("violations_total", conservation.total.0);
+    list.count("episodes", conservation.count);
+    list.sum("lost_cpu_time", conservation.total.0);
     for (cause, (_, time)) in Cause::ALL.into_iter().zip(conservation.by_cause) {
-        list.sum(&format!("violations_{}", cause.name()), time.0);
+        list.sum(&format!("lost_{}", cause.name()), time.0);
     }
     list.count("migrations", migrations.total());
     for (when, count) in WHENS.iter().zip(migrations.totals) {

@@ -4,6 +4,7 @@ mod compare;
 mod conservation;
 mod convert;
 mod cpus;
+mod episode;
 mod info;
 pub(crate) mod input;
 #[cfg(feature = "parquet")]
@@ -37,7 +38,7 @@ enum Question {
     Cpus(cpus::Args),
     /// How many tasks ran and how many waited, over time
     Waiting(waiting::Args),
-    /// Where a task waited although an idle CPU was allowed, and why
+    /// CPU time lost while tasks waited: where, how much, and why
     Conservation(conservation::Args),
     /// Who wakes whom, wakeups that leave the LLC, node or socket, run time away from home
     Locality(locality::Args),

@@ -1,0 +1,158 @@
+//! One episode of lost CPU time: the same object as text, as JSON and as a line of CSV.
+
+use schedlab_model::{CpuSet, Nanos};
+use schedlab_timeline::{Ended, Episode, State};
+use serde_json::{Value, json};
+use std::fmt::Write as _;
+
+/// The columns of CSV: keys of [`to_json`] in this order.
+const COLUMNS: [&str; 18] = [
+    "start_ns",
+    "end_ns",
+    "overloaded_cpu",
+    "cost_ns",
+    "waited_ns",
+    "waiting_pid",
+    "waiting_comm",
+    "tasks",
+    "more_tasks",
+    "waker_pid",
+    "waker_cpu",
+    "cause",
+    "should_run_on_cpu",
+    "idle_cpus",
+    "ended",
+    "ended_cpu",
+    "seen",
+    "inferred",
+];
+
+/// Times are relative to `origin`.
+pub(super) fn to_json(episode: &Episode, state: &State, origin: Nanos) -> Value {
+    let because = &episode.because;
+    let idle: Vec<u16> = episode.idle.iter().map(|cpu| cpu.0).collect();
+    let tasks = episode.tasks.iter().map(|share| {
+        json!({
+            "pid": state.task(share.task).pid,
+            "comm": state.name(share.task),
+            "waited_ns": share.waited,
+        })
+    });
+    let ended_cpu = match episode.ended {
+        Ended::Moved(cpu) => Some(cpu),
+        _ => None,
+    };
+    json!({
+        "start_ns": episode.start - origin,
+        "end_ns": episode.end - origin,
+        "overloaded_cpu": episode.overloaded,
+        "cost_ns": episode.cost,
+        "waited_ns": episode.waited,
+        "waiting_pid": state.task(episode.task).pid,
+        "waiting_comm": state.name(episode.task),
+        "tasks": tasks.collect::<Vec<Value>>(),
+        "more_tasks": episode.more_tasks,
+        "waker_pid": because.waker().map(|waker| state.task(waker).pid),
+        "waker_cpu": because.waker().map(|_| because.waker_cpu),
+        "cause": because.cause.name(),
+        "should_run_on_cpu": because.instead,
+        "idle_cpus": idle,
+        "ended": episode.ended.name(),
+        "ended_cpu": ended_cpu,
+        "seen": because.sentence(episode.overloaded, state),
+        "inferred": because.inferred(),
+    })
+}
+
+/// The first line of CSV.
+pub(super) fn csv_head() -> String {
+    COLUMNS.join(",") + "\n"
+}
+
+/// A line of CSV. Several values in a cell stand with spaces between; tasks as `pid:waited_ns`.
+pub(super) fn to_csv(episode: &Episode, state: &State, origin: Nanos) -> String {
+    let object = to_json(episode, state, origin);
+    let cells: Vec<String> = COLUMNS.iter().map(|name| cell(&object[*name])).collect();
+    cells.join(",") + "\n"
+}
+
+fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => quoted(text),
+        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(" "),
+        Value::Object(task) => format!("{}:{}", task["pid"], task["waited_ns"]),
+        number => number.to_string(),
+    }
+}
+
+/// As RFC 4180 has it.
+fn quoted(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// A few lines for people.
+pub(super) fn to_text(episode: &Episode, state: &State, origin: Nanos) -> String {
+    let Episode { start, end, cost, waited, overloaded, .. } = episode;
+    let because = &episode.because;
+    let count = episode.tasks.len() + episode.more_tasks as usize;
+    let (is, s) = if episode.idle.len() == 1 { ("was", "") } else { ("were", "s") };
+    let mut text = format!(
+        "{cost} of CPU time lost in {} at {}: {count} task{} waited {waited} on CPU {overloaded} \
+         while CPU{s} {} {is} free\n    ",
+        *end - *start,
+        *start - origin,
+        if count == 1 { "" } else { "s" },
+        few(&episode.idle),
+    );
+    const NAMED: usize = 4;
+    for (place, share) in episode.tasks.iter().take(NAMED).enumerate() {
+        let comma = if place == 0 { "" } else { ", " };
+        let (name, pid) = (state.name(share.task), state.task(share.task).pid);
+        let _ = write!(text, "{comma}{name} ({pid}) waited {}", share.waited);
+    }
+    if count > NAMED {
+        let _ = write!(text, " and {} more", count - NAMED);
+    }
+    let _ = write!(text, "\n    seen: {}\n", because.sentence(*overloaded, state));
+    let _ = writeln!(text, "    inferred: {}", because.inferred());
+    let place =
+        because.instead.map_or(String::new(), |cpu| format!("should have run on CPU {cpu}; "));
+    let _ = writeln!(text, "    {place}ended when {}", episode.ended.sentence());
+    text
+}
+
+/// A list of CPUs that stays readable where there are a thousand.
+fn few(cpus: &CpuSet) -> String {
+    const RANGES: usize = 8;
+    let text = cpus.to_string();
+    match text.match_indices(',').nth(RANGES - 1) {
+        Some((end, _)) => format!("{} ... ({} in all)", &text[..end], cpus.len()),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_a_thousand_cpus_is_told_by_its_first_and_their_number() {
+        let cpus: CpuSet = "0-3,8,10,12,14,16,18,20".parse().expect("a list");
+        assert_eq!(few(&cpus), "0-3,8,10,12,14,16,18,20");
+        let cpus: CpuSet = "0-3,8,10,12,14,16,18,20,22,24-99".parse().expect("a list");
+        assert_eq!(few(&cpus), "0-3,8,10,12,14,16,18,20 ... (88 in all)");
+    }
+
+    #[test]
+    fn cells_are_quoted_where_they_must_be() {
+        assert_eq!(cell(&json!("a, \"b\"")), "\"a, \"\"b\"\"\"");
+        assert_eq!(cell(&json!([1, 2])), "1 2");
+        assert_eq!(cell(&json!([{"pid": 7, "waited_ns": 9}])), "7:9");
+        assert_eq!(cell(&Value::Null), "");
+    }
+}
