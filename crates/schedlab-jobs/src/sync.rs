@@ -52,8 +52,9 @@ mod real {
         }
     }
 
-    pub(crate) fn sleep(ns: Nanos) {
-        std::thread::sleep(Duration::from_nanos(ns));
+    /// Sleeps so long at most, or until the thread is called.
+    pub(crate) fn nap(ns: Nanos) {
+        std::thread::park_timeout(Duration::from_nanos(ns));
     }
 
     /// A model has failed: nothing may be shared any more.
@@ -247,7 +248,7 @@ mod model {
         }
     }
 
-    pub(crate) fn sleep(_: Nanos) {
+    pub(crate) fn nap(_: Nanos) {
         yield_now();
     }
 

@@ -21,6 +21,7 @@ fn every_post_starts_and_its_wait_has_its_parts() {
         let counts = ["parked_beside_a_job", "unattributed"].map(|key| report[key].as_u64());
         assert_eq!(out.status.success(), counts == [Some(0); 2], "{report}");
         assert!(report["posts"].as_u64() > Some(0), "{report}");
+        assert_eq!(report["parked_beside_a_job"], 0, "{report}");
         // The parts of the slowest post are those of the whole.
         for part in ["pool_ns", "kernel_ns", "machine_ns"] {
             assert!(report[part]["max"].as_u64() <= report["start_ns"]["max"].as_u64(), "{report}");

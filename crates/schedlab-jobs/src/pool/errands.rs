@@ -28,7 +28,12 @@ impl<J: Send + 'static> Errands<J> {
         shared: &Shared<R>,
         agenda: &mut Agenda<J>,
     ) {
-        self.wakes.extend(agenda.wake(shared.now()));
+        let now = shared.now();
+        let wake = agenda.wake(now).or_else(|| {
+            let is_due = |&_: &usize| agenda.head(now).is_some_and(|head| head <= now);
+            shared.napper().filter(is_due)
+        });
+        self.wakes.extend(wake);
         self.collect(shared, agenda);
     }
 

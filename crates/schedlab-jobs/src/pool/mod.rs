@@ -24,7 +24,7 @@ use crate::run::Clock;
 use crate::sync::{self, AtomicBool, JoinHandle, Thread};
 use crate::token::{Feed, Full, Token};
 use errands::Errands;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -194,6 +194,8 @@ pub(crate) struct Shared<R: Runner> {
     /// All that were started; a worker's number comes again when the pool shrank and grew.
     started: sync::Mutex<Vec<(usize, JoinHandle<WorkerReport>)>>,
     pub(crate) notified: AtomicU64,
+    /// The worker that began to nap last because the token was taken, plus one; 0: none.
+    pub(crate) naps: AtomicUsize,
 }
 
 impl<R: Runner> Shared<R> {
@@ -203,6 +205,13 @@ impl<R: Runner> Shared<R> {
             Some((at, jump)) if now >= at => now.saturating_add_signed(jump),
             _ => now,
         }
+    }
+
+    /// A worker that naps because it found the token taken. It is handed out once.
+    pub(crate) fn napper(&self) -> Option<usize> {
+        // A plain load first: hardly ever does anybody nap.
+        let some = self.naps.load(Ordering::Relaxed) != 0;
+        some.then(|| self.naps.swap(0, Ordering::AcqRel))?.checked_sub(1)
     }
 
     /// Wakes a worker that sleeps.
@@ -526,6 +535,7 @@ impl<R: Runner> Pool<R> {
             threads: sync::Mutex::new(vec![None; workers]),
             started: sync::Mutex::new(Vec::new()),
             notified: AtomicU64::new(0),
+            naps: AtomicUsize::new(0),
             bind: binding(&options.policy.cpus, workers),
             cpus: allowed().unwrap_or_default(),
             options,

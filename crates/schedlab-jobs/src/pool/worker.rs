@@ -320,7 +320,14 @@ impl<R: Runner> Worker<'_, R> {
                     sync::yield_now();
                 }
             }
-            Pause::Sleep(ns) => sync::sleep(ns),
+            // A poster that has released the token calls a worker that naps, since nobody else is awake. A call that
+            // comes before the nap is missed; the nap then ends by itself.
+            Pause::Sleep(ns) => {
+                let (naps, own) = (&self.handle.0.naps, self.number + 1);
+                naps.store(own, Ordering::Release);
+                sync::nap(ns);
+                let _ = naps.compare_exchange(own, 0, Ordering::AcqRel, Ordering::Relaxed);
+            }
         }
         let end = self.passed(now, |report| &mut report.back_off_ns);
         let (level, took_ns) = (self.ladder.level(), end.saturating_sub(now));
