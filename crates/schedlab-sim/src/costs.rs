@@ -55,6 +55,10 @@ costs! {
     send_socket = 2_800,
     /// Reading a short message from a UNIX socket, without waking writers.
     receive_socket = 2_600,
+    /// What a message that is sent behind others in a UNIX socket costs its sender more: memory that is not at hand.
+    send_queued = 400,
+    /// What a message that is read from a UNIX socket in which others wait costs its reader more.
+    receive_queued = 200,
     /// Sending a datagram, or writing to a device.
     send_datagram = 2_500,
     /// Writing to an eventfd or reading from it.
@@ -87,8 +91,18 @@ costs! {
     fork = 60_000,
     /// What a new task does before it waits for the start of the load.
     prepare = 30_000,
+    /// What a task does once when it is let go, before its first operation.
+    first = 10_000,
+    /// The same of a task that begins with a read.
+    first_read = 20_000,
+    /// The run of the kernel's RCU thread at the tick after tasks were forked or ended; 0: there is none.
+    rcu = 4_000,
+    /// From the moment at which all tasks are ready to the moment at which they are let go.
+    begin = 200_000,
     /// The end of a task.
     exit = 40_000,
+    /// What the task that started a process does when that process has ended.
+    reap = 10_000,
     /// Warming a cold cache after a move to a sibling thread of the same core.
     migrate_smt = 0,
     /// The same after a move within the LLC.

@@ -36,6 +36,9 @@ pub struct Cell {
     pub options: BTreeMap<String, String>,
     /// The knobs.
     pub knobs: BTreeMap<String, String>,
+    /// Whether the cell lies where the load is slow by its knobs.
+    #[serde(default)]
+    pub edge: bool,
     /// Time of each run in seconds.
     pub time_s: Vec<f64>,
     /// Voluntary switches of each run.
@@ -44,7 +47,7 @@ pub struct Cell {
     pub involuntary: Vec<f64>,
 }
 
-/// What the model says of a cell.
+/// What the model says of one start of a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Said {
     /// Time in seconds.
@@ -53,6 +56,35 @@ pub struct Said {
     pub voluntary: f64,
     /// Involuntary switches.
     pub involuntary: f64,
+}
+
+/// Median, least and greatest of what starts of a cell gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Spread {
+    /// The median.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// The greatest.
+    pub most: f64,
+}
+
+impl Spread {
+    fn of(values: impl Iterator<Item = f64> + Clone) -> Self {
+        let least = values.clone().fold(f64::MAX, f64::min);
+        let most = values.clone().fold(f64::MIN, f64::max);
+        Self { median: median(values), least, most }
+    }
+
+    fn width(&self) -> f64 {
+        self.most - self.least
+    }
+
+    /// By which factor a value lies outside; 1 within.
+    fn factor_outside(&self, value: f64) -> f64 {
+        let (least, most, value) = (self.least.max(1.0), self.most.max(1.0), value.max(1.0));
+        (least / value).max(value / most).max(1.0)
+    }
 }
 
 /// Relative errors of the time, as fractions.
@@ -71,17 +103,21 @@ pub struct Row {
     pub label: String,
     /// Its knobs in words.
     pub knobs: String,
-    /// Median and spread (greatest minus least) of the times.
-    pub truth_s: (f64, f64),
-    /// Medians of the switches, voluntary and involuntary.
-    pub switches: (f64, f64),
-    /// What the model says.
-    pub said: Said,
+    /// Whether it lies where the load is slow.
+    pub edge: bool,
+    /// The kernel's times in seconds.
+    pub truth_s: Spread,
+    /// The model's times in seconds.
+    pub said_s: Spread,
+    /// The kernel's switches, voluntary and involuntary together.
+    pub switches: Spread,
+    /// The model's.
+    pub said_switches: Spread,
 }
 
 impl Row {
     fn error(&self) -> f64 {
-        (self.said.time_s - self.truth_s.0).abs() / self.truth_s.0
+        (self.said_s.median - self.truth_s.median).abs() / self.truth_s.median
     }
 }
 
@@ -99,6 +135,10 @@ pub struct Group {
     /// Pairs of cells whose truths differ by more than twice the spread, and for how many of them the model says which
     /// is slower.
     pub pairs: (usize, usize),
+    /// Median errors of the model and of the best constant where the load is slow; without such cells none.
+    pub edge: Option<(f64, f64)>,
+    /// By which factor the model's switches lie outside those of the kernel: in the median and the worst of the cells.
+    pub switches: (f64, f64),
 }
 
 /// The comparison.
@@ -126,25 +166,26 @@ impl Truth {
         }
     }
 
-    /// Compares the cells with what `say` says of each.
+    /// Compares the cells with what `say` says of each, in several starts.
     ///
     /// # Errors
     /// The first error of `say`.
     pub fn compare<E>(
         &self,
-        mut say: impl FnMut(&Cell) -> Result<Said, E>,
+        mut say: impl FnMut(&Cell) -> Result<Vec<Said>, E>,
     ) -> Result<Validation, E> {
         let mut rows = Vec::new();
         for cell in &self.cell {
             let said = say(cell)?;
-            let most = cell.time_s.iter().copied().fold(f64::MIN, f64::max);
-            let least = cell.time_s.iter().copied().fold(f64::MAX, f64::min);
+            let switches = cell.voluntary.iter().zip(&cell.involuntary).map(|(a, b)| a + b);
             rows.push(Row {
                 label: cell.label.clone(),
                 knobs: words(&cell.knobs),
-                truth_s: (median(&cell.time_s), most - least),
-                switches: (median(&cell.voluntary), median(&cell.involuntary)),
-                said,
+                edge: cell.edge,
+                truth_s: Spread::of(cell.time_s.iter().copied()),
+                said_s: Spread::of(said.iter().map(|said| said.time_s)),
+                switches: Spread::of(switches),
+                said_switches: Spread::of(said.iter().map(|one| one.voluntary + one.involuntary)),
             });
         }
         let mut labels: Vec<&String> = self.cell.iter().map(|cell| &cell.label).collect();
@@ -156,9 +197,9 @@ impl Truth {
     fn group(&self, label: &str, rows: &[Row]) -> Group {
         let cells = self.cell.iter().zip(rows).filter(|(cell, _)| cell.label == label);
         let rows: Vec<&Row> = cells.clone().map(|(_, row)| row).collect();
-        let truths: Vec<f64> = rows.iter().map(|row| row.truth_s.0).collect();
+        let truths: Vec<f64> = rows.iter().map(|row| row.truth_s.median).collect();
         let model = errors(rows.iter().map(|row| row.error()));
-        let middle = median(&truths);
+        let middle = median(truths.iter().copied());
         let constant = errors(truths.iter().map(|truth| (middle - truth).abs() / truth));
         let knobs = cells.clone().flat_map(|(cell, _)| cell.knobs.keys());
         let mut names: Vec<&String> = knobs.collect();
@@ -168,10 +209,10 @@ impl Truth {
             let mut by_value: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
             for (cell, row) in cells.clone() {
                 let value = cell.knobs.get(*knob).map_or("", String::as_str);
-                by_value.entry(value).or_default().push(row.truth_s.0);
+                by_value.entry(value).or_default().push(row.truth_s.median);
             }
             let off = |truths: &Vec<f64>| {
-                let middle = median(truths);
+                let middle = median(truths.iter().copied());
                 truths.iter().map(|truth| (middle - truth).abs() / truth).collect::<Vec<f64>>()
             };
             errors(by_value.values().flat_map(off))
@@ -179,7 +220,22 @@ impl Truth {
         let tables = names.iter().map(|knob| ((*knob).clone(), table_over(knob)));
         let best = tables.min_by(|a, b| a.1.median.total_cmp(&b.1.median));
         let table = best.unwrap_or_else(|| (String::new(), constant));
-        Group { label: label.to_owned(), model, constant, table, pairs: pairs(&rows) }
+        let on_edge = rows.iter().filter(|row| row.edge);
+        let off = |row: &&&Row| (middle - row.truth_s.median).abs() / row.truth_s.median;
+        let edge = (
+            median(on_edge.clone().map(|row| row.error())),
+            median(on_edge.clone().map(|row| off(&row))),
+        );
+        let outside = rows.iter().map(|row| row.switches.factor_outside(row.said_switches.median));
+        Group {
+            label: label.to_owned(),
+            model,
+            constant,
+            table,
+            pairs: pairs(&rows),
+            edge: (on_edge.count() > 0).then_some(edge),
+            switches: (median(outside.clone()), outside.fold(1.0, f64::max)),
+        }
     }
 }
 
@@ -188,10 +244,11 @@ fn pairs(rows: &[&Row]) -> (usize, usize) {
     let (mut apart, mut right) = (0, 0);
     for (at, one) in rows.iter().enumerate() {
         for other in &rows[at + 1..] {
-            let difference = one.truth_s.0 - other.truth_s.0;
-            if difference.abs() > 2.0 * one.truth_s.1.max(other.truth_s.1) && difference != 0.0 {
+            let difference = one.truth_s.median - other.truth_s.median;
+            let spread = one.truth_s.width().max(other.truth_s.width());
+            if difference.abs() > 2.0 * spread && difference != 0.0 {
                 apart += 1;
-                let said = one.said.time_s - other.said.time_s;
+                let said = one.said_s.median - other.said_s.median;
                 right += usize::from(said * difference > 0.0);
             }
         }
@@ -199,8 +256,8 @@ fn pairs(rows: &[&Row]) -> (usize, usize) {
     (apart, right)
 }
 
-fn median(values: &[f64]) -> f64 {
-    Sample::new(values.iter().copied()).map_or(f64::NAN, |sample| sample.median())
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    Sample::new(values).map_or(f64::NAN, |sample| sample.median())
 }
 
 fn errors(values: impl Iterator<Item = f64>) -> Errors {
@@ -222,24 +279,23 @@ impl fmt::Display for Validation {
         )?;
         writeln!(f, "|---|---|---|---|---|---|---|")?;
         for row in &self.rows {
+            let times = |s: &Spread| format!("{:.3} ({:.3}–{:.3})", s.median, s.least, s.most);
+            let counts = |s: &Spread| format!("{:.0} ({:.0}–{:.0})", s.median, s.least, s.most);
             writeln!(
                 f,
-                "| {} | {} | {:.3} ± {:.3} | {:.3} | {:+.0} % | {:.0} + {:.0} | {:.0} + {:.0} |",
+                "| {} | {} | {} | {} | {:+.0} % | {} | {} |",
                 row.label,
                 row.knobs,
-                row.truth_s.0,
-                row.truth_s.1 / 2.0,
-                row.said.time_s,
-                (row.said.time_s / row.truth_s.0 - 1.0) * 100.0,
-                row.switches.0,
-                row.switches.1,
-                row.said.voluntary,
-                row.said.involuntary,
+                times(&row.truth_s),
+                times(&row.said_s),
+                (row.said_s.median / row.truth_s.median - 1.0) * 100.0,
+                counts(&row.switches),
+                counts(&row.said_switches),
             )?;
         }
         writeln!(
             f,
-            "\nSwitches are voluntary + involuntary, medians. ± is half the distance from the fastest run to the slowest.\n"
+            "\nMedians over starts, with least and greatest. Switches are voluntary and involuntary together.\n"
         )?;
         writeln!(f, "| load | | median error | 90th percentile |")?;
         writeln!(f, "|---|---|---|---|")?;
@@ -257,9 +313,18 @@ impl fmt::Display for Validation {
             writeln!(
                 f,
                 "\n{}: of {apart} pairs of cells that differ by more than twice the spread, the model \
-                 says for {right} which is slower.",
-                group.label
+                 says for {right} which is slower. Its switches lie outside the kernel's by a factor of \
+                 {:.2} in the median and {:.2} in the worst cell.",
+                group.label, group.switches.0, group.switches.1
             )?;
+            if let Some((model, constant)) = group.edge {
+                writeln!(
+                    f,
+                    "Slow cells: median error {:.1} %, of the constant {:.1} %.",
+                    model * 100.0,
+                    constant * 100.0
+                )?;
+            }
         }
         Ok(())
     }
@@ -277,6 +342,7 @@ label = "a"
 workload = "cpu"
 options = {}
 knobs = { m = "1", w = "1" }
+edge = true
 time_s = [1.0, 1.02, 0.98]
 voluntary = [10.0]
 involuntary = [5.0]
@@ -304,7 +370,7 @@ involuntary = [5.0]
         let mut times = [1.1, 1.8, 2.1].into_iter();
         let say = |_: &Cell| {
             let time_s = times.next().unwrap();
-            Ok::<_, String>(Said { time_s, voluntary: 1.0, involuntary: 1.0 })
+            Ok::<_, String>(vec![Said { time_s, voluntary: 1.0, involuntary: 4.0 }])
         };
         let found = truth.compare(say).unwrap();
         let group = &found.groups[0];
@@ -312,6 +378,10 @@ involuntary = [5.0]
         // The constant is 2: off by 100 %, 0 % and 4.8 %.
         assert!((group.constant.median - 0.1 / 2.1).abs() < 1e-9, "{group:?}");
         assert_eq!(group.table.0, "w");
+        // The kernel's switches are 15 everywhere, the model's 5.
+        assert!((group.switches.0 - 3.0).abs() < 1e-9, "{group:?}");
+        let (edge, constant) = group.edge.unwrap();
+        assert!((edge - 0.1).abs() < 1e-9 && (constant - 1.0).abs() < 1e-9, "{group:?}");
         // 1 and 2, 1 and 2.1 differ by far; 2 and 2.1 have no spread and differ too.
         assert_eq!(group.pairs, (3, 3));
         assert!(found.to_string().contains("| a | model | 10.0 % |"), "{found}");

@@ -25,6 +25,8 @@ use schedlab_workload::{
 /// A CPU at full speed does one iteration of the calibrated loop in a nanosecond.
 const SPEED: u64 = 1_000;
 const SECOND: u64 = 1_000_000_000;
+/// Repeats begin at phases of this period, as on a virtual machine: the longest tick that kernels have (100 Hz).
+const PERIOD: u64 = 10_000_000;
 
 /// A simulated machine.
 pub struct Simulated {
@@ -158,6 +160,13 @@ impl Simulated {
     }
 }
 
+/// How long after a tick a repeat begins: a fraction of the period that is another one for each of the first repeats,
+/// by the golden ratio (in 2^32nds); none for the first.
+fn phase(repeat: u32) -> u64 {
+    const GOLDEN: u32 = 2_654_435_769;
+    (u64::from(repeat.wrapping_mul(GOLDEN)) * PERIOD) >> 32
+}
+
 fn knobs(model: &Model) -> Vec<Knob> {
     model.tuned.knobs()
 }
@@ -199,10 +208,11 @@ impl Machine for Simulated {
             tick_ns: SECOND / model.hz,
             preempt_kernel: model.preempt_kernel,
             record: spec.record.is_some(),
+            begin_ns: Config::default().begin_ns + phase(spec.repeat),
             ..Config::default()
         };
         let shape = Shape::of(&plan, &plan.tasks);
-        let policy = model.policy(&hardware);
+        let policy = model.policy(&hardware, spec.seed);
         let mut world = World::new(&mut plan, hardware, policy, config);
         if spec.record.is_some() {
             let info = self.trace_info(&world, &plan);

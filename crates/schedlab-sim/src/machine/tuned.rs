@@ -157,16 +157,20 @@ fn range(knob: &str) -> [u64; 2] {
 }
 
 impl Model {
-    /// The policy of the model, for these CPUs.
-    pub(super) fn policy(&self, hardware: &Hardware) -> Box<dyn Policy> {
-        let cpus = hardware.cpus();
+    /// The policy of the model, for these CPUs; chances come from `seed`.
+    pub(super) fn policy(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
+        let (cpus, tick) = (hardware.cpus(), 1_000_000_000 / self.hz);
         let placer = Placer::new(cpus, self.placement);
         match self.tuned {
             Tuned::Fifo { slice_ns } => Box::new(Fifo::new(cpus, slice_ns)),
             Tuned::Global { slice_ns } => Box::new(SharedFifo::of_machine(cpus, slice_ns)),
             Tuned::Llc { slice_ns } => Box::new(SharedFifo::of_llcs(hardware, slice_ns)),
-            Tuned::Cfs(knobs) => Box::new(Cfs::new(cpus, knobs, placer)),
-            Tuned::Eevdf(knobs) => Box::new(Eevdf::new(cpus, knobs, placer)),
+            Tuned::Cfs(knobs) => {
+                Box::new(Cfs::new(cpus, knobs, placer).balanced(hardware, tick, seed))
+            }
+            Tuned::Eevdf(knobs) => {
+                Box::new(Eevdf::new(cpus, knobs, placer).balanced(hardware, tick, seed))
+            }
         }
     }
 

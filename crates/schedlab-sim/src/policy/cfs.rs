@@ -3,10 +3,11 @@
 //! The functions named in the comments are those of kernel/sched/fair.c of that version. Times are integers, and
 //! divisions by a weight are the kernel's. Left out: control groups, bandwidth, core scheduling, HRTICK.
 
+use super::balance::{self, Balancer, Queues};
 use super::place::Placer;
 use super::weight::{self, NICE_0, share, virtual_time};
-use super::{Arrival, Departure, Move, Policy, Wake};
-use crate::scene::{Class, Scene, TaskId};
+use super::{Arrival, Departure, Move, Moves, Policy, Push, Wake};
+use crate::scene::{Class, Hardware, Scene, TaskId};
 use std::collections::BTreeSet;
 
 /// The tunables and features.
@@ -68,6 +69,8 @@ struct Entity {
     cpu: usize,
     /// Orders equal vruntimes by their coming.
     turn: u64,
+    /// Orders tasks by when they were queued or picked last (`cfs_tasks`).
+    touched: u64,
 }
 
 type Key = (i64, u64, u32);
@@ -94,6 +97,7 @@ pub struct Cfs {
     rqs: Vec<Rq>,
     turns: u64,
     placer: Placer,
+    balancer: Option<Balancer>,
 }
 
 impl Cfs {
@@ -101,7 +105,14 @@ impl Cfs {
     #[must_use]
     pub fn new(cpus: usize, knobs: CfsKnobs, placer: Placer) -> Self {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
-        Self { knobs, entities: Vec::new(), rqs, turns: 0, placer }
+        Self { knobs, entities: Vec::new(), rqs, turns: 0, placer, balancer: None }
+    }
+
+    /// It balances load between CPUs, with ticks of `tick_ns`; chances come from `seed`.
+    #[must_use]
+    pub fn balanced(mut self, hardware: &Hardware, tick_ns: u64, seed: u64) -> Self {
+        self.balancer = Some(Balancer::new(hardware, tick_ns, seed));
+        self
     }
 
     fn entity(&mut self, task: TaskId) -> &mut Entity {
@@ -255,10 +266,6 @@ impl Cfs {
         let shift = self.rqs[to].min_vruntime - self.rqs[from].min_vruntime;
         self.entities[task as usize].vruntime += shift;
     }
-
-    fn nr(&self, cpu: usize) -> usize {
-        self.rqs[cpu].nr as usize
-    }
 }
 
 impl Policy for Cfs {
@@ -301,7 +308,7 @@ impl Policy for Cfs {
             self.place_sleeper(cpu, task.0);
         }
         let entity = &mut self.entities[task.index()];
-        entity.on_rq = true;
+        (entity.on_rq, entity.touched) = (true, self.turns);
         let (weight, idle) = (entity.weight, entity.idle);
         let rq = &mut self.rqs[cpu];
         rq.load += weight;
@@ -309,6 +316,11 @@ impl Policy for Cfs {
         rq.idle_nr += u64::from(idle);
         self.insert(cpu, task.0);
         self.placer.queued(scene, cpu, task, weight);
+        let (nr, woke) =
+            (self.nr(cpu), matches!(arrival, Arrival::Woken | Arrival::WokenElsewhere));
+        if let Some(balancer) = &mut self.balancer {
+            balancer.queued(scene, cpu, nr, woke);
+        }
     }
 
     /// `check_preempt_wakeup`.
@@ -377,8 +389,9 @@ impl Policy for Cfs {
             if let Some(next) = next {
                 self.clear_buddies(cpu, next);
                 self.remove(cpu, next);
+                self.turns += 1;
                 let entity = &mut self.entities[next as usize];
-                entity.accounted = scene.now;
+                (entity.accounted, entity.touched) = (scene.now, self.turns);
                 entity.ran_when_picked = entity.ran;
             }
             self.rqs[cpu].curr = next;
@@ -404,18 +417,49 @@ impl Policy for Cfs {
         }
     }
 
-    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Vec<Move>) {
-        let waits = |from: usize| {
-            let queued = self.rqs[from].tree.iter().rev().map(|key| TaskId(key.2));
-            queued.filter(|&task| scene.task(task).may_use(cpu)).collect()
-        };
-        let Some((task, from)) = self.placer.pull(scene, cpu, &waits) else { return };
-        self.dequeue(scene, from, task, Departure::Moves);
-        self.enqueue(scene, cpu, task, Arrival::Moved);
-        moves.push(Move { task, from, to: cpu });
+    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
+        balance::with(self, |balancer, queues| balancer.newidle(scene, queues, cpu, moves));
+    }
+
+    fn balance(&mut self, scene: &Scene, moves: &mut Moves) {
+        balance::with(self, |balancer, queues| balancer.tick(scene, queues, moves));
+    }
+
+    fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
+        balance::with(self, |balancer, queues| balancer.push(scene, queues, push)).flatten()
     }
 
     fn waiting(&self, cpu: usize) -> Vec<TaskId> {
         self.rqs[cpu].tree.iter().map(|key| TaskId(key.2)).collect()
+    }
+}
+
+impl Queues for Cfs {
+    fn balancer(&mut self) -> &mut Option<Balancer> {
+        &mut self.balancer
+    }
+
+    fn nr(&self, cpu: usize) -> usize {
+        self.rqs[cpu].nr as usize
+    }
+
+    fn placer(&mut self) -> &mut Placer {
+        &mut self.placer
+    }
+
+    fn by_age(&self, cpu: usize) -> Vec<TaskId> {
+        let mut tasks = self.waiting(cpu);
+        tasks.sort_by_key(|task| self.entities[task.index()].touched);
+        tasks
+    }
+
+    fn is_buddy(&self, cpu: usize, task: TaskId) -> bool {
+        let rq = &self.rqs[cpu];
+        rq.next == Some(task.0) || rq.last == Some(task.0)
+    }
+
+    fn carry(&mut self, scene: &Scene, moved: Move) {
+        self.dequeue(scene, moved.from, moved.task, Departure::Moves);
+        self.enqueue(scene, moved.to, moved.task, Arrival::Moved);
     }
 }

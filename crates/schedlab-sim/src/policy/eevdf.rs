@@ -4,10 +4,11 @@
 //! received no more than its share; of the eligible tasks the one with the earliest virtual deadline runs. Left out:
 //! control groups, bandwidth, the fair server, HRTICK.
 
+use super::balance::{self, Balancer, Queues};
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
-use super::{Arrival, Departure, Move, Policy, Wake};
-use crate::scene::{Class, Scene, TaskId};
+use super::{Arrival, Departure, Move, Moves, Policy, Push, Wake};
+use crate::scene::{Class, Hardware, Scene, TaskId};
 use std::collections::BTreeSet;
 
 /// The tunables and features.
@@ -76,6 +77,8 @@ struct Entity {
     accounted: u64,
     on_rq: bool,
     turn: u64,
+    /// Orders tasks by when they were queued or picked last (`cfs_tasks`).
+    touched: u64,
 }
 
 impl Entity {
@@ -112,6 +115,7 @@ pub struct Eevdf {
     rqs: Vec<Rq>,
     turns: u64,
     placer: Placer,
+    balancer: Option<Balancer>,
 }
 
 impl Eevdf {
@@ -119,7 +123,14 @@ impl Eevdf {
     #[must_use]
     pub fn new(cpus: usize, knobs: EevdfKnobs, placer: Placer) -> Self {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
-        Self { knobs, entities: Vec::new(), rqs, turns: 0, placer }
+        Self { knobs, entities: Vec::new(), rqs, turns: 0, placer, balancer: None }
+    }
+
+    /// It balances load between CPUs, with ticks of `tick_ns`; chances come from `seed`.
+    #[must_use]
+    pub fn balanced(mut self, hardware: &Hardware, tick_ns: u64, seed: u64) -> Self {
+        self.balancer = Some(Balancer::new(hardware, tick_ns, seed));
+        self
     }
 
     fn entity(&mut self, task: TaskId) -> &mut Entity {
@@ -151,6 +162,11 @@ impl Eevdf {
         rq.tree.remove(&(entity.deadline, entity.turn, task));
         rq.sum -= (entity.vruntime - rq.zero) * entity.weight as i64;
         rq.load -= entity.weight as i64;
+    }
+
+    /// Runnable tasks: those that sleep but have not left the queue do not count.
+    fn runnable(&self, cpu: usize) -> usize {
+        self.rqs[cpu].nr - self.rqs[cpu].delayed
     }
 
     fn running(&self, cpu: usize) -> Option<u32> {
@@ -379,10 +395,15 @@ impl Policy for Eevdf {
         self.place(cpu, task.0, arrival == Arrival::New);
         self.insert(cpu, task.0);
         let entity = &mut self.entities[task.index()];
-        entity.on_rq = true;
+        (entity.on_rq, entity.touched) = (true, self.turns);
         let weight = entity.weight;
         self.rqs[cpu].nr += 1;
         self.placer.queued(scene, cpu, task, weight);
+        let woke = matches!(arrival, Arrival::Woken | Arrival::WokenElsewhere);
+        let nr = self.runnable(cpu);
+        if let Some(balancer) = &mut self.balancer {
+            balancer.queued(scene, cpu, nr, woke);
+        }
     }
 
     /// `check_preempt_wakeup_fair`.
@@ -457,9 +478,10 @@ impl Policy for Eevdf {
             if let Some(next) = next {
                 self.rqs[cpu].next = self.rqs[cpu].next.filter(|buddy| *buddy != next);
                 self.remove(cpu, next);
+                self.turns += 1;
                 let entity = &mut self.entities[next as usize];
                 entity.vlag = entity.deadline;
-                entity.accounted = scene.now;
+                (entity.accounted, entity.touched) = (scene.now, self.turns);
             }
             self.rqs[cpu].curr = next;
         }
@@ -489,19 +511,49 @@ impl Policy for Eevdf {
         }
     }
 
-    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Vec<Move>) {
-        let waits = |from: usize| {
-            let queued = self.waiting(from).into_iter().rev();
-            queued.filter(|&task| scene.task(task).may_use(cpu)).collect()
-        };
-        let Some((task, from)) = self.placer.pull(scene, cpu, &waits) else { return };
-        self.dequeue(scene, from, task, Departure::Moves);
-        self.enqueue(scene, cpu, task, Arrival::Moved);
-        moves.push(Move { task, from, to: cpu });
+    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
+        balance::with(self, |balancer, queues| balancer.newidle(scene, queues, cpu, moves));
+    }
+
+    fn balance(&mut self, scene: &Scene, moves: &mut Moves) {
+        balance::with(self, |balancer, queues| balancer.tick(scene, queues, moves));
+    }
+
+    fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
+        balance::with(self, |balancer, queues| balancer.push(scene, queues, push)).flatten()
     }
 
     fn waiting(&self, cpu: usize) -> Vec<TaskId> {
         let queued = self.rqs[cpu].tree.iter().map(|key| key.2);
         queued.filter(|&task| !self.of(task).delayed).map(TaskId).collect()
+    }
+}
+
+impl Queues for Eevdf {
+    fn balancer(&mut self) -> &mut Option<Balancer> {
+        &mut self.balancer
+    }
+
+    fn nr(&self, cpu: usize) -> usize {
+        self.runnable(cpu)
+    }
+
+    fn placer(&mut self) -> &mut Placer {
+        &mut self.placer
+    }
+
+    fn by_age(&self, cpu: usize) -> Vec<TaskId> {
+        let mut tasks = self.waiting(cpu);
+        tasks.sort_by_key(|task| self.of(task.0).touched);
+        tasks
+    }
+
+    fn is_buddy(&self, cpu: usize, task: TaskId) -> bool {
+        self.rqs[cpu].next == Some(task.0)
+    }
+
+    fn carry(&mut self, scene: &Scene, moved: Move) {
+        self.dequeue(scene, moved.from, moved.task, Departure::Moves);
+        self.enqueue(scene, moved.to, moved.task, Arrival::Moved);
     }
 }

@@ -3,6 +3,7 @@
 //! The world calls a policy at the points where a kernel would: a task wakes, a task leaves, a CPU needs its next
 //! task, the tick comes. The policy keeps the runqueues. It sees the machine as a [`Scene`] and changes nothing there.
 
+mod balance;
 mod cfs;
 mod eevdf;
 mod fifo;
@@ -69,6 +70,24 @@ pub struct Move {
     pub to: usize,
 }
 
+/// A CPU from which a task is pushed to another, also the one that runs there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Push {
+    /// The CPU that is to give a task away.
+    pub from: usize,
+    /// The CPU that is to have it.
+    pub to: usize,
+}
+
+/// What balancing did, and what it asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Tasks that were moved; each is in its new queue already.
+    pub done: Vec<Move>,
+    /// CPUs from which a task is to be pushed.
+    pub pushes: Vec<Push>,
+}
+
 /// A scheduler.
 ///
 /// A task that is enqueued stays with the policy until it is dequeued, also while it runs. `pick` says who runs from
@@ -100,14 +119,21 @@ pub trait Policy {
     /// The task that runs on `cpu` yields.
     fn yields(&mut self, scene: &Scene, cpu: usize);
 
-    /// `cpu` is about to become idle: tasks that are moved to it, or to others. Each is already in its new queue.
-    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Vec<Move>) {
+    /// `cpu` is about to become idle: tasks that are moved to it, or to others.
+    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
         let _ = (scene, cpu, moves);
     }
 
     /// The tick has come on all busy CPUs: tasks that are moved to balance the load.
-    fn balance(&mut self, scene: &Scene, moves: &mut Vec<Move>) {
+    fn balance(&mut self, scene: &Scene, moves: &mut Moves) {
         let _ = (scene, moves);
+    }
+
+    /// The task that is pushed off a CPU. One that waits is in its new queue afterwards; the one that runs is moved by
+    /// the world.
+    fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
+        let _ = (scene, push);
+        None
     }
 
     /// The tasks that are runnable on `cpu` beside the one that runs, in no certain order; of a queue that several

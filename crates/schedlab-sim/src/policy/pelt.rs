@@ -58,10 +58,13 @@ pub(super) struct Average {
     /// Microseconds of the current period that have passed.
     part: u64,
     load_sum: u64,
+    runnable_sum: u64,
     util_sum: u64,
     /// Of a task: its weight times the share of time that it was runnable. Of a CPU: the sum over its tasks, those
     /// that sleep included until they fade.
     pub(super) load: u64,
+    /// The runnable tasks on average, in 1,024ths; of a task the share of time that it was runnable.
+    pub(super) runnable: u64,
     /// The share of time that it ran, in 1,024ths.
     pub(super) util: u64,
 }
@@ -72,13 +75,32 @@ impl Average {
         Self { at: now, load: weight, load_sum: MAX - PERIOD, ..Self::default() }
     }
 
+    /// The use that a task is taken to make of its first CPU, whose averages are `cpu`: its part of what is used
+    /// there, and at most half of what is free (`post_init_entity_util_avg`).
+    pub(super) fn guess(&mut self, cpu: &Self, weight: u64) {
+        let most = 1_024_u64.saturating_sub(cpu.util) / 2;
+        let guess = match cpu.util {
+            0 => most,
+            util => (util * weight / (cpu.load + 1)).min(most),
+        };
+        (self.util, self.runnable) = (guess, guess);
+        (self.util_sum, self.runnable_sum) = (guess * self.divider(), guess * self.divider());
+    }
+
     fn divider(&self) -> u64 {
         MAX - PERIOD + self.part
     }
 
-    /// Accounts up to `now`. `load` was queued since the last time (of a task: 1 while it is runnable), and each unit
-    /// of it counts `weight`.
-    pub(super) fn update(&mut self, now: u64, load: u64, running: bool, weight: u64) {
+    /// Accounts up to `now`. `load` was queued since the last time (of a task: 1 while it is runnable), each unit of it
+    /// counts `weight`, and so many tasks were `runnable`.
+    pub(super) fn update(
+        &mut self,
+        now: u64,
+        load: u64,
+        runnable: u64,
+        running: bool,
+        weight: u64,
+    ) {
         let delta = now.saturating_sub(self.at) >> 10;
         if delta == 0 {
             return;
@@ -89,6 +111,7 @@ impl Average {
         let mut contribution = delta;
         if periods > 0 {
             self.load_sum = decay(self.load_sum, periods);
+            self.runnable_sum = decay(self.runnable_sum, periods);
             self.util_sum = decay(self.util_sum, periods);
             let rest = whole % PERIOD;
             let first = decay(PERIOD - self.part, periods);
@@ -98,11 +121,13 @@ impl Average {
             self.part = whole;
         }
         self.load_sum += load * contribution;
+        self.runnable_sum += (runnable * contribution) << 10;
         if running {
             self.util_sum += contribution << 10;
         }
         if periods > 0 {
             self.load = weight * self.load_sum / self.divider();
+            self.runnable = self.runnable_sum / self.divider();
             self.util = self.util_sum / self.divider();
         }
     }
@@ -110,16 +135,20 @@ impl Average {
     /// A task's load joins a CPU (`attach_entity_load_avg`).
     pub(super) fn attach(&mut self, task: &Self) {
         self.load += task.load;
+        self.runnable += task.runnable;
         self.util += task.util;
         self.load_sum += task.load * self.divider();
+        self.runnable_sum += task.runnable * self.divider();
         self.util_sum += task.util * self.divider();
     }
 
     /// A task's load leaves a CPU (`detach_entity_load_avg`).
     pub(super) fn detach(&mut self, task: &Self) {
         self.load = self.load.saturating_sub(task.load);
+        self.runnable = self.runnable.saturating_sub(task.runnable);
         self.util = self.util.saturating_sub(task.util);
         self.load_sum = self.load_sum.saturating_sub(task.load * self.divider());
+        self.runnable_sum = self.runnable_sum.saturating_sub(task.runnable * self.divider());
         self.util_sum = self.util_sum.saturating_sub(task.util * self.divider());
     }
 }
@@ -142,10 +171,11 @@ mod tests {
     #[test]
     fn a_busy_cpu_approaches_its_load_and_an_idle_one_forgets_it() {
         let mut cpu = Average::default();
-        (1..=400).for_each(|n| cpu.update(n * MS, 1_024, true, 1));
+        (1..=400).for_each(|n| cpu.update(n * MS, 1_024, 1, true, 1));
         assert!((1_015..=1_024).contains(&cpu.load), "{}", cpu.load);
         assert!((1_015..=1_024).contains(&cpu.util), "{}", cpu.util);
-        cpu.update(432 * MS, 0, false, 1);
+        assert!((1_015..=1_024).contains(&cpu.runnable), "{}", cpu.runnable);
+        cpu.update(432 * MS, 0, 0, false, 1);
         assert!((505..=515).contains(&cpu.load), "{}", cpu.load);
     }
 
@@ -155,8 +185,8 @@ mod tests {
         assert_eq!(task.load, 1_024);
         let mut seen = Vec::new();
         for round in 1..=100 {
-            task.update((8 * round - 4) * MS, 1, true, 1_024);
-            task.update(8 * round * MS, 0, false, 1_024);
+            task.update((8 * round - 4) * MS, 1, 1, true, 1_024);
+            task.update(8 * round * MS, 0, 0, false, 1_024);
             seen.push(task.load);
         }
         let last = seen[99];

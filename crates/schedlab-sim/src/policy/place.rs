@@ -47,8 +47,9 @@ struct OfTask {
 #[derive(Clone, Copy, Debug, Default)]
 struct OfCpu {
     load: Average,
-    /// Weights of all queued tasks.
+    /// Weights of all queued tasks, and how many there are.
     weight: u64,
+    nr: u64,
     /// The flips of its idle task, which is current when an interrupt wakes somebody.
     flips: Flips,
 }
@@ -63,11 +64,7 @@ pub struct Placer {
     scan: Vec<usize>,
 }
 
-/// A task that ran this lately has a warm cache (`sysctl_sched_migration_cost`).
-const MIGRATION_COST: u64 = 500_000;
 const SECOND: u64 = 1_000_000_000;
-/// Idle CPUs forget their load in steps of about this time (`LOAD_AVG_PERIOD`).
-const IDLE_UPDATE: u64 = 32_000_000;
 
 impl Placer {
     /// For so many CPUs.
@@ -84,9 +81,10 @@ impl Placer {
         &mut self.tasks[task.index()]
     }
 
-    fn sync(&mut self, scene: &Scene, cpu: usize) {
+    /// Accounts the load of a CPU up to now.
+    pub(super) fn sync(&mut self, scene: &Scene, cpu: usize) {
         let of = &mut self.cpus[cpu];
-        of.load.update(scene.now, of.weight, scene.cpus[cpu].running.is_some(), 1);
+        of.load.update(scene.now, of.weight, of.nr, scene.cpus[cpu].running.is_some(), 1);
     }
 
     /// A task exists from now on.
@@ -102,9 +100,14 @@ impl Placer {
         }
         self.sync(scene, cpu);
         let of = self.task(task);
-        of.load.update(scene.now, 0, false, of.weight);
+        of.load.update(scene.now, 0, 0, false, of.weight);
         (of.queued, of.weight) = (true, weight);
-        let (load, before) = (of.load, of.attached.replace(cpu));
+        let before = of.attached.replace(cpu);
+        if before.is_none() {
+            let there = self.cpus[cpu].load;
+            self.task(task).load.guess(&there, weight);
+        }
+        let load = self.task(task).load;
         if before != Some(cpu) {
             if let Some(before) = before {
                 self.sync(scene, before);
@@ -113,6 +116,7 @@ impl Placer {
             self.cpus[cpu].load.attach(&load);
         }
         self.cpus[cpu].weight += weight;
+        self.cpus[cpu].nr += 1;
     }
 
     /// A task is no longer runnable on a CPU.
@@ -123,10 +127,11 @@ impl Placer {
         self.sync(scene, cpu);
         let runs = scene.cpus[cpu].running == Some(task);
         let of = self.task(task);
-        of.load.update(scene.now, 1, runs, of.weight);
+        of.load.update(scene.now, 1, 1, runs, of.weight);
         of.queued = false;
         let weight = of.weight;
         self.cpus[cpu].weight = self.cpus[cpu].weight.saturating_sub(weight);
+        self.cpus[cpu].nr = self.cpus[cpu].nr.saturating_sub(1);
     }
 
     /// The tick on a busy CPU.
@@ -137,28 +142,28 @@ impl Placer {
         self.sync(scene, cpu);
         if let Some(task) = scene.cpus[cpu].running {
             let of = self.task(task);
-            of.load.update(scene.now, 1, true, of.weight);
-        }
-        let llc = scene.hardware.llc_of(cpu);
-        if llc.first() == Some(&cpu) || scene.cpus[llc[0]].running.is_none() {
-            self.update_llc(scene, cpu);
+            of.load.update(scene.now, 1, 1, true, of.weight);
         }
     }
 
-    /// Idle CPUs of the LLC forget, and how many are looked at follows the use of the LLC (`update_idle_cpu_scan`).
-    fn update_llc(&mut self, scene: &Scene, cpu: usize) {
-        let llc = scene.hardware.llc_of(cpu);
-        for &idle in llc.iter().filter(|&&cpu| scene.cpus[cpu].running.is_none()) {
-            if scene.now - scene.cpus[idle].idle_since > IDLE_UPDATE {
-                self.sync(scene, idle);
-            }
-        }
-        let used: u64 = llc.iter().map(|&cpu| self.cpus[cpu].load.util).sum();
-        let width = llc.len() as u64;
+    /// Load, use and runnable tasks of a CPU, as they were last accounted.
+    pub(super) fn loads(&self, cpu: usize) -> (u64, u64, u64) {
+        let load = &self.cpus[cpu].load;
+        (load.load, load.util, load.runnable)
+    }
+
+    /// Load and use of a task, as they were last accounted.
+    pub(super) fn task_loads(&self, task: TaskId) -> (u64, u64) {
+        self.tasks.get(task.index()).map_or((0, 0), |of| (of.load.load, of.load.util))
+    }
+
+    /// How many CPUs of an LLC are looked at follows its use, the sum `used` over `width` CPUs
+    /// (`update_idle_cpu_scan`).
+    pub(super) fn set_scan(&mut self, llc: usize, width: u64, used: u64) {
         // y = 1024 - pct^2 * x^2 / (10000 * 1024), with x the mean use and pct the imbalance of 117.
         let mean = used / width.max(1);
         let part = (mean * mean * 117 * 117 / (10_000 * 1_024)).min(1_024);
-        self.scan[scene.hardware.llc(cpu)] = (width * (1_024 - part) / 1_024) as usize;
+        self.scan[llc] = (width * (1_024 - part) / 1_024) as usize;
     }
 
     /// The CPU for a task; `queued` tells how many tasks are runnable on a CPU.
@@ -184,27 +189,6 @@ impl Placer {
         }
         let chosen = self.idle_sibling(&look, wake.task, prev, target);
         look.usable(wake.task, chosen)
-    }
-
-    /// A CPU is about to idle: the task that it takes from another, nearest first and from the longest queue. It is
-    /// not one that ran within the last half millisecond (`newidle_balance`, `can_migrate_task`).
-    pub(super) fn pull(
-        &self,
-        scene: &Scene,
-        cpu: usize,
-        waits: &dyn Fn(usize) -> Vec<TaskId>,
-    ) -> Option<(TaskId, usize)> {
-        if self.cpus.len() == 1 {
-            return None;
-        }
-        let cold = |task: &TaskId| scene.now - scene.task(*task).ran_at >= MIGRATION_COST;
-        let candidates = |from: usize| (from, waits(from));
-        let others = (0..self.cpus.len()).filter(|&from| from != cpu).map(candidates);
-        let loaded = others.filter(|(_, tasks)| tasks.iter().any(cold));
-        let nearest = loaded.min_by_key(|(from, tasks)| {
-            (scene.hardware.distance(*from, cpu), std::cmp::Reverse(tasks.len()), *from)
-        });
-        nearest.and_then(|(from, tasks)| Some((tasks.into_iter().find(cold)?, from)))
     }
 
     /// `record_wakee` and `wake_wide`.

@@ -5,7 +5,7 @@
 //! waits in the queue, and the first CPU that is free takes it. Nobody is preempted by a wakeup. A task that ran for a
 //! slice goes to the end of the queue at the next tick.
 
-use super::{Arrival, Departure, Move, Policy, Wake};
+use super::{Arrival, Departure, Move, Moves, Policy, Wake};
 use crate::scene::{Scene, TaskId};
 use std::collections::VecDeque;
 
@@ -103,13 +103,13 @@ impl Policy for SharedFifo {
     fn yields(&mut self, _: &Scene, _: usize) {}
 
     /// A CPU that finds nothing in its queue takes a task from another.
-    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Vec<Move>) {
+    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
         let own = self.queue_of[cpu];
         for other in (0..self.queues.len()).filter(|&queue| queue != own) {
             if let Some(task) = self.take(scene, cpu, other) {
                 let from = scene.task(task).cpu;
                 self.queues[own].push_back(task);
-                return moves.push(Move { task, from, to: cpu });
+                return moves.done.push(Move { task, from, to: cpu });
             }
         }
     }

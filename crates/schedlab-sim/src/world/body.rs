@@ -59,12 +59,16 @@ pub(super) enum Act {
     Spawn(TaskId),
     /// The starter waits until all tasks are ready.
     AwaitReady,
+    /// The starter tells that all tasks are ready.
+    Begin,
     /// The starter lets all tasks go.
     OpenGate,
     /// The starter waits until all tasks have ended.
     AwaitEnd,
     /// A new task prepares itself, then waits for the gate.
     Prepare,
+    /// The kernel's RCU thread ends a grace period, and sleeps.
+    EndGrace,
 }
 
 impl Act {
@@ -146,6 +150,8 @@ pub(super) struct Body {
     /// Since when it has waited or run.
     pub(super) since: u64,
     pub(super) ended_at: Option<u64>,
+    /// Whether it was let go and has not done what it does once.
+    pub(super) fresh: bool,
     /// Whether it was never woken since its fork.
     pub(super) newborn: bool,
     /// Whether its last wakeup put it on another CPU.
@@ -181,6 +187,7 @@ impl Body {
             usage: TaskUsage::default(),
             since: 0,
             ended_at: None,
+            fresh: false,
             newborn: true,
             woke_elsewhere: false,
             last_ran: None,

@@ -87,12 +87,13 @@ impl Channel {
         }
     }
 
-    /// Whether a write of `bytes` can move at least one of them.
-    pub(super) fn is_writable(&self, bytes: u32) -> bool {
+    /// Whether a write of `bytes` can move at least one of them. One that has `waited` for a pipe needs a free slot.
+    pub(super) fn is_writable(&self, bytes: u32, waited: bool) -> bool {
         match &self.store {
             Store::Pipe { pages } => {
                 let odd = bytes % PAGE;
-                let fits = pages.back().is_some_and(|last| odd > 0 && last.end + odd <= PAGE);
+                let joins = |last: &Page| !waited && odd > 0 && last.end + odd <= PAGE;
+                let fits = pages.back().is_some_and(joins);
                 fits || pages.len() < SLOTS
             }
             Store::Socket { charged, limit, .. } => charged < limit,
@@ -118,10 +119,20 @@ impl Channel {
             }
     }
 
-    /// Writes as many of `bytes` as there is room for.
-    pub(super) fn write(&mut self, bytes: u32) -> Moved {
+    /// Messages of a UNIX socket that have not been read.
+    pub(super) fn packets(&self) -> usize {
+        match &self.store {
+            Store::Socket { packets, .. } if self.transport == Transport::SocketPair => {
+                packets.len()
+            }
+            _ => 0,
+        }
+    }
+
+    /// Writes as many of `bytes` as there is room for. A writer of a pipe that has `waited` begins a page.
+    pub(super) fn write(&mut self, bytes: u32, waited: bool) -> Moved {
         let moved = match &mut self.store {
-            Store::Pipe { pages } => write_pages(pages, bytes),
+            Store::Pipe { pages } => write_pages(pages, bytes, waited),
             Store::Socket { packets, charged, limit } => {
                 let mut left = bytes;
                 while left > 0 && *charged < *limit {
@@ -197,11 +208,12 @@ impl Channel {
     }
 }
 
-fn write_pages(pages: &mut VecDeque<Page>, bytes: u32) -> Moved {
+fn write_pages(pages: &mut VecDeque<Page>, bytes: u32, waited: bool) -> Moved {
     let was_empty = pages.is_empty();
     let mut left = bytes;
     let odd = left % PAGE;
-    if let Some(last) = pages.back_mut().filter(|last| odd > 0 && last.end + odd <= PAGE) {
+    let joins = |last: &&mut Page| !waited && odd > 0 && last.end + odd <= PAGE;
+    if let Some(last) = pages.back_mut().filter(joins) {
         last.end += odd;
         last.unread += odd;
         left -= odd;
@@ -257,8 +269,8 @@ mod tests {
     fn room(transport: Transport, bytes: u32) -> u32 {
         let mut channel = channel(transport);
         let mut count = 0;
-        while channel.is_writable(bytes) {
-            assert_eq!(channel.write(bytes).bytes, bytes);
+        while channel.is_writable(bytes, false) {
+            assert_eq!(channel.write(bytes, false).bytes, bytes);
             count += 1;
         }
         count
@@ -281,7 +293,7 @@ mod tests {
             [(100, 278, 209), (300, 167, 126), (1_000, 93, 70), (4_096, 44, 34)]
         {
             let mut channel = channel(Transport::SocketPair);
-            (0..full).for_each(|_| assert!(channel.write(bytes).wake_readers));
+            (0..full).for_each(|_| assert!(channel.write(bytes, false).wake_readers));
             let first = (1..).find(|_| channel.read(bytes).wake_all_writers);
             assert_eq!(first, Some(reads), "{bytes} bytes");
         }
@@ -292,12 +304,12 @@ mod tests {
         assert_eq!(room(Transport::Pipe, 100), 640);
         assert_eq!(room(Transport::Pipe, 4_096), 16);
         let mut channel = channel(Transport::Pipe);
-        assert!(channel.write(100).wake_readers);
-        (1..640).for_each(|_| assert!(!channel.write(100).wake_readers));
+        assert!(channel.write(100, false).wake_readers);
+        (1..640).for_each(|_| assert!(!channel.write(100, false).wake_readers));
         let reads = (1..).find(|_| {
             // Linux wakes a writer at every read of a full pipe, also where no page became free.
             assert!(channel.read(100).wake_one_writer);
-            channel.is_writable(100)
+            channel.is_writable(100, false)
         });
         assert_eq!(reads, Some(40));
         assert!(!channel.read(100).wake_one_writer);
@@ -306,9 +318,9 @@ mod tests {
     #[test]
     fn a_message_over_many_pages_is_written_in_parts_and_keeps_its_stamp() {
         let mut channel = channel(Transport::Pipe);
-        assert_eq!(channel.write(100_000).bytes, 65_536);
+        assert_eq!(channel.write(100_000, false).bytes, 65_536);
         assert_eq!(channel.read(70_000).bytes, 65_536);
-        assert_eq!(channel.write(100_000 - 65_536).bytes, 34_464);
+        assert_eq!(channel.write(100_000 - 65_536, false).bytes, 34_464);
         channel.stamp(7);
         assert_eq!(channel.read(34_464).bytes, 34_464);
         assert_eq!(channel.take_stamp(), 7);
@@ -320,8 +332,8 @@ mod tests {
     fn an_eventfd_is_read_whole() {
         let mut channel = channel(Transport::EventFd);
         assert!(!channel.is_readable());
-        channel.write(8);
-        channel.write(8);
+        channel.write(8, false);
+        channel.write(8, false);
         channel.read(8);
         assert!(!channel.is_readable());
     }

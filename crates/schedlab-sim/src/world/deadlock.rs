@@ -37,7 +37,7 @@ impl World {
         let asleep = (0..self.bodies.len())
             .map(|task| TaskId(task as u32))
             .filter(|&task| self.bodies[task.index()].stand == Stand::Asleep)
-            .filter(|&task| Some(task) != self.starter);
+            .filter(|&task| Some(task) != self.starter && Some(task) != self.rcu);
         let waits = asleep.map(|task| self.wait_in_words(task)).collect();
         // The tick may have come once more since.
         let at = self.scene.cpus.iter().map(|cpu| cpu.idle_since).max().unwrap_or(0);

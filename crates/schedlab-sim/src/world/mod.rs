@@ -21,7 +21,7 @@ use crate::agenda::{Agenda, NEVER, Next};
 use crate::policy::Policy;
 use crate::scene::{CpuView, FULL_SPEED, Hardware, Scene, TaskId, TaskView, id};
 use crate::{Costs, policy};
-use body::{Body, Phase};
+use body::{Act, Body, Phase, Stand};
 use channel::Channel;
 use schedlab_model::{Comm, Context, Event, Pid, Prio, What};
 use schedlab_stats::Histogram;
@@ -95,6 +95,8 @@ enum Happening {
     Arrive(usize, TaskId),
     /// A CPU is told to look who should run.
     Resched(usize),
+    /// A CPU is told to give a task to another.
+    Push(policy::Push),
     Tick,
     Stop,
 }
@@ -117,6 +119,9 @@ pub struct World {
     bodies: Vec<Body>,
     comms: Vec<String>,
     starter: Option<TaskId>,
+    /// The kernel's RCU thread, and whether it has something to do at the next tick.
+    rcu: Option<TaskId>,
+    stirred: bool,
     agenda: Agenda<Happening>,
     pieces: Vec<Piece>,
     /// CPUs in their order at equal times.
@@ -141,6 +146,8 @@ pub struct World {
     spawn: Vec<TaskId>,
     spawned: usize,
     ready: usize,
+    /// Whether the starter has told that all are ready.
+    told_ready: bool,
     gate: Vec<TaskId>,
     went_at: Option<u64>,
     ended_at: Option<u64>,
@@ -148,11 +155,18 @@ pub struct World {
     stopped_at: Option<u64>,
     started: u64,
     alive: usize,
+    /// Tasks that have ended, and how many of them the starter has seen.
+    gone: u64,
+    reaped: u64,
+    /// Whether tasks are processes, whose end wakes the starter.
+    processes: bool,
     /// The CPU whose task's operation takes effect right now.
     acting: Option<usize>,
     /// What the current CPU's task has to pay for wakeups.
     owed: u64,
-    moves: Vec<policy::Move>,
+    moves: policy::Moves,
+    /// Where the task of a CPU is to be pushed to.
+    pushes: Vec<Option<usize>>,
     marks: Vec<(u32, schedlab_model::Phase)>,
     events: Vec<Event>,
     emitted: u64,
@@ -173,20 +187,9 @@ impl World {
         let mut order: Vec<usize> = (0..cpus).collect();
         order.sort_by_key(|&cpu| agenda.key(cpu));
         let (series, counters_each) = (plan.samples.len(), plan.counters.len());
-        let mut views: Vec<TaskView> =
-            tasks.iter().map(|task| TaskView::of(&task.placement)).collect();
-        let mut comms: Vec<String> = tasks.iter().map(|task| task.comm.clone()).collect();
         let channels = channels(plan, &tasks);
-        let mut bodies = bodies(plan, tasks);
-        let count = bodies.len();
-        let spawn = (0..count).filter(|&at| bodies[at].fork.is_none());
-        let spawn: Vec<TaskId> = spawn.map(|at| TaskId(at as u32)).collect();
-        let starter = (config.start == Start::Forked).then_some(TaskId(count as u32));
-        if starter.is_some() {
-            bodies.push(Body::new(None));
-            views.push(TaskView::default());
-            comms.push("schedlab".to_owned());
-        }
+        let Cast { bodies, views, comms, spawn, starter, rcu } = cast(plan, tasks, &config);
+        let count = starter.map_or(bodies.len(), TaskId::index);
         let task_ids = |fork: &schedlab_workload::plan::Fork| {
             fork.tasks.iter().rev().map(|&task| TaskId(task as u32)).collect()
         };
@@ -201,6 +204,8 @@ impl World {
             bodies,
             comms,
             starter,
+            rcu,
+            stirred: false,
             agenda,
             pieces: vec![Piece::default(); cpus],
             order,
@@ -220,6 +225,7 @@ impl World {
             spawn,
             spawned: 0,
             ready: 0,
+            told_ready: false,
             gate: Vec::new(),
             went_at: None,
             ended_at: None,
@@ -227,9 +233,13 @@ impl World {
             stopped_at: None,
             started: 0,
             alive: 0,
+            gone: 0,
+            reaped: 0,
+            processes: plan.processes,
             acting: None,
             owed: 0,
-            moves: Vec::new(),
+            moves: policy::Moves::default(),
+            pushes: vec![None; cpus],
             marks: Vec::new(),
             events: Vec::new(),
             emitted: 0,
@@ -291,6 +301,7 @@ impl World {
                 self.arrive(cpu, task, cpu, Context::HardIrq);
             }
             Happening::Resched(cpu) => self.look(cpu),
+            Happening::Push(push) => self.push(push),
             Happening::Tick => self.tick(),
             Happening::Stop => self.stop(),
         }
@@ -396,6 +407,7 @@ impl World {
     pub fn pid(&self, task: TaskId) -> Pid {
         match self.starter {
             Some(starter) if starter == task => Pid(self.config.first_pid - 1),
+            _ if self.rcu == Some(task) => Pid(self.config.first_pid - 2),
             _ => Pid(self.config.first_pid + task.0.cast_signed()),
         }
     }
@@ -497,6 +509,41 @@ fn account(body: &mut Body, elapsed: u64) {
     } else {
         body.usage.system_ns += elapsed;
     }
+}
+
+/// All tasks of a world.
+struct Cast {
+    bodies: Vec<Body>,
+    views: Vec<TaskView>,
+    comms: Vec<String>,
+    /// Those that are started at the beginning.
+    spawn: Vec<TaskId>,
+    starter: Option<TaskId>,
+    rcu: Option<TaskId>,
+}
+
+/// The tasks of a plan, then the task that starts them and the kernel's RCU thread.
+fn cast(plan: &Plan, tasks: Vec<Task>, config: &Config) -> Cast {
+    let mut views: Vec<TaskView> = tasks.iter().map(|task| TaskView::of(&task.placement)).collect();
+    let mut comms: Vec<String> = tasks.iter().map(|task| task.comm.clone()).collect();
+    let mut bodies = bodies(plan, tasks);
+    let count = bodies.len();
+    let spawn = (0..count).filter(|&at| bodies[at].fork.is_none());
+    let spawn = spawn.map(|at| TaskId(at as u32)).collect();
+    let starter = (config.start == Start::Forked).then_some(TaskId(count as u32));
+    let rcu = (starter.is_some() && config.costs.rcu > 0).then_some(TaskId(count as u32 + 1));
+    if starter.is_some() {
+        bodies.push(Body::new(None));
+        comms.push("schedlab".to_owned());
+    }
+    if rcu.is_some() {
+        let (act, phase, stand) = (Act::EndGrace, Phase::Enter, Stand::Asleep);
+        let left = config.costs.rcu;
+        bodies.push(Body { act, phase, left, stand, newborn: false, ..Body::new(None) });
+        comms.push("rcu_preempt".to_owned());
+    }
+    views.resize(bodies.len(), TaskView::default());
+    Cast { bodies, views, comms, spawn, starter, rcu }
 }
 
 /// The plan's channels, each with the number of its readers.

@@ -72,6 +72,8 @@ impl World {
         }
         let act = if Some(task) == self.starter {
             self.starters_next()
+        } else if Some(task) == self.rcu {
+            Act::EndGrace
         } else {
             Act::Op(self.ask(cpu, task))
         };
@@ -130,16 +132,21 @@ impl World {
             }
             Act::Op(Op::Send { channel, bytes }) => {
                 let to = &self.channels[channel.0 as usize];
-                let full = to.readers > 0 && !to.is_writable(bytes);
+                let full = to.readers > 0 && !to.is_writable(bytes, false);
                 full.then_some(On::Writable(channel.0))
             }
             _ => None,
         };
-        let left = match must_sleep {
+        let mut left = match must_sleep {
             Some(_) => self.config.costs.block,
             None => self.cost(act),
         };
         let body = &mut self.bodies[task.index()];
+        if std::mem::take(&mut body.fresh) {
+            let costs = &self.config.costs;
+            let reads = matches!(act, Act::Op(Op::Receive { .. }));
+            left += if reads { costs.first_read } else { costs.first };
+        }
         body.phase = if must_sleep.is_some() { Phase::Blocking } else { Phase::Enter };
         (body.on, body.left) = (must_sleep, left);
         self.go(cpu, task);
@@ -184,7 +191,7 @@ impl World {
             }
             Effect::Relocate => {
                 (body.phase, body.done) = (Phase::Ask, Done::Ok);
-                self.relocate(cpu, task);
+                self.relocate(cpu, task, None);
             }
             Effect::Yield => {
                 (body.phase, body.done) = (Phase::Ask, Done::Ok);
@@ -203,7 +210,7 @@ impl World {
             On::Readable(channel) => self.channels[channel as usize].is_readable(),
             On::Writable(channel) => match act {
                 Act::Op(Op::Send { bytes, .. }) => {
-                    self.channels[channel as usize].is_writable(bytes - body.moved)
+                    self.channels[channel as usize].is_writable(bytes - body.moved, true)
                 }
                 _ => true,
             },
@@ -250,6 +257,8 @@ impl World {
             Act::Op(op) => op,
             Act::Spawn(_) => return costs.fork,
             Act::Prepare => return costs.prepare,
+            Act::Begin => return costs.begin,
+            Act::EndGrace => return costs.rcu,
             Act::OpenGate => return costs.post,
             Act::AwaitReady | Act::AwaitEnd => return costs.wait,
         };
@@ -312,7 +321,12 @@ impl World {
             (Transport::EventFd, _) => costs.eventfd,
             (Transport::Udp | Transport::Device, _) => costs.send_datagram,
         };
-        base + u64::from(bytes) * costs.copy_kib / 1_024
+        let more = match (self.channels[channel as usize].packets(), sends) {
+            (1.., true) => costs.send_queued,
+            (2.., false) => costs.receive_queued,
+            _ => 0,
+        };
+        base + more + u64::from(bytes) * costs.copy_kib / 1_024
     }
 
     /// What a woken task does before it tries its operation again.
@@ -320,6 +334,8 @@ impl World {
         match self.bodies[task.index()].act {
             act @ Act::Op(Op::Send { .. } | Op::Receive { .. }) => self.cost(act),
             Act::Op(_) => self.config.costs.step,
+            Act::AwaitReady | Act::AwaitEnd => self.config.costs.wait,
+            Act::EndGrace => self.config.costs.rcu,
             _ => 0,
         }
     }
@@ -443,7 +459,7 @@ impl World {
             return Effect::Done(Done::Failed(EPIPE));
         }
         let body = &mut self.bodies[task.index()];
-        let moved = to.write(bytes - body.moved);
+        let moved = to.write(bytes - body.moved, body.waited);
         body.moved += moved.bytes;
         let whole = body.moved == bytes;
         if whole {
@@ -459,7 +475,7 @@ impl World {
             }
         }
         // A writer that slept passes the wakeup on while there is room.
-        if whole && exclusive && body.waited && to.is_writable(4_096) {
+        if whole && exclusive && body.waited && to.is_writable(4_096, true) {
             woken.extend(to.sleeping_writers.pop_front());
         }
         for other in woken {

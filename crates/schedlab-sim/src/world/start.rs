@@ -59,6 +59,8 @@ impl World {
             Act::Spawn(task)
         } else if self.ready < self.spawn.len() {
             Act::AwaitReady
+        } else if !std::mem::replace(&mut self.told_ready, true) {
+            Act::Begin
         } else if self.went_at.is_none() {
             Act::OpenGate
         } else {
@@ -78,15 +80,13 @@ impl World {
             }
             Act::Prepare => {
                 self.ready += 1;
-                let waits =
-                    |starter: &TaskId| self.bodies[starter.index()].on == Some(On::AllReady);
-                if let Some(starter) = self.starter.filter(waits)
-                    && self.ready == self.spawn.len()
-                {
+                // Each task that is ready wakes the starter, which looks whether all are.
+                if let Some(starter) = self.starter {
                     self.wake(starter, Resume::Retry, by);
                 }
                 return Effect::Sleep(On::Gate);
             }
+            Act::EndGrace => return Effect::Sleep(On::Time),
             Act::AwaitReady if self.ready < self.spawn.len() => {
                 return Effect::Sleep(On::AllReady);
             }
@@ -94,10 +94,17 @@ impl World {
                 self.go_off();
                 // Those that wait in a poll wake in the opposite order of their coming.
                 for waiting in std::mem::take(&mut self.gate).into_iter().rev() {
+                    self.bodies[waiting.index()].fresh = true;
                     self.wake(waiting, Resume::With(Done::Start), by);
                 }
             }
+            Act::AwaitEnd if self.processes && self.reaped < self.gone => {
+                let work = (self.gone - self.reaped) * self.config.costs.reap;
+                self.reaped = self.gone;
+                return Effect::Again(work.max(1));
+            }
             Act::AwaitEnd if self.alive > 0 => return Effect::Sleep(On::AllEnded),
+            Act::AwaitEnd => self.ended_at = Some(self.scene.now),
             _ => {}
         }
         Effect::Done(Done::Ok)
@@ -108,6 +115,7 @@ impl World {
         (self.alive, self.started) = (self.alive + 1, self.started + 1);
         let pid = self.pid(child);
         self.emit(cpu, Context::Task, What::Fork { child: pid });
+        self.stirred = true;
         self.scene.tasks[child.index()].cpu = cpu;
         self.policy.fork(&self.scene, cpu, Some(parent), child);
         self.wake_new(child, Waker { cpu, context: Context::Task, sync: false });
@@ -128,7 +136,8 @@ impl World {
         Effect::Done(Done::Ok)
     }
 
-    /// A task ends: its channels are closed, and whoever waits for that is woken.
+    /// A task ends: its channels are closed, and whoever waits for that is woken. The end of a process wakes the
+    /// starter, which looks after it; the run is over when the starter has seen all.
     pub(super) fn ends(&mut self, cpu: usize, task: TaskId) -> Effect {
         let by = Waker { cpu, context: Context::Task, sync: false };
         for channel in self.bodies[task.index()].sends.clone() {
@@ -145,14 +154,19 @@ impl World {
         }
         let pid = self.pid(task);
         self.emit(cpu, Context::Task, What::Exit { pid });
+        self.stirred = true;
         let body = &mut self.bodies[task.index()];
         (body.stand, body.ended_at) = (Stand::Gone, Some(self.scene.now));
         if let Some(fork) = body.fork {
             self.forks[fork as usize].push(task);
         }
-        self.alive -= 1;
-        if self.alive == 0 {
-            self.ended_at = Some(self.scene.now);
+        (self.alive, self.gone) = (self.alive - 1, self.gone + 1);
+        match self.starter {
+            Some(starter) if self.alive == 0 || self.processes => {
+                self.wake(starter, Resume::Retry, by);
+            }
+            None if self.alive == 0 => self.ended_at = Some(self.scene.now),
+            _ => {}
         }
         Effect::Ended
     }
@@ -166,7 +180,7 @@ impl World {
         self.forget_sleepers();
         for at in 0..self.bodies.len() {
             let task = TaskId(at as u32);
-            if Some(task) == self.starter || !self.is_alive(task) {
+            if Some(task) == self.starter || Some(task) == self.rcu || !self.is_alive(task) {
                 continue;
             }
             let cpu = self.scene.tasks[at].cpu;

@@ -1,8 +1,9 @@
 //! Who runs: the tick, displacing a task, switching to the next.
 
-use super::body::{Phase, Stand};
+use super::body::{Phase, Resume, Stand};
+use super::wake::Waker;
 use super::{Happening, World};
-use crate::policy::{Arrival, Departure};
+use crate::policy::{Arrival, Departure, Push};
 use crate::scene::TaskId;
 use schedlab_model::{Context, Distance, Left, Pid, Prio, What};
 
@@ -19,12 +20,23 @@ impl World {
             if self.policy.tick(&self.scene, cpu) {
                 self.displace(cpu, cpu);
             }
+            self.wake_rcu(cpu);
         }
         let mut moves = std::mem::take(&mut self.moves);
         self.policy.balance(&self.scene, &mut moves);
         self.moves = moves;
         self.apply_moves();
+        self.send_pushes();
         self.arm_tick();
+    }
+
+    /// The first busy CPU of a tick wakes the kernel's RCU thread if tasks were forked or ended since the last one.
+    fn wake_rcu(&mut self, cpu: usize) {
+        if let Some(rcu) = self.rcu.filter(|_| std::mem::take(&mut self.stirred)) {
+            self.owed = 0;
+            self.wake(rcu, Resume::Retry, Waker { cpu, context: Context::HardIrq, sync: false });
+            self.owed = 0;
+        }
     }
 
     /// Plans the next tick if a CPU is busy and none is planned.
@@ -83,6 +95,10 @@ impl World {
     pub(super) fn schedule(&mut self, cpu: usize, left: Option<Left>) {
         let prev = self.scene.cpus[cpu].running;
         self.scene.cpus[cpu].resched = false;
+        let push = self.pushes[cpu].take().filter(|_| left.is_some_and(Left::is_runnable));
+        if let (Some(task), Some(to)) = (prev, push) {
+            return self.relocate(cpu, task, Some(to));
+        }
         if let (Some(task), Some(left)) = (prev, left) {
             self.scene.tasks[task.index()].ran_at = self.scene.now;
             match left {
@@ -101,11 +117,12 @@ impl World {
             let mut moves = std::mem::take(&mut self.moves);
             self.policy.pull(&self.scene, cpu, &mut moves);
             self.moves = moves;
-            if !self.moves.is_empty() {
+            if !self.moves.done.is_empty() {
                 // The CPU takes what it pulled by itself.
                 self.note_moves();
                 next = self.policy.pick(&self.scene, cpu);
             }
+            self.send_pushes();
         }
         if prev == next {
             return if let Some(task) = next {
@@ -137,7 +154,7 @@ impl World {
     fn comes_from_elsewhere(&mut self, cpu: usize, task: TaskId) {
         let from = self.scene.tasks[task.index()].cpu;
         if from != cpu {
-            self.moves.push(crate::policy::Move { task, from, to: cpu });
+            self.moves.done.push(crate::policy::Move { task, from, to: cpu });
             self.note_moves();
         }
     }
@@ -189,7 +206,8 @@ impl World {
 
     /// Tells what a policy moved, and has the CPUs look that got something.
     pub(super) fn apply_moves(&mut self) {
-        let moved: Vec<(usize, TaskId)> = self.moves.iter().map(|m| (m.to, m.task)).collect();
+        let moved = self.moves.done.iter().map(|m| (m.to, m.task));
+        let moved: Vec<(usize, TaskId)> = moved.collect();
         self.note_moves();
         for (cpu, task) in moved {
             if self.scene.cpus[cpu].running.is_none() {
@@ -202,8 +220,8 @@ impl World {
     }
 
     fn note_moves(&mut self) {
-        for at in 0..self.moves.len() {
-            let moved = self.moves[at];
+        for at in 0..self.moves.done.len() {
+            let moved = self.moves.done[at];
             let (from, to) = (moved.from, moved.to);
             self.scene.tasks[moved.task.index()].cpu = to;
             self.bodies[moved.task.index()].usage.migrations += 1;
@@ -212,14 +230,33 @@ impl World {
                 What::Migrate { pid, from: crate::scene::id(from), to: crate::scene::id(to) };
             self.emit(to, Context::Task, what);
         }
-        self.moves.clear();
+        self.moves.done.clear();
     }
 
-    /// The task that runs on `cpu` may not stay there: it goes to a CPU that it may use.
-    pub(super) fn relocate(&mut self, cpu: usize, task: TaskId) {
+    /// Tells CPUs that they are to give a task away.
+    fn send_pushes(&mut self) {
+        for push in std::mem::take(&mut self.moves.pushes) {
+            let at = self.scene.now + self.config.costs.ipi;
+            self.agenda.post(at, push.from, Happening::Push(push));
+        }
+    }
+
+    /// A CPU gives a task to another: one that waits at once, the one that runs when it may be displaced.
+    pub(super) fn push(&mut self, push: Push) {
+        let Some(task) = self.policy.push(&self.scene, push) else { return };
+        if self.scene.cpus[push.from].running == Some(task) {
+            self.pushes[push.from] = Some(push.to);
+            return self.displace(push.from, push.from);
+        }
+        self.moves.done.push(crate::policy::Move { task, from: push.from, to: push.to });
+        self.apply_moves();
+    }
+
+    /// The task that runs on `cpu` goes to the CPU `to`; without one, because it may not stay, to one that it may use.
+    pub(super) fn relocate(&mut self, cpu: usize, task: TaskId, to: Option<usize>) {
         self.policy.dequeue(&self.scene, cpu, task, Departure::Moves);
         let wake = crate::policy::Wake { task, cpu, waker: None, new: false, sync: false };
-        let to = self.policy.select(&self.scene, &wake);
+        let to = to.unwrap_or_else(|| self.policy.select(&self.scene, &wake));
         self.switch(cpu, Some(task), Left::Preempted);
         let pid = self.pid(task);
         let (from, there) = (crate::scene::id(cpu), crate::scene::id(to));

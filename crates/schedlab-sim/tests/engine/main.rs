@@ -1,5 +1,6 @@
 //! The engine: schedules computed by hand, properties of any run, the same bytes for the same input.
 
+mod balance;
 mod fair;
 mod hand;
 mod property;
@@ -67,9 +68,14 @@ const POLICIES: [&str; 4] = ["fifo", "cfs", "eevdf", "global"];
 fn policy(name: &str, cpus: u16) -> Box<dyn Policy> {
     let cpus = cpus.into();
     let placer = Placer::new(cpus, PlacerKnobs::default());
+    let hardware = Hardware::new(Topology::flat(cpus as u16));
+    let tick = 4_000_000;
     match name {
-        "cfs" => Box::new(Cfs::new(cpus, CfsKnobs::of(cpus), placer)),
-        "eevdf" => Box::new(Eevdf::new(cpus, EevdfKnobs::of(cpus, 4_000_000), placer)),
+        "cfs" => Box::new(Cfs::new(cpus, CfsKnobs::of(cpus), placer).balanced(&hardware, tick, 1)),
+        "eevdf" => {
+            let eevdf = Eevdf::new(cpus, EevdfKnobs::of(cpus, tick), placer);
+            Box::new(eevdf.balanced(&hardware, tick, 1))
+        }
         "global" => Box::new(SharedFifo::of_machine(cpus, 4_000_000)),
         _ => Box::new(Fifo::new(cpus, None)),
     }

@@ -1,0 +1,138 @@
+//! Does the rule of Linux 5.11 that a task goes back to its idle previous CPU keep a barrier workload fast beside
+//! sparse kernel threads? One task per CPU, four sockets, 128 CPUs, all in virtual time.
+//!
+//!     cargo run --release -p schedlab-sim --example conservation -- [SEEDS] [SECONDS]
+//!
+//! The two sides differ by the rule only (commit d8fcb81f1acf). Each CPU has a kernel thread. Two kinds were fixed
+//! before the first run: every 4 ms, which is the period that the facts about the slow runs of NAS UA name, and every
+//! second, the period of `vmstat_update` (`sysctl_stat_interval`, Linux 6.1, mm/vmstat.c). How long such a thread runs
+//! has no source: 20 µs are assumed. The grain is the barrier's own default, 1 ms. A round is slow if it takes more
+//! than one and a half times the median round of the same seed without kernel threads.
+#![expect(
+    clippy::print_stdout,
+    clippy::unwrap_used,
+    clippy::disallowed_methods,
+    reason = "an example prints and reads its arguments"
+)]
+
+use schedlab_model::{Cpu, CpuSet, Nanos, Place, Topology};
+use schedlab_sim::policy::{Cfs, CfsKnobs, Placer, PlacerKnobs};
+use schedlab_sim::{Config, Costs, Hardware, World};
+use schedlab_stats::{Random, paired};
+use schedlab_workload::placement::Surroundings;
+use schedlab_workload::plan::{Placement, Task};
+use schedlab_workload::{Behaviour, Done, Instruments, Op, workloads};
+
+const SOCKETS: u32 = 4;
+const CORES: u32 = 32;
+const RUNS_FOR: u64 = 20_000;
+const PERIODS: [(&str, u64); 2] = [("every 4 ms", 4_000_000), ("every second", 1_000_000_000)];
+const TICK: u64 = 4_000_000;
+
+/// A kernel thread that works a little at fixed times.
+struct Sparse {
+    next: u64,
+    period: u64,
+    works: bool,
+}
+
+impl Behaviour for Sparse {
+    fn next(&mut self, _: Nanos, last: Done, _: &mut dyn Instruments) -> Op {
+        if last == Done::Stopped {
+            return Op::Exit;
+        }
+        self.works = !self.works;
+        if self.works {
+            self.next += self.period;
+            return Op::SleepUntil(Nanos(self.next));
+        }
+        Op::Compute { iterations: RUNS_FOR }
+    }
+}
+
+fn machine() -> Topology {
+    let place = |cpu: u32| {
+        let socket = cpu / CORES;
+        let id = Cpu(u16::try_from(cpu).unwrap());
+        Place { cpu: id, core: cpu, llc: socket, node: socket, socket }
+    };
+    Topology::new((0..SOCKETS * CORES).map(place).collect())
+}
+
+/// Rounds in all and those longer than `limit` nanoseconds, and the median round.
+fn run(seed: u64, seconds: u64, rule: bool, period: Option<u64>, limit: u64) -> (u64, u64, u64) {
+    let topology = machine();
+    let cpus = topology.places().len();
+    let allowed = CpuSet::first(cpus);
+    let around = Surroundings { topology: topology.clone(), allowed, speed: 1_000, seed };
+    let options = [("work", "1ms".to_owned()), ("duration", format!("{seconds}s"))];
+    let options = options.into_iter().map(|(k, v)| (k.to_owned(), v)).collect();
+    let mut plan = workloads::plan("barrier", &options, &around).unwrap();
+    let mut phases = Random::new(seed);
+    for cpu in 0..cpus as u16 {
+        let Some(period) = period else { break };
+        let next = Config::default().begin_ns + phases.below(period as usize) as u64;
+        let behaviour = Box::new(Sparse { next, period, works: false });
+        let placement =
+            Placement { cpus: Some([Cpu(cpu)].into_iter().collect()), ..Placement::default() };
+        let thread = Task::new(format!("kworker/{cpu}"), 0, behaviour);
+        plan.tasks.push(Task { placement, ..thread });
+    }
+    let hardware = Hardware::new(topology);
+    let knobs = PlacerKnobs { idle_prev_first: rule, ..PlacerKnobs::default() };
+    let policy = Cfs::new(cpus, CfsKnobs::of(cpus), Placer::new(cpus, knobs));
+    let policy = Box::new(policy.balanced(&hardware, TICK, seed));
+    // The kernel's RCU thread is a kernel thread too.
+    let costs = Costs { rcu: 0, ..Costs::USUAL };
+    let config = Config { seed, record: false, costs, ..Config::default() };
+    let mut world = World::new(&mut plan, hardware, policy, config);
+    world.run_until(u64::MAX - 1, &mut |_| ()).unwrap();
+    let rounds = &world.histograms()[0];
+    let median = rounds.quantile(0.5).unwrap_or(0);
+    (rounds.count(), rounds.count() - rounds.count_up_to(limit), median)
+}
+
+fn main() {
+    let mut words = std::env::args().skip(1);
+    let mut number = |usual: u64| words.next().map_or(usual, |word| word.parse().unwrap());
+    let (seeds, seconds) = (number(100), number(1));
+    println!("{} CPUs on {SOCKETS} sockets, {seeds} seeds, {seconds} s each", SOCKETS * CORES);
+    let (mut limits, mut alone) = (Vec::new(), Vec::new());
+    let mut same = 0;
+    for seed in 1..=seeds {
+        let (_, _, median) = run(seed, seconds, true, None, u64::MAX);
+        let limit = median * 3 / 2;
+        let sides = [true, false].map(|rule| run(seed, seconds, rule, None, limit));
+        same += u64::from(sides[0] == sides[1]);
+        alone.push(sides.map(|(_, slow, _)| slow));
+        limits.push(limit);
+    }
+    let slow = |side: usize| alone.iter().map(|slow: &[u64; 2]| slow[side]).sum::<u64>();
+    println!(
+        "without kernel threads: both sides agree for {same} of {seeds} seeds; slow rounds {} with the rule, {} without",
+        slow(0),
+        slow(1)
+    );
+    for (name, period) in PERIODS {
+        let share = |rule: bool| -> Vec<f64> {
+            let one = |(seed, &limit): (u64, &u64)| {
+                let (rounds, slow, _) = run(seed, seconds, rule, Some(period), limit);
+                slow as f64 / rounds.max(1) as f64
+            };
+            (1..=seeds).zip(&limits).map(one).collect()
+        };
+        let (with, without) = (share(true), share(false));
+        let mean = |shares: &[f64]| shares.iter().sum::<f64>() / shares.len() as f64 * 100.0;
+        let differences: Vec<f64> =
+            without.iter().zip(&with).map(|(a, b)| (a - b) * 100.0).collect();
+        let interval = paired(&differences).map(|effect| effect.interval(0.95));
+        let words = interval.map_or("no interval".to_owned(), |(low, high)| {
+            format!("without less with: {low:.3} to {high:.3} percentage points (95 %)")
+        });
+        println!(
+            "kernel threads {name}: slow rounds {:.3} % with the rule, {:.3} % without; {words}",
+            mean(&with),
+            mean(&without)
+        );
+    }
+}

@@ -1,0 +1,258 @@
+//! Which group of a domain is the busiest, and how much it should give away (Linux 6.1.192, kernel/sched/fair.c:
+//! `update_sg_lb_stats`, `group_classify`, `update_sd_pick_busiest`, `find_busiest_group`, `calculate_imbalance`).
+//! Left out: asymmetric packing and capacities, misfit tasks, NUMA balancing.
+
+use super::domains::{Kind, Level};
+
+/// What a CPU can do, in the units of its load.
+pub(super) const CAPACITY: u64 = 1_024;
+
+/// Why a CPU looks for tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Idleness {
+    /// It has some (`CPU_NOT_IDLE`).
+    Busy,
+    /// It idles (`CPU_IDLE`).
+    Idle,
+    /// It is about to idle (`CPU_NEWLY_IDLE`).
+    New,
+}
+
+/// What is known of a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfCpu {
+    pub(super) load: u64,
+    pub(super) util: u64,
+    /// Runnable tasks on average, in 1,024ths.
+    pub(super) runnable: u64,
+    /// Tasks that are runnable now.
+    pub(super) nr: u64,
+    pub(super) idle: bool,
+}
+
+/// How busy a group is; a greater one is busier (`enum group_type`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum GroupType {
+    #[default]
+    HasSpare,
+    FullyBusy,
+    Imbalanced,
+    Overloaded,
+}
+
+/// What is known of a group.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct OfGroup {
+    pub(super) load: u64,
+    pub(super) util: u64,
+    pub(super) runnable: u64,
+    pub(super) nr: u64,
+    pub(super) idle: u64,
+    pub(super) cpus: u64,
+    pub(super) average: u64,
+    pub(super) kind: GroupType,
+}
+
+impl OfGroup {
+    /// The sum over its CPUs.
+    pub(super) fn of(cpus: impl Iterator<Item = OfCpu>, percent: u64, imbalanced: bool) -> Self {
+        let mut all = Self::default();
+        for cpu in cpus {
+            all.load += cpu.load;
+            all.util += cpu.util;
+            all.runnable += cpu.runnable;
+            all.nr += cpu.nr;
+            all.idle += u64::from(cpu.idle);
+            all.cpus += 1;
+        }
+        all.kind = all.classify(percent, imbalanced);
+        if all.kind == GroupType::Overloaded {
+            all.average = all.load * CAPACITY / all.capacity();
+        }
+        all
+    }
+
+    fn capacity(&self) -> u64 {
+        (self.cpus * CAPACITY).max(1)
+    }
+
+    fn classify(&self, percent: u64, imbalanced: bool) -> GroupType {
+        let (capacity, util, runnable) = (self.capacity(), self.util, self.runnable);
+        let crowded = capacity * 100 < util * percent || capacity * percent < runnable * 100;
+        if self.nr > self.cpus && crowded {
+            return GroupType::Overloaded;
+        }
+        if imbalanced {
+            return GroupType::Imbalanced;
+        }
+        let spare = capacity * percent >= runnable * 100 && capacity * 100 > util * percent;
+        if self.nr < self.cpus || spare { GroupType::HasSpare } else { GroupType::FullyBusy }
+    }
+
+    /// Whether it is busier than the busiest so far.
+    pub(super) fn beats(&self, busiest: Option<&Self>) -> bool {
+        if self.nr == 0 {
+            return false;
+        }
+        let Some(busiest) = busiest else {
+            // The kernel begins with an empty group of the lowest type that has every CPU idle.
+            return true;
+        };
+        if self.kind != busiest.kind {
+            return self.kind > busiest.kind;
+        }
+        match self.kind {
+            GroupType::Overloaded => self.average > busiest.average,
+            GroupType::Imbalanced | GroupType::FullyBusy => false,
+            GroupType::HasSpare => {
+                self.idle < busiest.idle || (self.idle == busiest.idle && self.nr > busiest.nr)
+            }
+        }
+    }
+}
+
+/// What to move.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Migration {
+    /// Tasks of so much load.
+    Load,
+    /// Tasks of so much use.
+    Util,
+    /// So many tasks.
+    Task,
+}
+
+/// Local and busiest group, and the sums over the domain.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pair {
+    pub(super) local: OfGroup,
+    pub(super) busiest: OfGroup,
+    pub(super) load: u64,
+    pub(super) cpus: u64,
+}
+
+impl Pair {
+    fn average(&self) -> u64 {
+        self.load * CAPACITY / (self.cpus * CAPACITY).max(1)
+    }
+
+    /// What is to be moved, and how much of it; `None`: the groups are balanced.
+    pub(super) fn imbalance(&self, level: &Level, idle: Idleness) -> Option<(Migration, u64)> {
+        let (local, busiest) = (&self.local, &self.busiest);
+        if busiest.kind != GroupType::Imbalanced && self.is_balanced(level, idle) {
+            return None;
+        }
+        let (what, amount) = self.amount(level, idle, local, busiest);
+        (amount > 0).then_some((what, amount))
+    }
+
+    fn is_balanced(&self, level: &Level, idle: Idleness) -> bool {
+        let (local, busiest) = (&self.local, &self.busiest);
+        if local.kind > busiest.kind {
+            return true;
+        }
+        if local.kind == GroupType::Overloaded {
+            let near = 100 * busiest.average <= level.imbalance_pct() * local.average;
+            if local.average >= busiest.average || local.average >= self.average() || near {
+                return true;
+            }
+        }
+        let spare = local.kind == GroupType::HasSpare;
+        if level.prefer_sibling && spare && busiest.nr > local.nr + 1 {
+            return false;
+        }
+        busiest.kind != GroupType::Overloaded
+            && (idle == Idleness::Busy
+                || (busiest.cpus > 1 && local.idle <= busiest.idle + 1)
+                || busiest.nr == 1)
+    }
+
+    fn amount(
+        &self,
+        level: &Level,
+        idle: Idleness,
+        local: &OfGroup,
+        busiest: &OfGroup,
+    ) -> (Migration, u64) {
+        if busiest.kind == GroupType::Imbalanced {
+            return (Migration::Task, 1);
+        }
+        if local.kind == GroupType::HasSpare {
+            if busiest.kind > GroupType::FullyBusy && !level.shares_cache() {
+                let free = local.capacity().saturating_sub(local.util);
+                return match idle != Idleness::Busy && free == 0 {
+                    true => (Migration::Task, 1),
+                    false => (Migration::Util, free),
+                };
+            }
+            let mut difference = match busiest.cpus == 1 || level.prefer_sibling {
+                true => busiest.nr.saturating_sub(local.nr),
+                false => local.idle.saturating_sub(busiest.idle),
+            };
+            // adjust_numa_imbalance
+            let few = local.nr < level.imb_numa_nr as u64;
+            if level.kind == Kind::Numa && few && difference <= 2 {
+                difference = 0;
+            }
+            return (Migration::Task, difference / 2);
+        }
+        let own = match local.kind {
+            GroupType::Overloaded => local.average,
+            _ => local.load * CAPACITY / local.capacity(),
+        };
+        let all = self.average();
+        if local.kind < GroupType::Overloaded && (own >= busiest.average || own >= all) {
+            return (Migration::Load, 0);
+        }
+        let gives = busiest.average.saturating_sub(all) * busiest.capacity();
+        let takes = all.saturating_sub(own) * local.capacity();
+        (Migration::Load, gives.min(takes) / CAPACITY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::domains::levels;
+    use super::*;
+    use crate::scene::Hardware;
+    use schedlab_model::Topology;
+
+    fn cpu(nr: u64) -> OfCpu {
+        let load = nr * 1_024;
+        OfCpu { load, util: load.min(1_024), runnable: load, nr, idle: nr == 0 }
+    }
+
+    fn group(queues: &[u64]) -> OfGroup {
+        OfGroup::of(queues.iter().map(|&nr| cpu(nr)), 117, false)
+    }
+
+    fn pair(local: &[u64], busiest: &[u64]) -> Pair {
+        let (local, busiest) = (group(local), group(busiest));
+        Pair { local, busiest, load: local.load + busiest.load, cpus: local.cpus + busiest.cpus }
+    }
+
+    #[test]
+    fn groups_are_told_apart_by_how_busy_they_are() {
+        assert_eq!(group(&[0, 1]).kind, GroupType::HasSpare);
+        assert_eq!(group(&[1, 1]).kind, GroupType::FullyBusy);
+        assert_eq!(group(&[2, 0]).kind, GroupType::HasSpare);
+        assert_eq!(group(&[2, 1]).kind, GroupType::Overloaded);
+        let pinned = OfGroup::of([cpu(1), cpu(1)].into_iter(), 117, true);
+        assert_eq!(pinned.kind, GroupType::Imbalanced);
+        assert!(group(&[2, 1]).beats(Some(&group(&[1, 1]))));
+        assert!(group(&[1, 1, 0]).beats(Some(&group(&[1, 0, 0]))));
+        assert!(!group(&[0, 0]).beats(None));
+    }
+
+    #[test]
+    fn an_idle_cpu_takes_half_the_difference_and_a_busy_one_nothing() {
+        let level = &levels(&Hardware::new(Topology::flat(4)))[0];
+        let three = pair(&[0], &[3]);
+        assert_eq!(three.imbalance(level, Idleness::New), Some((Migration::Task, 1)));
+        assert_eq!(pair(&[0], &[1]).imbalance(level, Idleness::Idle), None);
+        // One task against three of equal weight: up to the average of two.
+        let (what, load) = pair(&[1], &[3]).imbalance(level, Idleness::Busy).unwrap();
+        assert_eq!((what, load), (Migration::Load, 1_024));
+        assert_eq!(pair(&[2], &[2]).imbalance(level, Idleness::Busy), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! Load moves between CPUs: to one that idles, away from a core that is full, and not where affinity forbids it.
+
+use super::{bare, events, plan, script, us};
+use schedlab_model::{Cpu, CpuSet, Event, Place, Topology, What};
+use schedlab_sim::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Placer, PlacerKnobs, Policy};
+use schedlab_sim::{Hardware, World};
+use schedlab_workload::plan::{Placement, Plan};
+
+const TICK: u64 = 4_000_000;
+const MS: u64 = 1_000_000;
+
+/// Two cores of two threads each: CPUs 0 and 2, 1 and 3.
+fn cores() -> Hardware {
+    let place = |cpu: u16| {
+        let core = u32::from(cpu % 2);
+        Place { cpu: Cpu(cpu), core, llc: 0, node: 0, socket: 0 }
+    };
+    Hardware::new(Topology::new((0..4).map(place).collect()))
+}
+
+fn policies(hardware: &Hardware) -> [Box<dyn Policy>; 2] {
+    let cpus = hardware.cpus();
+    let placer = || Placer::new(cpus, PlacerKnobs::default());
+    let cfs = Cfs::new(cpus, CfsKnobs::of(cpus), placer()).balanced(hardware, TICK, 1);
+    let eevdf = Eevdf::new(cpus, EevdfKnobs::of(cpus, TICK), placer());
+    [Box::new(cfs), Box::new(eevdf.balanced(hardware, TICK, 1))]
+}
+
+fn run(mut plan: Plan, hardware: Hardware, policy: Box<dyn Policy>) -> Vec<Event> {
+    events(&mut World::new(&mut plan, hardware, policy, bare()))
+}
+
+fn end(events: &[Event]) -> u64 {
+    events.last().expect("tasks ran").time.0
+}
+
+/// Tasks wake on CPUs in turn: A and C on CPU 0, B and D on CPU 1, which soon idles.
+#[test]
+fn an_idle_cpu_takes_a_task_that_waits() {
+    let tasks = || {
+        let (long, short) = (us(50_000), us(1_000));
+        vec![
+            script("A", &[long]),
+            script("B", &[short]),
+            script("C", &[long]),
+            script("D", &[short]),
+        ]
+    };
+    let flat = || Hardware::new(Topology::flat(2));
+    for policy in policies(&flat()) {
+        let events = run(plan(tasks()), flat(), policy);
+        assert!(end(&events) < 70 * MS, "{} ms instead of 51 or 101", end(&events) / MS);
+    }
+    // C may not leave CPU 0: nothing can be balanced.
+    for policy in policies(&flat()) {
+        let mut tasks = tasks();
+        let only = CpuSet::from_iter([Cpu(0)]);
+        for task in [0, 2] {
+            tasks[task].placement = Placement { cpus: Some(only.clone()), ..Placement::default() };
+        }
+        let events = run(plan(tasks), flat(), policy);
+        assert_eq!(end(&events), 100 * MS);
+    }
+}
+
+/// A and C run on the two threads of a core. When B has ended on the other core, one of them is pushed there although
+/// it runs.
+#[test]
+fn a_running_task_is_pushed_from_a_full_core_to_an_idle_one() {
+    for policy in policies(&cores()) {
+        let long = us(900_000);
+        let tasks = vec![script("A", &[long]), script("B", &[us(20_000)]), script("C", &[long])];
+        let events = run(plan(tasks), cores(), policy);
+        let moves: Vec<(u16, u16)> = events
+            .iter()
+            .filter_map(|event| match event.what {
+                What::Migrate { from, to, .. } => Some((from.0 % 2, to.0 % 2)),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(moves, [(0, 1)], "from one core to the other, once");
+    }
+}
