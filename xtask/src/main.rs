@@ -9,6 +9,7 @@ mod model;
 mod packages;
 mod prose;
 mod release;
+mod schemas;
 mod steps;
 mod tidy;
 mod types;
@@ -28,6 +29,7 @@ cargo xtask CHORE
   fuzz [S]  every fuzz target for S seconds each (20 by default); needs the nightly toolchain
   model     loom and miri on the parts of the job executor that threads share
   bench     the benchmarks: ratios against the peers, in one run; for a quiet machine
+  schemas   writes docs/schemas anew, from the types of what --json prints
   corpus    writes the small traces of corpus/ anew
   evidence  experiments that repeat exactly: runs them and keeps their figures and hashes in
             examples/evidence; `evidence keep DIR` keeps results that are there;
@@ -59,6 +61,7 @@ fn chore() -> Result<()> {
         ["fuzz", seconds] => fuzz::run(seconds.parse()?),
         ["model"] => model::run(),
         ["bench", names @ ..] => bench::run(names),
+        ["schemas"] => schemas::run(),
         ["corpus"] => {
             let mut command = std::process::Command::new("cargo");
             command.args(["test", "-p", "schedlab-trace", "--test", "all", "corpus::the_kept"]);

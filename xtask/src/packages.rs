@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 11] = [
+const NEEDED: [(&str, &str); 12] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
@@ -14,6 +14,8 @@ const NEEDED: [(&str, &str); 11] = [
     ("chromium", "chromium"),
     ("protoc", "protobuf-compiler"),
     ("python3", "python3"),
+    // It checks what --json prints by the schemas.
+    ("jsonschema", "python3-jsonschema"),
     // They build executors and a user of the pool in other languages.
     ("g++", "g++"),
     ("go", "golang-go"),

@@ -1,7 +1,11 @@
 //! All figures for other tools: CSV, JSON, and a gnuplot script that draws from the CSV.
 
-use crate::StoredRun;
 use crate::analysis::Cells;
+use crate::{Manifest, StoredRun};
+use schedlab_model::Warning;
+use schedlab_workload::Figure;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
@@ -52,24 +56,32 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// All runs as one JSON object: manifests with their figures and doubts.
-#[must_use]
-pub fn json(runs: &[StoredRun]) -> String {
-    let list: Vec<serde_json::Value> = runs
-        .iter()
-        .map(|run| {
-            let figure = |f: &schedlab_workload::Figure| {
-                serde_json::json!({ "metric": f.metric, "of": f.of, "value": f.value.is_finite().then_some(f.value) })
-            };
-            serde_json::json!({
-                "manifest": run.manifest,
-                "figures": run.figures.iter().map(figure).collect::<Vec<_>>(),
-                "warnings": run.warnings,
-            })
-        })
-        .collect();
-    let object = serde_json::json!({ "schema": "schedlab-results/1", "runs": list });
-    serde_json::to_string_pretty(&object).unwrap_or_default() + "\n"
+/// All runs for other programs.
+#[derive(Serialize, JsonSchema)]
+pub struct Results<'r> {
+    /// Each run.
+    runs: Vec<RunFigures<'r>>,
+}
+
+/// A run with its figures and warnings.
+#[derive(Serialize, JsonSchema)]
+struct RunFigures<'r> {
+    manifest: &'r Manifest,
+    figures: &'r [Figure],
+    warnings: &'r [Warning],
+}
+
+impl<'r> Results<'r> {
+    /// Of these runs.
+    #[must_use]
+    pub fn of(runs: &'r [StoredRun]) -> Self {
+        let run = |run: &'r StoredRun| RunFigures {
+            manifest: &run.manifest,
+            figures: &run.figures,
+            warnings: &run.warnings,
+        };
+        Self { runs: runs.iter().map(run).collect() }
+    }
 }
 
 /// A gnuplot script with the numbers inside: each workload's figures along its first axis, medians with

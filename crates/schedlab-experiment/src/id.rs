@@ -8,7 +8,9 @@ use std::fmt;
 
 /// The name of a run: the first 16 hex digits of the SHA-256 of its content (machine and spec) as
 /// canonical JSON: keys sorted, no spaces. Two runs are the same if and only if they are named the same.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, schemars::JsonSchema, Serialize, Deserialize,
+)]
 #[serde(transparent)]
 pub struct RunId(String);
 

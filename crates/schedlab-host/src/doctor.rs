@@ -11,7 +11,7 @@ use serde::Serialize;
 use std::path::Path;
 
 /// How a check went.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It works.
@@ -23,7 +23,7 @@ pub enum Verdict {
 }
 
 /// One thing that schedlab would like to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 pub struct Check {
     /// A stable name for scripts: `record`, `realtime`.
     pub name: &'static str,

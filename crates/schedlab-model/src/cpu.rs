@@ -6,7 +6,18 @@ use std::str::FromStr;
 
 /// A logical CPU by its Linux number (0 ..= 65,535; numbers can have holes).
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
 )]
 #[serde(transparent)]
 pub struct Cpu(pub u16);
@@ -26,7 +37,19 @@ impl fmt::Display for Cpu {
 }
 
 /// A set of CPUs, kept as bits; printed and read as a Linux list (`0-3,8`).
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
+)]
 #[serde(into = "String", try_from = "String")]
 pub struct CpuSet {
     words: Vec<u64>,

@@ -10,7 +10,18 @@ use std::num::NonZeroU32;
 
 /// A task (a thread), by the kernel's pid; 0 is a CPU's idle task. Pids can be used again.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
 )]
 #[serde(transparent)]
 pub struct Pid(pub i32);
@@ -34,7 +45,18 @@ impl std::fmt::Display for Pid {
 
 /// A kernel priority: -1 deadline, 0..=99 real-time (0 highest), 100..=139 nice -20..=19.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
 )]
 #[serde(transparent)]
 pub struct Prio(pub i16);
@@ -45,7 +67,19 @@ impl Prio {
 }
 
 /// How the previous task left its CPU at a switch (the state letter of `sched_switch`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
+)]
 pub enum Left {
     /// Still runnable, displaced in the middle of kernel code (`R+`): it waits on this CPU until it
     /// runs or migrates.
@@ -105,7 +139,18 @@ impl Left {
 
 /// What the CPU was doing when an event fired (`common_flags`).
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
 )]
 pub enum Context {
     /// The current task itself, as in a system call.
@@ -120,7 +165,19 @@ pub enum Context {
 }
 
 /// Which part of a user's mark an event is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
+)]
 pub enum Phase {
     /// Something begins.
     Begin,
@@ -239,7 +296,19 @@ pub enum What {
 const _: () = assert!(size_of::<Event>() == 40, "events flow by the million: keep them small");
 
 /// The kinds of events, one per kernel event that carries them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// `sched_switch`

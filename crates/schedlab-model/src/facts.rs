@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A fact that could be read, or the reason why not.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Fact<T> {
     /// What was read.
@@ -25,7 +25,7 @@ impl<T> Fact<T> {
 }
 
 /// The kernel and what of its configuration matters to scheduling.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct KernelFacts {
     /// `uname -r`.
     pub release: String,
@@ -50,7 +50,7 @@ pub struct KernelFacts {
 }
 
 /// How CPU frequencies are governed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Frequency {
     /// Governors in force over all CPUs.
     pub governors: Fact<Vec<String>>,
@@ -61,7 +61,7 @@ pub struct Frequency {
 }
 
 /// The control group that we run in.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct CgroupFacts {
     /// 1, 2, or both mounted ("hybrid" is 1 with 2 beside it).
     pub version: Fact<String>,
@@ -72,7 +72,7 @@ pub struct CgroupFacts {
 }
 
 /// How busy the machine was.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct LoadFacts {
     /// The three load averages.
     pub average: [f64; 3],
@@ -85,7 +85,7 @@ pub struct LoadFacts {
 }
 
 /// The machine that a result was measured on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct MachineFacts {
     /// Version of schedlab that looked.
     pub schedlab: String,

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// A tunable of the scheduler, as it is on this machine now.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Knob {
     /// Our name for it, the same on every kernel that has it: `base_slice`.
     pub name: String,
@@ -26,7 +26,9 @@ pub struct Knob {
 }
 
 /// A wanted value for a knob.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, schemars::JsonSchema, Serialize, Deserialize,
+)]
 pub struct Setting {
     /// The knob's name.
     pub knob: String,

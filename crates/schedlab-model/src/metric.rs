@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 /// The unit in which values of a metric are stored.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unit {
     /// Nanoseconds.
@@ -23,7 +23,7 @@ pub enum Unit {
 }
 
 /// Which direction is an improvement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     /// Less is better: times, latencies.
@@ -35,7 +35,7 @@ pub enum Better {
 }
 
 /// A metric: a name with its qualifiers from big to small (`latency_ns_p99`), unit and direction.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Metric {
     /// The name, unit included where it has one.
     pub name: String,

@@ -6,7 +6,18 @@ use std::str::FromStr;
 
 /// A number of bytes.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
 )]
 #[serde(transparent)]
 pub struct Bytes(pub u64);

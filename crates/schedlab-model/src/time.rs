@@ -11,8 +11,20 @@ use std::str::FromStr;
 /// saturates at zero: clocks of different CPUs can disagree by a little, and a negative wait is
 /// noise, not a number.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
 )]
+#[schemars(description = "Time in nanoseconds.")]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
@@ -181,7 +193,18 @@ pub(crate) fn decimal(number: &str, unit: u64) -> Option<Option<u64>> {
 
 /// A half-open interval of time, `start <= t < end`.
 #[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
 )]
 pub struct Span {
     /// First instant inside.

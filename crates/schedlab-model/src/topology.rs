@@ -4,7 +4,7 @@ use crate::{Cpu, CpuSet};
 use serde::{Deserialize, Serialize};
 
 /// Where one CPU sits. Numbers are labels: equal means shared, order means nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Place {
     /// The CPU itself.
     pub cpu: Cpu,
@@ -19,7 +19,19 @@ pub struct Place {
 }
 
 /// How far apart two CPUs are, nearest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    Hash,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Distance {
     /// The same CPU.
@@ -56,7 +68,7 @@ impl Distance {
 }
 
 /// The places of all CPUs of a machine, in ascending order of CPU.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Topology {
     places: Vec<Place>,

@@ -4,7 +4,9 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// A doubt about a result. Shown beside the figure that it concerns; never only logged.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(
+    Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, schemars::JsonSchema, Serialize, Deserialize,
+)]
 pub struct Warning {
     /// A stable name for scripts, in kebab case: `events-lost`, `machine-busy`.
     pub code: String,

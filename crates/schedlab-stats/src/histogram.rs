@@ -19,7 +19,7 @@ const BITS: u32 = 7;
 const BLOCK: usize = 32;
 
 /// Counts of values in log-linear buckets. Merging two gives what recording all would have given.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(into = "Sparse", try_from = "Sparse")]
 pub struct Histogram {
     /// For each block of buckets, where its counts begin in `counts`, in blocks, plus one; 0 is none.
@@ -370,7 +370,7 @@ fn bounds_of(index: usize) -> (u64, u64) {
 
 /// How a histogram is written: only buckets that hold something, by their smallest value, so that
 /// a file says what it means without knowing the layout.
-#[derive(Serialize, Deserialize)]
+#[derive(schemars::JsonSchema, Serialize, Deserialize)]
 struct Sparse {
     count: u64,
     sum: u64,

@@ -4,7 +4,9 @@ use schedlab_model::Nanos;
 use serde::{Deserialize, Serialize};
 
 /// What a link does to what is sent over it, each way.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize,
+)]
 pub struct Link {
     /// Bits a second; `None`: as fast as the machine copies.
     pub rate_bit_s: Option<u64>,

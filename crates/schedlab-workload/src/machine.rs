@@ -109,18 +109,19 @@ pub enum Stream {
 }
 
 /// A number that a run measured, once.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Figure {
     /// What it measures.
     pub metric: Metric,
     /// Whose it is, empty for the whole run (`worker`, `group 3`).
     pub of: String,
     /// The value in the metric's unit.
+    #[schemars(with = "Option<f64>")]
     pub value: f64,
 }
 
 /// Samples of one series of one role.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Series {
     /// What was sampled.
     pub metric: Metric,
@@ -131,7 +132,7 @@ pub struct Series {
 }
 
 /// What a workload measured up to now: told while it runs, and once more at its end.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Interval {
     /// Time since the tasks began to work.
     pub elapsed: Nanos,

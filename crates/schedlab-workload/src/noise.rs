@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::str::FromStr;
 
 /// Noise on some CPUs: `0-1:20:500us` is 20 bursts a second of 500 µs on CPUs 0 and 1.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Noise {
     /// The CPUs.
     pub cpus: CpuSet,

@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// Through which interface of the kernel.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Via {
     /// Ftrace, which costs the machine least; perf events where tracefs can't be written.
@@ -31,7 +33,9 @@ impl Via {
 }
 
 /// What happens when a size is reached.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize,
+)]
 #[serde(rename_all = "snake_case")]
 pub enum Full {
     /// Recording ends.
@@ -42,7 +46,7 @@ pub enum Full {
 }
 
 /// Keep only what led to a long wait.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Snapshot {
     /// A task that was runnable for at least this long without running ends the recording.
@@ -52,7 +56,7 @@ pub struct Snapshot {
 }
 
 /// A filter of the kernel's for one event.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Filter {
     /// The event's name.
@@ -80,7 +84,7 @@ impl FromStr for Filter {
 }
 
 /// What to record, through what, and when to end.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordSpec {
     /// Tracepoints beyond the scheduler's, as `system` or `system:name`.
@@ -114,7 +118,7 @@ pub struct RecordSpec {
 }
 
 /// What a recording holds, as its machine counted it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Recorded {
     /// How the events were recorded: `perf`, `ftrace`, `exact`.
     pub via: String,

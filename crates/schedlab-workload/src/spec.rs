@@ -12,7 +12,7 @@ pub const MACHINE: &str = "machine";
 ///
 /// Its identity is the hash of its content (see `schedlab-experiment`): two specs that are equal are
 /// the same run, so everything that may change a result is in here, the repeat included.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunSpec {
     /// What loads the machine.
@@ -40,7 +40,7 @@ pub struct RunSpec {
 
 /// A workload that runs beside another. Its figures are told of its label (`antagonist`), and those of
 /// its roles below it (`antagonist/worker`): see [`Beside::of`].
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Beside {
     /// Its name in the results, unlike that of any other beside it: letters, digits, `-` and `_`.
@@ -110,7 +110,7 @@ impl RunSpec {
 }
 
 /// A workload by name, or a command of the user's.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum WorkloadSpec {
     /// A workload of ours: its name and its options as text, by their long names.

@@ -8,7 +8,9 @@ use std::fmt;
 use std::str::FromStr;
 
 /// The fraction of full speed at which a CPU is made to work, in millionths: above 0, at most 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, schemars::JsonSchema, Serialize,
+)]
 #[serde(into = "String")]
 pub struct Speed(u32);
 

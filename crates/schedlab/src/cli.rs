@@ -62,6 +62,8 @@ pub(crate) enum Command {
     Report(commands::report::Args),
     /// Two sets of stored results, with a verdict
     Compare(commands::compare::Args),
+    /// JSON schemas of what --json prints
+    Schema(commands::schema::Args),
     /// Shell completions, or the man page
     Shell(commands::shell::Args),
 }

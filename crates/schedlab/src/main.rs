@@ -7,6 +7,7 @@
 
 mod cli;
 mod commands;
+mod json;
 mod machines;
 mod output;
 

@@ -20,7 +20,7 @@ fn text(output: &Output) -> String {
 #[test]
 fn every_check_says_what_was_found_and_a_failed_one_what_it_costs() {
     let json: serde_json::Value = serde_json::from_slice(&doctor(&["--json"]).stdout).unwrap();
-    assert_eq!(json["schema"], 1);
+    assert_eq!(json["schema"], "schedlab/doctor/1");
     let checks = json["checks"].as_array().unwrap();
     let names: Vec<_> = checks.iter().map(|check| check["name"].as_str().unwrap()).collect();
     for name in ["record", "ftrace", "realtime", "slice", "cgroup", "frequency", "guard"] {

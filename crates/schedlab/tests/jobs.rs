@@ -369,7 +369,8 @@ fn a_process_that_hangs_is_ended_with_all_that_it_started_and_told() {
         all.filter_map(line).any(|line| String::from_utf8_lossy(&line).contains(mark))
     };
     // It takes nothing, it takes the graph and answers nothing, or it answers and does not end.
-    let done = r#"echo '{"job":0,"worker":0,"begin_ns":1,"end_ns":2}'; echo '{"done":true}'"#;
+    // Both lines in one write: the first is refused, and the reader does not wait for the second.
+    let done = r#"printf '{"job":0,"worker":0,"begin_ns":1,"end_ns":2}\n{"done":true}\n'"#;
     for (hangs, nodes, part) in [
         (format!("sleep {mark}"), "20000", "no answer within"),
         (format!("cat >/dev/null; sleep {mark}"), "1", "no answer within"),

@@ -35,7 +35,7 @@ fn hackbench_json_has_the_contract_keys() {
     for key in ["time_s", "switches_voluntary", "switches_involuntary"] {
         assert_eq!(value[key].as_array().map(Vec::len), Some(1), "{key}: {value}");
     }
-    assert_eq!(value["schema"], "schedlab-load/1");
+    assert_eq!(value["schema"], "schedlab/load/1");
     assert!(value["machine"]["kernel"]["release"].is_string());
     let series = value["series"].as_array().unwrap();
     assert_eq!(series[0]["histogram"]["count"], 180);

@@ -112,7 +112,7 @@ pub struct StopRule {
 }
 
 /// Commands around a run, each as program and arguments.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, schemars::JsonSchema, serde::Serialize)]
 pub struct Hooks {
     /// Before each run; the run is not done when it fails.
     pub before: Vec<String>,

@@ -8,12 +8,14 @@ use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// The version of the run directory that this program writes.
-pub const SCHEMA: &str = "schedlab-run/2";
+pub const SCHEMA: &str = "schedlab/run/2";
+/// The same as earlier programs spelled it.
+pub(super) const SCHEMA_BEFORE: &str = "schedlab-run/2";
 /// The version before, which this program still reads: its runs have no place.
 pub const SCHEMA_OLD: &str = "schedlab-run/1";
 
 /// `manifest.json`: what was run, where, and how it ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`SCHEMA`].
     pub schema: String,

@@ -19,7 +19,18 @@ const AXES: [&str; 7] =
     ["host", "kernel", "command_line", "sched_ext", "hypervisor", "program", "measuring"];
 
 /// What besides the spec must be the same in repeats. Values that could not be read are empty.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    PartialOrd,
+    Ord,
+    schemars::JsonSchema,
+    Serialize,
+    Deserialize,
+)]
 pub struct Place {
     /// Host name.
     pub host: String,

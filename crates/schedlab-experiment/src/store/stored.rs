@@ -1,5 +1,6 @@
 //! Reading run directories.
 
+use super::manifest::SCHEMA_BEFORE;
 use super::writing::{FIGURES, FigureLine, INTERVALS, IntervalLine, WARNINGS};
 use super::{Manifest, Place, SCHEMA, SCHEMA_OLD, StoreError, looks_of, place_axes};
 use crate::Point;
@@ -48,7 +49,7 @@ impl StoredRun {
         let manifest: Manifest = serde_json::from_str(&text).map_err(|e| {
             StoreError::Malformed { path: path.clone(), line: e.line(), why: e.to_string() }
         })?;
-        if ![SCHEMA, SCHEMA_OLD].contains(&manifest.schema.as_str()) {
+        if ![SCHEMA, SCHEMA_BEFORE, SCHEMA_OLD].contains(&manifest.schema.as_str()) {
             return Err(StoreError::Version { path, found: manifest.schema });
         }
         let figures: Vec<FigureLine> = lines(folder, FIGURES, &manifest)?;

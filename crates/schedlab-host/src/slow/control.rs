@@ -1,8 +1,10 @@
 //! Talking to a session that runs: a socket in the guard's directory, one line of JSON each way.
 
-use super::{SlowError, Speed};
-use schedlab_model::Pid;
+use super::{Proof, SlowError, Speed};
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -34,6 +36,56 @@ pub enum Order {
     },
     /// The session ends, as by SIGTERM.
     End,
+}
+
+/// What a session answers.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Answer {
+    /// The order is carried out.
+    Done,
+    /// The order makes no sense, and why.
+    Error(String),
+    /// The order could not be carried out, and why.
+    Failed(String),
+    /// What is in force.
+    Status(Status),
+}
+
+/// What a session has in force.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct Status {
+    /// Its process.
+    pub pid: u32,
+    /// The method's name.
+    pub method: String,
+    /// How long it has been running.
+    pub runs_ns: Nanos,
+    /// CPU time of the process itself.
+    pub controller_cpu_ns: Nanos,
+    /// Its nodes.
+    pub nodes: Vec<NodeStatus>,
+    /// What limits it.
+    pub warnings: Vec<Warning>,
+}
+
+/// What a node has in force.
+#[derive(Clone, Debug, PartialEq, JsonSchema, Serialize, Deserialize)]
+pub struct NodeStatus {
+    /// Its name.
+    pub name: String,
+    /// Its CPUs.
+    pub cpus: CpuSet,
+    /// The speed of each CPU: `40%`.
+    pub speeds: BTreeMap<Cpu, String>,
+    /// Its processes.
+    pub processes: Vec<Pid>,
+    /// Whether its tasks stand still.
+    pub failed: bool,
+    /// What it was granted.
+    pub held: Proof,
+    /// Its address, if it has a network.
+    pub address: Option<String>,
 }
 
 /// The listening end.
@@ -84,7 +136,8 @@ pub(super) struct Asker(UnixStream);
 
 impl Asker {
     /// Whoever does not listen to the answer gets none.
-    pub(super) fn answer(&self, answer: &serde_json::Value) {
+    pub(super) fn answer(&self, answer: &Answer) {
+        let answer = serde_json::to_string(answer).expect("plain values");
         let _ = self.0.set_nonblocking(false);
         let _ = self.0.set_write_timeout(Some(PATIENCE));
         let _ = writeln!(&self.0, "{answer}");
@@ -164,12 +217,12 @@ fn lives(socket: &str) -> bool {
     pid.is_ok_and(|pid| schedlab_sys::process::start_ticks(pid).is_some())
 }
 
-/// Tells a session something and returns its answer. An order may take its time on a machine that is slowed as a
-/// whole; who asks for the state asks many.
+/// Tells a session something and returns its status, where that was asked. An order may take its time on a
+/// machine that is slowed as a whole; who asks for the state asks many.
 ///
 /// # Errors
 /// When it does not answer, or answers with an error.
-pub fn ask(socket: &Path, order: &Order) -> Result<serde_json::Value, SlowError> {
+pub fn ask(socket: &Path, order: &Order) -> Result<Option<Status>, SlowError> {
     let io = |e| SlowError::io("talking to the session", e);
     let stream = UnixStream::connect(socket).map_err(io)?;
     let patience = Duration::from_secs(if *order == Order::Status { 5 } else { 30 });
@@ -177,14 +230,13 @@ pub fn ask(socket: &Path, order: &Order) -> Result<serde_json::Value, SlowError>
     writeln!(&stream, "{}", serde_json::to_string(order).expect("plain values")).map_err(io)?;
     let mut line = String::new();
     BufReader::new(&stream).read_line(&mut line).map_err(io)?;
-    let answer: serde_json::Value = serde_json::from_str(&line)
+    let answer = serde_json::from_str(&line)
         .map_err(|_| SlowError::Failed("the session gave no answer".into()))?;
-    match answer.get("error").and_then(|error| error.as_str()) {
-        Some(error) => Err(SlowError::Usage(error.to_owned())),
-        None => match answer.get("failed").and_then(|failed| failed.as_str()) {
-            Some(failed) => Err(SlowError::Failed(failed.to_owned())),
-            None => Ok(answer),
-        },
+    match answer {
+        Answer::Done => Ok(None),
+        Answer::Status(status) => Ok(Some(status)),
+        Answer::Error(error) => Err(SlowError::Usage(error)),
+        Answer::Failed(failed) => Err(SlowError::Failed(failed)),
     }
 }
 
@@ -198,7 +250,7 @@ mod tests {
         let path = dir.path().join("s.sock");
         let mut control = Control::open(&path).unwrap();
         let client = std::thread::spawn(move || {
-            let answer = ask(&path, &Order::Set { node: "a".into(), speed: Speed::FULL }).unwrap();
+            ask(&path, &Order::Set { node: "a".into(), speed: Speed::FULL }).unwrap();
             // One that says nothing keeps nobody waiting, nor does one that says it in two parts.
             let _silent = UnixStream::connect(&path).unwrap();
             let stream = UnixStream::connect(&path).unwrap();
@@ -207,19 +259,19 @@ mod tests {
             (&stream).write_all(b"?\n").unwrap();
             let mut line = String::new();
             BufReader::new(&stream).read_line(&mut line).unwrap();
-            (answer, line)
+            line
         });
+        let mut heard = Vec::new();
         while !client.is_finished() {
             for (asker, order) in control.orders() {
-                asker.answer(&match order {
-                    Ok(order) => serde_json::json!({ "heard": order }),
-                    Err(why) => serde_json::json!({ "error": why }),
-                });
+                let done = order.map(|order| heard.push(order));
+                asker.answer(&done.map_or_else(Answer::Error, |()| Answer::Done));
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        let (answer, line) = client.join().unwrap();
-        assert_eq!(answer["heard"]["set"]["node"], "a");
+        let line = client.join().unwrap();
+        let set = Order::Set { node: "a".into(), speed: Speed::FULL };
+        assert_eq!(heard, [set, Order::Fail { node: "b".into() }]);
         assert!(line.contains("error"), "{line}");
     }
 }

@@ -17,7 +17,7 @@ const TIME: Nanos = Nanos::from_millis(400);
 const SLEEP: Nanos = Nanos::from_millis(1);
 
 /// How late a task woke.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Lateness {
     /// How often it woke.
     pub wakeups: usize,
@@ -28,7 +28,7 @@ pub struct Lateness {
 }
 
 /// How late a task wakes on a CPU, with and without a method.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Wakeups {
     /// Where.
     pub cpu: Cpu,

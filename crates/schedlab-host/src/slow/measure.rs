@@ -7,7 +7,7 @@ use serde::Serialize;
 use std::path::PathBuf;
 
 /// What a CPU turned out to be.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Measured {
     /// Which.
     pub cpu: Cpu,
@@ -17,6 +17,7 @@ pub struct Measured {
     pub granted: f64,
     /// Work done in that time, as a part of what was done at full speed just before. On a virtual
     /// machine it wavers by some percent whatever is done.
+    #[schemars(with = "Option<f64>")]
     pub work: f64,
 }
 

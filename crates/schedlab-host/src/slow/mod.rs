@@ -51,7 +51,7 @@ mod weight;
 mod zone;
 
 pub use claim::free;
-pub use control::{Order, ask, sessions};
+pub use control::{NodeStatus, Order, Status, ask, sessions};
 pub use entry::{ARGUMENT, hidden, set_program};
 pub use grid::Grid;
 pub use ground::Ground;

@@ -8,7 +8,7 @@
 use super::Speed;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::process;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// A second is right if what was granted is within this much of what was asked, in parts of full speed.
@@ -21,7 +21,7 @@ const BUSY: f64 = 0.97;
 const THREADS: usize = 256;
 
 /// What was granted to a node over the session.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Proof {
     /// The node.
     pub node: String,

@@ -306,7 +306,7 @@ mod tests {
     fn two_steps_are_told_apart_and_an_exact_line_has_none() {
         let exact: Vec<(f64, f64)> =
             (0..40).map(|i| (f64::from(i), 0.1 * f64::from(i) + 0.7)).collect();
-        assert_eq!(level_changes(&exact), []);
+        assert!(level_changes(&exact).is_empty());
         let mut steps = exact;
         steps.iter_mut().skip(13).for_each(|p| p.1 += 1.0);
         assert_eq!(level_changes(&steps), [13]);
@@ -322,9 +322,9 @@ mod tests {
 
     #[test]
     fn few_points_and_one_x_have_no_change() {
-        assert_eq!(level_changes(&[]), []);
-        assert_eq!(level_changes(&[(1.0, 2.0); 7]), []);
+        assert!(level_changes(&[]).is_empty());
+        assert!(level_changes(&[(1.0, 2.0); 7]).is_empty());
         let one_x: Vec<(f64, f64)> = (0..20).map(|i| (1.0, f64::from(i % 3))).collect();
-        assert_eq!(level_changes(&one_x), []);
+        assert!(level_changes(&one_x).is_empty());
     }
 }

@@ -8,9 +8,11 @@ mod sets;
 mod text;
 
 use super::UsageError;
+use crate::json;
 use commands::Measured;
 use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, compare};
 use schedlab_experiment::{StoredRun, incomparable};
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -95,14 +97,20 @@ struct Pair {
     comparisons: Vec<Comparison>,
 }
 
-/// The JSON of a comparison.
-#[derive(Serialize)]
-struct Json<'c> {
-    schema: &'static str,
-    before: String,
-    after: String,
+/// `schedlab compare --json`: a line for each pair of sets.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document<'c> {
+    /// The first set.
+    before: &'c str,
+    /// The second set.
+    after: &'c str,
+    /// The answer in a sentence.
     answer: String,
     comparisons: &'c [Comparison],
+}
+
+impl json::Document for Document<'_> {
+    const ID: &'static str = "schedlab/compare/1";
 }
 
 /// Runs it.
@@ -156,30 +164,14 @@ fn pair(blocks: &[(&Set, &Set)], asked: &Asked) -> Pair {
 }
 
 fn print(pairs: &[Pair], markdown: bool, json: bool) -> anyhow::Result<()> {
-    let mut out = crate::output::stdout();
     if json {
-        let object = |pair: &'_ Pair| {
-            let (before, after) = (pair.before.clone(), pair.after.clone());
-            let (schema, answer) = ("schedlab/compare/1", answer(&pair.comparisons, &after));
-            serde_json::to_value(Json {
-                schema,
-                before,
-                after,
-                answer,
-                comparisons: &pair.comparisons,
-            })
-        };
-        let mut all: Vec<serde_json::Value> = pairs.iter().map(object).collect::<Result<_, _>>()?;
-        // One pair is one object, as ever.
-        let text = match &mut all[..] {
-            [one] => serde_json::to_string_pretty(one)?,
-            several => serde_json::to_string_pretty(several)?,
-        };
-        writeln!(out, "{text}")?;
+        for Pair { before, after, comparisons } in pairs {
+            let answer = answer(comparisons, after);
+            json::print(&Document { before, after, answer, comparisons })?;
+        }
     } else if markdown {
-        out.write_all(markdown::markdown(pairs).as_bytes())?;
+        crate::output::stdout().write_all(markdown::markdown(pairs).as_bytes())?;
     } else {
-        drop(out);
         for pair in pairs {
             print_text(&pair.comparisons, &pair.before, &pair.after)?;
         }

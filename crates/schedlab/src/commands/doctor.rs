@@ -1,7 +1,10 @@
 //! `schedlab doctor`.
 
+use crate::json;
 use schedlab_host::doctor::{self, Check, Verdict};
 use schedlab_model::{Fact, KernelFacts, MachineFacts};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -19,6 +22,17 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// `schedlab doctor --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    checks: Vec<Check>,
+    machine: MachineFacts,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/doctor/1";
+}
+
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { short, restore, json } = args;
@@ -29,8 +43,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let facts = schedlab_host::facts::facts();
     let mut out = crate::output::stdout();
     if json {
-        let all = serde_json::json!({ "schema": 1, "checks": checks, "machine": facts });
-        writeln!(out, "{all:#}")?;
+        json::print(&Document { checks, machine: facts })?;
     } else {
         if !short {
             write!(out, "{}", machine(&facts))?;

@@ -10,12 +10,14 @@ pub(crate) mod topology;
 mod waiting;
 mod wakeup;
 
+use crate::json::{self, Schema};
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use schedlab_draw::{Scene, SvgOptions, Theme};
 use schedlab_model::{EventSource, Nanos, Span, Topology, TraceInfo, Warning};
 use schedlab_timeline::Cut;
 use schedlab_trace::Options;
+use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -246,24 +248,18 @@ impl Common {
     /// Writes the picture, and says what it is.
     pub(crate) fn write(&self, scene: &Scene, drawn: &Drawn) -> anyhow::Result<()> {
         let bytes = self.save(scene)?;
-        let mut out = crate::output::stdout();
         if self.json {
-            let summary = Summary {
-                schema: "schedlab/draw/1",
-                path: self.output.display().to_string(),
-                bytes,
-                width_px: scene.width / schedlab_draw::PX,
-                height_px: scene.height / schedlab_draw::PX,
+            json::print(&Document {
+                file: PictureFile::of(&self.output, bytes, scene),
                 origin_ns: drawn.origin.0.to_string(),
-                start_ns: (drawn.window.start - drawn.origin).0,
-                end_ns: (drawn.window.end - drawn.origin).0,
+                start_ns: drawn.window.start - drawn.origin,
+                end_ns: drawn.window.end - drawn.origin,
                 cpus: drawn.cpus,
                 tasks: drawn.tasks,
                 warnings: &drawn.warnings,
-            };
-            writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;
+            })?;
         } else {
-            writeln!(out, "{}", self.output.display())?;
+            writeln!(crate::output::stdout(), "{}", self.output.display())?;
             for warning in &drawn.warnings {
                 writeln!(crate::output::stderr(), "schedlab: {warning}")?;
             }
@@ -301,18 +297,57 @@ pub(crate) fn usage(what: String) -> anyhow::Error {
     super::UsageError(what).into()
 }
 
-/// Times are relative to `origin_ns`.
-#[derive(Serialize)]
-struct Summary<'a> {
-    schema: &'static str,
+/// `schedlab draw --json` of a trace.
+#[derive(Serialize, JsonSchema)]
+struct Document<'a> {
+    #[serde(flatten)]
+    file: PictureFile,
+    /// Time zero of the other times, in nanoseconds of the trace's clock. A text, since JSON numbers are
+    /// doubles to many readers and lose nanoseconds.
+    origin_ns: String,
+    start_ns: Nanos,
+    end_ns: Nanos,
+    cpus: usize,
+    tasks: usize,
+    warnings: &'a [Warning],
+}
+
+impl json::Document for Document<'_> {
+    const ID: &'static str = "schedlab/draw/1";
+}
+
+/// `schedlab draw --json` of a table.
+#[derive(Serialize, JsonSchema)]
+struct Chart {
+    #[serde(flatten)]
+    file: PictureFile,
+}
+
+impl json::Document for Chart {
+    const ID: &'static str = "schedlab/draw-chart/1";
+}
+
+/// A picture that was written.
+#[derive(Serialize, JsonSchema)]
+struct PictureFile {
     path: String,
     bytes: usize,
     width_px: i32,
     height_px: i32,
-    origin_ns: String,
-    start_ns: u64,
-    end_ns: u64,
-    cpus: usize,
-    tasks: usize,
-    warnings: &'a [schedlab_model::Warning],
+}
+
+impl PictureFile {
+    fn of(path: &Path, bytes: usize, scene: &Scene) -> Self {
+        Self {
+            path: path.display().to_string(),
+            bytes,
+            width_px: scene.width / schedlab_draw::PX,
+            height_px: scene.height / schedlab_draw::PX,
+        }
+    }
+}
+
+/// What `draw` prints with `--json`.
+pub(crate) fn documents() -> Vec<Schema> {
+    vec![json::of::<Document<'_>>(), json::of::<Chart>()]
 }

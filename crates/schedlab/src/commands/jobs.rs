@@ -3,6 +3,7 @@
 mod breaking;
 mod compare;
 mod external;
+mod figures;
 mod fit;
 mod generate;
 mod grain;
@@ -21,6 +22,7 @@ mod stalls;
 mod table;
 mod witness;
 
+use crate::json::{self, Schema};
 use anyhow::Context;
 use std::process::ExitCode;
 
@@ -60,6 +62,22 @@ enum What {
     Posts(posts::Args),
     /// The models of `peak` on measured data (CSV)
     Fit(fit::Args),
+}
+
+/// What the subcommands print with `--json`.
+pub(crate) fn documents() -> Vec<Schema> {
+    vec![
+        json::of::<generate::Document>(),
+        json::of::<nodes::Document<'_>>(),
+        json::of::<run::Document>(),
+        json::of::<soak::Document>(),
+        json::of::<peak::Document>(),
+        json::of::<breaking::Document>(),
+        json::of::<grain::Document>(),
+        json::of::<compare::Document>(),
+        json::of::<posts::Report>(),
+        json::of::<fit::Document>(),
+    ]
 }
 
 /// Whether the user has ended the command: what was measured until then is kept.

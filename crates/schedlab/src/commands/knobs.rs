@@ -1,6 +1,7 @@
 //! `schedlab knobs`: scheduler tunables of this kernel.
 
 use super::UsageError;
+use crate::json;
 use anyhow::Context as _;
 use schedlab_experiment::report::Table;
 use schedlab_host::knobs::{self, Changes, Tree};
@@ -8,7 +9,8 @@ use schedlab_model::{Knob, Pid, Setting};
 use schedlab_sys::guard::{self, Undo};
 use schedlab_sys::lock::Lock;
 use schedlab_sys::{process, signal};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::Write as _;
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
@@ -80,6 +82,16 @@ enum Format {
     Tuned,
 }
 
+/// `schedlab knobs list --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    knobs: Vec<Knob>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/knobs-list/1";
+}
+
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let tree = Tree::here().context("/proc/sys/kernel/osrelease")?;
@@ -132,12 +144,10 @@ impl Wanted {
 
 fn list(tree: &Tree, json: bool, long: bool) -> anyhow::Result<()> {
     let knobs = tree.list();
-    let mut out = crate::output::stdout();
     if json {
-        let object = json!({ "schema": "schedlab-knobs/1", "knobs": knobs });
-        writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
-        return Ok(());
+        return json::print(&Document { knobs });
     }
+    let mut out = crate::output::stdout();
     let mut table = Table::new(["knob", "value", "range", "where", "locked because"]);
     let mut meanings = Table::new(["knob", "meaning"]);
     for knob in &knobs {

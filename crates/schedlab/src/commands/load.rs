@@ -6,6 +6,7 @@
 mod beside;
 mod calibrate;
 mod causes;
+mod document;
 mod doubts;
 pub(crate) mod drop_in;
 mod once;
@@ -17,6 +18,7 @@ mod show;
 pub(crate) use repeat::perform;
 
 use crate::commands::UsageError;
+use crate::json::{self, Schema};
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_workload::getopt;
@@ -172,6 +174,16 @@ fn words_of(
 
 fn usage(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow::Error::new(UsageError(error.to_string()))
+}
+
+/// What it prints with `--json`.
+pub(crate) fn documents() -> Vec<Schema> {
+    vec![
+        json::of::<document::Document>(),
+        json::of::<document::Repeats>(),
+        json::of::<calibrate::Document>(),
+        json::of::<causes::Document>(),
+    ]
 }
 
 /// Runs it.

@@ -9,6 +9,7 @@ pub(crate) mod load;
 pub(crate) mod record;
 pub(crate) mod report;
 pub(crate) mod run;
+pub(crate) mod schema;
 mod scratch;
 pub(crate) mod shell;
 pub(crate) mod sim;
@@ -19,6 +20,8 @@ pub(crate) mod view;
 pub(crate) mod vm;
 
 use crate::cli::Command;
+use crate::json::{self, Schema};
+use schedlab_experiment::export;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -33,6 +36,28 @@ impl std::fmt::Display for UsageError {
 }
 
 impl std::error::Error for UsageError {}
+
+/// What the subcommands print with `--json`.
+pub(crate) fn documents() -> Vec<Schema> {
+    let one = vec![
+        json::of::<doctor::Document>(),
+        json::of::<knobs::Document>(),
+        json::of::<record::Document>(),
+        json::of::<view::Document>(),
+        json::of::<vm::Document>(),
+        json::of::<compare::Document<'_>>(),
+        json::of::<export::Results<'_>>(),
+    ];
+    [
+        one,
+        trace::documents(),
+        draw::documents(),
+        load::documents(),
+        slow::documents(),
+        jobs::documents(),
+    ]
+    .concat()
+}
 
 /// Entries by which the program re-executes itself; never shown in help.
 pub(crate) fn hidden(arguments: &[OsString]) -> Option<ExitCode> {
@@ -85,6 +110,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Vm(args) => vm::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),
+        Command::Schema(args) => schema::run(&args),
         Command::Shell(args) => shell::run(&args),
     }
 }

@@ -1,14 +1,18 @@
 //! `schedlab record`.
 
 use super::UsageError;
+use crate::json;
 use crate::machines;
 use schedlab_host::record::{
     Filter, Full, Marks, Options, Recorder, Snapshot, Via, spool_of, stitch,
 };
-use schedlab_model::{Bytes, Event, Nanos, Pid, TraceInfo, Warning};
+use schedlab_model::{Bytes, Cpu, Event, Nanos, Pid, TraceInfo, Warning};
 use schedlab_sys::{clock, process, signal};
 use schedlab_trace::{Census, EventWriter};
 use schedlab_workload::{Figure, MachineName, Output, Recorded, RunSpec, Stream, WorkloadSpec};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -126,7 +130,7 @@ fn during(
     if let Some(summary) = guest.summary()? {
         tell(&summary, output);
         if json {
-            writeln!(crate::output::stdout(), "{}", as_json(&summary, output))?;
+            json::print(&Document::of(&summary, output))?;
         }
     }
     if outcome.interrupted {
@@ -264,7 +268,7 @@ fn finish(dir: &Path, output: &Path, json: bool) -> anyhow::Result<()> {
     std::fs::remove_dir_all(dir)?;
     tell(&summary, output);
     if json {
-        writeln!(crate::output::stdout(), "{}", as_json(&summary, output))?;
+        json::print(&Document::of(&summary, output))?;
     }
     Ok(())
 }
@@ -298,21 +302,40 @@ fn tell(summary: &Recorded, output: &Path) {
     }
 }
 
-fn as_json(summary: &Recorded, output: &Path) -> serde_json::Value {
-    let per_cpu: serde_json::Map<_, _> = summary
-        .per_cpu
-        .iter()
-        .map(|(cpu, counts)| (cpu.to_string(), serde_json::json!(counts)))
-        .collect();
-    serde_json::json!({
-        "schema": 1,
-        "file": output.display().to_string(),
-        "via": summary.via,
-        "origin_ns": summary.span.map_or(0, |span| span.start.0).to_string(),
-        "duration_ns": summary.span.map_or(0, |span| span.duration().0),
-        "events": summary.events(),
-        "per_cpu": per_cpu,
-        "lost": summary.lost_total(),
-        "warnings": summary.warnings,
-    })
+/// `schedlab record --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    file: String,
+    /// How the events were recorded.
+    via: String,
+    /// Time of the first event, in nanoseconds of the trace's clock. A text, since JSON numbers are doubles
+    /// to many readers and lose nanoseconds.
+    origin_ns: String,
+    duration_ns: Nanos,
+    /// Events by name.
+    events: BTreeMap<String, u64>,
+    /// Events by CPU and name.
+    per_cpu: BTreeMap<Cpu, BTreeMap<String, u64>>,
+    /// Events that could not be kept.
+    lost: u64,
+    warnings: Vec<Warning>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/record/1";
+}
+
+impl Document {
+    fn of(summary: &Recorded, output: &Path) -> Self {
+        Self {
+            file: output.display().to_string(),
+            via: summary.via.clone(),
+            origin_ns: summary.span.map_or(0, |span| span.start.0).to_string(),
+            duration_ns: summary.span.map_or(Nanos::ZERO, |span| span.duration()),
+            events: summary.events(),
+            per_cpu: summary.per_cpu.clone(),
+            lost: summary.lost_total(),
+            warnings: summary.warnings.clone(),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! `schedlab report`: one HTML file from stored results.
 
+use crate::json;
 use anyhow::Context as _;
 use schedlab_experiment::report::{self, Report, TracePictures};
 use schedlab_experiment::{
@@ -107,9 +108,13 @@ pub(crate) fn write(
     let measure = measure.unwrap_or_else(|| vec!["time_s".into()]);
     let beside = |name: &str| output.with_file_name(name);
     put(&beside("figures.csv"), export::csv(runs))?;
-    put(&beside("figures.json"), export::json(runs))?;
+    put(&beside("figures.json"), json::line(&export::Results::of(runs))? + "\n")?;
     put(&beside("figures.gp"), export::gnuplot(runs, &measure))?;
     experiment.map_or(Ok(()), |experiment| put_winners(experiment, runs, output))
+}
+
+impl json::Document for export::Results<'_> {
+    const ID: &'static str = "schedlab/report/1";
 }
 
 /// Writes the best setting of each workload, where the runs show one, in the formats of other tools.

@@ -4,13 +4,16 @@ mod evaluation;
 mod running;
 
 use super::UsageError;
+use crate::json::{self, Schema};
 use schedlab_host::slow::{
-    self, Assignment, Ended, Ground, Lateness, METHODS, Method, Node, Noise, Plan, Proof, Request,
-    Session, SlowError, Wakeups,
+    self, Assignment, Ended, Ground, Lateness, METHODS, Measured, Method, Node, Noise, Plan, Proof,
+    Request, Session, SlowError, Wakeups,
 };
-use schedlab_model::Nanos;
+use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal;
 use schedlab_workload::nodes;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -261,8 +264,11 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
         note("in force; end with Ctrl-C");
     }
     let ended = session.run(signals, &mut |warning| {
-        let line = serde_json::json!({ "schema": 1, "warnings": [warning] });
-        note(&if how.json { line.to_string() } else { warning.to_string() });
+        if how.json {
+            line(&Warned { warnings: [warning] });
+        } else {
+            note(&warning.to_string());
+        }
     });
     prove(&session, how.json);
     for failed in session.finish() {
@@ -278,11 +284,63 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
     }
 }
 
+/// `schedlab slow --json` on stderr when the slowing begins.
+#[derive(Serialize, JsonSchema)]
+struct Began<'s> {
+    /// How fast each CPU turned out to be.
+    measured: &'s [Measured],
+    /// How late tasks wake.
+    wakeups: &'s [Wakeups],
+    warnings: &'s [Warning],
+}
+
+impl json::Document for Began<'_> {
+    const ID: &'static str = "schedlab/slow/1";
+}
+
+/// `schedlab slow --json` on stderr: a warning while the session runs.
+#[derive(Serialize, JsonSchema)]
+struct Warned<'s> {
+    warnings: [&'s Warning; 1],
+}
+
+impl json::Document for Warned<'_> {
+    const ID: &'static str = "schedlab/slow-warning/1";
+}
+
+/// `schedlab slow --json` on stderr when the session ends.
+#[derive(Serialize, JsonSchema)]
+struct Held<'s> {
+    /// What each node was granted over the session.
+    held: Vec<&'s Proof>,
+}
+
+impl json::Document for Held<'_> {
+    const ID: &'static str = "schedlab/slow-held/1";
+}
+
+/// What `slow` prints with `--json`.
+pub(crate) fn documents() -> Vec<Schema> {
+    vec![
+        json::of::<Began<'_>>(),
+        json::of::<Warned<'_>>(),
+        json::of::<Held<'_>>(),
+        json::of::<running::Document>(),
+        json::of::<evaluation::Document<'_>>(),
+    ]
+}
+
+/// A line for machines: the standard output is the command's.
+fn line<D: json::Document>(document: &D) {
+    let text = json::line(document).expect("plain values");
+    let _ = writeln!(crate::output::stderr(), "{text}");
+}
+
 /// Says what was granted over the session.
 fn prove(session: &Session, json: bool) {
     let all: Vec<&Proof> = session.proofs().collect();
     if json && !all.is_empty() {
-        note(&serde_json::json!({ "schema": 1, "held": all }).to_string());
+        line(&Held { held: all });
     } else {
         all.iter().for_each(|proof| note(&proof.to_string()));
     }
@@ -303,10 +361,8 @@ fn dry_run(plan: &Plan) -> anyhow::Result<ExitCode> {
 
 fn tell(session: &Session, json: bool) {
     if json {
-        let text = serde_json::json!({
-            "schema": 1, "measured": session.measured, "wakeups": session.wakeups, "warnings": session.warnings
-        });
-        let _ = writeln!(crate::output::stderr(), "{text}");
+        let Session { measured, wakeups, warnings, .. } = session;
+        line(&Began { measured, wakeups, warnings });
         return;
     }
     for one in &session.measured {

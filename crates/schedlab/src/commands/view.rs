@@ -1,10 +1,13 @@
 //! `schedlab view`: the interactive page of a trace.
 
+use crate::json;
 use anyhow::Context;
 use schedlab_draw::page::{Columns, Listening, notes, page};
-use schedlab_model::Span;
+use schedlab_model::{Nanos, Span, Warning};
 use schedlab_timeline::{Conservation, ConservationOptions, ask, span_of};
 use schedlab_trace::{Options, open_with};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -27,6 +30,27 @@ pub(crate) struct Args {
     /// What was written, as JSON
     #[arg(long)]
     json: bool,
+}
+
+/// `schedlab view --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    /// The page.
+    path: String,
+    bytes: usize,
+    /// Time zero of the page, in nanoseconds of the trace's clock. A text, since JSON numbers are doubles to
+    /// many readers and lose nanoseconds.
+    origin_ns: String,
+    duration_ns: Nanos,
+    cpus: usize,
+    slices: usize,
+    /// Episodes in which CPU time was lost while tasks waited.
+    episodes: u64,
+    warnings: Vec<Warning>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/view/1";
 }
 
 /// Writes one HTML file that opens from disk and asks for nothing else.
@@ -63,22 +87,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let output = args.output.unwrap_or_else(|| file.with_extension("html"));
     std::fs::write(&output, &html)
         .with_context(|| format!("{} could not be written", output.display()))?;
-    let mut out = crate::output::stdout();
     if args.json {
-        let summary = serde_json::json!({
-            "schema": "schedlab/view/1",
-            "path": output.display().to_string(),
-            "bytes": html.len(),
-            "origin_ns": span.start.0.to_string(),
-            "duration_ns": span.duration().0,
-            "cpus": slices.cpus(),
-            "slices": slices.slices(),
-            "episodes": conservation.count,
-            "warnings": reply.warnings,
-        });
-        writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;
+        json::print(&Document {
+            path: output.display().to_string(),
+            bytes: html.len(),
+            origin_ns: span.start.0.to_string(),
+            duration_ns: span.duration(),
+            cpus: slices.cpus(),
+            slices: slices.slices(),
+            episodes: conservation.count,
+            warnings: reply.warnings,
+        })?;
     } else {
-        writeln!(out, "{}", output.display())?;
+        writeln!(crate::output::stdout(), "{}", output.display())?;
         for warning in &reply.warnings {
             writeln!(crate::output::stderr(), "schedlab: {warning}")?;
         }

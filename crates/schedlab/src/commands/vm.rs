@@ -1,12 +1,15 @@
 //! `schedlab vm`: kernels for virtual machines.
 
 use super::UsageError;
+use crate::json;
 use schedlab_experiment::report::Table;
 use schedlab_model::Nanos;
 use schedlab_vm::VmError;
 use schedlab_vm::build::{self, Choice, Wanted};
 use schedlab_vm::kernel::{DEBIAN, Kernel, offers};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,6 +70,28 @@ struct Build {
     time_limit: Nanos,
 }
 
+/// `schedlab vm kernels --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    /// Kernels in /boot and in the cache.
+    kernels: Vec<KernelOffers>,
+    /// Names of kernels that `schedlab vm fetch` gets.
+    can_be_fetched: Vec<String>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/vm-kernels/1";
+}
+
+/// A kernel, and what it offers by name.
+#[derive(Serialize, JsonSchema)]
+struct KernelOffers {
+    name: String,
+    release: String,
+    image: String,
+    offers: BTreeMap<&'static str, String>,
+}
+
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
@@ -89,22 +114,19 @@ fn kernels(as_json: bool) -> anyhow::Result<()> {
     let fetched = |name: &str| here.iter().any(|kernel| kernel.name() == name);
     let known = DEBIAN.map(|(version, suite)| (format!("debian-{version}"), suite));
     let more = known.into_iter().filter(|(name, _)| !fetched(name));
-    let mut out = crate::output::stdout();
     if as_json {
-        let of = |kernel: &Kernel| {
-            let offers: serde_json::Map<_, _> = offers(kernel)
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .collect();
-            json!({ "name": kernel.name(), "release": kernel.release, "image": kernel.image, "offers": offers })
+        let of = |kernel: &Kernel| KernelOffers {
+            name: kernel.name(),
+            release: kernel.release.clone(),
+            image: kernel.image.display().to_string(),
+            offers: offers(kernel).into_iter().collect(),
         };
-        let all: Vec<_> = here.iter().map(of).collect();
-        let more: Vec<String> = more.map(|(name, _)| name).collect();
-        let object =
-            json!({ "schema": "schedlab-vm-kernels/1", "kernels": all, "can_be_fetched": more });
-        writeln!(out, "{}", serde_json::to_string_pretty(&object)?)?;
-        return Ok(());
+        return json::print(&Document {
+            kernels: here.iter().map(of).collect(),
+            can_be_fetched: more.map(|(name, _)| name).collect(),
+        });
     }
+    let mut out = crate::output::stdout();
     let mut table = Table::new(["kernel", "release", "offers"]);
     for kernel in &here {
         let offers: Vec<String> =

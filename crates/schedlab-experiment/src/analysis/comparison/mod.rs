@@ -34,7 +34,7 @@ pub const LOOK_LEVEL: f64 = 0.10;
 pub const BOOTS_MIN: usize = 3;
 
 /// What a comparison says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// The second set is better.
@@ -96,7 +96,7 @@ pub struct Asked {
 }
 
 /// One side of a comparison at a point.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Side {
     /// The values of the runs that were used.
     pub values: Vec<f64>,
@@ -108,20 +108,22 @@ pub struct Side {
 }
 
 /// A relative change with its interval; ends are infinite where the runs bound nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Change {
     /// The lower end: -0.03 for 3 % less.
+    #[schemars(with = "Option<f64>")]
     pub low: f64,
     /// The estimate.
     pub estimate: f64,
     /// The upper end.
+    #[schemars(with = "Option<f64>")]
     pub high: f64,
     /// Confidence of the interval, corrected for all that is tested with it.
     pub level: f64,
 }
 
 /// One metric at one point, or over all points.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Row {
     /// The workload.
     pub workload: String,
@@ -154,7 +156,7 @@ pub struct Row {
 }
 
 /// All about one metric of a workload.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Judgement {
     /// The verdict over all points.
     pub verdict: Verdict,
@@ -167,7 +169,7 @@ pub struct Judgement {
 }
 
 /// What was found of one workload.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Comparison {
     /// The workload.
     pub workload: String,

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// What varies independently in a comparison, and so is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Basis {
     /// Pairs of runs that were done one after the other, in random order.

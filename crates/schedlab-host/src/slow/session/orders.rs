@@ -1,6 +1,6 @@
 //! What changes while a session runs: by its script, and by orders from outside.
 
-use super::super::control::Order;
+use super::super::control::{Answer, NodeStatus, Order, Status};
 use super::super::{Change, Ground, SlowError, Speed};
 use super::Session;
 use schedlab_model::{Nanos, Pid, Warning};
@@ -67,22 +67,19 @@ impl Session {
     /// Performs orders that came in, and answers each with what became of it.
     pub(super) fn serve(&mut self) {
         for (asker, order) in self.control.orders() {
-            asker.answer(&match order {
-                Ok(order) => self.obey(&order),
-                Err(why) => serde_json::json!({ "error": why }),
-            });
+            asker.answer(&order.map_or_else(Answer::Error, |order| self.obey(&order)));
         }
     }
 
-    fn obey(&mut self, order: &Order) -> serde_json::Value {
+    fn obey(&mut self, order: &Order) -> Answer {
         let (node, change) = match order {
-            Order::Status => return self.status(),
+            Order::Status => return Answer::Status(self.status()),
             Order::End => {
                 // By the way of any other end: the exit code and what is told are the same.
                 let us = Pid(std::process::id().cast_signed());
                 return match process::kill(us, 15) {
-                    Ok(()) => serde_json::json!({ "done": true }),
-                    Err(error) => serde_json::json!({ "failed": error.to_string() }),
+                    Ok(()) => Answer::Done,
+                    Err(error) => Answer::Failed(error.to_string()),
                 };
             }
             Order::Set { node, speed } => (node, Change::Speed(*speed)),
@@ -91,20 +88,21 @@ impl Session {
         };
         let Some(index) = self.nodes.iter().position(|active| active.node.name == *node) else {
             let names: Vec<&str> = self.nodes.iter().map(|n| n.node.name.as_str()).collect();
-            return serde_json::json!({
-                "error": format!("there is no node {node}; there are {}", names.join(", "))
-            });
+            return Answer::Error(format!(
+                "there is no node {node}; there are {}",
+                names.join(", ")
+            ));
         };
         if let Err(error) = self.allows(index, change) {
-            return serde_json::json!({ "error": error.to_string() });
+            return Answer::Error(error.to_string());
         }
         match self.change(index, change) {
-            Ok(()) => serde_json::json!({ "done": true }),
+            Ok(()) => Answer::Done,
             Err(error) => {
                 let what = format!("an order for node {node} failed: {error}");
                 let remedy = "what is in force is in `schedlab slow status`";
                 self.warnings.push(Warning::new("order-failed", what.clone(), remedy));
-                serde_json::json!({ "failed": what })
+                Answer::Failed(what)
             }
         }
     }
@@ -124,38 +122,28 @@ impl Session {
         request.plan(&Ground::here()).map(|_| ())
     }
 
-    fn status(&self) -> serde_json::Value {
-        let nodes: Vec<serde_json::Value> = self
-            .nodes
-            .iter()
-            .map(|active| {
-                let speeds: serde_json::Map<_, _> = active
-                    .node
-                    .speeds
-                    .iter()
-                    .map(|(cpu, speed)| (cpu.to_string(), speed.to_string().into()))
-                    .collect();
-                let processes = active.held.processes(&active.roots());
-                let processes: Vec<i32> = processes.iter().map(|pid| pid.0).collect();
-                serde_json::json!({
-                    "name": active.node.name,
-                    "cpus": active.node.cpus().to_string(),
-                    "speeds": speeds,
-                    "processes": processes,
-                    "failed": active.failed,
-                    "held": active.proof.proof(),
-                    "address": active.network.as_ref().map(|network| network.there.to_string()),
-                })
-            })
-            .collect();
-        serde_json::json!({
-            "schema": 1,
-            "pid": std::process::id(),
-            "method": self.plan.method.name(),
-            "runs_ns": (clock::monotonic() - self.started).0,
-            "controller_cpu_ns": clock::process_cpu().0,
-            "nodes": nodes,
-            "warnings": self.warnings,
-        })
+    fn status(&self) -> Status {
+        let nodes = self.nodes.iter().map(|active| NodeStatus {
+            name: active.node.name.clone(),
+            cpus: active.node.cpus(),
+            speeds: active
+                .node
+                .speeds
+                .iter()
+                .map(|(cpu, speed)| (*cpu, speed.to_string()))
+                .collect(),
+            processes: active.held.processes(&active.roots()).into_iter().collect(),
+            failed: active.failed,
+            held: active.proof.proof().clone(),
+            address: active.network.as_ref().map(|network| network.there.to_string()),
+        });
+        Status {
+            pid: std::process::id(),
+            method: self.plan.method.name().to_owned(),
+            runs_ns: clock::monotonic() - self.started,
+            controller_cpu_ns: clock::process_cpu(),
+            nodes: nodes.collect(),
+            warnings: self.warnings.clone(),
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::Common;
 use super::csv::Table;
+use crate::json;
 use anyhow::Context as _;
 use schedlab_draw::Scene;
 use schedlab_draw::chart::{Axis, Boxes, Chart, Fit, Group, Heatmap, Line, Sample, Series};
@@ -135,18 +136,11 @@ impl Sheet {
         common.dark = self.dark;
         let scene = draw(self.width, &common.theme());
         let bytes = common.save(&scene)?;
-        let mut out = crate::output::stdout();
         if self.json {
-            let summary = serde_json::json!({
-                "schema": "schedlab/draw/1",
-                "path": self.output.display().to_string(),
-                "bytes": bytes,
-                "width_px": scene.width / schedlab_draw::PX,
-                "height_px": scene.height / schedlab_draw::PX,
-            });
-            writeln!(out, "{}", serde_json::to_string_pretty(&summary)?)?;
+            let file = super::PictureFile::of(&self.output, bytes, &scene);
+            json::print(&super::Chart { file })?;
         } else {
-            writeln!(out, "{}", self.output.display())?;
+            writeln!(crate::output::stdout(), "{}", self.output.display())?;
         }
         Ok(ExitCode::SUCCESS)
     }

@@ -2,11 +2,13 @@
 
 use super::options::Setup;
 use super::table;
+use crate::json;
 use schedlab_jobs::executor::{Executor, ExecutorError};
 use schedlab_jobs::rig::{BreakingPoint, Probe, Thresholds, breaking_point};
 use schedlab_model::Nanos;
 use schedlab_stats::{Sample, t_interval};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -81,17 +83,56 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let found = Found { points: found, kept, jobs: graph.len() };
     let path_ns = graph.critical_path() * args.setup.load.time.0;
     if args.setup.json {
-        let mut value = found.json(path_ns);
-        value["schema"] = "schedlab/jobs-break/1".into();
-        value["executor"] = executor.name().into();
-        value["workers"] = executor.workers().into();
-        value["miss_rate"] = args.miss_rate.into();
-        value["interrupted"] = super::interrupted().into();
-        table::json(&value)?;
+        json::print(&Document {
+            executor: executor.name(),
+            workers: executor.workers(),
+            miss_rate: args.miss_rate,
+            interrupted: super::interrupted(),
+            found: found.document(path_ns),
+        })?;
     } else {
         table::say(&found.text(args, path_ns))?;
     }
     Ok(super::code(ExitCode::SUCCESS))
+}
+
+/// `schedlab jobs break --json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document {
+    executor: String,
+    workers: usize,
+    /// The fraction of runs that may fail, of `stress_at_miss_rate`.
+    miss_rate: f64,
+    interrupted: bool,
+    #[serde(flatten)]
+    found: FoundFigures,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/jobs-break/1";
+}
+
+/// Breaking points, a value for each search; `null`: no stress breaks it.
+#[derive(Serialize, JsonSchema)]
+struct FoundFigures {
+    /// The stress as set.
+    raw: Vec<Option<f64>>,
+    #[schemars(with = "Option<[Option<f64>; 2]>")]
+    raw_ci95: Option<[f64; 2]>,
+    /// The stress with the concurrency and job times that the executor really got.
+    adjusted: Vec<Option<f64>>,
+    #[schemars(with = "Option<[Option<f64>; 2]>")]
+    adjusted_ci95: Option<[f64; 2]>,
+    /// What no scheduler can exceed without ending late.
+    bound: f64,
+    /// The same when runs may end as late as the thresholds allow.
+    bound_late: Option<f64>,
+    /// `raw` as a part of `bound`, of the searches that found one.
+    of_bound: Vec<f64>,
+    of_bound_late: Vec<Option<f64>>,
+    critical_path_ns: u64,
+    stress_at_miss_rate: Vec<Option<f64>>,
+    jobs_per_s_at_miss_rate: Vec<Option<f64>>,
 }
 
 /// What the searches found, one for each repeat.
@@ -111,22 +152,22 @@ impl Found {
         self.points.iter().filter_map(|point| point.adjusted).collect()
     }
 
-    fn json(&self, path_ns: u64) -> Value {
+    fn document(&self, path_ns: u64) -> FoundFigures {
         let (raw, adjusted, first) = (self.raw(), self.adjusted(), &self.points[0]);
         let jobs_per_s = |stress: &Option<f64>| stress.map(|s| throughput(first, s, self.jobs));
-        json!({
-            "raw": self.points.iter().map(|point| point.raw).collect::<Vec<_>>(),
-            "raw_ci95": interval(&raw),
-            "adjusted": self.points.iter().map(|point| point.adjusted).collect::<Vec<_>>(),
-            "adjusted_ci95": interval(&adjusted),
-            "bound": first.bound,
-            "bound_late": first.bound_late,
-            "of_bound": raw.iter().map(|raw| raw / first.bound).collect::<Vec<_>>(),
-            "of_bound_late": raw.iter().map(|raw| first.bound_late.map(|b| raw / b)).collect::<Vec<_>>(),
-            "critical_path_ns": path_ns,
-            "stress_at_miss_rate": self.kept,
-            "jobs_per_s_at_miss_rate": self.kept.iter().map(jobs_per_s).collect::<Vec<_>>(),
-        })
+        FoundFigures {
+            raw: self.points.iter().map(|point| point.raw).collect(),
+            raw_ci95: interval(&raw),
+            adjusted: self.points.iter().map(|point| point.adjusted).collect(),
+            adjusted_ci95: interval(&adjusted),
+            bound: first.bound,
+            bound_late: first.bound_late,
+            of_bound: raw.iter().map(|raw| raw / first.bound).collect(),
+            of_bound_late: raw.iter().map(|raw| first.bound_late.map(|b| raw / b)).collect(),
+            critical_path_ns: path_ns,
+            stress_at_miss_rate: self.kept.clone(),
+            jobs_per_s_at_miss_rate: self.kept.iter().map(jobs_per_s).collect(),
+        }
     }
 
     fn text(&self, args: &Args, path_ns: u64) -> String {

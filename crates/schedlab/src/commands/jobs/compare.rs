@@ -1,12 +1,15 @@
 //! `schedlab jobs compare`: executors beside each other under the same graph and load, in turns.
 
+use super::figures::Figures;
 use super::options::Setup;
 use super::table;
+use crate::json;
 use anyhow::Context;
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers};
 use schedlab_jobs::profile::Profile;
 use schedlab_stats::{Sample, median_interval};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Options of `schedlab jobs compare`.
@@ -30,7 +33,7 @@ pub(super) struct Args {
 
 struct Entrant {
     executor: Box<dyn Executor>,
-    runs: Vec<(Profile, Value)>,
+    runs: Vec<(Profile, Figures)>,
     refused: Option<String>,
 }
 
@@ -57,7 +60,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                     one.verify().with_context(|| format!("{name}: the run is not proved"))?;
                     let workers = entrant.executor.workers();
                     let profile = Profile::of(&one, workers);
-                    let figures = super::run::figures(&profile, workers, &told);
+                    let figures = Figures::of(&profile, workers, &told);
                     entrant.runs.push((profile, figures));
                 }
                 Err(ExecutorError::NotOffered { what, .. }) => {
@@ -69,12 +72,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     if args.setup.json {
-        let results: Vec<Value> = entrants.iter().map(summary).collect();
-        table::json(&json!({
-            "schema": "schedlab/jobs-compare/1",
-            "interrupted": super::interrupted(),
-            "results": results,
-        }))?;
+        let results = entrants.iter().map(Entered::of).collect();
+        json::print(&Document { interrupted: super::interrupted(), results })?;
     } else {
         table::say(&text(&entrants))?;
         if super::interrupted() {
@@ -84,16 +83,44 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(super::code(ExitCode::SUCCESS))
 }
 
-fn summary(entrant: &Entrant) -> Value {
-    let offers = entrant.executor.offers();
-    json!({
-        "executor": entrant.executor.name(),
-        "offers": offered(offers),
-        "not_offered": entrant.refused,
-        "real": offers.real,
-        "run_ns": entrant.runs.iter().map(|(profile, _)| profile.covered_ns).collect::<Vec<_>>(),
-        "runs": entrant.runs.iter().map(|(_, figures)| figures).collect::<Vec<_>>(),
-    })
+/// `schedlab jobs compare --json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document {
+    interrupted: bool,
+    results: Vec<Entered>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/jobs-compare/1";
+}
+
+/// The runs of one executor.
+#[derive(Serialize, JsonSchema)]
+struct Entered {
+    executor: String,
+    /// What it can do: `start times`, `deadlines`, `dependencies`, `cancellation`.
+    offers: Vec<&'static str>,
+    /// What it was asked and cannot do.
+    not_offered: Option<String>,
+    /// Whether its times are measured; else they are computed.
+    real: bool,
+    /// The run time of each run.
+    run_ns: Vec<u64>,
+    runs: Vec<Figures>,
+}
+
+impl Entered {
+    fn of(entrant: &Entrant) -> Self {
+        let offers = entrant.executor.offers();
+        Self {
+            executor: entrant.executor.name(),
+            offers: offered(offers),
+            not_offered: entrant.refused.clone(),
+            real: offers.real,
+            run_ns: entrant.runs.iter().map(|(profile, _)| profile.covered_ns).collect(),
+            runs: entrant.runs.iter().map(|(_, figures)| figures.clone()).collect(),
+        }
+    }
 }
 
 fn offered(offers: Offers) -> Vec<&'static str> {

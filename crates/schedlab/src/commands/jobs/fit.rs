@@ -1,11 +1,14 @@
 //! `schedlab jobs fit`: the linear model of run time, a robust one, and whether one line is enough.
 
 use super::{picture, table};
+use crate::json;
 use anyhow::{Context, bail};
 use schedlab_stats::{
     Fit, Line, Sample, TwoLines, huber, least_squares, level_changes, theil_sen, two_lines,
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -42,13 +45,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         picture::write(file, &chart)?;
     }
     if args.json {
-        let mut value = models.json();
-        value["schema"] = "schedlab/jobs-fit/1".into();
-        let told = |c: &Column| {
-            (c.name.clone(), json!({"mean": c.mean, "median": c.median, "max": c.max}))
-        };
-        value["columns"] = others.iter().map(told).collect::<serde_json::Map<_, _>>().into();
-        table::json(&value)?;
+        let columns = others.iter().map(|c| {
+            (c.name.clone(), ColumnFigures { mean: c.mean, median: c.median, max: c.max })
+        });
+        json::print(&Document { model: models.document(), columns: columns.collect() })?;
     } else {
         let mut text = models.text();
         for Column { name, mean, median, max } in &others {
@@ -61,6 +61,70 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Two populations are claimed from here on: "very strong" in Kass and Raftery, "Bayes factors", JASA 1995.
 const EVIDENCE: f64 = 10.0;
+
+/// `schedlab jobs fit --json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document {
+    #[serde(flatten)]
+    model: ModelFigures,
+    /// The other columns of numbers.
+    columns: BTreeMap<String, ColumnFigures>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/jobs-fit/1";
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ColumnFigures {
+    mean: f64,
+    median: f64,
+    max: f64,
+}
+
+/// Every model of a sweep: run time in ms over the number of jobs, or over their length.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct ModelFigures {
+    gradient_ms_per_job: f64,
+    #[schemars(with = "[Option<f64>; 2]")]
+    gradient_ci95: [f64; 2],
+    /// Run time without jobs.
+    socket_ms: f64,
+    #[schemars(with = "[Option<f64>; 2]")]
+    socket_ci95: [f64; 2],
+    /// Pearson's correlation.
+    r: f64,
+    /// Standard deviation of the residuals.
+    sigma_ms: f64,
+    residual_ms_max: f64,
+    points: usize,
+    theil_sen: LineFigures,
+    huber: LineFigures,
+    two_lines: Option<TwoFigures>,
+    /// Where the residuals change their level.
+    changes_at: Vec<f64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LineFigures {
+    gradient_ms_per_job: f64,
+    socket_ms: f64,
+}
+
+/// Two populations.
+#[derive(Serialize, JsonSchema)]
+struct TwoFigures {
+    /// By how much the criterion of Schwarz prefers two lines.
+    #[schemars(with = "Option<f64>")]
+    evidence: f64,
+    /// Whether that is enough.
+    claimed: bool,
+    sigma_ms: f64,
+    /// The share of points of each line.
+    shares: [f64; 2],
+    gradient_ms_per_job: [f64; 2],
+    socket_ms: [f64; 2],
+}
 
 /// Every model of a sweep: x against run time in ms.
 pub(super) struct Models {
@@ -84,31 +148,33 @@ impl Models {
         Ok(Self { line, robust, huber: huber(points).unwrap_or(robust), two, changes })
     }
 
-    /// The contract keys, and the others beside them.
-    pub(super) fn json(&self) -> Value {
+    /// For `--json`.
+    pub(super) fn document(&self) -> ModelFigures {
         let Fit { line, r, sigma, residual_max, count, .. } = self.line;
         let (gradient, socket) = (self.line.slope(0.95), self.line.intercept(0.95));
-        json!({
-            "gradient_ms_per_job": line.slope,
-            "gradient_ci95": [gradient.low, gradient.high],
-            "socket_ms": line.intercept,
-            "socket_ci95": [socket.low, socket.high],
-            "r": r,
-            "sigma_ms": sigma,
-            "residual_ms_max": residual_max,
-            "points": count,
-            "theil_sen": {"gradient_ms_per_job": self.robust.slope, "socket_ms": self.robust.intercept},
-            "huber": {"gradient_ms_per_job": self.huber.slope, "socket_ms": self.huber.intercept},
-            "two_lines": self.two.as_ref().map(|two| json!({
-                "evidence": two.evidence,
-                "claimed": two.evidence > EVIDENCE,
-                "sigma_ms": two.sigma,
-                "shares": two.shares,
-                "gradient_ms_per_job": two.lines.map(|line| line.slope),
-                "socket_ms": two.lines.map(|line| line.intercept),
-            })),
-            "changes_at": self.changes,
-        })
+        let figures =
+            |line: Line| LineFigures { gradient_ms_per_job: line.slope, socket_ms: line.intercept };
+        ModelFigures {
+            gradient_ms_per_job: line.slope,
+            gradient_ci95: [gradient.low, gradient.high],
+            socket_ms: line.intercept,
+            socket_ci95: [socket.low, socket.high],
+            r,
+            sigma_ms: sigma,
+            residual_ms_max: residual_max,
+            points: count,
+            theil_sen: figures(self.robust),
+            huber: figures(self.huber),
+            two_lines: self.two.as_ref().map(|two| TwoFigures {
+                evidence: two.evidence,
+                claimed: two.evidence > EVIDENCE,
+                sigma_ms: two.sigma,
+                shares: two.shares,
+                gradient_ms_per_job: two.lines.map(|line| line.slope),
+                socket_ms: two.lines.map(|line| line.intercept),
+            }),
+            changes_at: self.changes.clone(),
+        }
     }
 
     /// One line, for notes.

@@ -3,8 +3,11 @@
 use super::options::GraphArgs;
 use super::{picture, table};
 use crate::commands::UsageError;
+use crate::json;
 use schedlab_jobs::graph::{Graph, GraphStatistics, dot, stg};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -29,7 +32,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let extension = file.extension().map(|end| end.to_string_lossy().to_lowercase());
         match extension.as_deref() {
             Some("json") => {
-                table::save(file, format!("{:#}\n", super::nodes::write(&graph)).as_bytes())?;
+                table::save(file, (super::nodes::write(&graph)? + "\n").as_bytes())?;
             }
             Some("dot") => table::save(file, dot(&graph).as_bytes())?,
             Some("stg") => table::save(file, stg(&graph).as_bytes())?,
@@ -44,7 +47,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     if args.json {
-        table::json(&summary(&graph, &statistics))?;
+        json::print(&summary(&graph, &statistics))?;
     } else {
         table::say(&text(&graph, &statistics))?;
     }
@@ -58,36 +61,71 @@ fn title(args: &Args) -> String {
     }
 }
 
-fn summary(graph: &Graph, statistics: &GraphStatistics) -> Value {
-    let categories: serde_json::Map<String, Value> = statistics
-        .summary
-        .iter()
-        .map(|s| {
-            let figures = json!({
-                "count": s.count,
-                "fraction": s.fraction,
-                "per_level": s.per_level,
-                "per_width": s.per_width,
-                "centre": s.centre,
-            });
-            (s.category.name().to_owned(), figures)
-        })
-        .collect();
-    json!({
-        "schema": "schedlab/jobs-graph/1",
-        "nodes": graph.len(),
-        "levels": graph.levels(),
-        "edges": graph.edges(),
-        "hash": format!("{:016X}", graph.hash()),
-        "seed": graph.seed(),
-        "weight_sum": graph.weight_sum(),
-        "critical_path": graph.critical_path(),
-        "segments": statistics.segments,
-        "width_max": statistics.width_max(),
-        "fan_in_max": statistics.fan_in_max,
-        "fan_out_max": statistics.fan_out_max,
-        "categories": categories,
-    })
+/// `schedlab jobs generate --json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document {
+    nodes: u32,
+    levels: u32,
+    edges: usize,
+    /// The hash of the graph, in hexadecimal digits.
+    hash: String,
+    seed: u64,
+    weight_sum: u64,
+    /// The weight of the heaviest path.
+    critical_path: u64,
+    /// Parts one after the other with no edge between them.
+    segments: u32,
+    width_max: u64,
+    fan_in_max: usize,
+    fan_out_max: usize,
+    /// Statistics by kind of job.
+    categories: BTreeMap<&'static str, Category>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/jobs-generate/1";
+}
+
+/// The jobs of a kind.
+#[derive(Serialize, JsonSchema)]
+struct Category {
+    /// How many, or the sum of their weights.
+    count: u64,
+    /// As a part of all jobs.
+    fraction: f64,
+    /// Mean of a level.
+    per_level: f64,
+    /// Mean over the levels of the part of the level's jobs.
+    per_width: f64,
+    /// Where along the levels they lie: 0 at the first, 1 at the last.
+    centre: Option<f64>,
+}
+
+fn summary(graph: &Graph, statistics: &GraphStatistics) -> Document {
+    let categories = statistics.summary.iter().map(|s| {
+        let category = Category {
+            count: s.count,
+            fraction: s.fraction,
+            per_level: s.per_level,
+            per_width: s.per_width,
+            centre: s.centre,
+        };
+        (s.category.name(), category)
+    });
+    Document {
+        nodes: graph.len(),
+        levels: graph.levels(),
+        edges: graph.edges(),
+        hash: format!("{:016X}", graph.hash()),
+        seed: graph.seed(),
+        weight_sum: graph.weight_sum(),
+        critical_path: graph.critical_path(),
+        segments: statistics.segments,
+        width_max: statistics.width_max(),
+        fan_in_max: statistics.fan_in_max,
+        fan_out_max: statistics.fan_out_max,
+        categories: categories.collect(),
+    }
 }
 
 fn text(graph: &Graph, statistics: &GraphStatistics) -> String {

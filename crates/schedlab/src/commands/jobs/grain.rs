@@ -2,11 +2,13 @@
 
 use super::options::{ExecutorArgs, GraphArgs};
 use super::table;
+use crate::json;
 use schedlab_jobs::executor::ExecutorError;
 use schedlab_jobs::load::{Burner, Kind};
 use schedlab_jobs::rig::metg;
 use schedlab_stats::{Sample, median_interval};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Options of `schedlab jobs grain`.
@@ -32,6 +34,34 @@ pub(super) struct Args {
     /// Prints JSON
     #[arg(long)]
     json: bool,
+}
+
+/// `schedlab jobs grain --json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document {
+    interrupted: bool,
+    workers: usize,
+    /// The graph's shape.
+    shape: &'static str,
+    results: Vec<Grain>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/jobs-grain/1";
+}
+
+/// The smallest job of an executor at an efficiency.
+#[derive(Serialize, JsonSchema)]
+struct Grain {
+    executor: String,
+    efficiency: f64,
+    /// A value for each repeat; `null`: the efficiency is not reached with jobs of 1 ms.
+    metg_ns: Vec<Option<f64>>,
+    /// Ratios to the first executor within a repeat.
+    ratio_to_first: Vec<f64>,
+    /// The interval of the median ratio.
+    #[schemars(with = "Option<[Option<f64>; 2]>")]
+    ratio_ci95: Option<[f64; 2]>,
 }
 
 /// Runs it.
@@ -72,21 +102,18 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 median(&ratios).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.2}")),
                 range.map_or_else(|| "-".to_owned(), |i| format!("{:.2}..{:.2}", i.low, i.high)),
             ]);
-            results.push(json!({
-                "executor": executor.name(),
-                "efficiency": efficiency,
-                "metg_ns": grains,
-                "ratio_to_first": ratios,
-                "ratio_ci95": range.map(|i| [i.low, i.high]),
-            }));
+            results.push(Grain {
+                executor: executor.name(),
+                efficiency,
+                metg_ns: grains.clone(),
+                ratio_to_first: ratios,
+                ratio_ci95: range.map(|i| [i.low, i.high]),
+            });
         }
     }
     if args.json {
         let shape = args.graph.shape().name();
-        table::json(&json!({
-            "interrupted": super::interrupted(),
-            "schema": "schedlab/jobs-grain/1", "workers": workers, "shape": shape, "results": results,
-        }))?;
+        json::print(&Document { interrupted: super::interrupted(), workers, shape, results })?;
     } else {
         table::say(&table::columns(&rows))?;
         if super::interrupted() {

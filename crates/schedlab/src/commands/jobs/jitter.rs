@@ -5,7 +5,8 @@ use schedlab_jobs::pool::OnStart;
 use schedlab_jobs::profile::quantile;
 use schedlab_model::Nanos;
 use schedlab_sys::clock::{monotonic, sleep_until};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// From one timer to the next.
 const STEP: Nanos = Nanos(200_000);
@@ -21,6 +22,22 @@ pub(super) struct Jitter {
     pause_ns: Vec<u64>,
     /// Time looked at the clock, over all threads.
     looked_ns: u64,
+}
+
+/// The machine's own jitter, for `--json`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Jitter")]
+pub(super) struct Document {
+    timer_late_ns_p50: Option<u64>,
+    timer_late_ns_p99: Option<u64>,
+    timer_late_ns_max: Option<u64>,
+    /// The share of timers that were later than 0.5 ms.
+    timer_late_beyond_500us: f64,
+    /// How often a thread that only looks at the clock was stopped.
+    pauses: usize,
+    pause_ns_max: Option<u64>,
+    /// The share of time that others took.
+    taken: f64,
 }
 
 impl Jitter {
@@ -60,16 +77,16 @@ impl Jitter {
         beyond as f64 / self.timer_ns.len().max(1) as f64
     }
 
-    pub(super) fn json(&self) -> Value {
-        json!({
-            "timer_late_ns_p50": quantile(&self.timer_ns, 0.5),
-            "timer_late_ns_p99": quantile(&self.timer_ns, 0.99),
-            "timer_late_ns_max": self.timer_ns.last(),
-            "timer_late_beyond_500us": self.beyond_mark(),
-            "pauses": self.pause_ns.len(),
-            "pause_ns_max": self.pause_ns.last(),
-            "taken": self.taken(),
-        })
+    pub(super) fn document(&self) -> Document {
+        Document {
+            timer_late_ns_p50: quantile(&self.timer_ns, 0.5),
+            timer_late_ns_p99: quantile(&self.timer_ns, 0.99),
+            timer_late_ns_max: self.timer_ns.last().copied(),
+            timer_late_beyond_500us: self.beyond_mark(),
+            pauses: self.pause_ns.len(),
+            pause_ns_max: self.pause_ns.last().copied(),
+            taken: self.taken(),
+        }
     }
 
     /// Rows for a table: name, value.

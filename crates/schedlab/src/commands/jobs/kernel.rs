@@ -10,7 +10,9 @@ use schedlab_jobs::profile::ready_times;
 use schedlab_jobs::run::Run;
 use schedlab_model::{Cpu, Nanos, Phase, Pid, Span};
 use schedlab_timeline::{Slices, SlicesAnswer, State, ask};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -158,22 +160,40 @@ fn account(run: &Run, report: &Report, delayed: Vec<Vec<Span>>) -> Stalls {
 /// How many of the longest stalls are shown.
 const LONGEST: usize = 5;
 
-/// The account for machines.
-pub(super) fn as_json(stalls: &Stalls, base: u64) -> Value {
-    let sums = Cause::ALL.map(|cause| (format!("{}_ns", cause.key()), stalls.sum(cause).0.into()));
-    let longest = stalls.longest(LONGEST).into_iter().map(|stall| {
-        json!({
-            "worker": stall.worker,
-            "cause": stall.cause.key(),
-            "start_ns": stall.span.start.0.cast_signed() - base.cast_signed(),
-            "took_ns": stall.span.duration().0,
-        })
-    });
-    json!({
-        "window_ns": stalls.window.duration().0,
-        "sums": sums.into_iter().collect::<serde_json::Map<String, Value>>(),
-        "longest": longest.collect::<Vec<_>>(),
-    })
+/// The account of all workers' time, for `--json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Account {
+    window_ns: Nanos,
+    /// Time by cause (`run_delay_ns`), summed over the workers.
+    sums: BTreeMap<String, Nanos>,
+    /// The longest stretches of one cause.
+    longest: Vec<Stretch>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Stretch {
+    worker: usize,
+    cause: &'static str,
+    /// From the run's base.
+    start_ns: i64,
+    took_ns: Nanos,
+}
+
+impl Account {
+    pub(super) fn of(stalls: &Stalls, base: u64) -> Self {
+        let longest = stalls.longest(LONGEST).into_iter().map(|stall| Stretch {
+            worker: stall.worker,
+            cause: stall.cause.key(),
+            start_ns: stall.span.start.0.cast_signed() - base.cast_signed(),
+            took_ns: stall.span.duration(),
+        });
+        let sum = |cause: Cause| (format!("{}_ns", cause.key()), stalls.sum(cause));
+        Self {
+            window_ns: stalls.window.duration(),
+            sums: Cause::ALL.into_iter().map(sum).collect(),
+            longest: longest.collect(),
+        }
+    }
 }
 
 /// The account for people: time, and the concurrency that was lost to it.

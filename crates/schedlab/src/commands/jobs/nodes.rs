@@ -1,31 +1,54 @@
 //! Graphs as JSON: what `jobs generate -o FILE.json` writes and `--graph FILE.json` reads.
 
+use crate::json;
 use anyhow::{Context, bail, ensure};
 use schedlab_jobs::graph::{Graph, Hashing, Place};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::path::Path;
 
-const SCHEMA: &str = "schedlab/jobs-nodes/1";
+/// A graph of jobs as a file.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document<'g> {
+    /// The hash of the graph, in hexadecimal digits.
+    hash: String,
+    seed: u64,
+    jobs: Vec<Job<'g>>,
+}
 
-/// The graph, a job each with its predecessors in the order in which they are hashed.
-pub(super) fn write(graph: &Graph) -> Value {
-    let nodes: Vec<Value> = (0..graph.len())
-        .map(|node| {
-            json!({
-                "node": node,
-                "level": graph.level(node),
-                "weight": graph.weight(node),
-                "seeded": graph.place(node).seeded,
-                "hash": format!("{:016X}", graph.expected(node)),
-                "after": graph.predecessors(node),
-            })
-        })
-        .collect();
-    json!({
-        "schema": SCHEMA,
-        "hash": format!("{:016X}", graph.hash()),
-        "seed": graph.seed(),
-        "jobs": nodes,
+impl json::Document for Document<'_> {
+    const ID: &'static str = "schedlab/jobs-nodes/1";
+}
+
+/// A job with its predecessors in the order in which they are hashed.
+#[derive(Serialize, JsonSchema)]
+struct Job<'g> {
+    /// Its number: its place in the list, from 0.
+    node: u32,
+    level: u32,
+    weight: u32,
+    seeded: bool,
+    /// The hash of the job, in hexadecimal digits.
+    hash: String,
+    /// The jobs that must end before.
+    after: &'g [u32],
+}
+
+/// The graph as JSON.
+pub(super) fn write(graph: &Graph) -> serde_json::Result<String> {
+    let job = |node| Job {
+        node,
+        level: graph.level(node),
+        weight: graph.weight(node),
+        seeded: graph.place(node).seeded,
+        hash: format!("{:016X}", graph.expected(node)),
+        after: graph.predecessors(node),
+    };
+    json::line(&Document {
+        hash: format!("{:016X}", graph.hash()),
+        seed: graph.seed(),
+        jobs: (0..graph.len()).map(job).collect(),
     })
 }
 
@@ -35,10 +58,13 @@ pub(super) fn read(file: &Path, hashing: Hashing) -> anyhow::Result<Graph> {
     parse(&text, hashing).with_context(|| format!("{}", file.display()))
 }
 
+/// The schema of a graph.
+const ID: &str = <Document<'_> as json::Document>::ID;
+
 fn parse(text: &str, hashing: Hashing) -> anyhow::Result<Graph> {
     let value: Value = serde_json::from_str(text).context("no JSON")?;
     if let Some(schema) = value.get("schema").and_then(Value::as_str) {
-        ensure!(schema == SCHEMA, "its schema is `{schema}`, not `{SCHEMA}`");
+        ensure!(schema == ID, "its schema is `{schema}`, not `{ID}`");
     }
     let jobs = value.get("jobs").and_then(Value::as_array).context("it has no list `jobs`")?;
     ensure!(!jobs.is_empty(), "its list `jobs` is empty");
@@ -83,7 +109,7 @@ mod tests {
         for hashing in [Hashing::Mixed, Hashing::Compat] {
             for shape in Shape::ALL {
                 let graph = shape.build(&Rules { nodes: 90, fan: 8, hashing, ..Rules::default() });
-                let back = parse(&write(&graph).to_string(), hashing).unwrap();
+                let back = parse(&write(&graph).unwrap(), hashing).unwrap();
                 assert_eq!((back.hash(), back.edges()), (graph.hash(), graph.edges()), "{shape}");
                 assert_eq!(back.critical_path(), graph.critical_path());
             }

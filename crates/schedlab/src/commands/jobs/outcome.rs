@@ -2,9 +2,10 @@
 
 use super::table;
 use schedlab_jobs::policy::Significance;
-use schedlab_jobs::profile::{KindTimes, Profile};
+use schedlab_jobs::profile::Profile;
 use schedlab_jobs::run::{Flaw, Run};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::Write;
 
 const SIGNIFICANCES: [(Significance, &str); 3] = [
@@ -26,37 +27,40 @@ fn by_significance(run: &Run) -> Vec<(&'static str, u64, u64)> {
     SIGNIFICANCES.into_iter().map(of).filter(|&(_, all, _)| all > 0).collect()
 }
 
-/// The same by kind of work.
-pub(super) fn kinds(profile: &Profile) -> Vec<Value> {
-    let of = |times: &KindTimes| {
-        let jobs = times.jobs.max(1) as f64;
-        json!({
-            "kind": times.kind,
-            "jobs": times.jobs,
-            "job_wall_ns": times.wall_ns as f64 / jobs,
-            "job_cpu_ns": times.cpu_ns as f64 / jobs,
-            "job_planned_ns": times.planned_ns as f64 / jobs,
-            "inflation": times.inflation(),
-        })
-    };
-    profile.kinds.iter().map(of).collect()
+/// What was dropped, for `--json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Dropped {
+    /// Their deadline passed.
+    missed: u64,
+    /// The emergency policy shed them.
+    shed: u64,
+    /// A predecessor was dropped.
+    abandoned: u64,
+    emergencies: u64,
+    by_significance: Vec<Significant>,
 }
 
-/// What was dropped; null for a run without deadlines.
-pub(super) fn dropped(run: &Run) -> Value {
+/// The jobs of one significance.
+#[derive(Serialize, JsonSchema)]
+struct Significant {
+    significance: &'static str,
+    jobs: u64,
+    ran: u64,
+}
+
+/// What was dropped; none for a run without deadlines.
+pub(super) fn dropped(run: &Run) -> Option<Dropped> {
     if !run.schedule().has_deadlines() {
-        return Value::Null;
+        return None;
     }
     let dropped = run.dropped();
-    let of = by_significance(run).into_iter();
-    json!({
-        "missed": dropped.missed,
-        "shed": dropped.shed,
-        "abandoned": dropped.abandoned,
-        "emergencies": dropped.emergencies,
-        "by_significance": of
-            .map(|(name, jobs, ran)| json!({"significance": name, "jobs": jobs, "ran": ran}))
-            .collect::<Vec<_>>(),
+    let of = |(significance, jobs, ran)| Significant { significance, jobs, ran };
+    Some(Dropped {
+        missed: dropped.missed,
+        shed: dropped.shed,
+        abandoned: dropped.abandoned,
+        emergencies: dropped.emergencies,
+        by_significance: by_significance(run).into_iter().map(of).collect(),
     })
 }
 

@@ -1,9 +1,11 @@
 //! `schedlab jobs peak`: a sweep of the number of jobs, or of their length, and the models of run time.
 
-use super::fit::Models;
+use super::figures::Figures;
+use super::fit::{ModelFigures, Models};
 use super::options::Setup;
 use super::{picture, table};
 use crate::commands::UsageError;
+use crate::json;
 use anyhow::Context;
 use schedlab_jobs::adaptors::Serial;
 use schedlab_jobs::executor::Executor;
@@ -13,7 +15,8 @@ use schedlab_jobs::profile::Profile;
 use schedlab_jobs::virtual_time::VirtualTime;
 use schedlab_model::Nanos;
 use schedlab_stats::{Interval, Sample, least_squares, t_interval};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -56,7 +59,68 @@ struct Row {
     x: f64,
     profile: Profile,
     ideal_ns: u64,
-    figures: Value,
+    figures: Figures,
+}
+
+/// `schedlab jobs peak --json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document {
+    interrupted: bool,
+    executor: String,
+    workers: usize,
+    /// The last point on one worker without a scheduler.
+    serial_ns: u64,
+    model: Model,
+    /// Each run, in order of x.
+    points: Vec<Point>,
+    /// Each point over its repeats.
+    repeated: Vec<Repeated>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/jobs-peak/1";
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Model {
+    #[serde(flatten)]
+    model: ModelFigures,
+    /// What the socket consists of.
+    socket_parts_ms: Socket,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Socket {
+    work: Option<f64>,
+    ramp_up: Option<f64>,
+    shutdown: Option<f64>,
+    rest: Option<f64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Point {
+    /// The number of jobs, or their length in ms.
+    x: f64,
+    /// The run time of a list schedule without any cost.
+    ideal_ns: u64,
+    #[serde(flatten)]
+    figures: Figures,
+}
+
+impl Point {
+    fn of(row: &Row) -> Self {
+        Self { x: row.x, ideal_ns: row.ideal_ns, figures: row.figures.clone() }
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Repeated {
+    x: f64,
+    run_ns: Vec<f64>,
+    run_ns_mean: f64,
+    /// The interval of the mean; `null` of a single run.
+    #[schemars(with = "Option<[Option<f64>; 2]>")]
+    run_ns_ci95: Option<[f64; 2]>,
 }
 
 /// Runs it.
@@ -102,18 +166,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     rows.sort_by(|a, b| a.x.total_cmp(&b.x));
     if args.setup.json {
-        let mut model = models.json();
-        model["socket_parts_ms"] = socket(&rows, workers);
-        table::json(&json!({
-            "schema": "schedlab/jobs-peak/1",
-            "interrupted": super::interrupted(),
-            "executor": executor.name(),
-            "workers": workers,
-            "serial_ns": serial_ns,
-            "model": model,
-            "points": rows.iter().map(|row| &row.figures).collect::<Vec<_>>(),
-            "repeated": repeated(&rows),
-        }))?;
+        json::print(&Document {
+            interrupted: super::interrupted(),
+            executor: executor.name(),
+            workers,
+            serial_ns,
+            model: Model { model: models.document(), socket_parts_ms: socket(&rows, workers) },
+            points: rows.iter().map(Point::of).collect(),
+            repeated: repeated(&rows),
+        })?;
     } else {
         table::say(&text(&rows, label, workers))?;
         table::say(&format!("\nserial, at the last point: {}\n\n", table::time(serial_ns as f64)))?;
@@ -122,10 +183,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         table::say(&models.text())?;
         let parts = socket(&rows, workers);
-        let of = |part: &str| {
-            parts[part].as_f64().map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3} ms"))
-        };
-        let (work, ramp, down, rest) = (of("work"), of("ramp_up"), of("shutdown"), of("rest"));
+        let of =
+            |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3} ms"));
+        let [work, ramp, down, rest] =
+            [parts.work, parts.ramp_up, parts.shutdown, parts.rest].map(of);
         table::say(&format!(
             "of the socket, by events: work {work}, ramp-up {ramp}, shutdown {down}, rest {rest}\n"
         ))?;
@@ -179,9 +240,7 @@ fn row(
     let ideal = make()?;
     VirtualTime::ideal(workers).run(&ideal)?;
     let ideal_ns = Profile::of(&ideal, workers).covered_ns;
-    let mut figures = super::run::figures(&profile, workers, &told);
-    figures["x"] = x.into();
-    figures["ideal_ns"] = ideal_ns.into();
+    let figures = Figures::of(&profile, workers, &told);
     Ok(Row { x, profile, ideal_ns, figures })
 }
 
@@ -229,10 +288,10 @@ fn mean_of(times: &[f64]) -> (f64, Option<[f64; 2]>) {
     (mean, interval.map(Interval::not_negative).map(|interval| [interval.low, interval.high]))
 }
 
-fn repeated(rows: &[Row]) -> Vec<Value> {
+fn repeated(rows: &[Row]) -> Vec<Repeated> {
     let of = |(x, times): (f64, Vec<f64>)| {
         let (mean, ci95) = mean_of(&times);
-        json!({"x": x, "run_ns": times, "run_ns_mean": mean, "run_ns_ci95": ci95})
+        Repeated { x, run_ns: times, run_ns_mean: mean, run_ns_ci95: ci95 }
     };
     by_point(rows).into_iter().map(of).collect()
 }
@@ -252,21 +311,24 @@ fn intervals(rows: &[Row], label: &str) -> String {
 /// What the socket consists of, in ms. The run time of each point is the sum of four parts, each divided by the workers:
 /// work, what idle workers lost in ramp-up and in shutdown, and the rest. Each part gets a line over the points as the run
 /// time does; least squares are additive, so the sockets of these lines add up to that of the run time.
-fn socket(rows: &[Row], workers: usize) -> Value {
+fn socket(rows: &[Row], workers: usize) -> Socket {
     let of = |part: fn(&Profile, u64) -> f64| {
         let points: Vec<(f64, f64)> =
             rows.iter().map(|r| (r.x, part(&r.profile, workers as u64) / 1e6)).collect();
         least_squares(&points).ok().map(|fit| fit.line.intercept)
     };
-    json!({
-        "work": of(|p, workers| p.wall_ns as f64 / workers as f64),
-        "ramp_up": of(|p, _| p.ramp_up_lost_ns.unwrap_or(0) as f64),
-        "shutdown": of(shutdown_lost),
-        "rest": of(|p, workers| {
+    Socket {
+        work: of(|p, workers| p.wall_ns as f64 / workers as f64),
+        ramp_up: of(|p, _| p.ramp_up_lost_ns.unwrap_or(0) as f64),
+        shutdown: of(shutdown_lost),
+        rest: of(|p, workers| {
             let ramp = p.ramp_up_lost_ns.unwrap_or(0) as f64;
-            p.covered_ns as f64 - p.wall_ns as f64 / workers as f64 - ramp - shutdown_lost(p, workers)
+            p.covered_ns as f64
+                - p.wall_ns as f64 / workers as f64
+                - ramp
+                - shutdown_lost(p, workers)
         }),
-    })
+    }
 }
 
 /// Of a run with fewer jobs than workers, all idle time.

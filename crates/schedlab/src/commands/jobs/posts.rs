@@ -9,6 +9,7 @@ mod split;
 
 use super::table;
 use crate::commands::scratch::Scratch;
+use crate::json;
 use anyhow::Context as _;
 use schedlab_host::record::{Marks, Options as RecordOptions, Recorder, spool_of, stitch};
 use schedlab_jobs::policy::Posting;
@@ -17,6 +18,7 @@ use schedlab_jobs::profile::quantile;
 use schedlab_jobs::run::Clock;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::{clock, process};
+use schemars::JsonSchema;
 use serde::Serialize;
 use split::{Parks, Parts, Post, Threads};
 use std::fmt::Write;
@@ -70,7 +72,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let threads = threads(&target, &pids, parks)?;
     let report = Report::of(&posts, &threads, args.workers, summary.lost_total());
     if args.json {
-        table::json(&serde_json::to_value(&report)?)?;
+        json::print(&report)?;
     } else {
         table::say(&report.text())?;
     }
@@ -181,7 +183,7 @@ fn threads(trace: &Path, pids: &[Pid], parks: Vec<Parks>) -> anyhow::Result<Thre
 }
 
 /// Quantiles of one part over all posts, in nanoseconds.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Quantiles {
     p50: Option<u64>,
     p99: Option<u64>,
@@ -198,9 +200,8 @@ impl Quantiles {
 }
 
 /// What `jobs posts` measured.
-#[derive(Serialize)]
-struct Report {
-    schema: &'static str,
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Report {
     workers: u16,
     posts: usize,
     interrupted: bool,
@@ -221,6 +222,10 @@ struct Report {
     parked_beside_a_job: usize,
 }
 
+impl json::Document for Report {
+    const ID: &'static str = "schedlab/jobs-posts/1";
+}
+
 impl Report {
     fn of(posts: &[Post], threads: &Threads, workers: u16, events_lost: u64) -> Self {
         let parts: Vec<Parts> = posts.iter().map(|post| threads.split(post)).collect();
@@ -228,7 +233,6 @@ impl Report {
             posts.iter().map(|post| post.started.saturating_sub(post.posted)).collect();
         let of = |part: fn(&Parts) -> u64| Quantiles::of(parts.iter().map(part).collect());
         Self {
-            schema: "schedlab/jobs-posts/1",
             workers,
             posts: posts.len(),
             interrupted: super::interrupted(),

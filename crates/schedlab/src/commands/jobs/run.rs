@@ -1,12 +1,14 @@
 //! `schedlab jobs run`: one graph on one executor, proved, with every figure.
 
-use super::jitter::Jitter;
-use super::kernel::{self, Recording};
+use super::figures::Figures;
+use super::jitter::{self, Jitter};
+use super::kernel::{self, Account, Recording};
 use super::options::Setup;
 use super::stalls::Stalls;
-use super::witness::{Witness, steal};
+use super::witness::{self, Witness, steal};
 use super::{external, outcome, picture, soak, table};
 use crate::commands::UsageError;
+use crate::json;
 use anyhow::Context;
 use schedlab_jobs::adaptors::Ours;
 use schedlab_jobs::executor::{Executor, ExecutorError, Told};
@@ -17,7 +19,8 @@ use schedlab_jobs::profile::{Profile, concurrency_steps};
 use schedlab_jobs::rig::{replay, waiting};
 use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -99,18 +102,22 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let profile = Profile::of(&run, workers);
     draw(args, &run, workers, &name, &profile)?;
     if args.setup.json {
-        let mut value = figures(&profile, workers, &told);
-        value["executor"] = name.into();
-        value["jitter"] = jitter.as_ref().map(Jitter::json).into();
-        value["machine"] = witness.as_ref().map(Witness::json).into();
-        value["stalls"] = stalls.as_ref().map(|s| kernel::as_json(s, run.base())).into();
-        value["pool"] = report.as_ref().map(|report| pool_size(&report.growth)).into();
-        value["interrupted"] = interrupted.into();
-        value["values_recomputed"] = told.recomputed.into();
-        if complete {
-            value["lateness_ns_p99_replayed"] = replay(&run, workers)?.lateness(0.99).into();
-        }
-        table::json(&proved(value, &run, proof.is_ok(), believed))?;
+        let replayed = if complete { replay(&run, workers)?.lateness(0.99) } else { None };
+        json::print(&Document {
+            figures: Figures::of(&profile, workers, &told),
+            executor: name,
+            jitter: jitter.as_ref().map(Jitter::document),
+            machine: witness.as_ref().map(Witness::document),
+            stalls: stalls.as_ref().map(|s| Account::of(s, run.base())),
+            pool: report.as_ref().map(|report| Pool::of(&report.growth)),
+            interrupted,
+            values_recomputed: told.recomputed,
+            lateness_ns_p99_replayed: replayed,
+            dropped: outcome::dropped(&run),
+            proved: proof.is_ok() && !believed,
+            consistent: proof.is_ok(),
+            hash: format!("{:016X}", run.graph().hash()),
+        })?;
     } else {
         table::say(&show(&name, &profile, workers, &told))?;
         table::say(&outcome::text(&run, &profile, proof, believed))?;
@@ -152,16 +159,6 @@ fn recomputed(run: &Run, told: &Told) -> String {
         let jobs = run.graph().len();
         format!("values of {count} of {jobs} jobs computed again: they agree\n")
     })
-}
-
-/// The figures with what the proof says.
-fn proved(mut value: Value, run: &Run, holds: bool, believed: bool) -> Value {
-    value["schema"] = "schedlab/jobs-run/1".into();
-    value["dropped"] = outcome::dropped(run);
-    value["proved"] = (holds && !believed).into();
-    value["consistent"] = holds.into();
-    value["hash"] = format!("{:016X}", run.graph().hash()).into();
-    value
 }
 
 /// What an executor told, and whether the user ended the run.
@@ -295,44 +292,6 @@ fn save_trace(
     table::save(file, bytes.as_bytes())
 }
 
-/// Every figure of a run.
-pub(super) fn figures(profile: &Profile, workers: usize, told: &Told) -> Value {
-    let jobs = profile.jobs.max(1) as f64;
-    let lateness = |q| profile.lateness(q);
-    json!({
-        "jobs": profile.jobs,
-        "workers": workers,
-        "run_ns": profile.covered_ns,
-        "makespan_ns": profile.makespan_ns,
-        "concurrency": profile.concurrency(),
-        "at_concurrency_ns": profile.at_concurrency_ns,
-        "offered": profile.offered,
-        "utilisation": profile.offered.map(|offered| offered / workers as f64),
-        "job_wall_ns": profile.wall_ns as f64 / jobs,
-        "job_cpu_ns": profile.cpu_ns as f64 / jobs,
-        "job_planned_ns": profile.planned_ns as f64 / jobs,
-        "inflation": profile.inflation(),
-        "kinds": outcome::kinds(profile),
-        "impeded_ns": profile.impeded_ns(),
-        "idle_ns": profile.idle_ns(workers),
-        "lateness_ns_p50": lateness(0.5),
-        "lateness_ns_p99": lateness(0.99),
-        "lateness_ns_p999": lateness(0.999),
-        "lateness_ns_p99_poisson": profile.offered.and_then(|offered| {
-            let wait = waiting(workers, offered / workers as f64, 0.99)?;
-            Some(wait * profile.planned_ns as f64 / jobs)
-        }),
-        "lateness_ns_max": profile.lateness_ns.last(),
-        "gap_ns_p50": profile.gap(0.5),
-        "gap_ns_p99": profile.gap(0.99),
-        "ramp_up_ns": profile.ramp_up_ns,
-        "shutdown_ns": profile.shutdown_ns,
-        "planning_ns_per_job": told.planning_ns as f64 / jobs,
-        "management_ns": told.management_ns,
-        "back_off_ns": told.back_off_ns,
-    })
-}
-
 fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
     let ns = |value: u64| table::time(value as f64);
     let maybe = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), ns);
@@ -389,9 +348,55 @@ fn machine(replayed: &Profile, witness: Option<&Witness>, jitter: Option<&Jitter
     table::columns(&rows)
 }
 
-fn pool_size(growth: &Growth) -> Value {
-    let Growth { now, most, started, retired } = *growth;
-    json!({"most": most, "end": now, "started": started, "retired": retired})
+/// `schedlab jobs run --json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document {
+    #[serde(flatten)]
+    figures: Figures,
+    executor: String,
+    /// The machine's own jitter, measured before a run with start times.
+    jitter: Option<jitter::Document>,
+    /// What the machine did to a run with start times.
+    machine: Option<witness::Document>,
+    /// Where all time of all workers went, with `--record`.
+    stalls: Option<Account>,
+    /// How the pool grew.
+    pool: Option<Pool>,
+    interrupted: bool,
+    /// Of an executor outside, how many of its jobs' values were computed again.
+    values_recomputed: Option<u32>,
+    /// The lateness of an ideal schedule of jobs as long as these were; `null` if jobs were dropped.
+    lateness_ns_p99_replayed: Option<u64>,
+    /// `null` without deadlines.
+    dropped: Option<outcome::Dropped>,
+    /// Whether every job's work is proved.
+    proved: bool,
+    /// Whether the events agree with the graph.
+    consistent: bool,
+    /// The hash of the graph, in hexadecimal digits.
+    hash: String,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/jobs-run/1";
+}
+
+/// How many workers the pool had.
+#[derive(Serialize, JsonSchema)]
+struct Pool {
+    most: usize,
+    end: usize,
+    /// Workers that were started beyond those of the beginning.
+    started: u64,
+    /// Workers that ended because nothing was left for them.
+    retired: u64,
+}
+
+impl Pool {
+    fn of(growth: &Growth) -> Self {
+        let Growth { now, most, started, retired } = *growth;
+        Self { most, end: now, started, retired }
+    }
 }
 
 /// Where the workers' time went that no job had.

@@ -2,12 +2,14 @@
 //! be lost, and it ends with a report.
 
 use super::table;
+use crate::json;
 use schedlab_jobs::graph::{Graph, Node};
 use schedlab_jobs::policy::{Counts, Plan, Posting};
 use schedlab_jobs::pool::{Context, Faults, Flow, Options, Pool, Runner};
 use schedlab_jobs::run::Clock;
 use schedlab_model::Nanos;
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -43,6 +45,38 @@ impl Runner for Soaked {
         }
         Flow::Done
     }
+}
+
+/// `schedlab jobs run --soak --json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document {
+    /// How often the graph was taken.
+    rounds: u64,
+    interrupted: bool,
+    /// How often the pool did not take the graph.
+    refused: u64,
+    posted: u64,
+    done: u64,
+    panicked: u64,
+    failed: u64,
+    /// Jobs whose predecessor did not end well.
+    abandoned: u64,
+    /// Jobs that missed their deadline.
+    missed: u64,
+    /// Jobs that never ended.
+    left: u64,
+    /// Whether all jobs ended before the pool stopped.
+    drained: bool,
+    stuck_workers: Vec<usize>,
+    /// The pool's blocks, ten times over the run.
+    blocks: Vec<usize>,
+    /// The pool's room for edges.
+    edges: Vec<usize>,
+    resident_kib: Vec<Option<u64>>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/jobs-soak/1";
 }
 
 /// Runs it.
@@ -82,24 +116,23 @@ pub(super) fn run(
     let lost = counts.posted - counts.ended();
     let stuck: Vec<usize> = report.stuck.iter().map(|(worker, _)| *worker).collect();
     if json_wanted {
-        table::json(&json!({
-            "schema": "schedlab/jobs-soak/1",
-            "rounds": rounds,
-            "interrupted": super::interrupted(),
-            "refused": refused,
-            "posted": counts.posted,
-            "done": counts.done,
-            "panicked": counts.panicked,
-            "failed": counts.failed,
-            "abandoned": counts.abandoned,
-            "missed": counts.missed,
-            "left": lost,
-            "drained": drained,
-            "stuck_workers": stuck,
-            "blocks": memory.iter().map(|(memory, _)| memory.0).collect::<Vec<_>>(),
-            "edges": memory.iter().map(|(memory, _)| memory.1).collect::<Vec<_>>(),
-            "resident_kib": memory.iter().map(|(_, kib)| kib).collect::<Vec<_>>(),
-        }))?;
+        json::print(&Document {
+            rounds,
+            interrupted: super::interrupted(),
+            refused,
+            posted: counts.posted,
+            done: counts.done,
+            panicked: counts.panicked,
+            failed: counts.failed,
+            abandoned: counts.abandoned,
+            missed: counts.missed,
+            left: lost,
+            drained,
+            stuck_workers: stuck.clone(),
+            blocks: memory.iter().map(|(memory, _)| memory.0).collect(),
+            edges: memory.iter().map(|(memory, _)| memory.1).collect(),
+            resident_kib: memory.iter().map(|(_, kib)| *kib).collect(),
+        })?;
     } else {
         let Counts { posted, done, panicked, abandoned, missed, .. } = counts;
         table::say(&format!(

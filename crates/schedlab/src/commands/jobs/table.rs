@@ -16,11 +16,6 @@ pub(super) fn note(text: &str) {
     let _ = writeln!(crate::output::stderr(), "{text}");
 }
 
-/// JSON as a result.
-pub(super) fn json(value: &serde_json::Value) -> anyhow::Result<()> {
-    say(&format!("{value:#}\n"))
-}
-
 /// A file of results, written beside and renamed, so that a half file is never seen.
 pub(super) fn save(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let mut partial = file.as_os_str().to_owned();

@@ -5,7 +5,8 @@ use super::table;
 use schedlab_jobs::pool::{During, Held, Report};
 use schedlab_jobs::rig::{Shadow, Stall};
 use schedlab_jobs::run::Run;
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// What a run's workers saw.
 pub(super) struct Witness {
@@ -20,6 +21,36 @@ pub(super) struct Witness {
     held: Vec<Held>,
     /// Stolen from all CPUs, as the hypervisor told the kernel.
     steal_ns: Option<u64>,
+}
+
+/// What the machine did to a run, for `--json`.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Machine")]
+pub(super) struct Document {
+    /// How often the machine stopped a worker.
+    stalls: usize,
+    stall_ns_max: Option<u64>,
+    /// Lost to stalls in jobs, summed over the workers.
+    in_jobs_ns: u64,
+    /// Lost to stalls of workers that were awake without a job.
+    awake_ns: u64,
+    /// Lost to stalls of workers that slept past their timer.
+    timers_ns: u64,
+    /// Stolen from all CPUs, as the hypervisor told the kernel.
+    steal_ns: Option<u64>,
+    /// How often other tasks, or nobody known, held a worker up.
+    held_otherwise: usize,
+    held_otherwise_ns: u64,
+    /// Jobs that a stall made late.
+    jobs_aside: usize,
+    share_aside: f64,
+    /// Lateness of the jobs that no stall made late.
+    lateness_ns_p50_outside: Option<u64>,
+    lateness_ns_p99_outside: Option<u64>,
+    lateness_ns_max_outside: Option<u64>,
+    /// Lateness of the jobs that neither a stall nor another task made late.
+    lateness_ns_p99_outside_all: Option<u64>,
+    jobs_aside_all: usize,
 }
 
 impl Witness {
@@ -53,27 +84,27 @@ impl Witness {
         self.shadow.aside as f64 / self.jobs.max(1) as f64
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(super) fn document(&self) -> Document {
         let lost = |during| -> u64 {
             self.stopped.iter().filter(|held| held.during == during).map(|held| held.lost_ns).sum()
         };
-        json!({
-            "stalls": self.stopped.len(),
-            "stall_ns_max": self.stopped.iter().map(|held| held.lost_ns).max(),
-            "in_jobs_ns": lost(During::Job),
-            "awake_ns": lost(During::Awake),
-            "timers_ns": lost(During::Timer),
-            "steal_ns": self.steal_ns,
-            "held_otherwise": self.held.len(),
-            "held_otherwise_ns": self.held.iter().map(|held| held.lost_ns).sum::<u64>(),
-            "jobs_aside": self.shadow.aside,
-            "share_aside": self.share_aside(),
-            "lateness_ns_p50_outside": self.shadow.lateness(0.5),
-            "lateness_ns_p99_outside": self.shadow.lateness(0.99),
-            "lateness_ns_max_outside": self.shadow.lateness(1.0),
-            "lateness_ns_p99_outside_all": self.calm.lateness(0.99),
-            "jobs_aside_all": self.calm.aside,
-        })
+        Document {
+            stalls: self.stopped.len(),
+            stall_ns_max: self.stopped.iter().map(|held| held.lost_ns).max(),
+            in_jobs_ns: lost(During::Job),
+            awake_ns: lost(During::Awake),
+            timers_ns: lost(During::Timer),
+            steal_ns: self.steal_ns,
+            held_otherwise: self.held.len(),
+            held_otherwise_ns: self.held.iter().map(|held| held.lost_ns).sum(),
+            jobs_aside: self.shadow.aside,
+            share_aside: self.share_aside(),
+            lateness_ns_p50_outside: self.shadow.lateness(0.5),
+            lateness_ns_p99_outside: self.shadow.lateness(0.99),
+            lateness_ns_max_outside: self.shadow.lateness(1.0),
+            lateness_ns_p99_outside_all: self.calm.lateness(0.99),
+            jobs_aside_all: self.calm.aside,
+        }
     }
 
     /// Rows for a table: name, value.

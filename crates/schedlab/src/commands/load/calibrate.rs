@@ -9,11 +9,13 @@ use super::Wanted;
 use super::once::{EXIT_INTERRUPTED, perform, told};
 use super::show::{self, human};
 use super::usage;
+use crate::json;
 use schedlab_model::{Bytes, Nanos, Unit, Warning};
 use schedlab_workload::options::Options;
 use schedlab_workload::placement::COMMON;
 use schedlab_workload::{Machine, MachineError, RunSpec, WorkloadSpec};
-use serde_json::json;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -184,7 +186,40 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
             .flat_map(|(during, all)| all.unwrap_or_default().into_iter().map(move |w| (during, w)))
             .collect();
     let found = Found { goal, work, alone, loaded, doubts };
-    show::print(&if wanted.own.flag("json") { found.json() } else { found.text() })
+    if wanted.own.flag("json") {
+        json::print(&found.document())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    show::print(&found.text())
+}
+
+/// `schedlab load --calibrate-to --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    /// The time that a request may take.
+    wanted_ns: Nanos,
+    /// Multiplications of a request.
+    operations: u64,
+    /// Bytes of its matrices.
+    cache_footprint_bytes: u64,
+    request_latency_ns_p99: f64,
+    under_load_ns_p99: f64,
+    /// How much longer requests take under load, as a part of the time without load.
+    drift: f64,
+    warnings: Vec<During>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/load-calibration/1";
+}
+
+/// A warning, and what was measured meanwhile.
+#[derive(Serialize, JsonSchema)]
+struct During {
+    #[serde(flatten)]
+    warning: Warning,
+    /// `calibrating` or `under load`.
+    during: &'static str,
 }
 
 /// What the search found, and how it holds under load; times in nanoseconds.
@@ -202,23 +237,20 @@ impl Found {
         self.loaded / self.alone - 1.0
     }
 
-    fn json(&self) -> String {
-        let told = |(during, doubt): &(&str, Warning)| {
-            let mut told = json!(doubt);
-            told["during"] = json!(during);
-            told
+    fn document(&self) -> Document {
+        let doubt = |(during, warning): &(&'static str, Warning)| During {
+            warning: warning.clone(),
+            during,
         };
-        let value = json!({
-            "schema": "schedlab-calibration/1",
-            "wanted_ns": self.goal,
-            "operations": self.work.operations,
-            "cache_footprint_bytes": self.work.footprint,
-            "request_latency_ns_p99": self.alone,
-            "under_load_ns_p99": self.loaded,
-            "drift": self.drift(),
-            "warnings": self.doubts.iter().map(told).collect::<Vec<_>>(),
-        });
-        format!("{value:#}\n")
+        Document {
+            wanted_ns: self.goal,
+            operations: self.work.operations,
+            cache_footprint_bytes: self.work.footprint,
+            request_latency_ns_p99: self.alone,
+            under_load_ns_p99: self.loaded,
+            drift: self.drift(),
+            warnings: self.doubts.iter().map(doubt).collect(),
+        }
     }
 
     fn text(&self) -> String {

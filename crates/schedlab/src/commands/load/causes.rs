@@ -6,11 +6,13 @@ use super::once::{EXIT_INTERRUPTED, told};
 use super::repeat::{Folder, perform};
 use super::show::{self, human};
 use super::{Wanted, usage};
+use crate::json;
 use schedlab_experiment::{Hooks, Plan, Planned, RunId, StoredRun};
 use schedlab_model::Unit;
 use schedlab_stats::Sample;
 use schedlab_workload::{Machine, RunSpec, WorkloadSpec};
-use serde_json::{Map, Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
@@ -77,7 +79,7 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
         row.runs = runs.iter().filter(same).cloned().collect();
     }
     show::print(&match (wanted.own.flag("json"), wanted.own.flag("csv")) {
-        (true, _) => json(&option, &rows),
+        (true, _) => json::line(&document(&option, &rows))? + "\n",
         (false, true) => csv(&option, &rows),
         (false, false) => text(&option, &rows),
     })?;
@@ -162,20 +164,38 @@ fn text(option: &str, rows: &[Row]) -> String {
     text
 }
 
-fn json(option: &str, rows: &[Row]) -> String {
-    let row = |row: &Row| {
-        let mut object = Map::new();
-        object.insert("value".into(), row.value.clone().into());
-        object.insert("locks".into(), row.locks.into());
-        object.insert("overload".into(), row.is_overloaded().into());
-        for column in &COLUMNS {
-            object.insert(column.0.into(), row.values(column).into());
-        }
-        Value::Object(object)
+/// `schedlab load schbench --causes --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    /// The option that varies.
+    option: String,
+    rows: Vec<Cause>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/load-causes/1";
+}
+
+/// The runs with one value of the option, with locks or without.
+#[derive(Serialize, JsonSchema)]
+struct Cause {
+    value: String,
+    locks: bool,
+    /// Whether less was done than offered.
+    overload: bool,
+    /// Metrics (`docs/metrics.md`), a value for each run.
+    #[serde(flatten)]
+    figures: BTreeMap<&'static str, Vec<f64>>,
+}
+
+fn document(option: &str, rows: &[Row]) -> Document {
+    let row = |row: &Row| Cause {
+        value: row.value.clone(),
+        locks: row.locks,
+        overload: row.is_overloaded(),
+        figures: COLUMNS.iter().map(|column| (column.0, row.values(column))).collect(),
     };
-    let all: Vec<Value> = rows.iter().map(row).collect();
-    let value = json!({ "schema": "schedlab-causes/1", "option": option, "rows": all });
-    format!("{value:#}\n")
+    Document { option: option.to_owned(), rows: rows.iter().map(row).collect() }
 }
 
 /// A line for each run.

@@ -1,9 +1,11 @@
 //! One run, printed when it ends; intervals are noted on stderr while it runs.
 
+use super::document::Document;
 use super::perf;
 use super::show::{self, Measured};
 use super::{Wanted, trace_file, usage};
 use crate::commands::scratch::Scratch;
+use crate::json;
 use schedlab_model::{Event, TraceInfo, Warning};
 use schedlab_trace::EventWriter;
 use schedlab_workload::{
@@ -129,7 +131,7 @@ pub(super) fn run(wanted: &Wanted, machine: &mut dyn Machine) -> anyhow::Result<
         perform(machine, &wanted.spec, trace_file(wanted), &mut note).map_err(told)?;
     let quantiles = show::quantiles(wanted.own.text("percentiles")).map_err(usage)?;
     let text = match (wanted.own.flag("json"), wanted.own.flag("csv")) {
-        (true, _) => show::json(&measured, &quantiles)?,
+        (true, _) => json::line(&Document::of(&measured, &quantiles))? + "\n",
         (false, true) => show::csv(&measured, &quantiles),
         (false, false) => match bench {
             Some(bench) => bench.text(&measured, format == "perf-simple"),

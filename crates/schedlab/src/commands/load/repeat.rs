@@ -3,12 +3,14 @@
 //! The run is the unit: what varies between runs is what an interval is about, however many samples
 //! lie in each.
 
+use super::document::{self, Against, BesideRepeats, Estimate, Repeats, Samples};
 use super::once::{EXIT_INTERRUPTED, told};
 use super::outliers::outliers;
 use super::show;
 use super::{Wanted, usage};
 use crate::commands::compare::print_text;
 use crate::commands::scratch::Scratch;
+use crate::json;
 use anyhow::Context as _;
 use schedlab_experiment::analysis::{Asked, Comparison, compare};
 use schedlab_experiment::{
@@ -17,7 +19,6 @@ use schedlab_experiment::{
 use schedlab_model::Setting;
 use schedlab_stats::{Interval, Random, Sample, interval};
 use schedlab_workload::{Figure, Machine, RunSpec, Series, WorkloadSpec};
-use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -177,7 +178,8 @@ fn measure(
         _ => Vec::new(),
     };
     if wanted.own.flag("json") {
-        show::print(&json(wanted, sides, &stored, &comparisons, tally.stopped)?)?;
+        let told = Repeats::of(wanted, sides, &stored, comparisons, tally.stopped)?;
+        json::print(&told)?;
     } else {
         show::print(&text(wanted, &stored[0]))?;
         if !comparisons.is_empty() {
@@ -286,55 +288,57 @@ fn doubts(runs: &[StoredRun]) -> String {
     text
 }
 
-fn json(
-    wanted: &Wanted,
-    sides: &[Side],
-    stored: &[Vec<StoredRun>],
-    comparisons: &[Comparison],
-    stopped: bool,
-) -> anyhow::Result<String> {
-    let mut object = show::arrays(stored[0].iter().map(|run| run.figures.as_slice()));
-    object.insert("schema".into(), "schedlab-load/1".into());
-    object.insert("workload".into(), wanted.workload.name.into());
-    object.insert("spec".into(), serde_json::to_value(&sides[0].spec)?);
-    object.insert("interrupted".into(), stopped.into());
-    let censored: Vec<bool> = stored[0].iter().map(|run| run.manifest.censored).collect();
-    object.insert("censored".into(), censored.into());
-    object.insert("intervals95".into(), intervals(wanted, &stored[0], "").into());
-    let percents = show::quantiles(wanted.own.text("percentiles")).map_err(usage)?;
-    object.insert("series".into(), show::series(&merged(&stored[0], "")?, &percents));
-    let beside: Vec<Value> = sides[0]
-        .spec
-        .beside
-        .iter()
-        .map(|beside| {
-            let own: Vec<Vec<Figure>> =
-                stored[0].iter().map(|run| show::of_beside(beside, &run.figures)).collect();
-            let mut object = show::arrays(own.iter().map(Vec::as_slice));
-            object.insert("label".into(), beside.label.clone().into());
-            object.insert("workload".into(), show::name(&beside.workload).into());
-            let intervals = intervals(wanted, &stored[0], &beside.label);
-            object.insert("intervals95".into(), intervals.into());
-            let series = show::series(&merged(&stored[0], &beside.label)?, &percents);
-            object.insert("series".into(), series);
-            Ok(Value::Object(object))
+impl Repeats {
+    fn of(
+        wanted: &Wanted,
+        sides: &[Side],
+        stored: &[Vec<StoredRun>],
+        comparisons: Vec<Comparison>,
+        stopped: bool,
+    ) -> anyhow::Result<Self> {
+        let percents = show::quantiles(wanted.own.text("percentiles")).map_err(usage)?;
+        let samples =
+            |runs: &[StoredRun], of: &str| anyhow::Ok(Samples::of(&merged(runs, of)?, &percents));
+        let own = &stored[0];
+        let beside = |beside: &schedlab_workload::Beside| {
+            let all: Vec<Vec<Figure>> =
+                own.iter().map(|run| show::of_beside(beside, &run.figures)).collect();
+            Ok(BesideRepeats {
+                figures: document::figures(all.iter().map(Vec::as_slice)),
+                label: beside.label.clone(),
+                workload: show::name(&beside.workload),
+                intervals95: intervals(wanted, own, &beside.label),
+                series: samples(own, &beside.label)?,
+            })
+        };
+        let beside = sides[0].spec.beside.iter().map(beside).collect::<anyhow::Result<_>>()?;
+        let against = match stored {
+            [_, after] => Some(Against {
+                spec: sides[1].spec.clone(),
+                figures: figures_of(after),
+                series: samples(after, "")?,
+                command: sides[1].hooks.during.last().cloned(),
+            }),
+            _ => None,
+        };
+        Ok(Self {
+            figures: figures_of(own),
+            workload: wanted.workload.name.to_owned(),
+            spec: sides[0].spec.clone(),
+            interrupted: stopped,
+            censored: own.iter().map(|run| run.manifest.censored).collect(),
+            intervals95: intervals(wanted, own, ""),
+            series: samples(own, "")?,
+            beside,
+            comparisons: against.is_some().then_some(comparisons),
+            against,
         })
-        .collect::<anyhow::Result<_>>()?;
-    if !beside.is_empty() {
-        object.insert("beside".into(), beside.into());
     }
-    if let [_, after] = stored {
-        let arrays = show::arrays(after.iter().map(|run| run.figures.as_slice()));
-        let series = show::series(&merged(after, "")?, &percents);
-        let mut other = json!({ "spec": sides[1].spec, "figures": arrays, "series": series });
-        if let [.., command] = &sides[1].hooks.during[..] {
-            other["command"] = command.clone().into();
-        }
-        object.insert("against".into(), other);
-        let verdicts = serde_json::to_value(comparisons)?;
-        object.insert("comparisons".into(), verdicts);
-    }
-    Ok(format!("{:#}\n", Value::Object(object)))
+}
+
+/// The figures of all runs, by metric.
+fn figures_of(runs: &[StoredRun]) -> document::Figures {
+    document::figures(runs.iter().map(|run| run.figures.as_slice()))
 }
 
 /// The samples of all runs in one histogram for each series. Runs, not samples, are what intervals are
@@ -354,26 +358,28 @@ fn merged(runs: &[StoredRun], of: &str) -> anyhow::Result<Vec<Series>> {
 }
 
 /// Intervals of the figures of `of` (see [`figures`]), by name.
-fn intervals(wanted: &Wanted, runs: &[StoredRun], of: &str) -> serde_json::Map<String, Value> {
+fn intervals(wanted: &Wanted, runs: &[StoredRun], of: &str) -> BTreeMap<String, Estimate> {
+    let none = |why: String| Estimate { none: Some(why), ..Estimate::default() };
     figures(runs, of)
         .into_iter()
         .map(|(metric, values)| {
             let cut = runs.iter().any(|run| run.manifest.censored) && metric.name == "time_s";
             if cut {
-                return (metric.name, json!({ "none": "the time limit ended runs" }));
+                return (metric.name, none("the time limit ended runs".into()));
             }
             let sample = Sample::new(values);
             let doubt = sample.as_ref().ok().and_then(|sample| outliers(&metric, sample));
             let made = sample.and_then(|s| interval(&s, LEVEL, wanted.spec.seed));
-            let made = made.map(Interval::not_negative);
-            let mut value = match made {
-                Ok(i) => json!({ "estimate": i.estimate, "ci": [i.low, i.high], "level": i.level }),
-                Err(why) => json!({ "none": why.to_string() }),
+            let estimate = match made.map(Interval::not_negative) {
+                Ok(i) => Estimate {
+                    estimate: Some(i.estimate),
+                    ci: Some([i.low, i.high]),
+                    level: Some(i.level),
+                    ..Estimate::default()
+                },
+                Err(why) => none(why.to_string()),
             };
-            if let Some(doubt) = doubt {
-                value["warnings"] = json!([doubt]);
-            }
-            (metric.name, value)
+            (metric.name, Estimate { warnings: doubt.into_iter().collect(), ..estimate })
         })
         .collect()
 }

@@ -1,10 +1,8 @@
-//! What a run measured, as text, JSON and CSV.
+//! What a run measured, as text and CSV.
 
-use super::doubts::{beside, concerned};
+use super::doubts::beside;
 use schedlab_model::{LoadFacts, MachineFacts, Unit, Warning};
-use schedlab_stats::Histogram;
 use schedlab_workload::{Beside, Figure, Interval, RunSpec, WorkloadSpec};
-use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -82,7 +80,7 @@ impl Measured {
 
     /// What was told of the workload alone, and of each that ran beside it: its label, its workload's
     /// name, its figures as if it had run alone.
-    fn parts(&self) -> Vec<Part> {
+    pub(super) fn parts(&self) -> Vec<Part> {
         let own = |figure: &&Figure| self.spec.beside.iter().all(|b| b.role(&figure.of).is_none());
         let mut parts = vec![Part {
             label: String::new(),
@@ -129,12 +127,12 @@ pub(super) fn name(workload: &WorkloadSpec) -> String {
 }
 
 /// What one workload of a run measured.
-struct Part {
+pub(super) struct Part {
     /// Empty for the run's own.
-    label: String,
-    workload: String,
-    figures: Vec<Figure>,
-    intervals: Vec<Interval>,
+    pub(super) label: String,
+    pub(super) workload: String,
+    pub(super) figures: Vec<Figure>,
+    pub(super) intervals: Vec<Interval>,
 }
 
 impl Part {
@@ -143,7 +141,7 @@ impl Part {
         Some(found.value)
     }
 
-    fn whole(&self) -> Option<&Interval> {
+    pub(super) fn whole(&self) -> Option<&Interval> {
         self.intervals.iter().rev().find(|interval| interval.last)
     }
 }
@@ -166,7 +164,7 @@ pub(crate) fn print(text: &str) -> anyhow::Result<ExitCode> {
 }
 
 /// `_p99`, `_p999`: the name of a percentile behind a metric's.
-fn suffix(percent: f64) -> String {
+pub(super) fn suffix(percent: f64) -> String {
     format!("_p{}", percent.to_string().replace('.', ""))
 }
 
@@ -293,118 +291,6 @@ fn part_text(part: &Part, end: &str, warnings: &[Warning], percents: &[f64]) -> 
         text.push_str(&beside(Some(&figure.metric.name), warnings, &part.figures));
     }
     text
-}
-
-fn histogram(histogram: &Histogram, percents: &[f64]) -> Value {
-    let mut object = Map::new();
-    for percent in percents {
-        object.insert(suffix(*percent)[1..].to_owned(), histogram.quantile(percent / 100.0).into());
-    }
-    object.insert("mean".into(), histogram.mean().into());
-    object.insert("histogram".into(), serde_json::to_value(histogram).expect("plain values"));
-    Value::Object(object)
-}
-
-/// Series as an array: percentiles, mean, and the histogram that can be merged with others.
-pub(super) fn series(all: &[schedlab_workload::Series], percents: &[f64]) -> Value {
-    let one = |series: &schedlab_workload::Series| {
-        let mut value = histogram(&series.histogram, percents);
-        value["metric"] = series.metric.name.clone().into();
-        value["unit"] = serde_json::to_value(series.metric.unit).expect("a plain value");
-        value["of"] = series.of.clone().into();
-        value
-    };
-    Value::Array(all.iter().map(one).collect())
-}
-
-/// Figures as arrays by name: a run has one value of each, repeats have more.
-pub(super) fn arrays<'f>(runs: impl Iterator<Item = &'f [Figure]>) -> Map<String, Value> {
-    let mut object = Map::new();
-    for figures in runs {
-        for figure in figures.iter().filter(|figure| figure.of.is_empty()) {
-            let slot = object.entry(figure.metric.name.clone()).or_insert_with(|| json!([]));
-            slot.as_array_mut().expect("made an array above").push(figure.value.into());
-        }
-    }
-    // Counts that the options decide are plain numbers.
-    for name in ["tasks", "messages"] {
-        let first = object.get(name).and_then(|value| value.get(0)).and_then(Value::as_f64);
-        if let Some(first) = first {
-            object.insert(name.to_owned(), json!(first as u64));
-        }
-    }
-    object
-}
-
-pub(super) fn json(measured: &Measured, percents: &[f64]) -> anyhow::Result<String> {
-    let parts = measured.parts();
-    let (own, beside) = parts.split_first().expect("the workload itself is always there");
-    let mut object = part_json(own, percents);
-    object.insert("schema".into(), "schedlab-load/1".into());
-    object.insert("spec".into(), serde_json::to_value(&measured.spec)?);
-    object.insert("interrupted".into(), measured.interrupted.into());
-    object.insert("censored".into(), measured.censored.into());
-    let warnings = measured.warnings.iter().map(|w| told(w, &own.figures));
-    object.insert("warnings".into(), warnings.collect());
-    object.insert("machine".into(), serde_json::to_value(&measured.facts)?);
-    object.insert("load_after".into(), serde_json::to_value(&measured.load_after)?);
-    if !beside.is_empty() {
-        let one = |part: &Part| {
-            let mut object = part_json(part, percents);
-            object.insert("label".into(), part.label.clone().into());
-            Value::Object(object)
-        };
-        object.insert("beside".into(), beside.iter().map(one).collect());
-    }
-    Ok(format!("{:#}\n", Value::Object(object)))
-}
-
-/// A doubt with the figures that it concerns; with none of them it concerns all.
-fn told(warning: &Warning, figures: &[Figure]) -> Value {
-    let Warning { code, what, remedy } = warning;
-    let concerns = concerned(warning, figures);
-    json!({ "code": code, "what": what, "remedy": remedy, "concerns": concerns })
-}
-
-/// The results of one workload of a run.
-fn part_json(part: &Part, percents: &[f64]) -> Map<String, Value> {
-    let mut object = arrays(std::iter::once(part.figures.as_slice()));
-    object.insert("workload".into(), part.workload.clone().into());
-    let of: Vec<Value> = part
-        .figures
-        .iter()
-        .filter(|figure| !figure.of.is_empty())
-        .map(|f| json!({ "metric": f.metric.name, "of": f.of, "value": f.value }))
-        .collect();
-    object.insert("by_role".into(), of.into());
-    if let Some(whole) = part.whole() {
-        object.insert("covers_ns".into(), json!(whole.covers));
-        object.insert("counts".into(), counts(&whole.counts));
-        object.insert("series".into(), series(&whole.total, percents));
-        object.insert("rates".into(), json!(whole.rates));
-    }
-    let intervals: Vec<Value> = part.intervals.iter().map(|i| interval(i, percents)).collect();
-    object.insert("intervals".into(), intervals.into());
-    object
-}
-
-/// Counters by name.
-fn counts(counts: &[(String, u64)]) -> Value {
-    counts.iter().map(|(name, count)| (name.clone(), json!(count))).collect::<Map<_, _>>().into()
-}
-
-/// An interval: what was measured since the one before, so that intervals can be added up.
-fn interval(interval: &Interval, percents: &[f64]) -> Value {
-    json!({
-        "elapsed_ns": interval.elapsed,
-        "covers_ns": interval.covers_since,
-        "last": interval.last,
-        "series": series(&interval.since, percents),
-        "counts": counts(&interval.counts_since),
-        "rate": interval.rate,
-        "run_delay_ns": interval.delay,
-        "dial": interval.dial,
-    })
 }
 
 pub(super) fn csv(measured: &Measured, percents: &[f64]) -> String {

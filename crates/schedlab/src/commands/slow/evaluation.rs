@@ -7,6 +7,7 @@ mod verdict;
 use super::note;
 use crate::commands::UsageError;
 use crate::commands::scratch::Scratch;
+use crate::json;
 use crate::machines;
 use anyhow::Context;
 use figures::{Figures, Results};
@@ -18,11 +19,13 @@ use schedlab_host::slow::{METHODS, Method, Speed};
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal;
 use schedlab_workload::{Machine, MachineName};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use verdict::verdicts;
+use verdict::{Verdict, verdicts};
 
 /// Options of `schedlab slow evaluate`.
 #[derive(clap::Args)]
@@ -188,22 +191,29 @@ fn chosen(args: &Args) -> anyhow::Result<Evaluation> {
     Ok(evaluation)
 }
 
-fn json(results: &Results) -> serde_json::Value {
-    serde_json::json!({
-        "schema": 1,
-        "results": results.results,
-        "verdicts": verdicts(results),
-        "left_out": results.left_out,
-        "warnings": results.warnings,
-        "partial": results.partial,
-    })
+/// `schedlab slow evaluate --json`, and `evaluation.json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document<'r> {
+    #[serde(flatten)]
+    results: &'r Results,
+    /// What the figures say about each method.
+    verdicts: Vec<Verdict>,
+}
+
+impl json::Document for Document<'_> {
+    const ID: &'static str = "schedlab/slow-evaluate/1";
+}
+
+impl<'r> Document<'r> {
+    fn of(results: &'r Results) -> Self {
+        Self { results, verdicts: verdicts(results) }
+    }
 }
 
 fn tell(results: &Results, args: &Args) -> anyhow::Result<()> {
     let mut out = crate::output::stdout();
     if args.json {
-        writeln!(out, "{}", json(results))?;
-        return Ok(());
+        return json::print(&Document::of(results));
     }
     writeln!(
         out,
@@ -253,7 +263,7 @@ fn store(results: &Results, dir: &Path) -> anyhow::Result<()> {
         let path = dir.join(name);
         std::fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))
     };
-    write("evaluation.json".into(), json(results).to_string())?;
+    write("evaluation.json".into(), json::line(&Document::of(results))?)?;
     let mut groups: Vec<(&str, usize)> =
         results.results.iter().map(|figures| (figures.benchmark.as_str(), figures.cpus)).collect();
     groups.sort_unstable();

@@ -2,8 +2,11 @@
 
 use super::{How, from_options, session, told};
 use crate::commands::UsageError;
-use schedlab_host::slow::{Node, Order, Speed, ask, sessions};
+use crate::json;
+use schedlab_host::slow::{Node, Order, Speed, Status, ask, sessions};
 use schedlab_model::Pid;
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -121,40 +124,46 @@ fn order(which: &Which, order: &Order) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// `schedlab slow status --json`.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Document {
+    /// The sessions that run.
+    sessions: Vec<Status>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/slow-status/1";
+}
+
 fn status(json: bool) -> anyhow::Result<ExitCode> {
-    let mut out = crate::output::stdout();
-    let mut all = Vec::new();
+    let mut sessions_now = Vec::new();
     for path in sessions().map_err(told)? {
         // One that ends just now needs no telling.
-        all.extend(ask(&path, &Order::Status));
+        sessions_now.extend(ask(&path, &Order::Status).ok().flatten());
     }
     if json {
-        writeln!(out, "{}", serde_json::json!({ "schema": 1, "sessions": all }))?;
+        json::print(&Document { sessions: sessions_now })?;
         return Ok(ExitCode::SUCCESS);
     }
-    if all.is_empty() {
+    let mut out = crate::output::stdout();
+    if sessions_now.is_empty() {
         writeln!(out, "no session runs")?;
     }
-    for session in &all {
-        let text = |key: &str| session[key].as_str().unwrap_or_default().to_owned();
-        writeln!(out, "session {}, method {}", session["pid"], text("method"))?;
-        for node in session["nodes"].as_array().into_iter().flatten() {
-            let speeds = node["speeds"].as_object().into_iter().flatten();
-            let speeds: Vec<String> = speeds
-                .map(|(cpu, speed)| format!("{cpu}={}", speed.as_str().unwrap_or_default()))
-                .collect();
-            let failed = if node["failed"] == true { ", failed" } else { "" };
-            let tasks = node["processes"].as_array().map_or(0, Vec::len);
-            let name = node["name"].as_str().unwrap_or_default();
-            writeln!(out, "  {name}: CPUs {}, {tasks} processes{failed}", speeds.join(" "))?;
-            let percent =
-                |which: usize| node["held"]["last"][which].as_f64().map(|part| part * 100.0);
-            if let (Some(asked), Some(granted)) = (percent(0), percent(1)) {
+    for session in &sessions_now {
+        writeln!(out, "session {}, method {}", session.pid, session.method)?;
+        for node in &session.nodes {
+            let speeds: Vec<String> =
+                node.speeds.iter().map(|(cpu, speed)| format!("{cpu}={speed}")).collect();
+            let failed = if node.failed { ", failed" } else { "" };
+            let (name, speeds, tasks) = (&node.name, speeds.join(" "), node.processes.len());
+            writeln!(out, "  {name}: CPUs {speeds}, {tasks} processes{failed}")?;
+            if let Some((asked, granted)) = node.held.last {
+                let (asked, granted) = (asked * 100.0, granted * 100.0);
                 writeln!(out, "    asked {asked:.1} %, granted {granted:.1} % in the last second")?;
             }
         }
-        for warning in session["warnings"].as_array().into_iter().flatten() {
-            writeln!(out, "  mind: {}", warning["what"].as_str().unwrap_or_default())?;
+        for warning in &session.warnings {
+            writeln!(out, "  mind: {}", warning.what)?;
         }
     }
     Ok(ExitCode::SUCCESS)

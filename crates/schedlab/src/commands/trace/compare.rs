@@ -2,14 +2,16 @@
 
 use super::input::{self, Machine, Part, Selection};
 use super::table::Table;
+use crate::json;
 use anyhow::Context as _;
-use schedlab_model::{Distance, Nanos};
+use schedlab_model::{Distance, Nanos, Warning};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
     Cause, Conservation, ConservationOptions, Cpus, Latency, Locality, Migrations, Reply, Tasks,
     WHENS, Waiting,
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -69,7 +71,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let a = a.map_err(|_| anyhow::anyhow!("reading {} panicked", args.a.display()))??;
     let b = b?;
     if args.part.json {
-        input::print_json(to_json(args, &a, &b))?;
+        json::print(&Document::of(args, &a, &b))?;
     } else {
         input::print_text(&to_text(args, &a, &b))?;
         for (name, trace) in [("A", &a), ("B", &b)] {
@@ -83,7 +85,7 @@ struct Told {
     figures: Vec<Figure>,
     seconds: f64,
     looked_at: String,
-    warnings: Vec<schedlab_model::Warning>,
+    warnings: Vec<Warning>,
 }
 
 fn figures(path: &Path, args: &Args) -> anyhow::Result<Told> {
@@ -200,27 +202,72 @@ fn ratio(a: Option<f64>, b: Option<f64>) -> Option<f64> {
     (a > 0.0).then(|| b / a)
 }
 
-fn to_json(args: &Args, a: &Told, b: &Told) -> Value {
-    let figures = a.figures.iter().map(|figure| {
-        let other = b.figures.iter().find(|other| other.name == figure.name);
-        let (x, y) = (figure.rate(a.seconds), other.and_then(|other| other.rate(b.seconds)));
-        json!({
-            "name": figure.name,
-            "a": [figure.value],
-            "b": [other.and_then(|other| other.value)],
-            "a_compared": x,
-            "b_compared": y,
-            "per_second": matches!(figure.kind, Kind::Count | Kind::Sum),
-            "ratio": ratio(x, y),
-        })
-    });
-    json!({
-        "schema": "schedlab.trace.compare/1",
-        "a": { "file": args.a, "duration_s": a.seconds, "warnings": a.warnings },
-        "b": { "file": args.b, "duration_s": b.seconds, "warnings": b.warnings },
-        "figures": figures.collect::<Vec<_>>(),
-        "verdict": Value::Null,
-    })
+/// `schedlab trace compare --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    a: Side,
+    b: Side,
+    figures: Vec<Pair>,
+    /// Always `null`: two single traces bear no verdict.
+    verdict: Option<()>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/trace-compare/1";
+}
+
+/// A trace that is compared.
+#[derive(Serialize, JsonSchema)]
+struct Side {
+    file: String,
+    duration_s: f64,
+    warnings: Vec<Warning>,
+}
+
+/// A figure of both traces.
+#[derive(Serialize, JsonSchema)]
+struct Pair {
+    name: String,
+    /// The value in the first trace.
+    a: [Option<f64>; 1],
+    /// The value in the second trace.
+    b: [Option<f64>; 1],
+    /// What is compared: figures that grow with the trace a second of it.
+    a_compared: Option<f64>,
+    b_compared: Option<f64>,
+    /// Whether they are a second of trace.
+    per_second: bool,
+    /// `b_compared / a_compared`
+    ratio: Option<f64>,
+}
+
+impl Document {
+    fn of(args: &Args, a: &Told, b: &Told) -> Self {
+        let pair = |figure: &Figure| {
+            let other = b.figures.iter().find(|other| other.name == figure.name);
+            let (x, y) = (figure.rate(a.seconds), other.and_then(|other| other.rate(b.seconds)));
+            Pair {
+                name: figure.name.clone(),
+                a: [figure.value],
+                b: [other.and_then(|other| other.value)],
+                a_compared: x,
+                b_compared: y,
+                per_second: matches!(figure.kind, Kind::Count | Kind::Sum),
+                ratio: ratio(x, y),
+            }
+        };
+        let side = |file: &Path, told: &Told| Side {
+            file: file.display().to_string(),
+            duration_s: told.seconds,
+            warnings: told.warnings.clone(),
+        };
+        Self {
+            a: side(&args.a, a),
+            b: side(&args.b, b),
+            figures: a.figures.iter().map(pair).collect(),
+            verdict: None,
+        }
+    }
 }
 
 fn to_text(args: &Args, a: &Told, b: &Told) -> String {

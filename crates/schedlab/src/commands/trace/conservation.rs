@@ -1,13 +1,16 @@
 //! `schedlab trace conservation`: the episodes in which CPU time was lost while tasks waited, and why.
 
 use super::episode;
-use super::input::{self, Input, Selection};
+use super::input::{self, Head, Input, Selection};
 use super::table::{Table, percent};
+use crate::json;
 use schedlab_model::Nanos;
 use schedlab_timeline::{
     Cause, Conservation, ConservationAnswer, ConservationOptions, Lost, Reply,
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -64,7 +67,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let about = input::of_chosen(&chosen);
     let reply = args.input.ask(|info| Conservation::new(options, info).about(chosen))?;
     if args.input.part.json {
-        input::print_json(to_json(&reply, args.definition))?;
+        json::print(&Document::of(&reply, args.definition))?;
     } else if args.csv {
         input::print_text(&to_csv(&reply))?;
         input::print_notes(&reply.warnings);
@@ -89,42 +92,97 @@ fn to_csv(reply: &Reply<ConservationAnswer>) -> String {
     std::iter::once(episode::csv_head()).chain(lines).collect()
 }
 
-fn to_json(reply: &Reply<ConservationAnswer>, definition: Definition) -> Value {
-    let answer = &reply.answer;
-    let mut object = input::head("conservation", reply);
-    let one = |one| episode::to_json(one, &reply.state, reply.origin);
-    object.insert("episodes".into(), answer.episodes.iter().map(one).collect());
-    object.insert("count".into(), json!(answer.count));
-    object.insert("total_ns".into(), json!(total(answer, definition)));
-    object.insert("waited_ns".into(), json!(answer.waited));
-    let lost = &answer.lost;
-    object.insert(
-        "lost".into(),
-        json!({
-            "cpu_ns": lost.cpus,
-            "cpu_ns_low": lost.low,
-            "cpu_ns_high": lost.high,
-            "core_ns": lost.cores,
-            "affinity_known": lost.affinity_known,
-        }),
-    );
-    let causes = Cause::ALL.into_iter().zip(answer.by_cause).map(|(cause, (count, time))| {
-        (cause.name().to_owned(), json!({ "count": count, "total_ns": time }))
-    });
-    object.insert("by_cause".into(), Value::Object(causes.collect()));
-    object.insert("by_kernel_threads_ns".into(), json!(answer.by_kernel_threads));
-    object.insert("bound_threads_ns".into(), json!(answer.bound_threads));
-    let sums = &answer.sums;
-    object.insert(
-        "definitions".into(),
-        json!({
-            "schedviz_wall_ns": sums.schedviz_wall,
-            "schedviz_cpu_ns": sums.schedviz_cpu,
-            "schedviz_thread_ns": sums.schedviz_thread,
-            "systing_wall_ns": sums.systing,
-        }),
-    );
-    object.into()
+/// `schedlab trace conservation --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    #[serde(flatten)]
+    head: Head,
+    /// The costliest episodes, costliest first.
+    episodes: Vec<episode::Figures>,
+    /// How many episodes there are.
+    count: u64,
+    /// The sum by the definition that was chosen.
+    total_ns: Nanos,
+    /// Time that tasks waited in the episodes, summed over tasks.
+    waited_ns: Nanos,
+    /// CPU time that was lost on the whole machine.
+    lost: LostFigures,
+    /// Episodes by cause.
+    by_cause: BTreeMap<&'static str, CauseFigures>,
+    /// Of the episodes' cost, the part in which a per-CPU kernel thread ran instead.
+    by_kernel_threads_ns: Nanos,
+    /// How long per-CPU kernel threads themselves waited; no episode.
+    bound_threads_ns: Nanos,
+    /// The sums of other tools' definitions.
+    definitions: Definitions,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/trace-conservation/1";
+}
+
+/// CPU time that was lost while tasks waited, by maximum matching of tasks and idle CPUs.
+#[derive(Serialize, JsonSchema)]
+struct LostFigures {
+    cpu_ns: Nanos,
+    /// Less is not possible, whatever affinity is not known.
+    cpu_ns_low: Nanos,
+    /// More is not possible, whatever CPUs did that are not known.
+    cpu_ns_high: Nanos,
+    /// The same of whole idle cores; `null` if the topology is not known.
+    core_ns: Option<Nanos>,
+    /// Whether the affinity of all tasks is known.
+    affinity_known: bool,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CauseFigures {
+    count: u64,
+    /// CPU time that was lost.
+    total_ns: Nanos,
+}
+
+/// Sums of other tools' definitions.
+#[derive(Serialize, JsonSchema)]
+struct Definitions {
+    schedviz_wall_ns: Nanos,
+    schedviz_cpu_ns: Nanos,
+    schedviz_thread_ns: Nanos,
+    systing_wall_ns: Nanos,
+}
+
+impl Document {
+    fn of(reply: &Reply<ConservationAnswer>, definition: Definition) -> Self {
+        let answer = &reply.answer;
+        let one = |one| episode::Figures::of(one, &reply.state, reply.origin);
+        let by_cause = Cause::ALL.into_iter().zip(answer.by_cause);
+        let (lost, sums) = (&answer.lost, &answer.sums);
+        Self {
+            head: Head::of(reply),
+            episodes: answer.episodes.iter().map(one).collect(),
+            count: answer.count,
+            total_ns: total(answer, definition),
+            waited_ns: answer.waited,
+            lost: LostFigures {
+                cpu_ns: lost.cpus,
+                cpu_ns_low: lost.low,
+                cpu_ns_high: lost.high,
+                core_ns: lost.cores,
+                affinity_known: lost.affinity_known,
+            },
+            by_cause: by_cause
+                .map(|(cause, (count, total_ns))| (cause.name(), CauseFigures { count, total_ns }))
+                .collect(),
+            by_kernel_threads_ns: answer.by_kernel_threads,
+            bound_threads_ns: answer.bound_threads,
+            definitions: Definitions {
+                schedviz_wall_ns: sums.schedviz_wall,
+                schedviz_cpu_ns: sums.schedviz_cpu,
+                schedviz_thread_ns: sums.schedviz_thread,
+                systing_wall_ns: sums.systing,
+            },
+        }
+    }
 }
 
 /// The sum in words; up to where it was looked for.

@@ -1,11 +1,13 @@
 //! `schedlab trace cpus`: what each CPU did with its time.
 
-use super::input::{self, Input, Machine};
-use super::migrations::distances;
+use super::input::{self, Head, Input, Machine};
+use super::migrations::Distances;
 use super::table::{DISTANCES, Table, percent};
-use schedlab_model::Nanos;
+use crate::json;
+use schedlab_model::{Cpu, Nanos};
 use schedlab_timeline::{CpuRow, Cpus, CpusAnswer, Reply};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Options of `schedlab trace cpus`.
@@ -28,9 +30,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Cpus::by_distance(topology.clone())
     })?;
     if args.input.part.json {
-        let mut object = input::head("cpus", &reply);
-        object.insert("cpus".into(), reply.answer.rows.iter().map(row_json).collect());
-        input::print_json(object)?;
+        let cpus = reply.answer.rows.iter().map(CpuFigures::of).collect();
+        json::print(&Document { head: Head::of(&reply), cpus })?;
     } else {
         input::print_text(&to_text(&reply, topology.is_some()))?;
         input::print_notes(&reply.warnings);
@@ -38,23 +39,62 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn row_json(row: &CpuRow) -> Value {
-    json!({
-        "cpu": row.cpu,
-        "busy_ns": row.busy,
-        "idle_ns": row.idle,
-        "unknown_ns": row.unknown,
-        "utilisation": row.utilisation(),
-        "switches": row.switches,
-        "wakeups": row.wakeups,
-        "switches_voluntary": row.voluntary,
-        "switches_involuntary": row.involuntary,
-        "arrivals": row.arrivals,
-        "arrivals_by_distance": distances(&row.arrivals_by),
-        "overloaded_ns": row.overloaded,
-        "waiting_max": row.waiting_max,
-        "wait_ns": row.waited,
-    })
+/// `schedlab trace cpus --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    #[serde(flatten)]
+    head: Head,
+    /// Each CPU that was observed.
+    cpus: Vec<CpuFigures>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/trace-cpus/1";
+}
+
+/// What a CPU did with its time.
+#[derive(Serialize, JsonSchema)]
+struct CpuFigures {
+    cpu: Cpu,
+    busy_ns: Nanos,
+    idle_ns: Nanos,
+    unknown_ns: Nanos,
+    /// Busy time as a part of busy and idle time.
+    utilisation: Option<f64>,
+    switches: u64,
+    wakeups: u64,
+    switches_voluntary: u64,
+    switches_involuntary: u64,
+    /// Migrations to this CPU.
+    arrivals: u64,
+    /// The same by what both CPUs share; all 0 if the topology is not known.
+    arrivals_by_distance: Distances,
+    /// How long one task ran here and at least one more waited.
+    overloaded_ns: Nanos,
+    waiting_max: u32,
+    /// How long tasks waited here, summed over the tasks.
+    wait_ns: Nanos,
+}
+
+impl CpuFigures {
+    fn of(row: &CpuRow) -> Self {
+        Self {
+            cpu: row.cpu,
+            busy_ns: row.busy,
+            idle_ns: row.idle,
+            unknown_ns: row.unknown,
+            utilisation: row.utilisation(),
+            switches: row.switches,
+            wakeups: row.wakeups,
+            switches_voluntary: row.voluntary,
+            switches_involuntary: row.involuntary,
+            arrivals: row.arrivals,
+            arrivals_by_distance: Distances::of(row.arrivals_by),
+            overloaded_ns: row.overloaded,
+            waiting_max: row.waiting_max,
+            wait_ns: row.waited,
+        }
+    }
 }
 
 fn to_text(reply: &Reply<CpusAnswer>, has_topology: bool) -> String {
@@ -102,7 +142,7 @@ fn to_text(reply: &Reply<CpusAnswer>, has_topology: bool) -> String {
     let time = |of: fn(&CpuRow) -> Nanos| rows.iter().fold(Nanos::ZERO, |sum, row| sum + of(row));
     let count = |of: fn(&CpuRow) -> u64| rows.iter().map(of).sum();
     let all = CpuRow {
-        cpu: schedlab_model::Cpu(0),
+        cpu: Cpu(0),
         busy: time(|row| row.busy),
         idle: time(|row| row.idle),
         unknown: time(|row| row.unknown),

@@ -1,11 +1,14 @@
 //! One episode of lost CPU time: the same object as text, as JSON and as a line of CSV.
 
-use schedlab_model::{CpuSet, Nanos};
+use super::input::Named;
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_timeline::{Ended, Episode, State};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::Value;
 use std::fmt::Write as _;
 
-/// The columns of CSV: keys of [`to_json`] in this order.
+/// The columns of CSV: fields of [`Figures`] in this order.
 const COLUMNS: [&str; 18] = [
     "start_ns",
     "end_ns",
@@ -27,41 +30,82 @@ const COLUMNS: [&str; 18] = [
     "inferred",
 ];
 
-/// Times are relative to `origin`.
-pub(super) fn to_json(episode: &Episode, state: &State, origin: Nanos) -> Value {
-    let because = &episode.because;
-    let idle: Vec<u16> = episode.idle.iter().map(|cpu| cpu.0).collect();
-    let tasks = episode.tasks.iter().map(|share| {
-        json!({
-            "pid": state.task(share.task).pid,
-            "comm": state.name(share.task),
-            "waited_ns": share.waited,
-        })
-    });
-    let ended_cpu = match episode.ended {
-        Ended::Moved(cpu) => Some(cpu),
-        _ => None,
-    };
-    json!({
-        "start_ns": episode.start - origin,
-        "end_ns": episode.end - origin,
-        "overloaded_cpu": episode.overloaded,
-        "cost_ns": episode.cost,
-        "waited_ns": episode.waited,
-        "waiting_pid": state.task(episode.task).pid,
-        "waiting_comm": state.name(episode.task),
-        "tasks": tasks.collect::<Vec<Value>>(),
-        "more_tasks": episode.more_tasks,
-        "waker_pid": because.waker().map(|waker| state.task(waker).pid),
-        "waker_cpu": because.waker().map(|_| because.waker_cpu),
-        "cause": because.cause.name(),
-        "should_run_on_cpu": because.instead,
-        "idle_cpus": idle,
-        "ended": episode.ended.name(),
-        "ended_cpu": ended_cpu,
-        "seen": because.sentence(episode.overloaded, state),
-        "inferred": because.inferred(),
-    })
+/// An episode for `--json`. Times are relative to the origin.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Figures {
+    start_ns: Nanos,
+    end_ns: Nanos,
+    /// The CPU whose queue had the waiters.
+    overloaded_cpu: Cpu,
+    /// CPU time that was lost.
+    cost_ns: Nanos,
+    /// Time that tasks waited, summed over tasks.
+    waited_ns: Nanos,
+    /// The task that waited first.
+    waiting_pid: Pid,
+    waiting_comm: String,
+    /// The tasks that waited, in order of arrival.
+    tasks: Vec<Share>,
+    /// Further tasks that waited.
+    more_tasks: u32,
+    /// Who woke the first task; `null` if no task did.
+    waker_pid: Option<Pid>,
+    waker_cpu: Option<Cpu>,
+    /// The decision that another choice would have avoided.
+    cause: &'static str,
+    should_run_on_cpu: Option<Cpu>,
+    /// CPUs that were free at some time meanwhile.
+    idle_cpus: Vec<Cpu>,
+    /// How the episode ended.
+    ended: &'static str,
+    /// The CPU to which the last waiter moved.
+    ended_cpu: Option<Cpu>,
+    /// What the events show, in a sentence.
+    seen: String,
+    /// What follows from it, in a sentence.
+    inferred: String,
+}
+
+/// A task's part of an episode.
+#[derive(Serialize, JsonSchema)]
+struct Share {
+    #[serde(flatten)]
+    task: Named,
+    waited_ns: Nanos,
+}
+
+impl Figures {
+    pub(super) fn of(episode: &Episode, state: &State, origin: Nanos) -> Self {
+        let because = &episode.because;
+        let tasks = episode
+            .tasks
+            .iter()
+            .map(|share| Share { task: Named::of(share.task, state), waited_ns: share.waited });
+        let ended_cpu = match episode.ended {
+            Ended::Moved(cpu) => Some(cpu),
+            _ => None,
+        };
+        Self {
+            start_ns: episode.start - origin,
+            end_ns: episode.end - origin,
+            overloaded_cpu: episode.overloaded,
+            cost_ns: episode.cost,
+            waited_ns: episode.waited,
+            waiting_pid: state.task(episode.task).pid,
+            waiting_comm: state.name(episode.task),
+            tasks: tasks.collect(),
+            more_tasks: episode.more_tasks,
+            waker_pid: because.waker().map(|waker| state.task(waker).pid),
+            waker_cpu: because.waker().map(|_| because.waker_cpu),
+            cause: because.cause.name(),
+            should_run_on_cpu: because.instead,
+            idle_cpus: episode.idle.iter().collect(),
+            ended: episode.ended.name(),
+            ended_cpu,
+            seen: because.sentence(episode.overloaded, state),
+            inferred: because.inferred(),
+        }
+    }
 }
 
 /// The first line of CSV.
@@ -71,7 +115,7 @@ pub(super) fn csv_head() -> String {
 
 /// A line of CSV. Several values in a cell stand with spaces between; tasks as `pid:waited_ns`.
 pub(super) fn to_csv(episode: &Episode, state: &State, origin: Nanos) -> String {
-    let object = to_json(episode, state, origin);
+    let object = serde_json::to_value(Figures::of(episode, state, origin)).expect("plain values");
     let cells: Vec<String> = COLUMNS.iter().map(|name| cell(&object[*name])).collect();
     cells.join(",") + "\n"
 }
@@ -139,6 +183,7 @@ fn few(cpus: &CpuSet) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_list_of_a_thousand_cpus_is_told_by_its_first_and_their_number() {

@@ -1,9 +1,12 @@
 //! `schedlab trace info`: what a file is and what it holds.
 
+use crate::json;
 use anyhow::Context as _;
-use schedlab_model::{Clock, EventSource, Nanos};
+use schedlab_model::{Clock, Cpu, CpuSet, EventSource, Nanos, Warning};
 use schedlab_trace::{Census, Options};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,7 +32,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .with_context(|| format!("{} can't be read on", args.file.display()))?;
     let mut out = crate::output::stdout();
     if args.json {
-        writeln!(out, "{:#}", machine(source.as_ref(), &census))?;
+        json::print(&Document::of(source.as_ref(), census))?;
     } else {
         people(&mut out, source.as_ref(), &census)?;
     }
@@ -43,31 +46,73 @@ fn clock_name(clock: &Clock) -> &str {
     }
 }
 
-fn machine(source: &dyn EventSource, census: &Census) -> Value {
-    let info = source.info();
-    let origin = census.span.map_or(Nanos::ZERO, |span| span.start);
-    let per_cpu: serde_json::Map<String, Value> =
-        census.per_cpu.iter().map(|(cpu, names)| (cpu.to_string(), json!(names))).collect();
-    json!({
-        "schema": 1,
-        "format": info.format,
-        "clock": clock_name(&info.clock),
-        "clock_is_time": !matches!(info.clock, Clock::Ticks(_)),
-        "kernel": info.kernel,
-        "cpus": info.cpus.len(),
-        "cpu_list": info.cpus,
-        "origin_ns": origin.0.to_string(),
-        "duration_ns": census.duration().0,
-        "events": census.events(),
-        "per_cpu": per_cpu,
-        "lost": census.lost,
-        "losses_unknown": census.losses_unknown,
-        "topology": info.topology.is_some(),
-        "affinity": info.affinity.is_some(),
-        "marks": info.marks,
-        "examples": census.examples,
-        "warnings": source.warnings(),
-    })
+/// `schedlab trace info --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    /// The format, as people name it.
+    format: String,
+    /// The trace's clock, as ftrace names it.
+    clock: String,
+    /// Whether the clock counts nanoseconds; else it counts ticks.
+    clock_is_time: bool,
+    /// The kernel that was traced, if the file says.
+    kernel: Option<String>,
+    /// How many CPUs were observed.
+    cpus: usize,
+    cpu_list: CpuSet,
+    /// Time of the first event, in nanoseconds of the trace's clock. A text, since JSON numbers are doubles
+    /// to many readers and lose nanoseconds.
+    origin_ns: String,
+    duration_ns: Nanos,
+    /// Events by name.
+    events: BTreeMap<String, u64>,
+    /// Events by CPU and name.
+    per_cpu: BTreeMap<Cpu, BTreeMap<String, u64>>,
+    /// Events that are known to be lost.
+    lost: u64,
+    /// Losses of unknown size.
+    losses_unknown: u64,
+    /// Whether the file holds the topology.
+    topology: bool,
+    /// Whether the file holds the tasks' affinity.
+    affinity: bool,
+    /// Names of user marks.
+    marks: Vec<String>,
+    /// Arguments of the first event of each tracepoint beyond the scheduler's.
+    examples: BTreeMap<String, String>,
+    /// What is wrong with the file.
+    warnings: Vec<Warning>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/trace-info/1";
+}
+
+impl Document {
+    fn of(source: &dyn EventSource, census: Census) -> Self {
+        let info = source.info();
+        let origin = census.span.map_or(Nanos::ZERO, |span| span.start);
+        let events = census.events().into_iter().map(|(name, count)| (name.to_owned(), count));
+        Self {
+            format: info.format.clone(),
+            clock: clock_name(&info.clock).to_owned(),
+            clock_is_time: !matches!(info.clock, Clock::Ticks(_)),
+            kernel: info.kernel.clone(),
+            cpus: info.cpus.len(),
+            cpu_list: info.cpus.clone(),
+            origin_ns: origin.0.to_string(),
+            duration_ns: census.duration(),
+            events: events.collect(),
+            per_cpu: census.per_cpu,
+            lost: census.lost,
+            losses_unknown: census.losses_unknown,
+            topology: info.topology.is_some(),
+            affinity: info.affinity.is_some(),
+            marks: info.marks.clone(),
+            examples: census.examples,
+            warnings: source.warnings().to_vec(),
+        }
+    }
 }
 
 fn people(out: &mut impl Write, source: &dyn EventSource, census: &Census) -> io::Result<()> {

@@ -3,9 +3,10 @@
 use crate::commands::UsageError;
 use anyhow::Context as _;
 use schedlab_model::{Cpu, Nanos, Pid, Span, Topology, Warning};
-use schedlab_timeline::{Chosen, Cut, Question, Reply, State, Who, ask_all, ask_within};
+use schedlab_timeline::{Chosen, Cut, Question, Reply, State, TaskId, Who, ask_all, ask_within};
 use schedlab_trace::{Options, Trace};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 
@@ -180,18 +181,45 @@ impl Selection {
     }
 }
 
-/// The head that every JSON answer has: `schema`, the zero point, the window, and doubts.
-pub(crate) fn head<A>(question: &str, reply: &Reply<A>) -> serde_json::Map<String, Value> {
-    let relative = |at: Nanos| (at - reply.origin).0;
-    let mut head = serde_json::Map::new();
-    head.insert("schema".into(), json!(format!("schedlab.trace.{question}/1")));
-    // A string: JSON numbers are doubles to many readers, and lose nanoseconds.
-    head.insert("origin_ns".into(), json!(reply.origin.0.to_string()));
-    head.insert("start_ns".into(), json!(relative(reply.observed.start)));
-    head.insert("end_ns".into(), json!(relative(reply.observed.end)));
-    head.insert("lower_bound".into(), json!(is_lower_bound(&reply.warnings)));
-    head.insert("warnings".into(), json!(reply.warnings));
-    head
+/// What each JSON answer begins with.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Head {
+    /// Time zero of all other times, in nanoseconds of the trace's clock. A text, since JSON numbers are
+    /// doubles to many readers and lose nanoseconds.
+    origin_ns: String,
+    /// Where the observed part of the trace begins.
+    start_ns: Nanos,
+    /// Where it ends.
+    end_ns: Nanos,
+    /// Whether events are missing, so that figures are lower bounds.
+    lower_bound: bool,
+    /// What limits the figures.
+    warnings: Vec<Warning>,
+}
+
+impl Head {
+    pub(crate) fn of<A>(reply: &Reply<A>) -> Self {
+        Self {
+            origin_ns: reply.origin.0.to_string(),
+            start_ns: reply.observed.start - reply.origin,
+            end_ns: reply.observed.end - reply.origin,
+            lower_bound: is_lower_bound(&reply.warnings),
+            warnings: reply.warnings.clone(),
+        }
+    }
+}
+
+/// A task by number and name.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Named {
+    pid: Pid,
+    comm: String,
+}
+
+impl Named {
+    pub(crate) fn of(task: TaskId, state: &State) -> Self {
+        Self { pid: state.task(task).pid, comm: state.name(task) }
+    }
 }
 
 /// Doubts that make figures lower bounds.
@@ -206,16 +234,6 @@ pub(crate) fn is_lower_bound(warnings: &[Warning]) -> bool {
         "wakeups-missing",
     ];
     warnings.iter().any(|warning| CODES.contains(&warning.code.as_str()))
-}
-
-/// Prints JSON, one object.
-pub(crate) fn print_json(value: impl Into<Value>) -> anyhow::Result<()> {
-    use std::io::Write as _;
-    let mut out = std::io::BufWriter::new(crate::output::stdout());
-    serde_json::to_writer(&mut out, &value.into()).map_err(std::io::Error::from)?;
-    writeln!(out)?;
-    out.flush()?;
-    Ok(())
 }
 
 /// Prints a finished text.

@@ -1,14 +1,16 @@
 //! `schedlab trace latency`: how long tasks waited for a CPU.
 
-use super::input::{self, Input, Selection};
+use super::input::{self, Head, Input, Named, Selection};
 use super::table::{Table, time};
-use schedlab_model::{Context, Cpu, Nanos};
+use crate::json;
+use schedlab_model::{Context, Cpu, Nanos, Pid};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
     Delays, Instead, Latency, LatencyAnswer, LatencyByCpu, Meanwhile, Reply, TaskId, Why, Worst,
     WorstWait,
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -64,7 +66,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         reply.answer.latency = latency.only(|pid, comm| args.selection.keeps(pid, comm));
     }
     if args.input.part.json {
-        input::print_json(to_json(&reply, args))?;
+        json::print(&Document::of(&reply, args))?;
     } else {
         input::print_text(&to_text(&reply, args))?;
         input::print_notes(&reply.warnings);
@@ -95,93 +97,178 @@ fn answer(args: &Args) -> anyhow::Result<Reply<Answer>> {
     }))
 }
 
-fn to_json(reply: &Reply<Answer>, args: &Args) -> Value {
-    let mut object = input::head("latency", reply);
-    let Answer { latency, cpus, worst } = &reply.answer;
-    let figures = |delays: &Delays| {
-        let mut value = delays_json(delays);
-        if args.histogram {
-            value["wakeup"]["histogram"] = json!(delays.wakeup);
-            value["run_delay"]["histogram"] = json!(delays.run_delay);
+/// `schedlab trace latency --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    #[serde(flatten)]
+    head: Head,
+    /// Each chosen task, longest wait first.
+    tasks: Vec<TaskDelays>,
+    /// All chosen tasks together.
+    total: DelayFigures,
+    /// All tasks of a name together, with `--by comm`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    comms: Option<Vec<CommDelays>>,
+    /// By the CPU on which tasks ran after the wait, with `--by cpu`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpus: Option<Vec<CpuDelays>>,
+    /// The longest single waits, with `--worst`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    worst: Option<Vec<LongWait>>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/trace-latency/1";
+}
+
+#[derive(Serialize, JsonSchema)]
+struct TaskDelays {
+    pid: Pid,
+    comm: String,
+    #[serde(flatten)]
+    delays: DelayFigures,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CommDelays {
+    comm: String,
+    #[serde(flatten)]
+    delays: DelayFigures,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CpuDelays {
+    cpu: Cpu,
+    #[serde(flatten)]
+    delays: DelayFigures,
+}
+
+/// How long tasks waited.
+#[derive(Serialize, JsonSchema)]
+struct DelayFigures {
+    /// Wakeup latency: from the waking until the task ran.
+    wakeup: HistogramFigures,
+    /// Run delay: each time that a task was runnable and did not run.
+    run_delay: HistogramFigures,
+    /// Waits that were not seen to end; no figure holds them.
+    unfinished: u64,
+}
+
+/// Figures of a histogram; `null` where there is none.
+#[derive(Serialize, JsonSchema)]
+struct HistogramFigures {
+    count: u64,
+    latency_ns_p50: Option<u64>,
+    latency_ns_p90: Option<u64>,
+    latency_ns_p99: Option<u64>,
+    latency_ns_p999: Option<u64>,
+    latency_ns_max: Option<u64>,
+    latency_ns_sum: u64,
+    /// With `--histogram`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    histogram: Option<Histogram>,
+}
+
+/// A single long wait.
+#[derive(Serialize, JsonSchema)]
+struct LongWait {
+    #[serde(flatten)]
+    task: Named,
+    start_ns: Nanos,
+    end_ns: Nanos,
+    /// The CPU on which the task ran after the wait.
+    cpu: Cpu,
+    /// Why the task was runnable: `woken`, `new`, `preempted` or `yielded`.
+    why: &'static str,
+    /// Who woke it; `null` for an interrupt.
+    waker_pid: Option<Pid>,
+    /// Who ran on that CPU meanwhile, longest first.
+    ran_instead: Vec<RanInstead>,
+    /// How long that CPU was idle meanwhile.
+    idle_ns: Nanos,
+    /// For how long it is not known.
+    unknown_ns: Nanos,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct RanInstead {
+    #[serde(flatten)]
+    task: Named,
+    run_ns: Nanos,
+}
+
+impl DelayFigures {
+    fn of(delays: &Delays, with_histogram: bool) -> Self {
+        let figures = |histogram: &Histogram| HistogramFigures {
+            count: histogram.count(),
+            latency_ns_p50: histogram.quantile(0.5),
+            latency_ns_p90: histogram.quantile(0.9),
+            latency_ns_p99: histogram.quantile(0.99),
+            latency_ns_p999: histogram.quantile(0.999),
+            latency_ns_max: histogram.max(),
+            latency_ns_sum: histogram.sum(),
+            histogram: with_histogram.then(|| histogram.clone()),
+        };
+        Self {
+            wakeup: figures(&delays.wakeup),
+            run_delay: figures(&delays.run_delay),
+            unfinished: delays.unfinished,
         }
-        value
-    };
-    let tasks = latency.tasks.iter().map(|row| {
-        let mut value = figures(&row.delays);
-        value["pid"] = json!(row.pid);
-        value["comm"] = json!(row.comm);
-        value
-    });
-    object.insert("tasks".into(), tasks.collect());
-    object.insert("total".into(), figures(&latency.total));
-    if args.by == By::Comm {
-        let comms = latency.by_comm().into_iter().map(|(comm, delays)| {
-            let mut value = figures(&delays);
-            value["comm"] = json!(comm);
-            value
+    }
+}
+
+impl Document {
+    fn of(reply: &Reply<Answer>, args: &Args) -> Self {
+        let Answer { latency, cpus, worst } = &reply.answer;
+        let figures = |delays: &Delays| DelayFigures::of(delays, args.histogram);
+        let tasks = latency.tasks.iter().map(|row| TaskDelays {
+            pid: row.pid,
+            comm: row.comm.clone(),
+            delays: figures(&row.delays),
         });
-        object.insert("comms".into(), comms.collect());
-    }
-    if let Some(cpus) = cpus {
-        let cpus = cpus.iter().map(|(cpu, delays)| {
-            let mut value = figures(delays);
-            value["cpu"] = json!(cpu);
-            value
+        let comms = || {
+            let all = latency.by_comm().into_iter();
+            all.map(|(comm, delays)| CommDelays { comm, delays: figures(&delays) }).collect()
+        };
+        let cpus = cpus.as_ref().map(|cpus| {
+            let all = cpus.iter();
+            all.map(|(cpu, delays)| CpuDelays { cpu: *cpu, delays: figures(delays) }).collect()
         });
-        object.insert("cpus".into(), cpus.collect());
+        let worst = || worst.iter().map(|(wait, other)| LongWait::of(wait, other, reply)).collect();
+        Self {
+            head: Head::of(reply),
+            tasks: tasks.collect(),
+            total: figures(&latency.total),
+            comms: (args.by == By::Comm).then(comms),
+            cpus,
+            worst: (args.worst > 0).then(worst),
+        }
     }
-    if args.worst > 0 {
-        object.insert(
-            "worst".into(),
-            worst.iter().map(|(wait, meanwhile)| wait_json(wait, meanwhile, reply)).collect(),
-        );
+}
+
+impl LongWait {
+    fn of(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> Self {
+        let state = &reply.state;
+        let instead = meanwhile.ran.iter();
+        Self {
+            task: Named::of(wait.task, state),
+            start_ns: wait.since - reply.origin,
+            end_ns: wait.at - reply.origin,
+            cpu: wait.cpu,
+            why: match wait.why {
+                Why::Woken => "woken",
+                Why::New => "new",
+                Why::Preempted => "preempted",
+                Why::Yielded => "yielded",
+            },
+            waker_pid: wait.waker.is_some().then(|| state.task(wait.waker).pid),
+            ran_instead: instead
+                .map(|(task, time)| RanInstead { task: Named::of(*task, state), run_ns: *time })
+                .collect(),
+            idle_ns: meanwhile.idle,
+            unknown_ns: meanwhile.unknown,
+        }
     }
-    object.into()
-}
-
-fn wait_json(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> Value {
-    let state = &reply.state;
-    let who = |task: TaskId| json!({ "pid": state.task(task).pid, "comm": state.name(task) });
-    let instead = meanwhile.ran.iter().map(|(task, time)| {
-        let mut value = who(*task);
-        value["run_ns"] = json!(time);
-        value
-    });
-    json!({
-        "pid": state.task(wait.task).pid,
-        "comm": state.name(wait.task),
-        "start_ns": wait.since - reply.origin,
-        "end_ns": wait.at - reply.origin,
-        "cpu": wait.cpu,
-        "why": format!("{:?}", wait.why).to_lowercase(),
-        "waker_pid": wait.waker.is_some().then(|| state.task(wait.waker).pid),
-        "ran_instead": instead.collect::<Vec<_>>(),
-        "idle_ns": meanwhile.idle,
-        "unknown_ns": meanwhile.unknown,
-    })
-}
-
-/// `wakeup` and `run_delay` with the figures of the contract.
-pub(crate) fn delays_json(delays: &Delays) -> Value {
-    json!({
-        "wakeup": histogram_json(&delays.wakeup),
-        "run_delay": histogram_json(&delays.run_delay),
-        "unfinished": delays.unfinished,
-    })
-}
-
-/// `count` and `latency_ns_*`; `null` where there is no figure.
-pub(crate) fn histogram_json(histogram: &Histogram) -> Value {
-    let quantile = |q| histogram.quantile(q);
-    json!({
-        "count": histogram.count(),
-        "latency_ns_p50": quantile(0.5),
-        "latency_ns_p90": quantile(0.9),
-        "latency_ns_p99": quantile(0.99),
-        "latency_ns_p999": quantile(0.999),
-        "latency_ns_max": histogram.max(),
-        "latency_ns_sum": histogram.sum(),
-    })
 }
 
 const HEADS: [&str; 12] = [

@@ -1,11 +1,13 @@
 //! `schedlab trace locality`: who wakes whom, how far wakeups carry tasks, who runs away from home.
 
-use super::input::{self, Input, Machine, Selection};
-use super::migrations::distances;
+use super::input::{self, Head, Input, Machine, Selection};
+use super::migrations::Distances;
 use super::table::{Table, percent};
-use schedlab_model::Distance;
+use crate::json;
+use schedlab_model::{Distance, Nanos, Pid};
 use schedlab_timeline::{Locality, LocalityAnswer, LocalityRow, Reply, Woken};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Options of `schedlab trace locality`.
@@ -35,7 +37,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .input
         .ask(|info| Locality::new(topology.or_else(|| info.topology.clone())).about(chosen))?;
     if args.input.part.json {
-        input::print_json(to_json(&reply))?;
+        json::print(&Document::of(&reply))?;
     } else {
         input::print_text(&to_text(&reply, args.top, &about))?;
         input::print_notes(&reply.warnings);
@@ -43,45 +45,105 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn woken_json(woken: &Woken, has_topology: bool) -> Value {
-    if !has_topology {
-        return json!({ "count": woken.count });
-    }
-    json!({
-        "count": woken.count,
-        "from_previous": distances(&woken.from_previous),
-        "from_waker": distances(&woken.from_waker),
-        "left_llc": woken.left(Distance::Llc),
-        "left_node": woken.left(Distance::Node),
-        "left_socket": woken.left(Distance::Socket),
-    })
+/// `schedlab trace locality --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    #[serde(flatten)]
+    head: Head,
+    /// Whether the topology is known; without it there are counts, but no distances.
+    topology: bool,
+    /// Who woke whom, by name.
+    matrix: Vec<Pair>,
+    /// Each task that was woken or ran.
+    tasks: Vec<TaskPlaces>,
+    /// All wakeups.
+    total: Wakeups,
 }
 
-fn to_json(reply: &Reply<LocalityAnswer>) -> Value {
-    let answer = &reply.answer;
-    let mut object = input::head("locality", reply);
-    let matrix = answer.matrix.iter().map(|(waker, wakee, woken)| {
-        json!({
-            "waker": waker,
-            "wakee": wakee,
-            "wakeups": woken_json(woken, answer.has_topology),
-        })
-    });
-    let row = |row: &LocalityRow| {
-        json!({
-            "pid": row.pid,
-            "comm": row.comm,
-            "wakeups": woken_json(&row.woken, answer.has_topology),
-            "home_node": row.home,
-            "home_ns": row.at_home,
-            "away_ns": row.away,
-        })
-    };
-    object.insert("topology".into(), json!(answer.has_topology));
-    object.insert("matrix".into(), matrix.collect());
-    object.insert("tasks".into(), answer.tasks.iter().map(row).collect());
-    object.insert("total".into(), woken_json(&answer.total, answer.has_topology));
-    object.into()
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/trace-locality/1";
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Pair {
+    /// `null`: an interrupt.
+    waker: Option<String>,
+    wakee: String,
+    wakeups: Wakeups,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct TaskPlaces {
+    pid: Pid,
+    comm: String,
+    /// Wakeups of this task.
+    wakeups: Wakeups,
+    /// The NUMA node on which it ran longest.
+    home_node: Option<u32>,
+    /// Run time on that node.
+    home_ns: Nanos,
+    /// Run time on other nodes.
+    away_ns: Nanos,
+}
+
+/// Wakeups, and how far they carried tasks.
+#[derive(Serialize, JsonSchema)]
+struct Wakeups {
+    count: u64,
+    #[serde(flatten)]
+    far: Option<Far>,
+}
+
+/// How far wakeups carried tasks.
+#[derive(Serialize, JsonSchema)]
+struct Far {
+    /// By what the CPU shares with the one on which the task ran before.
+    from_previous: Distances,
+    /// By what the CPU shares with the waker's.
+    from_waker: Distances,
+    left_llc: u64,
+    left_node: u64,
+    left_socket: u64,
+}
+
+impl Wakeups {
+    fn of(woken: &Woken, has_topology: bool) -> Self {
+        let far = has_topology.then(|| Far {
+            from_previous: Distances::of(woken.from_previous),
+            from_waker: Distances::of(woken.from_waker),
+            left_llc: woken.left(Distance::Llc),
+            left_node: woken.left(Distance::Node),
+            left_socket: woken.left(Distance::Socket),
+        });
+        Self { count: woken.count, far }
+    }
+}
+
+impl Document {
+    fn of(reply: &Reply<LocalityAnswer>) -> Self {
+        let answer = &reply.answer;
+        let wakeups = |woken: &Woken| Wakeups::of(woken, answer.has_topology);
+        let pair = |(waker, wakee, woken): &(Option<String>, String, Woken)| Pair {
+            waker: waker.clone(),
+            wakee: wakee.clone(),
+            wakeups: wakeups(woken),
+        };
+        let task = |row: &LocalityRow| TaskPlaces {
+            pid: row.pid,
+            comm: row.comm.clone(),
+            wakeups: wakeups(&row.woken),
+            home_node: row.home,
+            home_ns: row.at_home,
+            away_ns: row.away,
+        };
+        Self {
+            head: Head::of(reply),
+            topology: answer.has_topology,
+            matrix: answer.matrix.iter().map(pair).collect(),
+            tasks: answer.tasks.iter().map(task).collect(),
+            total: wakeups(&answer.total),
+        }
+    }
 }
 
 fn to_text(reply: &Reply<LocalityAnswer>, top: usize, about: &str) -> String {

@@ -1,12 +1,15 @@
 //! `schedlab trace migrations`: how many, how far, by what; and chains of moves.
 
-use super::input::{self, Input, Machine, Selection};
+use super::input::{self, Head, Input, Machine, Named, Selection};
 use super::table::Table;
-use schedlab_model::{Distance, Warning};
+use crate::json;
+use schedlab_model::{Cpu, Distance, Nanos, Pid, Warning};
 use schedlab_timeline::{
     Hop, Migrations, MigrationsAnswer, Reply, State, WHENS, When, chain_duration,
 };
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
@@ -48,7 +51,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         reply.warnings.push(Warning::new("no-migrations", what, remedy));
     }
     if args.input.part.json {
-        input::print_json(to_json(&reply))?;
+        json::print(&Document::of(&reply))?;
     } else {
         input::print_text(&to_text(&reply, &about))?;
         input::print_notes(&reply.warnings);
@@ -56,48 +59,110 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn hop_json(hop: &Hop, reply: &Reply<MigrationsAnswer>) -> Value {
-    let state = &reply.state;
-    let moved = &hop.moved;
-    json!({
-        "at_ns": moved.at - reply.origin,
-        "pid": state.task(moved.task).pid,
-        "comm": state.name(moved.task),
-        "from": moved.from,
-        "to": moved.to,
-        "by": moved.when.name(),
-        "by_cpu": moved.by_cpu,
-        "displaced_pid": hop.displaced.map(|task| state.task(task).pid),
-    })
+/// `schedlab trace migrations --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    #[serde(flatten)]
+    head: Head,
+    /// All migrations.
+    total: u64,
+    /// Migrations by what moved the task: `wakeup`, `fork`, `balance`, `asleep`, `running`.
+    by: BTreeMap<&'static str, Moves>,
+    /// Chains of moves, longest first.
+    chains: Vec<Chain>,
+    /// How many chains of two moves or more there are.
+    chain_count: u64,
 }
 
-fn to_json(reply: &Reply<MigrationsAnswer>) -> Value {
-    let answer = &reply.answer;
-    let mut object = input::head("migrations", reply);
-    object.insert("total".into(), json!(answer.total()));
-    let by: serde_json::Map<String, Value> = WHENS
-        .iter()
-        .zip(answer.totals.iter().zip(&answer.counts))
-        .map(|(when, (total, counts))| {
-            let by_distance = if answer.has_topology { distances(counts) } else { Value::Null };
-            (when.name().to_owned(), json!({ "count": total, "by_distance": by_distance }))
-        })
-        .collect();
-    object.insert("by".into(), by.into());
-    let chain = |hops: &Vec<Hop>| {
-        let hops: Vec<Value> = hops.iter().map(|hop| hop_json(hop, reply)).collect();
-        json!({ "hops": hops })
-    };
-    object.insert("chains".into(), answer.chains.iter().map(chain).collect());
-    object.insert("chain_count".into(), json!(answer.chained));
-    object.into()
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/trace-migrations/1";
 }
 
-/// Counts by distance, by the names that people say.
-pub(crate) fn distances(counts: &[u64; Distance::ALL.len()]) -> Value {
-    let named = Distance::ALL.into_iter().zip(counts);
-    let named = named.map(|(distance, count)| (distance.name().replace(' ', "_"), json!(count)));
-    Value::Object(named.collect())
+#[derive(Serialize, JsonSchema)]
+struct Moves {
+    count: u64,
+    /// By what both CPUs share; `null` if the topology is not known.
+    by_distance: Option<Distances>,
+}
+
+/// A task displaces a task that displaces a task, and so on.
+#[derive(Serialize, JsonSchema)]
+struct Chain {
+    hops: Vec<Move>,
+}
+
+/// One move of a task.
+#[derive(Serialize, JsonSchema)]
+struct Move {
+    at_ns: Nanos,
+    #[serde(flatten)]
+    task: Named,
+    from: Cpu,
+    to: Cpu,
+    /// What moved it.
+    by: &'static str,
+    /// The CPU that moved it.
+    by_cpu: Cpu,
+    /// The task that had to give way.
+    displaced_pid: Option<Pid>,
+}
+
+/// Counts by the nearest level that two CPUs share.
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Distances {
+    #[serde(rename = "same_CPU")]
+    same_cpu: u64,
+    same_core: u64,
+    #[serde(rename = "same_LLC")]
+    same_llc: u64,
+    same_node: u64,
+    same_socket: u64,
+    other_socket: u64,
+}
+
+impl Distances {
+    /// Of counts in the order of [`Distance::ALL`].
+    pub(super) const fn of(counts: [u64; Distance::ALL.len()]) -> Self {
+        let [same_cpu, same_core, same_llc, same_node, same_socket, other_socket] = counts;
+        Self { same_cpu, same_core, same_llc, same_node, same_socket, other_socket }
+    }
+}
+
+impl Move {
+    fn of(hop: &Hop, reply: &Reply<MigrationsAnswer>) -> Self {
+        let state = &reply.state;
+        let moved = &hop.moved;
+        Self {
+            at_ns: moved.at - reply.origin,
+            task: Named::of(moved.task, state),
+            from: moved.from,
+            to: moved.to,
+            by: moved.when.name(),
+            by_cpu: moved.by_cpu,
+            displaced_pid: hop.displaced.map(|task| state.task(task).pid),
+        }
+    }
+}
+
+impl Document {
+    fn of(reply: &Reply<MigrationsAnswer>) -> Self {
+        let answer = &reply.answer;
+        let by = WHENS.iter().zip(answer.totals.iter().zip(answer.counts)).map(
+            |(when, (count, counts))| {
+                let by_distance = answer.has_topology.then(|| Distances::of(counts));
+                (when.name(), Moves { count: *count, by_distance })
+            },
+        );
+        let chain =
+            |hops: &Vec<Hop>| Chain { hops: hops.iter().map(|hop| Move::of(hop, reply)).collect() };
+        Self {
+            head: Head::of(reply),
+            total: answer.total(),
+            by: by.collect(),
+            chains: answer.chains.iter().map(chain).collect(),
+            chain_count: answer.chained,
+        }
+    }
 }
 
 fn told(hop: &Hop, state: &State) -> String {

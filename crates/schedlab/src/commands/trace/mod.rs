@@ -16,6 +16,7 @@ pub(crate) mod table;
 mod tasks;
 mod waiting;
 
+use crate::json::{self, Schema};
 use clap::Subcommand;
 use std::process::ExitCode;
 
@@ -48,6 +49,21 @@ enum Question {
     Compare(compare::Args),
     /// From any format to any other; says what the target can't hold
     Convert(convert::Args),
+}
+
+/// What the questions print with `--json`.
+pub(crate) fn documents() -> Vec<Schema> {
+    vec![
+        json::of::<info::Document>(),
+        json::of::<latency::Document>(),
+        json::of::<tasks::Document>(),
+        json::of::<cpus::Document>(),
+        json::of::<waiting::Document>(),
+        json::of::<conservation::Document>(),
+        json::of::<locality::Document>(),
+        json::of::<migrations::Document>(),
+        json::of::<compare::Document>(),
+    ]
 }
 
 /// Runs it.

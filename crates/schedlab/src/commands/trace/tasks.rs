@@ -1,10 +1,13 @@
 //! `schedlab trace tasks`: what each task did with its time.
 
-use super::input::{self, Input, Machine, Selection};
+use super::input::{self, Head, Input, Machine, Selection};
+use super::migrations::Distances;
 use super::table::{DISTANCES, Table, percent, time};
-use schedlab_model::{Distance, Nanos};
+use crate::json;
+use schedlab_model::{Nanos, Pid};
 use schedlab_timeline::{Reply, TaskRow, Tasks, TasksAnswer};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Options of `schedlab trace tasks`.
@@ -36,9 +39,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         reply.answer = reply.answer.only(|pid, comm| args.selection.keeps(pid, comm));
     }
     if args.input.part.json {
-        let mut object = input::head("tasks", &reply);
-        object.insert("tasks".into(), reply.answer.rows.iter().map(row_json).collect());
-        input::print_json(object)?;
+        let tasks = reply.answer.rows.iter().map(TaskFigures::of).collect();
+        json::print(&Document { head: Head::of(&reply), tasks })?;
     } else {
         input::print_text(&to_text(&reply, args.top, topology.is_some()))?;
         input::print_notes(&reply.warnings);
@@ -46,27 +48,57 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn row_json(row: &TaskRow) -> Value {
-    let by: serde_json::Map<String, Value> = Distance::ALL
-        .into_iter()
-        .zip(row.migrations_by)
-        .map(|(distance, count)| (distance.name().replace(' ', "_"), json!(count)))
-        .collect();
-    json!({
-        "pid": row.pid,
-        "comm": row.comm,
-        "run_ns": row.ran,
-        "wait_ns": row.waited,
-        "slices": row.slices.count(),
-        "slice_ns_p50": row.slices.quantile(0.5),
-        "slice_ns_p99": row.slices.quantile(0.99),
-        "slice_ns_max": row.slices.max(),
-        "switches_voluntary": row.voluntary,
-        "switches_involuntary": row.involuntary,
-        "wakeups": row.wakeups,
-        "migrations": row.migrations,
-        "migrations_by_distance": by,
-    })
+/// `schedlab trace tasks --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    #[serde(flatten)]
+    head: Head,
+    /// Each chosen task, longest run time first.
+    tasks: Vec<TaskFigures>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/trace-tasks/1";
+}
+
+/// What a task did with its time.
+#[derive(Serialize, JsonSchema)]
+struct TaskFigures {
+    pid: Pid,
+    comm: String,
+    run_ns: Nanos,
+    wait_ns: Nanos,
+    /// How often it ran without a break.
+    slices: u64,
+    slice_ns_p50: Option<u64>,
+    slice_ns_p99: Option<u64>,
+    slice_ns_max: Option<u64>,
+    switches_voluntary: u64,
+    switches_involuntary: u64,
+    wakeups: u64,
+    migrations: u64,
+    /// Migrations by what both CPUs share; all 0 if the topology is not known.
+    migrations_by_distance: Distances,
+}
+
+impl TaskFigures {
+    fn of(row: &TaskRow) -> Self {
+        Self {
+            pid: row.pid,
+            comm: row.comm.clone(),
+            run_ns: row.ran,
+            wait_ns: row.waited,
+            slices: row.slices.count(),
+            slice_ns_p50: row.slices.quantile(0.5),
+            slice_ns_p99: row.slices.quantile(0.99),
+            slice_ns_max: row.slices.max(),
+            switches_voluntary: row.voluntary,
+            switches_involuntary: row.involuntary,
+            wakeups: row.wakeups,
+            migrations: row.migrations,
+            migrations_by_distance: Distances::of(row.migrations_by),
+        }
+    }
 }
 
 fn to_text(reply: &Reply<TasksAnswer>, top: usize, has_topology: bool) -> String {

@@ -1,10 +1,12 @@
 //! `schedlab trace waiting`: how many tasks ran and how many waited, over time.
 
-use super::input::{self, Input, Selection};
+use super::input::{self, Head, Input, Selection};
 use super::table::{Table, percent};
+use crate::json;
 use schedlab_model::Nanos;
 use schedlab_timeline::{Bin, Reply, Waiting, WaitingAnswer};
-use serde_json::{Value, json};
+use schemars::JsonSchema;
+use serde::Serialize;
 use std::process::ExitCode;
 
 /// Options of `schedlab trace waiting`.
@@ -29,7 +31,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let about = input::of_chosen(&chosen);
     let reply = args.input.ask(|_| Waiting::new(args.bins).about(chosen))?;
     if args.input.part.json {
-        input::print_json(to_json(&reply))?;
+        json::print(&Document::of(&reply))?;
     } else {
         input::print_text(&to_text(&reply, &about))?;
         input::print_notes(&reply.warnings);
@@ -37,34 +39,81 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn bin_json(bin: &Bin) -> Value {
-    json!({
-        "running_mean": bin.running_mean(),
-        "running_min": bin.running_min,
-        "running_max": bin.running_max,
-        "waiting_mean": bin.waiting_mean(),
-        "waiting_min": bin.waiting_min,
-        "waiting_max": bin.waiting_max,
-        "seen_ns": bin.seen_ns,
-    })
+/// `schedlab trace waiting --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    #[serde(flatten)]
+    head: Head,
+    /// How many CPUs were observed.
+    cpus: usize,
+    /// How long a stretch is.
+    bin_ns: Nanos,
+    /// Stretches of time, one after the other.
+    bins: Vec<Stretch>,
+    /// All stretches together.
+    total: Curve,
+    /// For how long 0, 1, 2, ... tasks ran.
+    running_time_ns: Vec<u64>,
+    /// For how long 0, 1, 2, ... tasks waited.
+    waiting_time_ns: Vec<u64>,
 }
 
-fn to_json(reply: &Reply<WaitingAnswer>) -> Value {
-    let answer = &reply.answer;
-    let mut object = input::head("waiting", reply);
-    let start = (answer.start - reply.origin).0;
-    let bins = answer.bins.iter().zip(0_u64..).map(|(bin, i)| {
-        let mut value = bin_json(bin);
-        value["start_ns"] = json!(start + i * answer.width.0);
-        value
-    });
-    object.insert("cpus".into(), json!(answer.cpus));
-    object.insert("bin_ns".into(), json!(answer.width));
-    object.insert("bins".into(), bins.collect());
-    object.insert("total".into(), bin_json(&answer.total()));
-    object.insert("running_time_ns".into(), json!(answer.running_time_ns));
-    object.insert("waiting_time_ns".into(), json!(answer.waiting_time_ns));
-    object.into()
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/trace-waiting/1";
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Stretch {
+    start_ns: Nanos,
+    #[serde(flatten)]
+    curve: Curve,
+}
+
+/// How many tasks ran and waited: the mean over the time, and extremes at some instant of it.
+#[derive(Serialize, JsonSchema)]
+struct Curve {
+    running_mean: f64,
+    running_min: u32,
+    running_max: u32,
+    waiting_mean: f64,
+    waiting_min: u32,
+    waiting_max: u32,
+    /// Time that was observed.
+    seen_ns: u64,
+}
+
+impl Curve {
+    fn of(bin: &Bin) -> Self {
+        Self {
+            running_mean: bin.running_mean(),
+            running_min: bin.running_min,
+            running_max: bin.running_max,
+            waiting_mean: bin.waiting_mean(),
+            waiting_min: bin.waiting_min,
+            waiting_max: bin.waiting_max,
+            seen_ns: bin.seen_ns,
+        }
+    }
+}
+
+impl Document {
+    fn of(reply: &Reply<WaitingAnswer>) -> Self {
+        let answer = &reply.answer;
+        let start = answer.start - reply.origin;
+        let bins = answer.bins.iter().zip(0_u64..).map(|(bin, i)| Stretch {
+            start_ns: start + Nanos(i * answer.width.0),
+            curve: Curve::of(bin),
+        });
+        Self {
+            head: Head::of(reply),
+            cpus: answer.cpus,
+            bin_ns: answer.width,
+            bins: bins.collect(),
+            total: Curve::of(&answer.total()),
+            running_time_ns: answer.running_time_ns.clone(),
+            waiting_time_ns: answer.waiting_time_ns.clone(),
+        }
+    }
 }
 
 fn to_text(reply: &Reply<WaitingAnswer>, about: &str) -> String {

@@ -3,7 +3,7 @@
 use anyhow::{Context, ensure};
 use schedlab_jobs::proof;
 use schedlab_jobs::run::Run;
-use serde_json::json;
+use serde::Serialize;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::{BufWriter, Write};
@@ -19,6 +19,39 @@ const CHECK_NS: f64 = 1e9;
 const CHECK_MIN: usize = 16;
 /// Finding out how long a round takes.
 const CALIBRATE_NS: u64 = 5_000_000;
+
+/// The first line.
+#[derive(Serialize)]
+struct Head<'n> {
+    schema: &'static str,
+    workers: usize,
+    jobs: u32,
+    /// The process mixes it into each value, in hexadecimal digits.
+    nonce: &'n str,
+}
+
+/// A line for each job.
+#[derive(Serialize)]
+struct Job<'g> {
+    job: u32,
+    /// Rounds of work.
+    rounds: u64,
+    /// How long that takes, about.
+    work_ns: u64,
+    /// The jobs that must end before.
+    after: &'g [u32],
+}
+
+/// The last line: the process begins.
+#[derive(Serialize)]
+struct Go {
+    go: bool,
+}
+
+fn line(input: &mut impl Write, line: &impl Serialize) -> std::io::Result<()> {
+    serde_json::to_writer(&mut *input, line)?;
+    writeln!(input)
+}
 
 /// A run as it is asked of a process.
 #[derive(Clone, Debug)]
@@ -42,17 +75,14 @@ impl Asked {
     pub(super) fn write(&self, run: &Run, input: impl Write) -> std::io::Result<()> {
         let mut input = BufWriter::new(input);
         let (graph, nonce) = (run.graph(), format!("{:016x}", self.nonce));
-        let head = json!({
-            "schema": SCHEMA, "workers": self.workers, "jobs": graph.len(), "nonce": nonce,
-        });
-        writeln!(input, "{head}")?;
+        let head = Head { schema: SCHEMA, workers: self.workers, jobs: graph.len(), nonce: &nonce };
+        line(&mut input, &head)?;
         for job in 0..graph.len() {
             let (work_ns, after) = (run.expected_ns(job), graph.predecessors(job));
             let rounds = self.rounds[job as usize];
-            let line = json!({"job": job, "rounds": rounds, "work_ns": work_ns, "after": after});
-            writeln!(input, "{line}")?;
+            line(&mut input, &Job { job, rounds, work_ns, after })?;
         }
-        writeln!(input, "{}", json!({"go": true}))?;
+        line(&mut input, &Go { go: true })?;
         input.flush()
     }
 

@@ -4,10 +4,11 @@ use super::points::{Benchmark, Point};
 use schedlab_experiment::StoredRun;
 use schedlab_model::Warning;
 use schedlab_stats::{Sample, t_interval};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// One point's figures.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, JsonSchema, Serialize)]
 pub(super) struct Figures {
     /// The method's name.
     pub(super) method: String,
@@ -24,6 +25,7 @@ pub(super) struct Figures {
     /// Their mean.
     pub(super) mean: f64,
     /// Its 95 % interval by Student's t; from two repeats on.
+    #[schemars(with = "Option<[Option<f64>; 2]>")]
     pub(super) ci95: Option<[f64; 2]>,
     /// Each rate as a part of the one at full speed in the same round.
     pub(super) relative: Vec<f64>,
@@ -38,7 +40,7 @@ pub(super) struct Figures {
 }
 
 /// All figures, and what was left out.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, JsonSchema, Serialize)]
 pub(super) struct Results {
     pub(super) results: Vec<Figures>,
     /// What can't be had here, or failed, with why.

@@ -2,10 +2,11 @@
 //! study's kernel is not this one.
 
 use super::figures::{Figures, Results};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 /// A question about a method and its answer.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, JsonSchema, Serialize)]
 pub(super) struct Verdict {
     /// The method's name.
     pub(super) method: String,

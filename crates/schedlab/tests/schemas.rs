@@ -1,0 +1,171 @@
+//! `docs/schemas` holds the schemas of this program, and what each command prints is valid by them.
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/schemas")
+}
+
+fn schedlab(dir: &Path, line: &str) -> Output {
+    let words = line.split_whitespace();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    command.current_dir(dir).args(words).output().expect("the built command starts")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// `schedlab/trace-latency/1` and so on.
+fn ids() -> Vec<String> {
+    let listed = text(&schedlab(Path::new("."), "schema").stdout);
+    listed.lines().map(str::to_owned).collect()
+}
+
+fn name(id: &str) -> &str {
+    id.split('/').nth(1).expect("an id has three parts")
+}
+
+#[test]
+fn docs_hold_the_schemas_of_this_program() {
+    let mut wanted = BTreeSet::new();
+    for id in ids() {
+        let file = format!("{}.json", name(&id));
+        let made = text(&schedlab(Path::new("."), &format!("schema {id}")).stdout);
+        let kept = std::fs::read_to_string(folder().join(&file)).unwrap_or_default();
+        assert!(kept == made, "docs/schemas/{file} is not of this program: cargo xtask schemas");
+        wanted.insert(file);
+    }
+    let files = std::fs::read_dir(folder()).expect("docs/schemas is there").flatten();
+    let there: BTreeSet<String> =
+        files.map(|file| file.file_name().to_string_lossy().into_owned()).collect();
+    assert_eq!(there, wanted, "cargo xtask schemas");
+}
+
+/// Needs no rights. Each line is here for a schema, or for another form of its objects.
+const EVERYWHERE: &[&str] = &[
+    "trace info a.dat --json",
+    "trace latency a.dat --by comm --histogram --worst 3 --json",
+    "trace latency a.dat --by cpu --json",
+    "trace tasks a.dat --json",
+    "trace cpus a.dat --json",
+    "trace waiting a.dat --json",
+    "trace conservation a.dat --json",
+    "trace locality a.dat --json",
+    "trace locality a.dat --topology host --json",
+    "trace migrations a.dat --topology host --json",
+    "trace compare a.dat b.dat --json",
+    "draw cores a.dat -o a.svg --json",
+    "draw boxes table.csv --value y --by x -o boxes.svg --json",
+    "view a.dat -o a.html --json",
+    "load pingpong --duration 50ms --json",
+    "load cpu --duration 50ms --beside cpu --interval 10ms --json",
+    "load hackbench -g 1 -l 20 --repeat 3 --beside cpu --against groups=2 --json",
+    "load schbench --on sim:cpus=2 -m 1 -t 1 -r 1 --calibrate-to 1ms --json",
+    "load schbench --on sim:cpus=2 -m 1 -r 1 --causes threads=1 --json",
+    "doctor --json",
+    "knobs list --json",
+    "vm kernels --json",
+    "slow status --json",
+    "jobs generate --nodes 20 -o graph.json --json",
+    "jobs run --nodes 20 --time 20us --arrivals poisson:100us --workers 1 --jitter 1ms --json",
+    "jobs run --nodes 20 --time 20us --workers 1 --soak 20ms --json",
+    "jobs peak --on virtual --points 4 --repeat 2 --jobs 10..40 --time 100us --workers 2 --json",
+    "jobs break --on virtual --nodes 20 --time 100us --runs 2 --repeat 2 --workers 2 --json",
+    "jobs grain --on serial --repeat 1 --efficiency 0.5 --workers 1 --json",
+    "jobs compare --nodes 20 --time 20us --workers 1 --repeat 2 --json",
+    "jobs fit table.csv --json",
+    "run x.toml",
+    "compare results/x results/x --json",
+];
+
+/// Needs rights; says so where they are missing.
+const WITH_RIGHTS: &[(&str, &[&str])] = &[
+    ("record -o r.dat --json -- true", &["record"]),
+    ("jobs posts --time 100ms --json", &["jobs-posts"]),
+    (
+        "slow --no-measure --method quota --cpu 0=50% --json -- sleep 1.5",
+        &["slow", "slow-held", "slow-warning"],
+    ),
+    (
+        "slow evaluate --methods quota --benchmarks cpu --speeds 50% --cpus 1 --repeats 2 --time 20ms --json",
+        &["slow-evaluate"],
+    ),
+];
+
+fn make_inputs(dir: &Path) {
+    use schedlab_trace::dat::Header;
+    use schedlab_trace::synthetic::{Plan, Synthetic};
+    for (name, seed) in [("a.dat", 1), ("b.dat", 2)] {
+        let plan = Plan { cpus: 4, events: 5_000, seed, ..Plan::default() };
+        let made = Synthetic::new(plan).write(&dir.join(name), Header::default());
+        made.expect("a temporary file can be written");
+    }
+    let put = |name: &str, text: &str| std::fs::write(dir.join(name), text).expect("it is written");
+    put("table.csv", "x,y,z\n1,2.1,5\n2,3.9,6\n3,6.2,7\n4,7.8,5\n");
+    let experiment = "name = \"x\"\nrepeats = 2\nmachine = \"sim:cpus=2\"\n[workload]\nname = \"pingpong\"\n\
+         options = { duration = \"50ms\" }\n";
+    put("x.toml", experiment);
+}
+
+/// The JSON objects among what a command said.
+fn objects(bytes: &[u8]) -> Vec<String> {
+    let text = text(bytes);
+    text.lines().filter(|line| line.starts_with("{\"schema\":")).map(str::to_owned).collect()
+}
+
+#[test]
+fn what_commands_print_is_valid_by_its_schema() {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let dir = dir.path();
+    make_inputs(dir);
+    let mut said = Vec::new();
+    for line in EVERYWHERE {
+        let output = schedlab(dir, line);
+        assert!(output.status.success(), "{line}: {}", text(&output.stderr));
+        let found = objects(&output.stdout);
+        let is_json = line.ends_with("--json");
+        assert_eq!(found.len(), usize::from(is_json), "{line}: {}", text(&output.stdout));
+        said.extend(found);
+    }
+    for file in ["graph.json", "results/x/figures.json"] {
+        said.extend(objects(&std::fs::read(dir.join(file)).expect("it was written")));
+    }
+    let mut excused: BTreeSet<&str> = ["slow-warning"].into();
+    for (line, names) in WITH_RIGHTS {
+        let output = schedlab(dir, line);
+        let found = [objects(&output.stdout), objects(&output.stderr)].concat();
+        if found.is_empty() {
+            let why = text(&output.stderr);
+            let _ = writeln!(std::io::stderr(), "MISSING: rights: {line} is not checked: {why}");
+            excused.extend(*names);
+        }
+        said.extend(found);
+    }
+    let all = said.join("\n");
+    for id in ids() {
+        let met = all.contains(&format!("{{\"schema\":\"{id}\""));
+        assert!(met || excused.contains(name(&id)), "no output of {id} is checked");
+    }
+    let file = dir.join("said.jsonl");
+    std::fs::write(&file, all).expect("it is written");
+    validate(&file);
+}
+
+/// By an implementation of JSON Schema that is not ours.
+fn validate(file: &Path) {
+    let has = Command::new("python3").args(["-c", "import jsonschema"]).output();
+    if !has.is_ok_and(|output| output.status.success()) {
+        let what = "nothing is validated";
+        let _ = writeln!(std::io::stderr(), "MISSING: python3-jsonschema: {what}");
+        assert!(std::env::var_os("CI").is_none(), "CI must have python3-jsonschema");
+        return;
+    }
+    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/schemas/validate.py");
+    let output = Command::new("python3").arg(script).arg(folder()).arg(file).output();
+    let output = output.expect("python3 starts");
+    assert!(output.status.success(), "{}{}", text(&output.stdout), text(&output.stderr));
+}
