@@ -94,3 +94,25 @@ fn takes_a_command(arguments: &[OsString]) -> Option<String> {
     }
     command.get_positionals().any(clap::Arg::is_last_set).then_some(name)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn broken(command: &mut clap::Command) -> Vec<String> {
+        let name = command.get_name().to_owned();
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let help = command.render_long_help().to_string();
+        let is_there = |line: &&str| help.lines().any(|there| there == *line);
+        let lines = text.lines().filter(|line| !is_there(line));
+        let mut found: Vec<String> = lines.map(|line| format!("{name}: {line}")).collect();
+        found.extend(command.get_subcommands_mut().flat_map(broken));
+        found
+    }
+
+    /// A line that is too long is broken, which destroys columns; the indent of a first line is lost.
+    #[test]
+    fn examples_and_tables_of_the_help_keep_their_lines() {
+        assert_eq!(broken(&mut Cli::command()), Vec::<String>::new());
+    }
+}

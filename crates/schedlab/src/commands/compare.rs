@@ -24,17 +24,18 @@ pub(crate) use text::print_text;
 const EXIT_CANT_TELL: u8 = 125;
 
 const CODES: &str = "\
+Examples:
   schedlab compare results/before results/after     two folders
-  schedlab compare results/x                        the two kernels (or hosts) whose runs the folder holds
+  schedlab compare results/x                        two kernels (or hosts) in one folder
   schedlab compare results/x@6.11 results/x@6.12    two of its kernels
   schedlab compare -- 'make -j1' 'make -j8'         commands, run 10 times each in random order
-  schedlab compare -L n 1,2,4 -- 'make -j{n}'       ... with each value of a parameter
+  schedlab compare -L j 1,2,4 -- 'make -j{j}'       the same with each value of a parameter
 
-The primary metrics decide: those that --metric names, else those of the registry (docs/metrics.md).
-Large changes of other metrics are listed, and nothing is claimed of them.
+The primary metrics decide: those that --metric names, otherwise those of the registry
+(docs/metrics.md). Large changes of other metrics are listed without a claim.
 
-Exit codes with --fail-if: 0 the change is not there, 1 it is, 125 the runs do not tell (git bisect run
-skips such a commit). The condition reads the interval of the table: all of it must lie on one side.";
+Exit codes with --fail-if: 0 the change is not there, 1 it is there, 125 the runs do not tell
+(git bisect run skips such a commit). All of the interval must be on one side of the limit.";
 
 /// Options of `schedlab compare`.
 #[derive(clap::Args)]

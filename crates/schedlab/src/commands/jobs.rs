@@ -31,12 +31,13 @@ use std::process::ExitCode;
 #[command(
     arg_required_else_help = true,
     after_help = "\
+Examples:
   schedlab jobs generate --shape load-bursts --nodes 64 --hash compat    a graph and its hash
-  schedlab jobs run --shape stencil --nodes 5000 --time 50us             one run, proved, with figures
-  schedlab jobs peak --jobs 10..100 --time 2ms -o peak.svg               run time over the number of jobs
+  schedlab jobs run --shape stencil --nodes 5000 --time 50us             one run with its proof
+  schedlab jobs peak --jobs 10..100 --time 2ms -o peak.svg               run time by number of jobs
   schedlab jobs break --shape load-bursts --nodes 64 --time 500us        how tight a schedule may be
-  schedlab jobs grain                                                    the smallest useful job (METG)
-  schedlab jobs compare --shape fork-join                                all executors beside each other
+  schedlab jobs grain                                                    the smallest useful job
+  schedlab jobs compare --shape fork-join                                executors beside each other
   schedlab jobs fit measured.csv                                         the models on any data"
 )]
 pub(crate) struct Args {

@@ -36,13 +36,14 @@ use std::process::ExitCode;
 #[command(
     disable_help_flag = true,
     after_help = "\
-  schedlab load                              the workloads
-  schedlab load hackbench --help             the options of one
-  schedlab load hackbench -g 4 -l 1000
+Examples:
+  schedlab load                                        list the workloads
+  schedlab load hackbench --help                       the options of one workload
   schedlab load schbench -m 2 -t 8 -r 10 --json
-  schedlab load hackbench --repeat 10 --against 'pipe'     the same with --pipe, and a verdict
-  schedlab load schbench -r 10 --beside 'cpu --tasks 2 --nice 10'     a server and its antagonist
-  schedlab load schbench -r 10 --beside 'noise: command --nice 10 -- make -j2'     beside a command
+  schedlab load hackbench --repeat 10 --against 'pipe'                two settings, and a verdict
+  schedlab load schbench -r 10 --beside 'cpu --tasks 2 --nice 10'     a server and an antagonist
+  schedlab load schbench -r 10 --beside 'noise: command --nice 10 -- make -j2'
+  schedlab load hackbench -g 3 --on vm:kernel=debian-6.1              on another kernel, in QEMU
   schedlab load schbench -r 5 --trace x.dat; schedlab trace latency x.dat"
 )]
 pub(crate) struct Args {
@@ -258,14 +259,32 @@ fn line(doc: &OptionDoc) -> String {
     let short = doc.short.map_or("    ".to_owned(), |letter| format!("-{letter}, "));
     let name = format!("  {short}--{}{value}", doc.name);
     let words = match doc.kind {
-        Kind::Choice(words) => format!(" ({})", words.join(", ")),
+        Kind::Choice(words) => format!(" [possible values: {}]", words.join(", ")),
         _ => String::new(),
     };
     let default = match (doc.kind, doc.default) {
         (Kind::Flag, _) | (_, "") => String::new(),
-        (_, default) => format!(" [{default}]"),
+        (_, default) => format!(" [default:{STAYS}{default}]"),
     };
-    format!("{name:32} {}{words}{default}", doc.help)
+    wrapped(&format!("{name:32}"), &format!("{}{words}{default}", doc.help))
+}
+
+/// A space at which no line ends.
+const STAYS: char = '\u{a0}';
+
+/// A name and the words that explain it, which stay beside the name on every line.
+fn wrapped(name: &str, text: &str) -> String {
+    const COLUMNS: usize = 100;
+    let indent = 33;
+    let (mut lines, mut line) = (String::new(), format!("{name:indent$}"));
+    for word in text.split_whitespace() {
+        if line.chars().count() > indent && line.chars().count() + word.len() > COLUMNS {
+            lines = lines + line.trim_end() + "\n";
+            line = " ".repeat(indent);
+        }
+        line = line + word + " ";
+    }
+    (lines + line.trim_end()).replace(STAYS, " ")
 }
 
 /// The file that the trace goes to, where one is wanted.

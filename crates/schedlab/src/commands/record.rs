@@ -20,7 +20,9 @@ use std::process::ExitCode;
 /// Options of `schedlab record`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Without a command it records until Ctrl-C. The command's exit code is passed on.
+Without a command it records until Ctrl-C. With one, the exit code is the command's.
+
+Examples:
   schedlab record -o x.dat -- hackbench -g 4 -l 1000
   schedlab record -o x.dat -e irq -e power:cpu_frequency -- make -j8
   schedlab record --time 10s --size 100MiB --full overwrite

@@ -8,6 +8,7 @@ use std::process::ExitCode;
 /// Options of `schedlab shell`.
 #[derive(clap::Args)]
 #[command(after_help = "\
+Examples:
   schedlab shell bash > /etc/bash_completion.d/schedlab
   schedlab shell zsh > ~/.zfunc/_schedlab
   schedlab shell man > /usr/local/share/man/man1/schedlab.1")]

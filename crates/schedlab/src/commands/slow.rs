@@ -23,22 +23,23 @@ use std::process::ExitCode;
 #[command(
     args_conflicts_with_subcommands = true,
     after_help = "\
-  schedlab slow --cpu 0=30% --cpu 1-3=75% -- ./my-server     it runs on these CPUs; its exit code is passed on
-  schedlab slow 30% -- ./job                                 on a CPU that schedlab chooses; 150% takes two
-  schedlab slow --cpu 0=50%                                  until Ctrl-C, whatever runs there
-  schedlab slow nodes.toml                                   virtual nodes: CPUs, speed, commands, a script
-  schedlab slow --cpu 0=10% --method quota -- ./job          another method; --method help lists them
-  schedlab slow attach --cpu 1=40% --pid 1234                processes that run already
-  schedlab slow status; schedlab slow set all=40%; schedlab slow end   sessions that run
-  schedlab slow evaluate --short -o evaluation               how true each method is here, with pictures
+Examples:
+  schedlab slow 30% -- ./job                           on a CPU that schedlab chooses
+  schedlab slow --cpu 0=30% --cpu 1-3=75% -- ./job     on these CPUs; the exit code is the job's
+  schedlab slow --cpu 0=50%                            until Ctrl-C, whatever runs there
+  schedlab slow --cpu 0=10% --method quota -- ./job    another method; --method help lists them
+  schedlab slow nodes.toml                             virtual nodes: CPUs, speeds, commands, script
+  schedlab slow attach --cpu 1=40% --pid 1234          a process that runs already
+  schedlab slow status                                 what is in force; see also set, fail, end
+  schedlab slow evaluate --short -o evaluation         how accurate each method is on this machine
 
-CPUs are slowed and networks are not, but for nodes with [node.net] (rate, delay, loss), whose commands start in
-a network namespace: SCHEDLAB_ADDRESS is their address, SCHEDLAB_HOST that of this machine, SCHEDLAB_ADDRESS_NAME
-that of node NAME. Programs see all CPUs of their
-node at their full clock (nproc counts the CPUs that a command is bound to; /proc/cpuinfo shows the
-hardware). With hogs a task that wakes waits up to (1 - speed) x period longer (half of it on average when
-it meets a burn): 1 ms at 50% and the default period.
-Everything is undone at the end, also after kill -9: a guardian process waits for it."
+Programs see all CPUs of their node at full clock. With hogs, a task that wakes waits up to
+(1 - speed) x period longer: 1 ms at 50% and the default period.
+
+Nodes with [node.net] start commands in a network namespace. SCHEDLAB_ADDRESS is their address,
+SCHEDLAB_HOST that of this machine, SCHEDLAB_ADDRESS_NAME that of node NAME.
+
+A guardian process undoes everything at the end, also after kill -9."
 )]
 pub(crate) struct Args {
     #[command(subcommand)]

@@ -20,10 +20,12 @@ const EXIT_INTERRUPTED: u8 = 130;
 /// Options of `schedlab vm`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-  schedlab vm kernels                                     the kernels that can be used, and what each offers
-  schedlab vm fetch debian-6.1                            get a kernel of Debian's without installing it
-  schedlab vm build linux-source-6.12 --hz 1000           build a small kernel
-  machine = \"vm:kernel=debian-6.1,clock=instructions\"     in an experiment file: run on it (docs/vm.md)")]
+Examples:
+  schedlab vm kernels                              list kernels, and what each one offers
+  schedlab vm fetch debian-6.1                     get a Debian kernel without installing it
+  schedlab vm build linux-source-6.12 --hz 1000    build a small kernel
+  schedlab load hackbench --on vm:kernel=debian-6.1,cpus=1,clock=instructions
+  machine = \"vm:kernel=debian-6.1\"               in an experiment file (docs/vm.md)")]
 pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,

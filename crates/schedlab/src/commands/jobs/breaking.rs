@@ -15,11 +15,14 @@ use std::process::ExitCode;
 /// Options of `schedlab jobs break`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The schedule gives every level the time of its work at full concurrency, divided by the stress. It is
-broken when runs end late (--fail) in more than --failures of the cases, by more than 4 ms on average and
-with a standard deviation above 2 ms; or when nearly all do. `raw` is the stress as set; `adjusted` divides
-out the concurrency and job times that the executor really got, and is near 1 by construction. The bound is
-what the critical path and the number of workers allow.")]
+The schedule gives every level the time of its work at full concurrency, divided by the stress.
+It is broken in either of two cases:
+  runs end late (--fail) in more than --failures of the cases, by more than 4 ms on average, with a
+  standard deviation above 2 ms
+  nearly all runs end late
+
+`raw` is the stress as set. `adjusted` divides out the concurrency and job times that the executor
+really had, and is near 1 by construction. `bound` is the limit by critical path and workers.")]
 pub(super) struct Args {
     #[command(flatten)]
     setup: Setup,

@@ -15,11 +15,12 @@ use std::process::ExitCode;
 /// Options of `schedlab jobs compare`.
 #[derive(clap::Args)]
 #[command(after_help = "\
+Examples:
   schedlab jobs compare --shape fork-join --time 20us
   schedlab jobs compare --on schedlab,'cmd:python3 examples/executors/futures.py',lib:./libasync.so
 
-What an executor can't do is shown as not offered. `ideal` is a list schedule without any cost, `virtual`
-the same policy as `schedlab` in virtual time; their times are computed.")]
+A feature that an executor lacks is shown as not offered. `ideal` is a list schedule without any
+cost; `virtual` is the policy of `schedlab` in virtual time. Their times are computed.")]
 pub(super) struct Args {
     #[command(flatten)]
     setup: Setup,

@@ -16,8 +16,8 @@ use std::process::ExitCode;
 /// Options of `schedlab jobs fit`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-The first line of the file names its columns. Without --x and --y the first column is the number of
-jobs and the second the run time in ms, as `schedlab jobs peak --csv` writes them.")]
+The first line of the file names its columns. Without --x and --y, the first column is the number
+of jobs and the second the run time in ms, as `schedlab jobs peak --csv` writes them.")]
 pub(super) struct Args {
     /// Measured data: CSV (comma or semicolon), or a gnuplot script with the data in a here-document
     file: PathBuf,

@@ -14,9 +14,9 @@ use std::process::ExitCode;
 /// Options of `schedlab jobs grain`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-METG(e) is the shortest job at which a fraction e of the workers' time is work (Slaughter et al., Task Bench,
-2020). Executors take turns within each repeat, and ratios are taken within a repeat, so that a slow
-moment of the machine hits all alike.")]
+METG(e) is the shortest job at which a fraction e of the workers' time is work (Slaughter et al.,
+Task Bench, 2020). Executors take turns within each repeat, and ratios are taken within a repeat.
+So a slow moment of the machine affects all executors alike.")]
 pub(super) struct Args {
     #[command(flatten)]
     graph: GraphArgs,

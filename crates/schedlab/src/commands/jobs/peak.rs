@@ -24,8 +24,8 @@ use std::process::ExitCode;
 /// Options of `schedlab jobs peak`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Jobs are independent unless --shape says otherwise, and all due at once unless --arrivals says otherwise:
-with a gap, concurrency can't exceed the offered load, which stands beside it in the table.")]
+Jobs are independent unless you give --shape, and all due at once unless you give --arrivals.
+With a gap between arrivals, concurrency cannot exceed the offered load; the table shows both.")]
 pub(super) struct Args {
     #[command(flatten)]
     setup: Setup,

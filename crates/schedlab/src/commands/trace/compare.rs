@@ -18,10 +18,10 @@ use std::process::ExitCode;
 /// Options of `schedlab trace compare`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Two single traces are one sample each: the differences are shown, and nothing is said about whether they
-would come again. For a verdict, repeat the runs: `schedlab run` and `schedlab compare`.
-Counts and sums are also given a second of trace, so that traces of unequal length compare.
---pid, --comm and --regex choose whose figures; utilisation and overload are the whole machine's.")]
+Two traces are one sample each. The differences are shown, and no verdict is given. For a verdict,
+repeat the runs: `schedlab run` and `schedlab compare`.
+Counts and sums are also given per second, so that traces of unequal length compare.
+--pid, --comm and --regex choose whose metrics; utilisation and overload are the whole machine's.")]
 pub(crate) struct Args {
     /// The first trace
     a: PathBuf,

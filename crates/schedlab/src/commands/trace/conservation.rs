@@ -17,14 +17,17 @@ use std::process::ExitCode;
 /// Options of `schedlab trace conservation`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-An episode: the queue of a CPU that runs a task has a waiter, and a CPU that the waiter may use is free.
-Free: the CPU idles, nobody waits there, and no wakeup is on its way. The cost of an episode is its part
-of the lost CPU time. What the events show is told apart from what is inferred. A cause that the events
-do not show is 'unexplained'. The definitions of other tools know no affinity:
+CPU time is lost while a CPU is free and a task that may use that CPU waits on another one.
+An episode is a stretch of time in which one queue has such a waiter. Its cost is its part of the
+lost CPU time. Free means: the CPU idles, no task waits there, and no wakeup is on its way.
+
+\"seen\" comes from events, \"inferred\" does not. A cause that no event shows is 'unexplained'.
+Per-CPU kernel threads that wait are in no episode; they are summed apart.
+--pid, --comm and --regex choose whose waits make episodes.
+
+The definitions of other tools, which know no affinity, are always for the whole machine:
   schedviz  wall: some CPU idle, some overloaded; cpu and thread: the lesser of both, integrated
-  systing   wall: some CPU with two runnable tasks while another is idle, hand-overs included
-Per-CPU kernel threads that wait are in no episode; they are summed apart. --pid, --comm and --regex choose
-whose waits make episodes; the definitions of others go on to look at the whole machine.")]
+  systing   wall: some CPU with two runnable tasks while another is idle, hand-overs included")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,

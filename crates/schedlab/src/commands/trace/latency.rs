@@ -17,8 +17,8 @@ use std::process::ExitCode;
 /// Options of `schedlab trace latency`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Wakeup latency: from sched_waking (or sched_wakeup, where that is missing) until the task runs.
-Run delay: every time a task was runnable and did not run, after wakeups and after preemption.
+Wakeup latency: from sched_waking until the task runs (from sched_wakeup if that is missing).
+Run delay: all time in which a task was runnable and did not run, after wakeups and preemption.
 Percentiles are within 0.4 %; maxima and sums are exact.")]
 pub(crate) struct Args {
     #[command(flatten)]

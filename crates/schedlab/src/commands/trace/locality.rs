@@ -13,8 +13,8 @@ use std::process::ExitCode;
 /// Options of `schedlab trace locality`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A wakeup counts when the woken task runs, by the distance from where it ran before to where it runs then.
-The home of a task is the NUMA node on which it ran longest in this trace.
+A wakeup counts when the woken task runs. Its distance is from the CPU where the task ran before
+to the CPU where it runs then. The home of a task is the NUMA node on which it ran longest.
 --pid, --comm and --regex choose whose wakeups are counted: by them and of them.")]
 pub(crate) struct Args {
     #[command(flatten)]

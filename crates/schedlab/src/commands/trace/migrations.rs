@@ -16,10 +16,9 @@ use std::process::ExitCode;
 /// Options of `schedlab trace migrations`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-A move is told by what brought it about: a wakeup that chose another CPU, a fork, or the balancing of a
-task that waited. A chain: a move takes a task away from a CPU whose new task came there by the move
-before, and so took its place. --pid, --comm and --regex choose whose moves are counted, and the chains
-that move one of them.")]
+The cause of a move is a wakeup that chose another CPU, a fork, or the balancing of a task that
+waited. In a chain, each move takes a task from a CPU to which the move before brought another.
+--pid, --comm and --regex choose whose moves are counted, and the chains that move one of them.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,

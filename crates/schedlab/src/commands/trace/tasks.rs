@@ -14,7 +14,8 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "\
 A slice is an interval in which a task runs. A switch is voluntary when the task left its CPU to
-sleep, stop or die, and involuntary when it stayed runnable (a yield included), as the kernel counts.")]
+sleep, stop or die. It is involuntary when the task stayed runnable (a yield included), as the
+kernel counts.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,

@@ -12,9 +12,8 @@ use std::process::ExitCode;
 /// Options of `schedlab trace waiting`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-Exact, from events: means are integrals over the stretch, minima and maxima hold at some instant of it.
-While tasks wait and fewer run than there are CPUs, work conservation may be violated: see
-`schedlab trace conservation`.")]
+Means are integrals over the interval; minima and maxima hold at some instant of it. While tasks
+wait and fewer run than there are CPUs, CPU time may be lost: see `schedlab trace conservation`.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
