@@ -277,7 +277,7 @@ fn wrapped(name: &str, text: &str) -> String {
     const COLUMNS: usize = 100;
     let indent = 33;
     let (mut lines, mut line) = (String::new(), format!("{name:indent$}"));
-    for word in text.split_whitespace() {
+    for word in text.split(' ') {
         if line.chars().count() > indent && line.chars().count() + word.len() > COLUMNS {
             lines = lines + line.trim_end() + "\n";
             line = " ".repeat(indent);
