@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 12] = [
+const NEEDED: [(&str, &str); 13] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
@@ -16,6 +16,7 @@ const NEEDED: [(&str, &str); 12] = [
     ("python3", "python3"),
     // It checks what --json prints by the schemas.
     ("jsonschema", "python3-jsonschema"),
+    ("gnuplot", "gnuplot-nox"),
     // They build executors and a user of the pool in other languages.
     ("g++", "g++"),
     ("go", "golang-go"),

@@ -6,8 +6,8 @@ mod golden;
 
 use golden::check;
 use schedlab_draw::chart::{
-    Axis, Boxes, Cdf, Chart, Curve, Edge, Fit, Gantt, Graph, Group, Heatmap, Histogram, Job, Line,
-    Node, Sample, Series, Shape, Values, cdf_of, histogram_of,
+    Axis, Boxes, Cdf, Chart, Column, Curve, Edge, Fit, Gantt, Graph, Group, Heatmap, Histogram,
+    Job, Line, Multiples, Node, Region, Sample, Series, Shape, Values, cdf_of, histogram_of,
 };
 use schedlab_draw::{PALETTE, Theme, svg};
 use schedlab_model::{Nanos, Span};
@@ -52,6 +52,42 @@ fn a_sweep_has_intervals_and_an_ideal() {
         ],
     };
     check("chart-line", &line.scene(760, &Theme::light()));
+}
+
+#[test]
+fn small_multiples_shade_their_regions_and_say_their_values() {
+    let ticks = ["100us", "1ms", "10ms", "100ms"];
+    let place = |index: usize| 0.06 + index as f64 * 0.88 / 3.0;
+    let column = |name: &str, level: f64| {
+        let row = |scale: f64| -> Vec<Sample> {
+            (0..4)
+                .map(|i| sample(place(i), scale * level * if i > 1 { 1.4 } else { 1.0 }, 2.0))
+                .collect()
+        };
+        let hints = |what: &str| ticks.iter().map(|t| format!("{t}: {what}")).collect();
+        let middle = f64::midpoint(place(1), place(2));
+        Column {
+            name: name.into(),
+            regions: vec![
+                Region { from: 0.0, to: middle, name: "A".into() },
+                Region { from: middle, to: 1.0, name: "B".into() },
+            ],
+            rows: vec![row(10.0), row(3.0)],
+            hints: vec![hints("time"), hints("switches")],
+        }
+    };
+    let chart = Multiples {
+        title: "sockets along slice".into(),
+        notes: vec!["shaded: regions of one level".into()],
+        x_label: "slice".into(),
+        ticks: ticks.iter().enumerate().map(|(i, t)| (place(i), (*t).to_owned())).collect(),
+        rows: vec![Axis::new("time").from_zero(), Axis::new("voluntary").from_zero()],
+        row_px: 92,
+        columns: vec![column("groups=1", 1.0), column("groups=2", 2.2), column("groups=4", 4.1)],
+    };
+    check("chart-multiples", &chart.scene(640, &Theme::light()));
+    let empty = Multiples { columns: Vec::new(), ..chart };
+    assert!(svg(&empty.scene(300, &Theme::light())).contains("no values"));
 }
 
 fn latencies(scale: u64) -> schedlab_stats::Histogram {

@@ -1,8 +1,8 @@
 //! All figures for other tools: CSV, JSON, and a gnuplot script that draws from the CSV.
 
-use crate::analysis::Cells;
-use crate::{Manifest, StoredRun};
-use schedlab_model::Warning;
+use crate::analysis::{Cells, Centre, Plane, curves, planes};
+use crate::{Manifest, Point, StoredRun};
+use schedlab_model::{Metric, Unit, Warning};
 use schedlab_workload::Figure;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -84,51 +84,155 @@ impl<'r> Results<'r> {
     }
 }
 
-/// A gnuplot script with the numbers inside: each workload's figures along its first axis, medians with
-/// the whole range of the runs. `gnuplot figures.gp` writes an SVG for each.
+/// A gnuplot script with the numbers inside: for each workload and metric a map over its first two axes, and
+/// the curves along each axis, one line for each choice on the others. Centres and 95 % intervals are those of
+/// the report. `gnuplot figures.gp` writes an SVG for each.
 #[must_use]
 pub fn gnuplot(runs: &[StoredRun], figures: &[String]) -> String {
     let cells = Cells::new(runs);
     let mut out = String::from(
-        "# gnuplot figures.gp\nset terminal svg size 900,500\nset grid\nset key outside\n",
+        "# gnuplot figures.gp\nset terminal svg size 900,500\nset grid\nset key outside right\n",
     );
     for workload in cells.workloads() {
         let axes = cells.axes(workload);
-        let Some((axis, values)) = axes.first() else { continue };
-        for metric in cells.metrics(workload) {
-            if figures.contains(&metric.name) {
-                plot(&mut out, &cells, workload, &metric.name, (axis, values))
-                    .expect("a String takes all that is written to it");
+        for metric in cells.metrics(workload).iter().filter(|m| figures.contains(&m.name)) {
+            for (axis, _) in &axes {
+                plot_curves(&mut out, &cells, workload, metric, axis);
+            }
+            for (index, (fixed, plane)) in planes(&cells, workload, &metric.name).iter().enumerate()
+            {
+                plot_map(&mut out, workload, metric, (index, fixed), plane);
             }
         }
     }
     out
 }
 
-fn plot(
-    out: &mut String,
-    cells: &Cells<'_>,
-    workload: &str,
-    metric: &str,
-    (axis, values): (&str, &[String]),
-) -> std::fmt::Result {
-    // Names go into quotes and file names: what is no plain word is spelled with dashes.
-    let plain = |text: &str| text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-");
-    let (name, metric_name, axis_name) = (plain(workload), plain(metric), plain(axis));
-    writeln!(out, "\n$data << EOD\n# rank \"{axis_name}\" median least most")?;
-    for (rank, value) in values.iter().enumerate() {
-        for cell in cells.of(workload).filter(|c| c.point.get(axis) == Some(value)) {
-            if let Ok(s) = schedlab_stats::Sample::new(cell.values(metric).into_values()) {
-                let value = value.replace(['"', '\\', '\n'], "-");
-                writeln!(out, "{rank} \"{value}\" {} {} {}", s.median(), s.min(), s.max())?;
-            }
+/// A text within double quotes of gnuplot: no quotes, no escapes, no control characters.
+fn plain(text: &str) -> String {
+    text.replace(|c: char| c == '"' || c == '\\' || c == '`' || c.is_control(), "-")
+}
+
+/// A part of a file's name.
+fn file(text: &str) -> String {
+    text.replace(|c: char| !c.is_ascii_alphanumeric() && c != '_', "-")
+}
+
+/// The name of a metric with its unit.
+fn title(metric: &Metric) -> String {
+    let unit = match metric.unit {
+        Unit::Nanoseconds => " [ns]",
+        Unit::Seconds => " [s]",
+        Unit::PerSecond => " [1/s]",
+        Unit::Bytes => " [B]",
+        Unit::BytesPerSecond => " [B/s]",
+        Unit::Fraction | Unit::Count => "",
+    };
+    plain(&metric.name) + unit
+}
+
+fn place(point: &Point) -> String {
+    let parts: Vec<String> = point.iter().map(|(axis, value)| format!("{axis}={value}")).collect();
+    plain(&parts.join(" "))
+}
+
+fn plot_curves(out: &mut String, cells: &Cells<'_>, workload: &str, metric: &Metric, axis: &str) {
+    let all = curves(cells, workload, &metric.name, axis);
+    let mut ticks: Vec<(f64, &str)> =
+        all.iter().flat_map(|c| &c.points).map(|p| (p.x, p.value.as_str())).collect();
+    ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+    ticks.dedup();
+    let (Some(first), Some(last)) = (ticks.first(), ticks.last()) else { return };
+    // As in the report: values over more than a power of ten were chosen by their ratio.
+    let log = first.0 > 0.0 && last.0 / first.0 > 10.0;
+    let _ =
+        writeln!(out, "\n# {} of {} along {}", plain(&metric.name), plain(workload), plain(axis));
+    for (index, curve) in all.iter().enumerate() {
+        let _ = writeln!(out, "$curve{index} << EOD\n# x centre low high runs value");
+        for point in &curve.points {
+            let centre = &point.centre;
+            let (low, high) = centre.interval.unwrap_or((centre.value, centre.value));
+            let (x, value) = (point.x, centre.value);
+            let label = plain(&point.value);
+            let _ = writeln!(out, "{x} {value} {low} {high} {} \"{label}\"", centre.runs);
         }
+        out.push_str("EOD\n");
     }
-    writeln!(
+    let tics: Vec<String> =
+        ticks.iter().map(|(x, value)| format!("\"{}\" {x}", plain(value))).collect();
+    let lines: Vec<String> = all
+        .iter()
+        .enumerate()
+        .map(|(index, curve)| {
+            let name = if curve.fixed.is_empty() { plain(workload) } else { place(&curve.fixed) };
+            format!("$curve{index} using 1:2:3:4 with yerrorlines title \"{name}\" noenhanced")
+        })
+        .collect();
+    let scale = if log { "set logscale x" } else { "unset logscale x" };
+    // Free space at both ends: gnuplot leaves out a tick on the border.
+    let (low, high) = match log {
+        true => (first.0 / (last.0 / first.0).powf(0.04), last.0 * (last.0 / first.0).powf(0.04)),
+        false => (first.0 - 0.04 * (last.0 - first.0), last.0 + 0.04 * (last.0 - first.0)),
+    };
+    let _ = write!(
         out,
-        "EOD\nset output '{name}-{metric_name}.svg'\nset xlabel '{axis_name}'\nset ylabel '{metric_name}'\n\
-         plot $data using 1:3:4:5:xtic(2) with yerrorbars title '{name}'"
-    )
+        "set output '{}-{}-{}.svg'\nset title \"{}\" noenhanced\nset xlabel \"{}\" noenhanced\n\
+         set ylabel \"{}\" noenhanced\n{scale}\nset xtics ({}) rotate by -30\nset autoscale\nset xrange [{low}:{high}]\nset yrange [0:*]\n\
+         plot {}\nunset xtics\nset xtics autofreq\nunset logscale x\n",
+        file(workload),
+        file(&metric.name),
+        file(axis),
+        plain(workload),
+        plain(axis),
+        title(metric),
+        tics.join(", "),
+        lines.join(", \\\n     ")
+    );
+}
+
+fn plot_map(
+    out: &mut String,
+    workload: &str,
+    metric: &Metric,
+    (index, fixed): (usize, &Point),
+    plane: &Plane,
+) {
+    let _ = writeln!(
+        out,
+        "\n# {} of {} over two axes\n$map << EOD",
+        plain(&metric.name),
+        plain(workload)
+    );
+    for row in &plane.cells {
+        let value = |cell: &std::collections::BTreeMap<u32, f64>| {
+            let centre = Centre::of(cell.values().copied());
+            centre.map_or("NaN".to_owned(), |centre| centre.value.to_string())
+        };
+        let _ = writeln!(out, "{}", row.iter().map(value).collect::<Vec<String>>().join(" "));
+    }
+    let tics = |values: &[String]| -> String {
+        let all = values.iter().enumerate();
+        all.map(|(at, v)| format!("\"{}\" {at}", plain(v))).collect::<Vec<String>>().join(", ")
+    };
+    let number = if index == 0 { String::new() } else { format!("-{}", index + 1) };
+    let _ = write!(
+        out,
+        "EOD\nset output '{}-{}-map{number}.svg'\nset title \"{} {}\" noenhanced\nset xlabel \"{}\" noenhanced\n\
+         set ylabel \"{}\" noenhanced\nset cblabel \"{}\" noenhanced\nset xtics ({})\nset ytics ({})\n\
+         set autoscale\nset xrange [-0.5:{}]\nset yrange [-0.5:{}]\nunset key\nplot $map matrix with image pixels\n\
+         unset xtics\nset xtics autofreq\nunset ytics\nset ytics autofreq\nset autoscale\nset key outside right\n",
+        file(workload),
+        file(&metric.name),
+        plain(workload),
+        place(fixed),
+        plain(&plane.x),
+        plain(&plane.y),
+        title(metric),
+        tics(&plane.columns),
+        tics(&plane.rows),
+        plane.columns.len() as f64 - 0.5,
+        plane.rows.len() as f64 - 0.5
+    );
 }
 
 #[cfg(test)]

@@ -114,8 +114,9 @@ fn power(noise: Noise, runs: usize, metrics: usize, trials: u64) -> (f64, f64) {
         let sides = pairs(noise, runs, metrics, factor, random);
         compare_metrics(&sides, Basis::Pairs, LEVEL, detail).swap_remove(0)
     };
-    let stated =
-        |random: &mut Random| first(1.0, Detail::Power, random).detectable.unwrap_or(f64::INFINITY);
+    let stated = |random: &mut Random| {
+        first(1.0, Detail::PowerOfFirst, random).detectable.unwrap_or(f64::INFINITY)
+    };
     let mut all: Vec<f64> = (0..trials).map(|_| stated(&mut random)).collect();
     all.sort_by(f64::total_cmp);
     let change = all[all.len() / 2];

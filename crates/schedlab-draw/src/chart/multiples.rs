@@ -111,6 +111,10 @@ impl Multiples {
             let (low, high) = sample.interval.unwrap_or((sample.y, sample.y));
             [sample.y, low, high]
         });
+        // Names of regions stand above the data.
+        let most = heights.clone().fold(0.0, f64::max);
+        let room = if row == 0 && column.regions.len() > 1 { 1.2 * most } else { most };
+        let heights = heights.chain([room]);
         let x = Axis::new("").over(0.0, 1.0).scale(std::iter::empty());
         let panel = Panel { plot, x, y: axis.scale(heights) };
         scene.rect(theme.panel, plot);

@@ -48,7 +48,11 @@ impl<'r> Cells<'r> {
             let runs = if censored { &mut cell.censored } else { &mut cell.runs };
             runs.insert(run.manifest.block, run);
         }
-        Self { cells: cells.into_values().collect(), left_out }
+        let mut cells: Vec<Cell<'r>> = cells.into_values().collect();
+        // By value: 100us, 10ms, 100ms. Texts alone would say 100ms, 100us, 10ms.
+        cells
+            .sort_by(|a, b| a.workload.cmp(&b.workload).then_with(|| by_value(&a.point, &b.point)));
+        Self { cells, left_out }
     }
 
     /// The labels of the workloads.
@@ -104,6 +108,16 @@ impl<'r> Cell<'r> {
     pub fn values(&self, metric: &str) -> BTreeMap<u32, f64> {
         self.runs.iter().filter_map(|(block, run)| Some((*block, run.value(metric)?))).collect()
     }
+}
+
+/// The order of two points: axis by axis, numbers and durations by their value, words by their letters.
+pub(crate) fn by_value(a: &Point, b: &Point) -> std::cmp::Ordering {
+    let pairs = a.iter().zip(b);
+    let order = pairs.map(|((axis_a, a), (axis_b, b))| {
+        let values = position(a).total_cmp(&position(b)).then_with(|| a.cmp(b));
+        axis_a.cmp(axis_b).then(values)
+    });
+    order.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
 /// Where a value of an axis lies on a number line: numbers as they are, durations in nanoseconds; a

@@ -1,10 +1,10 @@
 //! Curves: a figure along one axis, with intervals, and the regions in which it stays on one level.
 
-use super::Cells;
-use super::cells::position;
+use super::cells::{by_value, position};
 use super::noise::{Cell, cells as cells_with_noise};
+use super::{Cells, Centre};
 use crate::Point;
-use schedlab_stats::{Interval, Level, Sample, change_points_among, interval};
+use schedlab_stats::{Level, change_points_among};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A figure along an axis, all else fixed.
@@ -29,12 +29,8 @@ pub struct CurvePoint {
     pub value: String,
     /// Where it lies; its rank where the axis holds words.
     pub x: f64,
-    /// Median of the runs.
-    pub median: f64,
-    /// The interval, where there are runs enough.
-    pub interval: Option<Interval>,
-    /// How many runs.
-    pub runs: usize,
+    /// The centre of the runs with its interval.
+    pub centre: Centre,
 }
 
 /// All curves of a workload's figure along an axis, one for each choice on the others.
@@ -52,13 +48,7 @@ pub fn curves(cells: &Cells<'_>, workload: &str, metric: &str, axis: &str) -> Ve
     let noise = noise(groups.values().flatten().map(|(_, values)| values), count(cells, workload));
     let mut curves: Vec<Curve> =
         groups.into_iter().map(|(fixed, points)| curve(axis, fixed, points, &noise)).collect();
-    // By number: 10ms comes after 1ms, and before 100ms.
-    let places = |curve: &Curve| curve.fixed.values().map(|v| position(v)).collect::<Vec<f64>>();
-    curves.sort_by(|a, b| {
-        let pairs = places(a).into_iter().zip(places(b));
-        let order = pairs.map(|(a, b)| a.total_cmp(&b)).find(|order| order.is_ne());
-        order.unwrap_or_else(|| a.fixed.cmp(&b.fixed))
-    });
+    curves.sort_by(|a, b| by_value(&a.fixed, &b.fixed));
     curves
 }
 
@@ -105,12 +95,9 @@ fn curve(axis: &str, fixed: Point, mut points: Vec<Choice>, noise: &CurveNoise) 
         .into_iter()
         .enumerate()
         .filter_map(|(rank, (value, values))| {
-            let runs = values.len();
-            let sample = Sample::new(values.into_values()).ok()?;
+            let centre = Centre::of(values.into_values())?;
             let x = if words { rank as f64 } else { position(&value) };
-            let interval =
-                interval(&sample, 0.95, rank as u64 + 1).ok().map(Interval::not_negative);
-            Some(CurvePoint { value, x, median: sample.median(), interval, runs })
+            Some(CurvePoint { value, x, centre })
         })
         .collect();
     Curve { axis: axis.to_owned(), fixed, points, levels }

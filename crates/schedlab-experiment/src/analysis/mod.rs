@@ -5,13 +5,16 @@
 //! all points of a block alike and is taken out where the blocks are complete.
 
 mod cells;
+mod centre;
 mod comparison;
 mod curve;
 mod map;
 mod noise;
+mod plane;
 mod winner;
 
 pub use cells::{Cell, Cells};
+pub use centre::Centre;
 pub use comparison::{
     Asked, BOOTS_MIN, Basis, Change, Comparison, Detail, FailIf, FailIfError, Judgement, LEVEL,
     LOOK_LEVEL, Looks, Row, Side, Verdict, compare, compare_metrics, compare_pairs, compare_values,
@@ -20,4 +23,5 @@ pub use comparison::{
 pub use curve::{Curve, CurvePoint, curves};
 pub use map::{Choice, Edge, Map, MapError, Noise, Plane};
 pub use noise::REPEATS_MIN;
+pub use plane::planes;
 pub use winner::{Winner, winner};

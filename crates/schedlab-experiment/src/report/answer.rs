@@ -1,14 +1,17 @@
 //! The answer to the question of an experiment, in sentences: what each knob, hook or speed does, judged
 //! over all other axes, with how sure that is and what would settle it.
 
-use super::{Section, answers};
-use crate::analysis::{Asked, Comparison, Looks, Verdict, compare};
+use super::{Picture, Section, answers};
+use crate::analysis::{Asked, Comparison, Judgement, LEVEL, Looks, Verdict, compare, percent};
 use crate::{Experiment, Point, StoredRun, Varies, mixed_versions};
 use schedlab_model::Warning;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// Settings that are compared with the first one; of more, those with a claim are told.
-const SETTINGS_MAX: usize = 4;
+/// Values of an axis that are told with their change; of more, their number.
+const VALUES_MAX: usize = 3;
+
+/// Sentences of the answer that are open on the first screen.
+const SENTENCES_OPEN: usize = 6;
 
 /// A value of an axis against its first value.
 #[derive(Clone, Debug)]
@@ -127,27 +130,18 @@ pub(crate) fn is_decided(experiment: &Experiment, runs: &[StoredRun], looks: &Lo
     !verdicts.contains(&Verdict::Undecided)
 }
 
-/// The answer in sentences, the clearest first.
+/// The answer in sentences, one for each axis and workload, with the best setting and what the looks spent.
 #[must_use]
 pub fn sentences(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<String> {
     let contrasts = contrasts(experiment, runs, looks);
-    let mut told: Vec<(bool, String)> = Vec::new();
+    let mut groups: Vec<(&str, Vec<&Contrast>)> = Vec::new();
     for contrast in &contrasts {
-        let after = format!("{}={} against {}", contrast.axis, contrast.value, contrast.base);
-        for found in &contrast.found {
-            let claims = found.primary.iter().any(|j| j.verdict.is_claim());
-            told.push((claims, found.answer(&after)));
+        match groups.iter_mut().find(|(axis, _)| *axis == contrast.axis) {
+            Some((_, group)) => group.push(contrast),
+            None => groups.push((&contrast.axis, vec![contrast])),
         }
     }
-    let claims = told.iter().filter(|(claims, _)| *claims).count();
-    told.sort_by_key(|(claims, _)| !claims);
-    let rest = told.len().saturating_sub(SETTINGS_MAX.max(claims.min(2 * SETTINGS_MAX)));
-    let shown = told.len() - rest;
-    let mut out: Vec<String> = told.into_iter().take(shown).map(|(_, text)| text).collect();
-    if rest > 0 {
-        out.push(format!("{rest} more comparisons stand in the tables below."));
-    }
-    out.extend(Some(looks.sentence()).filter(|text| !text.is_empty()));
+    let mut out: Vec<String> = groups.iter().flat_map(|(_, group)| of_axis(group)).collect();
     for winner in answers::winners(experiment, runs) {
         let named: Vec<String> =
             winner.settings.iter().map(|s| format!("{}={}", s.knob, s.value)).collect();
@@ -159,19 +153,140 @@ pub fn sentences(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> 
             winner.rivals - 1
         ));
     }
+    if !contrasts.is_empty() {
+        let sure = format!(
+            "All claims here together are false in at most {:.0} % of experiments.",
+            LEVEL * 100.0
+        );
+        out.push(Some(looks.sentence()).filter(|text| !text.is_empty()).unwrap_or(sure));
+    }
     out
+}
+
+/// Each comparison in a sentence, those with a claim first.
+#[must_use]
+pub fn details(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Vec<String> {
+    let mut told: Vec<(bool, String)> = Vec::new();
+    for contrast in contrasts(experiment, runs, looks) {
+        for found in &contrast.found {
+            let claims = found.primary.iter().any(|j| j.verdict.is_claim());
+            told.push((claims, found.answer(&contrast.after())));
+        }
+    }
+    told.sort_by_key(|(claims, _)| !claims);
+    told.into_iter().map(|(_, text)| text).collect()
+}
+
+impl Contrast {
+    /// What the comparison is called.
+    fn after(&self) -> String {
+        format!("{}={} against {}", self.axis, self.value, self.base)
+    }
+}
+
+/// A sentence for each workload: what the values of an axis do against its first one.
+fn of_axis(group: &[&Contrast]) -> Vec<String> {
+    let labels: BTreeSet<&str> =
+        group.iter().flat_map(|c| &c.found).map(|found| found.workload.as_str()).collect();
+    let of = |label: &str| -> Vec<(&Contrast, &Comparison)> {
+        let all = group.iter().flat_map(|c| c.found.iter().map(move |found| (*c, found)));
+        all.filter(|(_, found)| found.workload == label).collect()
+    };
+    let sentence = |label: &str| match &of(label)[..] {
+        [(contrast, found)] => found.answer(&contrast.after()),
+        several => together(label, several),
+    };
+    labels.into_iter().map(sentence).collect()
+}
+
+/// Values by their names; of more, their number.
+fn listed(values: &[&str], all: usize) -> String {
+    match values.len() {
+        count if count > VALUES_MAX => format!("{count} of {all} values"),
+        _ => values.join(", "),
+    }
+}
+
+/// Several values of an axis in one sentence: those that differ with their change, the others by verdict.
+fn together(label: &str, all: &[(&Contrast, &Comparison)]) -> String {
+    let judged: Vec<(&str, &Judgement)> = all
+        .iter()
+        .filter_map(|(contrast, found)| Some((contrast.value.as_str(), found.primary.first()?)))
+        .collect();
+    let [(contrast, _), ..] = all else { return String::new() };
+    let Some((_, first)) = judged.first() else { return String::new() };
+    let mut claims: Vec<&(&str, &Judgement)> =
+        judged.iter().filter(|(_, j)| j.verdict.is_claim()).collect();
+    let size = |j: &Judgement| j.whole.change.estimate.abs();
+    claims.sort_by(|a, b| size(b.1).total_cmp(&size(a.1)));
+    let mut parts: Vec<String> = claims
+        .iter()
+        .take(VALUES_MAX)
+        .map(|(value, j)| {
+            let change = &j.whole.change;
+            let (low, high) = (percent(change.low), percent(change.high));
+            format!("{value} is {} ({} [{low} .. {high}])", j.verdict, percent(change.estimate))
+        })
+        .collect();
+    if claims.len() > VALUES_MAX {
+        parts.push(format!("{} more differ", claims.len() - VALUES_MAX));
+    } else if claims.is_empty() {
+        parts.push("no value is better or worse for sure".into());
+    }
+    let values = |verdict: Verdict| -> Vec<&str> {
+        judged.iter().filter(|(_, j)| j.verdict == verdict).map(|(value, _)| *value).collect()
+    };
+    let equivalent = values(Verdict::Equivalent);
+    if !equivalent.is_empty() {
+        let margin = first.whole.margin * 100.0;
+        parts.push(format!(
+            "equivalent within ±{margin:.0} %: {}",
+            listed(&equivalent, judged.len())
+        ));
+    }
+    let undecided = values(Verdict::Undecided);
+    let head = format!("{} against {}, {label}", contrast.axis, contrast.base);
+    let claimed = format!("{head}, {}: {}", first.whole.metric.name, parts.join("; "));
+    if undecided.is_empty() {
+        return claimed + ".";
+    }
+    let open = || judged.iter().filter(|(_, j)| j.verdict == Verdict::Undecided);
+    let more = open().filter_map(|(_, j)| j.whole.more_runs).max().filter(|more| *more > 0);
+    let copies = open().all(|(_, j)| !j.whole.change.low.is_finite());
+    let settle = match (copies, more) {
+        (true, _) => "These have too few runs, or runs without any spread.".to_owned(),
+        (false, Some(more)) => {
+            format!("About {more} more {} would settle them.", first.whole.basis)
+        }
+        (false, None) => "More runs would settle them.".to_owned(),
+    };
+    format!("{claimed}; undecided: {}. {settle}", listed(&undecided, judged.len()))
 }
 
 /// The first section of a report: the answer, how far it holds, and the warnings by kind.
 #[must_use]
-pub fn section(experiment: &Experiment, runs: &[StoredRun], looks: &Looks) -> Section {
-    let mut section = Section::new("Answer");
+pub fn section(
+    experiment: &Experiment,
+    runs: &[StoredRun],
+    looks: &Looks,
+    pictures: Vec<Picture>,
+) -> Section {
+    let mut section = Section::first("Answer");
     let told = sentences(experiment, runs, looks);
     if told.is_empty() {
         section.paragraph("The experiment varies nothing, so there is nothing to compare.");
     }
-    for sentence in told {
+    let open = told.len().min(SENTENCES_OPEN);
+    for sentence in &told[..open] {
         section.paragraph(sentence);
+    }
+    section.pictures(pictures);
+    for sentence in &told[open..] {
+        section.paragraph(sentence);
+    }
+    let details = details(experiment, runs, looks);
+    if details.len() > 1 {
+        section.folded(format!("All {} comparisons", details.len()), details.join("\n"));
     }
     let versions = mixed_versions(runs);
     if !versions.is_empty() {
@@ -235,10 +350,13 @@ mod tests {
         let told =
             sentences(&experiment, &runs_of(results.path()).unwrap().runs, &Looks::default());
         assert!(
-            told[0].starts_with("slice=4ms against 1ms, hackbench: worse in time_s: +"),
+            told[0].starts_with("slice against 1ms, hackbench, time_s: 4ms is worse (+"),
             "{told:#?}"
         );
-        assert!(told[1].starts_with("slice=2ms against 1ms"), "{told:#?}");
-        assert!(!told[1].contains("worse") && !told[1].contains("better"), "{told:#?}");
+        assert!(!told[0].contains("2ms is"), "{told:#?}");
+        let details =
+            details(&experiment, &runs_of(results.path()).unwrap().runs, &Looks::default());
+        assert!(details[0].starts_with("slice=4ms against 1ms, hackbench: worse"), "{details:#?}");
+        assert!(details[1].starts_with("slice=2ms against 1ms"), "{details:#?}");
     }
 }

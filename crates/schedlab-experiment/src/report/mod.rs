@@ -23,7 +23,7 @@ mod runs;
 mod table;
 mod trace;
 
-pub use answers::{answers, winners};
+pub use answers::{Picture, Shown, answers, winners};
 pub use html::Html;
 pub use number::{readable, significant};
 pub(crate) use runs::metrics;
@@ -56,6 +56,8 @@ pub fn picture(scene: &schedlab_draw::Scene) -> String {
 pub struct Section {
     title: String,
     parts: Vec<Part>,
+    /// Set close, so that it fits on the first screen.
+    is_first: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -66,6 +68,8 @@ enum Part {
         svg: String,
         caption: String,
     },
+    /// Pictures beside each other.
+    Row(Vec<Picture>),
     Warnings(Vec<Warning>),
     Folded {
         summary: String,
@@ -97,7 +101,7 @@ impl Report {
 
     /// Begins a section; what it returns takes the content.
     pub fn section(&mut self, title: impl Into<String>) -> &mut Section {
-        self.sections.push(Section { title: title.into(), parts: Vec::new() });
+        self.sections.push(Section::new(title));
         self.sections.last_mut().expect("it was just put there")
     }
 
@@ -136,7 +140,12 @@ impl Report {
         html.markup("\">\n");
         html.element("title", &self.title);
         html.markup("<style>\n").markup(STYLE);
-        if self.sections.iter().flat_map(|s| &s.parts).any(|p| matches!(p, Part::Picture { .. })) {
+        if self
+            .sections
+            .iter()
+            .flat_map(|s| &s.parts)
+            .any(|p| matches!(p, Part::Picture { .. } | Part::Row(_)))
+        {
             html.markup(&schedlab_draw::font_css([Weight::Regular, Weight::Bold]));
         }
         html.markup("</style>\n</head>\n<body>\n<header>\n");
@@ -158,7 +167,13 @@ impl Section {
     /// A section of its own, for [`Report::add`].
     #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
-        Self { title: title.into(), parts: Vec::new() }
+        Self { title: title.into(), parts: Vec::new(), is_first: false }
+    }
+
+    /// The section that answers: set close, so that it fits on the first screen.
+    #[must_use]
+    pub fn first(title: impl Into<String>) -> Self {
+        Self { is_first: true, ..Self::new(title) }
     }
 
     /// Whether nothing is in it.
@@ -182,6 +197,14 @@ impl Section {
     /// A picture as SVG of our own writer, with what it shows.
     pub fn picture(&mut self, svg: impl Into<String>, caption: impl Into<String>) -> &mut Self {
         self.parts.push(Part::Picture { svg: svg.into(), caption: caption.into() });
+        self
+    }
+
+    /// Pictures beside each other, where the page is wide enough. None: nothing is shown.
+    pub fn pictures(&mut self, pictures: Vec<Picture>) -> &mut Self {
+        if !pictures.is_empty() {
+            self.parts.push(Part::Row(pictures));
+        }
         self
     }
 
@@ -225,7 +248,8 @@ impl Section {
     }
 
     fn write(&self, html: &mut Html, pictures: &mut usize) {
-        html.markup("<section>\n").element("h2", &self.title);
+        html.markup(if self.is_first { "<section class=\"answer\">\n" } else { "<section>\n" });
+        html.element("h2", &self.title);
         for part in &self.parts {
             part.write(html, pictures);
         }
@@ -242,8 +266,15 @@ impl Part {
             Self::Table(table) => table.write(html),
             Self::Picture { svg, caption } => {
                 *pictures += 1;
-                html.markup("<figure>\n").markup(&inlined(svg, *pictures)).markup("\n");
-                html.element("figcaption", caption).markup("</figure>\n");
+                figure(html, svg, caption, *pictures);
+            }
+            Self::Row(row) => {
+                html.markup("<div class=\"row\">\n");
+                for Picture { svg, caption } in row {
+                    *pictures += 1;
+                    figure(html, svg, caption, *pictures);
+                }
+                html.markup("</div>\n");
             }
             Self::Warnings(warnings) => {
                 html.markup("<ul class=\"warnings\">\n");
@@ -269,6 +300,18 @@ impl Part {
             }
         }
     }
+}
+
+fn figure(html: &mut Html, svg: &str, caption: &str, number: usize) {
+    // A picture is as wide as it was drawn, where the page is.
+    let wide = svg.split_once("width=\"").and_then(|(_, rest)| rest.split_once('"'));
+    let wide = wide.and_then(|(width, _)| width.parse::<u32>().ok()).unwrap_or(1000);
+    html.markup(&format!("<figure style=\"flex:{wide} 1 0\">\n"));
+    html.markup(&inlined(svg, number)).markup("\n");
+    if !caption.is_empty() {
+        html.element("figcaption", caption);
+    }
+    html.markup("</figure>\n");
 }
 
 /// The source expression that allows the page's script (Content Security Policy Level 3, section 6.7.2).
@@ -299,7 +342,7 @@ mod tests {
         let html = report.html();
         assert!(!html.contains("src=") && !html.contains("href=") && !html.contains("@import"));
         assert!(!html.contains("<?xml") && !html.contains("<b>"));
-        assert!(html.contains("<figure>\n<svg "));
+        assert!(html.contains("\">\n<svg "));
     }
 
     #[test]

@@ -37,6 +37,10 @@ fn figures(label: &str, runs: &[&StoredRun]) -> Section {
     let all = metrics(runs);
     if all.is_empty() {
         section.paragraph("The runs gave no figures.");
+    } else if runs.iter().any(|run| run.manifest.point != runs[0].manifest.point) {
+        // Least and most over unlike points: of use to find a slip, not to read.
+        section
+            .folded_table(format!("all {} figures, over all points", all.len()), table(&all, runs));
     } else if all.len() <= OPEN_MAX {
         section.table(table(&all, runs));
     } else {
@@ -115,24 +119,29 @@ pub(crate) fn metrics(runs: &[&StoredRun]) -> Vec<Metric> {
     metrics
 }
 
+/// The list of the runs behind a click. Every number of theirs lies beside the report; here they would make
+/// it a hundred times as long.
 fn raw(runs: &[StoredRun]) -> Section {
     let mut section = Section::new("Raw numbers");
     section.paragraph(format!(
-        "{} runs. Each is also a folder of its own, named by the hash of what was run, with its manifest, \
-         figures and trace.",
+        "{} runs. figures.csv and figures.json beside this report have all numbers. Each run is also a folder of \
+         its own, named by the hash of what was run and where, with its manifest, figures and trace.",
         runs.len()
     ));
+    let mut table = Table::new(["run", "began", "took", "exit code", "warnings", "folder"]);
     for run in runs {
-        let id = &run.manifest.id;
-        let mut table = Table::new(["figure", "of", "value"]);
-        for figure in &run.figures {
-            table.row([figure.metric.name.clone(), figure.of.clone(), figure.value.to_string()]);
-        }
-        let began = &run.manifest.started_at;
-        let name = format!("{} {} ({began})", run.manifest.workload, run_name(run, 0));
-        section.folded_table(format!("{name}, run {id}"), table);
-        let spec = serde_json::to_string_pretty(&run.manifest.spec).unwrap_or_default();
-        section.folded(format!("what was asked in run {id}"), spec);
+        let manifest = &run.manifest;
+        let codes: Vec<&str> = run.warnings.iter().map(|w| w.code.as_str()).collect();
+        let folder = run.folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        table.row([
+            format!("{} {}", manifest.workload, run_name(run, 0)),
+            manifest.started_at.clone(),
+            readable(manifest.took_ns as f64, schedlab_model::Unit::Nanoseconds),
+            manifest.exit_code.to_string(),
+            codes.join(" "),
+            folder,
+        ]);
     }
+    section.folded_table("the runs", table);
     section
 }

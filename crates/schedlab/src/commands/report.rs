@@ -88,11 +88,15 @@ pub(crate) fn write(
 ) -> anyhow::Result<()> {
     let runs = stored.runs.as_slice();
     let mut report = Report::new(title);
+    let mut shown = report::answers(experiment, runs);
     if let Some(experiment) = experiment {
         report.lead(experiment.question.as_str());
-        report.add(report::answer::section(experiment, runs, &stored.looks));
+        let first = std::mem::take(&mut shown.first);
+        report.add(report::answer::section(experiment, runs, &stored.looks, first));
+    } else if !shown.first.is_empty() {
+        report.section("Pictures").pictures(shown.first);
     }
-    for section in report::answers(experiment, runs) {
+    for section in shown.sections {
         report.add(section);
     }
     let draw = experiment.map(|e| e.draw.as_slice()).unwrap_or_default();

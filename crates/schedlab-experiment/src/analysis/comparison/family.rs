@@ -15,6 +15,8 @@ use schedlab_stats::{Effect, benjamini_hochberg, disagreement, pooled};
 pub enum Detail {
     /// Which change it would find, and how many runs are missing.
     Power,
+    /// The same for the first metric alone.
+    PowerOfFirst,
     /// Nothing: calibration makes millions of rows, and power is most of their cost.
     Verdict,
 }
@@ -35,7 +37,13 @@ pub(super) fn judge(
         .iter()
         .zip(&wholes)
         .zip(levels)
-        .map(|((rows, whole), level_whole)| {
+        .enumerate()
+        .map(|(index, ((rows, whole), level_whole))| {
+            let detail = match detail {
+                Detail::PowerOfFirst if index == 0 => Detail::Power,
+                Detail::PowerOfFirst => Detail::Verdict,
+                other => other,
+            };
             let level_point = level / 2.0 / (metrics.len() * rows.len()) as f64;
             judgement(rows, whole, (level_whole, level_point), other_work, detail)
         })

@@ -1,0 +1,144 @@
+//! Maps of a metric over two axes.
+
+use super::{PICTURES_MAX, Picture, factor, place, values};
+use crate::analysis::{Cells, Choice, Map, MapError, Noise, Plane, planes};
+use crate::report::{Section, picture};
+use crate::{Experiment, Point, Varies};
+use schedlab_draw::Theme;
+use schedlab_draw::chart::{Chart as _, Heatmap};
+use schedlab_model::{Better, Metric, Unit};
+use std::collections::BTreeMap;
+
+/// The maps of a workload's metric, `width_px` wide; why there is none goes to the section.
+pub(super) fn pictures(
+    section: &mut Section,
+    experiment: Option<&Experiment>,
+    (cells, workload, metric): (&Cells<'_>, &str, &Metric),
+    axes: &[(String, Vec<String>)],
+    width_px: i32,
+) -> Vec<Picture> {
+    let [x, y, ..] = axes else { return Vec::new() };
+    let planes = planes(cells, workload, &metric.name);
+    let loads = loads(experiment, &x.0, &y.0);
+    let mut out = Vec::new();
+    for (fixed, mut plane) in planes.into_iter().take(PICTURES_MAX) {
+        let mut metric = metric.clone();
+        if let Some(load) = &loads {
+            let is_column = *load == plane.x;
+            relative(&mut plane, is_column);
+            metric.unit = Unit::Count;
+        }
+        let name = format!("{workload}: {}", metric.name);
+        let label = loads
+            .as_ref()
+            .map_or(metric.name.clone(), |load| format!("ratio to the mean at each {load}"));
+        let choice = match &loads {
+            Some(load) if *load == plane.x => Choice::InColumns,
+            Some(_) => Choice::InRows,
+            None => Choice::Cells,
+        };
+        let noise = experiment.and_then(|e| e.noise).map_or(Noise::Measured, Noise::Given);
+        match Map::new(&plane, noise, metric.better != Better::Higher, choice) {
+            Ok(map) => {
+                let names = (name.as_str(), label.as_str(), metric.unit);
+                out.push(map_picture(names, &plane, &map, &fixed, width_px));
+            }
+            Err(MapError::SingleRuns) => {
+                let what = "No map is drawn: each cell holds a single run, and nothing tells differences \
+                            from luck. Set repeats to 3 or more.";
+                section.paragraph(what);
+            }
+            Err(error) => {
+                section.paragraph(format!("No map is drawn: {error}."));
+            }
+        }
+    }
+    out
+}
+
+/// Whether an axis is an option of a workload: how much is asked, which nobody tunes.
+pub(super) fn is_option(experiment: Option<&Experiment>, name: &str) -> bool {
+    // Those of what runs beside have its label before them.
+    let name = name.rsplit('/').next().unwrap_or(name);
+    let mut axes = experiment.iter().flat_map(|experiment| &experiment.axes);
+    axes.any(|a| a.varies.name() == name && matches!(a.varies, Varies::Option(_)))
+}
+
+/// The axis that says how much is asked, where the other is what may be tuned: nobody tunes the number of
+/// groups, and less work is always done sooner.
+fn loads(experiment: Option<&Experiment>, x: &str, y: &str) -> Option<String> {
+    match (is_option(experiment, x), is_option(experiment, y)) {
+        (true, false) => Some(x.to_owned()),
+        (false, true) => Some(y.to_owned()),
+        _ => None,
+    }
+}
+
+/// Divides each row (or column) by its geometric mean: what the other axis does at each load.
+fn relative(plane: &mut Plane, columns: bool) {
+    let lines = if columns { plane.columns.len() } else { plane.rows.len() };
+    for line in 0..lines {
+        let inside = |row: usize, column: usize| (if columns { column } else { row }) == line;
+        let mut cells: Vec<&mut BTreeMap<u32, f64>> = plane
+            .cells
+            .iter_mut()
+            .enumerate()
+            .flat_map(|(r, row)| row.iter_mut().enumerate().map(move |(c, cell)| (r, c, cell)))
+            .filter(|(r, c, _)| inside(*r, *c))
+            .map(|(_, _, cell)| cell)
+            .collect();
+        let logs: Vec<f64> = cells.iter().flat_map(|c| c.values().map(|v| v.ln())).collect();
+        let mean = (logs.iter().sum::<f64>() / logs.len().max(1) as f64).exp();
+        if mean.is_finite() && mean > 0.0 {
+            cells.iter_mut().flat_map(|c| c.values_mut()).for_each(|value| *value /= mean);
+        }
+    }
+}
+
+fn map_picture(
+    (name, label, unit): (&str, &str, Unit),
+    plane: &Plane,
+    map: &Map,
+    fixed: &Point,
+    width_px: i32,
+) -> Picture {
+    let (low, high) = map
+        .means
+        .iter()
+        .flatten()
+        .flatten()
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), v| (low.min(*v), high.max(*v)));
+    // Contours at steps that the noise allows to tell apart, five at most.
+    let levels = ((high / low).ln() / map.resolution.ln()).floor().clamp(0.0, 5.0) as i32;
+    let contour = |i: i32| low * (high / low).powf(f64::from(i) / f64::from(levels + 1));
+    // A ring around what is best by luck would be a claim.
+    let nothing = map.shows_nothing();
+    let marks = match nothing {
+        true => "no cell can be told from another",
+        false => "ringed: best; outlined: can't be told from it",
+    };
+    let heat = Heatmap {
+        title: format!("{name} over {} and {}{}", plane.x, plane.y, place(fixed)),
+        notes: vec![
+            format!("{label}, geometric; a run varies by {:.1} %", map.sigma * 100.0),
+            marks.to_owned(),
+        ],
+        x_label: plane.x.clone(),
+        y_label: plane.y.clone(),
+        columns: plane.columns.clone(),
+        rows: plane.rows.clone(),
+        value_label: if label.starts_with("ratio") { "ratio".into() } else { label.to_owned() },
+        values: values(unit),
+        cells: scaled(&map.means, unit),
+        best: map.best.first().copied().filter(|_| !nothing && map.best.len() == 1),
+        stable: map.flat.iter().copied().filter(|_| !nothing).collect(),
+        contours: (1..=levels).map(|i| contour(i) * factor(unit)).collect(),
+    };
+    let svg = picture(&heat.scene(width_px, &Theme::default()));
+    Picture { svg, caption: map.sentences(plane).join(" ") }
+}
+
+fn scaled(means: &[Vec<Option<f64>>], unit: Unit) -> Vec<Vec<Option<f64>>> {
+    let scale = |mean: &Option<f64>| mean.map(|m| m * factor(unit));
+    means.iter().map(|row| row.iter().map(scale).collect()).collect()
+}

@@ -1,0 +1,202 @@
+//! Curves of metrics along an axis as small multiples: a panel for each choice on the other axes, with the
+//! regions of the first metric as shaded areas.
+
+use super::{Picture, factor, values};
+use crate::analysis::{Cells, Curve, CurvePoint, curves};
+use crate::report::{picture as svg_of, readable};
+use schedlab_draw::Theme;
+use schedlab_draw::chart::{Axis, Chart as _, Column, Multiples, Region, Sample};
+use schedlab_model::Metric;
+
+/// Panels beside each other; of more choices, some from first to last.
+const COLUMNS_MAX: usize = 6;
+/// Free space at both ends of the axis, as a part of it.
+const EDGE: f64 = 0.06;
+/// Axes whose values spread further than this ratio are logarithmic.
+const LOG_FROM: f64 = 10.0;
+
+/// The picture; `None` without values.
+pub(super) fn picture(
+    cells: &Cells<'_>,
+    label: &str,
+    metrics: &[Metric],
+    (axis, is_load): (&str, bool),
+    width_px: i32,
+) -> Option<Picture> {
+    let main = metrics.first()?;
+    let mut all = curves(cells, label, &main.name, axis);
+    if is_load {
+        // More work takes longer: regions along a load tell nothing.
+        all.iter_mut().for_each(|curve| curve.levels.clear());
+    }
+    let shown = chosen(&all);
+    let others: Vec<Vec<Curve>> =
+        metrics[1..].iter().map(|metric| curves(cells, label, &metric.name, axis)).collect();
+    let place = Place::of(&all)?;
+    let column = |curve: &&Curve| {
+        let mut rows = vec![Some(*curve)];
+        rows.extend(others.iter().map(|of| of.iter().find(|other| other.fixed == curve.fixed)));
+        let rows = || rows.iter().zip(metrics);
+        Column {
+            name: match curve.fixed.len() {
+                1 => curve.fixed.values().cloned().collect(),
+                _ => name(curve),
+            },
+            regions: regions(curve, &place),
+            rows: rows().map(|(curve, metric)| samples(*curve, metric, &place)).collect(),
+            hints: rows().map(|(curve, metric)| hints(*curve, metric, axis)).collect(),
+        }
+    };
+    let shaded = match shown.iter().any(|curve| curve.levels.len() > 1) {
+        true => format!("; shaded: regions of one level of {}", main.name),
+        false => String::new(),
+    };
+    let centre = centre_name(&all);
+    let mut notes = vec![format!("points: {centre} of the runs; whiskers: 95 % intervals{shaded}")];
+    if shown.len() < all.len() {
+        notes.push(format!("{} of {} choices; the table has all", shown.len(), all.len()));
+    }
+    let row = |metric: &Metric| Axis { values: values(metric.unit), ..Axis::new(&short(metric)) };
+    let chart = Multiples {
+        title: match all[0].fixed.keys().collect::<Vec<_>>()[..] {
+            [other] => format!("{label} along {axis}; a panel for each value of {other}"),
+            _ => format!("{label} along {axis}"),
+        },
+        notes,
+        x_label: axis.to_owned(),
+        ticks: place.ticks.clone(),
+        rows: metrics.iter().map(|metric| row(metric).from_zero()).collect(),
+        row_px: if metrics.len() > 1 { 92 } else { 180 },
+        columns: shown.iter().map(column).collect(),
+    };
+    let svg = svg_of(&chart.scene(width_px, &Theme::default()));
+    let caption = if is_load { String::new() } else { sentences(&all, main) };
+    Some(Picture { svg, caption })
+}
+
+/// Curves from the first to the last, evenly, as many as fit.
+fn chosen(all: &[Curve]) -> Vec<&Curve> {
+    if all.len() <= COLUMNS_MAX {
+        return all.iter().collect();
+    }
+    let step = (all.len() - 1) as f64 / (COLUMNS_MAX - 1) as f64;
+    (0..COLUMNS_MAX).map(|index| &all[(index as f64 * step).round() as usize]).collect()
+}
+
+fn short(metric: &Metric) -> String {
+    metric.name.replace("switches_", "").replace("_ns", "")
+}
+
+fn name(curve: &Curve) -> String {
+    let parts: Vec<String> = curve.fixed.iter().map(|(a, v)| format!("{a}={v}")).collect();
+    parts.join(" ")
+}
+
+fn centre_name(curves: &[Curve]) -> &'static str {
+    let mut points = curves.iter().flat_map(|curve| &curve.points);
+    if points.all(|point| point.centre.is_geometric) { "geometric mean" } else { "mean" }
+}
+
+/// Where the values of the axis lie, in 0 ..= 1.
+struct Place {
+    low: f64,
+    high: f64,
+    is_log: bool,
+    ticks: Vec<(f64, String)>,
+}
+
+impl Place {
+    fn of(curves: &[Curve]) -> Option<Self> {
+        let mut values: Vec<(f64, String)> =
+            curves.iter().flat_map(|c| &c.points).map(|p| (p.x, p.value.clone())).collect();
+        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        values.dedup();
+        let (low, high) = (values.first()?.0, values.last()?.0);
+        let is_log = low > 0.0 && high / low > LOG_FROM;
+        let mut place = Self { low, high, is_log, ticks: Vec::new() };
+        place.ticks = values.into_iter().map(|(x, label)| (place.at(x), label)).collect();
+        Some(place)
+    }
+
+    fn at(&self, x: f64) -> f64 {
+        let on = |v: f64| if self.is_log { v.ln() } else { v };
+        let (low, high) = (on(self.low), on(self.high));
+        let part = if high > low { (on(x) - low) / (high - low) } else { 0.5 };
+        EDGE + part * (1.0 - 2.0 * EDGE)
+    }
+}
+
+fn samples(curve: Option<&Curve>, metric: &Metric, place: &Place) -> Vec<Sample> {
+    let scale = factor(metric.unit);
+    let sample = |point: &CurvePoint| Sample {
+        x: place.at(point.x),
+        y: point.centre.value * scale,
+        interval: point.centre.interval.map(|(low, high)| (low * scale, high * scale)),
+    };
+    curve.iter().flat_map(|curve| &curve.points).map(sample).collect()
+}
+
+fn hints(curve: Option<&Curve>, metric: &Metric, axis: &str) -> Vec<String> {
+    let told = |value: f64| readable(value, metric.unit);
+    let hint = |point: &CurvePoint| {
+        let centre = &point.centre;
+        let interval = centre
+            .interval
+            .map_or(String::new(), |(low, high)| format!(" [{} .. {}]", told(low), told(high)));
+        let (value, runs) = (told(centre.value), centre.runs);
+        format!("{axis}={}: {} {value}{interval}, {runs} runs", point.value, metric.name)
+    };
+    curve.iter().flat_map(|curve| &curve.points).map(hint).collect()
+}
+
+/// The name of a region: A, B, C; of more than there are letters, by number.
+fn letter(index: usize) -> String {
+    let letter = u8::try_from(index).ok().filter(|i| *i < 26).map(|i| char::from(b'A' + i));
+    letter.map_or_else(|| (index + 1).to_string(), String::from)
+}
+
+/// The levels of a curve as areas, which meet in the middle between two points.
+fn regions(curve: &Curve, place: &Place) -> Vec<Region> {
+    let x = |index: usize| curve.points.get(index).map_or(1.0, |point| place.at(point.x));
+    let border = |index: usize| match index {
+        0 => 0.0,
+        end if end >= curve.points.len() => 1.0,
+        inner => f64::midpoint(x(inner - 1), x(inner)),
+    };
+    let region = |(index, level): (usize, &schedlab_stats::Level)| Region {
+        from: border(level.start),
+        to: border(level.end),
+        name: letter(index),
+    };
+    curve.levels.iter().enumerate().map(region).collect()
+}
+
+/// The regions of all curves, in sentences; curves without any are told together.
+fn sentences(all: &[Curve], metric: &Metric) -> String {
+    let (flat, told): (Vec<&Curve>, Vec<&Curve>) =
+        all.iter().partition(|curve| curve.levels.len() < 2);
+    let mut out: Vec<String> = told.iter().map(|curve| levels(curve, metric)).collect();
+    if let (Some(first), true) = (flat.first(), told.is_empty()) {
+        out.push(format!(
+            "{} stays on one level along {}, within the noise.",
+            metric.name, first.axis
+        ));
+    } else if !flat.is_empty() {
+        let names: Vec<String> = flat.iter().map(|curve| name(curve)).collect();
+        out.push(format!("One level, within the noise: {}.", names.join(", ")));
+    }
+    out.join(" ")
+}
+
+/// The regions of a curve, in a sentence.
+fn levels(curve: &Curve, metric: &Metric) -> String {
+    let name = name(curve);
+    let head = if name.is_empty() { String::new() } else { format!("{name}: ") };
+    let part = |(index, level): (usize, &schedlab_stats::Level)| {
+        let (first, last) = (&curve.points[level.start].value, &curve.points[level.end - 1].value);
+        let range = if first == last { first.clone() } else { format!("{first} to {last}") };
+        format!("{} {} for {range}", letter(index), readable(level.mean.exp(), metric.unit))
+    };
+    let parts: Vec<String> = curve.levels.iter().enumerate().map(part).collect();
+    format!("{head}{}.", parts.join(", "))
+}
