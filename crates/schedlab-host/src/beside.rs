@@ -12,6 +12,7 @@ use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, process};
 use schedlab_workload::measure;
+use schedlab_workload::plan::Plan;
 use schedlab_workload::workloads::command;
 use schedlab_workload::{Beside, Figure, MachineError, Output, RunSpec, Stream, WorkloadSpec};
 use std::fs::File;
@@ -86,7 +87,7 @@ impl Company {
     /// Starts them and waits until their tasks are ready.
     pub(crate) fn start(
         program: &Path,
-        spec: &RunSpec,
+        (spec, plans): (&RunSpec, &[Option<Plan>]),
         sites: &mut Sites,
         marks: Option<&Path>,
         around: &Around,
@@ -96,7 +97,10 @@ impl Company {
         let mut company = Self::default();
         for (index, which) in spec.beside.iter().enumerate() {
             let spec = alone(spec, which);
-            let site = sites.prepare(&spec, &format!("-{}", which.label))?;
+            let site = sites.prepare(
+                plans.get(index + 1).and_then(Option::as_ref),
+                &format!("-{}", which.label),
+            )?;
             let asked = Asked { spec, part: Part::Beside, site };
             let marks = marks.map(|path| path.with_extension(format!("marks-{index}")));
             let stderr = out.path(Stream::Stderr).with_extension(format!("beside-{index}"));

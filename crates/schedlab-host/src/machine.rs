@@ -19,9 +19,10 @@ use schedlab_sys::signal::Signals;
 use schedlab_sys::task::Resources;
 use schedlab_sys::{clock, process};
 use schedlab_workload::measure;
+use schedlab_workload::plan::Plan;
 use schedlab_workload::{
     Figure, HOST, Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Stream,
-    WorkloadSpec, check_spec, cut_by_limit,
+    WorkloadSpec, cut_by_limit, plans_of,
 };
 use std::cell::OnceCell;
 use std::fs::File;
@@ -98,20 +99,11 @@ impl Machine for Host {
     }
 
     fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
-        check_spec(spec, &self.offers)?;
-        let (speeds, knobs) = slow::part(&spec.settings);
-        if !knobs.is_empty() {
-            knobs::check(&knobs).map_err(|error| not_set(&error))?;
-        }
-        if !speeds.is_empty() {
-            let ground = self.ground.get_or_init(slow::Ground::here);
-            slow::check(&speeds, ground).map_err(|error| not_slowed(&error))?;
-        }
-        Ok(())
+        self.planned(spec).map(drop)
     }
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
-        self.check(spec)?;
+        let plans = self.planned(spec)?;
         let signals =
             schedlab_sys::signal::catch().map_err(|e| MachineError::io("catching signals", e))?;
         // A guest at the user's terminal is recorded, not measured.
@@ -123,7 +115,7 @@ impl Machine for Host {
         let around = Around { held: hold(spec, out)?, slowed };
         let mut trace = Trace::start(spec, out)?;
         let mut sites = Sites::default();
-        let result = self.perform(spec, &trace, (&around, &mut sites), signals, out);
+        let result = self.perform((spec, &plans), &trace, (&around, &mut sites), signals, out);
         sites.finish().into_iter().for_each(|warning| out.warning(warning));
         let (outcome, marks) = match result {
             Ok(ended) => ended,
@@ -150,7 +142,7 @@ impl Host {
     /// The run's own workload, with those beside it around it.
     fn perform(
         &self,
-        spec: &RunSpec,
+        (spec, plans): (&RunSpec, &[Option<Plan>]),
         trace: &Trace,
         (around, sites): (&Around, &mut Sites),
         signals: Signals,
@@ -164,11 +156,12 @@ impl Host {
                 process::this_program().map_err(|e| MachineError::io("finding this program", e))?
             }
         };
-        let mut company = Company::start(&program, spec, sites, path, around, signals, out)?;
+        let mut company =
+            Company::start(&program, (spec, plans), sites, path, around, signals, out)?;
         let (outcome, names) = match &spec.workload {
             WorkloadSpec::Builtin { name, .. } => {
                 let part = if company.is_empty() { Part::Alone } else { Part::Among };
-                let site = sites.prepare(spec, "")?;
+                let site = sites.prepare(plans.first().and_then(Option::as_ref), "")?;
                 let spec = RunSpec { beside: Vec::new(), ..spec.clone() };
                 let asked = Asked { spec, part, site };
                 let mut load = Load::start(&program, &asked, name, path, around, out)?;
@@ -187,6 +180,20 @@ impl Host {
         let mut files: MarkFiles = marks.map(|path| (path, names)).into_iter().collect();
         files.extend(company.finish(out)?);
         Ok((outcome, files))
+    }
+
+    /// Checks a spec; the plans of its workloads, not calibrated.
+    fn planned(&self, spec: &RunSpec) -> Result<Vec<Option<Plan>>, MachineError> {
+        let plans = plans_of(spec, &self.offers)?;
+        let (speeds, knobs) = slow::part(&spec.settings);
+        if !knobs.is_empty() {
+            knobs::check(&knobs).map_err(|error| not_set(&error))?;
+        }
+        if !speeds.is_empty() {
+            let ground = self.ground.get_or_init(slow::Ground::here);
+            slow::check(&speeds, ground).map_err(|error| not_slowed(&error))?;
+        }
+        Ok(plans)
     }
 
     /// Slows CPUs as the settings say. The loop is calibrated before, once for all runs, so that their

@@ -3,13 +3,12 @@
 //! The parent makes them, under its guard, before the load child is started; the child is told where
 //! they are. So they go when the run ends, whoever dies.
 
-use crate::load;
 use crate::net::Namespace;
 use schedlab_model::Warning;
 use schedlab_sys::cgroup::{self, Hierarchy, Version};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_workload::plan::Plan;
-use schedlab_workload::{Link, MachineError, RunSpec};
+use schedlab_workload::{Link, MachineError};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -29,12 +28,16 @@ pub(crate) struct Site {
 pub(crate) struct Sites(Option<Guard>);
 
 impl Sites {
-    /// Makes what `spec`'s own workload needs. `label` keeps its groups apart from those of others in
+    /// Makes what a plan needs; a command has none. `label` keeps its groups apart from those of others in
     /// the same run.
-    pub(crate) fn prepare(&mut self, spec: &RunSpec, label: &str) -> Result<Site, MachineError> {
-        let Some(plan) = load::draft(spec) else { return Ok(Site::default()) };
+    pub(crate) fn prepare(
+        &mut self,
+        plan: Option<&Plan>,
+        label: &str,
+    ) -> Result<Site, MachineError> {
+        let Some(plan) = plan else { return Ok(Site::default()) };
         let mut site = Site::default();
-        let wanted = wanted(&plan);
+        let wanted = wanted(plan);
         if !wanted.is_empty() {
             let refused = |why: String| refused("make control groups", why);
             let hierarchy = cgroup::here("cpu").ok_or_else(|| {

@@ -15,17 +15,28 @@ use schedlab_model::Fact;
 /// # Errors
 /// The first thing that is wrong.
 pub fn check_spec(spec: &RunSpec, offers: &Offers) -> Result<(), MachineError> {
+    plans_of(spec, offers).map(drop)
+}
+
+/// Checks a spec as [`check_spec`] does and keeps the plans: of its own workload, then of each beside
+/// it. They are not calibrated: they say what a run needs, not how long it takes. A command that is no
+/// workload of ours has none.
+///
+/// # Errors
+/// As [`check_spec`].
+pub fn plans_of(spec: &RunSpec, offers: &Offers) -> Result<Vec<Option<Plan>>, MachineError> {
     let around = &offers.surroundings(spec.seed);
     let beside =
         |why: String| refused(offers, &spec.workload, OptionError::new("beside", why).into());
     spec.check_labels().map_err(beside)?;
-    check_one(&spec.workload, offers, around)
-        .map_err(|wrong| wrong.told(|error| refused(offers, &spec.workload, error)))?;
+    let own = check_one(&spec.workload, offers, around);
+    let refuse = |error: PlanError| refused(offers, &spec.workload, error);
+    let mut plans = vec![own.map_err(|wrong| wrong.told(refuse))?];
     for one in &spec.beside {
         let told = |error: PlanError| beside(format!("{}: {error}", one.label));
-        check_one(&one.workload, offers, around).map_err(|wrong| wrong.told(told))?;
+        plans.push(check_one(&one.workload, offers, around).map_err(|wrong| wrong.told(told))?);
     }
-    Ok(())
+    Ok(plans)
 }
 
 enum Wrong {
@@ -42,26 +53,26 @@ impl Wrong {
     }
 }
 
-fn check_one(workload: &WorkloadSpec, offers: &Offers, around: &Surroundings) -> Result<(), Wrong> {
-    let is_command = match workload {
-        WorkloadSpec::Command { .. } => true,
+fn check_one(
+    workload: &WorkloadSpec,
+    offers: &Offers,
+    around: &Surroundings,
+) -> Result<Option<Plan>, Wrong> {
+    let plan = match workload {
+        WorkloadSpec::Command { .. } => None,
         WorkloadSpec::Builtin { name, options } => {
-            let plan = workloads::plan(name, options, around).map_err(Wrong::Plan)?;
-            runs_a_command(&plan)
+            Some(workloads::plan(name, options, around).map_err(Wrong::Plan)?)
         }
     };
+    let is_command = plan.as_ref().is_none_or(|plan| plan.command.is_some());
     match &offers.commands {
         Fact::Unknown(why) if is_command => Err(Wrong::Machine(MachineError::NotOffered {
             machine: offers.machine.clone(),
             what: "run a command".to_owned(),
             why: why.clone(),
         })),
-        _ => Ok(()),
+        _ => Ok(plan),
     }
-}
-
-fn runs_a_command(plan: &Plan) -> bool {
-    plan.command.is_some()
 }
 
 /// A plan's error as a machine tells it.

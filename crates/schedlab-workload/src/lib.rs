@@ -33,7 +33,7 @@ pub use behaviour::{
     BarrierId, Behaviour, BlockId, ChannelId, CounterId, DialId, Done, ForkId, Instruments, LockId,
     Loop, Op, PlaceId, QueueId, SampleId, SemaphoreId, Sweep, WordId,
 };
-pub use check::check_spec;
+pub use check::{check_spec, plans_of};
 pub use link::Link;
 pub use machine::{
     Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, Series, Stream,

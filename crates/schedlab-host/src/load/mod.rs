@@ -89,23 +89,6 @@ pub fn surroundings(seed: u64) -> std::io::Result<Surroundings> {
     Ok(Surroundings { topology, allowed, speed: told.unwrap_or_else(calibrate), seed })
 }
 
-/// The plan of a spec's own workload, not calibrated: what it needs, not how long it takes. `None`
-/// for a command, and for what the load child will refuse.
-pub(crate) fn draft(spec: &RunSpec) -> Option<Plan> {
-    planned(&spec.workload, spec.seed).ok().flatten()
-}
-
-fn planned(workload: &WorkloadSpec, seed: u64) -> Result<Option<Plan>, PlanError> {
-    let WorkloadSpec::Builtin { name, options } = workload else { return Ok(None) };
-    let surroundings = Surroundings {
-        topology: schedlab_sys::topology::read(Path::new("/sys")).unwrap_or(Topology::flat(1)),
-        allowed: schedlab_sys::sched::affinity(schedlab_model::Pid(0)).unwrap_or_default(),
-        speed: 1,
-        seed,
-    };
-    workloads::plan(name, options, &surroundings).map(Some)
-}
-
 fn perform(spec: &RunSpec, part: Part, site: &Site) -> Result<i32, Told> {
     let io = |doing: &str, error: std::io::Error| Told::Failed {
         option: None,
