@@ -5,7 +5,7 @@ use schedlab_workload::*;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(crate) struct Fake<'s> {
-    offers: Offers,
+    pub(crate) offers: Offers,
     pub(crate) ran: Vec<RunSpec>,
     /// Raises the user's wish to stop during the run of this index.
     pub(crate) stops_at: Option<(usize, &'s AtomicBool)>,
@@ -25,6 +25,8 @@ pub(crate) struct Fake<'s> {
     pub(crate) kernel: &'static str,
     /// The sched_ext scheduler that a look at the machine tells, by how many looks there were.
     pub(crate) sched_ext: fn(u64) -> &'static str,
+    /// Why it refuses a spec.
+    pub(crate) refuses: fn(&RunSpec) -> Option<String>,
     looks: std::cell::Cell<u64>,
 }
 
@@ -63,6 +65,7 @@ impl Fake<'_> {
             governor: "performance",
             kernel: "6.1",
             sched_ext: |_| "",
+            refuses: |_| None,
             looks: std::cell::Cell::new(0),
         }
     }
@@ -83,11 +86,14 @@ impl Machine for Fake<'_> {
         facts
     }
 
-    fn check(&self, _: &RunSpec) -> Result<(), MachineError> {
-        Ok(())
+    fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
+        let (machine, what) = (self.offers.machine.clone(), "run it".to_owned());
+        let refused = |why| Err(MachineError::NotOffered { machine, what, why });
+        (self.refuses)(spec).map_or(Ok(()), refused)
     }
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
+        self.check(spec)?;
         let index = self.ran.len();
         self.ran.push(spec.clone());
         if self.fails_at == Some(index) {

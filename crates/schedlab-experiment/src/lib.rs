@@ -1,23 +1,25 @@
 //! Experiments: from a question to stored results to a report.
 //!
 //! An [`Experiment`] is read from a file, a [`Plan`] made of it, and [`run_plan`] does the plan's runs
-//! on any [`Machine`](schedlab_workload::Machine), each into a directory of its own that is written
+//! on their [`Machines`], each into a directory of its own that is written
 //! once and then only read ([`StoredRun`]). A [`report`] is made from stored runs alone.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let machine: &mut dyn schedlab_workload::Machine = unreachable!();
-//! use schedlab_experiment::{Experiment, Plan, report, run_plan, runs_of};
+//! use schedlab_experiment::{Experiment, Machines, Plan, report, run_plan, runs_of};
 //! use std::path::Path;
 //! let experiment = Experiment::read(Path::new("examples/tour.toml"))?;
 //! let results = Path::new("results/tour");
-//! run_plan(machine, &Plan::new(&experiment), results, &|| false, &mut |_| ())?;
+//! run_plan(&mut Machines::one(machine), &Plan::new(&experiment), results, &|| false, &mut |_| ())?;
 //! let html = report::of_runs(&experiment.title, &runs_of(results)?.runs).html();
 //! std::fs::write("report.html", html)?;
 //! # Ok(()) }
 //! ```
 
 pub mod analysis;
+mod blame;
+mod check;
 mod environment;
 mod exact;
 pub mod export;
@@ -26,6 +28,7 @@ mod fake;
 mod file;
 mod hooks;
 mod id;
+mod machines;
 mod plan;
 #[cfg(test)]
 mod recorded;
@@ -33,6 +36,7 @@ pub mod report;
 mod run_loop;
 mod session;
 mod store;
+mod together;
 mod traced;
 
 pub use environment::{conditions, is_passing, machine_line};
@@ -41,6 +45,7 @@ pub use file::{
     Axis, Drawing, Experiment, FileError, Hooks, Mistake, Order, StopRule, Varies, Workload, keys,
 };
 pub use id::RunId;
+pub use machines::{Machines, Make};
 pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, run_plan};
 pub use session::run_experiment;

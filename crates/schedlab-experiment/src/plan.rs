@@ -1,9 +1,9 @@
 //! From an experiment to the runs that answer it, in their order.
 
 use crate::{Axis, Experiment, Hooks, Order, RunId, Varies, Workload};
-use schedlab_model::{Setting, Warning};
+use schedlab_model::Setting;
 use schedlab_stats::Random;
-use schedlab_workload::{Machine, MachineName, RunSpec, WorkloadSpec};
+use schedlab_workload::{MachineName, RunSpec, WorkloadSpec};
 use std::collections::BTreeMap;
 
 /// A choice on every axis, by the axis's name; the values as the file writes them.
@@ -71,71 +71,6 @@ impl Plan {
         }
         Self { runs }
     }
-
-    /// What the plan asks for that the machine does not offer, asked before anything runs.
-    ///
-    /// Recording that is not offered is a warning, since the figures come all the same; a knob that
-    /// is not there or locked is an error, since the experiment would measure something else.
-    ///
-    /// # Errors
-    /// With all that is missing, in sentences.
-    pub fn check(&self, machine: &dyn Machine) -> Result<Vec<Warning>, Vec<String>> {
-        let offers = machine.offers();
-        let mut wrong = self.refused(machine);
-        let mut warnings = Vec::new();
-        let wanted: std::collections::BTreeSet<&str> = self
-            .runs
-            .iter()
-            .flat_map(|r| r.spec.settings.iter().map(|s| s.knob.as_str()))
-            .collect();
-        let names: Vec<&str> = offers.knobs.iter().map(|k| k.name.as_str()).collect();
-        for name in wanted {
-            if name.starts_with("speed:") {
-                // A speed of CPUs is no knob of the kernel, but held around the run.
-                if let schedlab_model::Fact::Unknown(why) = &offers.speeds {
-                    wrong.push(format!("CPUs can't be slowed here: {why}"));
-                }
-                continue;
-            }
-            // A single switch is set through the file that holds all of them.
-            let name = if name.starts_with("feature:") { "features" } else { name };
-            match offers.knobs.iter().find(|k| k.name == name) {
-                Some(knob) if knob.writable => {}
-                Some(knob) => {
-                    wrong.push(format!("knob {name} can't be set here: {}", knob.why_not));
-                }
-                None => {
-                    let near = crate::file::nearest(name, &names)
-                        .map_or(String::new(), |n| format!("; did you mean {n}?"));
-                    wrong.push(format!("{} has no knob {name}{near}", offers.machine));
-                }
-            }
-        }
-        if self.runs.iter().any(|r| r.spec.record.is_some())
-            && let schedlab_model::Fact::Unknown(why) = &offers.recording
-        {
-            let what = "no scheduler events are recorded here";
-            warnings.push(Warning::new(
-                "no-recording",
-                format!("{what}: {why}"),
-                "see `schedlab doctor`",
-            ));
-        }
-        if wrong.is_empty() { Ok(warnings) } else { Err(wrong) }
-    }
-
-    /// What the machine says against the runs of the first block: those of the others differ in
-    /// their seed only.
-    fn refused(&self, machine: &dyn Machine) -> Vec<String> {
-        let first = self.runs.iter().map(|run| run.block).min();
-        let mut wrong: Vec<String> = Vec::new();
-        for run in self.runs.iter().filter(|run| Some(run.block) == first) {
-            let why =
-                machine.check(&run.spec).err().map(|error| format!("{}: {error}", run.workload));
-            wrong.extend(why.filter(|why| !wrong.contains(why)));
-        }
-        wrong
-    }
 }
 
 /// A seed for each round: rounds are shuffled unlike each other, and alike in every execution.
@@ -178,6 +113,7 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
     let mut beside = cell.workload.beside.clone();
     let mut settings = experiment.settings.clone();
     let mut hooks = experiment.hooks.clone();
+    let mut machine = experiment.machine.clone();
     let mut point = Point::new();
     for (axis, value) in &cell.choices {
         let other = beside.iter_mut().find(|b| b.label == axis.workload);
@@ -192,6 +128,7 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
             Varies::Knob(name) => set_knob(&mut settings, name, value),
             Varies::Hook(name) => hooks.put(name, value),
             Varies::Speed(cpus) => set_knob(&mut settings, &format!("speed:{cpus}"), value),
+            Varies::Machine => machine = value.parse().expect("the file was checked"),
         }
     }
     let spec = RunSpec {
@@ -203,8 +140,8 @@ fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
         repeat: block,
         time_limit: experiment.time_limit,
     };
-    let id = RunId::with_hooks(&experiment.machine, &spec, &hooks);
-    let (workload, machine) = (cell.workload.label.clone(), experiment.machine.clone());
+    let id = RunId::with_hooks(&machine, &spec, &hooks);
+    let workload = cell.workload.label.clone();
     Planned { id, workload, point, block, spec, hooks, machine }
 }
 

@@ -1,15 +1,17 @@
 //! The one run loop: everything that repeats or sweeps goes through here.
 //!
-//! Runs are done one after another in the plan's order. A run whose directory is there already is
-//! skipped, which is all that resuming needs. Progress is told between runs, never during one: the
-//! callback may draw, and drawing is load.
+//! Runs are done one after another in the plan's order, after those whose machines leave each other's
+//! figures as they are (see [`crate::together`]). A run whose directory is there already is skipped,
+//! which is all that resuming needs. Progress is told between runs, never during one that drawing could
+//! disturb: the callback may draw, and drawing is load.
 
 use crate::environment::{doubts, is_passing};
 use crate::hooks::{Beside, hook, take_figures};
 use crate::store::{
     Manifest, Place, Places, RunWriter, SCHEMA_OLD, StoreError, StoredRun, lock, write_synced,
 };
-use crate::{Plan, Planned};
+use crate::together::{self, Left};
+use crate::{Machines, Plan, Planned};
 use schedlab_model::{MachineFacts, Warning};
 use schedlab_workload::{Machine, MachineError, Output as _, Stream};
 use std::fs;
@@ -19,7 +21,7 @@ use std::time::{Duration, Instant};
 /// What the loop tells between runs.
 #[derive(Debug)]
 pub enum Progress<'p> {
-    /// A run begins; nothing may be drawn until it ends.
+    /// A run begins. Nothing may be drawn until it ends, but on machines in virtual time.
     Begins {
         /// Which one, from 0, of all runs of the plan.
         index: usize,
@@ -125,8 +127,8 @@ pub enum LoopError {
     },
 }
 
-/// Does the runs of a plan on a machine and stores each under `results/runs/ID-PLACE`. A run of the plan that
-/// was done at another place (another kernel, host or program) is not this one, and stays.
+/// Does the runs of a plan on their machines and stores each under `results/runs/ID-PLACE`. A run of the
+/// plan that was done at another place (another kernel, host or program) is not this one, and stays.
 ///
 /// `stop` tells whether the user wants to stop; it is asked between runs and, by the machine, during them; the run
 /// under way is then stored as interrupted, and done again at the next call.
@@ -136,19 +138,29 @@ pub enum LoopError {
 /// When another process stores runs there, results can't be stored, or the first run of all fails before anything was measured: then the
 /// rest would fail alike.
 pub fn run_plan(
-    machine: &mut dyn Machine,
+    machines: &mut Machines<'_>,
     plan: &Plan,
     results: &Path,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
 ) -> Result<Tally, LoopError> {
     let _lock = lock(results)?;
-    run_with(machine, plan, results, stop, progress, 0)
+    run_with(machines, plan, results, stop, progress, 0)
+}
+
+/// What holds for all runs of a plan.
+pub(crate) struct Work<'w> {
+    pub(crate) results: &'w Path,
+    /// Runs of the plan, those that are done included.
+    pub(crate) total: usize,
+    /// Further attempts at a doubtful run.
+    pub(crate) retries: u32,
+    pub(crate) stop: &'w dyn Fn() -> bool,
 }
 
 /// As [`run_plan`], with so many further attempts at doubtful runs.
 pub(crate) fn run_with(
-    machine: &mut dyn Machine,
+    machines: &mut Machines<'_>,
     plan: &Plan,
     results: &Path,
     stop: &dyn Fn() -> bool,
@@ -157,53 +169,104 @@ pub(crate) fn run_with(
 ) -> Result<Tally, LoopError> {
     remove_cut_off(results)?;
     refuse_old(results)?;
-    let mut places = Places::default();
     let mut tally = Tally::default();
-    let mut spent = Duration::ZERO;
+    let work = Work { results, total: plan.runs.len(), retries, stop };
+    let mut places = Places::default();
+    let mut left = unfinished(plan, machines, &mut places, results, &mut tally, progress)?;
+    let together = together::take(machines, &mut left)?;
+    if let Some(make) = machines.make().filter(|_| !together.is_empty()) {
+        together::perform(&together, make, &work, &mut tally, progress)?;
+    }
+    if !tally.stopped {
+        one_by_one(&left, machines, places, &work, &mut tally, progress)?;
+    }
+    Ok(tally)
+}
+
+/// The runs of a plan that are still to do. A damaged one is set aside.
+fn unfinished<'p>(
+    plan: &'p Plan,
+    machines: &mut Machines<'_>,
+    places: &mut Places,
+    results: &Path,
+    tally: &mut Tally,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<Vec<Left<'p>>, LoopError> {
+    let mut left = Vec::new();
     for (index, run) in plan.runs.iter().enumerate() {
-        if stop() {
-            tally.stopped = true;
-            break;
-        }
-        let place = places.of(machine, run);
+        let place = places.of(machines.get(&run.machine)?, run);
         match is_done(results, run, &place) {
-            Ok(false) => {}
             Ok(true) => {
                 tally.skipped += 1;
                 progress(&Progress::Skipped { run });
                 continue;
             }
+            Ok(false) => {}
             Err(error) if error.is_damage() => {
                 let folder = set_aside(results, run, &place)?;
                 progress(&Progress::SetAside { run, error: &error, folder: &folder });
             }
             Err(error) => return Err(error.into()),
         }
-        let left = (tally.done > 0).then(|| {
-            let rest = u32::try_from(plan.runs.len() - index).unwrap_or(u32::MAX);
-            spent / u32::try_from(tally.done).unwrap_or(u32::MAX) * rest
+        left.push(Left { index, run, place });
+    }
+    Ok(left)
+}
+
+/// Does runs one after another.
+fn one_by_one(
+    runs: &[Left<'_>],
+    machines: &mut Machines<'_>,
+    mut places: Places,
+    work: &Work<'_>,
+    tally: &mut Tally,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<(), LoopError> {
+    let mut spent = Duration::ZERO;
+    let mut ended = 0;
+    for (at, Left { index, run, .. }) in runs.iter().enumerate() {
+        if (work.stop)() {
+            tally.stopped = true;
+            break;
+        }
+        let left = (ended > 0).then(|| {
+            let rest = u32::try_from(runs.len() - at).unwrap_or(u32::MAX);
+            spent / ended * rest
         });
-        progress(&Progress::Begins { index, total: plan.runs.len(), run, left });
+        progress(&Progress::Begins { index: *index, total: work.total, run, left });
         let began = Instant::now();
-        match until_content(machine, (run, &place), results, stop, progress, retries) {
+        let done = machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
+            // A program may have changed since the loop began.
+            let done = (*run, &places.of(machine, run));
+            until_content(machine, done, work.results, work.stop, progress, work.retries)
+        });
+        match done {
             Ok(stored) => {
                 spent += began.elapsed();
+                ended += 1;
                 tally.done += 1;
-                tally.stopped |= stored.manifest.interrupted && stop();
+                tally.stopped |= stored.manifest.interrupted && (work.stop)();
                 progress(&Progress::Ended { run, stored: &stored });
             }
             Err(LoopError::Machine(error)) if tally.done + tally.skipped > 0 => {
                 progress(&Progress::Failed { run, error: &error });
-                tally.failed.push(format!("{} {}: {error}", run.workload, run.id));
+                tally.failed.push(run.failed(&error));
             }
             Err(error) => return Err(error),
         }
     }
-    Ok(tally)
+    Ok(())
+}
+
+impl Planned {
+    /// The sentence about a run that could not be done.
+    pub(crate) fn failed(&self, error: &MachineError) -> String {
+        format!("{} {}: {error}", self.workload, self.id)
+    }
 }
 
 /// Performs a run, and again while it is doubtful and attempts are left; the last one stays.
-fn until_content(
+pub(crate) fn until_content(
     machine: &mut dyn Machine,
     (run, place): (&Planned, &Place),
     results: &Path,

@@ -11,14 +11,14 @@ use crate::run_loop::{LoopError, Progress, Tally, keep_experiment, run_with};
 use crate::store::{
     Place, Places, StoreError, StoredRun, boots, keep_looks, lock, looks_of, name_places, runs_of,
 };
-use crate::{Experiment, Hooks, Plan};
+use crate::{Experiment, Hooks, Machines, Plan};
 use schedlab_stats::{Sample, interval};
-use schedlab_workload::{Machine, MachineError};
+use schedlab_workload::MachineError;
 use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Does an experiment on a machine; results go under `results` with the experiment's file, and what is there already
+/// Does an experiment on its machines; results go under `results` with the experiment's file, and what is there already
 /// counts.
 ///
 /// Rounds go on up to `repeats`; with planned looks until a look decides every comparison; with a wanted
@@ -28,7 +28,7 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// As [`crate::run_plan`].
 pub fn run_experiment(
-    machine: &mut dyn Machine,
+    machines: &mut Machines<'_>,
     experiment: &Experiment,
     results: &Path,
     stop: &dyn Fn() -> bool,
@@ -37,15 +37,15 @@ pub fn run_experiment(
     let began = Instant::now();
     let mut tally = Tally::default();
     let _lock = lock(results)?;
-    same_conditions(machine, experiment, results)?;
+    same_conditions(machines, experiment, results)?;
     keep_experiment(results, &experiment.text)?;
-    let boot = this_boot(machine, experiment, results)?;
+    let boot = this_boot(machines, experiment, results)?;
     let Some(boot) = boot else { return Ok(tally) };
     tally.boots_left = experiment.boots - 1 - boot;
     let most = experiment.stop.repeats_max.unwrap_or(experiment.repeats).max(experiment.repeats);
     let first = boot * most;
-    warm_up(machine, experiment, first, results, stop)?;
-    let mut session = Session { machine, experiment, results, stop, progress };
+    warm_up(machines, experiment, first, results, stop)?;
+    let mut session = Session { machines, experiment, results, stop, progress };
     let done = match &experiment.stop {
         stop if !stop.looks.is_empty() => session.looks(began)?,
         // Without a stop rule all is one plan: the time left is then told for all of it.
@@ -67,26 +67,29 @@ pub fn run_experiment(
 }
 
 /// An experiment under way.
-struct Session<'s> {
-    machine: &'s mut dyn Machine,
+struct Session<'s, 'm> {
+    machines: &'s mut Machines<'m>,
     experiment: &'s Experiment,
     results: &'s Path,
     stop: &'s dyn Fn() -> bool,
     progress: &'s mut dyn FnMut(&Progress<'_>),
 }
 
-impl Session<'_> {
+impl Session<'_, '_> {
     /// Does some runs of it.
     fn part(&mut self, plan: &Plan) -> Result<Tally, LoopError> {
         let retries = self.experiment.retries;
-        run_with(self.machine, plan, self.results, self.stop, self.progress, retries)
+        run_with(self.machines, plan, self.results, self.stop, self.progress, retries)
     }
 
-    /// The stored runs of this place, whatever program they measured.
-    fn here(&self) -> Result<Vec<StoredRun>, StoreError> {
-        let here = Place::of(&self.machine.facts());
+    /// The stored runs of the machines as they are now, whatever program they measured.
+    fn here(&mut self) -> Result<Vec<StoredRun>, LoopError> {
+        let mut here = Vec::new();
+        for name in self.experiment.machines() {
+            here.push(Place::of(&self.machines.get(&name)?.facts()));
+        }
         let mut runs = runs_of(self.results)?.runs;
-        runs.retain(|run| run.manifest.place().is_near(&here));
+        runs.retain(|run| here.iter().any(|here| run.manifest.place().is_near(here)));
         Ok(runs)
     }
 
@@ -144,33 +147,37 @@ impl Session<'_> {
 /// Refuses to add runs under another governor and such: they would be compared with the others as if
 /// only the experiment's axes differed. Hooks may set those things by purpose.
 fn same_conditions(
-    machine: &dyn Machine,
+    machines: &mut Machines<'_>,
     experiment: &Experiment,
     results: &Path,
 ) -> Result<(), LoopError> {
     if experiment.hooks != Hooks::default() || !results.join("runs").is_dir() {
         return Ok(());
     }
-    let now = machine.facts();
-    let mut here = runs_of(results)?.runs;
-    here.retain(|run| run.manifest.place().is_near(&Place::of(&now)));
-    let last = here.iter().max_by(|a, b| a.manifest.started_at.cmp(&b.manifest.started_at));
-    match last.and_then(|run| mismatch(&run.manifest.facts, &now)) {
-        Some(what) => Err(LoopError::OtherConditions { folder: results.to_owned(), what }),
-        None => Ok(()),
+    let stored = runs_of(results)?.runs;
+    for name in experiment.machines() {
+        let now = machines.get(&name)?.facts();
+        let place = Place::of(&now);
+        let here = stored.iter().filter(|run| run.manifest.place().is_near(&place));
+        let last = here.max_by(|a, b| a.manifest.started_at.cmp(&b.manifest.started_at));
+        if let Some(what) = last.and_then(|run| mismatch(&run.manifest.facts, &now)) {
+            return Err(LoopError::OtherConditions { folder: results.to_owned(), what });
+        }
     }
+    Ok(())
 }
 
 /// Which boot of the experiment's this is, from 0; `None` when it has had them all. An experiment that
 /// wants no boots has one, however often the machine is started meanwhile.
 fn this_boot(
-    machine: &dyn Machine,
+    machines: &mut Machines<'_>,
     experiment: &Experiment,
     results: &Path,
 ) -> Result<Option<u32>, LoopError> {
     if experiment.boots == 1 {
         return Ok(Some(0));
     }
+    let machine = machines.get(&experiment.machine)?;
     let facts = machine.facts();
     let boot = facts.boot.known().ok_or_else(|| MachineError::NotOffered {
         machine: machine.offers().machine.clone(),
@@ -190,14 +197,14 @@ fn is_over(experiment: &Experiment, spent: Duration) -> bool {
 /// Runs whose results are thrown away: the first points of the plan, into a folder that goes. None
 /// when there are results already: the machine is as warm as it was.
 fn warm_up(
-    machine: &mut dyn Machine,
+    machines: &mut Machines<'_>,
     experiment: &Experiment,
     first: u32,
     results: &Path,
     stop: &dyn Fn() -> bool,
 ) -> Result<(), LoopError> {
     let all = Plan::rounds(experiment, first, first + experiment.repeats);
-    if experiment.warm_up == 0 || !is_unfinished(&all, results, machine)? {
+    if experiment.warm_up == 0 || !is_unfinished(&all, results, machines)? {
         return Ok(());
     }
     let mut plan = Plan::rounds(experiment, first, first + 1);
@@ -207,7 +214,7 @@ fn warm_up(
     let io = |error| StoreError::io(&folder, error);
     let done = plan.runs.into_iter().try_for_each(|run| {
         let one = Plan { runs: vec![run] };
-        run_with(machine, &one, &folder, stop, &mut |_| (), 0)?;
+        run_with(machines, &one, &folder, stop, &mut |_| (), 0)?;
         std::fs::remove_dir_all(&folder).map_err(io)?;
         Ok(())
     });
@@ -217,13 +224,17 @@ fn warm_up(
     done
 }
 
-fn is_unfinished(plan: &Plan, results: &Path, machine: &dyn Machine) -> Result<bool, StoreError> {
+fn is_unfinished(
+    plan: &Plan,
+    results: &Path,
+    machines: &mut Machines<'_>,
+) -> Result<bool, LoopError> {
     let mut places = Places::default();
     for run in &plan.runs {
-        let place = places.of(machine, run);
+        let place = places.of(machines.get(&run.machine)?, run);
         match crate::run_loop::is_done(results, run, &place) {
             Ok(true) => {}
-            Err(error) if !error.is_damage() => return Err(error),
+            Err(error) if !error.is_damage() => return Err(error.into()),
             _ => return Ok(true),
         }
     }

@@ -72,7 +72,9 @@ fn a_dry_run_prints_the_plan_and_runs_nothing() {
     let output = run(folder.path(), &["run", "--dry-run", "y.toml"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        stderr(&output).contains("host has no knob slize; did you mean slice?"),
+        stderr(&output).contains(
+            "y.toml: line 5, column 11: axis.values: host has no knob slize; did you mean slice?"
+        ),
         "{}",
         stderr(&output)
     );
@@ -447,4 +449,83 @@ fn the_program_may_be_replaced_during_an_experiment() {
     let told = stderr(&output).matches("were measured").count();
     assert_eq!(told, 1, "a doubt of every short run is told once: {}", stderr(&output));
     assert!(std::fs::metadata(&program).expect("replaced").len() < 100);
+}
+
+/// Runs on two simulated machines, so many of each.
+fn on_two_machines(folder: &Path, repeats: u32) {
+    let text = format!(
+        "machine = [\"sim:cpus=1,kernel=cfs-6.1\", \"sim:cpus=1,kernel=eevdf-6.12\"]\nrepeats = {repeats}\n\
+         record = true\n[workload]\nname = \"hackbench\"\noptions = {{ groups = 1, fds = 4, loops = 40 }}\n"
+    );
+    write(folder, "x.toml", &text);
+}
+
+/// What each run stored, but how long it took.
+fn stored(folder: &Path) -> Vec<(String, Vec<u8>)> {
+    let mut all = Vec::new();
+    for run in run_folders(&folder.join("results/x")) {
+        let place = folder.join("results/x/runs").join(&run);
+        for entry in std::fs::read_dir(place).expect("it is there") {
+            let path = entry.expect("it can be listed").path();
+            let mut bytes = std::fs::read(&path).expect("it can be read");
+            if path.ends_with("manifest.json") {
+                let mut manifest: serde_json::Value =
+                    serde_json::from_slice(&bytes).expect("it is JSON");
+                for key in ["took_ns", "started_at", "facts", "load_after"] {
+                    manifest[key] = serde_json::Value::Null;
+                }
+                bytes = manifest.to_string().into_bytes();
+            }
+            let file = path.file_name().expect("it has one").to_string_lossy().into_owned();
+            all.push((format!("{run}/{file}"), bytes));
+        }
+    }
+    all.sort();
+    all
+}
+
+#[test]
+fn runs_in_virtual_time_on_all_cpus_are_those_of_one_cpu() {
+    let (one, all) =
+        (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    on_two_machines(one.path(), 3);
+    on_two_machines(all.path(), 3);
+    let mut bound = Command::new("taskset");
+    bound.args(["-c", "0", env!("CARGO_BIN_EXE_schedlab"), "run", "x.toml"]);
+    let output = bound.current_dir(one.path()).output().expect("taskset of util-linux is there");
+    assert!(output.status.success(), "{}", stderr(&output));
+    let output = run(all.path(), &["run", "x.toml"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let (one, all) = (stored(one.path()), stored(all.path()));
+    assert_eq!(one.iter().filter(|(name, _)| name.ends_with("trace.dat")).count(), 6);
+    assert!(one == all, "a run depends on what else runs");
+}
+
+#[test]
+fn ctrl_c_keeps_finished_runs_of_several_at_once_and_one_process_does_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    on_two_machines(folder.path(), 200);
+    let runs = folder.path().join("results/x/runs");
+    let mut first = schedlab(folder.path(), &["run", "x.toml"]);
+    let mut first = first.stderr(Stdio::null()).spawn().expect("the built command starts");
+    let whole = || {
+        let entries = std::fs::read_dir(&runs).into_iter().flatten().flatten();
+        entries.filter(|entry| !entry.file_name().to_string_lossy().starts_with('.')).count()
+    };
+    while whole() < 3 {
+        assert!(first.try_wait().expect("it can be awaited").is_none(), "it ended early");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let second = run(folder.path(), &["run", "x.toml"]);
+    assert_eq!(second.status.code(), Some(1));
+    let by = format!("process {} (", first.id());
+    assert!(stderr(&second).contains(&by), "{}", stderr(&second));
+    let interrupt = Command::new("kill").args(["-INT", &first.id().to_string()]).status();
+    assert!(interrupt.expect("kill is there").success());
+    assert_eq!(first.wait().expect("it ends").code(), Some(130));
+    let kept = whole();
+    assert!((3..400).contains(&kept), "{kept} of 400 runs");
+    assert!(
+        run_folders(&folder.path().join("results/x")).iter().all(|name| !name.starts_with('.'))
+    );
 }

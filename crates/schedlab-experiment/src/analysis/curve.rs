@@ -135,7 +135,14 @@ mod tests {
         let mut fake = Fake::new();
         // Neither axis matters.
         fake.time = |_, n| 1.0 + (n * 37 % 101) as f64 / 500.0;
-        run_plan(&mut fake, &plan, results.path(), &|| false, &mut |_| ()).unwrap();
+        run_plan(
+            &mut crate::Machines::one(&mut fake),
+            &plan,
+            results.path(),
+            &|| false,
+            &mut |_| (),
+        )
+        .unwrap();
         let runs = runs_of(results.path()).unwrap().runs;
         let cells = Cells::new(&runs);
         let along = curves(&cells, "hackbench", "time_s", "groups");

@@ -120,7 +120,14 @@ mod tests {
         let mut fake = Fake::new();
         fake.time = time;
         let plan = Plan::new(&experiment);
-        run_plan(&mut fake, &plan, results.path(), &|| false, &mut |_| ()).unwrap();
+        run_plan(
+            &mut crate::Machines::one(&mut fake),
+            &plan,
+            results.path(),
+            &|| false,
+            &mut |_| (),
+        )
+        .unwrap();
         (experiment, runs_of(results.path()).unwrap().runs)
     }
 

@@ -1,7 +1,10 @@
 //! Axes of an experiment: what is varied, and over which values.
 
 use super::decode::{Decoder, Entry, Keys};
+use super::places::Part;
 use schedlab_model::Nanos;
+use schedlab_workload::MachineName;
+use std::ops::Range;
 use std::str::FromStr;
 
 /// What an axis varies.
@@ -15,6 +18,8 @@ pub enum Varies {
     Hook(String),
     /// The speed of a set of CPUs, as a fraction of full speed: `speed = "0-1"`.
     Speed(String),
+    /// The machine: the file's `machine` is an array.
+    Machine,
 }
 
 impl Varies {
@@ -24,7 +29,19 @@ impl Varies {
         match self {
             Self::Option(name) | Self::Knob(name) | Self::Hook(name) => name,
             Self::Speed(_) => "speed",
+            Self::Machine => MACHINE,
         }
+    }
+
+    /// The part of runs that a value of the axis becomes; hooks are no machine's business.
+    fn part(&self, workload: &str) -> Option<Part> {
+        Some(match self {
+            Self::Option(name) => Part::Option { label: workload.to_owned(), name: name.clone() },
+            Self::Knob(name) => Part::Setting(name.clone()),
+            Self::Speed(cpus) => Part::Setting(format!("speed:{cpus}")),
+            Self::Machine => Part::Machine,
+            Self::Hook(_) => return None,
+        })
     }
 }
 
@@ -38,6 +55,9 @@ pub struct Axis {
     /// Its values in the file's order, as text with their units. Never empty, no value twice.
     pub values: Vec<String>,
 }
+
+/// The key of the machine in the file, and the name of its axis.
+pub(super) const MACHINE: &str = "machine";
 
 const KEYS: [&str; 7] = ["option", "knob", "speed", "hook", "workload", "values", "range"];
 const RANGE_KEYS: [&str; 5] = ["from", "to", "step", "count", "log"];
@@ -79,18 +99,62 @@ pub(crate) fn axis(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Axis
     if values.is_empty() {
         return None;
     }
-    let mut seen = std::collections::BTreeSet::new();
-    if let Some(twice) = values.iter().find(|value| !seen.insert(value.as_str())) {
-        decoder.mistake(&place, &path, format!("the value {twice} is there twice"));
-        return None;
-    }
-    Some(Axis { varies, workload: workload.unwrap_or_default(), values })
+    made(decoder, varies, workload.unwrap_or_default(), values, &(place, path))
 }
 
-fn listed(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<String> {
+/// The axis of an array of machines.
+pub(super) fn machines(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<Axis> {
+    let whole = (entry.place.clone(), entry.key.clone());
+    let items = decoder.items(entry, "an array of machines");
+    let values = items.iter().filter_map(|item| {
+        let text = decoder.text(item, "a machine, such as \"sim:cpus=4\"")?;
+        match text.parse::<MachineName>() {
+            Ok(machine) => Some((machine.to_string(), item.place.clone())),
+            Err(why) => {
+                decoder.mistake(&item.place, &item.key, why);
+                None
+            }
+        }
+    });
+    let values: Vec<Value> = values.collect();
+    if values.is_empty() {
+        decoder.mistake(&whole.0, &whole.1, "name at least one machine");
+        return None;
+    }
+    made(decoder, Varies::Machine, String::new(), values, &whole)
+}
+
+/// A value of an axis and where it is written.
+type Value = (String, Range<usize>);
+
+/// An axis of these values, none of which may be there twice. `place` and key are the table's.
+fn made(
+    decoder: &mut Decoder<'_>,
+    varies: Varies,
+    workload: String,
+    values: Vec<Value>,
+    (place, key): &(Range<usize>, String),
+) -> Option<Axis> {
+    let mut seen = std::collections::BTreeSet::new();
+    if let Some((twice, _)) = values.iter().find(|(value, _)| !seen.insert(value.as_str())) {
+        decoder.mistake(place, key, format!("the value {twice} is there twice"));
+        return None;
+    }
+    let inside = if varies == Varies::Machine { key.clone() } else { format!("{key}.values") };
+    for (value, place) in &values {
+        if let Some(part) = varies.part(&workload) {
+            decoder.written(part, value, place, &inside);
+        }
+    }
+    let values = values.into_iter().map(|(value, _)| value).collect();
+    Some(Axis { varies, workload, values })
+}
+
+fn listed(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Value> {
     let (place, key) = (entry.place.clone(), entry.key.clone());
     let items = decoder.items(entry, "an array of values");
-    let values: Vec<String> = items.iter().filter_map(|item| decoder.scalar(item)).collect();
+    let value = |item: &Entry<'_>| Some((decoder.scalar(item)?, item.place.clone()));
+    let values: Vec<Value> = items.iter().filter_map(value).collect();
     if values.is_empty() {
         decoder.mistake(&place, &key, "an axis needs at least one value");
     }
@@ -128,7 +192,7 @@ fn bound(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, name: &str) -> Option<B
 }
 
 /// `{ from, to, step }`, `{ from, to, count }`, or `{ from, to, count, log = true }`.
-fn ranged(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<String> {
+fn ranged(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Value> {
     let (place, key) = (entry.place.clone(), entry.key.clone());
     let Some(mut keys) = decoder.table(entry) else { return Vec::new() };
     let mistakes = decoder.mistakes.len();
@@ -148,7 +212,7 @@ fn ranged(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<String> {
         return Vec::new();
     }
     match spread(from, to, step, count, log) {
-        Ok(values) => values,
+        Ok(values) => values.into_iter().map(|value| (value, place.clone())).collect(),
         Err(what) => {
             decoder.mistake(&place, &key, what);
             Vec::new()

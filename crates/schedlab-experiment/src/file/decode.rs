@@ -3,6 +3,7 @@
 //! Derived decoders stop at the first mistake and name types of ours; a person who edits a file wants
 //! all mistakes at once, in their own words, with the nearest right key.
 
+use super::places::{Part, Places};
 use schedlab_model::Nanos;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,6 +39,8 @@ impl fmt::Display for Mistake {
 pub(crate) struct Decoder<'t> {
     text: &'t str,
     pub(crate) mistakes: Vec<Mistake>,
+    /// Where the parts of runs are written.
+    pub(crate) places: Places,
 }
 
 /// A value with its place.
@@ -57,7 +60,7 @@ pub(crate) struct Keys<'t> {
 
 impl<'t> Decoder<'t> {
     pub(crate) fn new(text: &'t str) -> Self {
-        Self { text, mistakes: Vec::new() }
+        Self { text, mistakes: Vec::new(), places: Places::default() }
     }
 
     /// The document's root table; what is no TOML is a mistake and gives an empty table.
@@ -72,14 +75,22 @@ impl<'t> Decoder<'t> {
     }
 
     pub(crate) fn mistake(&mut self, place: &Range<usize>, key: &str, what: impl Into<String>) {
+        let (line, column) = self.position(place);
+        self.mistakes.push(Mistake { line, column, key: key.to_owned(), what: what.into() });
+    }
+
+    /// Line and column of a place, both from 1.
+    fn position(&self, place: &Range<usize>) -> (usize, usize) {
         let before = self.text.get(..place.start).unwrap_or(self.text);
         let line_start = before.rfind('\n').map_or(0, |at| at + 1);
-        self.mistakes.push(Mistake {
-            line: before.bytes().filter(|b| *b == b'\n').count() + 1,
-            column: before.get(line_start..).unwrap_or("").chars().count() + 1,
-            key: key.to_owned(),
-            what: what.into(),
-        });
+        let column = before.get(line_start..).unwrap_or("").chars().count() + 1;
+        (before.bytes().filter(|b| *b == b'\n').count() + 1, column)
+    }
+
+    /// Remembers where a part of runs is written, with its value if that is one of an axis.
+    pub(crate) fn written(&mut self, part: Part, value: &str, place: &Range<usize>, key: &str) {
+        let position = self.position(place);
+        self.places.put(part, value, position, key);
     }
 
     fn unexpected(&mut self, entry: &Entry<'_>, expected: &str) {

@@ -5,11 +5,13 @@
 
 mod axis;
 mod decode;
+mod places;
 mod sections;
 
 pub use axis::{Axis, Varies};
 pub use decode::Mistake;
 pub(crate) use decode::nearest;
+pub(crate) use places::{Part, Places};
 
 use decode::Decoder;
 use schedlab_model::{Nanos, Setting};
@@ -25,7 +27,7 @@ pub struct Experiment {
     pub title: String,
     /// What it is to answer, in a sentence or two; may be empty.
     pub question: String,
-    /// The machine that it runs on: `host`, or what `--on` takes.
+    /// The machine that it runs on: `host`, or what `--on` takes. The first of several.
     pub machine: MachineName,
     /// What loads the machine; each point runs every one of them. Never empty.
     pub workloads: Vec<Workload>,
@@ -61,6 +63,10 @@ pub struct Experiment {
     pub retries: u32,
     /// The file, word for word: it goes into the report.
     pub text: String,
+    /// The file's path, for messages.
+    pub path: PathBuf,
+    /// Where in the file the parts of runs are written.
+    pub(crate) places: Places,
 }
 
 /// A workload of an experiment.
@@ -169,6 +175,24 @@ fn listing(path: &Path, mistakes: &[Mistake]) -> String {
 }
 
 impl Experiment {
+    /// The machines that it runs on: one, or those of its axis in the file's order.
+    #[must_use]
+    pub fn machines(&self) -> Vec<MachineName> {
+        match self.axes.iter().find(|axis| axis.varies == Varies::Machine) {
+            Some(axis) => {
+                let named = |value: &String| value.parse().expect("the file was checked");
+                axis.values.iter().map(named).collect()
+            }
+            None => vec![self.machine.clone()],
+        }
+    }
+
+    /// Puts the experiment on one machine instead of the file's.
+    pub fn put_on(&mut self, machine: MachineName) {
+        self.axes.retain(|axis| axis.varies != Varies::Machine);
+        self.machine = machine;
+    }
+
     /// Reads an experiment file.
     ///
     /// # Errors
@@ -190,7 +214,7 @@ impl Experiment {
         let stem =
             path.file_stem().map_or("experiment".into(), |s| s.to_string_lossy().into_owned());
         let experiment = match decoder.mistakes.is_empty() {
-            true => sections::experiment(&mut decoder, root, &stem, text),
+            true => sections::experiment(&mut decoder, root, &stem, (text, path)),
             // What is no TOML is mended first: a half of a file only gives false alarms.
             false => None,
         };

@@ -1,11 +1,14 @@
 //! The tables of an experiment file, one function each.
 
-use super::axis::axis;
+use super::axis::{self, MACHINE as MACHINE_KEY, axis};
 use super::decode::{Decoder, Entry, Keys, nearest};
+use super::places::Part;
 use super::{Drawing, Experiment, Hooks, Order, StopRule, Varies, Workload};
 use schedlab_model::Setting;
 use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec, metrics};
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::Path;
 
 const ROOT: &[&str] = &[
     "name",
@@ -50,14 +53,14 @@ pub(super) fn experiment(
     decoder: &mut Decoder<'_>,
     mut keys: Keys<'_>,
     stem: &str,
-    text: &str,
+    (text, path): (&str, &Path),
 ) -> Option<Experiment> {
     let name = keys.take("name").and_then(|e| name(decoder, &e)).unwrap_or_else(|| stem.to_owned());
     let title = keys.take("title").and_then(|e| decoder.text(&e, "a text"));
     let question = keys.take("question").and_then(|e| decoder.text(&e, "a text"));
-    let machine = keys.take("machine").and_then(|e| machine(decoder, &e));
+    let (machine, machines) = machine(decoder, &mut keys);
     let repeats = whole(decoder, &mut keys, "repeats", 1, 100_000);
-    let boots = whole(decoder, &mut keys, "boots", 1, 1_000).unwrap_or(1);
+    let boots = boots(decoder, &mut keys, machines.is_some());
     let warm_up = whole(decoder, &mut keys, "warm_up", 0, 1_000).unwrap_or(0);
     let retries = whole(decoder, &mut keys, "retries", 0, 100).unwrap_or(1);
     let seed = keys.take("seed").and_then(|e| decoder.whole(&e, 0..1 << 63)).unwrap_or(1);
@@ -69,7 +72,7 @@ pub(super) fn experiment(
         ];
         decoder.word(&e, &words)
     });
-    let time_limit = keys.take("time_limit").and_then(|e| decoder.duration(&e));
+    let time_limit = keys.take("time_limit").and_then(|e| time_limit(decoder, &e));
     let measured = keys.take("measure");
     let measured_at = measured.as_ref().map(|e| e.place.clone());
     let measure =
@@ -96,13 +99,14 @@ pub(super) fn experiment(
         unmeasured(decoder, &place, &measure);
     }
     let workloads = workloads(decoder, &mut keys)?;
-    let axes = axes(decoder, &mut keys, &workloads, &hooks);
+    let mut axes = axes(decoder, &mut keys, &workloads, &hooks);
+    axes.splice(0..0, machines);
     decoder.finish(keys, ROOT);
     Some(Experiment {
         title: title.unwrap_or_else(|| name.clone()),
         name,
         question: question.unwrap_or_default(),
-        machine: machine.unwrap_or_default(),
+        machine,
         workloads,
         axes,
         settings,
@@ -120,6 +124,8 @@ pub(super) fn experiment(
         draw,
         retries,
         text: text.to_owned(),
+        path: path.to_owned(),
+        places: std::mem::take(&mut decoder.places),
     })
 }
 
@@ -133,10 +139,37 @@ fn unmeasured(decoder: &mut Decoder<'_>, place: &std::ops::Range<usize>, measure
     }
 }
 
-fn machine(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<MachineName> {
-    let text = decoder.text(entry, "a machine, such as \"host\"")?;
-    let read = text.parse();
-    read.map_err(|why: String| decoder.mistake(&entry.place, &entry.key, why)).ok()
+/// The machine, and the axis of several.
+fn machine(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>) -> (MachineName, Option<super::Axis>) {
+    let Some(entry) = keys.take(MACHINE_KEY) else { return (MachineName::default(), None) };
+    if matches!(entry.value, toml::de::DeValue::Array(_)) {
+        let axis = axis::machines(decoder, entry);
+        let first = axis.as_ref().and_then(|axis| axis.values.first()?.parse().ok());
+        return (first.unwrap_or_default(), axis);
+    }
+    decoder.written(Part::Machine, "", &entry.place, &entry.key);
+    let text = decoder.text(&entry, "a machine, such as \"host\", or an array of machines");
+    let read = text.and_then(|text| {
+        let read = text.parse();
+        read.map_err(|why: String| decoder.mistake(&entry.place, &entry.key, why)).ok()
+    });
+    (read.unwrap_or_default(), None)
+}
+
+fn time_limit(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<schedlab_model::Nanos> {
+    decoder.written(Part::TimeLimit, "", &entry.place, &entry.key);
+    decoder.duration(entry)
+}
+
+/// In how many boots: a boot is one machine's.
+fn boots(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, several: bool) -> u32 {
+    let Some(entry) = keys.take("boots") else { return 1 };
+    let boots = decoder.whole(&entry, 1..1_001).and_then(|n| u32::try_from(n).ok()).unwrap_or(1);
+    if several && boots > 1 {
+        let what = "boots are counted on one machine: name one machine, or leave boots out";
+        decoder.mistake(&entry.place, &entry.key, what);
+    }
+    boots
 }
 
 fn whole(
@@ -253,7 +286,7 @@ fn load(
     let label = keys.take("label").and_then(|e| decoder.text(&e, "a label"));
     let given = keys.take("options");
     let has_options = given.is_some();
-    let options = given.map(|e| options(decoder, e)).unwrap_or_default();
+    let (options, places) = given.map(|e| options(decoder, e)).unwrap_or_default();
     decoder.finish(keys, known);
     let spec = match (name, command) {
         (Some(name), None) => WorkloadSpec::Builtin { name, options },
@@ -273,13 +306,23 @@ fn load(
         WorkloadSpec::Builtin { name, .. } => name.clone(),
         WorkloadSpec::Command { argv } => argv[0].rsplit('/').next().unwrap_or_default().to_owned(),
     });
+    decoder.written(Part::Workload(label.clone()), "", &place, path);
+    for (name, place) in places {
+        let key = format!("{path}.options.{name}");
+        decoder.written(Part::Option { label: label.clone(), name }, "", &place, &key);
+    }
     Some((label, spec))
 }
 
-fn options(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> BTreeMap<String, String> {
-    let Some(mut keys) = decoder.table(entry) else { return BTreeMap::new() };
+/// Options with their values, and where each is written.
+type Options = (BTreeMap<String, String>, Vec<(String, Range<usize>)>);
+
+fn options(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Options {
+    let Some(mut keys) = decoder.table(entry) else { return Options::default() };
     let rest = keys.rest();
-    rest.into_iter().filter_map(|(name, e)| decoder.scalar(&e).map(|value| (name, value))).collect()
+    let places = rest.iter().map(|(name, e)| (name.clone(), e.place.clone())).collect();
+    let value = |(name, e): (String, Entry<'_>)| decoder.scalar(&e).map(|value| (name, value));
+    (rest.into_iter().filter_map(value).collect(), places)
 }
 
 fn axes(
@@ -343,12 +386,16 @@ fn knobs(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Setting> {
     let Some(mut keys) = decoder.table(entry) else { return Vec::new() };
     let rest = keys.rest();
     rest.into_iter()
-        .filter_map(|(knob, e)| decoder.scalar(&e).map(|value| Setting { knob, value }))
+        .filter_map(|(knob, e)| {
+            decoder.written(Part::Setting(knob.clone()), "", &e.place, &e.key);
+            decoder.scalar(&e).map(|value| Setting { knob, value })
+        })
         .collect()
 }
 
 /// `record = true`, or a table.
 fn record(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<RecordSpec> {
+    decoder.written(Part::Record, "", &entry.place, &entry.key);
     if let Some(flag) = entry.value.as_bool() {
         return flag.then(RecordSpec::default);
     }

@@ -132,3 +132,36 @@ fn what_is_drawn_of_a_trace_needs_a_recording_and_a_hook_axis_its_place() {
     assert!(found.iter().any(|m| m.contains("no hook has {s} to put the value in")), "{found:?}");
     assert!(found.iter().any(|m| m.contains("hooks.ready: only means something beside 'during'")));
 }
+
+#[test]
+fn machines_are_an_axis_where_there_are_several() {
+    let text = |machine: &str| format!("machine = {machine}\n[workload]\nname = \"cpu\"\n");
+    let two = parse(&text("[\"sim:hz=100,cpus=2\", \"host\"]")).unwrap();
+    let names: Vec<String> = two.machines().iter().map(ToString::to_string).collect();
+    assert_eq!(names, ["sim:cpus=2,hz=100", "host"]);
+    let plan = crate::Plan::new(&two);
+    let runs: Vec<(&str, String)> = plan
+        .runs
+        .iter()
+        .map(|run| (run.point["machine"].as_str(), run.machine.to_string()))
+        .collect();
+    assert_eq!(runs.len(), 2);
+    assert!(runs.iter().all(|(point, machine)| point == machine), "{runs:?}");
+    let ids: std::collections::BTreeSet<_> = plan.runs.iter().map(|run| &run.id).collect();
+    assert_eq!(ids.len(), 2, "other machine, other run");
+    let mut one = two;
+    one.put_on("host".parse().unwrap());
+    assert_eq!((one.machines().len(), one.axes.len()), (1, 0));
+    let single = parse(&text("\"sim:cpus=2\"")).unwrap();
+    assert_eq!((single.machines().len(), single.axes.len()), (1, 0));
+    for (machine, why) in [
+        ("[]", "line 1, column 11: machine: name at least one machine"),
+        ("[\"host\", 3]", "expected a machine"),
+        ("[\"sim:a=1,b=2\", \"sim:b=2,a=1\"]", "the value sim:a=1,b=2 is there twice"),
+    ] {
+        let found = mistakes(&text(machine));
+        assert!(found.iter().any(|mistake| mistake.contains(why)), "{machine}: {found:?}");
+    }
+    let boots = mistakes(&format!("boots = 2\n{}", text("[\"host\", \"sim\"]")));
+    assert!(boots[0].starts_with("line 1, column 9: boots: boots are counted on one"), "{boots:?}");
+}

@@ -346,7 +346,14 @@ mod tests {
             (1.0 + (n * 7 % 11) as f64 / 300.0) * if slow { 1.2 } else { 1.0 }
         };
         let plan = Plan::new(&experiment);
-        run_plan(&mut fake, &plan, results.path(), &|| false, &mut |_| ()).unwrap();
+        run_plan(
+            &mut crate::Machines::one(&mut fake),
+            &plan,
+            results.path(),
+            &|| false,
+            &mut |_| (),
+        )
+        .unwrap();
         let told =
             sentences(&experiment, &runs_of(results.path()).unwrap().runs, &Looks::default());
         assert!(

@@ -20,7 +20,7 @@ fn go(
     results: &Path,
     stop: &dyn Fn() -> bool,
 ) -> Result<Tally, LoopError> {
-    run_plan(fake, plan, results, stop, &mut |_| ())
+    run_plan(&mut Machines::one(fake), plan, results, stop, &mut |_| ())
 }
 
 #[test]
@@ -28,7 +28,7 @@ fn every_run_is_done_once_in_the_plans_order_and_stored() {
     let results = tempfile::tempdir().unwrap();
     let (mut fake, plan) = (Fake::new(), plan(SIX));
     let mut told = Vec::new();
-    let tally = run_plan(&mut fake, &plan, results.path(), &NEVER, &mut |p| {
+    let tally = run_plan(&mut Machines::one(&mut fake), &plan, results.path(), &NEVER, &mut |p| {
         told.push(format!("{p:?}").split([' ', '{']).next().unwrap().to_owned());
     })
     .unwrap();
@@ -163,7 +163,7 @@ fn a_second_loop_on_the_same_folder_is_refused_and_told_by_whom() {
     let plan = plan(SIX);
     let mut fake = Fake::new();
     let mut refused = Vec::new();
-    run_plan(&mut fake, &plan, results.path(), &NEVER, &mut |p| {
+    run_plan(&mut Machines::one(&mut fake), &plan, results.path(), &NEVER, &mut |p| {
         if matches!(p, Progress::Begins { index: 0, .. }) {
             let again = go(&mut Fake::new(), &plan, results.path(), &NEVER);
             refused.push(again.unwrap_err().to_string());
@@ -205,11 +205,12 @@ fn a_damaged_run_is_set_aside_named_and_done_again_and_the_others_are_read() {
         }
         let mut told = Vec::new();
         let mut fake = Fake::new();
-        let tally = run_plan(&mut fake, &plan, results.path(), &NEVER, &mut |p| {
-            if let Progress::SetAside { run, error, folder } = p {
-                told.push((run.id.clone(), error.to_string(), folder.to_path_buf()));
-            }
-        });
+        let tally =
+            run_plan(&mut Machines::one(&mut fake), &plan, results.path(), &NEVER, &mut |p| {
+                if let Progress::SetAside { run, error, folder } = p {
+                    told.push((run.id.clone(), error.to_string(), folder.to_path_buf()));
+                }
+            });
         assert_eq!(tally.unwrap(), Tally { done: 1, skipped: 5, ..Tally::default() }, "{file}");
         let [(id, why, folder)] = &told[..] else { panic!("{told:?}") };
         assert_eq!(id, &plan.runs[2].id);

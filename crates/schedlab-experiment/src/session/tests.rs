@@ -13,7 +13,8 @@ fn experiment(text: &str) -> Experiment {
 }
 
 fn go(fake: &mut Fake<'_>, text: &str, results: &Path) -> Tally {
-    run_experiment(fake, &experiment(text), results, &|| false, &mut |_| ()).unwrap()
+    run_experiment(&mut Machines::one(fake), &experiment(text), results, &|| false, &mut |_| ())
+        .unwrap()
 }
 
 fn is(spec: &RunSpec, slice: &str) -> bool {
@@ -106,11 +107,17 @@ fn each_further_attempt_is_told() {
     fake.steals_always = true;
     let mut told = 0;
     let experiment = experiment("repeats = 1");
-    run_experiment(&mut fake, &experiment, results.path(), &|| false, &mut |p| {
-        told += u32::from(
-            matches!(p, Progress::Again { doubtful, .. } if doubtful.manifest.attempt == 0),
-        );
-    })
+    run_experiment(
+        &mut Machines::one(&mut fake),
+        &experiment,
+        results.path(),
+        &|| false,
+        &mut |p| {
+            told += u32::from(
+                matches!(p, Progress::Again { doubtful, .. } if doubtful.manifest.attempt == 0),
+            );
+        },
+    )
     .unwrap();
     assert_eq!(told, 2, "a doubtful run is repeated once where the file does not say");
 }
@@ -177,9 +184,14 @@ fn what_runs_beside_is_waited_for_and_ended_with_all_that_it_started() {
 fn what_never_gets_ready_fails_its_run() {
     let results = tempfile::tempdir().unwrap();
     let text = "repeats = 1\n[hooks]\nduring = [\"true\"]\nready = [\"false\"]\n";
-    let error =
-        run_experiment(&mut Fake::new(), &experiment(text), results.path(), &|| false, &mut |_| ())
-            .unwrap_err();
+    let error = run_experiment(
+        &mut Machines::one(&mut Fake::new()),
+        &experiment(text),
+        results.path(),
+        &|| false,
+        &mut |_| (),
+    )
+    .unwrap_err();
     assert!(error.to_string().contains("ended before it was ready"), "{error}");
 }
 
@@ -194,8 +206,14 @@ fn hooks_may_be_an_axis() {
     );
     let experiment = Experiment::parse(&text, Path::new("x.toml")).unwrap();
     let mut fake = Fake::new();
-    let tally =
-        run_experiment(&mut fake, &experiment, results.path(), &|| false, &mut |_| ()).unwrap();
+    let tally = run_experiment(
+        &mut Machines::one(&mut fake),
+        &experiment,
+        results.path(),
+        &|| false,
+        &mut |_| (),
+    )
+    .unwrap();
     assert_eq!(tally.done, 2, "same spec, other scheduler: not the same run");
     let log = std::fs::read_to_string(&log).unwrap();
     let mut lines: Vec<&str> = log.lines().collect();
@@ -224,7 +242,7 @@ fn hooks_run_around_each_run_and_their_figures_are_stored() {
 fn a_hook_that_fails_leaves_its_run_out() {
     let results = tempfile::tempdir().unwrap();
     let error = run_experiment(
-        &mut Fake::new(),
+        &mut Machines::one(&mut Fake::new()),
         &experiment("repeats = 1\n[hooks]\nbefore = [\"false\"]\n"),
         results.path(),
         &|| false,
@@ -269,7 +287,13 @@ fn runs_under_another_governor_are_refused() {
     let mut fake = Fake::new();
     fake.governor = "powersave";
     let more = experiment("repeats = 3");
-    let refused = run_experiment(&mut fake, &more, results.path(), &|| false, &mut |_| ());
+    let refused = run_experiment(
+        &mut Machines::one(&mut fake),
+        &more,
+        results.path(),
+        &|| false,
+        &mut |_| (),
+    );
     let told = refused.unwrap_err().to_string();
     assert!(told.contains("governor was performance and is powersave"), "{told}");
     assert!(fake.ran.is_empty());
@@ -291,7 +315,13 @@ fn a_folder_of_an_older_version_is_refused_and_still_read() {
     }
     let mut fake = Fake::new();
     let again = experiment("repeats = 2");
-    let refused = run_experiment(&mut fake, &again, results.path(), &|| false, &mut |_| ());
+    let refused = run_experiment(
+        &mut Machines::one(&mut fake),
+        &again,
+        results.path(),
+        &|| false,
+        &mut |_| (),
+    );
     let told = refused.unwrap_err().to_string();
     assert!(told.contains("schedlab-run/1") && told.contains("--output"), "{told}");
     assert!(fake.ran.is_empty(), "nothing is mixed");

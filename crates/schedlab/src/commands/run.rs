@@ -4,10 +4,10 @@ use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::report::{answer, readable};
 use schedlab_experiment::{
-    Experiment, FileError, Place, Plan, Planned, Progress, StoredRun, StoredRuns, Tally,
+    Experiment, FileError, Machines, Place, Plan, Planned, Progress, StoredRun, StoredRuns, Tally,
     is_passing, machine_line, mixed_versions, run_experiment, runs_of,
 };
-use schedlab_workload::{Machine, MachineName, WorkloadSpec};
+use schedlab_workload::{MachineName, WorkloadSpec};
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -37,20 +37,25 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { file, output, on, dry_run } = args;
     let mut experiment = read(&file)?;
-    experiment.machine = on.unwrap_or(experiment.machine);
+    let mut machines = Machines::made_by(&machines::make);
+    if let Some(machine) = on {
+        // What is wrong with it is not the file's mistake.
+        machines.get(&machine)?;
+        experiment.put_on(machine);
+    }
     let plan = Plan::new(&experiment);
-    let mut machine = machines::make(&experiment.machine)?;
+    let results = output.join(&experiment.name);
     if dry_run {
         print_plan(&plan)?;
-        let told = estimate(machine.as_ref(), &experiment, &plan, &output.join(&experiment.name));
+        check(&mut machines, &experiment, &plan)?;
+        let told = estimate(&mut machines, &experiment, &plan, &results)?;
         crate::output::stdout().write_all(told.as_bytes())?;
-        check(machine.as_ref(), &plan)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let results = output.join(&experiment.name);
-    let told = estimate(machine.as_ref(), &experiment, &plan, &results);
+    check(&mut machines, &experiment, &plan)?;
+    let told = estimate(&mut machines, &experiment, &plan, &results)?;
     crate::output::stderr().write_all(told.as_bytes())?;
-    let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
+    let tally = perform(&mut machines, &experiment, &results)?;
     let stored = super::report::stored(&results)?;
     let path = results.join("report.html");
     super::report::write(Some(&experiment), &experiment.title, &stored, &path)?;
@@ -96,19 +101,17 @@ pub(crate) fn read(path: &Path) -> anyhow::Result<Experiment> {
     })
 }
 
-/// Checks the plan against the machine, does its runs with progress on stderr, and keeps the file.
+/// Does the runs of an experiment with progress on stderr, and keeps the file.
 pub(crate) fn perform(
-    machine: &mut dyn Machine,
+    machines: &mut Machines<'_>,
     experiment: &Experiment,
-    plan: &Plan,
     results: &Path,
 ) -> anyhow::Result<Tally> {
-    check(machine, plan)?;
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let stop = || signals.caught().is_some();
     let mut told = BTreeSet::new();
     let mut tell = |progress: &Progress<'_>| tell(progress, &mut told);
-    let tally = run_experiment(machine, experiment, results, &stop, &mut tell)?;
+    let tally = run_experiment(machines, experiment, results, &stop, &mut tell)?;
     let mut stderr = crate::output::stderr();
     for failure in &tally.failed {
         writeln!(stderr, "schedlab: failed: {failure}")?;
@@ -129,17 +132,16 @@ pub(crate) fn perform(
     Ok(tally)
 }
 
-/// Whether the machine offers what the plan asks for; what falls short goes to stderr.
-fn check(machine: &dyn Machine, plan: &Plan) -> anyhow::Result<()> {
-    match plan.check(machine) {
-        Ok(warnings) => {
-            for warning in warnings {
-                writeln!(crate::output::stderr(), "schedlab: {warning}")?;
-            }
-            Ok(())
-        }
-        Err(wrong) => anyhow::bail!("{}", wrong.join("; ")),
+/// Whether the machines offer what the plan asks for; what falls short goes to stderr.
+pub(crate) fn check(
+    machines: &mut Machines<'_>,
+    experiment: &Experiment,
+    plan: &Plan,
+) -> anyhow::Result<()> {
+    for warning in plan.check(machines, experiment)? {
+        writeln!(crate::output::stderr(), "schedlab: {warning}")?;
     }
+    Ok(())
 }
 
 /// A line for each run, between runs only: what is drawn during a measurement disturbs it.
@@ -199,7 +201,7 @@ fn print_plan(plan: &Plan) -> anyhow::Result<()> {
     let mut out = crate::output::stdout();
     let machines: BTreeSet<String> = plan.runs.iter().map(|run| run.machine.to_string()).collect();
     let machines: Vec<String> = machines.into_iter().collect();
-    writeln!(out, "{} runs on {}:", plan.runs.len(), machines.join(", "))?;
+    writeln!(out, "{} runs on {}:", plan.runs.len(), machines.join(" and "))?;
     for run in &plan.runs {
         let what = match &run.spec.workload {
             WorkloadSpec::Builtin { name, options } => {
@@ -212,18 +214,28 @@ fn print_plan(plan: &Plan) -> anyhow::Result<()> {
         let settings = &run.spec.settings;
         let settings: Vec<String> =
             settings.iter().map(|s| format!(" {}={}", s.knob, s.value)).collect();
-        writeln!(out, "{}  block {}  {what}{}", run.id, run.block + 1, settings.concat())?;
+        let on = if machines.len() > 1 { format!(" on {}", run.machine) } else { String::new() };
+        writeln!(out, "{}  block {}  {what}{}{on}", run.id, run.block + 1, settings.concat())?;
     }
     Ok(())
 }
 
-/// The machine in a line, and how long the plan takes, from runs of the same workload that are stored; else
+/// Each machine in a line, and how long the plan takes, from runs of the same workload that are stored; else
 /// by its limit.
-fn estimate(machine: &dyn Machine, experiment: &Experiment, plan: &Plan, results: &Path) -> String {
-    let facts = machine.facts();
-    let here = Place::of(&facts);
+fn estimate(
+    machines: &mut Machines<'_>,
+    experiment: &Experiment,
+    plan: &Plan,
+    results: &Path,
+) -> anyhow::Result<String> {
+    let (mut lines, mut places) = (Vec::new(), Vec::new());
+    for name in experiment.machines() {
+        let facts = machines.get(&name)?.facts();
+        lines.push(machine_line(&facts));
+        places.push(Place::of(&facts));
+    }
     let mut stored = runs_of(results).map(|found| found.runs).unwrap_or_default();
-    stored.retain(|run| run.manifest.place().is_near(&here));
+    stored.retain(|run| places.iter().any(|here| run.manifest.place().is_near(here)));
     let is_done = |id| stored.iter().any(|run| run.manifest.id == id && !run.manifest.interrupted);
     let mut seconds = 0.0;
     let (mut left, mut unknown) = (0, 0);
@@ -243,7 +255,6 @@ fn estimate(machine: &dyn Machine, experiment: &Experiment, plan: &Plan, results
         unknown += usize::from(known.is_none() && run.spec.time_limit.is_some());
     }
     let about = readable(seconds, schedlab_model::Unit::Seconds);
-    let mut lines = vec![machine_line(&facts)];
     lines.push(if unknown == 0 {
         format!("{left} runs to do, about {about}, judged by stored runs")
     } else if seconds > 0.0 {
@@ -252,7 +263,7 @@ fn estimate(machine: &dyn Machine, experiment: &Experiment, plan: &Plan, results
         format!("{left} runs to do; how long they take is known once some are done")
     });
     lines.extend(more(experiment, plan.runs.len()));
-    lines.join("\n") + "\n"
+    Ok(lines.join("\n") + "\n")
 }
 
 /// What may come on top of the plan, or cut it short.

@@ -3,11 +3,11 @@
 //! The tour is an experiment like any other (`examples/tour.toml`, carried in the binary): it goes
 //! through the one run loop into run directories, and its report is the usual report.
 
-use super::run::{exit_code, perform};
+use super::run::{check, exit_code, perform};
 use super::{doctor, report};
 use crate::machines;
 use anyhow::Context as _;
-use schedlab_experiment::{Experiment, Plan, StoredRun, runs_of};
+use schedlab_experiment::{Experiment, Machines, Plan, StoredRun, runs_of};
 use schedlab_timeline::Latency;
 use schedlab_workload::{Figure, MachineName, Stream};
 use std::fmt::Write as _;
@@ -52,10 +52,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         .context("the tour's own experiment file")?;
     let results = args.output.unwrap_or_else(free_folder);
     writeln!(out, "2. Two loads, a few seconds each, recorded (examples/tour.toml)\n")?;
-    experiment.machine = args.on;
+    let mut machines = Machines::made_by(&machines::make);
+    machines.get(&args.on)?;
+    experiment.put_on(args.on);
     let plan = Plan::new(&experiment);
-    let mut machine = machines::make(&experiment.machine)?;
-    let tally = perform(machine.as_mut(), &experiment, &plan, &results)?;
+    check(&mut machines, &experiment, &plan)?;
+    let tally = perform(&mut machines, &experiment, &results)?;
 
     let mut runs = runs_of(&results)?.runs;
     let place =

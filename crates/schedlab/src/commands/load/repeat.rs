@@ -14,7 +14,7 @@ use crate::json;
 use anyhow::Context as _;
 use schedlab_experiment::analysis::{Asked, Comparison, compare};
 use schedlab_experiment::{
-    Hooks, Plan, Planned, Progress, RunId, StoredRun, Tally, run_plan, runs_of,
+    Hooks, Machines, Plan, Planned, Progress, RunId, StoredRun, Tally, run_plan, runs_of,
 };
 use schedlab_model::Setting;
 use schedlab_stats::{Interval, Random, Sample, interval};
@@ -138,7 +138,7 @@ pub(crate) fn perform(
         let _ = writeln!(crate::output::stderr(), "{line}");
     };
     let stop = || signals.caught().is_some();
-    let tally = run_plan(machine, plan, folder, &stop, &mut tell)?;
+    let tally = run_plan(&mut Machines::one(machine), plan, folder, &stop, &mut tell)?;
     let runs = runs_of(folder)?.runs.into_iter().filter(StoredRun::is_whole).collect();
     Ok((runs, tally))
 }

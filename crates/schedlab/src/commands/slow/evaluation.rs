@@ -14,7 +14,7 @@ use figures::{Figures, Results};
 use points::{BENCHMARKS, Evaluation, Point};
 use schedlab_draw::chart::{Axis, Chart, Line, Sample, Series, Values};
 use schedlab_draw::{PALETTE, Theme, svg};
-use schedlab_experiment::{Plan, Planned, Progress, run_plan, runs_of};
+use schedlab_experiment::{Machines, Plan, Planned, Progress, run_plan, runs_of};
 use schedlab_host::slow::{METHODS, Method, Speed};
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal;
@@ -109,7 +109,7 @@ fn measure(
         Progress::Failed { error, .. } => note(&format!("failed: {error}")),
         _ => {}
     };
-    let tally = run_plan(machine, plan, dir, &stop, &mut progress)?;
+    let tally = run_plan(&mut Machines::one(machine), plan, dir, &stop, &mut progress)?;
     let mut results = Results { left_out, warnings, partial: tally.stopped, ..Results::default() };
     results.left_out.extend(tally.failed);
     results.results = figures::figures(points, &runs_of(dir)?.runs);

@@ -1,0 +1,128 @@
+//! What machines say against a plan before anything runs, with the place in the experiment file.
+
+use crate::blame::blamed;
+use crate::file::{FileError, Mistake, Part, nearest};
+use crate::{Experiment, Machines, Plan, Planned};
+use schedlab_model::{Fact, Warning};
+use schedlab_workload::{Machine, MachineName, Offers};
+use std::collections::BTreeSet;
+
+impl Plan {
+    /// Asks the machines about each run of the plan before anything runs.
+    ///
+    /// Recording that is not offered is a warning, since the figures come all the same; a knob that
+    /// is not there or locked is an error, since the experiment would measure something else.
+    ///
+    /// # Errors
+    /// With all that is refused, each at its place in the experiment's file.
+    pub fn check(
+        &self,
+        machines: &mut Machines<'_>,
+        experiment: &Experiment,
+    ) -> Result<Vec<Warning>, FileError> {
+        let mut mistakes: Vec<Mistake> = Vec::new();
+        let mut warnings = Vec::new();
+        let names: BTreeSet<&MachineName> = self.runs.iter().map(|run| &run.machine).collect();
+        for name in names {
+            let runs: Vec<&Planned> = self.runs.iter().filter(|run| run.machine == *name).collect();
+            match machines.get(name) {
+                Err(error) => {
+                    let value = name.to_string();
+                    let what = error.to_string();
+                    mistakes.push(experiment.places.mistake(&Part::Machine, &value, what));
+                }
+                Ok(machine) => {
+                    warnings.extend(unrecorded(&runs, machine.offers()));
+                    let missing = missing(&runs, machine.offers(), experiment, &mut mistakes);
+                    refused(&runs, machine, &missing, experiment, &mut mistakes);
+                }
+            }
+        }
+        if mistakes.is_empty() {
+            return Ok(warnings);
+        }
+        mistakes.sort_by(|a, b| (a.line, a.column, &a.what).cmp(&(b.line, b.column, &b.what)));
+        mistakes.dedup();
+        Err(FileError::Wrong { path: experiment.path.clone(), mistakes })
+    }
+}
+
+/// The warning about runs that would be recorded where nothing can be.
+fn unrecorded(runs: &[&Planned], offers: &Offers) -> Option<Warning> {
+    let Fact::Unknown(why) = &offers.recording else { return None };
+    runs.iter().any(|run| run.spec.record.is_some()).then(|| {
+        let what = format!("no scheduler events are recorded here: {why}");
+        Warning::new("no-recording", what, "see `schedlab doctor`")
+    })
+}
+
+/// The settings that the machine does not have at all; each becomes a mistake.
+fn missing(
+    runs: &[&Planned],
+    offers: &Offers,
+    experiment: &Experiment,
+    mistakes: &mut Vec<Mistake>,
+) -> BTreeSet<String> {
+    let settings = runs.iter().flat_map(|run| &run.spec.settings);
+    let wanted: BTreeSet<(&str, &str)> =
+        settings.map(|setting| (setting.knob.as_str(), setting.value.as_str())).collect();
+    let mut missing = BTreeSet::new();
+    for (knob, value) in wanted {
+        if missing.contains(knob) {
+            continue;
+        }
+        if let Some(what) = not_offered(knob, offers) {
+            missing.insert(knob.to_owned());
+            mistakes.push(experiment.places.mistake(&Part::Setting(knob.to_owned()), value, what));
+        }
+    }
+    missing
+}
+
+/// Why a setting can't be made on a machine at all.
+fn not_offered(setting: &str, offers: &Offers) -> Option<String> {
+    if setting.starts_with("speed:") {
+        // A speed of CPUs is no knob of the kernel, but held around the run.
+        let Fact::Unknown(why) = &offers.speeds else { return None };
+        return Some(format!("CPUs can't be slowed here: {why}"));
+    }
+    // A single switch is set through the file that holds all of them.
+    let name = if setting.starts_with("feature:") { "features" } else { setting };
+    match offers.knobs.iter().find(|knob| knob.name == name) {
+        Some(knob) if knob.writable => None,
+        Some(knob) => Some(format!("knob {name} can't be set here: {}", knob.why_not)),
+        None => {
+            let names: Vec<&str> = offers.knobs.iter().map(|knob| knob.name.as_str()).collect();
+            let near =
+                nearest(name, &names).map_or(String::new(), |n| format!("; did you mean {n}?"));
+            Some(format!("{} has no knob {name}{near}", offers.machine))
+        }
+    }
+}
+
+/// What the machine says against the runs of the first block: those of the others differ in their
+/// seed only. Settings that are known to be missing are left out, so that nothing is told twice.
+fn refused(
+    runs: &[&Planned],
+    machine: &dyn Machine,
+    missing: &BTreeSet<String>,
+    experiment: &Experiment,
+    mistakes: &mut Vec<Mistake>,
+) {
+    let first = runs.iter().map(|run| run.block).min();
+    for run in runs.iter().filter(|run| Some(run.block) == first) {
+        let mut spec = run.spec.clone();
+        spec.settings.retain(|setting| !missing.contains(&setting.knob));
+        if let Err(error) = machine.check(&spec) {
+            let (part, value) = blamed(machine, &spec, &run.workload, &error);
+            let what = match &part {
+                Part::Workload(label) => format!("{label}: {error}"),
+                _ => error.to_string(),
+            };
+            mistakes.push(experiment.places.mistake(&part, &value, what));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,202 @@
+//! Runs on machines that leave each other's figures as they are ([`Offers::parallel`]): on all CPUs at
+//! the same time.
+//!
+//! Each thread makes machines of its own and takes the next run that is left. The calling thread hears
+//! of the runs, tells progress and looks whether the user wants to stop. A run's result does not depend
+//! on which thread does it: its machine knows nothing but its spec.
+//!
+//! [`Offers::parallel`]: schedlab_workload::Offers::parallel
+
+use crate::machines::{Machines, Make};
+use crate::run_loop::{LoopError, Progress, Tally, Work, until_content};
+use crate::store::{Place, StoredRun};
+use crate::{Hooks, Planned};
+use schedlab_workload::MachineError;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// How often the calling thread looks whether the user wants to stop.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A run to do.
+pub(crate) struct Left<'p> {
+    /// Which one, from 0, of all runs of the plan.
+    pub(crate) index: usize,
+    pub(crate) run: &'p Planned,
+    /// Where it is done.
+    pub(crate) place: Place,
+}
+
+/// What a thread tells of the run with this place in the list.
+enum Told {
+    Begins,
+    Again(Box<StoredRun>),
+    Ended(Box<StoredRun>),
+    Failed(MachineError),
+    GaveUp(LoopError),
+}
+
+/// Takes the runs out of `left` that may be done at the same time. Hooks are commands of the user's,
+/// which may not stand each other.
+pub(crate) fn take<'p>(
+    machines: &mut Machines<'_>,
+    left: &mut Vec<Left<'p>>,
+) -> Result<Vec<Left<'p>>, MachineError> {
+    let mut together = Vec::new();
+    if machines.make().is_some() {
+        let mut alone = Vec::new();
+        for one in std::mem::take(left) {
+            let parallel = machines.get(&one.run.machine)?.offers().parallel
+                && one.run.hooks == Hooks::default();
+            let list = if parallel { &mut together } else { &mut alone };
+            list.push(one);
+        }
+        *left = alone;
+    }
+    Ok(together)
+}
+
+/// What all threads see.
+struct Shared<'s> {
+    runs: &'s [Left<'s>],
+    make: &'s Make,
+    results: &'s Path,
+    retries: u32,
+    /// The place in the list of the run that is taken next.
+    next: AtomicUsize,
+    stopping: AtomicBool,
+}
+
+/// Does `runs`, as many at a time as there are CPUs.
+///
+/// # Errors
+/// When results can't be stored, no thread can be started, or no run of all could be done.
+pub(crate) fn perform(
+    runs: &[Left<'_>],
+    make: &Make,
+    work: &Work<'_>,
+    tally: &mut Tally,
+    progress: &mut dyn FnMut(&Progress<'_>),
+) -> Result<(), LoopError> {
+    let (next, stopping) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let (results, retries) = (work.results, work.retries);
+    let shared = &Shared { runs, make, results, retries, next, stopping };
+    let (tell, heard) = channel();
+    let wanted = thread::available_parallelism().map_or(1, usize::from).min(runs.len());
+    thread::scope(|scope| {
+        for started in 0..wanted {
+            let tell = tell.clone();
+            let life = move || shared.life(&tell);
+            match thread::Builder::new().name("runs".to_owned()).spawn_scoped(scope, life) {
+                Ok(_) => {}
+                // Fewer do the same runs.
+                Err(_) if started > 0 => break,
+                Err(error) => {
+                    let error = schedlab_sys::process::thread_refused(&error);
+                    return Err(MachineError::io("starting a thread for runs", error).into());
+                }
+            }
+        }
+        drop(tell);
+        shared.listen(&heard, work, tally, progress)
+    })
+}
+
+impl Shared<'_> {
+    /// A thread: does the next run until none is left or the user wants to stop.
+    fn life(&self, tell: &Sender<(usize, Told)>) {
+        let mut machines = Machines::made_by(self.make);
+        let stop = || self.stopping.load(Ordering::Relaxed);
+        while !stop() {
+            let at = self.next.fetch_add(1, Ordering::Relaxed);
+            let Some(Left { run, place, .. }) = self.runs.get(at) else { return };
+            // Nobody hears when the calling thread has panicked, which ends the program.
+            let say = |told| drop(tell.send((at, told)));
+            say(Told::Begins);
+            let mut again = |progress: &Progress<'_>| {
+                if let Progress::Again { doubtful, .. } = progress {
+                    say(Told::Again(Box::new((*doubtful).clone())));
+                }
+            };
+            let done = machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
+                let done = (*run, place);
+                until_content(machine, done, self.results, &stop, &mut again, self.retries)
+            });
+            say(match done {
+                Ok(stored) => Told::Ended(Box::new(stored)),
+                Err(LoopError::Machine(error)) => Told::Failed(error),
+                Err(error) => Told::GaveUp(error),
+            });
+        }
+    }
+
+    /// Hears of the runs until the last thread has ended.
+    fn listen(
+        &self,
+        heard: &Receiver<(usize, Told)>,
+        work: &Work<'_>,
+        tally: &mut Tally,
+        progress: &mut dyn FnMut(&Progress<'_>),
+    ) -> Result<(), LoopError> {
+        let began = Instant::now();
+        let mut ended = 0;
+        let mut failed: Vec<(usize, MachineError)> = Vec::new();
+        let mut gave_up = None;
+        loop {
+            let (at, told) = match heard.recv_timeout(LOOK) {
+                Err(RecvTimeoutError::Disconnected) => break,
+                other => {
+                    if (work.stop)() {
+                        self.stopping.store(true, Ordering::Relaxed);
+                    }
+                    let Ok(told) = other else { continue };
+                    told
+                }
+            };
+            let Left { index, run, .. } = &self.runs[at];
+            match told {
+                Told::Begins => {
+                    let over = ended + failed.len();
+                    let left = (over > 0).then(|| {
+                        let rest = self.runs.len() - over;
+                        began.elapsed().mul_f64(rest as f64 / over as f64)
+                    });
+                    let (index, total) = (*index, work.total);
+                    progress(&Progress::Begins { index, total, run, left });
+                }
+                Told::Again(doubtful) => progress(&Progress::Again { run, doubtful: &doubtful }),
+                Told::Ended(stored) => {
+                    ended += 1;
+                    tally.stopped |= stored.manifest.interrupted && (work.stop)();
+                    progress(&Progress::Ended { run, stored: &stored });
+                }
+                Told::Failed(error) => {
+                    progress(&Progress::Failed { run, error: &error });
+                    failed.push((at, error));
+                }
+                Told::GaveUp(error) => {
+                    self.stopping.store(true, Ordering::Relaxed);
+                    gave_up.get_or_insert(error);
+                }
+            }
+        }
+        tally.done += ended;
+        tally.stopped |= (work.stop)() && ended + failed.len() < self.runs.len();
+        // In the order of the plan, whichever thread was first.
+        failed.sort_by_key(|(at, _)| *at);
+        if let Some(error) = gave_up {
+            return Err(error);
+        }
+        if tally.done + tally.skipped == 0 && !failed.is_empty() {
+            return Err(failed.remove(0).1.into());
+        }
+        tally.failed.extend(failed.iter().map(|(at, error)| self.runs[*at].run.failed(error)));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;
