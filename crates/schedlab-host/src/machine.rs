@@ -21,8 +21,8 @@ use schedlab_sys::{clock, process};
 use schedlab_workload::measure;
 use schedlab_workload::plan::Plan;
 use schedlab_workload::{
-    Figure, HOST, Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Stream,
-    WorkloadSpec, cut_by_limit, plans_of,
+    Figure, HOST, Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec,
+    SpeedSettings, Stream, WorkloadSpec, cut_by_limit, plans_of,
 };
 use std::cell::OnceCell;
 use std::fs::File;
@@ -109,7 +109,7 @@ impl Machine for Host {
         // A guest at the user's terminal is recorded, not measured.
         let watch = out.keeps_streams().then(|| Watch::start(&self.offers.topology.cpus()));
         // Speeds are held around the load; what is left are knobs.
-        let (speeds, knobs) = slow::part(&spec.settings);
+        let (speeds, knobs) = SpeedSettings::part(&spec.settings);
         let slowed = self.slow(&speeds, out)?;
         let spec = &RunSpec { settings: knobs, ..spec.clone() };
         let around = Around { held: hold(spec, out)?, slowed };
@@ -185,7 +185,7 @@ impl Host {
     /// Checks a spec; the plans of its workloads, not calibrated.
     fn planned(&self, spec: &RunSpec) -> Result<Vec<Option<Plan>>, MachineError> {
         let plans = plans_of(spec, &self.offers)?;
-        let (speeds, knobs) = slow::part(&spec.settings);
+        let (speeds, knobs) = SpeedSettings::part(&spec.settings);
         if !knobs.is_empty() {
             knobs::check(&knobs).map_err(|error| not_set(&error))?;
         }

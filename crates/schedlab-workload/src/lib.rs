@@ -6,12 +6,13 @@
 //! [`Behaviour`], a small state machine that yields an [`Op`] and is told how it went, so that the
 //! same workload runs on the host (operations are system calls) and in a simulator (events).
 //! A file of [`nodes`] says which CPUs are how fast, whatever machine makes it so.
-//! [`metrics`] is the registry of all that a run may measure.
+//! [`metrics`] is the registry of all that a run may measure, [`knobs`] that of all that it may set.
 //! [`workloads::plan`] makes a [`plan::Plan`] of a workload's name and its options.
 
 mod behaviour;
 mod check;
 pub mod getopt;
+pub mod knobs;
 pub mod link;
 mod machine;
 mod machine_name;
@@ -26,6 +27,7 @@ mod record;
 pub mod regulate;
 mod spec;
 mod speed;
+mod speed_settings;
 pub mod upstream;
 pub mod workloads;
 
@@ -45,3 +47,4 @@ pub use noise::Noise;
 pub use record::{Filter, Full, RecordSpec, Recorded, Snapshot, Via};
 pub use spec::{Beside, MACHINE, RunSpec, WorkloadSpec};
 pub use speed::{Assignment, Speed, Speeds, speeds};
+pub use speed_settings::SpeedSettings;

@@ -338,7 +338,7 @@ impl TaskChanges {
     ) -> Result<(), KnobError> {
         let wrong = || KnobError::Value {
             name: entry.name.into(),
-            why: format!("'{value}' is not one of: {}", entry.meaning),
+            why: format!("'{value}' is not one of: {}", entry.tunable().meaning),
         };
         match knob {
             TaskKnob::Slice => self.slice = Some(Nanos(value.parse().map_err(|_| wrong())?)),

@@ -10,7 +10,6 @@ mod change;
 mod held;
 mod profile;
 mod table;
-mod value;
 
 pub use change::{Changes, TaskChanges};
 pub use held::{Held, check, take_on};
@@ -18,6 +17,7 @@ pub use profile::{Profile, read_profile, write_sysctl, write_tuned};
 pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find, version};
 
 use schedlab_model::{Knob, Setting};
+use schedlab_workload::knobs::{self, Asked, FEATURES};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -172,13 +172,14 @@ impl Tree {
                 (values_of(&files), why)
             }
         };
+        let tunable = entry.tunable();
         Knob {
             name: entry.name.into(),
             value,
-            unit: entry.unit.into(),
-            min: entry.range.map(|r| r.0),
-            max: entry.range.map(|r| r.1),
-            meaning: entry.meaning.into(),
+            unit: tunable.unit.into(),
+            min: tunable.range.map(|r| r.0),
+            max: tunable.range.map(|r| r.1),
+            meaning: tunable.meaning.into(),
             r#where: self.place(home),
             writable: why_not.is_empty(),
             why_not,
@@ -246,15 +247,22 @@ impl Tree {
     pub fn resolve(&self, settings: &[Setting]) -> Result<Changes, KnobError> {
         let mut changes = Changes::default();
         for setting in settings {
-            let (name, value) = (setting.knob.as_str(), setting.value.as_str());
-            // `feature:NAME` is a switch of its own, so that two of them can be two axes.
-            let (entry_name, value) = match name.strip_prefix("feature:") {
-                Some(feature) => ("features", value::feature(feature, value)?),
-                None => (name, value.to_owned()),
+            let name = setting.knob.as_str();
+            let wrong = |why| KnobError::Value { name: name.to_owned(), why };
+            let unknown = |hint| KnobError::Unknown { name: name.to_owned(), hint };
+            let asked = Asked::read(name).map_err(unknown)?;
+            let place = match asked {
+                Asked::Knob(tunable) => tunable.name,
+                Asked::Feature(_) => FEATURES,
+                Asked::Speed => return Err(unknown(String::new())),
             };
-            let entry = find(entry_name).ok_or_else(|| unknown(name))?;
+            let entry = find(place).expect("each tunable has places");
             let home = self.home(entry).ok_or_else(|| self.absent(entry))?;
-            let text = value::in_kernel_units(entry, &value)?;
+            let text = match asked {
+                Asked::Feature(feature) => knobs::feature(feature, &setting.value),
+                _ => knobs::read(entry.tunable(), &setting.value),
+            };
+            let text = text.map_err(wrong)?;
             self.push(&mut changes, entry, home, text)?;
         }
         changes.put_in_order();
@@ -343,16 +351,6 @@ const WITHOUT: &str = "this kernel was built without it";
 const EPERM: i32 = 1;
 const ENOENT: i32 = 2;
 const EACCES: i32 = 13;
-
-fn unknown(name: &str) -> KnobError {
-    let close = |entry: &&Entry| {
-        let shared = entry.name.chars().zip(name.chars()).take_while(|(a, b)| a == b).count();
-        shared >= 4 || entry.name.contains(name) || name.contains(entry.name)
-    };
-    let hint =
-        KNOBS.iter().find(close).map_or(String::new(), |e| format!("; did you mean {}?", e.name));
-    KnobError::Unknown { name: name.into(), hint }
-}
 
 #[cfg(test)]
 mod tests;

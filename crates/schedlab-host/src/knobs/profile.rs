@@ -7,6 +7,7 @@
 
 use super::{Home, KNOBS, Tree, find};
 use schedlab_model::{Setting, Warning};
+use schedlab_workload::knobs;
 
 /// What a file of another tool says about the scheduler.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -103,7 +104,7 @@ pub fn write_sysctl(settings: &[Setting], tree: &Tree) -> String {
     for setting in settings {
         match find(&setting.knob).and_then(|entry| Some((entry, tree.home(entry)?))) {
             Some((entry, Home::Sysctl(file))) => {
-                let value = super::value::in_kernel_units(entry, &setting.value);
+                let value = knobs::read(entry.tunable(), &setting.value);
                 let value = value.unwrap_or_else(|_| setting.value.clone());
                 text.push_str(&format_line(&format!("kernel.{file}"), &value));
             }
@@ -134,7 +135,7 @@ pub fn write_tuned(settings: &[Setting], tree: &Tree) -> String {
                 _ => None,
             }),
         };
-        let value = super::value::in_kernel_units(entry, &setting.value);
+        let value = knobs::read(entry.tunable(), &setting.value);
         let value = value.unwrap_or_else(|_| setting.value.clone());
         match (old, tree.home(entry)) {
             (Some(name), Some(Home::Sysctl(_) | Home::Debugfs(_))) => {

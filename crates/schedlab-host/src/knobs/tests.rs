@@ -86,9 +86,9 @@ fn values_take_units_and_keep_to_the_kernels_range() {
     let path = root.path().join("proc/sys/kernel/sched_min_granularity_ns");
     assert_eq!(fs::read_to_string(path).unwrap(), "10000000");
     for (value, expected) in [
-        ("50us", "outside of 100000 to 1000000000 ns"),
+        ("50us", "outside of 100us to 1s"),
         ("2s", "outside of"),
-        ("1.5", "whole numbers"),
+        ("1.5", "whole number"),
         ("fast", "not a duration"),
     ] {
         let error = old.resolve(&[set("min_granularity", value)]).unwrap_err().to_string();
@@ -346,4 +346,11 @@ fn a_value_that_somebody_else_changes_meanwhile_is_a_warning_and_is_put_back() {
     assert!(warning.what.contains("base_slice went from 4000000 to 48"), "{warning}");
     assert!(guard.finish().is_empty());
     assert_eq!(fs::read_to_string(&file).unwrap(), "2800000");
+}
+
+#[test]
+fn each_tunable_has_places_and_each_place_is_of_one() {
+    let places: Vec<&str> = KNOBS.iter().map(|entry| entry.name).collect();
+    let tunables: Vec<&str> = knobs::TUNABLES.iter().map(|tunable| tunable.name).collect();
+    assert_eq!(places, tunables);
 }

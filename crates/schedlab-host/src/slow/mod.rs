@@ -63,7 +63,7 @@ pub(crate) use probe::takes_realtime;
 pub use proof::Proof;
 pub use request::{Plan, Request};
 pub use session::{Ended, Session};
-pub use settings::{Kept, MEASURING, METHOD, SETTING, Slowed, check, hold, offered, part};
+pub use settings::{Kept, Slowed, check, hold, offered};
 
 use schedlab_model::Pid;
 use schedlab_sys::guard::{Guard, Undo};

@@ -1,29 +1,15 @@
-//! Slowing as settings of a run, as experiments sweep it: `speed:CPUS` for the speed of CPUs,
-//! `speed:method` for how (hogs where it is not said), `speed:measuring` for runs that measure the
-//! slowing itself.
+//! Slowing as settings of a run (see [`SpeedSettings`]): by hogs where no method is named.
 
-use super::{Assignment, Ground, Method, Node, Request, Session, SlowError, speeds};
+use super::{Ground, Method, Node, Request, Session, SlowError};
 use schedlab_model::{Pid, Setting, Warning};
+use schedlab_workload::SpeedSettings;
+use schedlab_workload::knobs::SPEED;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use std::thread::JoinHandle;
-
-/// What the name of such a setting begins with.
-pub const SETTING: &str = "speed:";
-/// How CPUs are slowed: the name of a method.
-pub const METHOD: &str = "speed:method";
-/// `true`: the load is bound to the CPUs named and outweighs whatever else runs there, and speeds are
-/// not measured before. For runs that measure the slowing itself, those at full speed included.
-pub const MEASURING: &str = "speed:measuring";
-
-/// Parts the settings of a run into those that are about speeds, and the others.
-#[must_use]
-pub fn part(settings: &[Setting]) -> (Vec<Setting>, Vec<Setting>) {
-    settings.iter().cloned().partition(|setting| setting.knob.starts_with(SETTING))
-}
 
 /// Whether such settings can be had here; returns what is to be minded.
 ///
@@ -41,7 +27,7 @@ pub fn offered(method: &str, ground: &Ground) -> Result<(), SlowError> {
     let cpu = super::last(&ground.allowed, 1);
     let setting =
         |knob: &str, value: &str| Setting { knob: knob.to_owned(), value: value.to_owned() };
-    let wanted = [setting(&format!("{SETTING}{cpu}"), "50%"), setting(METHOD, method)];
+    let wanted = [setting(&format!("{SPEED}{cpu}"), "50%"), setting(SpeedSettings::METHOD, method)];
     check(&wanted, ground).map(|_| ())
 }
 
@@ -60,32 +46,12 @@ pub fn hold(settings: &[Setting]) -> Result<Option<Slowed>, SlowError> {
 }
 
 fn request(settings: &[Setting]) -> Result<Request, SlowError> {
-    let (mut all, mut method, mut measuring) = (Vec::new(), Method::Hogs, false);
-    for setting in settings {
-        match setting.knob.as_str() {
-            METHOD => method = setting.value.parse().map_err(SlowError::Usage)?,
-            MEASURING => {
-                measuring = setting.value.parse().map_err(|_| {
-                    SlowError::Usage(format!(
-                        "{MEASURING} is true or false, not '{}'",
-                        setting.value
-                    ))
-                })?;
-            }
-            knob => {
-                let cpus = knob.strip_prefix(SETTING).unwrap_or_default();
-                let text = format!("{cpus}={}", setting.value);
-                all.push(text.parse::<Assignment>().map_err(SlowError::Usage)?);
-            }
-        }
-    }
-    let node = Node {
-        name: "all".into(),
-        speeds: speeds(&all).map_err(SlowError::Usage)?,
-        bind: measuring,
-        admits: true,
-        ..Node::default()
-    };
+    let SpeedSettings { speeds, method, measuring } =
+        SpeedSettings::read(settings).map_err(SlowError::Usage)?;
+    let method = method.map_or(Ok(Method::Hogs), |name| name.parse());
+    let method = method.map_err(SlowError::Usage)?;
+    let node =
+        Node { name: "all".into(), speeds, bind: measuring, admits: true, ..Node::default() };
     Ok(Request {
         method: Some(method),
         nodes: vec![node],
@@ -176,20 +142,19 @@ impl Drop for Slowed {
 mod tests {
     use super::*;
 
+    const METHOD: &str = SpeedSettings::METHOD;
+    const MEASURING: &str = SpeedSettings::MEASURING;
+
     fn setting(knob: &str, value: &str) -> Setting {
         Setting { knob: knob.into(), value: value.into() }
     }
 
     #[test]
-    fn speeds_are_told_from_knobs_and_read() {
-        let all = [setting("speed:0-1", "30%"), setting("base_slice", "1ms")];
-        let (mine, others) = part(&all);
-        assert_eq!(others, [setting("base_slice", "1ms")]);
-        let request = request(&mine).unwrap();
-        assert_eq!(request.nodes[0].speeds.len(), 2);
-        assert!(request.measure && !request.nodes[0].bind);
-        assert!(super::request(&[setting("speed:0", "130%")]).is_err());
-        assert!(super::request(&[setting("speed:0", "1"), setting("speed:0-1", "1")]).is_err());
+    fn settings_become_a_request() {
+        let wanted = request(&[setting("speed:0-1", "30%")]).unwrap();
+        assert_eq!(wanted.nodes[0].speeds.len(), 2);
+        assert!(wanted.measure && !wanted.nodes[0].bind);
+        assert!(request(&[setting("speed:0", "130%")]).is_err());
     }
 
     #[test]

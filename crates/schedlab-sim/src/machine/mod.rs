@@ -13,13 +13,14 @@ pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
 use crate::scene::FULL_SPEED;
 use crate::{Config, Hardware, World};
 use run::Run;
-use schedlab_model::{Affinity, Clock, CpuSet, Fact, Knob, Nanos, Setting, TraceInfo};
+use schedlab_model::{Affinity, Clock, Fact, Nanos, Setting, TraceInfo};
+use schedlab_workload::knobs;
 use schedlab_workload::measure::{Measuring, Shape};
 use schedlab_workload::placement::Surroundings;
 use schedlab_workload::plan::{Plan, Policy};
 use schedlab_workload::{
-    Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Speed, WorkloadSpec,
-    check_spec, workloads,
+    Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, SpeedSettings,
+    WorkloadSpec, check_spec, workloads,
 };
 
 /// A CPU at full speed does one iteration of the calibrated loop in a nanosecond.
@@ -44,7 +45,7 @@ impl Simulated {
             machine: model.name.clone(),
             topology: model.topology.clone(),
             allowed: model.topology.cpus(),
-            knobs: knobs(&model),
+            knobs: model.tuned.knobs(),
             recording: Fact::Known(recording),
             speeds: Fact::Known(vec!["exact".to_owned()]),
             commands: no("a simulator performs workloads of the catalogue; run it on the host"),
@@ -83,8 +84,10 @@ impl Simulated {
         }
         let (mut model, mut hardware) =
             (self.model.clone(), Hardware::new(self.model.topology.clone()));
-        for setting in &spec.settings {
-            self.apply(setting, &mut plan, &mut model, &mut hardware)?;
+        let (speeds, settings) = SpeedSettings::part(&spec.settings);
+        self.slow(&speeds, &mut hardware)?;
+        for setting in &settings {
+            self.apply(setting, &mut plan, &mut model)?;
         }
         let fair = |policy: Option<Policy>| {
             matches!(policy, None | Some(Policy::Normal | Policy::Batch | Policy::Idle))
@@ -100,43 +103,52 @@ impl Simulated {
         Ok((plan, model, hardware))
     }
 
+    /// Slows the CPUs that settings of speeds name.
+    fn slow(&self, speeds: &[Setting], hardware: &mut Hardware) -> Result<(), MachineError> {
+        let wrong = |why: String| self.refused("slow CPUs", &why);
+        for (cpu, speed) in SpeedSettings::read(speeds).map_err(wrong)?.speeds {
+            if cpu.index() >= hardware.cpus() {
+                return Err(wrong(format!("it has no CPU {cpu}")));
+            }
+            hardware.set_speed(cpu.index(), u64::from(speed.millionths()).min(FULL_SPEED));
+        }
+        Ok(())
+    }
+
     fn apply(
         &self,
         setting: &Setting,
         plan: &mut Plan,
         model: &mut Model,
-        hardware: &mut Hardware,
     ) -> Result<(), MachineError> {
         let wrong =
             |why: String| self.refused(&format!("set {} to {}", setting.knob, setting.value), &why);
         let places = plan.tasks.iter_mut().map(|task| &mut task.placement);
-        match (setting.knob.as_str(), setting.value.as_str()) {
-            ("speed:method", _) => {}
-            (knob, value) if knob.starts_with("speed:") => {
-                let cpus: Result<CpuSet, _> = knob["speed:".len()..].parse();
-                let cpus = cpus.map_err(|error| wrong(error.to_string()))?;
-                let speed: Speed = value.parse().map_err(wrong)?;
-                for cpu in cpus.iter() {
-                    if cpu.index() >= hardware.cpus() {
-                        return Err(wrong(format!("it has no CPU {cpu}")));
-                    }
-                    let millionths = u64::from(speed.millionths()).min(FULL_SPEED);
-                    hardware.set_speed(cpu.index(), millionths);
-                }
-            }
-            ("nice", value) => {
-                let nice = value.parse().ok().filter(|nice| (-20..=19).contains(nice));
-                let nice = nice.ok_or_else(|| wrong("nice is -20 to 19".to_owned()))?;
+        let read = |name: &str| -> Result<i64, MachineError> {
+            let tunable = knobs::tunable(name).expect("the table has it");
+            let text = knobs::read(tunable, &setting.value).map_err(wrong)?;
+            Ok(text.parse::<i64>().expect("a value with limits is a whole number"))
+        };
+        match setting.knob.as_str() {
+            "nice" => {
+                let nice = i32::try_from(read("nice")?).expect("it is within limits");
                 places.for_each(|place| place.nice = Some(nice));
             }
-            ("slice", value) if model.kernel == Kernel::Eevdf612 => {
-                let slice: Nanos = value
-                    .parse()
-                    .or_else(|error| value.parse().map(Nanos).map_err(|_| error))
-                    .map_err(|error: schedlab_model::NanosError| wrong(error.to_string()))?;
-                places.for_each(|place| place.slice = Some(slice));
+            "slice" if model.kernel == Kernel::Eevdf612 => {
+                let slice = Nanos(read("slice")?.unsigned_abs());
+                // Zero gives the machine's.
+                let slice = Some(slice).filter(|slice| *slice != Nanos::ZERO);
+                places.for_each(|place| place.slice = slice);
             }
-            (knob, value) => model.set(knob, value).map_err(wrong)?,
+            name => {
+                let (name, value) = match name.strip_prefix(knobs::FEATURE) {
+                    Some(feature) => {
+                        (knobs::FEATURES, knobs::feature(feature, &setting.value).map_err(wrong)?)
+                    }
+                    None => (name, setting.value.clone()),
+                };
+                model.set(name, &value).map_err(wrong)?;
+            }
         }
         Ok(())
     }
@@ -165,10 +177,6 @@ impl Simulated {
 fn phase(repeat: u32) -> u64 {
     const GOLDEN: u32 = 2_654_435_769;
     (u64::from(repeat.wrapping_mul(GOLDEN)) * PERIOD) >> 32
-}
-
-fn knobs(model: &Model) -> Vec<Knob> {
-    model.tuned.knobs()
 }
 
 impl Machine for Simulated {

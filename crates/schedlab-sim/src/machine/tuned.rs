@@ -3,7 +3,8 @@
 use super::name::Model;
 use crate::Hardware;
 use crate::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Fifo, Placer, Policy, SharedFifo};
-use schedlab_model::{Knob, Nanos};
+use schedlab_model::Knob;
+use schedlab_workload::knobs::{self, FEATURES};
 
 /// A scheduler with its tunables.
 #[derive(Clone, Copy, Debug)]
@@ -28,7 +29,6 @@ const MIN_GRANULARITY: &str = "min_granularity";
 const IDLE_MIN_GRANULARITY: &str = "idle_min_granularity";
 const WAKEUP_GRANULARITY: &str = "wakeup_granularity";
 const BASE_SLICE: &str = "base_slice";
-const FEATURES: &str = "features";
 
 impl Tuned {
     fn time(&mut self, knob: &str) -> Option<&mut u64> {
@@ -88,14 +88,9 @@ impl Tuned {
             let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
             return Err(format!("this model has no knob '{knob}'; it has {known}"));
         };
-        let plain = value.trim().parse::<u64>().ok();
-        let time = plain.map_or_else(|| value.parse::<Nanos>(), |ns| Ok(Nanos(ns)));
-        let time = time.map_err(|error| error.to_string())?.0;
-        let [least, most] = range(knob);
-        if !(least..=most).contains(&time) {
-            let (least, most) = (Nanos(least), Nanos(most));
-            return Err(format!("{knob} is from {least} to {most}, not {}", Nanos(time)));
-        }
+        let tunable = knobs::tunable(knob).expect("a model's knobs are those of kernels");
+        let time = knobs::read(tunable, value)?;
+        let time = time.parse().map_err(|_| format!("'{value}' is not a time"))?;
         *field = time;
         Ok(())
     }
@@ -119,13 +114,13 @@ impl Tuned {
             Self::Eevdf(_) => &[(BASE_SLICE, "EEVDF: time a task asks for")],
         };
         let knob = |name: &str, value: Option<String>, unit: &str, meaning: &str| {
-            let [least, most] = range(name);
+            let limits = knobs::tunable(name).and_then(|tunable| tunable.range);
             Knob {
                 name: name.to_owned(),
                 value,
                 unit: unit.to_owned(),
-                min: (unit == "ns").then_some(least as f64),
-                max: (unit == "ns").then_some(most as f64),
+                min: limits.map(|(least, _)| least),
+                max: limits.map(|(_, most)| most),
                 meaning: meaning.to_owned(),
                 r#where: "the simulated scheduler".to_owned(),
                 writable: true,
@@ -144,15 +139,6 @@ impl Tuned {
             knobs.push(knob(FEATURES, None, "", meaning));
         }
         knobs
-    }
-}
-
-/// Least and greatest value in nanoseconds, as Linux checks them where it does.
-fn range(knob: &str) -> [u64; 2] {
-    match knob {
-        WAKEUP_GRANULARITY | IDLE_MIN_GRANULARITY => [0, 1_000_000_000],
-        BASE_SLICE => [100_000, 100_000_000],
-        _ => [100_000, 1_000_000_000],
     }
 }
 
@@ -198,7 +184,7 @@ mod tests {
         assert!(!knobs.last_buddy && knobs.next_buddy);
         for (knob, value, part) in [
             ("base_slice", "3ms", "no knob 'base_slice'; it has latency, min_granularity"),
-            ("latency", "1us", "from 100us to 1s"),
+            ("latency", "1us", "outside of 100us to 1s"),
             ("latency", "soon", "soon"),
             ("features", "NO_NONE", "no feature 'NONE'"),
         ] {

@@ -2,10 +2,11 @@
 
 use anyhow::bail;
 use schedlab_experiment::{Plan, Planned, RunId};
-use schedlab_host::slow::{self, METHODS, Method, Speed, last};
+use schedlab_host::slow::{METHODS, Method, Speed, last};
 use schedlab_model::{CpuSet, Nanos, Setting};
 use schedlab_stats::Random;
-use schedlab_workload::{Machine, MachineName, RunSpec, WorkloadSpec};
+use schedlab_workload::knobs::SPEED;
+use schedlab_workload::{Machine, MachineName, RunSpec, SpeedSettings, WorkloadSpec};
 use std::collections::BTreeMap;
 
 /// Tasks for each CPU in the workloads of several tasks, as the study's rates suggest.
@@ -173,9 +174,9 @@ impl Point {
         let setting = |knob: &str, value: String| Setting { knob: knob.to_owned(), value };
         let cpus = last(allowed, self.cpus);
         vec![
-            setting(&format!("{}{cpus}", slow::SETTING), self.speed.to_string()),
-            setting(slow::METHOD, self.method.unwrap_or(Method::Hogs).to_string()),
-            setting(slow::MEASURING, "true".to_owned()),
+            setting(&format!("{SPEED}{cpus}"), self.speed.to_string()),
+            setting(SpeedSettings::METHOD, self.method.unwrap_or(Method::Hogs).to_string()),
+            setting(SpeedSettings::MEASURING, "true".to_owned()),
         ]
     }
 
