@@ -1,7 +1,7 @@
 // std::async under schedlab's rig: a task per job that became ready, at most `workers` at once.
 //
 //   g++ -O2 -std=c++17 -shared -fPIC -pthread -o libasync.so async.cpp
-//   schedlab jobs compare --on schedlab,lib:./libasync.so --shape fork-join
+//   schedlab jobs compare --executor schedlab,lib:./libasync.so --shape fork-join
 
 #include "schedlab_executor.h"
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """concurrent.futures under schedlab's rig, over JSON lines on stdin and stdout (docs/executors.md).
 
-    schedlab jobs compare --on 'schedlab,cmd:python3 examples/executors/futures.py' --shape fork-join
+    schedlab jobs compare --executor 'schedlab,cmd:python3 examples/executors/futures.py' --shape fork-join
 """
 
 import json

@@ -1,6 +1,6 @@
 // Goroutines under schedlab's rig, over JSON lines on stdin and stdout (docs/executors.md).
 //
-//	schedlab jobs compare --on 'schedlab,cmd:go run examples/executors/goroutines.go' --shape fork-join
+//	schedlab jobs compare --executor 'schedlab,cmd:go run examples/executors/goroutines.go' --shape fork-join
 //
 // Goroutines have no numbers, so a job takes one of as many places as there are workers.
 package main

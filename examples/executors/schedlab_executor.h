@@ -1,4 +1,4 @@
-/* The C ABI of an executor that `schedlab jobs --on lib:FILE.so` can load.
+/* The C ABI of an executor that `schedlab jobs --executor lib:FILE.so` can load.
  *
  * The library exports this one function. Job j has the successors successors[begin[j]] up to, not
  * including, successors[begin[j + 1]], and waits for waits[j] predecessors. Call perform(run, job, worker)

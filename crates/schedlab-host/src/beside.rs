@@ -107,7 +107,10 @@ impl Company {
             let (mut child, stdin) = spawn(program, &asked, marks.as_deref(), &stderr, around)?;
             let (tell, heard) = channel();
             let pipe = BufReader::new(child.stdout.take().expect("it was piped"));
-            std::thread::spawn(move || {
+            let (which, early) = (which.clone(), Vec::new());
+            // Among the others first: it ends with them if nobody can listen to it.
+            company.0.push(One { which, child, stdin: Some(stdin), heard, early, marks });
+            let listen = move || {
                 for line in pipe.lines() {
                     let Ok(line) = line else { return };
                     let told = serde_json::from_str(&line);
@@ -116,9 +119,12 @@ impl Company {
                         return;
                     }
                 }
-            });
-            let (which, early) = (which.clone(), Vec::new());
-            company.0.push(One { which, child, stdin: Some(stdin), heard, early, marks });
+            };
+            let listener = std::thread::Builder::new().name("listener".into()).spawn(listen);
+            listener.map_err(|error| {
+                let doing = "starting a thread that listens to a load beside";
+                MachineError::io(doing, process::thread_refused(&error))
+            })?;
         }
         company.0.iter_mut().try_for_each(|one| one.await_ready(signals))?;
         Ok(company)

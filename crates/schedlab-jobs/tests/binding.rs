@@ -86,7 +86,7 @@ type Start = fn(&OnStart) -> Box<dyn Executor>;
 fn executors_of_others_are_bound_in_the_same_way() {
     let Some(cpus) = several() else { return };
     let all: &[Start] = &[
-        |on_start| Box::new(ChannelThreads::start_with(2, on_start)),
+        |on_start| Box::new(ChannelThreads::start_with(2, on_start).expect("threads")),
         #[cfg(feature = "rayon")]
         |on_start| {
             use schedlab_jobs::adaptors::RayonScope;

@@ -30,7 +30,7 @@ fn run(shape: Shape, nodes: u32, schedule: Schedule, work: impl Work + 'static) 
 
 fn executors(workers: usize) -> Vec<Box<dyn Executor>> {
     let mut all: Vec<Box<dyn Executor>> =
-        vec![Box::new(Serial), Box::new(ChannelThreads::start(workers))];
+        vec![Box::new(Serial), Box::new(ChannelThreads::start(workers).expect("threads"))];
     for order in [Order::Start, Order::Deadline, Order::Laxity, Order::Path] {
         for queues in [Queues::OneToken, Queues::PerWorker] {
             for step in [Step::Halving, Step::Linear, Step::None] {
@@ -90,7 +90,8 @@ fn no_job_starts_before_its_time() {
 #[test]
 fn what_is_not_offered_is_refused() {
     let schedule = Schedule { starts: vec![0, 1_000], life_ns: None, ..Schedule::default() };
-    let refused = ChannelThreads::start(1).run(&run(Shape::Isolated, 2, schedule, Nothing));
+    let refused =
+        ChannelThreads::start(1).expect("threads").run(&run(Shape::Isolated, 2, schedule, Nothing));
     assert!(matches!(refused, Err(ExecutorError::NotOffered { what: "start times", .. })));
 }
 

@@ -271,12 +271,22 @@ pub fn page_size() -> usize {
 /// policy, a namespace) is gone then.
 ///
 /// # Errors
-/// `EAGAIN` where no further thread may be started, and those of `work`.
+/// [`thread_refused`] where no further thread may be started, and those of `work`.
 pub fn on_a_thread<T: Send>(work: impl FnOnce() -> io::Result<T> + Send) -> io::Result<T> {
     std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().spawn_scoped(scope, work)?;
+        let thread = std::thread::Builder::new().spawn_scoped(scope, work);
+        let thread = thread.map_err(|error| thread_refused(&error))?;
         thread.join().unwrap_or_else(|_| Err(io::Error::other("the thread panicked")))
     })
+}
+
+/// The error of a thread that was not started, with what limits threads.
+#[must_use]
+pub fn thread_refused(error: &io::Error) -> io::Error {
+    let why = format!(
+        "no further thread can be started: {error}; raise pids.max of the control group, or `ulimit -u`"
+    );
+    io::Error::new(error.kind(), why)
 }
 
 /// The calling thread's number.

@@ -19,23 +19,30 @@ pub(crate) struct Ahead {
     line: Option<Line>,
 }
 
+/// `source`, read ahead; its info must be complete but for names. Where no further thread can be started
+/// it is read by its caller.
+pub(crate) fn ahead(source: impl EventSource + Send + 'static) -> Box<dyn EventSource> {
+    let (info, warnings) = (source.info().clone(), source.warnings().to_vec());
+    let (sender, full) = sync_channel(READY);
+    let (empty, emptied) = channel();
+    // The thread is given the source once it is there: one that is not started would take it along.
+    let (give, given) = channel();
+    let life = move || given.recv().ok().map(|source| read(source, &sender, &emptied));
+    match std::thread::Builder::new().name("ahead".to_owned()).spawn(life) {
+        Ok(thread) => match give.send(source) {
+            Ok(()) => Box::new(Ahead { info, warnings, line: Some(Line { full, empty, thread }) }),
+            Err(unsent) => Box::new(unsent.0),
+        },
+        Err(_) => Box::new(source),
+    }
+}
+
 /// What joins the two threads.
 struct Line {
     full: Receiver<io::Result<Vec<Event>>>,
     /// Batches that were read, to be filled again.
     empty: Sender<Vec<Event>>,
-    thread: JoinHandle<(TraceInfo, Vec<Warning>)>,
-}
-
-impl Ahead {
-    /// Starts to read `source`, whose info must be complete but for names.
-    pub(crate) fn new(source: impl EventSource + Send + 'static) -> Self {
-        let (info, warnings) = (source.info().clone(), source.warnings().to_vec());
-        let (sender, full) = sync_channel(READY);
-        let (empty, emptied) = channel();
-        let thread = std::thread::spawn(move || read(source, &sender, &emptied));
-        Self { info, warnings, line: Some(Line { full, empty, thread }) }
-    }
+    thread: JoinHandle<Option<(TraceInfo, Vec<Warning>)>>,
 }
 
 /// Reads until the source ends, or until nobody listens. What is known of the source then.
@@ -74,7 +81,9 @@ impl EventSource for Ahead {
         }
         if let Some(Line { thread, .. }) = self.line.take() {
             let known = thread.join().map_err(|_| io::Error::other("a reading thread panicked"))?;
-            (self.info, self.warnings) = known;
+            if let Some(known) = known {
+                (self.info, self.warnings) = known;
+            }
         }
         Ok(false)
     }

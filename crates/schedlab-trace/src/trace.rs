@@ -1,6 +1,6 @@
 //! An opened trace of any format, as a type: whoever knows it reads without a batch in between.
 
-use crate::ahead::Ahead;
+use crate::ahead;
 use crate::dat::{self, DatReader};
 use crate::input::Input;
 use crate::perf::{self, PerfReader};
@@ -70,7 +70,10 @@ impl Trace {
             }
             other => other?,
         };
-        Ok(if ahead { Self::any(Ahead::new(reader)) } else { Self(Reader::Dat(Box::new(reader))) })
+        Ok(Self(match ahead {
+            true => Reader::Any(ahead::ahead(reader)),
+            false => Reader::Dat(Box::new(reader)),
+        }))
     }
 
     fn any(source: impl EventSource + 'static) -> Self {

@@ -179,9 +179,11 @@ fn unknown<'d>(name: &str, docs: impl Iterator<Item = &'d OptionDoc>) -> String 
     }
 }
 
-/// The name that is the least slips of the pen away, at most two.
+/// The name that is the least slips of the pen away: at most two, and fewer than the name has letters.
 pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let near = names.map(|known| (distance(known, name), known)).filter(|(slips, _)| *slips <= 2);
+    let near = names
+        .map(|known| (distance(known, name), known))
+        .filter(|(slips, _)| *slips <= 2 && *slips < name.len());
     near.min().map(|(_, known)| known)
 }
 

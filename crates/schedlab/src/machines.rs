@@ -42,6 +42,29 @@ pub(crate) fn make(name: &MachineName) -> Result<Box<dyn Machine>, MachineError>
     }
 }
 
+/// Whether executors of jobs can run on a machine. The machine is not made: a kernel would boot to say no.
+///
+/// # Errors
+/// When they cannot, or there is no such machine.
+pub(crate) fn has_executors(name: &MachineName) -> Result<(), MachineError> {
+    let why = match name.kind.as_str() {
+        VM => {
+            "executors are threads of this process: run the workload `jobs` there, with \
+             `schedlab load jobs --on vm` or an experiment"
+        }
+        SIM => {
+            "executors are threads, and it has none: use --executor virtual for the policy of \
+             schedlab's pool in virtual time"
+        }
+        _ => return make(name).map(drop),
+    };
+    Err(MachineError::NotOffered {
+        machine: name.to_string(),
+        what: "run executors of jobs".to_owned(),
+        why: why.to_owned(),
+    })
+}
+
 /// The text of the file of costs that a simulated machine is given: one of the program's own by name, or a path.
 fn costs(name: &MachineName) -> Result<Option<String>, String> {
     let Some(file) = name.settings.get("costs") else { return Ok(None) };

@@ -111,7 +111,7 @@ fn a_graph_is_written_for_graphviz_and_drawn() {
 #[test]
 fn the_grain_of_executors_is_found_and_compared_with_the_first() {
     let graph = ["grain", "--json", "--shape", "isolated", "--nodes", "200", "--workers", "2"];
-    let of = |on: &str| json(&[graph.as_slice(), &["--repeat", "1", "--on", on]].concat());
+    let of = |on: &str| json(&[graph.as_slice(), &["--repeat", "1", "--executor", on]].concat());
     let found = of("ideal,virtual");
     assert_eq!(found["results"].as_array().unwrap().len(), 4, "two efficiencies each");
     let metg = |i: usize| found["results"][i]["metg_ns"][0].as_f64().unwrap();
@@ -119,12 +119,12 @@ fn the_grain_of_executors_is_found_and_compared_with_the_first() {
     assert!(metg(0) < metg(1) && metg(1) < metg(3), "{found}");
     assert_eq!(found["results"][0]["ratio_to_first"][0], 1.0);
     assert_eq!(found["results"][1]["ratio_to_first"][0], metg(1) / metg(0));
-    assert_eq!(jobs(&["grain", "--on", "nobody"]).status.code(), Some(2));
+    assert_eq!(jobs(&["grain", "--executor", "nobody"]).status.code(), Some(2));
 }
 
 #[test]
 fn a_peak_takes_typed_rules_and_repeats_with_intervals() {
-    let sweep = ["peak", "--json", "--on", "ideal", "--workers", "4", "--points", "4"];
+    let sweep = ["peak", "--json", "--executor", "ideal", "--workers", "4", "--points", "4"];
     let of = |rules: &[&str]| {
         json(
             &[&sweep, ["--jobs", "16..64", "--time", "1ms", "--repeat", "3"].as_slice(), rules]
@@ -148,7 +148,7 @@ fn the_concurrency_of_a_run_is_written_and_drawn() {
     let folder = tempfile::tempdir().unwrap();
     let of = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (csv, svg) = (of("c.csv"), of("c.svg"));
-    let common = ["run", "--json", "--on", "ideal", "--workers", "2", "--shape", "isolated"];
+    let common = ["run", "--json", "--executor", "ideal", "--workers", "2", "--shape", "isolated"];
     let load = ["--nodes", "3", "--time", "1ms", "--concurrency"];
     json(&[common.as_slice(), &load, &[csv.as_str()]].concat());
     // Three jobs of 1 ms on two workers.
@@ -291,7 +291,7 @@ fn a_bad_cell_is_named_with_its_place() {
 fn a_run_is_proved_on_every_executor() {
     for executor in ["schedlab", "rayon", "tokio", "channel", "serial", "virtual", "ideal"] {
         let graph = ["--shape", "fork-join", "--nodes", "120", "--time", "2us"];
-        let common = ["run", "--json", "--workers", "2", "--on", executor];
+        let common = ["run", "--json", "--workers", "2", "--executor", executor];
         let run = json(&[common.as_slice(), graph.as_slice()].concat());
         assert_eq!((&run["jobs"], &run["proved"]), (&120.into(), &true.into()), "{executor}");
     }
@@ -345,7 +345,7 @@ fn a_process_that_speaks_json_lines_is_an_executor() {
     let run = json(&[
         "run",
         "--json",
-        "--on",
+        "--executor",
         &command,
         "--shape",
         "fork-join",
@@ -379,7 +379,7 @@ fn a_process_that_hangs_is_ended_with_all_that_it_started_and_told() {
         std::fs::write(&script, format!("{hangs}\n")).unwrap();
         let on = format!("cmd:sh {}", script.display());
         let load = ["--shape", "isolated", "--nodes", nodes, "--time", "1us", "--workers", "1"];
-        let run = ["run", "--patience", "300ms", "--on", &on];
+        let run = ["run", "--patience", "300ms", "--executor", &on];
         let out = jobs(&[run.as_slice(), &load].concat());
         assert_eq!(out.status.code(), Some(1), "{hangs}: {}", said(&out));
         let told = said(&out).contains(part) && said(&out).contains("--patience): it was ended");
@@ -394,7 +394,7 @@ fn a_process_that_hangs_is_ended_with_all_that_it_started_and_told() {
 fn cpus_that_are_not_there_are_named_with_those_that_are() {
     let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
     for on in ["schedlab", "rayon", "channel"] {
-        let out = jobs(&["run", "--nodes", "4", "--on", on, "--cpus", "0,777"]);
+        let out = jobs(&["run", "--nodes", "4", "--executor", on, "--cpus", "0,777"]);
         assert_eq!(out.status.code(), Some(2), "{on}: {}", said(&out));
         let part = format!("CPU 777 does not exist, or is offline; there are {}", online.trim());
         assert!(said(&out).contains(&part), "{on}: {}", said(&out));
@@ -418,7 +418,7 @@ fn a_shared_library_with_the_c_function_is_an_executor() {
     let run = json(&[
         "run",
         "--json",
-        "--on",
+        "--executor",
         &executor,
         "--shape",
         "fork-join",
@@ -459,7 +459,7 @@ fn a_pool_may_grow_from_one_to_four_workers_and_says_so() {
     // A fixed pool stays as it is; who can't grow says so.
     let fixed = json(&[load.as_slice(), &["--time", "1ms", "--workers", "3"]].concat());
     assert_eq!((&fixed["pool"]["most"], &fixed["pool"]["started"]), (&3.into(), &0.into()));
-    let out = jobs(&[growing.as_slice(), &["--on", "rayon"]].concat());
+    let out = jobs(&[growing.as_slice(), &["--executor", "rayon"]].concat());
     assert_eq!(out.status.code(), Some(2), "{}", said(&out));
     assert!(said(&out).contains("rayon offers no pool that grows"), "{}", said(&out));
     assert_eq!(jobs(&["run", "--workers", "4..2"]).status.code(), Some(2));
@@ -632,14 +632,14 @@ fn a_mix_of_loads_has_figures_for_each_kind() {
     let text = String::from_utf8_lossy(&out.stdout);
     assert!(text.contains("inflation") && text.contains("\nblock "), "{text}");
     // A process over lines is told a time, not a kind: that is said, and it is not run otherwise.
-    let out = jobs(&["run", "--on", "cmd:true", "--load", "memory", "--nodes", "2"]);
+    let out = jobs(&["run", "--executor", "cmd:true", "--load", "memory", "--nodes", "2"]);
     assert!(said(&out).contains("does not offer loads other than cpu"), "{}", said(&out));
 }
 
 #[test]
 fn jobs_that_miss_their_deadline_are_dropped_counted_and_the_rest_is_proved() {
     // One worker, half the time that the jobs need: compulsory jobs alone nearly fill it.
-    let load = ["run", "--json", "--on", "virtual", "--workers", "1", "--shape", "isolated"];
+    let load = ["run", "--json", "--executor", "virtual", "--workers", "1", "--shape", "isolated"];
     let times = ["--nodes", "200", "--time", "1ms", "--arrivals", "gap:500us", "--life", "5ms"];
     let of = |significance: &str, emergency: &str| {
         let matter = ["--significance", significance, "--emergency", emergency];
@@ -722,7 +722,7 @@ fn break_reports_raw_adjusted_and_bound() {
     let found = json(&[
         "break",
         "--json",
-        "--on",
+        "--executor",
         "ideal",
         "--workers",
         "4",
@@ -781,7 +781,7 @@ fn wrong_usage_exits_with_2() {
     for arguments in [
         ["generate", "--shape", "circle"].as_slice(),
         &["generate", "-o", "x.gif"],
-        &["run", "--on", "nobody"],
+        &["run", "--executor", "nobody"],
         &["peak", "--jobs", "9..3"],
         &["run", "--arrivals", "sometimes"],
         &["run", "--load", "memory=70%,lock=40%"],
@@ -832,7 +832,7 @@ fn workers_of_every_executor_have_a_cpu_of_their_own_and_any_leaves_them_free() 
     let long = ["run", "--workers", "2", "--nodes", "12", "--time", "30ms", "--load", "sleep"];
     let shape = ["--shape", "isolated"];
     for on in ["schedlab", "rayon", "tokio", "channel"] {
-        let on = ["--on", on];
+        let on = ["--executor", on];
         // Who looks may be kept from the CPU all the while, and a thread be seen before it has bound itself.
         eventually(|| {
             let own = cpus_of_threads(&[long.as_slice(), &shape, &on].concat());
@@ -849,4 +849,22 @@ fn workers_of_every_executor_have_a_cpu_of_their_own_and_any_leaves_them_free() 
     let out = jobs(&[long.as_slice(), &["--cpus", "all"]].concat());
     assert_eq!(out.status.code(), Some(2));
     assert!(said(&out).contains("or own, or any"), "{}", said(&out));
+}
+
+#[test]
+fn on_takes_a_machine_and_names_the_option_of_executors() {
+    for (on, part) in [
+        ("sim:cpus=2", "sim:cpus=2 can't run executors of jobs: executors are threads"),
+        ("vm", "vm can't run executors of jobs: executors are threads of this process"),
+        ("rayon", "'rayon' is an executor: use --executor rayon"),
+        ("cmd:python3 x.py", "use --executor cmd:python3 x.py"),
+        ("schedlab,tokio", "use --executor schedlab,tokio"),
+        ("moon", "use host (this machine)"),
+        ("host:cpus=2", "takes no settings"),
+    ] {
+        let out = jobs(&["run", "--nodes", "2", "--on", on]);
+        assert!(!out.status.success() && said(&out).contains(part), "{on}: {}", said(&out));
+    }
+    let out = jobs(&["run", "--nodes", "4", "--on", "host", "--executor", "ideal"]);
+    assert!(out.status.success(), "{}", said(&out));
 }

@@ -35,6 +35,7 @@ pub(super) fn perform(
     signals: Signals,
 ) -> Result<i32, Told> {
     let failed = |why: String| Told::Failed { option: None, why };
+    let refused = |error: io::Error| failed(process::thread_refused(&error).to_string());
     if part == Part::Beside {
         return Err(failed("jobs end when they are done: they can't run beside a workload".into()));
     }
@@ -67,7 +68,7 @@ pub(super) fn perform(
     }
     let end = Arc::new(Mutex::new(()));
     let over = Arc::new(AtomicBool::new(false));
-    watch(signals, limit, end.clone(), over.clone());
+    watch(signals, limit, end.clone(), over.clone()).map_err(refused)?;
     let before = Resources::of_this_process();
     let managed = executor.run(&run).map_err(|e| failed(e.to_string()));
     let used = Resources::of_this_process().since(&before);
@@ -120,8 +121,13 @@ impl Work for Marked {
 
 /// Ends the process at a signal, or when the run takes longer than it may: executors can't be stopped. It
 /// sleeps until then.
-fn watch(signals: Signals, limit: Option<Nanos>, end: Arc<Mutex<()>>, over: Arc<AtomicBool>) {
-    std::thread::spawn(move || {
+fn watch(
+    signals: Signals,
+    limit: Option<Nanos>,
+    end: Arc<Mutex<()>>,
+    over: Arc<AtomicBool>,
+) -> io::Result<()> {
+    let life = move || {
         let _ = process::poll(&[signals.fd()], limit);
         let _telling = end.lock().unwrap_or_else(PoisonError::into_inner);
         if over.load(SeqCst) {
@@ -136,7 +142,8 @@ fn watch(signals: Signals, limit: Option<Nanos>, end: Arc<Mutex<()>>, over: Arc<
             _ => Told::Ended { interrupted: true, censored: false, failures: Vec::new() }.tell(),
         }
         std::process::exit(1);
-    });
+    };
+    std::thread::Builder::new().name("watch".into()).spawn(life).map(drop)
 }
 
 /// The executor, its workers placed. Those of others inherit the place of the thread that starts them.
@@ -146,10 +153,10 @@ fn executor(jobs: &Jobs, places: Vec<Placement>) -> Result<Box<dyn Executor>, St
     };
     let workers = places.len();
     let first = places.first().cloned().unwrap_or_default();
-    if jobs.on == "schedlab" {
+    if jobs.executor == "schedlab" {
         // Tried once, so that a missing right is an error and not a run placed otherwise.
-        let tried = std::thread::spawn(move || settle(&first)).join();
-        tried.map_err(|_| "placing a worker panicked".to_owned())??;
+        let tried = process::on_a_thread(move || settle(&first).map_err(io::Error::other));
+        tried.map_err(|error| error.to_string())?;
         let slack = jobs.timer_slack;
         let on_start: OnStart = Arc::new(move |worker: usize| {
             let _ = sched::set_timer_slack(slack);
@@ -159,13 +166,16 @@ fn executor(jobs: &Jobs, places: Vec<Placement>) -> Result<Box<dyn Executor>, St
         return Ok(Box::new(Ours::new(Options { on_start: Some(on_start), ..options })));
     }
     if places.iter().any(|place| *place != first) {
-        return Err(format!("workers of {} can't be placed one by one (--place spread)", jobs.on));
+        return Err(format!(
+            "workers of {} can't be placed one by one (--place spread)",
+            jobs.executor
+        ));
     }
     settle(&first)?;
-    Ok(match jobs.on.as_str() {
+    Ok(match jobs.executor.as_str() {
         "rayon" => Box::new(RayonScope::start(workers).map_err(|e| format!("rayon: {e}"))?),
         "tokio" => Box::new(TokioTasks::start(workers).map_err(|e| format!("tokio: {e}"))?),
-        "channel" => Box::new(ChannelThreads::start(workers)),
+        "channel" => Box::new(ChannelThreads::start(workers).map_err(|e| format!("channel: {e}"))?),
         _ => Box::new(Serial),
     })
 }

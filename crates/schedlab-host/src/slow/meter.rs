@@ -12,9 +12,10 @@ use super::{Ground, Method, Node, Request, Session, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_sys::clock;
 use serde::{Deserialize, Serialize};
+use std::io;
 use std::path::PathBuf;
-use std::sync::Barrier;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Barrier, OnceLock};
 
 /// A turn, and what of its beginning is left out: whole slots of the hogs' grid and whole budgets.
 const TURN: Nanos = Nanos::from_millis(250);
@@ -245,13 +246,14 @@ pub(super) fn child(task: &Task) -> i32 {
     if enter(&[], &task.cpus).is_err() {
         return 1;
     }
-    let text = serde_json::to_string(&measure(task)).expect("plain values");
+    let Ok(notes) = measure(task) else { return 1 };
+    let text = serde_json::to_string(&notes).expect("plain values");
     i32::from(std::fs::write(&task.result, text).is_err())
 }
 
 /// Works until the last moment, and notes at each what was done until then.
-fn measure(task: &Task) -> Vec<Note> {
-    match task.work {
+fn measure(task: &Task) -> io::Result<Vec<Note>> {
+    Ok(match task.work {
         // A small piece: what is done at a moment is known to a piece.
         Work::Compute => notes(&task.moments, || {
             spin(task.rounds_in_ms / 50 + 1);
@@ -262,8 +264,8 @@ fn measure(task: &Task) -> Vec<Note> {
             std::thread::sleep(PHASE.as_duration());
             1
         }),
-        Work::Barrier => meetings(task),
-    }
+        Work::Barrier => meetings(task)?,
+    })
 }
 
 fn notes(moments: &[Nanos], mut step: impl FnMut() -> u64) -> Vec<Note> {
@@ -280,31 +282,38 @@ fn notes(moments: &[Nanos], mut step: impl FnMut() -> u64) -> Vec<Note> {
     notes
 }
 
-fn meetings(task: &Task) -> Vec<Note> {
-    let (barrier, stop) = (Barrier::new(task.cpus.len()), AtomicBool::new(false));
+fn meetings(task: &Task) -> io::Result<Vec<Note>> {
+    // Known once all threads are there; none is ever if one is refused, for which the others would wait.
+    let (barrier, stop) = (OnceLock::<Option<Barrier>>::new(), AtomicBool::new(false));
     let (done, rounds) = (AtomicU64::new(0), task.rounds_in_ms * 6 / 10);
     let mut all = Vec::new();
     // Two meetings: all see the same answer to whether this was the last round.
     let meet = || {
         spin(rounds);
+        let Some(barrier) = barrier.wait() else { return true };
         barrier.wait();
         let last = stop.load(Ordering::Relaxed);
         barrier.wait();
         last
     };
-    std::thread::scope(|scope| {
+    std::thread::scope(|scope| -> io::Result<()> {
         for (index, cpu) in task.cpus.iter().enumerate() {
             let bind = move || drop(enter(&[], &CpuSet::from_iter([cpu])));
             if index > 0 {
                 let meet = &meet;
-                scope.spawn(move || {
+                let life = move || {
                     bind();
                     while !meet() {}
-                });
+                };
+                if let Err(error) = std::thread::Builder::new().spawn_scoped(scope, life) {
+                    let _ = barrier.set(None);
+                    return Err(error);
+                }
             } else {
                 bind();
             }
         }
+        let _ = barrier.set(Some(Barrier::new(task.cpus.len())));
         all = notes(&task.moments, || {
             meet();
             done.fetch_add(1, Ordering::Relaxed);
@@ -312,8 +321,9 @@ fn meetings(task: &Task) -> Vec<Note> {
         });
         stop.store(true, Ordering::Relaxed);
         meet();
-    });
-    all
+        Ok(())
+    })?;
+    Ok(all)
 }
 
 #[cfg(test)]
@@ -360,7 +370,7 @@ mod tests {
             let moments = (1..=4).map(|i| now + Nanos::from_millis(5 * i)).collect();
             let (cpus, result) = (cpus.clone(), PathBuf::new());
             let task = Task { work, cpus, rounds_in_ms: 50, moments, result };
-            let notes = measure(&task);
+            let notes = measure(&task).unwrap();
             assert_eq!(notes.len(), 4, "{work:?}");
             assert!(notes.windows(2).all(|w| w[0].done <= w[1].done));
         }

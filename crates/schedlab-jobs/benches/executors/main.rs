@@ -51,7 +51,7 @@ fn executors(workers: usize, bound_too: bool) -> Vec<(String, Box<dyn Executor>)
         let others: [Box<dyn Executor>; 3] = [
             Box::new(RayonScope::start_with(workers, &bind).expect("threads")),
             Box::new(TokioTasks::start_with(workers, &bind).expect("threads")),
-            Box::new(ChannelThreads::start_with(workers, &bind)),
+            Box::new(ChannelThreads::start_with(workers, &bind).expect("threads")),
         ];
         all.extend(others.map(|other| (other.name() + note, other)));
     }

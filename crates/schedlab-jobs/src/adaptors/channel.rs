@@ -30,25 +30,33 @@ pub struct ChannelThreads {
 
 impl ChannelThreads {
     /// Starts so many threads.
-    pub fn start(workers: usize) -> Self {
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn start(workers: usize) -> std::io::Result<Self> {
         Self::start_with(workers, &(Arc::new(|_| {}) as OnStart))
     }
 
     /// The same, each thread calling `on_start` first.
-    pub fn start_with(workers: usize, on_start: &OnStart) -> Self {
+    ///
+    /// # Errors
+    /// When the system gives no more threads.
+    pub fn start_with(workers: usize, on_start: &OnStart) -> std::io::Result<Self> {
         let (sender, receiver) = channel();
         let receiver = Arc::new(Mutex::new(receiver));
-        let threads = (0..workers.max(1))
-            .map(|worker| {
-                let receiver = Arc::clone(&receiver);
-                let on_start = Arc::clone(on_start);
-                std::thread::spawn(move || {
-                    on_start(worker);
-                    serve(&receiver, worker);
-                })
-            })
-            .collect();
-        Self { sender, threads }
+        // Dropping it ends those that were started before one was refused.
+        let mut all = Self { sender, threads: Vec::new() };
+        for worker in 0..workers.max(1) {
+            let receiver = Arc::clone(&receiver);
+            let on_start = Arc::clone(on_start);
+            let life = move || {
+                on_start(worker);
+                serve(&receiver, worker);
+            };
+            let thread = std::thread::Builder::new().name(format!("worker {worker}"));
+            all.threads.push(thread.spawn(life)?);
+        }
+        Ok(all)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::policy::Nanos;
 use crate::run::Work;
 use std::hint::black_box;
 use std::str::FromStr;
-use std::sync::{Arc, Barrier, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 /// What a job spends its time with.
@@ -105,18 +105,25 @@ impl Burner {
 }
 
 fn rate_at(kind: Kind, threads: usize) -> f64 {
-    let barrier = Arc::new(Barrier::new(threads));
-    let handles: Vec<_> = (0..threads)
-        .map(|_| {
-            let barrier = Arc::clone(&barrier);
-            std::thread::spawn(move || {
-                barrier.wait();
-                rate(kind, Duration::from_millis(20))
+    let measure = || rate(kind, Duration::from_millis(20));
+    // Held until all are there, so that they begin together.
+    let gate = RwLock::new(());
+    let rates: Vec<f64> = std::thread::scope(|scope| {
+        let held = gate.write();
+        // Where the system gives no more threads, fewer measure.
+        let started: Vec<_> = (0..threads)
+            .map_while(|_| {
+                let life = || {
+                    drop(gate.read());
+                    measure()
+                };
+                std::thread::Builder::new().spawn_scoped(scope, life).ok()
             })
-        })
-        .collect();
-    let rates: Vec<f64> = handles.into_iter().filter_map(|h| h.join().ok()).collect();
-    rates.iter().sum::<f64>() / rates.len().max(1) as f64
+            .collect();
+        drop(held);
+        started.into_iter().filter_map(|thread| thread.join().ok()).collect()
+    });
+    if rates.is_empty() { measure() } else { rates.iter().sum::<f64>() / rates.len() as f64 }
 }
 
 /// Runs that are long enough to count before a calibration may end: one alone may have met a stall.

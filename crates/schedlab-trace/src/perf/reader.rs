@@ -8,7 +8,7 @@ use super::intake::Intake;
 use super::round::{Ended, Round, Told};
 use super::supply::Supply;
 use super::waiting::Waiting;
-use crate::ahead::Ahead;
+use crate::ahead::ahead;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::merge::{ENDED, Lanes, Merge, Out};
@@ -133,7 +133,7 @@ impl PerfReader {
             return self;
         }
         self.helpers -= 1;
-        Box::new(Ahead::new(*self))
+        ahead(*self)
     }
 
     /// Goes on to the next round.

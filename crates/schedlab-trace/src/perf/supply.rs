@@ -41,7 +41,19 @@ impl Supply {
         let Self::Here(intake) = self else { return self };
         let (sender, full) = sync_channel(READY);
         let (empty, emptied) = channel();
-        let thread = std::thread::spawn(move || read(*intake, &sender, &emptied));
+        // The thread is given the intake once it is there: one that is not started would take it along.
+        let (give, given) = channel::<Box<Intake>>();
+        let life = move || {
+            if let Ok(intake) = given.recv() {
+                read(*intake, &sender, &emptied);
+            }
+        };
+        let Ok(thread) = std::thread::Builder::new().name("rounds".to_owned()).spawn(life) else {
+            return Self::Here(intake);
+        };
+        if let Err(unsent) = give.send(intake) {
+            return Self::Here(unsent.0);
+        }
         Self::Ahead(Line { full, empty, ready: VecDeque::new(), thread: Some(thread) })
     }
 

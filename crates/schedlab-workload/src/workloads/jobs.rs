@@ -20,7 +20,7 @@ pub struct Jobs {
     /// Jobs, the widest level, and how nodes are hashed.
     pub rules: Rules,
     /// Which executor: schedlab, rayon, tokio, channel or serial.
-    pub on: String,
+    pub executor: String,
     /// What a job spends its time with.
     pub load: load::Mix<load::Kind>,
     /// Length of a job of weight 1.
@@ -85,7 +85,7 @@ pub(super) const WORKLOAD: Workload = Workload {
             "at-once, gap:TIME, poisson:TIME, bursts:JOBS:TIME or levels:TIME",
         ),
         option("life", MICRO, "", "latest start after a job's start time; a later job is dropped"),
-        option("on", Kind::Choice(EXECUTORS), "schedlab", "the executor"),
+        option("executor", Kind::Choice(EXECUTORS), "schedlab", "the executor"),
         option(
             "workers",
             Kind::Number(0, 1024),
@@ -134,16 +134,19 @@ const OURS_ONLY: [&str; 8] =
 
 fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
     let mut plan = Plan::new("jobs");
-    let on = options.text("on").to_owned();
-    if on != "schedlab" {
+    let executor = options.text("executor").to_owned();
+    if executor != "schedlab" {
         let mut only = OURS_ONLY.into_iter().filter(|name| options.is_given(name));
         if let Some(name) = only.next() {
-            return Err(OptionError::new(name, format!("{on} does not offer it (--on schedlab)")));
+            return Err(OptionError::new(
+                name,
+                format!("{executor} does not offer it (use --executor schedlab)"),
+            ));
         }
     }
     let arrivals: Arrivals = parsed(options, "arrivals")?;
-    if on != "schedlab" && arrivals != Arrivals::AtOnce {
-        let why = format!("{on} does not offer start times (--on schedlab)");
+    if executor != "schedlab" && arrivals != Arrivals::AtOnce {
+        let why = format!("{executor} does not offer start times (use --executor schedlab)");
         return Err(OptionError::new("arrivals", why));
     }
     let rules = Rules {
@@ -163,10 +166,10 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         timer_slack: options.duration("timer-slack").max(Nanos(1)),
         policy: policy(options, around),
         seed: around.seed,
-        on,
+        executor,
     };
     let role = plan.role("worker");
-    let workers = if jobs.on == "serial" { 1 } else { jobs.policy.workers };
+    let workers = if jobs.executor == "serial" { 1 } else { jobs.policy.workers };
     plan.tasks = (0..workers).map(|_| worker(role)).collect();
     // A mark for each kind, numbered as it is listed.
     plan.marks.extend(jobs.load.all().iter().map(|kind| format!("{} job", kind.name())));

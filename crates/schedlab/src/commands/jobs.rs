@@ -22,8 +22,11 @@ mod stalls;
 mod table;
 mod witness;
 
+use super::UsageError;
 use crate::json::{self, Schema};
+use crate::machines;
 use anyhow::Context;
+use schedlab_workload::{HOST, MachineName};
 use std::process::ExitCode;
 
 /// Options of `schedlab jobs`.
@@ -43,6 +46,9 @@ Examples:
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
+    /// The machine that does the runs
+    #[arg(long, global = true, value_name = "MACHINE", default_value = HOST)]
+    on: String,
 }
 
 #[derive(clap::Subcommand)]
@@ -92,8 +98,20 @@ fn code(usual: ExitCode) -> ExitCode {
     caught.map_or(usual, |signal| ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)))
 }
 
+/// Refuses machines that have no executors, and names of executors, which `--on` once took.
+fn check_machine(on: &str) -> anyhow::Result<()> {
+    let executor = on.split([',', ':']).next().unwrap_or_default();
+    if options::EXECUTORS.contains(&executor) {
+        let what = format!("--on takes a machine, and '{on}' is an executor: use --executor {on}");
+        return Err(UsageError(what).into());
+    }
+    let name: MachineName = on.parse().map_err(|why| UsageError(format!("--on: {why}")))?;
+    Ok(machines::has_executors(&name)?)
+}
+
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    check_machine(&args.on)?;
     if !matches!(args.what, What::Generate(_) | What::Fit(_)) {
         schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     }

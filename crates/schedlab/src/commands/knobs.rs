@@ -273,7 +273,10 @@ fn run_under(tree: &Tree, wanted: &Wanted, command: &[String]) -> anyhow::Result
     }
     // Attributes belong to threads and are inherited: the thread that takes them on starts the command.
     let status = std::thread::scope(|scope| {
-        let waiter = scope.spawn(|| follow(&changes, command, signals));
+        let waiter = std::thread::Builder::new()
+            .spawn_scoped(scope, || follow(&changes, command, signals))
+            .map_err(|error| schedlab_sys::process::thread_refused(&error))
+            .context("starting the command")?;
         waiter.join().expect("the waiting thread does not panic")
     })?;
     for warning in changes.changed() {

@@ -22,7 +22,7 @@ fn a_go_program_that_speaks_json_lines_is_an_executor() {
     assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
     let on = format!("cmd:{}", program.display());
     let graph = ["run", "--json", "--shape", "fork-join", "--nodes", "60", "--time", "20us"];
-    let run = json(&[graph.as_slice(), &["--workers", "2", "--on", &on]].concat());
+    let run = json(&[graph.as_slice(), &["--workers", "2", "--executor", &on]].concat());
     assert_eq!((&run["jobs"], &run["proved"]), (&60.into(), &true.into()));
     assert_eq!(run["values_recomputed"], 60);
 }
@@ -48,7 +48,8 @@ fn a_library_that_performs_a_job_that_is_not_there_fails_and_ends_nothing() {
         .status();
     assert!(built.unwrap().success());
     let on = format!("lib:{}", library.display());
-    let out = jobs(&["run", "--shape", "chain", "--nodes", "4", "--workers", "2", "--on", &on]);
+    let out =
+        jobs(&["run", "--shape", "chain", "--nodes", "4", "--workers", "2", "--executor", &on]);
     assert_eq!(out.status.code(), Some(1));
     assert!(said(&out).contains("it performed job 4 on worker 0"), "{}", said(&out));
 }
@@ -66,7 +67,7 @@ fn an_executor_that_did_nothing_or_less_than_it_says_is_not_proved() {
         std::fs::write(&script, honest.replace(from, to)).unwrap();
         let command = format!("cmd:python3 {}", script.display());
         let graph = ["run", "--shape", "fork-join", "--nodes", "40", "--time", "2us"];
-        let out = jobs(&[graph.as_slice(), &["--workers", "2", "--on", &command]].concat());
+        let out = jobs(&[graph.as_slice(), &["--workers", "2", "--executor", &command]].concat());
         assert_eq!(out.status.code(), Some(1), "{from}");
         said(&out)
     };
@@ -130,7 +131,7 @@ fn an_interrupted_sweep_keeps_what_was_measured() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("rows.csv");
     let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-    command.args(["jobs", "peak", "--on", "serial", "--jobs", "3..40", "--points", "500"]);
+    command.args(["jobs", "peak", "--executor", "serial", "--jobs", "3..40", "--points", "500"]);
     command.args(["--time", "1ms", "--json", "--csv", file.to_str().unwrap()]);
     let mut child =
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts");
@@ -151,7 +152,7 @@ fn an_interrupted_run_tells_of_the_jobs_that_ran_and_ends_its_executor() {
         let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
         command.args(["jobs", "run", "--shape", "isolated", "--nodes", "100000", "--time", "1ms"]);
         let mut child = command
-            .args(["--workers", "2", "--json", "--on", on])
+            .args(["--workers", "2", "--json", "--executor", on])
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -177,7 +178,8 @@ fn an_interrupted_run_tells_of_the_jobs_that_ran_and_ends_its_executor() {
 
 #[test]
 fn the_parts_of_a_socket_add_up_and_an_ideal_schedule_has_no_rest() {
-    let load = ["peak", "--on", "ideal", "--workers", "4", "--jobs", "10..100", "--time", "2ms"];
+    let load =
+        ["peak", "--executor", "ideal", "--workers", "4", "--jobs", "10..100", "--time", "2ms"];
     let model = &json(&[load.as_slice(), &["--json"]].concat())["model"];
     let part = |name: &str| model["socket_parts_ms"][name].as_f64().unwrap();
     assert!(part("rest").abs() < 1e-6 && part("work").abs() < 1e-6, "{model}");
@@ -189,7 +191,8 @@ fn the_parts_of_a_socket_add_up_and_an_ideal_schedule_has_no_rest() {
 #[test]
 fn a_schedule_that_nothing_breaks_is_told_and_not_searched_for_ever() {
     for (shape, nodes, time) in [("load-bursts", "64", "20us"), ("chain", "4", "100us")] {
-        let graph = ["break", "--on", "ideal", "--shape", shape, "--nodes", nodes, "--time", time];
+        let graph =
+            ["break", "--executor", "ideal", "--shape", shape, "--nodes", nodes, "--time", time];
         let found = json(&[graph.as_slice(), &["--json", "--repeat", "1", "--runs", "2"]].concat());
         assert_eq!((&found["raw"][0], &found["adjusted"][0]), (&Value::Null, &Value::Null));
         let out = jobs(&[graph.as_slice(), &["--repeat", "1", "--runs", "2"]].concat());

@@ -360,6 +360,50 @@ fn where_no_further_process_may_be_started_it_says_so_and_leaves_nothing() {
 }
 
 #[test]
+fn where_no_further_thread_may_be_started_commands_do_without_or_say_so() {
+    let Some(group) = Group::new("pids", "threads") else {
+        eprintln!("MISSING: the pids controller of version 1; no thread is refused in this test");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let (dat, target) = (corpus.join("lost.dat"), folder.path().join("x.txt"));
+    let sim = folder.path().join("x.toml");
+    let text = "machine = \"sim\"\nrepeats = 3\n[workload]\nname = \"hackbench\"\noptions = { loops = 5 }\n";
+    std::fs::write(&sim, text).unwrap();
+    let lines = [
+        format!("trace convert {} {}", dat.display(), target.display()),
+        format!("trace compare {} {}", dat.display(), dat.display()),
+        "load jobs --nodes 4 --time 20us".to_owned(),
+        "load hackbench -g 1 -f 1 -l 5 --beside 'cpu --tasks 1'".to_owned(),
+        "jobs run --nodes 4 --time 20us --workers 3 --executor channel".to_owned(),
+        "jobs run --nodes 4 --time 20us --workers 3 --executor schedlab".to_owned(),
+        "knobs run nice=5 -- true".to_owned(),
+        format!("run {} -o {}", sim.display(), folder.path().display()),
+    ];
+    for line in lines {
+        let mut refused = 0;
+        for most in 1..6 {
+            std::fs::write(group.0.join("pids.max"), most.to_string()).unwrap();
+            let _ = std::fs::remove_dir_all(folder.path().join("x"));
+            let inside = group.start(&format!("{PROGRAM} {line}"));
+            let mut command = Command::new("timeout");
+            command.args(["-s", "KILL", "60"]).arg(inside.get_program()).args(inside.get_args());
+            let output = command.stdin(Stdio::null()).output().unwrap();
+            let (code, said) = (output.status.code(), stderr(&output));
+            assert!(!said.contains("panicked"), "{line}, {most} threads: {said}");
+            // A limit that is met has a word for it: EAGAIN's, or our own.
+            let told =
+                said.contains("thread") || said.contains("start") || said.contains("temporarily");
+            assert!(code == Some(0) || code == Some(1) && told, "{line}, {most}: {code:?} {said}");
+            refused += u32::from(code != Some(0));
+        }
+        let spared = line.starts_with("trace compare");
+        assert!(refused > 0 || spared, "{line}: nothing was refused");
+    }
+}
+
+#[test]
 fn in_a_cpu_group_without_real_time_speeds_are_measured_and_doctor_says_where_hogs_go() {
     let Some(group) = Group::new("cpu", "fair") else {
         eprintln!(

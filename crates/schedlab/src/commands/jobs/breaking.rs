@@ -27,8 +27,8 @@ pub(super) struct Args {
     #[command(flatten)]
     setup: Setup,
     /// schedlab, virtual or ideal: it must know start times
-    #[arg(long, default_value = "schedlab")]
-    on: String,
+    #[arg(long, value_name = "NAME", default_value = "schedlab")]
+    executor: String,
     /// Runs at each stress
     #[arg(long, default_value_t = 20)]
     runs: usize,
@@ -49,7 +49,7 @@ pub(super) struct Args {
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let graph = args.setup.graph.graph()?;
-    let mut executor = args.setup.executor.named(&args.on)?;
+    let mut executor = args.setup.executor.named(&args.executor)?;
     let burner = args.setup.load.burner(executor.workers());
     let usual = Thresholds {
         runs: args.runs.max(1),

@@ -17,7 +17,7 @@ use std::process::ExitCode;
 #[command(after_help = "\
 Examples:
   schedlab jobs compare --shape fork-join --time 20us
-  schedlab jobs compare --on schedlab,'cmd:python3 examples/executors/futures.py',lib:./libasync.so
+  schedlab jobs compare --executor schedlab,'cmd:python3 examples/executors/futures.py',lib:./libasync.so
 
 A feature that an executor lacks is shown as not offered. `ideal` is a list schedule without any
 cost; `virtual` is the policy of `schedlab` in virtual time. Their times are computed.")]
@@ -25,8 +25,8 @@ pub(super) struct Args {
     #[command(flatten)]
     setup: Setup,
     /// Executors; without it, all that are built in
-    #[arg(long, value_delimiter = ',')]
-    on: Vec<String>,
+    #[arg(long = "executor", value_name = "NAMES", value_delimiter = ',')]
+    executors: Vec<String>,
     /// How often, in turns
     #[arg(long, default_value_t = 5)]
     repeat: usize,
@@ -40,10 +40,11 @@ struct Entrant {
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let executors = if args.on.is_empty() {
+    let executors = if args.executors.is_empty() {
         args.setup.executor.all()?
     } else {
-        args.on.iter().map(|name| args.setup.executor.named(name)).collect::<anyhow::Result<_>>()?
+        let named = |name: &String| args.setup.executor.named(name);
+        args.executors.iter().map(named).collect::<anyhow::Result<_>>()?
     };
     let mut entrants: Vec<Entrant> = executors
         .into_iter()

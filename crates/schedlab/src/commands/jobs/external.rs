@@ -56,13 +56,18 @@ impl Lines {
         let (theirs, given) = (Arc::clone(run), asked.clone());
         // All is written before anything is read: the process answers after `go`. Both may wait for ever, so
         // another thread does: it ends with the pipes.
-        std::thread::spawn(move || {
+        let talk = move || {
             let from = schedlab_sys::clock::monotonic().0;
             let written = given.write(&theirs, input).context("it does not take the graph");
             let jobs = Some((theirs.graph().len(), given.workers));
             let read = || Ok((from, read_lines(BufReader::new(output), jobs)?));
             let _ = told.send(written.and_then(|()| read()));
-        });
+        };
+        if let Err(error) = std::thread::Builder::new().name("talk".to_owned()).spawn(talk) {
+            end_all(&mut child)?;
+            let error = anyhow::Error::new(schedlab_sys::process::thread_refused(&error));
+            return Err(error.context("talking to the executor").into());
+        }
         let answer = wait_for(&answers, until, || run.is_stopped());
         if run.is_stopped() {
             end_all(&mut child)?;

@@ -23,8 +23,13 @@ pub(super) struct Args {
     #[command(flatten)]
     executor: ExecutorArgs,
     /// Executors, the first is the one that the others are compared with
-    #[arg(long, value_delimiter = ',', default_value = "schedlab,rayon,tokio,channel")]
-    on: Vec<String>,
+    #[arg(
+        long = "executor",
+        value_name = "NAMES",
+        value_delimiter = ',',
+        default_value = "schedlab,rayon,tokio,channel"
+    )]
+    executors: Vec<String>,
     /// Efficiencies
     #[arg(long, value_delimiter = ',', default_value = "0.5,0.9")]
     efficiency: Vec<f64>,
@@ -68,7 +73,7 @@ struct Grain {
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let graph = args.graph.graph()?.with_weight(1);
     let mut executors = Vec::new();
-    for name in &args.on {
+    for name in &args.executors {
         executors.push(args.executor.named(name)?);
     }
     let workers = args.executor.workers()?;

@@ -5,8 +5,10 @@ use schedlab_jobs::pool::OnStart;
 use schedlab_jobs::profile::quantile;
 use schedlab_model::Nanos;
 use schedlab_sys::clock::{monotonic, sleep_until};
+use schedlab_sys::process::thread_refused;
 use schemars::JsonSchema;
 use serde::Serialize;
+use std::io;
 
 /// From one timer to the next.
 const STEP: Nanos = Nanos(200_000);
@@ -42,17 +44,21 @@ pub(super) struct Document {
 
 impl Jitter {
     /// Measures with so many threads at once, placed like the workers: half of the time by timers, half by looking.
-    pub(super) fn probe(threads: usize, time: Nanos, place: &OnStart) -> Self {
+    ///
+    /// # Errors
+    /// When a thread can't be started.
+    pub(super) fn probe(threads: usize, time: Nanos, place: &OnStart) -> io::Result<Self> {
         let each = Nanos(time.0 / 2);
-        let probes: Vec<_> = (0..threads)
-            .map(|number| {
-                let place = place.clone();
-                std::thread::spawn(move || {
-                    place(number);
-                    (timers(each), pauses(each))
-                })
-            })
-            .collect();
+        let probes = (0..threads).map(|number| {
+            let place = place.clone();
+            let life = move || {
+                place(number);
+                (timers(each), pauses(each))
+            };
+            std::thread::Builder::new().name("probe".to_owned()).spawn(life)
+        });
+        let probes: Vec<_> =
+            probes.collect::<Result<_, _>>().map_err(|error| thread_refused(&error))?;
         let mut all = Self { timer_ns: Vec::new(), pause_ns: Vec::new(), looked_ns: 0 };
         for (timers, (pauses, looked_ns)) in
             probes.into_iter().filter_map(|probe| probe.join().ok())
@@ -63,7 +69,7 @@ impl Jitter {
         }
         all.timer_ns.sort_unstable();
         all.pause_ns.sort_unstable();
-        all
+        Ok(all)
     }
 
     /// The share of time that others took, from 0 to 1.
@@ -138,7 +144,7 @@ mod tests {
 
     #[test]
     fn a_probe_counts_its_timers_and_its_share_is_a_share() {
-        let jitter = Jitter::probe(2, Nanos(8_000_000), &(Arc::new(|_| {}) as OnStart));
+        let jitter = Jitter::probe(2, Nanos(8_000_000), &(Arc::new(|_| {}) as OnStart)).unwrap();
         assert_eq!(jitter.timer_ns.len(), 2 * 20);
         let long = jitter.pause_ns.iter().all(|&pause| pause >= PAUSE_NS);
         assert!(long && (0.0..=1.0).contains(&jitter.taken()), "{}", jitter.taken());

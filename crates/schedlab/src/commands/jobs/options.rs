@@ -15,6 +15,10 @@ use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+/// The executors by name; of the last two, what stands before the colon.
+pub(super) const EXECUTORS: [&str; 9] =
+    ["schedlab", "rayon", "tokio", "channel", "serial", "virtual", "ideal", "cmd", "lib"];
+
 /// What `run`, `peak`, `break` and `compare` have in common.
 #[derive(clap::Args)]
 pub(super) struct Setup {
@@ -437,7 +441,7 @@ impl ExecutorArgs {
             };
             return Err(UsageError(format!("--cpus: {why}")).into());
         }
-        let tried = std::thread::spawn(move || {
+        let tried = schedlab_sys::process::on_a_thread(move || {
             for cpu in listed {
                 let one: CpuSet =
                     std::iter::once(Cpu(u16::try_from(cpu).unwrap_or(u16::MAX))).collect();
@@ -445,7 +449,7 @@ impl ExecutorArgs {
             }
             place()
         });
-        tried.join().map_err(|_| anyhow::anyhow!("placing a worker panicked"))?.context(
+        tried.context(
             "a worker can't be placed as asked (--cpus, --fifo, --slice, --timer-slack)",
         )?;
         // It worked for the trial; what vanished since is no reason to lose the run.
@@ -492,7 +496,9 @@ impl ExecutorArgs {
             "tokio" => {
                 Box::new(TokioTasks::start_with(workers, &self.on_start()?).context("tokio")?)
             }
-            "channel" => Box::new(ChannelThreads::start_with(workers, &self.on_start()?)),
+            "channel" => {
+                Box::new(ChannelThreads::start_with(workers, &self.on_start()?).context("channel")?)
+            }
             "serial" => Box::new(Serial),
             "virtual" => Box::new(VirtualTime::new(self.policy()?, Costs::USUAL)),
             "ideal" => Box::new(VirtualTime::ideal(workers)),

@@ -42,8 +42,8 @@ pub(super) struct Args {
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repeat: u32,
     /// schedlab, rayon, tokio, channel, cmd:PROGRAM or lib:FILE.so
-    #[arg(long, default_value = "schedlab")]
-    on: String,
+    #[arg(long, value_name = "NAME", default_value = "schedlab")]
+    executor: String,
     /// Writes the rows as CSV
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
@@ -129,7 +129,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let what = "a graph from a file has its own number of jobs: sweep --lengths";
         return Err(UsageError(what.to_owned()).into());
     }
-    let mut executor = args.setup.executor.named(&args.on)?;
+    let mut executor = args.setup.executor.named(&args.executor)?;
     let workers = executor.workers();
     let burner = args.setup.load.burner(workers);
     let mut rows = Vec::new();

@@ -32,8 +32,8 @@ pub(super) struct Args {
     #[command(flatten)]
     setup: Setup,
     /// schedlab, rayon, tokio, channel, serial, virtual, ideal, cmd:PROGRAM or lib:FILE.so
-    #[arg(long, default_value = "schedlab")]
-    on: String,
+    #[arg(long, value_name = "NAME", default_value = "schedlab")]
+    executor: String,
     /// Measures the machine's own jitter for so long before a run with start times; 0 leaves it out
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     jitter: Nanos,
@@ -84,7 +84,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let burner = args.setup.load.burner(workers);
     let run = args.setup.load.run(graph, burner, args.setup.graph.seed.unwrap_or(0))?;
     let jitter = if run.schedule().is_timed() && args.events.is_none() && args.jitter.0 > 0 {
-        Some(Jitter::probe(workers, args.jitter, &args.setup.executor.on_start()?))
+        let place = args.setup.executor.on_start()?;
+        let jitter = Jitter::probe(workers, args.jitter, &place);
+        Some(jitter.context("measuring the machine's own jitter")?)
     } else {
         None
     };
@@ -207,14 +209,14 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
         let (name, told) = (file.display().to_string(), Told::default());
         return Ok(Ran { name, workers, told, report, stalls, interrupted: false });
     }
-    if args.on == "schedlab" {
+    if args.executor == "schedlab" {
         return ours(args, run);
     }
     if args.record.is_some() {
-        let what = format!("--record needs the events of our pool: {} has none", args.on);
+        let what = format!("--record needs the events of our pool: {} has none", args.executor);
         return Err(UsageError(what).into());
     }
-    let mut executor = args.setup.executor.named(&args.on)?;
+    let mut executor = args.setup.executor.named(&args.executor)?;
     let (told, interrupted) = unless_interrupted(executor.run(run))?;
     let (name, workers) = (executor.name(), executor.workers());
     Ok(Ran { name, workers, told, report, stalls, interrupted })

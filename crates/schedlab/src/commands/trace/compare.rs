@@ -64,9 +64,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let one = |path: &Path| figures(path, args).with_context(|| path.display().to_string());
     // Two traces have nothing in common but the options.
     let (a, b) = std::thread::scope(|scope| {
-        let a = scope.spawn(|| one(&args.a));
+        // Where no thread can be started, one follows the other.
+        let a = std::thread::Builder::new().spawn_scoped(scope, || one(&args.a));
         let b = one(&args.b);
-        (a.join(), b)
+        (a.map_or_else(|_| Ok(one(&args.a)), std::thread::ScopedJoinHandle::join), b)
     });
     let a = a.map_err(|_| anyhow::anyhow!("reading {} panicked", args.a.display()))??;
     let b = b?;

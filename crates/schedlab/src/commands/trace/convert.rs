@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Ctrl-C ends a conversion at once, and takes the unfinished files with it.
 fn leave_nothing_when_interrupted(targets: Vec<PathBuf>) -> anyhow::Result<()> {
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
-    std::thread::spawn(move || {
+    let life = move || {
         while signals.caught().is_none() {
             let _ = schedlab_sys::process::poll(&[signals.fd()], None);
         }
@@ -93,7 +93,11 @@ fn leave_nothing_when_interrupted(targets: Vec<PathBuf>) -> anyhow::Result<()> {
         }
         let _ = writeln!(crate::output::stderr(), "schedlab: interrupted: nothing was written");
         std::process::exit(130);
-    });
+    };
+    let thread = std::thread::Builder::new().name("watch".to_owned()).spawn(life);
+    thread
+        .map_err(|error| schedlab_sys::process::thread_refused(&error))
+        .context("waiting for Ctrl-C")?;
     Ok(())
 }
 
