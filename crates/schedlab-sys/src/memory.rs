@@ -55,6 +55,7 @@ pub fn path_of(file: &File) -> PathBuf {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 mod tests {
     use super::*;
 

@@ -466,6 +466,7 @@ fn a_pool_may_grow_from_one_to_four_workers_and_says_so() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 fn a_recorded_run_puts_all_time_of_all_workers_down_to_causes() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.dat");

@@ -296,6 +296,7 @@ fn clamps_policy_and_nice_are_of_tasks_on_every_kernel_that_has_them() {
 }
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 fn a_slice_of_ones_own_is_taken_on_and_inherited() {
     let tree = Tree::here().unwrap();
     if tree.version < (6, 12) {

@@ -43,7 +43,8 @@ pub(super) fn perform(
             .map_err(|error| failed(format!("awaiting it: {error}")))
     };
     std::thread::scope(|scope| {
-        let thread = scope.spawn(life);
+        let thread = std::thread::Builder::new().spawn_scoped(scope, life);
+        let thread = thread.map_err(|e| failed(process::thread_refused(&e).to_string()))?;
         thread.join().unwrap_or_else(|_| Err(failed("its thread panicked".to_owned())))
     })
 }

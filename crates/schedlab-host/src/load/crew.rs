@@ -565,6 +565,7 @@ pub(super) fn settle(placement: &Placement) -> Result<(), i32> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 mod tests {
     use super::*;
     use schedlab_model::{Cpu, CpuSet};

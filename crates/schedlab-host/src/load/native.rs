@@ -173,6 +173,7 @@ fn read(arena: &Arena, mut file: &File, bytes: &mut [u8]) -> Result<(), Ended> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 mod tests {
     use super::super::crew::Channels;
     use super::super::interpret::{Bare, Interpreter};

@@ -152,6 +152,7 @@ fn policy(speed: Speed, period: Nanos) -> Policy {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 mod tests {
     use super::*;
 

@@ -187,6 +187,7 @@ fn tasks_named(name: &str) -> Vec<schedlab_model::Pid> {
 }
 
 /// Sends SIGKILL to the first task of that name once there are `count`.
+#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 fn kill_one(name: &'static str, count: usize) -> std::thread::JoinHandle<()> {
     std::thread::spawn(move || {
         loop {
@@ -211,6 +212,7 @@ pub(crate) fn a_killed_task_is_told() {
     }
 }
 
+#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 pub(crate) fn a_killed_child_leaves_nothing() {
     // The child itself has this program's name, or whatever the test harness made of it.
     let own = schedlab_sys::process::comm(schedlab_model::Pid(std::process::id().cast_signed()));

@@ -13,6 +13,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 /// Starts a session; the lines of its stderr come as they are written.
+#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 fn session(command: &mut Command) -> (Child, Receiver<String>) {
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let (lines, read) = (BufReader::new(child.stderr.take().unwrap()).lines(), channel());

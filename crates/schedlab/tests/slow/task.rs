@@ -226,6 +226,7 @@ const PROMPT: &str = "stty noflsh; trap 'echo caught' INT; trap 'echo asked; exi
     while :; do if read -r line; then echo \"read $line\"; [ \"$line\" = quit ] && exit 7; fi; done";
 
 #[test]
+#[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 fn a_prompt_goes_on_after_ctrl_c_and_its_exit_code_is_passed_on() {
     if !has_rights() {
         return;
@@ -395,7 +396,10 @@ fn where_no_further_thread_may_be_started_commands_do_without_or_say_so() {
             // A limit that is met has a word for it: EAGAIN's, or our own.
             let told =
                 said.contains("thread") || said.contains("start") || said.contains("temporarily");
-            assert!(code == Some(0) || code == Some(1) && told, "{line}, {most}: {code:?} {said}");
+            assert!(
+                code == Some(0) || matches!(code, Some(1 | 2)) && told,
+                "{line}, {most}: {code:?} {said}"
+            );
             refused += u32::from(code != Some(0));
         }
         let spared = line.starts_with("trace compare");
