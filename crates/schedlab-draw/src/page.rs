@@ -60,7 +60,7 @@ pub fn told(episode: &Episode, state: &State) -> String {
         more => format!(" and {more} other tasks"),
     };
     format!(
-        "{} ({}){others} waited on CPU {}, {} of CPU time was lost. Seen: {}. Inferred: {}. It ended when {}.",
+        "{} ({}){others} waited on CPU {}. This lost {} of CPU time. Seen: {}. Inferred: {}. It ended when {}.",
         state.name(episode.task),
         state.task(episode.task).pid,
         episode.overloaded,

@@ -202,8 +202,8 @@ pub struct Runnable {
     pub waker: Waker,
     /// Where it last ran, where known.
     pub last_cpu: Option<Cpu>,
-    /// Since when it had slept; `None` when not known.
-    pub slept_since: Option<Nanos>,
+    /// Since when it had slept, and how it left its CPU then; `None` when not known.
+    pub slept: Option<(Nanos, Left)>,
 }
 
 /// Who woke a task.

@@ -12,6 +12,7 @@ use schedlab_model::{Cpu, Left, Nanos, Phase, Span};
 pub struct Slices {
     answer: SlicesAnswer,
     limit: usize,
+    sleeps: bool,
 }
 
 /// An interval in which a task ran, or nothing was known.
@@ -46,6 +47,21 @@ pub struct WaitSlice {
     pub why: Why,
 }
 
+/// An interval in which a task was not runnable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SleepSlice {
+    /// Where it ran last.
+    pub cpu: Cpu,
+    /// From when.
+    pub from: Nanos,
+    /// Until when.
+    pub to: Nanos,
+    /// The task.
+    pub task: TaskId,
+    /// How it left its CPU.
+    pub left: Left,
+}
+
 /// A wakeup, for an arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeMark {
@@ -68,6 +84,8 @@ pub struct SlicesAnswer {
     pub slices: Vec<Slice>,
     /// In order of their ends.
     pub waits: Vec<WaitSlice>,
+    /// In order of their ends; none unless asked for ([`Slices::with_sleeps`]).
+    pub sleeps: Vec<SleepSlice>,
     /// In order of time.
     pub wakes: Vec<WakeMark>,
     /// User marks: when, where, the task, the mark's id and phase.
@@ -84,7 +102,13 @@ impl Slices {
     /// At most `limit` items of each kind.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { answer: SlicesAnswer::default(), limit }
+        Self { answer: SlicesAnswer::default(), limit, sleeps: false }
+    }
+
+    /// The same, with the intervals in which tasks were not runnable.
+    #[must_use]
+    pub fn with_sleeps(self) -> Self {
+        Self { sleeps: true, ..self }
     }
 
     /// Items that are held now, of all kinds.
@@ -92,7 +116,7 @@ impl Slices {
     pub fn held(&self) -> usize {
         let answer = &self.answer;
         let rest = answer.wakes.len() + answer.marks.len() + answer.others.len();
-        answer.slices.len() + answer.waits.len() + rest
+        answer.slices.len() + answer.waits.len() + answer.sleeps.len() + rest
     }
 
     /// Hands out what is held now, so that a whole trace can pass by without being held.
@@ -123,6 +147,16 @@ impl Slices {
     }
 }
 
+impl Slices {
+    fn sleep(&mut self, cpu: Option<Cpu>, span: Span, task: TaskId, left: Left, state: &State) {
+        let from = span.start.max(state.window().start);
+        if let Some(cpu) = cpu.filter(|_| self.sleeps && from < span.end) {
+            let sleep = SleepSlice { cpu, from, to: span.end, task, left };
+            push(&mut self.answer.sleeps, sleep, self.limit, &mut self.answer.left_out);
+        }
+    }
+}
+
 fn push<T>(items: &mut Vec<T>, item: T, limit: usize, left_out: &mut u64) {
     if items.len() < limit {
         items.push(item);
@@ -146,13 +180,16 @@ impl Question for Slices {
             Change::Forgotten { at, task, was: Activity::Waiting { cpu, why, .. }, since } => {
                 self.wait(cpu, Span::new(since, at), task, why, state);
             }
-            Change::Runnable(Runnable { at, task, waker, last_cpu, .. }) => {
+            Change::Runnable(Runnable { at, task, waker, last_cpu, slept, .. }) => {
                 let cpu = match state.task(task).activity {
                     Activity::Waiting { cpu, placed: true, .. } => Some(cpu),
                     _ => None,
                 };
                 let mark = WakeMark { at, task, last_cpu, cpu, waker };
                 push(&mut answer.wakes, mark, limit, &mut answer.left_out);
+                if let Some((since, left)) = slept {
+                    self.sleep(last_cpu, Span::new(since, at), task, left, state);
+                }
             }
             Change::Mark { at, cpu, task, id, phase } => {
                 push(&mut answer.marks, (at, cpu, task, id, phase), limit, &mut answer.left_out);
@@ -170,8 +207,11 @@ impl Question for Slices {
             self.slice(cpu, here.occupant, Span::new(here.since, window.end), None, state);
         }
         for (id, task) in state.tasks() {
-            if let Activity::Waiting { cpu, why, .. } = task.activity {
-                self.wait(cpu, Span::new(task.since, window.end), id, why, state);
+            let span = Span::new(task.since, window.end);
+            match task.activity {
+                Activity::Waiting { cpu, why, .. } => self.wait(cpu, span, id, why, state),
+                Activity::Sleeping { left } => self.sleep(task.last_cpu, span, id, left, state),
+                _ => {}
             }
         }
         self.answer.window = window;

@@ -1,11 +1,12 @@
 //! What each task did with its time.
 
-use crate::change::{Change, Moved, Switch};
+use crate::change::{Change, Moved, Runnable, Switch};
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Cpu, Distance, Kind, Nanos, Pid, Topology};
+use schedlab_model::{Context, Cpu, Distance, Kind, Left, Nanos, Pid, Topology};
 use schedlab_stats::Histogram;
+use std::collections::BTreeMap;
 
 /// Asks for run time, slices, switches and migrations of every task.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub struct Tasks {
 struct Sums {
     ran: Nanos,
     waited: Nanos,
+    asleep: Asleep,
+    wakers: BTreeMap<TaskId, (u64, Nanos)>,
     slices: Histogram,
     voluntary: u64,
     involuntary: u64,
@@ -25,6 +28,38 @@ struct Sums {
     moved: Migrations,
     /// Where the trace holds no `sched_migrate_task`, running elsewhere than before counts instead.
     started_elsewhere: Migrations,
+}
+
+/// Time in which a task was not runnable, by how it left its CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asleep {
+    /// In an interruptible sleep (`S`), an idle kernel thread's (`I`), parked, or otherwise.
+    pub sleeping: Nanos,
+    /// In an uninterruptible sleep (`D`).
+    pub uninterruptible: Nanos,
+    /// Stopped by a signal (`T`) or a tracer (`t`).
+    pub stopped: Nanos,
+}
+
+impl Asleep {
+    fn add(&mut self, left: Left, time: Nanos) {
+        *match left {
+            Left::Blocked => &mut self.uninterruptible,
+            Left::Stopped | Left::Traced => &mut self.stopped,
+            _ => &mut self.sleeping,
+        } += time;
+    }
+}
+
+/// Time in which a task was not runnable, by who woke it then.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OffCpu {
+    /// The waker; `None` is interrupts, and wakers that are not known.
+    pub waker: Option<TaskId>,
+    /// How often.
+    pub count: u64,
+    /// How long the task had slept before.
+    pub time: Nanos,
 }
 
 /// How often, and how often by each distance.
@@ -56,6 +91,10 @@ pub struct TaskRow {
     pub ran: Nanos,
     /// Time it was runnable and did not run.
     pub waited: Nanos,
+    /// Time it was not runnable, as far as the events tell.
+    pub asleep: Asleep,
+    /// The same by waker, longest first. A sleep that goes on at the end has none.
+    pub woken_by: Vec<OffCpu>,
     /// Lengths of the slices in which it ran, in nanoseconds; those cut by the window's ends or by
     /// a loss count with what was seen of them.
     pub slices: Histogram,
@@ -139,6 +178,32 @@ impl Tasks {
     }
 }
 
+impl Tasks {
+    fn woken(&mut self, woken: &Runnable, state: &State) {
+        let row = self.of(woken.task);
+        row.wakeups += 1;
+        let Some((since, left)) = woken.slept else { return };
+        let time = woken.at - since.max(state.window().start);
+        row.asleep.add(left, time);
+        let by_task = woken.waker.context == Context::Task;
+        let waker = if by_task { woken.waker.task } else { TaskId::NONE };
+        let of_waker = row.wakers.entry(waker).or_default();
+        of_waker.0 += 1;
+        of_waker.1 += time;
+    }
+}
+
+fn by_waker(wakers: BTreeMap<TaskId, (u64, Nanos)>) -> Vec<OffCpu> {
+    let told = |(waker, (count, time)): (TaskId, _)| OffCpu {
+        waker: Some(waker).filter(|waker| waker.is_some()),
+        count,
+        time,
+    };
+    let mut all: Vec<OffCpu> = wakers.into_iter().map(told).collect();
+    all.sort_by_key(|of| (std::cmp::Reverse(of.time), of.waker));
+    all
+}
+
 impl Question for Tasks {
     type Answer = TasksAnswer;
 
@@ -146,7 +211,7 @@ impl Question for Tasks {
     fn see(&mut self, change: &Change, state: &State) {
         match change {
             Change::Switch(switch) => self.switch(switch, state),
-            Change::Runnable(runnable) => self.of(runnable.task).wakeups += 1,
+            Change::Runnable(runnable) => self.woken(runnable, state),
             Change::Moved(Moved { task, from, to, .. }) => {
                 let distance = self.distance(*from, *to);
                 self.of(*task).moved.add(distance);
@@ -169,6 +234,7 @@ impl Question for Tasks {
                     row.slices.record(open.0);
                 }
                 Activity::Waiting { .. } => self.of(id).waited += open,
+                Activity::Sleeping { left } => self.of(id).asleep.add(left, open),
                 _ => {}
             }
         }
@@ -179,6 +245,8 @@ impl Question for Tasks {
             comm: state.name(id),
             ran: sums.ran,
             waited: sums.waited,
+            asleep: sums.asleep,
+            woken_by: by_waker(sums.wakers),
             slices: sums.slices,
             voluntary: sums.voluntary,
             involuntary: sums.involuntary,
@@ -187,7 +255,11 @@ impl Question for Tasks {
             migrations_by: if told { sums.moved.by } else { sums.started_elsewhere.by },
         };
         let seen = |row: &TaskRow| {
-            !row.slices.is_empty() || row.waited > Nanos::ZERO || row.wakeups + row.migrations > 0
+            // Who only sleeps is not listed, but who is stuck in another state is.
+            let stuck = row.asleep.uninterruptible + row.asleep.stopped;
+            !row.slices.is_empty()
+                || row.waited + stuck > Nanos::ZERO
+                || row.wakeups + row.migrations > 0
         };
         let numbered = (0..).map(TaskId).zip(self.rows);
         let mut rows: Vec<TaskRow> = numbered.skip(1).map(named).filter(seen).collect();

@@ -85,8 +85,10 @@ impl State {
             Occupant::Unknown => self.pids.get(logged.by),
         };
         let task = &mut self.tasks[id.index()];
-        let asleep = matches!(task.activity, Activity::Sleeping { .. });
-        let slept_since = asleep.then_some(task.since);
+        let slept = match task.activity {
+            Activity::Sleeping { left } => Some((task.since, left)),
+            _ => None,
+        };
         task.activity = Activity::Waiting { cpu, placed, why };
         task.since = at;
         task.moved = false;
@@ -100,7 +102,7 @@ impl State {
             why,
             waker: Waker { task: task.waker, cpu: logged.cpu, context: logged.context },
             last_cpu: task.woken_from,
-            slept_since,
+            slept,
         };
         self.waiting += 1;
         if placed {

@@ -54,6 +54,7 @@ const EVERYWHERE: &[&str] = &[
     "trace cpus a.dat --json",
     "trace waiting a.dat --json",
     "trace conservation a.dat --json",
+    "trace why a.dat --pid 1003 --json",
     "trace locality a.dat --json",
     "trace locality a.dat --topology host --json",
     "trace migrations a.dat --topology host --json",

@@ -448,3 +448,35 @@ fn info_shows_the_arguments_of_other_tracepoints() {
     let example = value["examples"]["irq_handler_entry"].as_str().expect("a text");
     assert!(example.starts_with("irq=7 name=xxx"), "{example}");
 }
+
+#[test]
+fn why_divides_an_interval_without_rest_and_names_a_pid_that_is_not_there() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = trace(dir.path(), 5);
+    let tasks = json(&["tasks", "--json", &file]);
+    let pid = tasks["tasks"][3]["pid"].to_string();
+    let why = json(&["why", "--json", "--pid", &pid, "--from", "2ms", "--to", "9ms", &file]);
+    has(&why["entries"][0], &["start_ns", "end_ns", "state", "cpu", "pid", "comm", "depth"]);
+    let rows = |key: &str| why[key].as_array().expect("an array").clone();
+    let mut told = 2_000_000;
+    for entry in rows("entries") {
+        assert_eq!(entry["start_ns"].as_u64(), Some(told), "no gap and no overlap");
+        told = entry["end_ns"].as_u64().expect("a time");
+    }
+    assert_eq!(told, 9_000_000);
+    let time: u64 = rows("sums").iter().filter_map(|sum| sum["time_ns"].as_u64()).sum();
+    let share: f64 = rows("sums").iter().filter_map(|sum| sum["share"].as_f64()).sum();
+    assert!(time == 7_000_000 && (share - 1.0).abs() < 1e-9, "{time} ns, {share}");
+    let ran: u64 = rows("entries")
+        .iter()
+        .filter(|entry| entry["depth"] == 0 && entry["state"] == "runs")
+        .filter_map(|entry| Some(entry["end_ns"].as_u64()? - entry["start_ns"].as_u64()?))
+        .sum();
+    let of = json(&["tasks", "--json", "--pid", &pid, "--from", "2ms", "--to", "9ms", &file]);
+    assert_eq!(of["tasks"][0]["run_ns"].as_u64(), Some(ran), "its own running");
+    let text = text(&["why", "--pid", &pid, "--from", "2ms", "--to", "9ms", &file]);
+    assert!(text.contains("a waker is evidence, not proof"), "{text}");
+    let nobody = run(&["why", "--pid", "4000000", &file]);
+    let said = String::from_utf8_lossy(&nobody.stderr).into_owned();
+    assert!(!nobody.status.success() && said.contains("no task has --pid 4000000"), "{said}");
+}

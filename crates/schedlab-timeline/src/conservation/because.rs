@@ -415,7 +415,7 @@ impl Because {
         let cpu = self.waker_cpu;
         match (self.waker_context, self.waker()) {
             (Context::Task, Some(waker)) => format!("by {}", name(waker)),
-            (Context::Task, None) => format!("from CPU {cpu}"),
+            (Context::Task, None) => format!("from the idle task of CPU {cpu}"),
             (_, Some(waker)) => format!("by an interrupt of {} on CPU {cpu}", name(waker)),
             (_, None) => format!("by an interrupt on the idle CPU {cpu}"),
         }

@@ -38,7 +38,7 @@ class Machine:
         self.since = {cpu: self.start for cpu in self.cpus}
         self.mute = set()
         # Who waits: pid -> [CPU or None while no CPU was chosen, since, whether it was woken]
-        self.waits, self.runs, self.asleep = {}, {}, set()
+        self.waits, self.runs, self.asleep = {}, {}, {}
         self.tasks = collections.defaultdict(collections.Counter)
         self.slices, self.woken, self.delays = (collections.defaultdict(list) for _ in range(3))
         self.unfinished = 0
@@ -140,7 +140,15 @@ class Machine:
     def wait(self, pid, cpu, woken):
         self.waits[pid] = [cpu, self.now, woken]
         self.held.discard(pid)
-        self.asleep.discard(pid)
+        if woken:
+            self.slept(pid)
+        self.asleep.pop(pid, None)
+
+    def slept(self, pid):
+        if pid in self.asleep:
+            state, since = self.asleep[pid]
+            kind = {"D": "uninterruptible_ns", "T": "stopped_ns", "t": "stopped_ns"}.get(state[0], "sleep_ns")
+            self.tasks[pid][kind] += self.now - since
 
     def switch(self, cpu, prev, state, after):
         self.cpu[cpu]["switches"] += 1
@@ -160,8 +168,8 @@ class Machine:
                 row["switches_involuntary" if runnable else "switches_voluntary"] += 1
             if believed and runnable:
                 self.wait(prev, cpu, False)
-            elif believed:
-                self.asleep.add(prev)
+            elif believed and state[0] not in "XZ":
+                self.asleep[prev] = (state, self.now)
         else:
             self.mute.discard(cpu)
         if after:
@@ -174,7 +182,7 @@ class Machine:
                 if woken:
                     self.woken[after].append(self.now - since)
             self.runs[after] = cpu
-            self.asleep.discard(after)
+            self.asleep.pop(after, None)
         self.on[cpu] = after if after or cpu not in self.mute else UNKNOWN
         if self.on[cpu] == IDLE:
             self.idles(cpu, began)
@@ -194,6 +202,7 @@ class Machine:
             self.on[cpu], self.since[cpu] = by, self.now
             if by:
                 self.runs[by] = cpu
+                self.asleep.pop(by, None)
             else:
                 self.idles(cpu, since)
         if name in ("sched_waking", "sched_wakeup", "sched_wakeup_new"):
@@ -232,6 +241,8 @@ def histogram(times):
 def figures(machine):
     for cpu in machine.cpus:
         machine.vacate(cpu)
+    for pid in machine.asleep:
+        machine.slept(pid)
     times = lambda counter: [counter[n] for n in range(max(counter, default=-1) + 1)]
     episodes = machine.episodes + list(machine.growing.values())
     episodes = [[a - machine.start, b - machine.start, cpu, waited, float(cost)] for a, b, cpu, waited, cost in episodes]

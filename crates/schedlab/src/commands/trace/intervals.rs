@@ -1,17 +1,17 @@
-//! The intervals of a trace as a Parquet table: who ran, who waited, and what is not known, row by row
-//! as they end.
+//! The intervals of a trace as a Parquet table: who ran, who waited, who was not runnable, and what is
+//! not known, row by row as they end.
 //!
 //! Memory: the tasks and CPUs seen and one row group of the table, whatever the trace's length.
 
-use schedlab_model::{Cpu, Nanos};
+use schedlab_model::{Cpu, Left, Nanos};
 use schedlab_timeline::{Change, CommId, Question, Slices, SlicesAnswer, State, TaskId, Why};
 use schedlab_trace::table::{Cell, ColumnKind, Table};
 use schedlab_trace::{Converted, TraceError};
 use std::io;
 use std::path::Path;
 
-/// The columns: `left` says how a running task left (as the kernel's state letters), `why` why a
-/// waiting task waited.
+/// The columns: `left` says how a task that ran or sleeps left its CPU (as the kernel's state letters), `why` why a
+/// waiting task waited. `cpu` of a task that is not runnable is where it ran last.
 const COLUMNS: [(&str, ColumnKind); 8] = [
     ("start_ns", ColumnKind::Time),
     ("end_ns", ColumnKind::Time),
@@ -31,7 +31,7 @@ pub(super) fn write(from: &Path, part: &Path) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
     let mut source = schedlab_trace::open(from)?;
     let table = Table::create(part, "intervals", &COLUMNS).map_err(failed)?;
-    let question = Intervals { slices: Slices::new(usize::MAX), table, rows: Ok(0) };
+    let question = Intervals { slices: Slices::new(usize::MAX).with_sleeps(), table, rows: Ok(0) };
     let reply = schedlab_timeline::ask(source.as_mut(), question)
         .map_err(|error| TraceError::io(from, error))?;
     let events = reply.answer.map_err(failed)?;
@@ -82,7 +82,20 @@ impl Intervals {
                 Why::Yielded => "yielded",
             }),
         });
-        for interval in running.chain(waiting) {
+        let asleep = held.sleeps.iter().map(|sleep| Interval {
+            span: [sleep.from, sleep.to],
+            cpu: sleep.cpu,
+            state: match sleep.left {
+                Left::Blocked => "uninterruptible",
+                Left::Stopped | Left::Traced => "stopped",
+                _ => "sleeping",
+            },
+            task: sleep.task,
+            comm: state.task(sleep.task).comm,
+            left: Some(sleep.left.letters()),
+            why: None,
+        });
+        for interval in running.chain(waiting).chain(asleep) {
             let Ok(rows) = &mut self.rows else { return };
             match row(&mut self.table, &interval, state) {
                 Ok(()) => *rows += 1,

@@ -15,6 +15,7 @@ mod migrations;
 pub(crate) mod table;
 mod tasks;
 mod waiting;
+mod why;
 
 use crate::json::{self, Schema};
 use clap::Subcommand;
@@ -41,6 +42,8 @@ enum Question {
     Waiting(waiting::Args),
     /// CPU time lost while tasks waited: where, how much, and why
     Conservation(conservation::Args),
+    /// Why a task was late: what an interval of its life was spent on
+    Why(why::Args),
     /// Who wakes whom, wakeups that leave the LLC, node or socket, run time away from home
     Locality(locality::Args),
     /// How many tasks were moved, how far and by what; chains of moves
@@ -60,6 +63,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<cpus::Document>(),
         json::of::<waiting::Document>(),
         json::of::<conservation::Document>(),
+        json::of::<why::Document>(),
         json::of::<locality::Document>(),
         json::of::<migrations::Document>(),
         json::of::<compare::Document>(),
@@ -75,6 +79,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Question::Cpus(args) => cpus::run(&args),
         Question::Waiting(args) => waiting::run(&args),
         Question::Conservation(args) => conservation::run(&args),
+        Question::Why(args) => why::run(&args),
         Question::Locality(args) => locality::run(&args),
         Question::Migrations(args) => migrations::run(&args),
         Question::Compare(args) => compare::run(&args),

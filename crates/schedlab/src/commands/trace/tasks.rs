@@ -1,11 +1,11 @@
 //! `schedlab trace tasks`: what each task did with its time.
 
-use super::input::{self, Head, Input, Machine, Selection};
+use super::input::{self, Head, Input, Machine, Named, Selection};
 use super::migrations::Distances;
 use super::table::{DISTANCES, Table, percent, time};
 use crate::json;
 use schedlab_model::{Nanos, Pid};
-use schedlab_timeline::{Reply, TaskRow, Tasks, TasksAnswer};
+use schedlab_timeline::{OffCpu, Reply, State, TaskRow, Tasks, TasksAnswer};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -15,7 +15,11 @@ use std::process::ExitCode;
 #[command(after_help = "\
 A slice is an interval in which a task runs. A switch is voluntary when the task left its CPU to
 sleep, stop or die. It is involuntary when the task stayed runnable (a yield included), as the
-kernel counts.")]
+kernel counts.
+
+Off CPU is time asleep (S, I), uninterruptible (D) and stopped (T, t). \"Ended most by\" names the
+waker that ended most of it. A waker is evidence, not proof. Time before the first event of a task
+is in no column.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -40,7 +44,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         reply.answer = reply.answer.only(|pid, comm| args.selection.keeps(pid, comm));
     }
     if args.input.part.json {
-        let tasks = reply.answer.rows.iter().map(TaskFigures::of).collect();
+        let row = |row| TaskFigures::of(row, &reply.state);
+        let tasks = reply.answer.rows.iter().map(row).collect();
         json::print(&Document { head: Head::of(&reply), tasks })?;
     } else {
         input::print_text(&to_text(&reply, args.top, topology.is_some()))?;
@@ -69,6 +74,14 @@ struct TaskFigures {
     comm: String,
     run_ns: Nanos,
     wait_ns: Nanos,
+    /// In an interruptible sleep, an idle kernel thread's, or parked.
+    sleep_ns: Nanos,
+    /// In an uninterruptible sleep (`D`).
+    uninterruptible_ns: Nanos,
+    /// Stopped by a signal or a tracer.
+    stopped_ns: Nanos,
+    /// Who ended its sleeps by a wakeup, the longest sum first; at most 10.
+    woken_by: Vec<Woken>,
     /// How often it ran without a break.
     slices: u64,
     slice_ns_p50: Option<u64>,
@@ -82,13 +95,37 @@ struct TaskFigures {
     migrations_by_distance: Distances,
 }
 
+/// Sleeps that one waker ended. A waker is evidence, not proof.
+#[derive(Serialize, JsonSchema)]
+struct Woken {
+    /// The waker; `null` for interrupts, and for wakers that are not known.
+    by: Option<Named>,
+    count: u64,
+    off_cpu_ns: Nanos,
+}
+
+impl Woken {
+    fn of(of: &OffCpu, state: &State) -> Self {
+        let by = of.waker.map(|waker| Named::of(waker, state));
+        Self { by, count: of.count, off_cpu_ns: of.time }
+    }
+}
+
+/// Wakers that are named for each task.
+const WAKERS_MAX: usize = 10;
+
 impl TaskFigures {
-    fn of(row: &TaskRow) -> Self {
+    fn of(row: &TaskRow, state: &State) -> Self {
+        let wakers = row.woken_by.iter().take(WAKERS_MAX);
         Self {
             pid: row.pid,
             comm: row.comm.clone(),
             run_ns: row.ran,
             wait_ns: row.waited,
+            sleep_ns: row.asleep.sleeping,
+            uninterruptible_ns: row.asleep.uninterruptible,
+            stopped_ns: row.asleep.stopped,
+            woken_by: wakers.map(|of| Woken::of(of, state)).collect(),
             slices: row.slices.count(),
             slice_ns_p50: row.slices.quantile(0.5),
             slice_ns_p99: row.slices.quantile(0.99),
@@ -102,6 +139,17 @@ impl TaskFigures {
     }
 }
 
+/// Who ended most of a task's time off the CPU, and its share.
+fn most(row: &TaskRow, state: &State) -> String {
+    let all: u64 = row.woken_by.iter().map(|of| of.time.0).sum();
+    let Some(first) = row.woken_by.first().filter(|_| all > 0) else { return "-".to_owned() };
+    let share = percent(Some(first.time.0 as f64 / all as f64));
+    match first.waker {
+        Some(waker) => format!("{} ({}) {share}", state.name(waker), state.task(waker).pid),
+        None => format!("interrupts {share}"),
+    }
+}
+
 fn to_text(reply: &Reply<TasksAnswer>, top: usize, has_topology: bool) -> String {
     let mut heads = vec![
         "pid",
@@ -109,6 +157,10 @@ fn to_text(reply: &Reply<TasksAnswer>, top: usize, has_topology: bool) -> String
         "run",
         "7?of a CPU",
         "wait",
+        "8?off CPU: asleep",
+        "7?off CPU: D",
+        "1?off CPU: stopped",
+        "<0?off CPU: ended most by",
         "3?slices: count",
         "1?slices: p50",
         "2?slices: p99",
@@ -129,6 +181,10 @@ fn to_text(reply: &Reply<TasksAnswer>, top: usize, has_topology: bool) -> String
             row.ran.to_string(),
             percent(share),
             row.waited.to_string(),
+            row.asleep.sleeping.to_string(),
+            row.asleep.uninterruptible.to_string(),
+            row.asleep.stopped.to_string(),
+            most(row, &reply.state),
             row.slices.count().to_string(),
             time(row.slices.quantile(0.5)),
             time(row.slices.quantile(0.99)),

@@ -1,0 +1,211 @@
+//! What an interval of one task's life was spent on: its own running, its waits for a CPU, and, while it was blocked, what
+//! its waker did meanwhile.
+//!
+//! Each instant of the interval belongs to exactly one [`Spent`]. While the task is blocked, its waker is followed back to
+//! the start of that block only, with the waker's own waits and blocks inside it. An interrupt ends the chain. A waker is
+//! evidence, not proof: the events tell who woke the task, not what the task waited for.
+//!
+//! Memory: one entry for each change of a task's activity in the window.
+
+use crate::change::{Change, Waker, concerned};
+use crate::question::Question;
+use crate::state::State;
+use crate::task::{Activity, TaskId};
+use schedlab_model::{Context, Cpu, Nanos, Pid, Span};
+
+/// Longer chains of wakers than this end as unknown.
+const DEPTH_MAX: usize = 64;
+
+/// Asks what the window was spent on, as one task sees it.
+#[derive(Clone, Debug)]
+pub struct WhyLate {
+    pid: Pid,
+    tasks: Vec<Life>,
+}
+
+/// What one task did so far.
+#[derive(Clone, Debug)]
+struct Life {
+    past: Vec<Piece>,
+    activity: Activity,
+    since: Nanos,
+}
+
+/// A time in which a task did one thing.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    span: Span,
+    activity: Activity,
+    /// Who ended it, where a wakeup did.
+    waker: Option<Waker>,
+}
+
+/// What a part of the interval was spent on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Doing {
+    /// The task ran.
+    Runs,
+    /// The task was runnable and waited for this CPU; `None` while no CPU was chosen.
+    Runnable(Option<Cpu>),
+    /// The task was blocked, and an interrupt on this CPU woke it: a device or a timer.
+    Interrupt(Cpu),
+    /// The task was blocked to the end of the interval.
+    Blocked,
+    /// The events do not tell.
+    Unknown,
+}
+
+impl Doing {
+    /// A stable name for scripts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Runs => "runs",
+            Self::Runnable(_) => "runnable",
+            Self::Interrupt(_) => "interrupt",
+            Self::Blocked => "blocked",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// The CPU that it names.
+    #[must_use]
+    pub const fn cpu(self) -> Option<Cpu> {
+        match self {
+            Self::Runnable(cpu) => cpu,
+            Self::Interrupt(cpu) => Some(cpu),
+            Self::Runs | Self::Blocked | Self::Unknown => None,
+        }
+    }
+}
+
+/// A part of the interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spent {
+    /// When.
+    pub span: Span,
+    /// Who did it: the task itself, or one in the chain of wakers.
+    pub task: TaskId,
+    /// What it did.
+    pub doing: Doing,
+    /// How many wakers lie between: 0 is the task itself.
+    pub depth: usize,
+}
+
+/// The whole interval.
+#[derive(Clone, Debug)]
+pub struct WhyLateAnswer {
+    /// The task.
+    pub task: TaskId,
+    /// Its parts in order of time. They cover the window without gap or overlap.
+    pub spent: Vec<Spent>,
+}
+
+impl WhyLate {
+    /// About the task that has `pid` when the window ends.
+    #[must_use]
+    pub const fn new(pid: Pid) -> Self {
+        Self { pid, tasks: Vec::new() }
+    }
+
+    fn of(&mut self, task: TaskId, state: &State) -> &mut Life {
+        if task.index() >= self.tasks.len() {
+            let since = state.window().start;
+            let life = Life { past: Vec::new(), activity: Activity::Unknown, since };
+            self.tasks.resize(task.index() + 1, life);
+        }
+        &mut self.tasks[task.index()]
+    }
+
+    /// A task may do something else from `at` on.
+    fn turn(&mut self, task: TaskId, at: Nanos, waker: Option<Waker>, state: &State) {
+        let is = state.task(task).activity;
+        let life = self.of(task, state);
+        if is == life.activity {
+            return;
+        }
+        let until = at.max(life.since);
+        let since = std::mem::replace(&mut life.since, until);
+        let activity = std::mem::replace(&mut life.activity, is);
+        if until > since {
+            life.past.push(Piece { span: Span::new(since, until), activity, waker });
+        }
+    }
+
+    /// What `within` was spent on, as `task` sees it.
+    fn walk(&self, task: TaskId, within: Span, depth: usize, out: &mut Vec<Spent>) {
+        let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
+        let mut told = within.start;
+        let first = past.partition_point(|piece| piece.span.end <= within.start);
+        for piece in &past[first..] {
+            let span = Span::new(piece.span.start.max(told), piece.span.end.min(within.end));
+            if span.start >= within.end {
+                break;
+            }
+            if span.start > told {
+                let gap = Span::new(told, span.start);
+                out.push(Spent { span: gap, task, doing: Doing::Unknown, depth });
+            }
+            told = span.end;
+            self.explain(task, span, piece, depth, out);
+        }
+        if told < within.end {
+            let span = Span::new(told, within.end);
+            out.push(Spent { span, task, doing: Doing::Unknown, depth });
+        }
+    }
+
+    fn explain(&self, task: TaskId, span: Span, piece: &Piece, depth: usize, out: &mut Vec<Spent>) {
+        let doing = match (piece.activity, piece.waker) {
+            (Activity::Running { .. }, _) => Doing::Runs,
+            (Activity::Waiting { cpu, placed, .. }, _) => Doing::Runnable(placed.then_some(cpu)),
+            (Activity::Sleeping { .. } | Activity::New, Some(waker)) => {
+                let by_task = waker.context == Context::Task && waker.task.is_some();
+                if by_task && depth < DEPTH_MAX {
+                    return self.walk(waker.task, span, depth + 1, out);
+                }
+                if by_task { Doing::Unknown } else { Doing::Interrupt(waker.cpu) }
+            }
+            // Nothing woke it, so it goes on to the end of the window.
+            (Activity::Sleeping { .. }, None) => Doing::Blocked,
+            _ => Doing::Unknown,
+        };
+        out.push(Spent { span, task, doing, depth });
+    }
+}
+
+impl Question for WhyLate {
+    /// `None` where the trace has no such pid.
+    type Answer = Option<WhyLateAnswer>;
+    const QUEUES: bool = false;
+
+    fn begin(&mut self, state: &State) {
+        for (id, task) in state.tasks() {
+            self.of(id, state).activity = task.activity;
+        }
+    }
+
+    fn see(&mut self, change: &Change, state: &State) {
+        let waker = match change {
+            Change::Runnable(woken) => Some(woken.waker),
+            _ => None,
+        };
+        for task in concerned(change).into_iter().filter(|task| task.is_some()) {
+            self.turn(task, change.at(), waker, state);
+        }
+    }
+
+    fn answer(mut self, state: &State) -> Option<WhyLateAnswer> {
+        let window = state.window();
+        let task = state.task_of(self.pid)?;
+        for life in &mut self.tasks {
+            if life.since < window.end {
+                let span = Span::new(life.since, window.end);
+                life.past.push(Piece { span, activity: life.activity, waker: None });
+            }
+        }
+        let mut spent = Vec::new();
+        self.walk(task, window, 0, &mut spent);
+        Some(WhyLateAnswer { task, spent })
+    }
+}

@@ -1,0 +1,210 @@
+//! `schedlab trace why`: what an interval of one task's life was spent on.
+
+use super::input::{self, Head, Input, Named};
+use super::table::Table;
+use crate::json;
+use anyhow::bail;
+use schedlab_model::{Cpu, Nanos, Pid};
+use schedlab_timeline::{Doing, Reply, Spent, State, TaskId, WhyLate, WhyLateAnswer};
+use schemars::JsonSchema;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// Options of `schedlab trace why`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Each instant from --from to --to belongs to exactly one entry, so the shares sum to 100 %.
+While the task is blocked, its waker is followed back to the start of that block only, with the
+waker's own waits and blocks inside it. An interrupt (device or timer) ends the chain.
+
+A waker is evidence, not proof: events tell who woke the task, not what the task waited for.")]
+pub(crate) struct Args {
+    #[command(flatten)]
+    input: Input,
+    /// The task (thread) that was late
+    #[arg(long, value_name = "PID")]
+    pid: i32,
+    /// Parts of the interval to print, in order of time; 0 prints all
+    #[arg(long, value_name = "N", default_value_t = 40)]
+    top: usize,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let reply = args.input.ask(|_| WhyLate::new(Pid(args.pid)))?;
+    let Some(answer) = &reply.answer else {
+        let (file, pid) = (args.input.file.display(), args.pid);
+        bail!(
+            "{file}: no task has --pid {pid} before --to; `schedlab trace tasks --top 0 {file}` lists them"
+        );
+    };
+    if args.input.part.json {
+        json::print(&Document::of(&reply, answer))?;
+    } else {
+        input::print_text(&to_text(&reply, answer, args.top))?;
+        input::print_notes(&reply.warnings);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Time by what was done and by whom, longest first.
+fn sums(answer: &WhyLateAnswer) -> Vec<(Doing, TaskId, Nanos)> {
+    let mut sums = BTreeMap::<(Doing, TaskId), Nanos>::new();
+    for Spent { span, task, doing, .. } in &answer.spent {
+        *sums.entry((*doing, *task)).or_default() += span.duration();
+    }
+    let mut sums: Vec<_> =
+        sums.into_iter().map(|((doing, task), time)| (doing, task, time)).collect();
+    sums.sort_by_key(|(doing, task, time)| (std::cmp::Reverse(*time), *doing, *task));
+    sums
+}
+
+/// Shares in tenths of a percent that sum to 1000: what rounding leaves goes to the largest remainders.
+fn tenths(times: &[Nanos]) -> Vec<u64> {
+    let all: u128 = times.iter().map(|time| u128::from(time.0)).sum();
+    if all == 0 {
+        return vec![0; times.len()];
+    }
+    let exact = |time: &Nanos| u128::from(time.0) * 1000;
+    let mut shares: Vec<u64> = times.iter().map(|time| (exact(time) / all) as u64).collect();
+    let mut order: Vec<usize> = (0..times.len()).collect();
+    order.sort_by_key(|at| std::cmp::Reverse(exact(&times[*at]) % all));
+    let left = 1000 - shares.iter().sum::<u64>();
+    order.into_iter().take(left as usize).for_each(|at| shares[at] += 1);
+    shares
+}
+
+/// `schedlab trace why --json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Document {
+    #[serde(flatten)]
+    head: Head,
+    /// The task.
+    #[serde(flatten)]
+    task: Named,
+    /// Time by what was done and by whom, longest first; the shares sum to 1.
+    sums: Vec<Sum>,
+    /// The parts of the interval in order of time, without gap or overlap.
+    entries: Vec<Entry>,
+}
+
+impl json::Document for Document {
+    const ID: &'static str = "schedlab/trace-why/1";
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Sum {
+    /// `runs`, `runnable`, `interrupt`, `blocked` or `unknown`.
+    state: &'static str,
+    cpu: Option<Cpu>,
+    #[serde(flatten)]
+    task: Named,
+    time_ns: Nanos,
+    /// Part of the interval, from 0 to 1.
+    share: f64,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Entry {
+    start_ns: Nanos,
+    end_ns: Nanos,
+    /// As in the sums.
+    state: &'static str,
+    cpu: Option<Cpu>,
+    #[serde(flatten)]
+    task: Named,
+    /// How many wakers lie between; 0 is the task itself.
+    depth: usize,
+}
+
+impl Document {
+    fn of(reply: &Reply<Option<WhyLateAnswer>>, answer: &WhyLateAnswer) -> Self {
+        let state = &reply.state;
+        let window = reply.observed.duration().0.max(1) as f64;
+        let sum = |(doing, task, time): (Doing, TaskId, Nanos)| Sum {
+            state: doing.name(),
+            cpu: doing.cpu(),
+            task: Named::of(task, state),
+            time_ns: time,
+            share: time.0 as f64 / window,
+        };
+        let entry = |spent: &Spent| Entry {
+            start_ns: spent.span.start - reply.origin,
+            end_ns: spent.span.end - reply.origin,
+            state: spent.doing.name(),
+            cpu: spent.doing.cpu(),
+            task: Named::of(spent.task, state),
+            depth: spent.depth,
+        };
+        Self {
+            head: Head::of(reply),
+            task: Named::of(answer.task, state),
+            sums: sums(answer).into_iter().map(sum).collect(),
+            entries: answer.spent.iter().map(entry).collect(),
+        }
+    }
+}
+
+fn to_text(reply: &Reply<Option<WhyLateAnswer>>, answer: &WhyLateAnswer, top: usize) -> String {
+    let state = &reply.state;
+    let mut text = format!(
+        "{} ({}): what {} were spent on\n\n",
+        state.name(answer.task),
+        state.task(answer.task).pid,
+        input::looked_at(reply)
+    );
+    let sums = sums(answer);
+    let times: Vec<Nanos> = sums.iter().map(|(.., time)| *time).collect();
+    let mut table = Table::new(&["share", "time", "<what"]);
+    for ((doing, task, time), share) in sums.iter().zip(tenths(&times)) {
+        let share = format!("{}.{} %", share / 10, share % 10);
+        table.row(vec![share, time.to_string(), said(*doing, *task, answer.task, state)]);
+    }
+    text += &table.text(0);
+    text += "\nin order of time since --from (a waker is evidence, not proof):\n";
+    let shown = if top == 0 { answer.spent.len() } else { top };
+    for Spent { span, task, doing, depth } in answer.spent.iter().take(shown) {
+        let _ = writeln!(
+            text,
+            "{:>12} {:>10}  {}{}",
+            (span.start - reply.observed.start).to_string(),
+            span.duration().to_string(),
+            "  ".repeat(*depth),
+            said(*doing, *task, answer.task, state)
+        );
+    }
+    if answer.spent.len() > shown {
+        let _ = writeln!(text, "... and {} more (--top 0 shows all)", answer.spent.len() - shown);
+    }
+    text
+}
+
+/// What a task did, in words. Another task than the one that is asked about stands in its chain of wakers.
+fn said(doing: Doing, task: TaskId, asked: TaskId, state: &State) -> String {
+    let name = format!("{} ({})", state.name(task), state.task(task).pid);
+    let waker = if task == asked { "" } else { "waker " };
+    match doing {
+        Doing::Runs => format!("{waker}{name} ran"),
+        Doing::Runnable(Some(cpu)) => format!("{waker}{name} waited for CPU {cpu}"),
+        Doing::Runnable(None) => format!("{waker}{name} was woken and had no CPU yet"),
+        Doing::Interrupt(cpu) => {
+            format!("{waker}{name} was blocked until an interrupt on CPU {cpu} (device or timer)")
+        }
+        Doing::Blocked => format!("{waker}{name} was blocked, and nothing woke it before the end"),
+        Doing::Unknown => format!("unknown: the events do not tell what {waker}{name} did"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_sum_to_a_hundred_percent_whatever_is_rounded() {
+        assert_eq!(tenths(&[Nanos(1), Nanos(1), Nanos(1)]), [334, 333, 333]);
+        assert_eq!(tenths(&[Nanos(0), Nanos(0)]), [0, 0]);
+        assert_eq!(tenths(&[Nanos(u64::MAX), Nanos(1)]), [1000, 0]);
+    }
+}
