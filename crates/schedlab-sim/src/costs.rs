@@ -55,10 +55,11 @@ costs! {
     send_socket = 2_800,
     /// Reading a short message from a UNIX socket, without waking writers.
     receive_socket = 2_600,
-    /// What a message that is sent behind others in a UNIX socket costs its sender more: memory that is not at hand.
-    send_queued = 400,
-    /// What a message that is read from a UNIX socket in which others wait costs its reader more.
-    receive_queued = 200,
+    /// What sending or reading a message of a UNIX socket costs more while more messages are unread than the
+    /// allocator keeps at hand for a CPU (52 objects of this size: `set_cpu_partial` of Linux 6.1, mm/slub.c).
+    crowded = 300,
+    /// What sending a message costs more when more are unread than ever before: memory that is new.
+    grow = 300,
     /// Sending a datagram, or writing to a device.
     send_datagram = 2_500,
     /// Writing to an eventfd or reading from it.

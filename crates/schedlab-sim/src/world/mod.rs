@@ -130,6 +130,9 @@ pub struct World {
     shared: Shared,
     cpu_locks: Vec<Option<TaskId>>,
     channels: Vec<Channel>,
+    /// Messages of UNIX sockets that have not been read, now and at most so far.
+    unread: usize,
+    most_unread: usize,
     blocks: Vec<Block>,
     places: Vec<Placement>,
     /// Tasks of each fork that may be started.
@@ -213,6 +216,8 @@ impl World {
             shared: Shared::of(plan),
             cpu_locks: vec![None; cpus],
             channels,
+            unread: 0,
+            most_unread: 0,
             blocks: plan.blocks.clone(),
             places: plan.places.clone(),
             forks: plan.forks.iter().map(task_ids).collect(),

@@ -13,6 +13,8 @@ use schedlab_workload::{CounterId, DialId, Done, Instruments, Op, SampleId, Swee
 /// Operations that a task may still ask for after it was told to stop: enough to close its channels.
 const AFTER_STOP: u32 = 100_000;
 const EPIPE: i32 = 32;
+/// Messages of UNIX sockets for which the allocator has memory at hand.
+const AT_HAND: usize = 52;
 
 /// How an operation went.
 pub(super) enum Effect {
@@ -321,9 +323,12 @@ impl World {
             (Transport::EventFd, _) => costs.eventfd,
             (Transport::Udp | Transport::Device, _) => costs.send_datagram,
         };
-        let more = match (self.channels[channel as usize].packets(), sends) {
-            (1.., true) => costs.send_queued,
-            (2.., false) => costs.receive_queued,
+        let more = match self.channels[channel as usize].transport {
+            Transport::SocketPair => {
+                let crowded = if self.unread >= AT_HAND { costs.crowded } else { 0 };
+                let grows = sends && self.unread >= self.most_unread;
+                crowded + if grows { costs.grow } else { 0 }
+            }
             _ => 0,
         };
         base + more + u64::from(bytes) * costs.copy_kib / 1_024
@@ -459,7 +464,10 @@ impl World {
             return Effect::Done(Done::Failed(EPIPE));
         }
         let body = &mut self.bodies[task.index()];
+        let before = to.packets();
         let moved = to.write(bytes - body.moved, body.waited);
+        self.unread += to.packets() - before;
+        self.most_unread = self.most_unread.max(self.unread);
         body.moved += moved.bytes;
         let whole = body.moved == bytes;
         if whole {
@@ -492,7 +500,9 @@ impl World {
             let closed = if body.moved == 0 { Done::Closed } else { Done::Failed(EPIPE) };
             return Effect::Done(closed);
         }
+        let before = from.packets();
         let moved = from.read(bytes - body.moved);
+        self.unread -= before - from.packets();
         body.moved += moved.bytes;
         let whole = body.moved == bytes;
         let stamp = if whole { from.take_stamp() } else { 0 };
