@@ -23,9 +23,11 @@ fn run(cpus: u16, name: &str, options: &[(&str, &str)], record: bool) -> (f64, f
     let mut plan = workloads::plan(name, &options, &around).unwrap();
     let count = cpus.into();
     let placer = Placer::new(count, PlacerKnobs::default());
-    let policy = Box::new(Cfs::new(count, CfsKnobs::of(count), placer));
+    let hardware = Hardware::new(Topology::flat(cpus));
+    let policy = Cfs::new(count, CfsKnobs::of(count), placer);
+    let policy = Box::new(policy.balanced(&hardware, 4_000_000, 1));
     let config = Config { record, ..Config::default() };
-    let mut world = World::new(&mut plan, Hardware::new(Topology::flat(cpus)), policy, config);
+    let mut world = World::new(&mut plan, hardware, policy, config);
     let mut handed = 0;
     let began = Instant::now();
     world.run_until(u64::MAX - 1, &mut |events| handed += events.len()).unwrap();

@@ -128,8 +128,11 @@ costs! {
 pub struct CostError(pub String);
 
 /// Files of costs that come with the program, by name.
-const PRESETS: &[(&str, &str)] =
-    &[("icount-6.1", include_str!("../data/icount-6.1.costs.toml")), ("none", "base = \"none\"")];
+const PRESETS: &[(&str, &str)] = &[
+    ("icount-6.1", include_str!("../data/icount-6.1.costs.toml")),
+    ("icount-6.12", include_str!("../data/icount-6.12.costs.toml")),
+    ("none", "base = \"none\""),
+];
 
 impl Costs {
     /// The text of a file of costs that comes with the program.

@@ -9,8 +9,12 @@ use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
 
-/// What Debian's Linux 6.1.192 took for hackbench, over both granularities: the file that comes with the program.
-pub const DEBIAN_6_1: &str = include_str!("../data/debian-6.1.truth.toml");
+/// The files of cells that come with the program: what Debian's Linux 6.1.192 took for hackbench over both
+/// granularities, and Debian's Linux 6.12.117 over the base slice.
+pub const TRUTHS: &[&str] = &[
+    include_str!("../data/debian-6.1.truth.toml"),
+    include_str!("../data/debian-6.12.truth.toml"),
+];
 
 /// What a kernel did in some cells.
 #[derive(Clone, Debug, Deserialize)]
@@ -388,8 +392,12 @@ involuntary = [5.0]
     }
 
     #[test]
-    fn the_file_that_comes_with_the_program_can_be_read() {
-        assert!(Truth::parse(DEBIAN_6_1).unwrap().cell.len() >= 9);
+    fn the_files_that_come_with_the_program_can_be_read() {
+        for (text, cells) in TRUTHS.iter().zip([18, 6]) {
+            let truth = Truth::parse(text).unwrap();
+            assert_eq!(truth.cell.len(), cells);
+            assert!(truth.cell.iter().all(|cell| cell.time_s.len() > 1), "starts are shifted");
+        }
     }
 
     #[test]

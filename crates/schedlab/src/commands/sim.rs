@@ -4,7 +4,7 @@ use crate::machines;
 use anyhow::{Context as _, anyhow};
 use schedlab_model::{Setting, Warning};
 use schedlab_sim::Costs;
-use schedlab_sim::validate::{Cell, Said, Truth};
+use schedlab_sim::validate::{Cell, Said, TRUTHS, Truth};
 use schedlab_workload::{Figure, MachineName, Output, RunSpec, Stream, WorkloadSpec};
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -22,7 +22,7 @@ pub(crate) struct Args {
 enum Action {
     /// Compare the model with what a real kernel took, beside two dummies
     Validate {
-        /// A file of cells; by default the one that comes with the program
+        /// A file of cells; by default those that come with the program
         #[arg(long, value_name = "FILE")]
         truth: Option<PathBuf>,
         /// The simulated machine; by default the one that the file names
@@ -38,26 +38,32 @@ enum Action {
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
-        Action::Validate { truth, on } => validate(truth, on),
+        Action::Validate { truth, on } => validate(truth, on.as_ref()),
         Action::Costs { name } => costs(name.as_deref()),
     }
 }
 
-fn validate(file: Option<PathBuf>, on: Option<MachineName>) -> anyhow::Result<ExitCode> {
-    let text = match &file {
-        Some(path) => std::fs::read_to_string(path).context(format!("{}", path.display()))?,
-        None => schedlab_sim::validate::DEBIAN_6_1.to_owned(),
+fn validate(file: Option<PathBuf>, on: Option<&MachineName>) -> anyhow::Result<ExitCode> {
+    let own = "the program's own cells".to_owned();
+    let texts = match file {
+        Some(path) => {
+            let place = path.display().to_string();
+            let text = std::fs::read_to_string(&path).with_context(|| place.clone())?;
+            vec![(place, text)]
+        }
+        None => TRUTHS.iter().map(|text| (own.clone(), (*text).to_owned())).collect(),
     };
-    let place = file.map_or("the program's own cells".to_owned(), |p| p.display().to_string());
-    let truth = Truth::parse(&text).map_err(|why| anyhow!("{place}: {why}"))?;
-    let named = || truth.machine.parse().map_err(|why: String| anyhow!("{place}: {why}"));
-    let name = on.map_or_else(named, Ok)?;
-    if name.kind != "sim" {
-        return Err(anyhow!("'{name}' is not simulated: use sim:KEY=VALUE,..."));
-    }
-    let found = truth.compare(|cell| simulate(cell, &name))?;
     let mut out = crate::output::stdout();
-    writeln!(out, "Kernel: {}.\nModel: {name}.\n\n{found}", truth.measured)?;
+    for (place, text) in texts {
+        let truth = Truth::parse(&text).map_err(|why| anyhow!("{place}: {why}"))?;
+        let named = || truth.machine.parse().map_err(|why: String| anyhow!("{place}: {why}"));
+        let name = on.map_or_else(named, |name| Ok(name.clone()))?;
+        if name.kind != "sim" {
+            return Err(anyhow!("'{name}' is not simulated: use sim:KEY=VALUE,..."));
+        }
+        let found = truth.compare(|cell| simulate(cell, &name))?;
+        writeln!(out, "Kernel: {}.\nModel: {name}.\n\n{found}", truth.measured)?;
+    }
     Ok(ExitCode::SUCCESS)
 }
 
