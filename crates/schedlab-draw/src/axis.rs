@@ -2,7 +2,7 @@
 
 use crate::colour::Theme;
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
-use schedlab_model::{Nanos, Span};
+use schedlab_model::{Nanos, Span, Unit, readable};
 
 /// Distances between ticks, in nanoseconds, are 1, 2 or 5 times a power of ten.
 fn step_of(span: u64, ticks_max: u64) -> u64 {
@@ -125,21 +125,11 @@ fn decimal(value: i128, unit: u64, decimals: u32) -> String {
 /// A duration as pictures write it: three significant digits, rounded, and a unit.
 #[must_use]
 pub fn duration(time: Nanos) -> String {
-    // What rounds up to a thousand has the next unit.
-    let (unit, name) = match time.0 {
-        0..1_000 => (1, "ns"),
-        1_000..999_500 => (1_000, "µs"),
-        999_500..999_500_000 => (1_000_000, "ms"),
-        _ => (1_000_000_000, "s"),
-    };
-    // What rounds up to 10 or 100 has a digit less behind the point.
-    let decimals = match u128::from(time.0) * 1_000 / u128::from(unit) {
-        _ if unit == 1 => 0,
-        0..9_995 => 2,
-        9_995..99_950 => 1,
-        _ => 0,
-    };
-    format!("{} {name}", decimal(i128::from(time.0), unit, decimals))
+    match time {
+        // A place on an axis, which has its unit too.
+        Nanos::ZERO => "0 ns".into(),
+        time => readable(time.0 as f64, Unit::Nanoseconds),
+    }
 }
 
 /// Whole numbers for an axis from 0 to `max`: at most `ticks_max` steps.

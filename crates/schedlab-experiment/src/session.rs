@@ -12,7 +12,7 @@ use crate::store::{
     Place, Places, StoreError, StoredRun, boots, keep_looks, lock, looks_of, name_places, runs_of,
 };
 use crate::{Experiment, Hooks, Machines, Plan};
-use schedlab_stats::{Sample, interval};
+use schedlab_stats::{Sample, SampleError, interval};
 use schedlab_workload::MachineError;
 use std::ops::Range;
 use std::path::Path;
@@ -257,8 +257,12 @@ fn leave_out_narrow(experiment: &Experiment, plan: &mut Plan, stored: &[StoredRu
             experiment.measure.first().cloned().or_else(|| Some(metrics.first()?.name.clone()));
         let values = metric.map(|name| cell.values(&name).into_values().collect::<Vec<_>>());
         let sample = values.and_then(|values| Sample::new(values).ok());
-        let found = sample.and_then(|sample| interval(&sample, 0.95, 1).ok());
-        found.is_none_or(|interval| interval.relative() > width)
+        // Further copies would be the same again.
+        match sample.map(|sample| interval(&sample, 0.95, 1)) {
+            Some(Ok(interval)) => interval.relative() > width,
+            Some(Err(SampleError::NoSpread)) => false,
+            Some(Err(_)) | None => true,
+        }
     });
 }
 

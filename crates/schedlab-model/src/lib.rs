@@ -10,6 +10,7 @@ mod facts;
 mod fields;
 mod knob;
 mod metric;
+mod readable;
 mod size;
 mod source;
 mod time;
@@ -24,6 +25,7 @@ pub use facts::{CgroupFacts, Fact, Frequency, KernelFacts, LoadFacts, MachineFac
 pub use fields::fields;
 pub use knob::{Knob, Setting};
 pub use metric::{Better, Metric, Unit};
+pub use readable::{readable, significant};
 pub use size::{Bytes, BytesError};
 pub use source::{Affinity, Clock, EventSink, EventSource, OtherFormat, TraceInfo};
 pub use time::{Nanos, NanosError, Span};

@@ -62,7 +62,8 @@ const MANY: usize = 20;
 /// the median from 20 on. `level` in 0.5 .. 1; `seed` is of the bootstrap.
 ///
 /// # Errors
-/// [`SampleError::TooFew`] below 3 runs: two values bound nothing.
+/// [`SampleError::TooFew`] below 3 runs: two values bound nothing. [`SampleError::NoSpread`] where all
+/// values are the same: copies bound nothing either, and an interval of width zero would claim all.
 pub fn interval(sample: &Sample, level: f64, seed: u64) -> Result<Interval, SampleError> {
     match sample.len() {
         0..3 => Err(SampleError::TooFew { have: sample.len(), need: 3 }),
@@ -86,7 +87,8 @@ pub fn median_interval(sample: &Sample, level: f64) -> Result<Interval, SampleEr
 /// half of the risk on each side, the narrowest.
 ///
 /// # Errors
-/// When even the whole range of the sample does not reach the level on each side.
+/// When even the whole range of the sample does not reach the level on each side, and
+/// [`SampleError::NoSpread`] where all values are the same.
 pub fn quantile_interval(sample: &Sample, q: f64, level: f64) -> Result<Interval, SampleError> {
     let n = sample.len() as u64;
     let risk = (1.0 - level) / 2.0;
@@ -98,7 +100,7 @@ pub fn quantile_interval(sample: &Sample, q: f64, level: f64) -> Result<Interval
         let need = (risk.ln() / (1.0 - tail).ln()).ceil() as usize;
         return Err(SampleError::TooFew { have: sample.len(), need: need.max(sample.len() + 1) });
     };
-    let values = sample.values();
+    let values = spread(sample)?;
     Ok(Interval {
         low: values[low as usize - 1],
         estimate: sample.quantile(q),
@@ -111,10 +113,11 @@ pub fn quantile_interval(sample: &Sample, q: f64, level: f64) -> Result<Interval
 /// The interval of a mean by Student's t ("The probable error of a mean", Biometrika 1908).
 ///
 /// # Errors
-/// Below two values.
+/// Below two values, and [`SampleError::NoSpread`] where all values are the same.
 pub fn t_interval(sample: &Sample, level: f64) -> Result<Interval, SampleError> {
     let n = sample.len();
     let deviation = sample.deviation().ok_or(SampleError::TooFew { have: n, need: 2 })?;
+    spread(sample)?;
     let t = t_quantile(0.5 + level / 2.0, (n - 1) as f64);
     let half = t * deviation / (n as f64).sqrt();
     let mean = sample.mean();
@@ -127,7 +130,7 @@ pub fn t_interval(sample: &Sample, level: f64) -> Result<Interval, SampleError> 
 /// values. The same seed gives the same interval.
 ///
 /// # Errors
-/// Below three values.
+/// Below three values, and [`SampleError::NoSpread`] where all values are the same.
 pub fn bootstrap(
     sample: &Sample,
     level: f64,
@@ -139,6 +142,7 @@ pub fn bootstrap(
     if n < 3 {
         return Err(SampleError::TooFew { have: n, need: 3 });
     }
+    spread(sample)?;
     let estimate = figure(values);
     let mut random = Random::new(seed);
     let mut resample = vec![0.0; n];
@@ -164,6 +168,12 @@ pub fn bootstrap(
     let z = normal_quantile(0.5 + level / 2.0);
     let method = Method::Bootstrap;
     Ok(Interval { low: end(-z), estimate, high: end(z), level, method })
+}
+
+/// The values in ascending order, if they differ.
+fn spread(sample: &Sample) -> Result<&[f64], SampleError> {
+    let values = sample.values();
+    if values.first() == values.last() { Err(SampleError::NoSpread) } else { Ok(values) }
 }
 
 /// From the jackknife: how the figure's spread changes with its value (Efron 1987, equation 6.6).
@@ -229,6 +239,20 @@ mod tests {
         assert!((found.low - 1.036_756_838_522_439).abs() < 1e-9, "{}", found.low);
         let two = interval(&sample(&[1.0, 2.0]), 0.95, 1);
         assert_eq!(two, Err(SampleError::TooFew { have: 2, need: 3 }));
+    }
+
+    #[test]
+    fn copies_have_no_interval() {
+        for count in [3, 7, 40] {
+            let copies = sample(&vec![2.5; count]);
+            let none = Err(SampleError::NoSpread);
+            assert_eq!(interval(&copies, 0.95, 1), none, "{count}");
+            assert_eq!(t_interval(&copies, 0.95), none, "{count}");
+            assert_eq!(bootstrap(&copies, 0.95, 1, |values| values[0]), none, "{count}");
+        }
+        assert_eq!(median_interval(&sample(&[2.5; 7]), 0.95), Err(SampleError::NoSpread));
+        let ties = interval(&sample(&[2.5, 2.5, 2.5, 2.5, 2.5, 2.5, 9.0]), 0.95, 1).unwrap();
+        assert!(ties.high > ties.low, "one that differs is a spread");
     }
 
     #[test]

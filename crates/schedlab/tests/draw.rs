@@ -106,7 +106,7 @@ fn what_cannot_be_drawn_is_refused_with_the_reason() {
         ("draw cores x.dat -o x.jpg", 2, ".svg, .pdf or .png"),
         ("draw cores x.dat", 2, "--output"),
         ("draw cores none.dat -o x.svg", 1, "none.dat"),
-        ("draw cores x.dat --min 9h -o x.svg", 1, "the trace lasts"),
+        ("draw cores x.dat --from 9h -o x.svg", 1, "the trace lasts"),
         ("draw cores x.dat --mark sched_switch:who=me -o x.svg", 2, "comm=NAME"),
         ("draw cores x.dat --topology none -o x.svg", 1, "lscpu -p"),
     ] {
@@ -283,14 +283,14 @@ next_pid=0 next_prio=120
     for (wrong, part) in [
         (["--cpus", "500"], "it has 0-1"),
         (["--target", "nosuch"], "no task's name begins"),
-        (["--min", "50s"], "the trace lasts 1s"),
+        (["--from", "50s"], "the trace lasts 1s"),
     ] {
         let (code, said) = draw(&wrong);
         assert_eq!(code, Some(1), "{wrong:?}: {said}");
         assert!(said.contains(part), "{wrong:?}: {said}");
     }
-    let (code, said) = draw(&["--max", "50s"]);
-    assert!(code == Some(0) && said.contains("--max 50s lies behind the end"), "{said}");
+    let (code, said) = draw(&["--to", "50s"]);
+    assert!(code == Some(0) && said.contains("--to 50s lies behind the end"), "{said}");
     // Two tasks had pid 2, each its own time.
     let svg = || std::fs::read_to_string(dir.path().join("x.svg")).unwrap();
     let (all, _) = (svg(), ());

@@ -12,6 +12,7 @@ use super::scale::Axis;
 use crate::colour::{Colour, PALETTE, Theme};
 use crate::font::shorten;
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
+use schedlab_stats::Sample;
 
 /// Values of one kind.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -123,13 +124,9 @@ impl Boxes {
     }
 }
 
-/// The quantile of ascending values by linear interpolation (R. J. Hyndman, Y. Fan, "Sample
-/// Quantiles in Statistical Packages", 1996, type 7).
+/// A quantile of values.
 fn quantile(values: &[f64], part: f64) -> f64 {
-    let place = part * (values.len() - 1) as f64;
-    let (low, rest) = (place.floor() as usize, place.fract());
-    let high = values[(low + 1).min(values.len() - 1)];
-    values[low] + (high - values[low]) * rest
+    Sample::new(values.iter().copied()).map_or(f64::NAN, |sample| sample.quantile(part))
 }
 
 /// The outline of the density of ascending values, `half` units to either side at its widest.

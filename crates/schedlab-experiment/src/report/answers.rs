@@ -208,7 +208,7 @@ fn table(cells: &Cells<'_>, label: &str, metrics: &[Metric]) -> Table {
                 Some((low, high)) => {
                     format!("{} .. {}", readable(low, metric.unit), readable(high, metric.unit))
                 }
-                None if centre.runs > 1 => "no spread".into(),
+                None if centre.runs > 1 => format!("identical in {} runs", centre.runs),
                 None => "one run".into(),
             });
         }

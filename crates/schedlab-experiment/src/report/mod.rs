@@ -18,16 +18,15 @@ pub mod answer;
 mod answers;
 mod facts;
 mod html;
-mod number;
 mod runs;
 mod table;
 mod trace;
 
 pub use answers::{Picture, Shown, answers, winners};
 pub use html::Html;
-pub use number::{readable, significant};
 pub(crate) use runs::metrics;
 pub use runs::of_runs;
+pub use schedlab_model::{readable, significant};
 pub use table::Table;
 pub use trace::{ShowError, TracePictures, trace_section};
 

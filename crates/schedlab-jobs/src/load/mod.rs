@@ -10,4 +10,4 @@ pub use arrivals::{Arrivals, critical_path_bound, level_schedule};
 pub use burner::{Burner, Kind, Load};
 pub use length::Length;
 pub use mix::Mix;
-pub use random::Random;
+use random::Random;

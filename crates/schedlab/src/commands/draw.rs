@@ -77,10 +77,10 @@ pub(crate) struct Common {
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Show from here, counted from the trace's begin (seconds, or with a unit: 3.0755s, 20ms)
-    #[arg(long, value_name = "TIME", value_parser = instant)]
+    #[arg(long = "from", alias = "min", value_name = "TIME", value_parser = instant)]
     min: Option<Nanos>,
     /// Show up to here
-    #[arg(long, value_name = "TIME", value_parser = instant)]
+    #[arg(long = "to", alias = "max", value_name = "TIME", value_parser = instant)]
     max: Option<Nanos>,
     /// Width of the picture in pixels
     #[arg(long, value_name = "PX", default_value_t = 1200, value_parser = clap::value_parser!(i32).range(200..=20_000))]
@@ -196,7 +196,7 @@ impl Common {
         let end = self.max.map_or(whole.end, |max| (whole.start + max).min(whole.end));
         if self.min.is_some() && start >= whole.end || self.max.is_some() && start >= end {
             bail!(
-                "{}: nothing lies between --min {} and --max {}: the trace lasts {}",
+                "{}: nothing lies between --from {} and --to {}: the trace lasts {}",
                 file.display(),
                 self.min.unwrap_or(Nanos::ZERO),
                 self.max.unwrap_or(whole.duration()),
@@ -209,7 +209,7 @@ impl Common {
         };
         let clipped = self.max.filter(|max| whole.start + *max > whole.end).map(|max| {
             let what =
-                format!("--max {max} lies behind the end: the trace lasts {}", whole.duration());
+                format!("--to {max} lies behind the end: the trace lasts {}", whole.duration());
             Warning::new("window-clipped", what, "")
         });
         Ok(Window {

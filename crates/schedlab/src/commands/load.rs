@@ -72,7 +72,7 @@ const OWN: &[OptionDoc] = &[
          knob:NAME=VALUE; several with spaces; or run:COMMAND, which runs meanwhile (a sched_ext scheduler)",
     ),
     option(
-        "out",
+        "output",
         Kind::Text,
         "",
         "folder to store the runs in (with --repeat; by default they are not kept)",

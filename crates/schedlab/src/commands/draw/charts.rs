@@ -147,10 +147,8 @@ impl Sheet {
 }
 
 /// The median of values that there are.
-fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    let last = values.len().checked_sub(1)?;
-    Some(f64::midpoint(values[last / 2], values[last.div_ceil(2)]))
+fn median(values: &[f64]) -> Option<f64> {
+    Some(schedlab_stats::Sample::new(values.iter().copied()).ok()?.median())
 }
 
 /// Texts once each: by number where all are numbers, else in the order in which they come.
@@ -176,7 +174,7 @@ pub(crate) fn heatmap(args: &HeatmapArgs) -> anyhow::Result<ExitCode> {
     let (columns, rows) = (distinct(&xs), distinct(&ys));
     let cell = |row: &str, column: &str| {
         let here = (0..values.len()).filter(|&i| xs[i] == column && ys[i] == row);
-        median(&mut here.map(|i| values[i]).collect::<Vec<f64>>())
+        median(&here.map(|i| values[i]).collect::<Vec<f64>>())
     };
     let cells: Vec<Vec<Option<f64>>> =
         rows.iter().map(|row| columns.iter().map(|column| cell(row, column)).collect()).collect();
@@ -226,8 +224,8 @@ pub(crate) fn sweep(args: &SweepArgs) -> anyhow::Result<ExitCode> {
         places.sort_by(f64::total_cmp);
         places.dedup();
         let sample = |x: f64| {
-            let mut here: Vec<f64> = own.iter().filter(|&&i| xs[i] == x).map(|&i| ys[i]).collect();
-            let y = median(&mut here)?;
+            let here: Vec<f64> = own.iter().filter(|&&i| xs[i] == x).map(|&i| ys[i]).collect();
+            let y = median(&here)?;
             let sure = schedlab_stats::Sample::new(here).and_then(|all| interval(&all, LEVEL, 1));
             Some(Sample { x, y, interval: sure.ok().map(|sure| (sure.low, sure.high)) })
         };

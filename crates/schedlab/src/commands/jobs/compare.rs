@@ -163,9 +163,7 @@ fn text(entrants: &[Entrant]) -> String {
         let own = times(entrant);
         let ratios: Vec<f64> = own.iter().zip(&first).map(|(own, first)| own / first).collect();
         let middle = |values: &[f64]| {
-            let mut sorted = values.to_vec();
-            sorted.sort_by(f64::total_cmp);
-            sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+            Sample::new(values.iter().copied()).map_or(f64::NAN, |sample| sample.median())
         };
         let range = Sample::new(own.clone()).ok().and_then(|s| median_interval(&s, 0.95).ok());
         let Some((last, _)) = entrant.runs.last() else { continue };

@@ -1,7 +1,7 @@
 //! Tables, durations and files, as all of the subcommands write them.
 
 use anyhow::Context;
-use schedlab_model::{Nanos, Pid};
+use schedlab_model::{Nanos, Pid, Unit, readable};
 use std::io::Write;
 use std::path::Path;
 
@@ -26,21 +26,9 @@ pub(super) fn save(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
         .with_context(|| format!("{} can't be written", file.display()))
 }
 
-/// Nanoseconds for people: four digits and a unit.
+/// Nanoseconds for people.
 pub(super) fn time(ns: f64) -> String {
-    let (value, unit) = match ns.abs() {
-        a if a < 1e3 => (ns, "ns"),
-        a if a < 1e6 => (ns / 1e3, "us"),
-        a if a < 1e9 => (ns / 1e6, "ms"),
-        _ => (ns / 1e9, "s"),
-    };
-    let digits = match value.abs() {
-        a if a < 10.0 => 3,
-        a if a < 100.0 => 2,
-        a if a < 1000.0 => 1,
-        _ => 0,
-    };
-    format!("{value:.digits$} {unit}")
+    readable(ns, Unit::Nanoseconds)
 }
 
 /// Columns, each as wide as it must be; the first to the left, the others to the right.
@@ -86,11 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_have_four_digits_and_columns_line_up() {
-        assert_eq!(
-            [0.5, 1234.0, 56_780_000.0, 2e9].map(time),
-            ["0.500 ns", "1.234 us", "56.78 ms", "2.000 s"]
-        );
+    fn columns_line_up() {
         let rows = [vec!["a".into(), "1".into()], vec!["bcd".into(), "234".into()]];
         assert_eq!(columns(&rows), "a      1\nbcd  234\n");
     }

@@ -19,7 +19,7 @@ pub(super) fn outliers(metric: &Metric, sample: &Sample) -> Option<Warning> {
     let verb = if apart.len() == 1 { "lies" } else { "lie" };
     let what =
         format!("{} of {} runs {verb} apart: {}", apart.len(), sample.len(), shown.join(", "));
-    let remedy = "see what else ran then (--trace, --out), and repeat more often";
+    let remedy = "see what else ran then (--trace, --output), and repeat more often";
     Some(Warning::new("outliers", what, remedy))
 }
 

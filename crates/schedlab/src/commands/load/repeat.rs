@@ -17,7 +17,7 @@ use schedlab_experiment::{
     Hooks, Machines, Plan, Planned, Progress, RunId, StoredRun, Tally, run_plan, runs_of,
 };
 use schedlab_model::Setting;
-use schedlab_stats::{Interval, Random, Sample, interval};
+use schedlab_stats::{Interval, Random, Sample, SampleError, interval};
 use schedlab_workload::{Figure, Machine, RunSpec, Series, WorkloadSpec};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -106,7 +106,7 @@ pub(super) enum Folder {
 
 impl Folder {
     pub(super) fn of(wanted: &Wanted) -> anyhow::Result<Self> {
-        let out = wanted.own.text("out");
+        let out = wanted.own.text("output");
         if out.is_empty() {
             return Ok(Self::Scratch(Scratch::new("repeat")?));
         }
@@ -257,14 +257,16 @@ fn lines(wanted: &Wanted, runs: &[StoredRun], of: &str) -> String {
         // Times, rates, counts and shares: nothing that a load measures can be negative.
         let found = interval(&sample, LEVEL, wanted.spec.seed).map(Interval::not_negative);
         let line = match found {
-            Ok(i) if i.high > i.low => format!(
+            Ok(i) => format!(
                 "{:<14} {} to {} ({:.0} %)",
                 shown(i.estimate),
                 shown(i.low),
                 shown(i.high),
                 i.level * 100.0
             ),
-            Ok(i) => format!("{:<14} the same in all", shown(i.estimate)),
+            Err(SampleError::NoSpread) => {
+                format!("{:<14} identical in {} runs", shown(sample.median()), sample.len())
+            }
             Err(why) => format!("{:<14} no interval: {why}", shown(sample.median())),
         };
         let _ = writeln!(text, "  {name:32} {line}");
@@ -367,7 +369,8 @@ fn intervals(wanted: &Wanted, runs: &[StoredRun], of: &str) -> BTreeMap<String, 
             if cut {
                 return (metric.name, none("the time limit ended runs".into()));
             }
-            let sample = Sample::new(values);
+            let (sample, runs) = (Sample::new(values), runs.len());
+            let same = sample.as_ref().ok().map(Sample::median);
             let doubt = sample.as_ref().ok().and_then(|sample| outliers(&metric, sample));
             let made = sample.and_then(|s| interval(&s, LEVEL, wanted.spec.seed));
             let estimate = match made.map(Interval::not_negative) {
@@ -377,6 +380,9 @@ fn intervals(wanted: &Wanted, runs: &[StoredRun], of: &str) -> BTreeMap<String, 
                     level: Some(i.level),
                     ..Estimate::default()
                 },
+                Err(SampleError::NoSpread) => {
+                    Estimate { estimate: same, ..none(format!("identical in {runs} runs")) }
+                }
                 Err(why) => none(why.to_string()),
             };
             (metric.name, Estimate { warnings: doubt.into_iter().collect(), ..estimate })

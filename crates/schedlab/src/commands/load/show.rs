@@ -168,48 +168,7 @@ pub(super) fn suffix(percent: f64) -> String {
     format!("_p{}", percent.to_string().replace('.', ""))
 }
 
-/// A value in its unit, for people.
-pub(crate) fn human(value: f64, unit: Unit) -> String {
-    match unit {
-        Unit::Nanoseconds => time(value),
-        Unit::Seconds => time(value * 1e9),
-        Unit::Fraction => format!("{:.1} %", value * 100.0),
-        Unit::Bytes => schedlab_model::Bytes(value as u64).to_string(),
-        Unit::BytesPerSecond => format!("{}/s", schedlab_model::Bytes(value as u64)),
-        Unit::Count => count(value),
-        Unit::PerSecond => format!("{}/s", count(value)),
-    }
-}
-
-/// Three digits that count.
-fn time(ns: f64) -> String {
-    let (scaled, unit) = match ns {
-        n if n < 1e3 => return format!("{n:.0} ns"),
-        n if n < 1e6 => (n / 1e3, "us"),
-        n if n < 1e9 => (n / 1e6, "ms"),
-        n => (n / 1e9, "s"),
-    };
-    match scaled {
-        s if s < 10.0 => format!("{s:.2} {unit}"),
-        s if s < 100.0 => format!("{s:.1} {unit}"),
-        s => format!("{s:.0} {unit}"),
-    }
-}
-
-fn count(value: f64) -> String {
-    if value.fract() != 0.0 && value.abs() < 1e3 {
-        return format!("{value:.2}");
-    }
-    let digits = format!("{value:.0}");
-    let mut grouped = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
-}
+pub(crate) use schedlab_model::readable as human;
 
 /// Figures whose quantiles stand in a line of their own.
 fn is_quantile(figure: &Figure) -> bool {
@@ -254,7 +213,7 @@ fn part_text(part: &Part, end: &str, warnings: &[Warning], percents: &[f64]) -> 
     let _ = writeln!(
         text,
         ": {} tasks, {}{}",
-        count(part.value("tasks").unwrap_or(0.0)),
+        human(part.value("tasks").unwrap_or(0.0), Unit::Count),
         human(part.value("time_s").unwrap_or(0.0), Unit::Seconds),
         end
     );
@@ -270,8 +229,11 @@ fn part_text(part: &Part, end: &str, warnings: &[Warning], percents: &[f64]) -> 
                 let _ = write!(text, " p{percent} {value:<9}");
             }
             let max = human(series.histogram.max().unwrap_or(0) as f64, series.metric.unit);
-            let _ =
-                writeln!(text, " max {max}  ({} samples)", count(series.histogram.count() as f64));
+            let _ = writeln!(
+                text,
+                " max {max}  ({} samples)",
+                human(series.histogram.count() as f64, Unit::Count)
+            );
         }
     }
     let shown = |figure: &&Figure| !is_quantile(figure) && figure.metric.name != "tasks";

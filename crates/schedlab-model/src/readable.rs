@@ -1,6 +1,6 @@
 //! Numbers for people: three to four significant digits, with the unit of the metric.
 
-use schedlab_model::Unit;
+use crate::Unit;
 
 /// A value with its unit, for reading: `1.23 ms`, `45.6 %`, `12,345`.
 #[must_use]
@@ -23,7 +23,12 @@ fn seconds(value: f64) -> String {
     // A value that rounds up to 1000 of a unit is 1 of the next.
     match value.abs() {
         0.0 => "0".into(),
-        x if x < 0.999_5e-6 => format!("{} ns", significant(value * 1e9)),
+        x if x < 0.999_5e-6 => {
+            let ns = value * 1e9;
+            // Whole nanoseconds are exact: seconds as a double are not.
+            let whole = (ns - ns.round()).abs() < 1e-6;
+            format!("{} ns", if whole { plain(ns.round()) } else { significant(ns) })
+        }
         x if x < 0.999_5e-3 => format!("{} µs", significant(value * 1e6)),
         x if x < 0.999_5 => format!("{} ms", significant(value * 1e3)),
         _ => format!("{} s", significant(value)),
@@ -85,6 +90,10 @@ mod tests {
             (999_999.0, Unit::Nanoseconds, "1.00 ms"),
             (0.0, Unit::Nanoseconds, "0"),
             (850.0, Unit::Nanoseconds, "850 ns"),
+            (5.0, Unit::Nanoseconds, "5 ns"),
+            (0.5, Unit::Nanoseconds, "0.500 ns"),
+            (999_499.0, Unit::Nanoseconds, "999 µs"),
+            (-1_234.0, Unit::Nanoseconds, "-1.23 µs"),
             (12.345, Unit::Seconds, "12.3 s"),
             (1_234_567.0, Unit::Count, "1,234,567"),
             (0.0456, Unit::Fraction, "4.56 %"),
