@@ -392,7 +392,7 @@ fn the_names_of_other_tools_stand_for_their_behaviour_unless_told_otherwise() {
         let usage = links.run(&format!("{name} --help"));
         let usage = text(&[usage.stdout, usage.stderr].concat());
         let compat = usage.split("--compat WORD").nth(1).unwrap();
-        let compat = compat.split("\n\n").next().unwrap();
+        let compat = compat.split("\n\n").next().unwrap().trim_end();
         assert!(compat.ends_with("[default: upstream]"), "{compat}");
     }
 }
