@@ -17,7 +17,7 @@ use std::process::ExitCode;
 #[command(after_help = "\
 Examples:
   schedlab jobs compare --shape fork-join --time 20us
-  schedlab jobs compare --executor schedlab,'cmd:python3 examples/executors/futures.py',lib:./libasync.so
+  schedlab jobs compare --executor schedlab,'cmd:python3 futures.py',lib:./libasync.so
 
 A feature that an executor lacks is shown as not offered. `ideal` is a list schedule without any
 cost; `virtual` is the policy of `schedlab` in virtual time. Their times are computed.")]
