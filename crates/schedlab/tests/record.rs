@@ -193,7 +193,6 @@ fn tasks_that_are_pinned_to_one_cpu_wait_there_without_violating_anything() {
     let waited: u64 = rows.iter().filter_map(|row| row["wait_ns"].as_u64()).sum();
     assert!(rows.len() == 2 && waited > 100_000_000, "they share a CPU: {tasks}");
     let found = ask("conservation");
-    assert_eq!(found["bound"], "upper", "waiting tasks are counted, not CPU time: {found}");
     // Until taskset has pinned them they may run anywhere.
     let total = found["total_ns"].as_u64().expect("a sum");
     assert!(total < waited / 10, "{total} of {waited} ns: {found}");
