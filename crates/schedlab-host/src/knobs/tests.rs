@@ -242,7 +242,7 @@ fn a_runtime_and_its_period_are_written_in_the_order_that_the_kernel_takes() {
     let down = [set("fair_server_period", "10ms"), set("fair_server_runtime", "5ms")];
     assert_eq!(order(&down), [runtime, runtime, period, period]);
     let error = new.resolve(&[set("fair_server_period", "10us")]).unwrap_err().to_string();
-    assert!(error.contains("outside of 100000 to"), "{error}");
+    assert!(error.contains("outside of 100us to"), "{error}");
     let (_root, middle) = tree("6.1.0", MIDDLE);
     assert_eq!(place(&middle, "fair_server_runtime"), None, "it came with 6.12");
 }
