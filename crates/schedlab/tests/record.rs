@@ -118,9 +118,9 @@ fn what_a_ring_could_not_hold_is_counted_as_trace_cmd_counts_it() {
     let ways: &[&str] = if may_use_ftrace() { &["perf", "ftrace"] } else { &["perf"] };
     for via in ways {
         let dir = tempfile::tempdir().unwrap();
-        // The load stops its recorder for a while: nobody empties the rings.
-        let load =
-            "kill -STOP $PPID; hackbench -g 2 -l 200; kill -CONT $PPID; hackbench -g 1 -l 50";
+        // The load stops its recorder for a while: nobody empties the rings. They are emptied before the second load.
+        let load = "kill -STOP $PPID; hackbench -g 2 -l 200; kill -CONT $PPID; sleep 0.5; \
+                    hackbench -g 1 -l 50";
         let options = ["-o", "x.dat", "--via", via, "--ring", "64KiB", "--json"];
         let output = record(dir.path(), &[&options[..], &["--", "sh", "-c", load]].concat());
         // The workload's own output comes first.
