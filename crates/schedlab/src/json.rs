@@ -61,7 +61,7 @@ impl Schema {
         self.id.split('/').nth(1).unwrap_or(self.id)
     }
 
-    /// As JSON, with the field that [`line`] puts in front.
+    /// As JSON, with the field that [`line()`] puts in front.
     pub(crate) fn text(&self) -> String {
         let mut schema = (self.schema)();
         schema.insert("title".into(), self.id.into());
