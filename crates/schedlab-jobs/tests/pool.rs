@@ -370,7 +370,8 @@ fn memory_is_flat_when_jobs_come_and_go() {
         assert!(pool.handle().wait(LONG));
         blocks.push(pool.handle().memory().0);
     }
-    assert!(blocks.iter().all(|&blocks| blocks <= 8), "{blocks:?}");
+    // Under Miri each posting takes so long on the clock that many have an epoch of their own.
+    assert!(blocks.iter().all(|&blocks| blocks as u64 <= times(8, 16)), "{blocks:?}");
     assert_eq!(pool.stop(LONG).counts.done, rounds * jobs);
 }
 
