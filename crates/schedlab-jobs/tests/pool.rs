@@ -361,7 +361,8 @@ fn lost_notifications_and_a_jumping_clock_lose_no_job() {
 fn memory_is_flat_when_jobs_come_and_go() {
     let pool = pool(2);
     let mut blocks = Vec::new();
-    let (rounds, jobs) = (times(40, 4), times(500, 20));
+    // Under Miri each posting takes long on the clock, and time that passes takes epochs.
+    let (rounds, jobs) = (times(40, 4), times(500, 10));
     for _ in 0..rounds {
         for _ in 0..jobs {
             let deadline = pool.handle().now() + times(1, 3_600) * 1_000_000_000;
@@ -370,8 +371,7 @@ fn memory_is_flat_when_jobs_come_and_go() {
         assert!(pool.handle().wait(LONG));
         blocks.push(pool.handle().memory().0);
     }
-    // Under Miri each posting takes so long on the clock that many have an epoch of their own.
-    assert!(blocks.iter().all(|&blocks| blocks as u64 <= times(8, 16)), "{blocks:?}");
+    assert!(blocks.iter().all(|&blocks| blocks <= 8), "{blocks:?}");
     assert_eq!(pool.stop(LONG).counts.done, rounds * jobs);
 }
 
