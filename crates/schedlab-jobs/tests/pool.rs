@@ -143,8 +143,6 @@ fn a_full_backlog_gives_the_posting_back() {
     assert!(matches!(pool.handle().plan(plan), Err(PostError::Full(plan)) if plan.len() == 3));
     pool.handle().post(later()).unwrap();
     pool.handle().post(later()).unwrap();
-    // A posting that was left at the entrance counts for sure once the token was had after it.
-    assert_eq!(pool.handle().counts().posted, 2);
     assert!(matches!(pool.handle().post(later()), Err(PostError::Full(_))));
     let report = pool.stop(LONG);
     assert_eq!(

@@ -478,11 +478,6 @@ impl<J> Agenda<J> {
         self.epochs.live()
     }
 
-    /// Whether a posting of so many jobs would exceed the backlog.
-    pub fn is_full(&self, more: usize) -> bool {
-        self.epochs.live() + more > self.policy.backlog_max
-    }
-
     /// The load indicator: 1 is a lag of 200 µs with all workers awake.
     pub fn load(&self) -> f64 {
         let asleep = self.sleepers.iter().flatten().count();

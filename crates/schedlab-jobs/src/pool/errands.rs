@@ -3,7 +3,6 @@
 use super::{Handle, Runner, Shared};
 use crate::policy::Agenda;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::atomic::Ordering;
 
 /// Decided with the token, done without.
 pub(super) struct Errands<J> {
@@ -43,7 +42,7 @@ impl<J: Send + 'static> Errands<J> {
         shared: &Shared<R>,
         agenda: &mut Agenda<J>,
     ) {
-        shared.backlog.store(agenda.backlog() as u64, Ordering::Release);
+        shared.backlog.settle(agenda);
         self.starts.append(&mut agenda.starts());
         self.discarded.append(&mut agenda.discarded());
     }

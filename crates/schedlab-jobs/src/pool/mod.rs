@@ -5,6 +5,7 @@
 //! landing for panics; or a pause as the policy says. With one worker and jobs of no length a
 //! job costs about a tenth of a microsecond, a third of which is reading the clock.
 
+mod backlog;
 mod errands;
 mod events;
 mod held;
@@ -23,6 +24,7 @@ use crate::policy::{
 use crate::run::Clock;
 use crate::sync::{self, AtomicBool, JoinHandle, Thread};
 use crate::token::{Feed, Full, Token};
+use backlog::Backlog;
 use errands::Errands;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -183,8 +185,7 @@ pub(crate) struct Shared<R: Runner> {
     pub(crate) token: Token<Agenda<R::Job>, Posting<R::Job>>,
     pub(crate) clock: Clock,
     pub(crate) stop: AtomicBool,
-    /// Jobs not ended, as of the last time that somebody held the token.
-    pub(crate) backlog: AtomicU64,
+    pub(crate) backlog: Backlog,
     /// Woken when the backlog is empty.
     pub(crate) drained: (Mutex<()>, Condvar),
     /// Since when each worker runs what it pulled; 0: it does not.
@@ -245,7 +246,7 @@ impl<R: Runner> Clone for Handle<R> {
 impl<R: Runner> Handle<R> {
     pub(crate) fn insist<T>(&self, work: impl FnOnce(&mut Agenda<R::Job>) -> T) -> T {
         let result = self.quietly(work);
-        if self.0.backlog.load(Ordering::Acquire) == 0 {
+        if self.0.backlog.is_empty() {
             self.0.tell_drained();
         }
         result
@@ -325,7 +326,7 @@ impl<R: Runner> Handle<R> {
         if shared.stop.load(Ordering::Relaxed) {
             return Err(PostError::Closed(posting));
         }
-        if shared.backlog.load(Ordering::Relaxed) >= shared.options.policy.backlog_max as u64 {
+        if !shared.backlog.reserve(1) {
             return Err(PostError::Full(posting));
         }
         let (mut errands, mut late) = (Errands::default(), Errands::default());
@@ -353,14 +354,10 @@ impl<R: Runner> Handle<R> {
         late: &mut Errands<R::Job>,
     ) -> Result<JobId, PostError<Posting<R::Job>>> {
         let shared = &*self.0;
-        // Before the message is visible: a drained backlog must not be seen in between.
-        shared.backlog.fetch_add(1, Ordering::AcqRel);
         match shared.token.leave(posting, |agenda| late.decide(shared, agenda)) {
             Ok(number) => Ok(JobId::of_ticket(number)),
             Err(Full(posting)) => {
-                // The holder may have set it to what there is already.
-                let less = |backlog: u64| Some(backlog.saturating_sub(1));
-                let _ = shared.backlog.fetch_update(Ordering::AcqRel, Ordering::Acquire, less);
+                shared.backlog.release(1);
                 Err(PostError::Full(posting))
             }
         }
@@ -374,12 +371,10 @@ impl<R: Runner> Handle<R> {
         if self.0.stop.load(Ordering::Relaxed) {
             return Err(PostError::Closed(plan));
         }
-        self.insist(|agenda| {
-            if agenda.is_full(plan.len()) {
-                return Err(PostError::Full(plan));
-            }
-            Ok(agenda.plan(plan))
-        })
+        if !self.0.backlog.reserve(plan.len()) {
+            return Err(PostError::Full(plan));
+        }
+        Ok(self.insist(|agenda| agenda.plan(plan)))
     }
 
     /// Drops a job that has not started, with all that depend on it; false when it has.
@@ -529,7 +524,7 @@ impl<R: Runner> Pool<R> {
             token: Token::new(Agenda::new(options.policy.clone()), options.entrance_max),
             clock,
             stop: AtomicBool::new(false),
-            backlog: AtomicU64::new(0),
+            backlog: Backlog::new(options.policy.backlog_max),
             drained: (Mutex::new(()), Condvar::new()),
             busy_since: (0..workers).map(|_| AtomicU64::new(0)).collect(),
             threads: sync::Mutex::new(vec![None; workers]),
