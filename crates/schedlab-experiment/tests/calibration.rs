@@ -5,7 +5,8 @@
 //! writes the section "Calibration" of `docs/statistics.md`.
 
 use schedlab_experiment::analysis::{
-    Basis, Choice, Detail, LEVEL, Map, Noise as Known, Plane, Row, compare_metrics, look_level,
+    Basis, Choice, Detail, LEVEL, Map, Noise as Known, POWER_MIN, Plane, Row, compare_metrics,
+    look_level,
 };
 use schedlab_model::{Better, Metric, Unit};
 use schedlab_stats::{Random, binomial_cdf};
@@ -89,9 +90,10 @@ fn claims(sides: &Sides, level: f64) -> bool {
     rows.iter().any(|row| row.verdict.is_claim())
 }
 
-/// A/As of which some metric is claimed to differ.
-fn false_claims(noise: Noise, metrics: usize, stopping: bool, trials: u64) -> u64 {
-    let mut random = Random::new(noise as u64 * 1_000 + metrics as u64 * 2 + u64::from(stopping));
+/// A/As of which some metric is claimed to differ; each `part` has a seed of its own.
+fn false_claims(noise: Noise, metrics: usize, stopping: bool, (trials, part): (u64, u64)) -> u64 {
+    let seed = noise as u64 * 1_000 + metrics as u64 * 2 + u64::from(stopping) + (part << 32);
+    let mut random = Random::new(seed);
     let looks = if stopping { LOOKS } else { &[8] };
     let one = |random: &mut Random| {
         let sides =
@@ -108,6 +110,7 @@ fn false_claims(noise: Noise, metrics: usize, stopping: bool, trials: u64) -> u6
 }
 
 /// The change that is stated to be found in 8 of 10 cases (the median statement), and how often it is.
+/// Infinite where nothing is stated.
 fn power(noise: Noise, runs: usize, metrics: usize, trials: u64) -> (f64, f64) {
     let mut random = Random::new(noise as u64 * 977 + runs as u64 * 31 + metrics as u64);
     let first = |factor: f64, detail: Detail, random: &mut Random| -> Row {
@@ -120,6 +123,9 @@ fn power(noise: Noise, runs: usize, metrics: usize, trials: u64) -> (f64, f64) {
     let mut all: Vec<f64> = (0..trials).map(|_| stated(&mut random)).collect();
     all.sort_by(f64::total_cmp);
     let change = all[all.len() / 2];
+    if change.is_infinite() {
+        return (change, f64::NAN);
+    }
     let found =
         |random: &mut Random| first(1.0 + change, Detail::Verdict, random).verdict.is_claim();
     let found = (0..trials).filter(|_| found(&mut random)).count();
@@ -193,10 +199,10 @@ struct Extent {
 const ALL: Extent = Extent {
     trials: TRIALS,
     metrics: &[1, 13, 21],
-    power: &[(5, 1), (8, 1), (8, 13), (10, 21), (20, 1), (40, 1)],
+    power: &[(5, 1), (8, 13), (10, 21), (20, 1), (20, 13), (40, 1), (40, 21)],
 };
 /// The part that CI runs again, within seconds and without optimisation.
-const PART: Extent = Extent { trials: 100, metrics: &[1, 13], power: &[(8, 1)] };
+const PART: Extent = Extent { trials: 100, metrics: &[1, 13], power: &[(8, 1), (40, 1)] };
 
 /// A heading, a sentence and the head of a table.
 fn head(out: &mut String, title: &str, text: &str, columns: &[&str]) {
@@ -209,16 +215,26 @@ fn table_of_false_claims(extent: &Extent, out: &mut String, failed: &mut Vec<Str
     let text = format!(
         "Each row is {trials} comparisons of a setting with itself, in pairs. At most {most} may claim a difference:\n\
          a true level of 5 % passes that with 99 %. Without stopping there are 8 pairs. With stopping there are looks\n\
-         after 6, 10, 20 and 40 pairs."
+         after 6, 10, 20 and 40 pairs. A row with more is simulated again, with another seed and ten times as\n\
+         often; the second count decides."
     );
     head(out, "False claims", &text, &["noise", "metrics", "stopping", "false claims"]);
     for (noise, name) in NOISES {
         for metrics in extent.metrics {
             for (stopping, word) in [(false, "no"), (true, "yes")] {
-                let found = false_claims(noise, *metrics, stopping, trials);
-                let _ = writeln!(out, "| {name} | {metrics} | {word} | {found} |");
-                if found > most {
-                    failed.push(format!("{name}, {metrics} metrics, stopping {word}: {found}"));
+                let found = false_claims(noise, *metrics, stopping, (trials, 0));
+                if found <= most {
+                    let _ = writeln!(out, "| {name} | {metrics} | {word} | {found} |");
+                    continue;
+                }
+                let (further, bound) = (10 * TRIALS, self::most(10 * TRIALS));
+                let again = false_claims(noise, *metrics, stopping, (further, 1));
+                let _ = writeln!(
+                    out,
+                    "| {name} | {metrics} | {word} | {found}; again: {again} of {further}, at most {bound} |"
+                );
+                if again > bound {
+                    failed.push(format!("{name}, {metrics} metrics, stopping {word}: {again}"));
                 }
             }
         }
@@ -226,15 +242,22 @@ fn table_of_false_claims(extent: &Extent, out: &mut String, failed: &mut Vec<Str
 }
 
 fn table_of_power(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
-    let text = "Comparisons state the change that 8 of 10 of them find. The median statement was made true, and this\n\
-                share found it. 75 to 85 % are aimed at.";
-    head(out, "Power", text, &["noise", "pairs", "metrics", "stated change", "found"]);
+    let text = format!(
+        "Comparisons state the change that 8 of 10 of them find. The median statement was made true, and this\n\
+                share found it. 75 to 85 % are aimed at. Below {POWER_MIN} pairs a comparison states none."
+    );
+    head(out, "Power", &text, &["noise", "pairs", "metrics", "stated change", "found"]);
     // Three standard deviations of the simulation.
     let slack =
         if extent.trials < TRIALS { 3.0 * (0.16 / extent.trials as f64).sqrt() } else { 0.0 };
     for (noise, name) in NOISES {
         for (runs, metrics) in extent.power {
             let (change, found) = power(noise, *runs, *metrics, extent.trials);
+            if *runs < POWER_MIN {
+                assert!(change.is_infinite(), "{runs} pairs state a power");
+                let _ = writeln!(out, "| {name} | {runs} | {metrics} | not stated | |");
+                continue;
+            }
             let within = (0.75 - slack..=0.85 + slack).contains(&found);
             let mark = if within { "" } else { ", outside" };
             let _ = writeln!(
@@ -243,15 +266,12 @@ fn table_of_power(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
                 change * 100.0,
                 found * 100.0
             );
-            if !within && !KNOWN_OUTSIDE.contains(&(noise, *runs, *metrics)) {
+            if !within {
                 failed.push(format!("{name}, {runs} pairs, {metrics} metrics: power {found}"));
             }
         }
     }
 }
-
-/// Rows whose stated power is not the true one, for the reason that `docs/statistics.md` gives.
-const KNOWN_OUTSIDE: &[(Noise, usize, usize)] = &[];
 
 fn table_of_maps(extent: &Extent, out: &mut String, failed: &mut Vec<String>) {
     let text = "Three loads with noise of 1, 2 and 6 %, seven settings each, that do not differ. At most 5 % of maps may\n\

@@ -16,6 +16,19 @@ const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chro
 const FLAGS: &str = "--headless --no-sandbox --disable-gpu --disable-quic --no-first-run --hide-scrollbars \
      --disable-background-networking --disable-component-update --disable-sync";
 
+/// The name of an installed browser; `None`, said aloud, where there is none. In CI that is a failure.
+pub(crate) fn find(purpose: &str) -> Option<&'static str> {
+    let starts = |name: &&str| {
+        Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
+    };
+    let found = NAMES.into_iter().find(starts);
+    if found.is_none() {
+        eprintln!("MISSING: chromium: not in a browser: {purpose} (apt-get install chromium)");
+        assert!(std::env::var_os("CI").is_none(), "CI must have chromium");
+    }
+    found
+}
+
 /// A browser with one page.
 pub(crate) struct Browser {
     child: Child,
@@ -32,14 +45,7 @@ impl Browser {
     /// Starts one whose window has so many pixels; `None`, said aloud, where none is installed. In CI
     /// that is a failure.
     pub(crate) fn start(purpose: &str, (width, height): (u32, u32)) -> Option<Self> {
-        let starts = |name: &&str| {
-            Command::new(name).arg("--version").output().is_ok_and(|output| output.status.success())
-        };
-        let Some(name) = NAMES.into_iter().find(starts) else {
-            eprintln!("MISSING: chromium: not in a browser: {purpose} (apt-get install chromium)");
-            assert!(std::env::var_os("CI").is_none(), "CI must have chromium");
-            return None;
-        };
+        let name = find(purpose)?;
         let pid = std::process::id();
         let own = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
         let profile = own.join(format!("browser-{pid}-{purpose}"));

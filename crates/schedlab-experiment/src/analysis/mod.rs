@@ -17,8 +17,8 @@ pub use cells::{Cell, Cells};
 pub use centre::Centre;
 pub use comparison::{
     Asked, BOOTS_MIN, Basis, Change, Comparison, Detail, FailIf, FailIfError, Judgement, LEVEL,
-    LOOK_LEVEL, Looks, Row, Side, Verdict, compare, compare_metrics, compare_pairs, compare_values,
-    look_level, percent,
+    LOOK_LEVEL, Looks, POWER_MIN, Row, Side, Verdict, compare, compare_metrics, compare_pairs,
+    compare_values, look_level, percent,
 };
 pub use curve::{Curve, CurvePoint, curves};
 pub use map::{Choice, Edge, Map, MapError, Noise, Plane};

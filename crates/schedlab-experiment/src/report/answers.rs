@@ -3,6 +3,9 @@
 
 mod maps;
 mod multiples;
+mod text;
+
+pub use text::text_map;
 
 use super::{Section, Table, readable};
 use crate::analysis::{Cells, Centre, Winner, winner};

@@ -22,7 +22,7 @@ mod runs;
 mod table;
 mod trace;
 
-pub use answers::{Picture, Shown, answers, winners};
+pub use answers::{Picture, Shown, answers, text_map, winners};
 pub use html::Html;
 pub(crate) use runs::metrics;
 pub use runs::of_runs;

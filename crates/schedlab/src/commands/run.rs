@@ -2,7 +2,7 @@
 
 use crate::machines;
 use anyhow::Context as _;
-use schedlab_experiment::report::{answer, readable};
+use schedlab_experiment::report::{answer, readable, text_map};
 use schedlab_experiment::{
     Experiment, FileError, Machines, Place, Plan, Planned, Progress, StoredRun, StoredRuns, Tally,
     is_passing, machine_line, mixed_versions, run_experiment, runs_of,
@@ -64,33 +64,57 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(exit_code(&tally))
 }
 
-/// Lines of the answer that fit on a terminal below each other.
-const ANSWER_MAX: usize = 12;
+/// Lines and columns of a terminal.
+const SCREEN: (usize, usize) = (24, 80);
 
-/// The question and its answer, last on the terminal.
+/// The question, its answer, a map and the warnings, last on the terminal.
 fn tell_answer(experiment: &Experiment, stored: &StoredRuns, tally: &Tally) -> anyhow::Result<()> {
     let (runs, looks) = (&stored.runs, &stored.looks);
-    let mut stderr = crate::output::stderr();
-    if !experiment.question.is_empty() {
-        writeln!(stderr, "\n{}", experiment.question)?;
-    }
-    if tally.stopped || tally.boots_left > 0 {
+    let open = tally.stopped || tally.boots_left > 0;
+    let answer = match open {
         // A verdict on some of the runs would be one look more.
-        writeln!(stderr, "No answer yet: {} runs are done, and more are planned.", runs.len())?;
-    } else {
-        for sentence in answer::sentences(experiment, runs, looks).iter().take(ANSWER_MAX) {
-            writeln!(stderr, "{sentence}")?;
-        }
-    }
-    let versions = mixed_versions(runs);
-    if !versions.is_empty() {
-        writeln!(stderr, "{versions}")?;
-    }
+        true => vec![format!("No answer yet: {} runs are done, and more are planned.", runs.len())],
+        false => answer::sentences(experiment, runs, looks),
+    };
+    let map = if open { Vec::new() } else { text_map(experiment, runs) };
+    let mut last = vec![mixed_versions(runs)];
     let warnings = answer::by_kind(runs);
     if !warnings.is_empty() {
-        writeln!(stderr, "Warnings: {}.", warnings.join("; "))?;
+        last.push(format!("Warnings: {}.", warnings.join("; ")));
+    }
+    let mut stderr = crate::output::stderr();
+    for line in screen(&experiment.question, &answer, map, last) {
+        writeln!(stderr, "{line}")?;
     }
     Ok(())
+}
+
+/// What fits on a terminal below each other: the question, as much of the answer as there is room for,
+/// the map, and the rest. One line is left for the path of the report.
+fn screen(question: &str, answer: &[String], map: Vec<String>, rest: Vec<String>) -> Vec<String> {
+    let lines = |text: &str| text.chars().count().div_ceil(SCREEN.1);
+    let rest: Vec<String> = rest.into_iter().filter(|text| !text.is_empty()).collect();
+    let taken = lines(question) + map.len() + rest.iter().map(|t| lines(t)).sum::<usize>();
+    // An empty line before, the path and the prompt after, and the line about what is left out.
+    let mut room = SCREEN.0.saturating_sub(taken + 4);
+    let mut out = vec![String::new()];
+    out.extend((!question.is_empty()).then(|| question.to_owned()));
+    let mut told = 0;
+    for sentence in answer {
+        // The first one is the answer: it stands there, however long.
+        if told > 0 && lines(sentence) > room {
+            break;
+        }
+        room = room.saturating_sub(lines(sentence));
+        out.push(sentence.clone());
+        told += 1;
+    }
+    if told < answer.len() {
+        out.push(format!("{} more sentences are in the report.", answer.len() - told));
+    }
+    out.extend(map);
+    out.extend(rest);
+    out
 }
 
 /// Reads an experiment file; its mistakes are wrong usage, not failure.
@@ -301,5 +325,23 @@ pub(crate) fn exit_code(tally: &Tally) -> ExitCode {
         Tally { stopped: true, .. } => ExitCode::from(EXIT_INTERRUPTED),
         Tally { failed, .. } if !failed.is_empty() => ExitCode::FAILURE,
         _ => ExitCode::SUCCESS,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn question_answer_and_map_fit_on_the_last_24_lines() {
+        let answer: Vec<String> = (0..20).map(|n| format!("{n} {}", "word ".repeat(30))).collect();
+        let map: Vec<String> = (0..8).map(|n| format!("row {n}")).collect();
+        let told = screen("Is it?", &answer, map, vec![String::new(), "Warnings: none.".into()]);
+        let lines: usize = told.iter().map(|t| t.chars().count().div_ceil(80).max(1)).sum();
+        assert!(lines + 2 <= 24, "{lines}: {told:#?}");
+        assert!(told.contains(&"Is it?".to_owned()) && told.contains(&"row 7".to_owned()));
+        assert!(told.iter().any(|line| line.ends_with("more sentences are in the report.")));
+        let short = screen("Is it?", &answer[..1], Vec::new(), Vec::new());
+        assert_eq!(short.len(), 3, "{short:#?}");
     }
 }

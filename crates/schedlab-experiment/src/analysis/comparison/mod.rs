@@ -12,6 +12,7 @@ mod sentences;
 mod units;
 
 pub use conditions::{FailIf, FailIfError};
+pub use effects::POWER_MIN;
 pub use family::Detail;
 pub use looks::{Looks, look_level};
 pub use sentences::percent;
@@ -143,9 +144,11 @@ pub struct Row {
     pub p: f64,
     /// The rank test beside it, from 6 runs a side on; not corrected.
     pub p_ranks: Option<f64>,
-    /// The change that such a comparison finds in 8 of 10 cases.
+    /// The change that such a comparison finds in 8 of 10 cases. `None` below [`POWER_MIN`] runs a side:
+    /// so few do not show their tail.
     pub detectable: Option<f64>,
-    /// About how many more runs a side would find a change of the margin in 8 of 10 cases.
+    /// About how many more runs a side would find a change of the margin; a plan, for 8 of 10 cases if the
+    /// further runs vary as these do.
     pub more_runs: Option<usize>,
     /// The equivalence margin.
     pub margin: f64,

@@ -91,7 +91,7 @@ impl Judgement {
     #[must_use]
     pub fn settle(&self) -> String {
         let row = &self.whole;
-        if !row.note.is_empty() && row.detectable.is_none() {
+        if !row.note.is_empty() && row.more_runs.is_none() {
             return format!("{}.", capital(&row.note));
         }
         if self.disagreement <= super::LEVEL {

@@ -35,7 +35,7 @@ fn the_same_against_itself_is_called_different_no_more_often_than_the_level_says
 #[test]
 fn a_change_that_was_put_in_is_found_as_often_as_stated() {
     let mut random = Random::new(2);
-    for runs in [5, 8, 20] {
+    for runs in [40, 60] {
         let mut noise = |factor: f64| -> Vec<f64> {
             (0..runs).map(|_| factor * (0.05 * random.normal()).exp()).collect()
         };
@@ -52,6 +52,18 @@ fn a_change_that_was_put_in_is_found_as_often_as_stated() {
             })
             .count();
         assert!((740..=860).contains(&found), "{runs} runs, {change}: {found} of {trials}");
+    }
+}
+
+#[test]
+fn few_runs_state_no_power_and_still_say_how_many_more_help() {
+    let mut random = Random::new(2);
+    for runs in [5, 8, 20, 39] {
+        let mut noise =
+            || -> Vec<f64> { (0..runs).map(|_| (0.3 * random.normal()).exp()).collect() };
+        let row = compare_pairs(&time(), &noise(), &noise()).unwrap();
+        assert_eq!(row.detectable, None, "{runs} pairs");
+        assert!(row.more_runs.unwrap() > 40, "{runs} pairs: {:?}", row.more_runs);
     }
 }
 

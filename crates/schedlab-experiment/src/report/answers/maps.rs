@@ -66,7 +66,7 @@ pub(super) fn is_option(experiment: Option<&Experiment>, name: &str) -> bool {
 
 /// The axis that says how much is asked, where the other is what may be tuned: nobody tunes the number of
 /// groups, and less work is always done sooner.
-fn loads(experiment: Option<&Experiment>, x: &str, y: &str) -> Option<String> {
+pub(super) fn loads(experiment: Option<&Experiment>, x: &str, y: &str) -> Option<String> {
     match (is_option(experiment, x), is_option(experiment, y)) {
         (true, false) => Some(x.to_owned()),
         (false, true) => Some(y.to_owned()),

@@ -1,0 +1,146 @@
+//! The first map of an experiment in text, for a terminal.
+//!
+//! A cell tells how far it lies from the best one (of its load, if one axis is a load), with a shade.
+//! Long axes are cut into bands, so that the map keeps to a few lines.
+
+use super::chosen;
+use super::maps::loads;
+use crate::analysis::{Cells, Plane, planes};
+use crate::{Experiment, StoredRun};
+use schedlab_model::Better;
+use std::ops::Range;
+
+/// Rows and columns at most.
+const ROWS_MAX: usize = 6;
+const COLUMNS_MAX: usize = 8;
+/// Shades of 0 to 2 %, to 5 %, to 15 %, to 50 %, and beyond.
+const SHADES: [(f64, char); 4] = [(0.02, ' '), (0.05, '.'), (0.15, ':'), (0.5, 'x')];
+const DARKEST: char = '#';
+/// Columns of the terminal that a cell and the label of a row take.
+const CELL: usize = 8;
+const LABEL: usize = 10;
+
+/// The map of the first metric of the first workload that has two axes, at most nine lines; none where
+/// there is no such workload.
+#[must_use]
+pub fn text_map(experiment: &Experiment, runs: &[StoredRun]) -> Vec<String> {
+    let cells = Cells::new(runs);
+    for label in cells.workloads() {
+        let metrics = chosen(Some(experiment), &cells.metrics(label));
+        let Some(metric) = metrics.first() else { continue };
+        let Some((_, plane)) = planes(&cells, label, &metric.name).into_iter().next() else {
+            continue;
+        };
+        let sign = if metric.better == Better::Higher { -1.0 } else { 1.0 };
+        let load = loads(Some(experiment), &plane.x, &plane.y);
+        let each = load.as_ref().map_or(String::new(), |load| format!(" at the same {load}"));
+        let title = format!("{label}, {}: % worse than the best{each}", metric.name);
+        return drawn(&plane, load.as_deref(), sign, title);
+    }
+    Vec::new()
+}
+
+fn drawn(plane: &Plane, load: Option<&str>, sign: f64, title: String) -> Vec<String> {
+    let rows = bands(plane.rows.len(), ROWS_MAX);
+    let columns = bands(plane.columns.len(), COLUMNS_MAX);
+    let grid: Vec<Vec<Option<f64>>> = rows
+        .iter()
+        .map(|row| columns.iter().map(|column| centre(plane, row, column)).collect())
+        .collect();
+    let best = |row: usize, column: usize| {
+        let cells = grid
+            .iter()
+            .enumerate()
+            .flat_map(|(r, cells)| cells.iter().enumerate().map(move |(c, cell)| (r, c, *cell)));
+        let alike = cells.filter(|(r, c, _)| match load {
+            Some(load) if *load == plane.y => *r == row,
+            Some(_) => *c == column,
+            None => true,
+        });
+        alike.filter_map(|(.., cell)| cell.map(|log| sign * log)).fold(f64::INFINITY, f64::min)
+    };
+    let mut out = vec![title];
+    // Values ascend upwards, as in the picture.
+    for (at, row) in rows.iter().enumerate().rev() {
+        let mut line = format!("{:>LABEL$} ", short(&plane.rows[row.start]));
+        for (column, cell) in grid[at].iter().enumerate() {
+            let text = cell.map_or("-".to_owned(), |log| {
+                let worse = (sign * log - best(at, column)).exp_m1();
+                format!("{:.0} {}", worse * 100.0, shade(worse))
+            });
+            line.push_str(&format!("{text:>CELL$}"));
+        }
+        out.push(line);
+    }
+    let mut line = format!("{:>LABEL$} ", short(&plane.y));
+    for column in &columns {
+        line.push_str(&format!(
+            "{:>width$}  ",
+            short(&plane.columns[column.start]),
+            width = CELL - 2
+        ));
+    }
+    out.push(format!("{} {}", line.trim_end(), plane.x));
+    out
+}
+
+/// The mean of the logarithms of all runs in some rows and columns.
+fn centre(plane: &Plane, rows: &Range<usize>, columns: &Range<usize>) -> Option<f64> {
+    let cells = plane.cells[rows.clone()].iter().flat_map(|row| &row[columns.clone()]);
+    let logs: Vec<f64> = cells.flat_map(|cell| cell.values().map(|value| value.ln())).collect();
+    let mean = logs.iter().sum::<f64>() / logs.len() as f64;
+    mean.is_finite().then_some(mean)
+}
+
+/// An axis cut into at most `most` bands of nearly the same length.
+fn bands(count: usize, most: usize) -> Vec<Range<usize>> {
+    let bands = count.min(most);
+    (0..bands).map(|band| band * count / bands..(band + 1) * count / bands).collect()
+}
+
+fn shade(worse: f64) -> char {
+    SHADES.iter().find(|(limit, _)| worse < *limit).map_or(DARKEST, |(_, shade)| *shade)
+}
+
+fn short(text: &str) -> String {
+    text.chars().take(LABEL).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn plane(columns: usize, rows: usize, value: fn(usize, usize) -> f64) -> Plane {
+        let cell = |row, column| BTreeMap::from([(0, value(row, column))]);
+        Plane {
+            x: "slice".into(),
+            y: "groups".into(),
+            columns: (0..columns).map(|c| format!("{c}ms")).collect(),
+            rows: (0..rows).map(|r| r.to_string()).collect(),
+            cells: (0..rows).map(|r| (0..columns).map(|c| cell(r, c)).collect()).collect(),
+        }
+    }
+
+    #[test]
+    fn each_load_has_a_best_setting_of_its_own() {
+        // Twice the load takes twice the time; the middle slice is 10 % slower.
+        let plane =
+            plane(3, 2, |row, column| (row + 1) as f64 * if column == 1 { 1.1 } else { 1.0 });
+        let lines = drawn(&plane, Some("groups"), 1.0, "t".into());
+        assert_eq!(lines[1], "         1      0      10 :     0  ", "{lines:#?}");
+        assert_eq!(lines[2].replace("         0 ", "         1 "), lines[1]);
+        assert_eq!(lines[3], "    groups    0ms     1ms     2ms slice");
+        let all = drawn(&plane, None, 1.0, "t".into());
+        assert!(all[1].contains("100 #"), "{all:#?}");
+    }
+
+    #[test]
+    fn a_large_map_keeps_to_the_terminal() {
+        let lines = drawn(&plane(24, 24, |_, column| 1.0 + column as f64), None, -1.0, "t".into());
+        assert_eq!(lines.len(), ROWS_MAX + 2);
+        assert!(lines.iter().all(|line| line.chars().count() <= 80), "{lines:#?}");
+        // Higher is better: the last band is the best.
+        assert!(lines[1].trim_end().ends_with(" 0"), "{lines:#?}");
+    }
+}
