@@ -1,3 +1,5 @@
+//! Searches of small spaces whose best point is known.
+
 use super::*;
 use crate::Axis;
 
