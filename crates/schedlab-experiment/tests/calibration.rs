@@ -204,9 +204,28 @@ const ALL: Extent = Extent {
 /// The part that CI runs again, within seconds and without optimisation.
 const PART: Extent = Extent { trials: 100, metrics: &[1, 13], power: &[(8, 1), (40, 1)] };
 
+/// Words in lines of at most 99 characters.
+fn wrapped(text: &str) -> String {
+    let mut out = String::new();
+    let mut column = 0;
+    for word in text.split_whitespace() {
+        let fits = column + 1 + word.len() < 100;
+        out.push_str(if column == 0 {
+            ""
+        } else if fits {
+            " "
+        } else {
+            "\n"
+        });
+        column = if fits && column > 0 { column + 1 + word.len() } else { word.len() };
+        out.push_str(word);
+    }
+    out
+}
+
 /// A heading, a sentence and the head of a table.
 fn head(out: &mut String, title: &str, text: &str, columns: &[&str]) {
-    let line = "---|".repeat(columns.len());
+    let (line, text) = ("---|".repeat(columns.len()), wrapped(text));
     let _ = write!(out, "\n### {title}\n\n{text}\n\n| {} |\n|{line}\n", columns.join(" | "));
 }
 
