@@ -8,6 +8,7 @@ use super::maps::loads;
 use crate::analysis::{Cells, Plane, planes};
 use crate::{Experiment, StoredRun};
 use schedlab_model::Better;
+use std::fmt::Write as _;
 use std::ops::Range;
 
 /// Rows and columns at most.
@@ -68,17 +69,14 @@ fn drawn(plane: &Plane, load: Option<&str>, sign: f64, title: String) -> Vec<Str
                 let worse = (sign * log - best(at, column)).exp_m1();
                 format!("{:.0} {}", worse * 100.0, shade(worse))
             });
-            line.push_str(&format!("{text:>CELL$}"));
+            let _ = write!(line, "{text:>CELL$}");
         }
         out.push(line);
     }
     let mut line = format!("{:>LABEL$} ", short(&plane.y));
     for column in &columns {
-        line.push_str(&format!(
-            "{:>width$}  ",
-            short(&plane.columns[column.start]),
-            width = CELL - 2
-        ));
+        let value = short(&plane.columns[column.start]);
+        let _ = write!(line, "{value:>width$}  ", width = CELL - 2);
     }
     out.push(format!("{} {}", line.trim_end(), plane.x));
     out
