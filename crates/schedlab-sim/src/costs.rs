@@ -94,7 +94,7 @@ costs! {
     prepare = 30_000,
     /// What a task does once when it is let go, before its first operation.
     first = 10_000,
-    /// The same of a task that begins with a read.
+    /// The same of a task that begins with a read: at least `first`.
     first_read = 20_000,
     /// The run of the kernel's RCU thread at the tick after tasks were forked or ended; 0: there is none.
     rcu = 4_000,
@@ -135,6 +135,33 @@ const PRESETS: &[(&str, &str)] = &[
 ];
 
 impl Costs {
+    /// A cost by name.
+    #[must_use]
+    pub fn get(&self, name: &str) -> Option<u64> {
+        self.all().into_iter().find(|(one, _)| *one == name).map(|(_, ns)| ns)
+    }
+
+    /// The costs of these names changed so that their sum is `sum` ns. They keep their ratio; where all are 0, each
+    /// gets the same. A name that is no cost changes nothing.
+    #[must_use]
+    pub fn scaled(mut self, names: &[&str], sum: u64) -> Self {
+        let before: u64 = names.iter().filter_map(|name| self.get(name)).sum();
+        let mut left = sum;
+        for (at, name) in names.iter().enumerate() {
+            let own = self.get(name).unwrap_or(0);
+            let part = match before {
+                _ if at + 1 == names.len() => left,
+                0 => sum / names.len() as u64,
+                _ => (u128::from(own) * u128::from(sum) / u128::from(before)) as u64,
+            };
+            if let Some(field) = self.field(name) {
+                *field = part;
+                left -= part;
+            }
+        }
+        self
+    }
+
     /// The text of a file of costs that comes with the program.
     #[must_use]
     pub fn preset(name: &str) -> Option<&'static str> {
@@ -192,6 +219,16 @@ mod tests {
             assert!(Costs::parse(Costs::preset(name).unwrap()).is_ok(), "{name}");
         }
         assert!(Costs::preset("nothing").is_none());
+    }
+
+    #[test]
+    fn costs_that_are_scaled_together_keep_their_ratio() {
+        let costs = Costs { block: 1_000, wake: 500, ..Costs::NONE };
+        let scaled = costs.scaled(&["block", "wake"], 3_001);
+        assert_eq!((scaled.block, scaled.wake), (2_000, 1_001));
+        let new = Costs::NONE.scaled(&["block", "wake"], 10);
+        assert_eq!((new.block, new.wake), (5, 5));
+        assert_eq!((costs.get("block"), costs.get("blok")), (Some(1_000), None));
     }
 
     #[test]

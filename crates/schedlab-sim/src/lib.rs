@@ -6,7 +6,9 @@
 //! [`schedlab_model::Event`]; it does no I/O, and the same plan, seed, costs and policy give the same events.
 
 mod agenda;
+pub mod calibrate;
 mod costs;
+pub mod follow;
 mod machine;
 pub mod policy;
 mod scene;

@@ -30,16 +30,29 @@ pub(crate) fn make(name: &MachineName) -> Result<Box<dyn Machine>, MachineError>
             let request = schedlab_vm::Request::read(&name.settings)?;
             Ok(Box::new(schedlab_vm::Vm::boot(request)?))
         }
-        SIM => {
-            let costs = costs(name).map_err(refused)?;
-            let model = schedlab_sim::Model::of(name, costs.as_deref()).map_err(refused)?;
-            Ok(Box::new(schedlab_sim::Simulated::new(model)))
-        }
+        SIM => Ok(Box::new(schedlab_sim::Simulated::new(model(name)?))),
         _ => {
             let kinds = KINDS.iter().map(|(kind, about)| format!("{kind} ({about})"));
             Err(refused(format!("use {}", kinds.collect::<Vec<_>>().join(" or "))))
         }
     }
+}
+
+/// The model of a simulated machine.
+///
+/// # Errors
+/// When the name is not that of a simulated machine, or a setting is wrong.
+pub(crate) fn model(name: &MachineName) -> Result<schedlab_sim::Model, MachineError> {
+    let refused = |why: String| MachineError::NotOffered {
+        machine: "schedlab".to_owned(),
+        what: format!("simulate '{name}'"),
+        why,
+    };
+    if name.kind != SIM {
+        return Err(refused("use sim:KEY=VALUE,...".to_owned()));
+    }
+    let costs = costs(name).map_err(refused)?;
+    schedlab_sim::Model::of(name, costs.as_deref()).map_err(refused)
 }
 
 /// Whether executors of jobs can run on a machine. The machine is not made: a kernel would boot to say no.

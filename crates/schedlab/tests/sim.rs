@@ -111,3 +111,22 @@ fn an_experiment_of_nine_runs_has_a_report_and_gives_the_same_again() {
     assert!(report.contains("Granularities") && report.contains("sim:cpus=1"));
     assert!(report.contains("simulated"), "the report says that it is a simulation");
 }
+
+#[test]
+fn costs_of_a_machine_are_measured_and_can_be_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let against = "sim:costs=icount-6.12,kernel=eevdf-6.12";
+    let on = "sim:kernel=eevdf-6.12";
+    let arguments =
+        ["sim", "calibrate", "--against", against, "--on", on, "--repeat", "1", "-o", "own.toml"];
+    let run = schedlab(&arguments, folder.path());
+    assert!(run.status.success(), "{}", text(&run));
+    assert!(text(&run).contains("12 free parameters"), "{}", text(&run));
+    let file = std::fs::read_to_string(folder.path().join("own.toml")).unwrap();
+    assert!(file.contains(against) && file.contains("exit = "), "{file}");
+    let load = ["load", "hackbench", "-g", "1", "-l", "5", "--on", "sim:costs=own.toml"];
+    let run = schedlab(&load, folder.path());
+    assert!(run.status.success(), "{}", text(&run));
+    let many = schedlab(&["sim", "calibrate", "--against", "sim:cpus=2"], folder.path());
+    assert!(!many.status.success() && text(&many).contains("Use cpus=1"), "{}", text(&many));
+}

@@ -140,6 +140,15 @@ impl Model {
     }
 }
 
+impl Model {
+    /// The same machine with other costs.
+    #[must_use]
+    pub fn with_costs(mut self, costs: Costs) -> Self {
+        self.costs = costs;
+        self
+    }
+}
+
 /// `cpus=N` is N cores of one LLC; otherwise sockets of LLCs of cores of threads. Threads of a core are numbered as on
 /// most machines: first one of each core, then the others.
 fn topology(name: &mut MachineName) -> Result<Topology, String> {

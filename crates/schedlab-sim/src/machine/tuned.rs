@@ -144,7 +144,8 @@ impl Tuned {
 
 impl Model {
     /// The policy of the model, for these CPUs; chances come from `seed`.
-    pub(super) fn policy(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
+    #[must_use]
+    pub fn policy(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
         let (cpus, tick) = (hardware.cpus(), 1_000_000_000 / self.hz);
         let placer = Placer::new(cpus, self.placement);
         match self.tuned {

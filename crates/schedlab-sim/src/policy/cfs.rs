@@ -261,6 +261,25 @@ impl Cfs {
         Some(rq.next.filter(fair).or(rq.last.filter(fair)).unwrap_or(chosen))
     }
 
+    /// `put_prev_entity` and `set_next_entity`.
+    fn put(&mut self, scene: &Scene, cpu: usize, next: Option<u32>) {
+        if next == self.rqs[cpu].curr {
+            return;
+        }
+        if let Some(curr) = self.running(cpu) {
+            self.insert(cpu, curr);
+        }
+        if let Some(next) = next {
+            self.clear_buddies(cpu, next);
+            self.remove(cpu, next);
+            self.turns += 1;
+            let entity = &mut self.entities[next as usize];
+            (entity.accounted, entity.touched) = (scene.now, self.turns);
+            entity.ran_when_picked = entity.ran;
+        }
+        self.rqs[cpu].curr = next;
+    }
+
     /// A task that left one CPU's virtual time joins another's.
     fn rebase(&mut self, task: u32, from: usize, to: usize) {
         let shift = self.rqs[to].min_vruntime - self.rqs[from].min_vruntime;
@@ -380,23 +399,41 @@ impl Policy for Cfs {
             self.account(scene.now, cpu);
         }
         let next = self.choose(cpu, curr);
-        if next != self.rqs[cpu].curr {
-            // put_prev_entity
-            if let Some(curr) = curr {
-                self.insert(cpu, curr);
-            }
-            // set_next_entity
-            if let Some(next) = next {
-                self.clear_buddies(cpu, next);
-                self.remove(cpu, next);
-                self.turns += 1;
-                let entity = &mut self.entities[next as usize];
-                (entity.accounted, entity.touched) = (scene.now, self.turns);
-                entity.ran_when_picked = entity.ran;
-            }
-            self.rqs[cpu].curr = next;
-        }
+        self.put(scene, cpu, next);
         next.map(TaskId)
+    }
+
+    fn would_pick(&self, cpu: usize) -> Option<TaskId> {
+        self.choose(cpu, self.running(cpu)).map(TaskId)
+    }
+
+    fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
+        if self.running(cpu).is_some() {
+            self.account(scene.now, cpu);
+        }
+        self.put(scene, cpu, task.map(|task| task.0));
+        true
+    }
+
+    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
+        let (entity, rq) = (self.entities.get(task.index())?, &self.rqs[cpu]);
+        let micros = |ns: i64| ns as f64 / 1e3;
+        let mut text = format!(
+            "vruntime {:+.1} µs from the queue's least",
+            micros(entity.vruntime - rq.min_vruntime)
+        );
+        if rq.curr == Some(task.0) {
+            let ran = (entity.ran - entity.ran_when_picked) as i64;
+            let slice = self.slice(cpu, task.0) as i64;
+            let of = format!(", ran {:.1} µs of a slice of {:.1} µs", micros(ran), micros(slice));
+            text.push_str(&of);
+        }
+        for (buddy, name) in [(rq.next, "next"), (rq.last, "last"), (rq.skip, "skip")] {
+            if buddy == Some(task.0) {
+                text = text + ", buddy " + name;
+            }
+        }
+        Some(text)
     }
 
     /// `entity_tick`.

@@ -335,6 +335,23 @@ impl Eevdf {
         self.rqs[cpu].delayed -= usize::from(was_delayed);
     }
 
+    /// `put_prev_entity` and `set_next_entity`.
+    fn put(&mut self, scene: &Scene, cpu: usize, next: Option<u32>) {
+        if let Some(curr) = self.running(cpu) {
+            self.insert(cpu, curr);
+        }
+        self.rqs[cpu].curr = None;
+        if let Some(next) = next {
+            self.rqs[cpu].next = self.rqs[cpu].next.filter(|buddy| *buddy != next);
+            self.remove(cpu, next);
+            self.turns += 1;
+            let entity = &mut self.entities[next as usize];
+            entity.vlag = entity.deadline;
+            (entity.accounted, entity.touched) = (scene.now, self.turns);
+        }
+        self.rqs[cpu].curr = next;
+    }
+
     /// `requeue_delayed_entity`: a task wakes that has not left the queue yet.
     fn requeue(&mut self, cpu: usize, task: u32) {
         if self.knobs.delay_zero {
@@ -471,22 +488,48 @@ impl Policy for Eevdf {
             }
         };
         if next != prev {
-            if let Some(curr) = self.running(cpu) {
-                self.insert(cpu, curr);
-            }
-            self.rqs[cpu].curr = None;
-            if let Some(next) = next {
-                self.rqs[cpu].next = self.rqs[cpu].next.filter(|buddy| *buddy != next);
-                self.remove(cpu, next);
-                self.turns += 1;
-                let entity = &mut self.entities[next as usize];
-                entity.vlag = entity.deadline;
-                (entity.accounted, entity.touched) = (scene.now, self.turns);
-            }
-            self.rqs[cpu].curr = next;
+            self.put(scene, cpu, next);
         }
         self.rqs[cpu].resched = false;
         next.map(TaskId)
+    }
+
+    fn would_pick(&self, cpu: usize) -> Option<TaskId> {
+        let rq = &self.rqs[cpu];
+        let buddy = rq.next.filter(|_| self.knobs.pick_buddy);
+        let buddy = buddy.filter(|&buddy| self.is_eligible(cpu, buddy));
+        buddy.or_else(|| self.earliest(cpu)).map(TaskId)
+    }
+
+    fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
+        if self.running(cpu).is_some() {
+            self.account(scene.now, cpu);
+        }
+        // A CPU that becomes idle has dequeued all whose dequeue was delayed.
+        if task.is_none() {
+            let queued = self.rqs[cpu].tree.iter().map(|key| key.2);
+            let delayed: Vec<u32> = queued.filter(|&one| self.of(one).delayed).collect();
+            delayed.into_iter().for_each(|one| self.leave(cpu, one, true));
+        }
+        let next = task.map(|task| task.0);
+        if next != self.rqs[cpu].curr {
+            self.put(scene, cpu, next);
+        }
+        self.rqs[cpu].resched = false;
+        true
+    }
+
+    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
+        let entity = self.entities.get(task.index())?;
+        let micros = |ns: i64| ns as f64 / 1e3;
+        let zero = self.rqs[cpu].zero;
+        let eligible = if self.is_eligible(cpu, task.0) { "eligible" } else { "not eligible" };
+        let delayed = if entity.delayed { ", its dequeue is delayed" } else { "" };
+        Some(format!(
+            "{eligible}, vruntime {:+.1} µs and deadline {:+.1} µs from the queue's zero{delayed}",
+            micros(entity.vruntime - zero),
+            micros(entity.deadline - zero)
+        ))
     }
 
     /// `entity_tick`.

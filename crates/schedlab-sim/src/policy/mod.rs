@@ -136,6 +136,25 @@ pub trait Policy {
         None
     }
 
+    /// Who would run on `cpu` if it looked now; nothing changes. `None`: nobody, or the policy does not tell.
+    fn would_pick(&self, cpu: usize) -> Option<TaskId> {
+        let _ = cpu;
+        None
+    }
+
+    /// `task`, which is in the queue of `cpu`, runs there from now on, whomever the policy would pick: a recording
+    /// says so. Returns whether the policy can follow a recording.
+    fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
+        let _ = (scene, cpu, task);
+        false
+    }
+
+    /// What the policy holds of a task that is queued on `cpu`, in words, for whoever looks for a cause.
+    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
+        let _ = (cpu, task);
+        None
+    }
+
     /// The tasks that are runnable on `cpu` beside the one that runs, in no certain order; of a queue that several
     /// CPUs share, those that `cpu` may take.
     fn waiting(&self, cpu: usize) -> Vec<TaskId>;

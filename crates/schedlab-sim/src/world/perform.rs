@@ -145,9 +145,10 @@ impl World {
         };
         let body = &mut self.bodies[task.index()];
         if std::mem::take(&mut body.fresh) {
+            // `first` has passed already.
             let costs = &self.config.costs;
             let reads = matches!(act, Act::Op(Op::Receive { .. }));
-            left += if reads { costs.first_read } else { costs.first };
+            left += if reads { costs.first_read.saturating_sub(costs.first) } else { 0 };
         }
         body.phase = if must_sleep.is_some() { Phase::Blocking } else { Phase::Enter };
         (body.on, body.left) = (must_sleep, left);

@@ -96,6 +96,8 @@ impl World {
                 for waiting in std::mem::take(&mut self.gate).into_iter().rev() {
                     self.bodies[waiting.index()].fresh = true;
                     self.wake(waiting, Resume::With(Done::Start), by);
+                    // It comes out of its wait before it asks what to do.
+                    self.bodies[waiting.index()].left += self.config.costs.first;
                 }
             }
             Act::AwaitEnd if self.processes && self.reaped < self.gone => {

@@ -1,5 +1,8 @@
 //! `schedlab sim`: how wrong the simulated machine is, and what it takes things to cost.
 
+mod calibrate;
+mod observe;
+
 use crate::machines;
 use anyhow::{Context as _, anyhow};
 use schedlab_model::{Setting, Warning};
@@ -29,6 +32,8 @@ enum Action {
         #[arg(long, value_name = "MACHINE")]
         on: Option<MachineName>,
     },
+    /// Measure what things cost on a machine, by small runs, and write a file of costs
+    Calibrate(calibrate::Args),
     /// Print a file of costs, to be changed and given as costs=FILE
     Costs {
         /// A file that comes with the program; without it the usual costs
@@ -39,6 +44,7 @@ enum Action {
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.action {
         Action::Validate { truth, on } => validate(truth, on.as_ref()),
+        Action::Calibrate(args) => calibrate::run(&args),
         Action::Costs { name } => costs(name.as_deref()),
     }
 }

@@ -1,0 +1,159 @@
+//! Policies that follow recordings of the simulated machine.
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
+
+use proptest::prelude::*;
+use schedlab_model::{Event, Setting, TraceInfo, Warning};
+use schedlab_sim::follow::{Comparison, Follower, Following, Kind, phase};
+use schedlab_sim::{Hardware, Model, Simulated};
+use schedlab_workload::{Figure, Machine, Output, RecordSpec, RunSpec, Stream, WorkloadSpec};
+
+#[derive(Default)]
+struct Told {
+    info: Option<TraceInfo>,
+    events: Vec<Event>,
+}
+
+impl Output for Told {
+    fn path(&mut self, _: Stream) -> std::path::PathBuf {
+        std::path::PathBuf::new()
+    }
+    fn figure(&mut self, _: Figure) -> std::io::Result<()> {
+        Ok(())
+    }
+    fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {
+        self.info = Some(info.clone());
+        Ok(())
+    }
+    fn events(&mut self, events: &[Event]) -> std::io::Result<()> {
+        self.events.extend_from_slice(events);
+        Ok(())
+    }
+    fn warning(&mut self, _: Warning) {}
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+fn recorded(machine: &str, load: &str, options: &[(&str, &str)], knobs: &[(&str, &str)]) -> Told {
+    let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let workload = WorkloadSpec::Builtin { name: load.to_owned(), options };
+    let setting =
+        |&(knob, value): &(&str, &str)| Setting { knob: knob.to_owned(), value: value.to_owned() };
+    let settings = knobs.iter().map(setting).collect();
+    let spec = RunSpec { settings, record: Some(RecordSpec::default()), ..RunSpec::of(workload) };
+    let mut told = Told::default();
+    Simulated::new(model(machine)).run(&spec, &mut told).unwrap();
+    told
+}
+
+fn model(machine: &str) -> Model {
+    Model::of(&machine.parse().unwrap(), None).unwrap()
+}
+
+fn follow(told: &Told, machine: &str, knobs: &[(&str, &str)]) -> Comparison {
+    follow_with(told, machine, knobs, true)
+}
+
+fn follow_with(told: &Told, machine: &str, knobs: &[(&str, &str)], sync: bool) -> Comparison {
+    let mut model = model(machine);
+    knobs.iter().for_each(|(knob, value)| model.set(knob, value).unwrap());
+    let hardware = Hardware::new(model.topology.clone());
+    let policy = model.policy(&hardware, 0);
+    let following = Following::new(1_000_000_000 / model.hz, Some(0));
+    let following = Following { sync, ..following };
+    let info = told.info.as_ref().unwrap();
+    Follower::new(following, hardware, policy, info).unwrap().follow(&told.events).unwrap()
+}
+
+const SMALL: [(&str, &str); 4] = [("groups", "2"), ("fds", "4"), ("loops", "30"), ("pipe", "true")];
+
+#[test]
+fn a_model_makes_the_decisions_that_it_made() {
+    for machine in ["sim:kernel=cfs-6.1", "sim:kernel=eevdf-6.12"] {
+        let told = recorded(machine, "hackbench", &SMALL, &[]);
+        let found = follow(&told, machine, &[]);
+        assert_eq!(found.first, None, "{machine}: {:?}", found.counts);
+        let compared: u64 = found.counts.values().map(|count| count.same).sum();
+        assert!(compared > 100, "{machine}: {:?}", found.counts);
+    }
+}
+
+#[test]
+fn a_planted_difference_is_found_with_its_cause() {
+    let hasty = [("wakeup_granularity", "0")];
+    let told = recorded("sim:kernel=cfs-6.1", "hackbench", &SMALL, &hasty);
+    let found = follow(&told, "sim:kernel=cfs-6.1", &[]);
+    let first = found.first.unwrap();
+    assert_eq!(first.kind, Kind::Displacement, "{first:?}");
+    assert!(first.recorded.contains("is displaced by"), "{first:?}");
+    assert!(first.model.ends_with("goes on"), "{first:?}");
+    assert!(first.state[0].contains("vruntime"), "{first:?}");
+    // The other way round: the recorded scheduler lets tasks run that the model displaces.
+    let long = [("groups", "2"), ("fds", "4"), ("loops", "300"), ("pipe", "true")];
+    let told = recorded("sim:kernel=cfs-6.1", "hackbench", &long, &[]);
+    let found = follow(&told, "sim:kernel=cfs-6.1", &hasty);
+    let counted = found.counts[&Kind::Displacement];
+    assert!(counted.different > 0 && counted.same > 0, "{counted:?}");
+}
+
+#[test]
+fn ticks_are_found_from_displacements() {
+    let told = recorded(
+        "sim:kernel=cfs-6.1,hz=250",
+        "threads",
+        &[("tasks", "3"), ("duration", "200ms")],
+        &[],
+    );
+    assert_eq!(phase(&told.events, 4_000_000), Some(0));
+    assert_eq!(phase(&told.events[..10], 4_000_000), None);
+}
+
+#[test]
+fn placements_of_the_model_itself_score_one() {
+    let machine = "sim:cpus=4,kernel=cfs-6.1";
+    let options = [("message-threads", "2"), ("threads", "3"), ("runtime", "2")];
+    let told = recorded(machine, "schbench", &options, &[]);
+    // Wakes of a futex are not sync.
+    let found = follow_with(&told, machine, &[], false);
+    let score = found.score;
+    assert!(score.early > 0 && score.counted > 20, "{score:?}");
+    assert!(score.value().unwrap() > 0.8, "{score:?} {:?}", score.value());
+}
+
+#[test]
+fn what_cannot_be_followed_is_refused_with_the_reason() {
+    let told = recorded("sim:cpus=2,kernel=cfs-6.1", "cpu", &[("duration", "10ms")], &[]);
+    let refused = |machine: &str| {
+        let model = model(machine);
+        let hardware = Hardware::new(model.topology.clone());
+        let policy = model.policy(&hardware, 0);
+        let info = told.info.as_ref().unwrap();
+        let follower = Follower::new(Following::new(4_000_000, None), hardware, policy, info);
+        follower.err().unwrap().to_string()
+    };
+    assert!(refused("sim:cpus=1").contains("give it as many with cpus=N"));
+    assert!(refused("sim:cpus=2,kernel=fifo").contains("use kernel=cfs-6.1"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(12))]
+
+    #[test]
+    fn no_difference_is_found_where_there_is_none(
+        fds in 1_u32..6,
+        loops in 1_u32..40,
+        pipe in any::<bool>(),
+        eevdf in any::<bool>(),
+        granularity in 0_u64..10,
+    ) {
+        let machine = if eevdf { "sim:kernel=eevdf-6.12" } else { "sim:kernel=cfs-6.1" };
+        let (fds, loops) = (fds.to_string(), loops.to_string());
+        let (pipe, time) = (pipe.to_string(), format!("{granularity}ms"));
+        let options = [("groups", "1"), ("fds", &fds), ("loops", &loops), ("pipe", &pipe)];
+        let knobs = [("wakeup_granularity", time.as_str())];
+        let knobs = if eevdf { &[][..] } else { &knobs };
+        let told = recorded(machine, "hackbench", &options, knobs);
+        let found = follow(&told, machine, knobs);
+        prop_assert_eq!(found.first, None);
+    }
+}

@@ -1,0 +1,90 @@
+//! `schedlab sim calibrate`: a file of costs from small runs on a machine.
+
+use super::observe::observe;
+use crate::machines;
+use anyhow::{Context as _, bail};
+use schedlab_sim::calibrate::{Calibration, number, probes, solve};
+use schedlab_workload::MachineName;
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `schedlab sim calibrate`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The machine to measure; it must have one CPU
+    #[arg(long, value_name = "MACHINE")]
+    against: MachineName,
+    /// The simulated machine that the costs are for; its own costs are where the search begins
+    #[arg(long, value_name = "MACHINE", default_value = "sim:kernel=cfs-6.1")]
+    on: MachineName,
+    /// Write the file of costs here, instead of printing it
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Run each probe N times, at shifted phases of the tick; use the median
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
+    repeat: u32,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let model = machines::model(&args.on)?;
+    let cpus = model.topology.places().len();
+    if cpus != 1 {
+        bail!("'{}' has {cpus} CPUs: costs are measured on one, so use cpus=1", args.on);
+    }
+    let mut machine = machines::make(&args.against)?;
+    let cpus = machine.offers().allowed.len();
+    if cpus != 1 {
+        bail!(
+            "'{}' has {cpus} CPUs: costs are measured on one. Use cpus=1, or run \
+             `taskset --cpu-list 0 schedlab sim calibrate ...` for the host",
+            args.against
+        );
+    }
+    let all = probes(model.kernel);
+    let mut measured = Vec::new();
+    let mut progress = crate::output::stderr();
+    for (at, probe) in all.iter().enumerate() {
+        writeln!(progress, "probe {} of {}: {}", at + 1, all.len(), probe.name)?;
+        let found = number(probe, args.repeat, &mut |spec| {
+            observe(machine.as_mut(), spec).map(|seen| seen.observed)
+        });
+        measured.push(found.with_context(|| format!("probe '{}'", probe.name))?);
+    }
+    let found = solve(&model, &all, &measured, args.repeat)?;
+    let file = found.file(&args.against.to_string(), &args.on.to_string());
+    let mut out = crate::output::stdout();
+    match &args.output {
+        Some(path) => {
+            std::fs::write(path, &file)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+            write!(out, "{}", summary(&found))?;
+            writeln!(out, "Wrote {}. Use it as costs={}", path.display(), path.display())?;
+        }
+        None => write!(out, "{file}")?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The probes with the model's error beside each, and the number of parameters.
+fn summary(found: &Calibration) -> String {
+    use std::fmt::Write as _;
+    let mut text =
+        String::from("| probe | costs | measured ns | model ns | error |\n|---|---|---|---|---|\n");
+    for one in &found.found {
+        let ns = |ns: Option<f64>| ns.map_or("not visible".to_owned(), |ns| format!("{ns:.0}"));
+        let error = one.error().map_or(String::new(), |error| format!("{:+.1} %", error * 100.0));
+        let (measured, model) = (ns(one.measured_ns), ns(one.model_ns));
+        let costs = one.costs.join(", ");
+        let _ = writeln!(text, "| {} | {costs} | {measured} | {model} | {error} |", one.probe);
+    }
+    let parameters = found.parameters();
+    let _ = writeln!(
+        text,
+        "\n{parameters} free parameters, decided by {parameters} numbers of {} probes. These errors say that the \
+         search ended, not that the model is right: `schedlab sim validate` judges it on loads that no cost was \
+         chosen by.",
+        found.found.len()
+    );
+    text
+}
