@@ -29,6 +29,7 @@ mod file;
 mod hooks;
 mod id;
 mod machines;
+mod names;
 mod plan;
 #[cfg(test)]
 mod recorded;

@@ -1,9 +1,12 @@
 //! What each CPU did with its time.
 
 use crate::change::{Change, Moved, Switch};
+use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::{CpuState, Occupant, State};
-use schedlab_model::{Cpu, Distance, Nanos, Topology};
+use crate::totals::{About, Total, Totals};
+use schedlab_model::Better::{Lower, Neither};
+use schedlab_model::{Cpu, Distance, Nanos, Topology, Unit};
 
 /// Asks for utilisation, idle and overloaded time, and switches of every CPU.
 #[derive(Clone, Debug, Default)]
@@ -212,5 +215,35 @@ impl Question for Cpus {
             });
         }
         CpusAnswer { rows }
+    }
+}
+
+impl Totals for Cpus {
+    fn totals() -> Vec<Total> {
+        vec![
+            Total::level(
+                "utilisation",
+                Unit::Fraction,
+                Neither,
+                "Busy time of all CPUs as a part of their busy and idle time.",
+            ),
+            Total::sum(
+                "overloaded_ns",
+                Lower,
+                "Time in which a task ran on a CPU and at least one more waited there, summed over CPUs.",
+            ),
+        ]
+    }
+
+    fn question(about: &About<'_>) -> Self {
+        Self::by_distance(about.topology.clone())
+    }
+
+    fn values(answer: &CpusAnswer, _: &Chosen) -> Vec<Option<f64>> {
+        let time =
+            |of: fn(&CpuRow) -> Nanos| answer.rows.iter().map(|row| of(row).0).sum::<u64>() as f64;
+        let (busy, idle) = (time(|row| row.busy), time(|row| row.idle));
+        let known = busy + idle;
+        vec![(known > 0.0).then(|| busy / known), Some(time(|row| row.overloaded))]
     }
 }

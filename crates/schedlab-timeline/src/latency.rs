@@ -10,6 +10,7 @@ use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::State;
 use crate::task::{Activity, TaskId};
+use crate::totals::{self, About, Total, Totals};
 use schedlab_model::{Cpu, Nanos, Pid};
 use schedlab_stats::Histogram;
 
@@ -264,5 +265,34 @@ impl Question for LatencyByCpu {
         let waits =
             |(cpu, _): (Cpu, _)| (cpu, std::mem::take(&mut self.cpus[cpu.index()]).delays());
         state.observed_cpus().map(waits).collect()
+    }
+}
+
+impl Totals for Latency {
+    fn totals() -> Vec<Total> {
+        let wakeup = Total::times(
+            "wakeup_latency",
+            "From the wakeup of a task to the first moment in which it runs.",
+        );
+        let all =
+            Total::times("run_delay", "Each stretch in which a task was runnable and did not run.");
+        [wakeup, all].concat()
+    }
+
+    fn question(_: &About<'_>) -> Self {
+        Self::new()
+    }
+
+    fn values(answer: &LatencyAnswer, chosen: &Chosen) -> Vec<Option<f64>> {
+        let mut some = Delays::default();
+        let total = match chosen.is_all() {
+            true => &answer.total,
+            false => {
+                let rows = answer.tasks.iter().filter(|row| chosen.has(row.task));
+                rows.for_each(|row| some.merge(&row.delays));
+                &some
+            }
+        };
+        totals::times(&total.wakeup).chain(totals::times(&total.run_delay)).collect()
     }
 }

@@ -6,6 +6,8 @@ use crate::names::CommId;
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
+use crate::totals::{About, Total, Totals};
+use schedlab_model::Better::{Lower, Neither};
 use schedlab_model::{Context, Cpu, Distance, Nanos, Pid, Topology};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -193,5 +195,47 @@ impl Question for Locality {
         let mut matrix: Vec<_> = self.matrix.into_iter().map(named).collect();
         matrix.sort_by_key(|(_, _, woken)| Reverse(woken.count));
         LocalityAnswer { matrix, tasks, total: self.total, has_topology: self.topology.is_some() }
+    }
+}
+
+impl Totals for Locality {
+    fn totals() -> Vec<Total> {
+        let left = |name, about| Total::count(name, Neither, about);
+        vec![
+            Total::count("wakeups", Neither, "Wakeups whose task then ran."),
+            left(
+                "wakeups_left_llc",
+                "Wakeups after which the task ran in another LLC than before.",
+            ),
+            left(
+                "wakeups_left_node",
+                "Wakeups after which the task ran on another node than before.",
+            ),
+            left(
+                "wakeups_left_socket",
+                "Wakeups after which the task ran on another socket than before.",
+            ),
+            Total::sum(
+                "away_from_home_ns",
+                Lower,
+                "Run time on other nodes than the one on which a task ran longest.",
+            ),
+        ]
+    }
+
+    fn question(about: &About<'_>) -> Self {
+        Self::new(about.topology.clone()).about(about.chosen.clone())
+    }
+
+    fn values(answer: &LocalityAnswer, _: &Chosen) -> Vec<Option<f64>> {
+        let far = |level| answer.has_topology.then(|| answer.total.left(level) as f64);
+        let away = || answer.tasks.iter().map(|row| row.away.0).sum::<u64>() as f64;
+        vec![
+            Some(answer.total.count as f64),
+            far(Distance::Llc),
+            far(Distance::Node),
+            far(Distance::Socket),
+            answer.has_topology.then(away),
+        ]
     }
 }

@@ -9,6 +9,8 @@ use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
+use crate::totals::{About, Total, Totals};
+use schedlab_model::Better::Neither;
 use schedlab_model::{Cpu, Distance, Kind, Nanos, Topology};
 use std::cmp::Reverse;
 
@@ -223,5 +225,36 @@ pub fn chain_duration(hops: &[Hop]) -> Nanos {
     match (hops.first(), hops.last()) {
         (Some(first), Some(last)) => last.moved.at - first.moved.at,
         _ => Nanos::ZERO,
+    }
+}
+
+impl Totals for Migrations {
+    fn totals() -> Vec<Total> {
+        let mut totals = vec![Total::count(
+            "migrations",
+            Neither,
+            "Moves of tasks to another CPU; where the trace tells none, starts on another CPU.",
+        )];
+        totals.extend(WHENS.into_iter().map(|when| {
+            let name = format!("migrations_{}", when.name());
+            let about = format!("Moves whose cause is `{}`.", when.name());
+            Total::count(&name, Neither, &about)
+        }));
+        let about = "Chains of at least two moves, in which each task displaces the next.";
+        totals.push(Total::count("migration_chains", Neither, about));
+        totals
+    }
+
+    fn question(about: &About<'_>) -> Self {
+        Self::new(about.topology.clone(), 0).about(about.chosen.clone())
+    }
+
+    fn values(answer: &MigrationsAnswer, _: &Chosen) -> Vec<Option<f64>> {
+        // Where the trace tells no moves, only their number is known.
+        let told = answer.untold == 0;
+        let counts = answer.totals.into_iter().chain([answer.chained]);
+        let counts = counts.map(|count| told.then_some(count as f64));
+        let all = answer.total().max(answer.untold);
+        std::iter::once(Some(all as f64)).chain(counts).collect()
     }
 }

@@ -1,10 +1,13 @@
 //! What each task did with its time.
 
 use crate::change::{Change, Moved, Runnable, Switch};
+use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Context, Cpu, Distance, Kind, Left, Nanos, Pid, Topology};
+use crate::totals::{About, Total, Totals};
+use schedlab_model::Better::Neither;
+use schedlab_model::{Context, Cpu, Distance, Kind, Left, Nanos, Pid, Topology, Unit};
 use schedlab_stats::Histogram;
 use std::collections::BTreeMap;
 
@@ -265,5 +268,29 @@ impl Question for Tasks {
         let mut rows: Vec<TaskRow> = numbered.skip(1).map(named).filter(seen).collect();
         rows.sort_by_key(|row| (std::cmp::Reverse(row.ran), row.pid));
         TasksAnswer { rows }
+    }
+}
+
+impl Totals for Tasks {
+    fn totals() -> Vec<Total> {
+        vec![
+            Total::level("tasks", Unit::Count, Neither, "Tasks that the trace tells of."),
+            Total::count("switches_voluntary", Neither, "Context switches of tasks that blocked."),
+            Total::count(
+                "switches_involuntary",
+                Neither,
+                "Context switches of tasks that stayed runnable.",
+            ),
+        ]
+    }
+
+    fn question(about: &About<'_>) -> Self {
+        Self::by_distance(about.topology.clone())
+    }
+
+    fn values(answer: &TasksAnswer, chosen: &Chosen) -> Vec<Option<f64>> {
+        let rows = || answer.rows.iter().filter(|row| chosen.has(row.task));
+        let sum = |of: fn(&TaskRow) -> u64| Some(rows().map(of).sum::<u64>() as f64);
+        vec![Some(rows().count() as f64), sum(|row| row.voluntary), sum(|row| row.involuntary)]
     }
 }

@@ -6,7 +6,9 @@ use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::State;
 use crate::task::{Activity, TaskId};
-use schedlab_model::{Nanos, Span};
+use crate::totals::{About, Total, Totals};
+use schedlab_model::Better::{Lower, Neither};
+use schedlab_model::{Nanos, Span, Unit};
 
 /// Asks for the curve of running and waiting tasks, in bins of equal width, and for how long each
 /// number of tasks ran or waited.
@@ -296,5 +298,24 @@ impl Question for Waiting {
             waiting_time_ns: self.waiting_time,
             cpus: state.observed_cpus().count(),
         }
+    }
+}
+
+impl Totals for Waiting {
+    fn totals() -> Vec<Total> {
+        let level = |name, about| Total::level(name, Unit::Count, Neither, about);
+        vec![
+            level("running_mean", "Mean number of tasks that run."),
+            Total { better: Lower, ..level("waiting_mean", "Mean number of tasks that wait.") },
+        ]
+    }
+
+    fn question(about: &About<'_>) -> Self {
+        Self::new(2).about(about.chosen.clone())
+    }
+
+    fn values(answer: &WaitingAnswer, _: &Chosen) -> Vec<Option<f64>> {
+        let all = answer.total();
+        vec![Some(all.running_mean()), Some(all.waiting_mean())]
     }
 }

@@ -4,8 +4,9 @@ use super::axis::{self, MACHINE as MACHINE_KEY, axis};
 use super::decode::{Decoder, Entry, Keys, nearest};
 use super::places::Part;
 use super::{Drawing, Experiment, Hooks, Order, StopRule, Varies, Workload};
+use crate::names;
 use schedlab_model::Setting;
-use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec, metrics};
+use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::path::Path;
@@ -131,9 +132,9 @@ pub(super) fn experiment(
 
 /// Names in `measure` that no run stores.
 fn unmeasured(decoder: &mut Decoder<'_>, place: &std::ops::Range<usize>, measure: &[String]) {
-    for name in measure.iter().filter(|name| metrics::find(name).is_none()) {
-        let names: Vec<&str> = metrics::ENTRIES.iter().map(|entry| entry.name).collect();
-        let near = nearest(name, &names).map_or(String::new(), |n| format!("; did you mean {n}?"));
+    for name in measure.iter().filter(|name| names::find(name).is_none()) {
+        let near =
+            nearest(name, &names::all()).map_or(String::new(), |n| format!("; did you mean {n}?"));
         let what = format!("no run measures '{name}'{near} (docs/metrics.md lists all metrics)");
         decoder.mistake(place, "measure", what);
     }

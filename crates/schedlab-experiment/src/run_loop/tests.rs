@@ -53,6 +53,11 @@ fn events_of_a_machine_become_the_trace_of_the_run_and_its_figures() {
     assert_eq!(run.warnings, []);
     assert_eq!(run.value("trace_wakeup_latency_ns_max"), Some(2_000.0));
     assert_eq!(run.value("trace_run_delay_ns_max"), Some(2_000.0));
+    for total in schedlab_timeline::totals() {
+        let stored = run.value(&format!("trace_{}", total.name));
+        let needs_topology = ["_left_", "away_"].iter().any(|part| total.name.contains(part));
+        assert_eq!(stored.is_some(), !needs_topology, "{}", total.name);
+    }
     let trace = run.stream(schedlab_workload::Stream::Trace).unwrap();
     assert_eq!(schedlab_trace::open(&trace).unwrap().info().cpus.to_string(), "0-1");
 }

@@ -42,6 +42,7 @@ use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::{CpuState, State};
 use crate::task::{Activity, TaskId};
+use crate::totals::{About, Total, Totals};
 use allowed::{Allowed, ClassId, UNKNOWN};
 use because::{Near, WakeFacts};
 use cores::Cores;
@@ -49,6 +50,7 @@ use episode::{Episodes, Part};
 use free::{FreeCpus, Step};
 use matching::Matching;
 use queues::Queues;
+use schedlab_model::Better::Lower;
 use schedlab_model::{Cpu, CpuSet, Nanos, TraceInfo};
 use stopper::Stoppers;
 use stuck::{Open, Queue, Role, Stuck};
@@ -501,5 +503,31 @@ impl Conservation {
         if let (Some(facts), Some(here)) = (self.wakes.get_mut(task.index()), state.cpu(cpu)) {
             facts.put(change.at(), cpu, here);
         }
+    }
+}
+
+impl Totals for Conservation {
+    fn totals() -> Vec<Total> {
+        let mut totals = vec![
+            Total::count("episodes", Lower, "Episodes of lost CPU time."),
+            Total::sum("lost_cpu_time_ns", Lower, "CPU time that was lost while tasks waited."),
+        ];
+        totals.extend(Cause::ALL.into_iter().map(|cause| {
+            let name = format!("lost_{}_ns", cause.name());
+            let about = format!("The part of it whose cause is `{}`.", cause.name());
+            Total::sum(&name, Lower, &about)
+        }));
+        totals
+    }
+
+    fn question(about: &About<'_>) -> Self {
+        let options = Options { min: about.min, limit: 0, ..Options::default() };
+        Self::new(options, about.info).about(about.chosen.clone())
+    }
+
+    fn values(answer: &ConservationAnswer, _: &Chosen) -> Vec<Option<f64>> {
+        let lost = std::iter::once(answer.total).chain(answer.by_cause.map(|(_, time)| time));
+        let lost = lost.map(|time| Some(time.0 as f64));
+        std::iter::once(Some(answer.count as f64)).chain(lost).collect()
     }
 }

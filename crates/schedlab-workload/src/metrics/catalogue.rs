@@ -127,33 +127,8 @@ pub const ENTRIES: &[Entry] = &[
         Lower,
         "CPU time of the controller that slows CPUs, as a fraction of the run's time.",
     ),
-    // The trace of a recorded run.
+    // The trace of a recorded run; what its events tell are totals of questions (schedlab_timeline).
     value("trace_events_lost", Count, Lower, "Events that the kernel could not record."),
-    series(
-        "trace_wakeup_latency_ns",
-        Nanoseconds,
-        Lower,
-        "From the wakeup of a task to the first moment in which it runs, from the trace.",
-    ),
-    series(
-        "trace_run_delay_ns",
-        Nanoseconds,
-        Lower,
-        "Each stretch in which a task was runnable and did not run, from the trace.",
-    ),
-    value(
-        "trace_switches_voluntary",
-        Count,
-        Neither,
-        "Context switches of tasks that blocked, from the trace.",
-    ),
-    value(
-        "trace_switches_involuntary",
-        Count,
-        Neither,
-        "Context switches of tasks that stayed runnable, from the trace.",
-    ),
-    value("trace_migrations", Count, Neither, "Moves of tasks to another CPU, from the trace."),
     // schbench.
     series(
         "wakeup_latency_ns",

@@ -89,12 +89,20 @@ pub fn find(name: &str) -> Option<Found> {
     let (base, end) = name.rsplit_once('_')?;
     let (_, q) = QUANTILES.iter().find(|(word, _)| *word == end)?;
     let entry = entry(base, Form::Series)?;
-    let margin = if *q >= 0.99 { MARGIN_TAIL } else { MARGIN };
+    let margin = margin(name);
     let which = match end {
         "max" => "The largest sample.".to_owned(),
         _ => format!("The {q} quantile of all samples."),
     };
     Some(found(entry, entry.unit, format!("{} {which}", entry.about), margin))
+}
+
+/// The equivalence margin of a name, by the quantile in which it ends.
+#[must_use]
+pub fn margin(name: &str) -> f64 {
+    let end = name.rsplit('_').next().unwrap_or(name);
+    let tail = QUANTILES.iter().any(|(word, q)| *word == end && *q >= 0.99);
+    if tail { MARGIN_TAIL } else { MARGIN }
 }
 
 /// The metric of a stored name; a plain count without direction where the registry does not know it.

@@ -61,6 +61,9 @@ compares both. To change it, change the registry and run
 Comparisons test the primary metrics first: one, or two with Holm's correction. All other metrics are
 secondary: `compare` lists large changes of them, and claims none.
 
+A recorded run also stores the totals of each question to its trace, with `trace_` before the name.
+[answers.md](answers.md#totals) lists them.
+
 ";
 
 fn unit(unit: Unit) -> &'static str {

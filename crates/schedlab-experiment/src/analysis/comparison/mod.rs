@@ -19,7 +19,7 @@ pub use sentences::percent;
 pub use units::Basis;
 
 use super::Cells;
-use crate::{Point, StoredRun};
+use crate::{Point, StoredRun, names};
 use schedlab_model::{Better, Metric};
 use schedlab_workload::metrics;
 use serde::Serialize;
@@ -241,7 +241,7 @@ fn of_workload(
 
 fn metrics_of(cells: &Cells<'_>, label: &str) -> Vec<Metric> {
     // The registry decides about directions: runs of older versions may have stored others.
-    let known = |metric: Metric| metrics::find(&metric.name).map_or(metric, |found| found.metric);
+    let known = |metric: Metric| names::find(&metric.name).unwrap_or(metric);
     cells.metrics(label).into_iter().map(known).collect()
 }
 

@@ -3,7 +3,7 @@
 use super::effects::{Estimate, RANKS_MIN, Raw, Scale, estimate, ranks_beside};
 use super::{Asked, BOOTS_MIN, Side};
 use crate::analysis::{Cell, Cells};
-use crate::{Point, StoredRun};
+use crate::{Point, StoredRun, names};
 use schedlab_model::{Better, Metric};
 use schedlab_stats::Sample;
 use schedlab_workload::metrics;
@@ -64,7 +64,7 @@ pub(super) fn rows(
     points: &[Point],
     asked: &Asked,
 ) -> Vec<Raw> {
-    let known = metrics::find(&metric.name).map_or(metrics::MARGIN, |found| found.margin);
+    let known = names::margin(&metric.name);
     let cell = |cells: &Cells<'_>, point: &Point| -> Option<usize> {
         cells.cells.iter().position(|c| c.workload == label && c.point == *point)
     };

@@ -1,15 +1,12 @@
 //! `schedlab trace compare`: two traces side by side. One sample each, so differences, no verdict.
 
+use super::columns;
 use super::input::{self, Machine, Part, Selection};
-use super::table::Table;
+use super::table::{Table, percent};
 use crate::json;
 use anyhow::Context as _;
-use schedlab_model::{Distance, Nanos, Warning};
-use schedlab_stats::Histogram;
-use schedlab_timeline::{
-    Cause, Conservation, ConservationOptions, Cpus, Latency, Locality, Migrations, Reply, Tasks,
-    WHENS, Waiting,
-};
+use schedlab_model::{Nanos, Unit, Warning};
+use schedlab_timeline::{About, Total, everything, total_values, totals};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -38,30 +35,9 @@ pub(crate) struct Args {
     min: Nanos,
 }
 
-/// A figure of one trace.
-struct Figure {
-    name: String,
-    value: Option<f64>,
-    kind: Kind,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    /// A time in nanoseconds that stands for itself: a percentile, a maximum.
-    Time,
-    /// A part of one.
-    Part,
-    /// A mean number of tasks.
-    Mean,
-    /// A count that grows with the trace: compared a second.
-    Count,
-    /// A sum of nanoseconds that grows with the trace: compared a second.
-    Sum,
-}
-
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let one = |path: &Path| figures(path, args).with_context(|| path.display().to_string());
+    let one = |path: &Path| told(path, args).with_context(|| path.display().to_string());
     // Two traces have nothing in common but the options.
     let (a, b) = std::thread::scope(|scope| {
         // Where no thread can be started, one follows the other.
@@ -74,7 +50,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.part.json {
         json::print(&Document::of(args, &a, &b))?;
     } else {
-        input::print_text(&to_text(args, &a, &b))?;
+        columns::print(&args.part, &[], &Document::of(args, &a, &b), |_| to_text(args, &a, &b))?;
         for (name, trace) in [("A", &a), ("B", &b)] {
             input::print_named_notes(name, &trace.warnings);
         }
@@ -82,118 +58,56 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// What one trace tells: a value for each of [`totals`].
 struct Told {
-    figures: Vec<Figure>,
+    values: Vec<Option<f64>>,
     seconds: f64,
     looked_at: String,
     warnings: Vec<Warning>,
 }
 
-fn figures(path: &Path, args: &Args) -> anyhow::Result<Told> {
+fn told(path: &Path, args: &Args) -> anyhow::Result<Told> {
     let topology = args.machine.topology()?;
     let chosen = args.selection.chosen(&args.part, path)?;
-    let chosen = || chosen.clone();
-    let options = ConservationOptions { min: args.min, limit: 0, ..Default::default() };
     let reply = args.part.ask(path, |info| {
-        let topology = || topology.clone().or_else(|| info.topology.clone());
-        (
-            Latency::new(),
-            Tasks::by_distance(topology()),
-            Cpus::new(),
-            Waiting::new(2).about(chosen()),
-            Conservation::new(options, info).about(chosen()),
-            Migrations::new(topology(), 0).about(chosen()),
-            Locality::new(topology()).about(chosen()),
-        )
+        let topology = topology.or_else(|| info.topology.clone());
+        everything(&About { info, topology, chosen: chosen.clone(), min: args.min })
     })?;
     let looked_at = input::looked_at(&reply);
-    let Reply { answer, observed, warnings, .. } = reply;
-    let (latency, tasks, cpus, waiting, conservation, migrations, locality) = answer;
-    let keeps = |pid, comm: &str| args.selection.keeps(pid, comm);
-    let (latency, tasks) = (latency.only(keeps), tasks.only(keeps));
-    let mut list = List(Vec::new());
-    list.histogram("wakeup_latency", &latency.total.wakeup);
-    list.histogram("run_delay", &latency.total.run_delay);
-    list.count("tasks", tasks.rows.len() as u64);
-    list.count("switches_voluntary", tasks.rows.iter().map(|row| row.voluntary).sum());
-    list.count("switches_involuntary", tasks.rows.iter().map(|row| row.involuntary).sum());
-    let time = |of: fn(&schedlab_timeline::CpuRow) -> Nanos| {
-        cpus.rows.iter().map(|row| of(row).0).sum::<u64>()
+    let values = total_values(&reply.answer, &chosen);
+    let seconds = reply.observed.duration().as_secs_f64();
+    Ok(Told { values, seconds, looked_at, warnings: reply.warnings })
+}
+
+/// A total of both traces.
+struct Both {
+    total: Total,
+    a: Option<f64>,
+    b: Option<f64>,
+    /// What is compared: sums and counts per second of trace.
+    a_rate: Option<f64>,
+    b_rate: Option<f64>,
+}
+
+fn both(a: &Told, b: &Told) -> Vec<Both> {
+    let values = a.values.iter().zip(&b.values);
+    let both = |(total, (x, y)): (Total, (&Option<f64>, &Option<f64>))| {
+        let rate = |value: &Option<f64>, told: &Told| match total.grows {
+            true => value.filter(|_| told.seconds > 0.0).map(|value| value / told.seconds),
+            false => *value,
+        };
+        Both { a: *x, b: *y, a_rate: rate(x, a), b_rate: rate(y, b), total }
     };
-    let known = time(|row| row.busy) + time(|row| row.idle);
-    let busy = (known > 0).then(|| time(|row| row.busy) as f64 / known as f64);
-    list.push("utilisation", busy, Kind::Part);
-    list.sum("overloaded", time(|row| row.overloaded));
-    let curve = waiting.total();
-    list.push("running_mean", Some(curve.running_mean()), Kind::Mean);
-    list.push("waiting_mean", Some(curve.waiting_mean()), Kind::Mean);
-    list.count("episodes", conservation.count);
-    list.sum("lost_cpu_time", conservation.total.0);
-    for (cause, (_, time)) in Cause::ALL.into_iter().zip(conservation.by_cause) {
-        list.sum(&format!("lost_{}", cause.name()), time.0);
-    }
-    list.count("migrations", migrations.total());
-    for (when, count) in WHENS.iter().zip(migrations.totals) {
-        list.count(&format!("migrations_{}", when.name()), count);
-    }
-    list.count("migration_chains", migrations.chained);
-    list.count("wakeups", locality.total.count);
-    if locality.has_topology {
-        list.count("wakeups_left_llc", locality.total.left(Distance::Llc));
-        list.count("wakeups_left_node", locality.total.left(Distance::Node));
-        list.count("wakeups_left_socket", locality.total.left(Distance::Socket));
-        list.sum("away_from_home", locality.tasks.iter().map(|row| row.away.0).sum());
-    }
-    let seconds = observed.duration().as_secs_f64();
-    Ok(Told { figures: list.0, seconds, looked_at, warnings })
+    totals().into_iter().zip(values).map(both).collect()
 }
 
-struct List(Vec<Figure>);
-
-impl List {
-    fn push(&mut self, name: &str, value: Option<f64>, kind: Kind) {
-        self.0.push(Figure { name: name.to_owned(), value, kind });
-    }
-
-    fn count(&mut self, name: &str, count: u64) {
-        self.push(name, Some(count as f64), Kind::Count);
-    }
-
-    fn sum(&mut self, name: &str, ns: u64) {
-        self.push(&format!("{name}_ns"), Some(ns as f64), Kind::Sum);
-    }
-
-    fn histogram(&mut self, name: &str, histogram: &Histogram) {
-        for (suffix, q) in
-            [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)]
-        {
-            let value = histogram.quantile(q).map(|ns| ns as f64);
-            self.push(&format!("{name}_ns_{suffix}"), value, Kind::Time);
-        }
-        self.sum(&format!("{name}_sum"), histogram.sum());
-    }
-}
-
-impl Figure {
-    /// What is compared: growing figures a second of trace.
-    fn rate(&self, seconds: f64) -> Option<f64> {
-        match self.kind {
-            Kind::Count | Kind::Sum => self.value.filter(|_| seconds > 0.0).map(|v| v / seconds),
-            Kind::Time | Kind::Part | Kind::Mean => self.value,
-        }
-    }
-
-    fn text(&self, value: Option<f64>, per_second: bool) -> String {
-        let Some(value) = value else { return "-".to_owned() };
-        let rate = if per_second { "/s" } else { "" };
-        match self.kind {
-            Kind::Time => Nanos(value.max(0.0) as u64).to_string(),
-            Kind::Sum => format!("{}{rate}", Nanos(value.max(0.0) as u64)),
-            Kind::Part => format!("{:.1}%", value * 100.0),
-            Kind::Mean => format!("{value:.2}"),
-            Kind::Count if per_second => format!("{value:.1}/s"),
-            Kind::Count => format!("{value:.0}"),
-        }
+fn text(total: &Total, value: Option<f64>) -> String {
+    let Some(value) = value else { return "-".to_owned() };
+    match total.unit {
+        Unit::Nanoseconds => Nanos(value.max(0.0) as u64).to_string(),
+        Unit::Fraction => percent(Some(value)),
+        _ if value.fract() == 0.0 => format!("{value:.0}"),
+        _ => format!("{value:.2}"),
     }
 }
 
@@ -217,6 +131,14 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/trace-compare/1";
 }
 
+impl columns::Answer for Document {
+    type Row = Pair;
+
+    fn rows(&self) -> Vec<&Pair> {
+        self.figures.iter().collect()
+    }
+}
+
 /// A trace that is compared.
 #[derive(Serialize, JsonSchema)]
 struct Side {
@@ -225,9 +147,10 @@ struct Side {
     warnings: Vec<Warning>,
 }
 
-/// A figure of both traces.
+/// A total of both traces.
 #[derive(Serialize, JsonSchema)]
-struct Pair {
+pub(crate) struct Pair {
+    /// The total, see *Totals*.
     name: String,
     /// The value in the first trace.
     a: [Option<f64>; 1],
@@ -235,27 +158,24 @@ struct Pair {
     b: [Option<f64>; 1],
     /// What is compared: figures that grow with the trace a second of it.
     a_compared: Option<f64>,
+    /// The same of the second trace.
     b_compared: Option<f64>,
     /// Whether they are a second of trace.
     per_second: bool,
-    /// `b_compared / a_compared`
+    /// `b_compared / a_compared`.
     ratio: Option<f64>,
 }
 
 impl Document {
     fn of(args: &Args, a: &Told, b: &Told) -> Self {
-        let pair = |figure: &Figure| {
-            let other = b.figures.iter().find(|other| other.name == figure.name);
-            let (x, y) = (figure.rate(a.seconds), other.and_then(|other| other.rate(b.seconds)));
-            Pair {
-                name: figure.name.clone(),
-                a: [figure.value],
-                b: [other.and_then(|other| other.value)],
-                a_compared: x,
-                b_compared: y,
-                per_second: matches!(figure.kind, Kind::Count | Kind::Sum),
-                ratio: ratio(x, y),
-            }
+        let pair = |both: Both| Pair {
+            a: [both.a],
+            b: [both.b],
+            a_compared: both.a_rate,
+            b_compared: both.b_rate,
+            per_second: both.total.grows,
+            ratio: ratio(both.a_rate, both.b_rate),
+            name: both.total.name,
         };
         let side = |file: &Path, told: &Told| Side {
             file: file.display().to_string(),
@@ -265,7 +185,7 @@ impl Document {
         Self {
             a: side(&args.a, a),
             b: side(&args.b, b),
-            figures: a.figures.iter().map(pair).collect(),
+            figures: both(a, b).into_iter().map(pair).collect(),
             verdict: None,
         }
     }
@@ -273,22 +193,21 @@ impl Document {
 
 fn to_text(args: &Args, a: &Told, b: &Told) -> String {
     let mut table = Table::new(&["<figure", "A", "B", "1?A, a second", "2?B, a second", "B / A"]);
-    for figure in &a.figures {
-        let other = b.figures.iter().find(|other| other.name == figure.name);
-        let value = other.and_then(|other| other.value);
-        let (x, y) = (figure.rate(a.seconds), other.and_then(|other| other.rate(b.seconds)));
-        let grows = matches!(figure.kind, Kind::Count | Kind::Sum);
-        let rate = |rate| if grows { figure.text(rate, true) } else { String::new() };
-        if figure.value == Some(0.0) && value == Some(0.0) {
+    for Both { total, a, b, a_rate, b_rate } in both(a, b) {
+        if [a, b].iter().all(|value| value.unwrap_or(0.0) == 0.0) {
             continue;
         }
+        let rate = |rate| match total.grows {
+            true => format!("{}/s", text(&total, rate)),
+            false => String::new(),
+        };
         table.row(vec![
-            figure.name.trim_end_matches("_ns").replace("_ns_", "_").replace('_', " "),
-            figure.text(figure.value, false),
-            figure.text(value, false),
-            rate(x),
-            rate(y),
-            ratio(x, y).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
+            total.name.trim_end_matches("_ns").replace("_ns_", "_").replace('_', " "),
+            text(&total, a),
+            text(&total, b),
+            rate(a_rate),
+            rate(b_rate),
+            ratio(a_rate, b_rate).map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
         ]);
     }
     format!(

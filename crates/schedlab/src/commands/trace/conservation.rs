@@ -1,5 +1,6 @@
 //! `schedlab trace conservation`: the episodes in which CPU time was lost while tasks waited, and why.
 
+use super::columns;
 use super::episode;
 use super::input::{self, Head, Input, Selection};
 use super::table::{Table, percent};
@@ -48,9 +49,6 @@ pub(crate) struct Args {
     /// Episodes to keep, costliest first; the sums count all
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     keep: usize,
-    /// Print the episodes as CSV
-    #[arg(long, conflicts_with = "json")]
-    csv: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -69,15 +67,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = args.input.chosen(&args.selection)?;
     let about = input::of_chosen(&chosen);
     let reply = args.input.ask(|info| Conservation::new(options, info).about(chosen))?;
-    if args.input.part.json {
-        json::print(&Document::of(&reply, args.definition))?;
-    } else if args.csv {
-        input::print_text(&to_csv(&reply))?;
-        input::print_notes(&reply.warnings);
-    } else {
-        input::print_text(&to_text(&reply, args, &about))?;
-        input::print_notes(&reply.warnings);
-    }
+    let document = Document::of(&reply, args.definition);
+    columns::print(&args.input.part, &reply.warnings, &document, |_| {
+        to_text(&reply, args, &about)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -87,12 +80,6 @@ fn total(answer: &ConservationAnswer, definition: Definition) -> Nanos {
         Definition::Schedviz => answer.sums.schedviz_wall,
         Definition::Systing => answer.sums.systing,
     }
-}
-
-fn to_csv(reply: &Reply<ConservationAnswer>) -> String {
-    let line = |one| episode::to_csv(one, &reply.state, reply.origin);
-    let lines = reply.answer.episodes.iter().map(line);
-    std::iter::once(episode::csv_head()).chain(lines).collect()
 }
 
 /// `schedlab trace conservation --json`.
@@ -122,6 +109,14 @@ pub(crate) struct Document {
 
 impl json::Document for Document {
     const ID: &'static str = "schedlab/trace-conservation/1";
+}
+
+impl columns::Answer for Document {
+    type Row = episode::Figures;
+
+    fn rows(&self) -> Vec<&episode::Figures> {
+        self.episodes.iter().collect()
+    }
 }
 
 /// CPU time that was lost while tasks waited, by maximum matching of tasks and idle CPUs.

@@ -1,8 +1,9 @@
 //! `schedlab trace cpus`: what each CPU did with its time.
 
+use super::columns::{self, Rows, Shown, shown};
 use super::input::{self, Head, Input, Machine};
 use super::migrations::Distances;
-use super::table::{DISTANCES, Table, percent};
+use super::table::DISTANCES;
 use crate::json;
 use schedlab_model::{Cpu, Nanos};
 use schedlab_timeline::{CpuRow, Cpus, CpusAnswer, Reply};
@@ -29,13 +30,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         topology = topology.take().or_else(|| info.topology.clone());
         Cpus::by_distance(topology.clone())
     })?;
-    if args.input.part.json {
-        let cpus = reply.answer.rows.iter().map(CpuFigures::of).collect();
-        json::print(&Document { head: Head::of(&reply), cpus })?;
-    } else {
-        input::print_text(&to_text(&reply, topology.is_some()))?;
-        input::print_notes(&reply.warnings);
-    }
+    let cpus = reply.answer.rows.iter().map(CpuFigures::of).collect();
+    let document = Document { head: Head::of(&reply), cpus };
+    columns::print(&args.input.part, &reply.warnings, &document, |document| {
+        to_text(document, &reply, topology.is_some())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -52,18 +51,34 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/trace-cpus/1";
 }
 
+impl columns::Answer for Document {
+    type Row = CpuFigures;
+
+    fn rows(&self) -> Vec<&CpuFigures> {
+        self.cpus.iter().collect()
+    }
+}
+
 /// What a CPU did with its time.
 #[derive(Serialize, JsonSchema)]
-struct CpuFigures {
+pub(crate) struct CpuFigures {
+    /// The CPU.
     cpu: Cpu,
+    /// Time in which a task ran.
     busy_ns: Nanos,
+    /// Time in which the idle task ran.
     idle_ns: Nanos,
+    /// Time of which nothing is known.
     unknown_ns: Nanos,
     /// Busy time as a part of busy and idle time.
     utilisation: Option<f64>,
+    /// Context switches, those of the idle task included.
     switches: u64,
+    /// Wakeups that put a task here.
     wakeups: u64,
+    /// Switches of tasks that blocked.
     switches_voluntary: u64,
+    /// Switches of tasks that stayed runnable.
     switches_involuntary: u64,
     /// Migrations to this CPU.
     arrivals: u64,
@@ -71,6 +86,7 @@ struct CpuFigures {
     arrivals_by_distance: Distances,
     /// How long one task ran here and at least one more waited.
     overloaded_ns: Nanos,
+    /// The most tasks that waited here at once.
     waiting_max: u32,
     /// How long tasks waited here, summed over the tasks.
     wait_ns: Nanos,
@@ -97,51 +113,46 @@ impl CpuFigures {
     }
 }
 
-fn to_text(reply: &Reply<CpusAnswer>, has_topology: bool) -> String {
-    let mut heads = vec![
-        "cpu",
-        "busy",
-        "idle",
-        "unknown",
-        "utilisation",
-        "1?switches: all",
-        "4?switches: voluntary",
-        "5?switches: involuntary",
-        "overloaded",
-        "6?queue max",
-        "7?waited here",
-        "2?wakeups",
-        "3?migrations: to here",
-    ];
-    heads.extend(DISTANCES.iter().filter(|_| has_topology));
-    let mut table = Table::new(&heads);
-    let rows = &reply.answer.rows;
-    let cells = |name: String, row: &CpuRow| {
-        let mut cells = vec![
-            name,
-            row.busy.to_string(),
-            row.idle.to_string(),
-            row.unknown.to_string(),
-            percent(row.utilisation()),
-            row.switches.to_string(),
-            row.voluntary.to_string(),
-            row.involuntary.to_string(),
-            row.overloaded.to_string(),
-            row.waiting_max.to_string(),
-            row.waited.to_string(),
-            row.wakeups.to_string(),
-            row.arrivals.to_string(),
-        ];
-        let far = row.arrivals_by.iter().skip(1).filter(|_| has_topology);
-        cells.extend(far.map(ToString::to_string));
-        cells
-    };
-    for row in rows {
-        table.row(cells(row.cpu.to_string(), row));
+static SHOWN: [Shown; 13] = [
+    shown("cpu", "cpu"),
+    shown("busy", "busy_ns"),
+    shown("idle", "idle_ns"),
+    shown("unknown", "unknown_ns"),
+    shown("utilisation", "utilisation"),
+    shown("1?switches: all", "switches"),
+    shown("4?switches: voluntary", "switches_voluntary"),
+    shown("5?switches: involuntary", "switches_involuntary"),
+    shown("overloaded", "overloaded_ns"),
+    shown("6?queue max", "waiting_max"),
+    shown("7?waited here", "wait_ns"),
+    shown("2?wakeups", "wakeups"),
+    shown("3?migrations: to here", "arrivals"),
+];
+
+/// By distance, where the topology is known.
+static SHOWN_FAR: [Shown; 5] = [
+    shown(DISTANCES[0], "arrivals_by_distance.same_core"),
+    shown(DISTANCES[1], "arrivals_by_distance.same_LLC"),
+    shown(DISTANCES[2], "arrivals_by_distance.same_node"),
+    shown(DISTANCES[3], "arrivals_by_distance.same_socket"),
+    shown(DISTANCES[4], "arrivals_by_distance.other_socket"),
+];
+
+fn to_text(document: &Document, reply: &Reply<CpusAnswer>, has_topology: bool) -> String {
+    let mut table = Rows::new(SHOWN.iter().chain(SHOWN_FAR.iter().filter(|_| has_topology)));
+    for row in &document.cpus {
+        table.row(row, &[]);
     }
+    let all = sum(&reply.answer.rows);
+    table.row(&CpuFigures::of(&all), &[("cpu", "all".to_owned())]);
+    format!("{}\n\n{}", input::looked_at(reply), table.text(0))
+}
+
+/// All CPUs together.
+fn sum(rows: &[CpuRow]) -> CpuRow {
     let time = |of: fn(&CpuRow) -> Nanos| rows.iter().fold(Nanos::ZERO, |sum, row| sum + of(row));
     let count = |of: fn(&CpuRow) -> u64| rows.iter().map(of).sum();
-    let all = CpuRow {
+    CpuRow {
         cpu: Cpu(0),
         busy: time(|row| row.busy),
         idle: time(|row| row.idle),
@@ -155,7 +166,5 @@ fn to_text(reply: &Reply<CpusAnswer>, has_topology: bool) -> String {
         overloaded: time(|row| row.overloaded),
         waiting_max: rows.iter().map(|row| row.waiting_max).max().unwrap_or(0),
         waited: time(|row| row.waited),
-    };
-    table.row(cells("all".into(), &all));
-    format!("{}\n\n{}", input::looked_at(reply), table.text(0))
+    }
 }

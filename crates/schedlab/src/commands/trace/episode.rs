@@ -1,39 +1,18 @@
-//! One episode of lost CPU time: the same object as text, as JSON and as a line of CSV.
+//! One episode of lost CPU time: as text, and as a row of JSON and CSV.
 
 use super::input::Named;
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_timeline::{Ended, Episode, State};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 use std::fmt::Write as _;
 
-/// The columns of CSV: fields of [`Figures`] in this order.
-const COLUMNS: [&str; 18] = [
-    "start_ns",
-    "end_ns",
-    "overloaded_cpu",
-    "cost_ns",
-    "waited_ns",
-    "waiting_pid",
-    "waiting_comm",
-    "tasks",
-    "more_tasks",
-    "waker_pid",
-    "waker_cpu",
-    "cause",
-    "should_run_on_cpu",
-    "idle_cpus",
-    "ended",
-    "ended_cpu",
-    "seen",
-    "inferred",
-];
-
-/// An episode for `--json`. Times are relative to the origin.
+/// An episode of lost CPU time.
 #[derive(Serialize, JsonSchema)]
-pub(super) struct Figures {
+pub(crate) struct Figures {
+    /// When it began.
     start_ns: Nanos,
+    /// When it ended.
     end_ns: Nanos,
     /// The CPU whose queue had the waiters.
     overloaded_cpu: Cpu,
@@ -43,6 +22,7 @@ pub(super) struct Figures {
     waited_ns: Nanos,
     /// The task that waited first.
     waiting_pid: Pid,
+    /// Its name.
     waiting_comm: String,
     /// The tasks that waited, in order of arrival.
     tasks: Vec<Share>,
@@ -50,9 +30,11 @@ pub(super) struct Figures {
     more_tasks: u32,
     /// Who woke the first task; `null` if no task did.
     waker_pid: Option<Pid>,
+    /// The CPU on which it ran.
     waker_cpu: Option<Cpu>,
     /// The decision that another choice would have avoided.
     cause: &'static str,
+    /// A free CPU that it may use.
     should_run_on_cpu: Option<Cpu>,
     /// CPUs that were free at some time meanwhile.
     idle_cpus: Vec<Cpu>,
@@ -108,37 +90,6 @@ impl Figures {
     }
 }
 
-/// The first line of CSV.
-pub(super) fn csv_head() -> String {
-    COLUMNS.join(",") + "\n"
-}
-
-/// A line of CSV. Several values in a cell stand with spaces between; tasks as `pid:waited_ns`.
-pub(super) fn to_csv(episode: &Episode, state: &State, origin: Nanos) -> String {
-    let object = serde_json::to_value(Figures::of(episode, state, origin)).expect("plain values");
-    let cells: Vec<String> = COLUMNS.iter().map(|name| cell(&object[*name])).collect();
-    cells.join(",") + "\n"
-}
-
-fn cell(value: &Value) -> String {
-    match value {
-        Value::Null => String::new(),
-        Value::String(text) => quoted(text),
-        Value::Array(values) => values.iter().map(cell).collect::<Vec<_>>().join(" "),
-        Value::Object(task) => format!("{}:{}", task["pid"], task["waited_ns"]),
-        number => number.to_string(),
-    }
-}
-
-/// As RFC 4180 has it.
-fn quoted(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
-}
-
 /// A few lines for people.
 pub(super) fn to_text(episode: &Episode, state: &State, origin: Nanos) -> String {
     let Episode { start, end, cost, waited, overloaded, .. } = episode;
@@ -183,7 +134,6 @@ fn few(cpus: &CpuSet) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     #[test]
     fn a_list_of_a_thousand_cpus_is_told_by_its_first_and_their_number() {
@@ -191,13 +141,5 @@ mod tests {
         assert_eq!(few(&cpus), "0-3,8,10,12,14,16,18,20");
         let cpus: CpuSet = "0-3,8,10,12,14,16,18,20,22,24-99".parse().expect("a list");
         assert_eq!(few(&cpus), "0-3,8,10,12,14,16,18,20 ... (88 in all)");
-    }
-
-    #[test]
-    fn cells_are_quoted_where_they_must_be() {
-        assert_eq!(cell(&json!("a, \"b\"")), "\"a, \"\"b\"\"\"");
-        assert_eq!(cell(&json!([1, 2])), "1 2");
-        assert_eq!(cell(&json!([{"pid": 7, "waited_ns": 9}])), "7:9");
-        assert_eq!(cell(&Value::Null), "");
     }
 }

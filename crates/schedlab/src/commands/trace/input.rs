@@ -34,6 +34,9 @@ pub(crate) struct Part {
     /// Print JSON, for machines
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print the rows as CSV, for spreadsheets
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) csv: bool,
 }
 
 impl Part {
@@ -212,7 +215,9 @@ impl Head {
 /// A task by number and name.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Named {
+    /// The task (thread).
     pid: Pid,
+    /// Its name at the end.
     comm: String,
 }
 

@@ -1,7 +1,8 @@
 //! `schedlab trace latency`: how long tasks waited for a CPU.
 
+use super::columns::{self, Rows, Shown, shown};
 use super::input::{self, Head, Input, Named, Selection};
-use super::table::{Table, time};
+use super::table::Table;
 use crate::json;
 use schedlab_model::{Context, Cpu, Nanos, Pid};
 use schedlab_stats::Histogram;
@@ -65,12 +66,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let latency = std::mem::take(&mut reply.answer.latency);
         reply.answer.latency = latency.only(|pid, comm| args.selection.keeps(pid, comm));
     }
-    if args.input.part.json {
-        json::print(&Document::of(&reply, args))?;
-    } else {
-        input::print_text(&to_text(&reply, args))?;
-        input::print_notes(&reply.warnings);
-    }
+    let document = Document::of(&reply, args);
+    columns::print(&args.input.part, &reply.warnings, &document, |document| {
+        to_text(document, &reply, args)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,15 +102,15 @@ pub(crate) struct Document {
     #[serde(flatten)]
     head: Head,
     /// Each chosen task, longest wait first.
-    tasks: Vec<TaskDelays>,
+    tasks: Vec<Row>,
     /// All chosen tasks together.
     total: DelayFigures,
     /// All tasks of a name together, with `--by comm`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    comms: Option<Vec<CommDelays>>,
+    comms: Option<Vec<Row>>,
     /// By the CPU on which tasks ran after the wait, with `--by cpu`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    cpus: Option<Vec<CpuDelays>>,
+    cpus: Option<Vec<Row>>,
     /// The longest single waits, with `--worst`.
     #[serde(skip_serializing_if = "Option::is_none")]
     worst: Option<Vec<LongWait>>,
@@ -121,24 +120,24 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/trace-latency/1";
 }
 
-#[derive(Serialize, JsonSchema)]
-struct TaskDelays {
-    pid: Pid,
-    comm: String,
-    #[serde(flatten)]
-    delays: DelayFigures,
+impl columns::Answer for Document {
+    type Row = Row;
+
+    fn rows(&self) -> Vec<&Row> {
+        let (comms, cpus) = (self.comms.as_deref(), self.cpus.as_deref());
+        comms.or(cpus).unwrap_or(&self.tasks).iter().collect()
+    }
 }
 
+/// How long a task, all tasks of a name, or tasks that then ran on a CPU waited.
 #[derive(Serialize, JsonSchema)]
-struct CommDelays {
-    comm: String,
-    #[serde(flatten)]
-    delays: DelayFigures,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct CpuDelays {
-    cpu: Cpu,
+pub(crate) struct Row {
+    /// The task (thread); none for a name or a CPU.
+    pid: Option<Pid>,
+    /// Its name at the end; none for a CPU.
+    comm: Option<String>,
+    /// The CPU, with `--by cpu`.
+    cpu: Option<Cpu>,
     #[serde(flatten)]
     delays: DelayFigures,
 }
@@ -157,12 +156,19 @@ struct DelayFigures {
 /// Figures of a histogram; `null` where there is none.
 #[derive(Serialize, JsonSchema)]
 struct HistogramFigures {
+    /// How many waits.
     count: u64,
+    /// Half of them are not longer.
     latency_ns_p50: Option<u64>,
+    /// 90 % are not longer.
     latency_ns_p90: Option<u64>,
+    /// 99 % are not longer.
     latency_ns_p99: Option<u64>,
+    /// 99.9 % are not longer.
     latency_ns_p999: Option<u64>,
+    /// The longest wait.
     latency_ns_max: Option<u64>,
+    /// All waits together.
     latency_ns_sum: u64,
     /// With `--histogram`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,18 +227,19 @@ impl Document {
     fn of(reply: &Reply<Answer>, args: &Args) -> Self {
         let Answer { latency, cpus, worst } = &reply.answer;
         let figures = |delays: &Delays| DelayFigures::of(delays, args.histogram);
-        let tasks = latency.tasks.iter().map(|row| TaskDelays {
-            pid: row.pid,
-            comm: row.comm.clone(),
-            delays: figures(&row.delays),
+        let row =
+            |delays: &Delays| Row { pid: None, comm: None, cpu: None, delays: figures(delays) };
+        let tasks = latency.tasks.iter().map(|task| Row {
+            pid: Some(task.pid),
+            comm: Some(task.comm.clone()),
+            ..row(&task.delays)
         });
         let comms = || {
             let all = latency.by_comm().into_iter();
-            all.map(|(comm, delays)| CommDelays { comm, delays: figures(&delays) }).collect()
+            all.map(|(comm, delays)| Row { comm: Some(comm), ..row(&delays) }).collect()
         };
         let cpus = cpus.as_ref().map(|cpus| {
-            let all = cpus.iter();
-            all.map(|(cpu, delays)| CpuDelays { cpu: *cpu, delays: figures(delays) }).collect()
+            cpus.iter().map(|(cpu, delays)| Row { cpu: Some(*cpu), ..row(delays) }).collect()
         });
         let worst = || worst.iter().map(|(wait, other)| LongWait::of(wait, other, reply)).collect();
         Self {
@@ -271,72 +278,39 @@ impl LongWait {
     }
 }
 
-const HEADS: [&str; 12] = [
-    "6?wakeup latency: wakeups",
-    "5?wakeup latency: p50",
-    "3?wakeup latency: p90",
-    "wakeup latency: p99",
-    "1?wakeup latency: p99.9",
-    "wakeup latency: max",
-    "7?run delay: waits",
-    "4?run delay: p50",
-    "run delay: p99",
-    "2?run delay: p99.9",
-    "run delay: max",
-    "8?run delay: sum",
+static SHOWN: [Shown; 12] = [
+    shown("6?wakeup latency: wakeups", "wakeup.count"),
+    shown("5?wakeup latency: p50", "wakeup.latency_ns_p50"),
+    shown("3?wakeup latency: p90", "wakeup.latency_ns_p90"),
+    shown("wakeup latency: p99", "wakeup.latency_ns_p99"),
+    shown("1?wakeup latency: p99.9", "wakeup.latency_ns_p999"),
+    shown("wakeup latency: max", "wakeup.latency_ns_max"),
+    shown("7?run delay: waits", "run_delay.count"),
+    shown("4?run delay: p50", "run_delay.latency_ns_p50"),
+    shown("run delay: p99", "run_delay.latency_ns_p99"),
+    shown("2?run delay: p99.9", "run_delay.latency_ns_p999"),
+    shown("run delay: max", "run_delay.latency_ns_max"),
+    shown("8?run delay: sum", "run_delay.latency_ns_sum"),
 ];
 
-fn cells(first: Vec<String>, delays: &Delays) -> Vec<String> {
-    let (wakeup, all) = (&delays.wakeup, &delays.run_delay);
-    let quantile = |histogram: &Histogram, q| time(histogram.quantile(q));
-    let mut cells = first;
-    cells.extend([
-        wakeup.count().to_string(),
-        quantile(wakeup, 0.5),
-        quantile(wakeup, 0.9),
-        quantile(wakeup, 0.99),
-        quantile(wakeup, 0.999),
-        time(wakeup.max()),
-        all.count().to_string(),
-        quantile(all, 0.5),
-        quantile(all, 0.99),
-        quantile(all, 0.999),
-        time(all.max()),
-        time((all.count() > 0).then(|| all.sum())),
-    ]);
-    cells
-}
+/// The columns that name a row.
+static BY_TASK: [Shown; 2] = [shown("pid", "pid"), shown("<comm", "comm")];
+static BY_COMM: [Shown; 1] = [shown("<comm", "comm")];
+static BY_CPU: [Shown; 1] = [shown("cpu", "cpu")];
 
-fn to_text(reply: &Reply<Answer>, args: &Args) -> String {
-    let Answer { latency, cpus, worst } = &reply.answer;
-    let names: &[&str] = match args.by {
-        By::Task => &["pid", "<comm"],
-        By::Comm => &["<comm"],
-        By::Cpu => &["cpu"],
+fn to_text(document: &Document, reply: &Reply<Answer>, args: &Args) -> String {
+    let Answer { latency, worst, .. } = &reply.answer;
+    let named = match args.by {
+        By::Task => &BY_TASK[..],
+        By::Comm => &BY_COMM,
+        By::Cpu => &BY_CPU,
     };
-    let heads: Vec<&str> = names.iter().chain(&HEADS).copied().collect();
-    let mut table = Table::new(&heads);
-    let mut first = vec!["total".to_owned()];
-    if args.by == By::Task {
-        first.insert(0, String::new());
-    }
-    table.row(cells(first, &latency.total));
-    match args.by {
-        By::Task => {
-            for row in &latency.tasks {
-                table.row(cells(vec![row.pid.to_string(), row.comm.clone()], &row.delays));
-            }
-        }
-        By::Comm => {
-            for (comm, delays) in latency.by_comm() {
-                table.row(cells(vec![comm], &delays));
-            }
-        }
-        By::Cpu => {
-            for (cpu, delays) in cpus.iter().flatten() {
-                table.row(cells(vec![cpu.to_string()], delays));
-            }
-        }
+    let mut table = Rows::new(named.iter().chain(&SHOWN));
+    let total = |name| (name, "total".to_owned());
+    let none = ("pid", String::new());
+    table.row(&document.total, &[none, total("comm"), total("cpu")]);
+    for row in columns::Answer::rows(document) {
+        table.row(row, &[]);
     }
     let at_least = if input::is_lower_bound(&reply.warnings) { " (lower bounds)" } else { "" };
     let mut text =

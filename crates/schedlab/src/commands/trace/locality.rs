@@ -1,5 +1,6 @@
 //! `schedlab trace locality`: who wakes whom, how far wakeups carry tasks, who runs away from home.
 
+use super::columns;
 use super::input::{self, Head, Input, Machine, Selection};
 use super::migrations::Distances;
 use super::table::{Table, percent};
@@ -36,12 +37,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let reply = args
         .input
         .ask(|info| Locality::new(topology.or_else(|| info.topology.clone())).about(chosen))?;
-    if args.input.part.json {
-        json::print(&Document::of(&reply))?;
-    } else {
-        input::print_text(&to_text(&reply, args.top, &about))?;
-        input::print_notes(&reply.warnings);
-    }
+    let document = Document::of(&reply);
+    columns::print(&args.input.part, &reply.warnings, &document, |_| {
+        to_text(&reply, args.top, &about)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -64,6 +63,14 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/trace-locality/1";
 }
 
+impl columns::Answer for Document {
+    type Row = TaskPlaces;
+
+    fn rows(&self) -> Vec<&TaskPlaces> {
+        self.tasks.iter().collect()
+    }
+}
+
 #[derive(Serialize, JsonSchema)]
 struct Pair {
     /// `null`: an interrupt.
@@ -72,9 +79,12 @@ struct Pair {
     wakeups: Wakeups,
 }
 
+/// Where a task was woken and ran.
 #[derive(Serialize, JsonSchema)]
-struct TaskPlaces {
+pub(crate) struct TaskPlaces {
+    /// The task (thread).
     pid: Pid,
+    /// Its name at the end.
     comm: String,
     /// Wakeups of this task.
     wakeups: Wakeups,
@@ -89,6 +99,7 @@ struct TaskPlaces {
 /// Wakeups, and how far they carried tasks.
 #[derive(Serialize, JsonSchema)]
 struct Wakeups {
+    /// How many.
     count: u64,
     #[serde(flatten)]
     far: Option<Far>,
@@ -101,8 +112,11 @@ struct Far {
     from_previous: Distances,
     /// By what the CPU shares with the waker's.
     from_waker: Distances,
+    /// Those after which the task ran in another LLC than before.
     left_llc: u64,
+    /// Those after which it ran on another node.
     left_node: u64,
+    /// Those after which it ran on another socket.
     left_socket: u64,
 }
 

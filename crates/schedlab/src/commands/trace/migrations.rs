@@ -1,5 +1,6 @@
 //! `schedlab trace migrations`: how many, how far, by what; and chains of moves.
 
+use super::columns;
 use super::input::{self, Head, Input, Machine, Named, Selection};
 use super::table::Table;
 use crate::json;
@@ -49,12 +50,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "record sched_migrate_task as well; `schedlab trace tasks` counts these by task";
         reply.warnings.push(Warning::new("no-migrations", what, remedy));
     }
-    if args.input.part.json {
-        json::print(&Document::of(&reply))?;
-    } else {
-        input::print_text(&to_text(&reply, &about))?;
-        input::print_notes(&reply.warnings);
-    }
+    let document = Document::of(&reply);
+    columns::print(&args.input.part, &reply.warnings, &document, |_| to_text(&reply, &about))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -77,6 +74,14 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/trace-migrations/1";
 }
 
+impl columns::Answer for Document {
+    type Row = Move;
+
+    fn rows(&self) -> Vec<&Move> {
+        self.chains.iter().flat_map(|chain| &chain.hops).collect()
+    }
+}
+
 #[derive(Serialize, JsonSchema)]
 struct Moves {
     count: u64,
@@ -90,15 +95,20 @@ struct Chain {
     hops: Vec<Move>,
 }
 
-/// One move of a task.
+/// A move of a task, in a chain of moves.
 #[derive(Serialize, JsonSchema)]
-struct Move {
+pub(crate) struct Move {
+    /// The chain, from 0: the longest.
+    chain: usize,
+    /// When it moved.
     at_ns: Nanos,
     #[serde(flatten)]
     task: Named,
+    /// The CPU that it left.
     from: Cpu,
+    /// The CPU to which it moved.
     to: Cpu,
-    /// What moved it.
+    /// What moved it: `wakeup`, `fork`, `balance`, `asleep` or `running`.
     by: &'static str,
     /// The CPU that moved it.
     by_cpu: Cpu,
@@ -109,13 +119,19 @@ struct Move {
 /// Counts by the nearest level that two CPUs share.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Distances {
+    /// Those on the same CPU.
     #[serde(rename = "same_CPU")]
     same_cpu: u64,
+    /// Those between CPUs of one core.
     same_core: u64,
+    /// Those between cores of one LLC.
     #[serde(rename = "same_LLC")]
     same_llc: u64,
+    /// Those between LLCs of one node.
     same_node: u64,
+    /// Those between nodes of one socket.
     same_socket: u64,
+    /// Those between sockets.
     other_socket: u64,
 }
 
@@ -128,10 +144,11 @@ impl Distances {
 }
 
 impl Move {
-    fn of(hop: &Hop, reply: &Reply<MigrationsAnswer>) -> Self {
+    fn of(chain: usize, hop: &Hop, reply: &Reply<MigrationsAnswer>) -> Self {
         let state = &reply.state;
         let moved = &hop.moved;
         Self {
+            chain,
             at_ns: moved.at - reply.origin,
             task: Named::of(moved.task, state),
             from: moved.from,
@@ -152,13 +169,14 @@ impl Document {
                 (when.name(), Moves { count: *count, by_distance })
             },
         );
-        let chain =
-            |hops: &Vec<Hop>| Chain { hops: hops.iter().map(|hop| Move::of(hop, reply)).collect() };
+        let chain = |(at, hops): (usize, &Vec<Hop>)| Chain {
+            hops: hops.iter().map(|hop| Move::of(at, hop, reply)).collect(),
+        };
         Self {
             head: Head::of(reply),
             total: answer.total(),
             by: by.collect(),
-            chains: answer.chains.iter().map(chain).collect(),
+            chains: answer.chains.iter().enumerate().map(chain).collect(),
             chain_count: answer.chained,
         }
     }

@@ -1,5 +1,6 @@
 //! `schedlab trace`: questions to a trace, a file each.
 
+mod columns;
 mod compare;
 mod conservation;
 mod convert;
@@ -67,6 +68,22 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<locality::Document>(),
         json::of::<migrations::Document>(),
         json::of::<compare::Document>(),
+    ]
+}
+
+/// What the docs tell about the rows of each question.
+#[cfg(test)]
+fn described() -> Vec<columns::Described> {
+    vec![
+        columns::described::<latency::Document>(),
+        columns::described::<tasks::Document>(),
+        columns::described::<cpus::Document>(),
+        columns::described::<waiting::Document>(),
+        columns::described::<conservation::Document>(),
+        columns::described::<why::Document>(),
+        columns::described::<locality::Document>(),
+        columns::described::<migrations::Document>(),
+        columns::described::<compare::Document>(),
     ]
 }
 

@@ -1,6 +1,5 @@
 //! Text tables whose columns stand under each other.
 
-use schedlab_model::Nanos;
 use std::fmt::Write as _;
 
 /// Heads of migrations by distance, beside a column of all: the nearest that both CPUs share, as in
@@ -137,11 +136,6 @@ impl Table {
         }
         format!("{}\n", line.trim_end())
     }
-}
-
-/// A time, or a dash for none.
-pub(crate) fn time(ns: Option<u64>) -> String {
-    ns.map_or_else(|| "-".to_owned(), |ns| Nanos(ns).to_string())
 }
 
 /// A part of one as a percentage.

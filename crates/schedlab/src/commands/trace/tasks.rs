@@ -1,8 +1,9 @@
 //! `schedlab trace tasks`: what each task did with its time.
 
+use super::columns::{self, Rows, Shown, shown};
 use super::input::{self, Head, Input, Machine, Named, Selection};
 use super::migrations::Distances;
-use super::table::{DISTANCES, Table, percent, time};
+use super::table::{DISTANCES, percent};
 use crate::json;
 use schedlab_model::{Nanos, Pid};
 use schedlab_timeline::{OffCpu, Reply, State, TaskRow, Tasks, TasksAnswer};
@@ -43,14 +44,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.selection.check(&reply.state, &args.input.file)?;
         reply.answer = reply.answer.only(|pid, comm| args.selection.keeps(pid, comm));
     }
-    if args.input.part.json {
-        let row = |row| TaskFigures::of(row, &reply.state);
-        let tasks = reply.answer.rows.iter().map(row).collect();
-        json::print(&Document { head: Head::of(&reply), tasks })?;
-    } else {
-        input::print_text(&to_text(&reply, args.top, topology.is_some()))?;
-        input::print_notes(&reply.warnings);
-    }
+    let row = |row| TaskFigures::of(row, &reply);
+    let tasks = reply.answer.rows.iter().map(row).collect();
+    let document = Document { head: Head::of(&reply), tasks };
+    columns::print(&args.input.part, &reply.warnings, &document, |document| {
+        to_text(document, &reply, args.top, topology.is_some())
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -67,12 +66,26 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/trace-tasks/1";
 }
 
+impl columns::Answer for Document {
+    type Row = TaskFigures;
+
+    fn rows(&self) -> Vec<&TaskFigures> {
+        self.tasks.iter().collect()
+    }
+}
+
 /// What a task did with its time.
 #[derive(Serialize, JsonSchema)]
-struct TaskFigures {
+pub(crate) struct TaskFigures {
+    /// The task (thread).
     pid: Pid,
+    /// Its name at the end.
     comm: String,
+    /// Time in which it ran.
     run_ns: Nanos,
+    /// The same as a part of the window.
+    run_share: Option<f64>,
+    /// Time in which it was runnable and did not run.
     wait_ns: Nanos,
     /// In an interruptible sleep, an idle kernel thread's, or parked.
     sleep_ns: Nanos,
@@ -84,12 +97,19 @@ struct TaskFigures {
     woken_by: Vec<Woken>,
     /// How often it ran without a break.
     slices: u64,
+    /// Half of its slices are not longer.
     slice_ns_p50: Option<u64>,
+    /// 99 % of its slices are not longer.
     slice_ns_p99: Option<u64>,
+    /// Its longest slice.
     slice_ns_max: Option<u64>,
+    /// Switches after which it blocked.
     switches_voluntary: u64,
+    /// Switches after which it stayed runnable.
     switches_involuntary: u64,
+    /// Wakeups of it.
     wakeups: u64,
+    /// Moves to another CPU.
     migrations: u64,
     /// Migrations by what both CPUs share; all 0 if the topology is not known.
     migrations_by_distance: Distances,
@@ -115,12 +135,15 @@ impl Woken {
 const WAKERS_MAX: usize = 10;
 
 impl TaskFigures {
-    fn of(row: &TaskRow, state: &State) -> Self {
+    fn of(row: &TaskRow, reply: &Reply<TasksAnswer>) -> Self {
+        let state = &reply.state;
         let wakers = row.woken_by.iter().take(WAKERS_MAX);
+        let window = reply.observed.duration();
         Self {
             pid: row.pid,
             comm: row.comm.clone(),
             run_ns: row.ran,
+            run_share: (window > Nanos::ZERO).then(|| row.ran.0 as f64 / window.0 as f64),
             wait_ns: row.waited,
             sleep_ns: row.asleep.sleeping,
             uninterruptible_ns: row.asleep.uninterruptible,
@@ -150,53 +173,44 @@ fn most(row: &TaskRow, state: &State) -> String {
     }
 }
 
-fn to_text(reply: &Reply<TasksAnswer>, top: usize, has_topology: bool) -> String {
-    let mut heads = vec![
-        "pid",
-        "<comm",
-        "run",
-        "7?of a CPU",
-        "wait",
-        "8?off CPU: asleep",
-        "7?off CPU: D",
-        "1?off CPU: stopped",
-        "<0?off CPU: ended most by",
-        "3?slices: count",
-        "1?slices: p50",
-        "2?slices: p99",
-        "4?slices: max",
-        "6?switches: voluntary",
-        "switches: involuntary",
-        "5?wakeups",
-        "migrations: all",
-    ];
-    heads.extend(DISTANCES.iter().filter(|_| has_topology));
-    let mut table = Table::new(&heads);
-    let window = reply.observed.duration();
-    for row in &reply.answer.rows {
-        let share = (window > Nanos::ZERO).then(|| row.ran.0 as f64 / window.0 as f64);
-        let mut cells = vec![
-            row.pid.to_string(),
-            row.comm.clone(),
-            row.ran.to_string(),
-            percent(share),
-            row.waited.to_string(),
-            row.asleep.sleeping.to_string(),
-            row.asleep.uninterruptible.to_string(),
-            row.asleep.stopped.to_string(),
-            most(row, &reply.state),
-            row.slices.count().to_string(),
-            time(row.slices.quantile(0.5)),
-            time(row.slices.quantile(0.99)),
-            time(row.slices.max()),
-            row.voluntary.to_string(),
-            row.involuntary.to_string(),
-            row.wakeups.to_string(),
-            row.migrations.to_string(),
-        ];
-        let far = row.migrations_by.iter().skip(1).filter(|_| has_topology);
-        cells.extend(far.map(ToString::to_string));
-        table.row(cells);
+static SHOWN: [Shown; 17] = [
+    shown("pid", "pid"),
+    shown("<comm", "comm"),
+    shown("run", "run_ns"),
+    shown("7?of a CPU", "run_share"),
+    shown("wait", "wait_ns"),
+    shown("8?off CPU: asleep", "sleep_ns"),
+    shown("7?off CPU: D", "uninterruptible_ns"),
+    shown("1?off CPU: stopped", "stopped_ns"),
+    shown("<0?off CPU: ended most by", "woken_by"),
+    shown("3?slices: count", "slices"),
+    shown("1?slices: p50", "slice_ns_p50"),
+    shown("2?slices: p99", "slice_ns_p99"),
+    shown("4?slices: max", "slice_ns_max"),
+    shown("6?switches: voluntary", "switches_voluntary"),
+    shown("switches: involuntary", "switches_involuntary"),
+    shown("5?wakeups", "wakeups"),
+    shown("migrations: all", "migrations"),
+];
+
+/// By distance, where the topology is known.
+static SHOWN_FAR: [Shown; 5] = [
+    shown(DISTANCES[0], "migrations_by_distance.same_core"),
+    shown(DISTANCES[1], "migrations_by_distance.same_LLC"),
+    shown(DISTANCES[2], "migrations_by_distance.same_node"),
+    shown(DISTANCES[3], "migrations_by_distance.same_socket"),
+    shown(DISTANCES[4], "migrations_by_distance.other_socket"),
+];
+
+fn to_text(
+    document: &Document,
+    reply: &Reply<TasksAnswer>,
+    top: usize,
+    has_topology: bool,
+) -> String {
+    let mut table = Rows::new(SHOWN.iter().chain(SHOWN_FAR.iter().filter(|_| has_topology)));
+    for (figures, row) in document.tasks.iter().zip(&reply.answer.rows) {
+        table.row(figures, &[("woken_by", most(row, &reply.state))]);
     }
     let sum = |of: fn(&TaskRow) -> u64| reply.answer.rows.iter().map(of).sum::<u64>();
     format!(

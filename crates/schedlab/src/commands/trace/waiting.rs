@@ -1,7 +1,8 @@
 //! `schedlab trace waiting`: how many tasks ran and how many waited, over time.
 
+use super::columns::{self, Rows, Shown, shown};
 use super::input::{self, Head, Input, Selection};
-use super::table::{Table, percent};
+use super::table::percent;
 use crate::json;
 use schedlab_model::Nanos;
 use schedlab_timeline::{Bin, Reply, Waiting, WaitingAnswer};
@@ -29,12 +30,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = args.input.chosen(&args.selection)?;
     let about = input::of_chosen(&chosen);
     let reply = args.input.ask(|_| Waiting::new(args.bins).about(chosen))?;
-    if args.input.part.json {
-        json::print(&Document::of(&reply))?;
-    } else {
-        input::print_text(&to_text(&reply, &about))?;
-        input::print_notes(&reply.warnings);
-    }
+    columns::print(&args.input.part, &reply.warnings, &Document::of(&reply), |document| {
+        to_text(document, &reply, &about)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -61,8 +59,18 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/trace-waiting/1";
 }
 
+impl columns::Answer for Document {
+    type Row = Stretch;
+
+    fn rows(&self) -> Vec<&Stretch> {
+        self.bins.iter().collect()
+    }
+}
+
+/// A stretch of time: how many tasks ran and waited.
 #[derive(Serialize, JsonSchema)]
-struct Stretch {
+pub(crate) struct Stretch {
+    /// Where it begins.
     start_ns: Nanos,
     #[serde(flatten)]
     curve: Curve,
@@ -71,11 +79,17 @@ struct Stretch {
 /// How many tasks ran and waited: the mean over the time, and extremes at some instant of it.
 #[derive(Serialize, JsonSchema)]
 struct Curve {
+    /// Mean number of tasks that ran.
     running_mean: f64,
+    /// The fewest tasks that ran at an instant.
     running_min: u32,
+    /// The most tasks that ran at an instant.
     running_max: u32,
+    /// Mean number of tasks that waited.
     waiting_mean: f64,
+    /// The fewest tasks that waited at an instant.
     waiting_min: u32,
+    /// The most tasks that waited at an instant.
     waiting_max: u32,
     /// Time that was observed.
     seen_ns: u64,
@@ -115,43 +129,36 @@ impl Document {
     }
 }
 
-fn to_text(reply: &Reply<WaitingAnswer>, about: &str) -> String {
+static SHOWN: [Shown; 8] = [
+    shown("from", "start_ns"),
+    shown("running: mean", "running_mean"),
+    shown("1?running: min", "running_min"),
+    shown("2?running: max", "running_max"),
+    shown("waiting: mean", "waiting_mean"),
+    shown("3?waiting: min", "waiting_min"),
+    shown("4?waiting: max", "waiting_max"),
+    shown("<|running #, waiting + (one a task)", "bars"),
+];
+
+/// Marks that a CPU's worth of tasks takes, where there is room.
+const MARKS_MAX: f64 = 40.0;
+
+fn to_text(document: &Document, reply: &Reply<WaitingAnswer>, about: &str) -> String {
     let answer = &reply.answer;
-    let mut table = Table::new(&[
-        "from",
-        "running: mean",
-        "1?running: min",
-        "2?running: max",
-        "waiting: mean",
-        "3?waiting: min",
-        "4?waiting: max",
-        "<|running #, waiting + (one a task)",
-    ]);
     let longest = answer.bins.iter().map(|bin| bin.running_mean() + bin.waiting_mean());
-    // A row of marks is at most 40 wide, so that a table of 128 CPUs stays a table.
-    let scale = (40.0 / longest.fold(1.0, f64::max)).min(1.0);
+    // A row of marks has a limit, so that a table of 128 CPUs stays a table.
+    let scale = (MARKS_MAX / longest.fold(1.0, f64::max)).min(1.0);
     let marks = |mean: f64| (mean * scale).round() as usize;
-    let cells = |name: String, bin: &Bin| {
-        vec![
-            name,
-            format!("{:.2}", bin.running_mean()),
-            bin.running_min.to_string(),
-            bin.running_max.to_string(),
-            format!("{:.2}", bin.waiting_mean()),
-            bin.waiting_min.to_string(),
-            bin.waiting_max.to_string(),
-            format!(
-                "|{}{}",
-                "#".repeat(marks(bin.running_mean())),
-                "+".repeat(marks(bin.waiting_mean()))
-            ),
-        ]
+    let bars = |curve: &Curve| {
+        let (running, waiting) = (marks(curve.running_mean), marks(curve.waiting_mean));
+        format!("|{}{}", "#".repeat(running), "+".repeat(waiting))
     };
-    for (i, bin) in answer.bins.iter().enumerate() {
-        let from = answer.start - reply.origin + Nanos(answer.width.0 * i as u64);
-        table.row(cells(from.to_string(), bin));
+    let mut table = Rows::new(&SHOWN);
+    for row in &document.bins {
+        table.row(row, &[("bars", bars(&row.curve))]);
     }
-    table.row(cells("all".into(), &answer.total()));
+    let all = ("start_ns", "all".to_owned());
+    table.row(&document.total, &[all, ("bars", bars(&document.total))]);
     let all: u64 = answer.waiting_time_ns.iter().sum();
     let none = answer.waiting_time_ns.first().copied().unwrap_or(0);
     let someone = (all > 0).then(|| (all - none) as f64 / all as f64);

@@ -1,5 +1,6 @@
 //! `schedlab trace why`: what an interval of one task's life was spent on.
 
+use super::columns;
 use super::input::{self, Head, Input, Named};
 use super::table::Table;
 use crate::json;
@@ -40,12 +41,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "{file}: no task has --pid {pid} before --to; `schedlab trace tasks --top 0 {file}` lists them"
         );
     };
-    if args.input.part.json {
-        json::print(&Document::of(&reply, answer))?;
-    } else {
-        input::print_text(&to_text(&reply, answer, args.top))?;
-        input::print_notes(&reply.warnings);
-    }
+    let document = Document::of(&reply, answer);
+    columns::print(&args.input.part, &reply.warnings, &document, |_| {
+        to_text(&reply, answer, args.top)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -94,6 +93,14 @@ impl json::Document for Document {
     const ID: &'static str = "schedlab/trace-why/1";
 }
 
+impl columns::Answer for Document {
+    type Row = Entry;
+
+    fn rows(&self) -> Vec<&Entry> {
+        self.entries.iter().collect()
+    }
+}
+
 #[derive(Serialize, JsonSchema)]
 struct Sum {
     /// `runs`, `runnable`, `interrupt`, `blocked` or `unknown`.
@@ -106,12 +113,16 @@ struct Sum {
     share: f64,
 }
 
+/// A part of the interval.
 #[derive(Serialize, JsonSchema)]
-struct Entry {
+pub(crate) struct Entry {
+    /// Where it begins.
     start_ns: Nanos,
+    /// Where it ends.
     end_ns: Nanos,
-    /// As in the sums.
+    /// `runs`, `runnable`, `interrupt`, `blocked` or `unknown`.
     state: &'static str,
+    /// The CPU, where there is one.
     cpu: Option<Cpu>,
     #[serde(flatten)]
     task: Named,

@@ -1,0 +1,85 @@
+//! The numbers that an answer has for a whole trace, each with its description.
+
+use crate::chosen::Chosen;
+use crate::question::Question;
+use schedlab_model::{Better, Nanos, Topology, TraceInfo, Unit};
+use schedlab_stats::Histogram;
+
+/// The description of one number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Total {
+    /// The name, with the unit where it has one (`lost_cpu_time_ns`).
+    pub name: String,
+    /// The unit.
+    pub unit: Unit,
+    /// Which direction is an improvement.
+    pub better: Better,
+    /// Whether it grows with the length of the trace, so that two traces compare by their rates.
+    pub grows: bool,
+    /// The definition, a sentence.
+    pub about: String,
+}
+
+/// The quantiles of a histogram that are totals, with the ends of their names.
+const QUANTILES: [(&str, f64); 5] =
+    [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
+
+impl Total {
+    /// A number that stands for itself, whatever the length of the trace.
+    #[must_use]
+    pub fn level(name: &str, unit: Unit, better: Better, about: &str) -> Self {
+        Self { name: name.to_owned(), unit, better, grows: false, about: about.to_owned() }
+    }
+
+    /// A number of events.
+    #[must_use]
+    pub fn count(name: &str, better: Better, about: &str) -> Self {
+        Self { grows: true, ..Self::level(name, Unit::Count, better, about) }
+    }
+
+    /// A sum of times. `name` ends in `_ns`.
+    #[must_use]
+    pub fn sum(name: &str, better: Better, about: &str) -> Self {
+        Self { grows: true, ..Self::level(name, Unit::Nanoseconds, better, about) }
+    }
+
+    /// The quantiles and the sum of a histogram of times, for which less is better.
+    #[must_use]
+    pub fn times(name: &str, about: &str) -> Vec<Self> {
+        let quantile = |(end, _): (&str, f64)| {
+            let name = format!("{name}_ns_{end}");
+            Self::level(&name, Unit::Nanoseconds, Better::Lower, about)
+        };
+        let sum = Self::sum(&format!("{name}_sum_ns"), Better::Lower, about);
+        QUANTILES.into_iter().map(quantile).chain([sum]).collect()
+    }
+}
+
+/// The values of [`Total::times`].
+pub(crate) fn times(histogram: &Histogram) -> impl Iterator<Item = Option<f64>> {
+    let quantiles = QUANTILES.map(|(_, q)| histogram.quantile(q).map(|ns| ns as f64));
+    quantiles.into_iter().chain([Some(histogram.sum() as f64)])
+}
+
+/// What a question is made from when its totals are asked for.
+#[derive(Debug)]
+pub struct About<'a> {
+    /// What the trace tells about itself.
+    pub info: &'a TraceInfo,
+    /// The topology, where it is known.
+    pub topology: Option<Topology>,
+    /// The tasks.
+    pub chosen: Chosen,
+    /// Shorter episodes of lost CPU time are left out.
+    pub min: Nanos,
+}
+
+/// A question whose answer has numbers for the whole trace.
+pub trait Totals: Question + Sized {
+    /// The descriptions.
+    fn totals() -> Vec<Total>;
+    /// The question.
+    fn question(about: &About<'_>) -> Self;
+    /// The numbers, in the order of the descriptions; `None` where the trace does not tell one.
+    fn values(answer: &Self::Answer, chosen: &Chosen) -> Vec<Option<f64>>;
+}
