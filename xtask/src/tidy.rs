@@ -1,6 +1,6 @@
 //! What no compiler checks: floors, sizes, headers, words that must not stay.
 
-use crate::{dependencies, floors, prose, steps};
+use crate::{circles, dependencies, floors, prose, steps};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -41,6 +41,7 @@ pub(crate) fn run() -> Result<()> {
     }
     found.extend(dependencies::check(&files)?);
     found.extend(prose::check(&files)?);
+    found.extend(circles::check()?);
     match found.as_slice() {
         [] => {
             steps::say(&format!("tidy: {} files, nothing found", files.len()));

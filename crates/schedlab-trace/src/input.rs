@@ -3,8 +3,6 @@
 //! No mapping: a mapped file that shrinks kills the process, a short read is only a short read.
 
 use crate::encoding::Encoding;
-use crate::error::TraceError;
-use crate::piped;
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -29,20 +27,9 @@ enum Bytes {
 }
 
 impl Input {
-    pub(crate) fn open(path: &Path) -> Result<Self, TraceError> {
-        let file = piped::open(path).map_err(|error| TraceError::io(path, error))?;
-        let meta = file.metadata().map_err(|error| TraceError::io(path, error))?;
-        if meta.is_dir() {
-            let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory, not a trace");
-            return Err(TraceError::io(path, error));
-        }
-        if meta.is_file() {
-            return Ok(Self { path: path.to_owned(), bytes: Bytes::File(file), len: meta.len() });
-        }
-        // A pipe can't be read by windows.
-        let file = piped::take(file, path, &meta)?;
-        let len = file.metadata().map_err(|error| TraceError::io(path, error))?.len();
-        Ok(Self { path: path.to_owned(), bytes: Bytes::File(file), len })
+    /// A file that can be read by windows, under the name of what it holds.
+    pub(crate) fn file(path: &Path, file: File, len: u64) -> Self {
+        Self { path: path.to_owned(), bytes: Bytes::File(file), len }
     }
 
     /// Bytes in memory, under a name for messages.

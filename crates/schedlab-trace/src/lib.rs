@@ -19,10 +19,13 @@ mod decode;
 mod encode;
 mod encoding;
 mod error;
+mod event_sink;
 mod event_writer;
+mod form;
 pub mod format;
 mod gist;
 mod input;
+mod left_out;
 pub mod live;
 pub mod mark;
 mod merge;
@@ -47,11 +50,12 @@ mod trace;
 
 pub use census::Census;
 pub use convert::{Converted, Target, convert, replace, unfinished};
+pub use dat::{RecordSource, Sink};
 pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;
 pub use event_writer::EventWriter;
-pub use record::{RecordSource, Sink, open_records};
+pub use record::open_records;
 pub use trace::Trace;
 
 use input::Input;

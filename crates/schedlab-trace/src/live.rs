@@ -2,6 +2,7 @@
 //! walk through pages as for files, on bytes that have not become a file yet.
 
 use crate::Encoding;
+pub use crate::dat::Piece;
 use crate::dat::{Layout, Visit, walk};
 use crate::decode::Stamp;
 use crate::names::Names;
@@ -37,15 +38,6 @@ impl LiveDecoder {
     pub fn decode(&mut self, time: Nanos, cpu: Cpu, body: &[u8], out: &mut Vec<Event>) {
         self.decoder.decode_to(Stamp { time: time.0, cpu }, body, &mut self.names, out);
     }
-}
-
-/// What a page of the kernel's ring buffer holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Piece<'a> {
-    /// A record's body, and when it was logged.
-    Record(Nanos, &'a [u8]),
-    /// Events are missing here; how many, where the kernel says.
-    Lost(Option<NonZeroU32>),
 }
 
 /// Hands each piece of a page (as `trace_pipe_raw` gives it) to `sink`, in order.

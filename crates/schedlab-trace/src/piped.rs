@@ -2,7 +2,8 @@
 //! so that it can be read by windows and memory does not grow with it.
 
 use crate::error::TraceError;
-use crate::trace::{self, Form};
+use crate::form::{Form, SNIFFED, form};
+use crate::input::Input;
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Seek as _};
@@ -17,14 +18,32 @@ static TAKEN: Mutex<BTreeMap<(u64, u64), File>> = Mutex::new(BTreeMap::new());
 /// The name that stands for the standard input.
 pub(crate) const STDIN: &str = "-";
 
+/// What is at `path`, to be read by windows; `-` is the standard input.
+pub(crate) fn input(path: &Path) -> Result<Input, TraceError> {
+    let failed = |error| TraceError::io(path, error);
+    let file = open(path).map_err(failed)?;
+    let meta = file.metadata().map_err(failed)?;
+    if meta.is_dir() {
+        let error = io::Error::new(io::ErrorKind::IsADirectory, "is a directory, not a trace");
+        return Err(failed(error));
+    }
+    if meta.is_file() {
+        return Ok(Input::file(path, file, meta.len()));
+    }
+    // A pipe cannot be read by windows.
+    let file = take(file, path, &meta)?;
+    let len = file.metadata().map_err(failed)?.len();
+    Ok(Input::file(path, file, len))
+}
+
 /// Opens `path`; `-` is the standard input.
-pub(crate) fn open(path: &Path) -> io::Result<File> {
+fn open(path: &Path) -> io::Result<File> {
     File::open(if path == Path::new(STDIN) { Path::new("/dev/stdin") } else { path })
 }
 
 /// All that `pipe` gives, as a file. What is no trace may never end, so the first bytes decide whether the rest is worth
 /// its room.
-pub(crate) fn take(mut pipe: File, path: &Path, meta: &Metadata) -> Result<File, TraceError> {
+fn take(mut pipe: File, path: &Path, meta: &Metadata) -> Result<File, TraceError> {
     let failed = |error| TraceError::io(path, error);
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
     let key = (meta.dev(), meta.ino());
@@ -39,7 +58,7 @@ pub(crate) fn take(mut pipe: File, path: &Path, meta: &Metadata) -> Result<File,
         file.rewind().and_then(|()| file.read_to_end(&mut start)).map_err(failed)?;
         // What has ended is read as any file is.
         let goes_on = start.len() as u64 == look;
-        match trace::form(path, &start) {
+        match form(path, &start) {
             Err(error) if goes_on => return Err(error),
             Ok(Form::Text) if goes_on => {}
             _ => break,
@@ -51,7 +70,7 @@ pub(crate) fn take(mut pipe: File, path: &Path, meta: &Metadata) -> Result<File,
 }
 
 /// Bytes that tell the formats apart.
-const START: u64 = trace::SNIFFED as u64;
+const START: u64 = SNIFFED as u64;
 /// Bytes of a text within which its first event must come: in a web page, some megabytes of script stand before it.
 const TEXT_START: u64 = 8 << 20;
 

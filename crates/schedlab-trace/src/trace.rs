@@ -2,9 +2,11 @@
 
 use crate::ahead;
 use crate::dat::{self, DatReader};
+use crate::error::TraceError;
+use crate::form::{Form, SNIFFED, form, seen};
 use crate::input::Input;
-use crate::perf::{self, PerfReader};
-use crate::{Options, TraceError, perfetto, text};
+use crate::perf::PerfReader;
+use crate::{Options, perfetto, piped, text};
 use schedlab_model::{Event, EventSink, EventSource, TraceInfo, Warning};
 use std::borrow::Cow;
 use std::io;
@@ -13,9 +15,6 @@ use std::path::Path;
 /// A trace that was opened. As a source of events it is what [`crate::open_with`] gives; [`EventSource::drain`]
 /// decodes straight into its sink where the format allows.
 pub struct Trace(Reader);
-
-/// Bytes that are looked at to tell formats apart.
-pub(crate) const SNIFFED: usize = 4096;
 
 enum Reader {
     Dat(Box<DatReader>),
@@ -29,7 +28,7 @@ impl Trace {
     /// # Errors
     /// As [`crate::open`].
     pub fn open(path: &Path, options: &Options) -> Result<Self, TraceError> {
-        Self::of(Input::open(path)?, options)
+        Self::of(piped::input(path)?, options)
     }
 
     pub(crate) fn of(input: Input, options: &Options) -> Result<Self, TraceError> {
@@ -132,50 +131,4 @@ impl EventSource for Trace {
     fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
         self.source().arguments(index)
     }
-}
-
-/// What a trace is by its first bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Form {
-    Dat,
-    Perf,
-    Perfetto,
-    /// A text, which may be a trace.
-    Text,
-}
-
-/// The form of what begins so. Of a text, more than [`SNIFFED`] bytes must hold an event.
-pub(crate) fn form(path: &Path, start: &[u8]) -> Result<Form, TraceError> {
-    if start.starts_with(dat::MAGIC) {
-        return Ok(Form::Dat);
-    }
-    if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
-        return Ok(Form::Perf);
-    }
-    let first = &start[..start.len().min(SNIFFED)];
-    if perfetto::looks_like(first) {
-        return Ok(Form::Perfetto);
-    }
-    if !first.contains(&0) && (start.len() <= SNIFFED || text::has_event(start)) {
-        return Ok(Form::Text);
-    }
-    Err(TraceError::Unknown { path: path.to_owned(), seen: seen(first) })
-}
-
-/// What a file begins with, in words.
-fn seen(start: &[u8]) -> String {
-    let known: [(&[u8], &str); 7] = [
-        (b"\x7fELF", "an ELF program"),
-        (b"\x1f\x8b", "gzip data: unpack it first"),
-        (b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
-        (b"\xfd7zXZ", "xz data: unpack it first"),
-        (b"PK\x03\x04", "a zip archive"),
-        (b"PAR1", "a Parquet file"),
-        (b"\x89PNG", "a picture"),
-    ];
-    if let Some((_, name)) = known.iter().find(|(magic, _)| start.starts_with(magic)) {
-        return (*name).to_owned();
-    }
-    let text: String = start.iter().take(16).map(|byte| format!("{byte:02x} ")).collect();
-    format!("it begins with {}", text.trim_end())
 }

@@ -12,6 +12,7 @@
 mod behaviour;
 mod check;
 pub mod getopt;
+mod job_graph;
 pub mod knobs;
 pub mod link;
 mod machine;
@@ -36,6 +37,7 @@ pub use behaviour::{
     Loop, Op, PlaceId, QueueId, SampleId, SemaphoreId, Sweep, WordId,
 };
 pub use check::{check_spec, plans_of};
+pub use job_graph::Jobs;
 pub use link::Link;
 pub use machine::{
     Figure, Interval, Machine, MachineError, Offers, Outcome, Output, Recording, Series, Stream,

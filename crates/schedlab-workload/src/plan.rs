@@ -1,7 +1,7 @@
 //! A workload made ready: its tasks with their behaviours, and what they share.
 
 use crate::Behaviour;
-use crate::workloads::jobs::Jobs;
+use crate::job_graph::Jobs;
 use schedlab_model::{CpuSet, Metric, Nanos};
 
 /// What carries a channel's bytes.

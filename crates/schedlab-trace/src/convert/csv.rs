@@ -1,7 +1,9 @@
 //! Comma-separated values: a line for each event, the same columns for all.
 
+use super::flush;
 use super::row::{COLUMNS, Row, context};
-use super::{EventSink, TaskNames, arguments_left_out, flush};
+use crate::event_sink::{EventSink, TaskNames};
+use crate::left_out::arguments_left_out;
 use schedlab_model::{Event, TraceInfo, Warning, What, visible};
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -1,10 +1,11 @@
 //! Towards trace.dat.
 
-use super::{Converted, Unknown, arguments_left_out, cannot_hold};
-use crate::dat::{Compression, Header, PageRun, Spool, Version, Writer, longest_body};
+use super::Converted;
+use crate::dat::{
+    Compression, Header, PageRun, Piece, RecordSource, Spool, Version, Writer, longest_body,
+};
 use crate::event_writer::EventWriter;
-use crate::live::Piece;
-use crate::record::RecordSource;
+use crate::left_out::{Unknown, arguments_left_out, cannot_hold};
 use schedlab_model::{Clock, EventSource, What};
 use std::io;
 use std::path::Path;

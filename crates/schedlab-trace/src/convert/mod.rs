@@ -8,16 +8,15 @@ mod events;
 mod report;
 mod row;
 mod target;
-mod unknown;
 
 use crate::error::TraceError;
+use crate::event_sink::{EventSink, TaskNames};
+use crate::left_out::cannot_hold;
 use crate::perfetto::PerfettoWriter;
 use crate::{Options, dat as trace_dat, open, open_records, open_with};
-use schedlab_model::{Clock, Comm, Event, EventSource, Nanos, Pid, TraceInfo, Warning, What};
+use schedlab_model::{Clock, EventSource, Nanos, TraceInfo, Warning, What};
 pub use target::{replace, unfinished};
-pub(crate) use unknown::Unknown;
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -120,45 +119,8 @@ fn source_clock(from: &Path) -> Result<schedlab_model::Clock, TraceError> {
     Ok(open(from)?.info().clock.clone())
 }
 
-/// Something that events are written to.
-pub(crate) trait EventSink {
-    /// Before the first event.
-    fn begin(&mut self, info: &TraceInfo) -> io::Result<()>;
-    /// One event; `names` are the tasks' as of now.
-    fn event(&mut self, event: &Event, names: &TaskNames, info: &TraceInfo) -> io::Result<()>;
-    /// The arguments of the tracepoint beyond the scheduler's that comes next, where the source tells them.
-    fn arguments(&mut self, text: &str);
-    /// After the last event.
-    fn end(&mut self, names: &TaskNames, info: &TraceInfo) -> io::Result<()>;
-    /// What was met and can't be held, as sentences.
-    fn dropped(&self) -> Vec<Warning>;
-}
-
-/// Names of tasks as of an event.
-#[derive(Default)]
-pub(crate) struct TaskNames(BTreeMap<Pid, Comm>);
-
-impl TaskNames {
-    /// A task's name; `<...>` when nobody told.
-    pub(crate) fn get(&self, pid: Pid) -> &str {
-        match self.0.get(&pid) {
-            _ if pid.is_idle() => "<idle>",
-            Some(comm) => {
-                let length = comm.iter().position(|&byte| byte == 0).unwrap_or(16);
-                std::str::from_utf8(&comm[..length]).unwrap_or("<...>")
-            }
-            None => "<...>",
-        }
-    }
-
-    /// All that are known.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (Pid, &str)> {
-        self.0.keys().map(|pid| (*pid, self.get(*pid)))
-    }
-}
-
 fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<Converted> {
-    let mut names = TaskNames(source.info().comms.clone());
+    let mut names = TaskNames::new(source.info().comms.clone());
     let mut converted = Converted::default();
     let mut batch = Vec::new();
     let (mut first, mut last) = (None, None);
@@ -169,7 +131,7 @@ fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<C
                 sink.arguments(&text);
             }
             if let What::Comm { pid, comm } = event.what {
-                names.0.insert(pid, comm);
+                names.put(pid, comm);
             } else {
                 converted.events += 1;
             }
@@ -208,22 +170,6 @@ fn besides(info: &TraceInfo, events: Option<(Nanos, Nanos)>) -> impl Iterator<It
     ];
     let said = |what| cannot_hold(format!("{what} is left out"), "convert to trace.dat to keep it");
     named.into_iter().flatten().map(said)
-}
-
-/// A sentence about what a target can't hold.
-pub(crate) fn cannot_hold(what: impl Into<String>, remedy: &str) -> Warning {
-    Warning::new("target-cannot-hold", what, remedy)
-}
-
-/// Tracepoints beyond the scheduler's whose arguments the source could not tell.
-pub(crate) fn arguments_left_out(others: u64) -> Vec<Warning> {
-    if others == 0 {
-        return Vec::new();
-    }
-    let what = format!(
-        "{others} events of tracepoints beyond the scheduler's are written by name, without arguments"
-    );
-    vec![cannot_hold(what, "this source does not tell them: convert from the recorded trace")]
 }
 
 /// Flushes a writer's buffer at the end.

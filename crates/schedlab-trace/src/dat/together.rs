@@ -172,7 +172,6 @@ mod tests {
     use super::*;
     use crate::Options;
     use crate::dat::{DatReader, Header};
-    use crate::input::Input;
     use crate::stretch::Stretch;
     use crate::synthetic::{Plan, Synthetic};
     use schedlab_model::EventSource as _;
@@ -185,7 +184,7 @@ mod tests {
         let plan = Plan { cpus: 5, events: 60_000, ..Plan::default() };
         Synthetic::new(plan).write(&path, Header::default()).unwrap();
         let (_, mut reader) =
-            DatReader::open(Input::open(&path).unwrap(), &Options::default()).unwrap();
+            DatReader::open(crate::piped::input(&path).unwrap(), &Options::default()).unwrap();
         let (mut batch, mut expected) = (Vec::new(), 0);
         while reader.next(&mut batch).unwrap() {
             expected += batch.len();

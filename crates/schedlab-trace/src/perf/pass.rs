@@ -9,12 +9,11 @@ use super::reader::found;
 use super::records;
 use super::round::Round;
 use super::waiting::Waiting;
-use crate::convert::cannot_hold;
-use crate::dat::Header;
+use crate::dat::{Header, Piece, RecordSource, Sink};
 use crate::error::TraceError;
 use crate::input::Input;
-use crate::live::Piece;
-use crate::record::{RecordSource, Sink};
+use crate::left_out::cannot_hold;
+
 use schedlab_model::{Clock, Comm, Cpu, Nanos, Pid, Warning, What};
 use std::collections::BTreeMap;
 use std::io;

@@ -2,51 +2,16 @@
 //! like those of any other workload: repeated, compared, and axes of an experiment.
 
 use super::Workload;
+use crate::job_graph::Jobs;
 use crate::options::{Kind, OptionError, Options, option};
 use crate::placement::Surroundings;
 use crate::plan::{Plan, Task};
 use crate::{Behaviour, Done, Instruments, Op};
-use schedlab_jobs::graph::{Graph, Hashing, Rules, Shape};
-use schedlab_jobs::load::{self, Arrivals, Length};
+use schedlab_jobs::graph::{Hashing, Rules};
+use schedlab_jobs::load::Arrivals;
 use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Queues, Step};
 use schedlab_model::Nanos;
 use std::str::FromStr;
-
-/// What the executor is asked to do. Its workers are the tasks of the plan.
-#[derive(Clone, Debug)]
-pub struct Jobs {
-    /// The family of graphs.
-    pub shape: Shape,
-    /// Jobs, the widest level, and how nodes are hashed.
-    pub rules: Rules,
-    /// Which executor: schedlab, rayon, tokio, channel or serial.
-    pub executor: String,
-    /// What a job spends its time with.
-    pub load: load::Mix<load::Kind>,
-    /// Length of a job of weight 1.
-    pub time: Nanos,
-    /// How lengths scatter around it.
-    pub length: Length,
-    /// When jobs arrive.
-    pub arrivals: Arrivals,
-    /// How late a job may start before it is dropped.
-    pub life: Option<Nanos>,
-    /// How late the kernel may let a worker's timer be; of schedlab's own executor alone.
-    pub timer_slack: Nanos,
-    /// The policy of schedlab's own executor, with the number of workers of any.
-    pub policy: Policy,
-    /// Of lengths and arrivals.
-    pub seed: u64,
-}
-
-impl Jobs {
-    /// The graph. Rules that weigh nothing would make jobs of no length: then all weigh 1.
-    #[must_use]
-    pub fn graph(&self) -> Graph {
-        let graph = self.shape.build(&self.rules);
-        if graph.weight_sum() == 0 { graph.with_weight(1) } else { graph }
-    }
-}
 
 /// Durations without a unit are microseconds.
 const MICRO: Kind = Kind::Duration(1_000);

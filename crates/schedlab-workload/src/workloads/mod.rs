@@ -3,7 +3,7 @@
 mod app;
 pub mod command;
 mod hackbench;
-pub mod jobs;
+mod jobs;
 mod rt_app;
 pub mod schbench;
 mod simple;

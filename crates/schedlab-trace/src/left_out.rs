@@ -1,7 +1,22 @@
-//! What kernel-like records and lines must state and events do not say: filled in, and told.
+//! What a target format cannot hold, as warnings, and what had to be filled in.
 
-use super::cannot_hold;
 use schedlab_model::{Left, Warning, What};
+
+/// A sentence about what a target can't hold.
+pub(crate) fn cannot_hold(what: impl Into<String>, remedy: &str) -> Warning {
+    Warning::new("target-cannot-hold", what, remedy)
+}
+
+/// Tracepoints beyond the scheduler's whose arguments the source could not tell.
+pub(crate) fn arguments_left_out(others: u64) -> Vec<Warning> {
+    if others == 0 {
+        return Vec::new();
+    }
+    let what = format!(
+        "{others} events of tracepoints beyond the scheduler's are written by name, without arguments"
+    );
+    vec![cannot_hold(what, "this source does not tell them: convert from the recorded trace")]
+}
 
 /// What was filled in so far.
 #[derive(Default)]

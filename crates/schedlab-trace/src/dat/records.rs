@@ -1,0 +1,36 @@
+//! The record layer: bodies as the kernel wrote them, to be passed on undecoded.
+
+use super::header::Header;
+use schedlab_model::{Cpu, Nanos, Warning};
+use std::io;
+use std::num::NonZeroU32;
+
+/// What a page of the kernel's ring buffer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece<'a> {
+    /// A record's body, and when it was logged.
+    Record(Nanos, &'a [u8]),
+    /// Events are missing here; how many, where the kernel says.
+    Lost(Option<NonZeroU32>),
+}
+
+/// Takes records one after the other: the buffer (0: the top one), the CPU, and the record or a loss.
+pub type Sink<'a> = dyn FnMut(usize, Cpu, Piece<'_>) -> io::Result<()> + 'a;
+
+/// A trace as records. Each CPU's come in order of time; CPUs may take turns.
+pub trait RecordSource {
+    /// All but the records: formats, names, options, instances.
+    fn header(&self) -> &Header;
+
+    /// Hands every record to `sink`.
+    ///
+    /// # Errors
+    /// I/O, or what the sink returns.
+    fn each(&mut self, sink: &mut Sink<'_>) -> io::Result<()>;
+
+    /// Whether the records come buffer by buffer and CPU by CPU.
+    fn by_cpu(&self) -> bool;
+
+    /// What was found wrong; complete when [`Self::each`] has returned.
+    fn warnings(&self) -> &[Warning];
+}
