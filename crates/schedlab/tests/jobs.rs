@@ -120,6 +120,49 @@ fn the_grain_of_executors_is_found_and_compared_with_the_first() {
     assert_eq!(found["results"][0]["ratio_to_first"][0], 1.0);
     assert_eq!(found["results"][1]["ratio_to_first"][0], metg(1) / metg(0));
     assert_eq!(jobs(&["grain", "--executor", "nobody"]).status.code(), Some(2));
+    // Without a shape it is a stencil, on which two workers reach nine tenths.
+    let stencil = ["grain", "--json", "--nodes", "320", "--executor", "ideal", "--repeat", "1"];
+    let found = json(&[stencil.as_slice(), &["--worker-counts", "1,2"]].concat());
+    let of = |name: &str| -> Vec<Value> {
+        found["results"].as_array().unwrap().iter().map(|r| r[name].clone()).collect()
+    };
+    assert_eq!(
+        (&found["shape"], of("workers")),
+        (&"stencil".into(), [1, 1, 2, 2].map(Value::from).to_vec())
+    );
+    assert!(of("metg_ns").iter().all(|grains| grains[0].is_number()), "{found}");
+    let out = jobs(&["grain", "--efficiency", "1.5"]);
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+}
+
+#[test]
+fn jobs_hand_data_to_their_successors_in_every_pattern() {
+    for shape in ["fft", "nearest", "spread", "random", "all-to-all", "divide"] {
+        let run = json(&[
+            "run",
+            "--json",
+            "--shape",
+            shape,
+            "--nodes",
+            "60",
+            "--fan",
+            "8",
+            "--time",
+            "10us",
+            "--data",
+            "1KiB",
+            "--workers",
+            "2",
+        ]);
+        assert_eq!(run["proved"], true, "{shape}");
+    }
+    let out = jobs(&["run", "--nodes", "1000", "--data", "1GiB"]);
+    assert_eq!(out.status.code(), Some(2), "{}", said(&out));
+    assert!(
+        said(&out).contains("1000 jobs would need 1000GiB; 4GiB are possible"),
+        "{}",
+        said(&out)
+    );
 }
 
 #[test]

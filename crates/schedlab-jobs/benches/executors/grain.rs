@@ -3,20 +3,21 @@
 use super::mark::{Middle, mark};
 use super::{executors, graph};
 use schedlab_jobs::graph::Shape;
-use schedlab_jobs::load::{Burner, Kind};
-use schedlab_jobs::rig::metg;
+use schedlab_jobs::load::{Burner, Kind, Length};
+use schedlab_jobs::rig::{Jobs, metg};
 
 pub(super) fn measure(repeats: usize) {
     let workers = 2;
     let burner = Burner::calibrate_at(Kind::Cpu, workers);
     for shape in [Shape::Isolated, Shape::Stencil] {
         let graph = graph(shape, 4_000);
+        let (length, stop) = (Length::Fixed, (|| false) as fn() -> bool);
+        let jobs = Jobs { graph: &graph, burner, length, data_bytes: 0, stop };
         let mut all = executors(workers, true);
         let mut found: Vec<Vec<f64>> = vec![Vec::new(); all.len()];
         for _ in 0..repeats {
             for ((_, executor), found) in all.iter_mut().zip(&mut found) {
-                let grain =
-                    metg(executor.as_mut(), &graph, burner, 0.5, || false).expect("the runs end");
+                let grain = metg(executor.as_mut(), &jobs, 0.5).expect("the runs end");
                 found.push(grain.unwrap_or(f64::INFINITY));
             }
         }

@@ -8,6 +8,7 @@ mod build;
 mod dot;
 mod draw;
 mod hash;
+mod pattern;
 mod shape;
 mod statistics;
 mod stg;

@@ -1,6 +1,6 @@
 //! Graphs with a name.
 
-use super::{Graph, Hashing, Node, Rule, Rules, When};
+use super::{Graph, Hashing, Rule, Rules, When, pattern};
 use std::fmt;
 use std::str::FromStr;
 
@@ -26,13 +26,25 @@ pub enum Shape {
     Stencil,
     /// A node, `fan` nodes that wait for it, a node that waits for those, and so on.
     ForkJoin,
+    /// Recursive fork and join: each node forks two up to `fan` nodes, then two join in one, again and again.
+    Divide,
     /// A binary tree, from its root outward.
     Tree,
+    /// Rows of `fan` nodes; each waits for itself and those 2^k to either side, k changing from row to row.
+    Fft,
+    /// Rows of `fan` nodes; each waits for the five nearest of the row before.
+    Nearest,
+    /// Rows of `fan` nodes; each waits for five that are spread over the row before.
+    Spread,
+    /// Rows of `fan` nodes; each waits for itself and for each of its four neighbours with an even chance.
+    Random,
+    /// Rows of `fan` nodes; each waits for the whole row before.
+    AllToAll,
 }
 
 impl Shape {
     /// Every shape.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 16] = [
         Self::Chain,
         Self::Isolated,
         Self::ShortChains2,
@@ -42,7 +54,13 @@ impl Shape {
         Self::Stationary,
         Self::Stencil,
         Self::ForkJoin,
+        Self::Divide,
         Self::Tree,
+        Self::Fft,
+        Self::Nearest,
+        Self::Spread,
+        Self::Random,
+        Self::AllToAll,
     ];
 
     /// The name on the command line.
@@ -57,7 +75,13 @@ impl Shape {
             Self::Stationary => "stationary",
             Self::Stencil => "stencil",
             Self::ForkJoin => "fork-join",
+            Self::Divide => "divide",
             Self::Tree => "tree",
+            Self::Fft => "fft",
+            Self::Nearest => "nearest",
+            Self::Spread => "spread",
+            Self::Random => "random",
+            Self::AllToAll => "all-to-all",
         }
     }
 
@@ -98,63 +122,34 @@ impl Shape {
                 weight: one,
                 ..*base
             },
-            Self::Stencil | Self::ForkJoin | Self::Tree => return None,
+            _ => return None,
         })
     }
 
     /// The graph of this shape.
     pub fn build(self, base: &Rules) -> Graph {
         // A million nodes without edges need no draws.
-        if self == Self::Isolated && base.hashing == Hashing::Mixed {
-            return pattern(base, |_| Vec::new(), |node| node);
-        }
-        if let Some(rules) = self.rules(base) {
-            return rules.build();
-        }
-        let fan = base.fan.max(1);
-        match self {
-            Self::Stencil => pattern(base, |node| stencil(node, fan), |node| node / fan),
-            Self::ForkJoin => pattern(
-                base,
-                |node| fork_join(node, fan),
-                |node| 2 * (node / (fan + 1)) + u32::from(node % (fan + 1) != 0),
-            ),
-            _ => pattern(
-                base,
-                |node| node.checked_sub(1).map(|n| n / 2).into_iter().collect(),
-                |node| (node + 1).ilog2(),
-            ),
+        let plain = self == Self::Isolated && base.hashing == Hashing::Mixed;
+        match (self.pattern().filter(|_| plain || self != Self::Isolated), self.rules(base)) {
+            (Some(pattern), _) => pattern::build(pattern, base),
+            (None, rules) => rules.unwrap_or(*base).build(),
         }
     }
-}
 
-fn pattern(
-    base: &Rules,
-    predecessors: impl Fn(Node) -> Vec<Node>,
-    level: impl Fn(Node) -> u32,
-) -> Graph {
-    let nodes = base.nodes.max(1);
-    let lists: Vec<_> = (0..nodes).map(predecessors).collect();
-    let levels = (0..nodes).map(level).collect();
-    let start = super::starts(&lists, base.seed, base.hashing);
-    Graph::assemble(levels, vec![1; nodes as usize], start, &lists, base.seed, base.hashing)
-}
-
-fn stencil(node: Node, width: u32) -> Vec<Node> {
-    let Some(above) = node.checked_sub(width) else { return Vec::new() };
-    let column = node % width;
-    let left = (column > 0).then(|| above - 1);
-    let right = (column + 1 < width).then_some(above + 1);
-    left.into_iter().chain([above]).chain(right).collect()
-}
-
-fn fork_join(node: Node, width: u32) -> Vec<Node> {
-    let (stage, place) = (node / (width + 1), node % (width + 1));
-    let head = stage * (width + 1);
-    match (place, stage) {
-        (0, 0) => Vec::new(),
-        (0, _) => (head - width..head).collect(),
-        _ => vec![head],
+    fn pattern(self) -> Option<pattern::Pattern> {
+        Some(match self {
+            Self::Isolated => pattern::isolated,
+            Self::Stencil => pattern::stencil,
+            Self::ForkJoin => pattern::fork_join,
+            Self::Divide => pattern::divide,
+            Self::Tree => pattern::tree,
+            Self::Fft => pattern::fft,
+            Self::Nearest => pattern::nearest,
+            Self::Spread => pattern::spread,
+            Self::Random => pattern::random,
+            Self::AllToAll => pattern::all_to_all,
+            _ => return None,
+        })
     }
 }
 
@@ -179,6 +174,7 @@ impl FromStr for Shape {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::graph::Node;
 
     fn compat(nodes: u32) -> Rules {
         Rules { nodes, hashing: Hashing::Compat, ..Rules::default() }
@@ -212,16 +208,62 @@ mod tests {
         }
     }
 
+    fn waits_for(shape: Shape, nodes: u32, fan: u32, node: Node) -> Vec<Node> {
+        let graph = shape.build(&Rules { nodes, fan, ..Rules::default() });
+        graph.predecessors(node).to_vec()
+    }
+
     #[test]
-    fn patterns_depend_on_smaller_numbers_of_the_level_before() {
-        for shape in [Shape::Stencil, Shape::ForkJoin, Shape::Tree] {
-            let graph = shape.build(&Rules { nodes: 60, fan: 5, ..Rules::default() });
-            for node in 0..60 {
-                let level = graph.level(node);
-                let before = |&p: &Node| p < node && graph.level(p) + 1 == level;
-                assert!(graph.predecessors(node).iter().all(before), "{shape}: {node}");
-                assert_eq!(level == 0, graph.predecessors(node).is_empty(), "{shape}: {node}");
+    fn edges_join_neighbouring_levels_and_only_the_first_level_waits_for_nothing() {
+        for shape in Shape::ALL.into_iter().filter(|s| s.rules(&Rules::default()).is_none()) {
+            for (nodes, fan) in [(60, 5), (100, 1), (7, 16), (200, 8)] {
+                let graph = shape.build(&Rules { nodes, fan, ..Rules::default() });
+                for node in 0..nodes {
+                    let level = graph.level(node);
+                    let before = |&p: &Node| p < node && graph.level(p) + 1 == level;
+                    let given = graph.predecessors(node);
+                    assert!(given.iter().all(before), "{shape} {fan}: {node} {given:?}");
+                    assert_eq!(level == 0, given.is_empty(), "{shape} {fan}: {node}");
+                }
             }
         }
+    }
+
+    #[test]
+    fn rows_wait_for_the_columns_of_their_pattern() {
+        assert_eq!(waits_for(Shape::Stencil, 16, 8, 8), [0, 1]);
+        assert_eq!(waits_for(Shape::Nearest, 16, 8, 11), [1, 2, 3, 4, 5]);
+        assert_eq!(waits_for(Shape::Fft, 40, 8, 8 + 3), [2, 3, 4]);
+        assert_eq!(waits_for(Shape::Fft, 40, 8, 24 + 3), [16 + 3, 16 + 7], "four to either side");
+        assert_eq!(waits_for(Shape::Spread, 20, 10, 10), [0, 2, 4, 6, 8]);
+        assert_eq!(waits_for(Shape::Spread, 30, 10, 20), [10, 13, 15, 17, 19], "moved on by one");
+        assert_eq!(waits_for(Shape::AllToAll, 12, 6, 7), [0, 1, 2, 3, 4, 5]);
+    }
+
+    #[test]
+    fn random_edges_are_half_of_the_near_ones_and_follow_the_seed() {
+        let of =
+            |seed| Shape::Random.build(&Rules { nodes: 16_000, fan: 16, seed, ..Rules::default() });
+        let near = Shape::Nearest.build(&Rules { nodes: 16_000, fan: 16, ..Rules::default() });
+        // All but the own columns are drawn.
+        let drawn = |graph: &Graph| graph.edges() - (16_000 - 16);
+        let share = drawn(&of(1)) as f64 / drawn(&near) as f64;
+        assert!((0.48..0.52).contains(&share), "{share}");
+        assert_eq!(of(1), of(1));
+        assert_ne!(of(1).edges(), of(2).edges());
+    }
+
+    #[test]
+    fn divide_forks_to_a_power_of_two_and_joins_again() {
+        // 5 leave room for 4: 1, 2, 4, 2, 1 nodes a round.
+        let graph = Shape::Divide.build(&Rules { nodes: 20, fan: 5, ..Rules::default() });
+        let widths: Vec<_> =
+            (0..10).map(|level| (0..20).filter(|&n| graph.level(n) == level).count()).collect();
+        assert_eq!(widths, [1, 2, 4, 2, 1, 1, 2, 4, 2, 1]);
+        assert_eq!(graph.predecessors(7), [3, 4]);
+        assert_eq!(graph.predecessors(8), [5, 6]);
+        assert_eq!(graph.predecessors(9), [7, 8]);
+        assert_eq!(graph.predecessors(10), [9]);
+        assert_eq!(graph.edges(), 2 * 12 + 1);
     }
 }

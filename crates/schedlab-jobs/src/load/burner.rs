@@ -1,6 +1,7 @@
 //! What jobs do: calibrated work. Compute is a number of rounds, never a spin until a time, so that
 //! it takes longer where the CPU is slower or shared.
 
+use super::data::Data;
 use super::{Length, Mix};
 use crate::graph::{Graph, Node};
 use crate::policy::Nanos;
@@ -188,6 +189,7 @@ pub struct Load {
     planned_ns: Vec<Nanos>,
     kinds: Vec<Kind>,
     shared: Mutex<()>,
+    data: Option<Data>,
 }
 
 impl Load {
@@ -199,12 +201,20 @@ impl Load {
         };
         let planned_ns = (0..graph.len()).map(planned).collect();
         let kinds = (0..graph.len()).map(|node| burner.mix.of(graph, seed, node)).collect();
-        Self { burner, planned_ns, kinds, shared: Mutex::new(()) }
+        Self { burner, planned_ns, kinds, shared: Mutex::new(()), data: None }
+    }
+
+    /// The same, and each job first reads the results of its predecessors and at last writes one of so many bytes.
+    /// That takes time beyond what is planned.
+    #[must_use]
+    pub fn with_data(self, graph: &Graph, bytes: usize) -> Self {
+        Self { data: (bytes > 0).then(|| Data::new(graph, bytes)), ..self }
     }
 }
 
 impl Work for Load {
     fn perform(&self, node: Node) {
+        let read = self.data.as_ref().map(|data| data.read(node));
         let ns = self.planned_ns[node as usize];
         let kind = self.kinds[node as usize];
         let burn_for = |ns| burn(kind, self.burner.rounds(kind, ns));
@@ -219,6 +229,9 @@ impl Work for Load {
                 std::thread::sleep(Duration::from_nanos(ns / 2));
             }
             Kind::Block => std::thread::sleep(Duration::from_nanos(ns)),
+        }
+        if let (Some(data), Some(read)) = (&self.data, read) {
+            data.write(node, read.wrapping_add(u64::from(node)));
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod arrivals;
 mod burner;
+mod data;
 mod length;
 mod mix;
 mod random;

@@ -3,7 +3,7 @@
 //!
 //! Efficiency of a run is the work over workers times time: n jobs of g nanoseconds on w workers take
 //! n g / w at best. The search doubles the grain from below until the efficiency is reached, then bisects
-//! between the last two.
+//! between the last two. Time that an executor takes to plan before the run counts, as another's spawns do.
 
 use crate::executor::{Executor, ExecutorError};
 use crate::graph::{Graph, Node};
@@ -13,25 +13,28 @@ use crate::profile::Profile;
 use crate::run::{Clock, Run, Schedule, Work};
 use std::sync::Arc;
 
+/// The jobs whose grain is searched for.
+#[derive(Clone, Copy, Debug)]
+pub struct Jobs<'a> {
+    /// Which job waits for which.
+    pub graph: &'a Graph,
+    /// What they do.
+    pub burner: Burner,
+    /// How their lengths differ around the grain.
+    pub length: Length,
+    /// Bytes that each job writes and each of its successors reads.
+    pub data_bytes: usize,
+    /// Whether the user ended the search.
+    pub stop: fn() -> bool,
+}
+
 /// A grain, and what came of it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct GrainPoint {
-    /// Length of a job.
+    /// Mean length of a job.
     pub grain_ns: Nanos,
     /// From 0 to 1 (a little above when calibration was disturbed).
     pub efficiency: f64,
-}
-
-struct Grains(Load, Nanos);
-
-impl Work for Grains {
-    fn perform(&self, node: Node) {
-        self.0.perform(node);
-    }
-
-    fn expected_ns(&self, _: Node) -> Nanos {
-        self.1
-    }
 }
 
 /// The efficiency at a grain: of one run, proved.
@@ -40,23 +43,24 @@ impl Work for Grains {
 /// The executor's.
 pub fn grain_at(
     executor: &mut dyn Executor,
-    graph: &Graph,
-    burner: Burner,
+    jobs: &Jobs<'_>,
     grain_ns: Nanos,
-    stop: fn() -> bool,
 ) -> Result<GrainPoint, ExecutorError> {
-    let load = Load::new(graph, burner, grain_ns, Length::Fixed, 0);
-    let work = Box::new(Grains(load, grain_ns));
-    let run = Run::new(graph.clone(), Schedule::default(), work, Clock::start());
-    let run = Arc::new(run.with_stop(stop));
-    executor.run(&run)?;
+    let load = Load::new(jobs.graph, jobs.burner, grain_ns, jobs.length, 0);
+    let planned = |node: Node| load.expected_ns(node);
+    let work_ns: Nanos = (0..jobs.graph.len()).map(planned).sum();
+    let work = Box::new(load.with_data(jobs.graph, jobs.data_bytes));
+    let run = Run::new(jobs.graph.clone(), Schedule::default(), work, Clock::start());
+    let run = Arc::new(run.with_stop(jobs.stop));
+    let told = executor.run(&run)?;
     if let Err(flaw) = run.verify() {
         let what = flaw.to_string();
         return Err(ExecutorError::Unfinished { executor: executor.name(), what });
     }
     let profile = Profile::of(&run, executor.workers());
-    let ideal = grain_ns as f64 * f64::from(graph.len()) / executor.workers() as f64;
-    Ok(GrainPoint { grain_ns, efficiency: ideal / profile.covered_ns.max(1) as f64 })
+    let ideal = work_ns as f64 / executor.workers() as f64;
+    let took_ns = profile.covered_ns + told.planning_ns;
+    Ok(GrainPoint { grain_ns, efficiency: ideal / took_ns.max(1) as f64 })
 }
 
 /// The smallest grain at which the efficiency is reached, to about 5 %; `None` when a job of 1 ms does not
@@ -66,15 +70,13 @@ pub fn grain_at(
 /// The executor's.
 pub fn metg(
     executor: &mut dyn Executor,
-    graph: &Graph,
-    burner: Burner,
+    jobs: &Jobs<'_>,
     efficiency: f64,
-    stop: fn() -> bool,
 ) -> Result<Option<f64>, ExecutorError> {
     // The best of three: a disturbance by others is not the executor's.
     let mut reached = |grain_ns| -> Result<bool, ExecutorError> {
         for _ in 0..3 {
-            if grain_at(executor, graph, burner, grain_ns, stop)?.efficiency >= efficiency {
+            if grain_at(executor, jobs, grain_ns)?.efficiency >= efficiency {
                 return Ok(true);
             }
         }

@@ -7,7 +7,7 @@ mod replay;
 mod shadow;
 
 pub use breaking::{BreakingPoint, Probe, Thresholds, breaking_point};
-pub use grain::{GrainPoint, grain_at, metg};
+pub use grain::{GrainPoint, Jobs, grain_at, metg};
 pub use queueing::waiting;
 pub use replay::replay;
 pub use shadow::{Shadow, Stall};

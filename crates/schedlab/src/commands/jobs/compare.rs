@@ -6,6 +6,7 @@ use super::table;
 use crate::json;
 use anyhow::Context;
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers};
+use schedlab_jobs::graph::Shape;
 use schedlab_jobs::profile::Profile;
 use schedlab_stats::{Sample, median_interval};
 use schemars::JsonSchema;
@@ -19,6 +20,8 @@ Examples:
   schedlab jobs compare --shape fork-join --time 20us
   schedlab jobs compare --executor schedlab,'cmd:python3 futures.py',lib:./libasync.so
 
+Without a shape or a rule the graph is a stencil. Each column is the median of all runs. Where jobs
+have no start times, the run time includes planning, as the spawns of others are part of theirs.
 A feature that an executor lacks is shown as not offered. `ideal` is a list schedule without any
 cost; `virtual` is the policy of `schedlab` in virtual time. Their times are computed.")]
 pub(super) struct Args {
@@ -27,15 +30,33 @@ pub(super) struct Args {
     /// Executors; without it, all that are built in
     #[arg(long = "executor", value_name = "NAMES", value_delimiter = ',')]
     executors: Vec<String>,
-    /// How often, in turns
-    #[arg(long, default_value_t = 5)]
+    /// Run each executor N times, in turns; each run is one sample. An interval needs 6
+    #[arg(long, value_name = "N", default_value_t = 6)]
     repeat: usize,
 }
 
 struct Entrant {
     executor: Box<dyn Executor>,
-    runs: Vec<(Profile, Figures)>,
+    runs: Vec<Ran>,
     refused: Option<String>,
+}
+
+struct Ran {
+    profile: Profile,
+    figures: Figures,
+    /// Planning included where jobs have no start times.
+    took_ns: u64,
+}
+
+impl Entrant {
+    /// The median of what all runs have; `None` where one has not.
+    fn middle(&self, of: impl Fn(&Ran) -> Option<f64>) -> Option<f64> {
+        median(self.runs.iter().map(of).collect::<Option<Vec<_>>>()?)
+    }
+}
+
+fn median(values: Vec<f64>) -> Option<f64> {
+    Some(Sample::new(values).ok()?.median())
 }
 
 /// Runs it.
@@ -50,7 +71,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .into_iter()
         .map(|executor| Entrant { executor, runs: Vec::new(), refused: None })
         .collect();
-    let graph = args.setup.graph.graph()?;
+    let graph = args.setup.graph.sized(args.setup.graph.nodes, Shape::Stencil)?;
     let burner = args.setup.load.burner(args.setup.executor.workers()?);
     'turns: for turn in 0..args.repeat.max(1) {
         for entrant in entrants.iter_mut().filter(|entrant| entrant.refused.is_none()) {
@@ -63,7 +84,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                     let workers = entrant.executor.workers();
                     let profile = Profile::of(&one, workers);
                     let figures = Figures::of(&profile, workers, &told);
-                    entrant.runs.push((profile, figures));
+                    let ahead = !one.schedule().is_timed();
+                    let planning_ns = if ahead { told.planning_ns } else { 0 };
+                    let took_ns = profile.covered_ns + planning_ns;
+                    entrant.runs.push(Ran { profile, figures, took_ns });
                 }
                 Err(ExecutorError::NotOffered { what, .. }) => {
                     entrant.refused = Some(what.to_owned());
@@ -106,8 +130,10 @@ struct Entered {
     not_offered: Option<String>,
     /// Whether its times are measured; else they are computed.
     real: bool,
-    /// The run time of each run.
+    /// The run time of each run, without planning.
     run_ns: Vec<u64>,
+    /// The same; planning is included where jobs have no start times.
+    took_ns: Vec<u64>,
     runs: Vec<Figures>,
 }
 
@@ -119,8 +145,9 @@ impl Entered {
             offers: offered(offers),
             not_offered: entrant.refused.clone(),
             real: offers.real,
-            run_ns: entrant.runs.iter().map(|(profile, _)| profile.covered_ns).collect(),
-            runs: entrant.runs.iter().map(|(_, figures)| figures.clone()).collect(),
+            run_ns: entrant.runs.iter().map(|ran| ran.profile.covered_ns).collect(),
+            took_ns: entrant.runs.iter().map(|ran| ran.took_ns).collect(),
+            runs: entrant.runs.iter().map(|ran| ran.figures.clone()).collect(),
         }
     }
 }
@@ -150,7 +177,7 @@ fn text(entrants: &[Entrant]) -> String {
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     let times = |entrant: &Entrant| -> Vec<f64> {
-        entrant.runs.iter().map(|(profile, _)| profile.covered_ns as f64).collect()
+        entrant.runs.iter().map(|ran| ran.took_ns as f64).collect()
     };
     let first = entrants.first().map(times).unwrap_or_default();
     for entrant in entrants {
@@ -162,24 +189,22 @@ fn text(entrants: &[Entrant]) -> String {
         }
         let own = times(entrant);
         let ratios: Vec<f64> = own.iter().zip(&first).map(|(own, first)| own / first).collect();
-        let middle = |values: &[f64]| {
-            Sample::new(values.iter().copied()).map_or(f64::NAN, |sample| sample.median())
-        };
         let range = Sample::new(own.clone()).ok().and_then(|s| median_interval(&s, 0.95).ok());
-        let Some((last, _)) = entrant.runs.last() else { continue };
-        let of =
-            |value: Option<u64>| value.map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64));
+        let time = |ns: Option<f64>| ns.map_or_else(|| "-".to_owned(), table::time);
+        let number =
+            |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
+        let whole = |ns: Option<u64>| ns.map(|ns| ns as f64);
         rows.push(vec![
             name,
-            table::time(middle(&own)),
+            time(median(own)),
             range.map_or_else(
                 || "-".to_owned(),
                 |i| format!("{}..{}", table::time(i.low), table::time(i.high)),
             ),
-            format!("{:.2}", middle(&ratios)),
-            format!("{:.2}", last.concurrency()),
-            of(last.lateness(0.99)),
-            of(last.gap(0.5)),
+            number(median(ratios)),
+            number(entrant.middle(|ran| Some(ran.profile.concurrency()))),
+            time(entrant.middle(|ran| whole(ran.profile.lateness(0.99)))),
+            time(entrant.middle(|ran| whole(ran.profile.gap(0.5)))),
             offered(offers).join(", "),
         ]);
     }

@@ -11,7 +11,7 @@ use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Queues, Significance
 use schedlab_jobs::pool::{OnStart, Options, binding};
 use schedlab_jobs::run::{Clock, Run, Schedule};
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
-use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
+use schedlab_model::{Bytes, Cpu, CpuSet, Nanos, Pid};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) struct Setup {
 #[derive(clap::Args)]
 pub(super) struct GraphArgs {
     /// A shape with a name: chain (the default), isolated, short-chains2, short-chains3, short-segments3, load-bursts,
-    /// stationary, stencil, fork-join, tree
+    /// stationary; in rows of --fan jobs stencil, nearest, spread, random, fft, all-to-all; fork-join, divide, tree
     #[arg(long)]
     shape: Option<Shape>,
     /// How many jobs
@@ -105,6 +105,17 @@ impl GraphArgs {
         self.shape.unwrap_or(Shape::Chain)
     }
 
+    /// The shape that was asked for, or the usual one; `None` where a file or rules make the graph.
+    pub(super) fn shape_of(&self, usual: Shape) -> Option<Shape> {
+        let plain = self.file().is_none() && !self.is_ruled();
+        plain.then(|| self.shape.unwrap_or(usual))
+    }
+
+    fn is_ruled(&self) -> bool {
+        let given = [self.seeding, self.expansion, self.reduction, self.pruning, self.weight];
+        given.iter().any(Option::is_some)
+    }
+
     /// The graph.
     pub(super) fn graph(&self) -> anyhow::Result<Graph> {
         self.sized(self.nodes, Shape::Chain)
@@ -140,8 +151,7 @@ impl GraphArgs {
             hashing: self.hash,
             ..Rules::default()
         };
-        let given = [self.seeding, self.expansion, self.reduction, self.pruning, self.weight];
-        let ruled = given.iter().any(Option::is_some);
+        let ruled = self.is_ruled();
         let shape = self.shape.unwrap_or(if ruled { Shape::Chain } else { usual });
         let Some(mut rules) = shape.rules(&base) else {
             if ruled {
@@ -173,6 +183,9 @@ pub(super) struct LoadArgs {
     /// job (`lock@join,block@seed`: node, seed, exit, inner, fork, join, link, knot), or by both (`lock@join=50%`)
     #[arg(long = "load", value_name = "KIND[@CATEGORY][=SHARE],...", default_value = "cpu")]
     pub(super) kinds: Mix<Kind>,
+    /// Each job writes so much, and each of its successors reads it
+    #[arg(long, value_name = "SIZE", default_value = "0B")]
+    pub(super) data: Bytes,
     /// fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE
     #[arg(long, default_value = "fixed")]
     pub(super) length: Length,
@@ -210,7 +223,9 @@ impl LoadArgs {
         burner: Burner,
         seed: u64,
     ) -> anyhow::Result<Arc<Run>> {
+        data_fits(self.data, &graph)?;
         let load = Load::new(&graph, burner, time.0, self.length, seed);
+        let load = load.with_data(&graph, usize::try_from(self.data.0)?);
         let starts = match &self.arrival_trace {
             None => self.arrivals.starts(&graph, seed),
             Some(file) => Arrivals::Trace(times(file)?).starts(&graph, seed),
@@ -241,8 +256,19 @@ fn times(file: &std::path::Path) -> anyhow::Result<Vec<u64>> {
     Ok(times)
 }
 
+/// Refuses results of jobs that would fill the memory.
+pub(super) fn data_fits(data: Bytes, graph: &Graph) -> Result<(), UsageError> {
+    let all = data.0.saturating_mul(u64::from(graph.len()));
+    if all > 4 << 30 {
+        let (all, jobs) = (Bytes(all), graph.len());
+        let what = format!("--data {data}: {jobs} jobs would need {all}; 4GiB are possible");
+        return Err(UsageError(what));
+    }
+    Ok(())
+}
+
 /// The executor, and for ours its policy.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(super) struct ExecutorArgs {
     /// How many workers, or MIN..MAX: our pool then grows and shrinks by the load; without it, one per CPU that
     /// this process may use
@@ -347,6 +373,21 @@ impl ExecutorArgs {
     /// Whether the pool may grow and shrink.
     pub(super) fn grows(&self) -> bool {
         self.workers.is_some_and(|workers| workers.min < workers.max)
+    }
+
+    /// The same with another number of workers.
+    pub(super) fn with_workers(&self, workers: usize) -> Self {
+        let min = self.workers.map_or(workers, |asked| asked.min.min(workers));
+        Self { workers: Some(Workers { min, max: workers }), ..self.clone() }
+    }
+
+    /// What `--cpus` was.
+    pub(super) fn cpus_asked(&self) -> String {
+        match &self.cpus {
+            Cpus::Own => "own".to_owned(),
+            Cpus::Any => "any".to_owned(),
+            Cpus::List(list) => list.iter().map(usize::to_string).collect::<Vec<_>>().join(","),
+        }
     }
 
     /// How many workers at most.
