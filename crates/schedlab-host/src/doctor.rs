@@ -3,8 +3,8 @@
 //! Every check tries the thing itself, in a way that leaves nothing behind: what a file says about
 //! rights is not what the kernel does.
 
-use crate::record::{Options, RecordError, Recorder, Via};
 use schedlab_model::{Pid, Warning};
+use schedlab_record::{Options, RecordError, Recorder, Via};
 use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::{guard, process, sched};
 use serde::Serialize;

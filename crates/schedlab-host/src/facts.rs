@@ -82,15 +82,6 @@ pub fn facts() -> MachineFacts {
     }
 }
 
-/// `uname -a` without the host's name.
-#[must_use]
-pub fn uname() -> String {
-    let root = Path::new("/proc/sys/kernel");
-    let part = |name: &str| text(root, name).unwrap_or_default();
-    let parts = ["ostype", "osrelease", "version"].map(part);
-    format!("{} {}", parts.join(" "), std::env::consts::ARCH)
-}
-
 /// The knobs that can be read.
 fn knobs() -> Vec<Knob> {
     let all = crate::knobs::Tree::here().map_or_else(|_| Vec::new(), |tree| tree.list());

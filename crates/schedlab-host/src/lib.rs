@@ -1,4 +1,4 @@
-//! Real Linux as a machine: what it allows, what it is, recording its scheduler, slowing its CPUs.
+//! Real Linux as a machine: what it allows, what it is, its loads, slowing its CPUs.
 
 mod around;
 mod beside;
@@ -10,7 +10,6 @@ mod machine;
 pub mod marks;
 pub mod net;
 mod per_cpu;
-pub mod record;
 mod site;
 pub mod slow;
 mod watch;

@@ -8,13 +8,13 @@ use crate::around::{Around, Slowed};
 use crate::beside::{self, Company};
 use crate::knobs::{self, Held};
 use crate::load::{self, Asked, GO, Part, Told};
-use crate::record::{self, Recorder};
 use crate::site::Sites;
 use crate::watch::Watch;
 use crate::{facts, marks, slow};
 use schedlab_model::{
     Better, Fact, MachineFacts, Metric, Nanos, Pid, Setting, Topology, Unit, Warning,
 };
+use schedlab_record::{self as record, Recorder};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::task::Resources;
 use schedlab_sys::{clock, process};

@@ -3,8 +3,8 @@
 //! Every task writes its marks by one `write(2)` each, so that processes need nothing in common but
 //! the open file, and what was written stays when a task is killed.
 
-use crate::record::Mark;
 use schedlab_model::{Cpu, Nanos, Phase, Pid};
+use schedlab_record::Mark;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;

@@ -3,10 +3,8 @@
 use super::UsageError;
 use crate::json;
 use crate::machines;
-use schedlab_host::record::{
-    Filter, Full, Marks, Options, Recorder, Snapshot, Via, spool_of, stitch,
-};
 use schedlab_model::{Bytes, Cpu, Event, Nanos, Pid, TraceInfo, Warning};
+use schedlab_record::{Filter, Full, Marks, Options, Recorder, Snapshot, Via, spool_of, stitch};
 use schedlab_sys::{clock, process, signal};
 use schedlab_trace::{Census, EventWriter};
 use schedlab_workload::{Figure, MachineName, Output, Recorded, RunSpec, Stream, WorkloadSpec};

@@ -4,11 +4,11 @@
 use super::stalls::{Cause, Demand, Lane, Stalls};
 use super::table;
 use anyhow::Context;
-use schedlab_host::record::{Mark, Marks, Options, Recorder, spool_of, stitch};
 use schedlab_jobs::pool::{Options as PoolOptions, Report, What};
 use schedlab_jobs::profile::ready_times;
 use schedlab_jobs::run::Run;
 use schedlab_model::{Cpu, Nanos, Phase, Pid, Span};
+use schedlab_record::{Mark, Marks, Options, Recorder, spool_of, stitch};
 use schedlab_timeline::{Slices, SlicesAnswer, State, ask};
 use schemars::JsonSchema;
 use serde::Serialize;

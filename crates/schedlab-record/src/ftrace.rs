@@ -10,7 +10,7 @@
 
 use super::error::{RecordError, tracefs_write_right};
 use super::options::{Meaning as _, Options};
-use super::recorder::{Ended, Shared, be_prompt, spawn};
+use super::shared::{Ended, Shared, be_prompt, spawn};
 use super::spool::{self, Head};
 use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
 use schedlab_sys::guard::{Guard, Undo};

@@ -4,56 +4,20 @@ use super::error::tracefs_right;
 use super::ftrace::Instance;
 use super::options::Meaning as _;
 use super::rings::{self, Rings};
+use super::shared::{Ended, Shared, spawn};
 use super::spool::{self, Head, Source, Tail};
 use super::tracepoints;
 use super::watch::Watcher;
-use super::{Options, RecordError, Spike, Via};
-use schedlab_model::{Cpu, Nanos, Pid};
+use super::{Options, RecordError, Via};
+use schedlab_model::{Cpu, Nanos};
 use schedlab_sys::perf::Ring;
-use schedlab_sys::{clock, process, sched, topology, tracefs::Tracefs};
-use std::fmt;
+use schedlab_sys::{clock, process, topology, tracefs::Tracefs};
 use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::thread::JoinHandle;
-
-/// Why a recording ended by itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ended {
-    /// Its size was reached.
-    Full,
-    /// A task waited longer than the bound of the snapshot.
-    Spike(Spike),
-}
-
-/// The sentence that says why.
-impl fmt::Display for Ended {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Spike(spike) = self else {
-            return f.write_str("the recording ended at its size limit");
-        };
-        write!(f, "task {}", spike.pid)?;
-        if let Some(comm) = process::comm(spike.pid) {
-            let text: Vec<u8> = comm.into_iter().take_while(|byte| *byte != 0).collect();
-            write!(f, " ({})", String::from_utf8_lossy(&text))?;
-        }
-        let end = if spike.cpu.is_some() { "" } else { ", and it still waits" };
-        write!(f, " was runnable for {} without running{end}", spike.waited)
-    }
-}
-
-/// What the recorder's threads share.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    /// Told to stop.
-    pub(crate) stop: AtomicBool,
-    /// Bytes of records spooled so far.
-    pub(crate) bytes: AtomicU64,
-    /// Set once, when it ended by itself.
-    pub(crate) ended: OnceLock<Ended>,
-}
 
 /// A recording in progress. Dropping it without [`Recorder::stop`] leaves a spool to salvage.
 #[derive(Debug)]
@@ -246,7 +210,7 @@ fn head(options: &Options, tracefs: &Tracefs, source: Source) -> Result<Head, Re
         tracepoints,
         cpus: topology::online(sys).map_err(RecordError::io("reading the online CPUs"))?,
         topology: topology::read(sys).ok(),
-        uname: crate::facts::uname(),
+        uname: uname(),
         page_size: u32::try_from(process::page_size()).unwrap_or(4096),
         started: clock::monotonic(),
     })
@@ -262,21 +226,6 @@ fn create(dir: &Path) -> Result<(), RecordError> {
         },
         _ => RecordError::Io { doing: format!("creating {}", dir.display()), error },
     })
-}
-
-/// Starts a thread of the recorder.
-pub(crate) fn spawn(
-    name: &str,
-    body: impl FnOnce() -> io::Result<()> + Send + 'static,
-) -> Result<JoinHandle<io::Result<()>>, RecordError> {
-    let thread = std::thread::Builder::new().name(format!("sl-{name}"));
-    thread.spawn(body).map_err(RecordError::io("starting a recorder thread"))
-}
-
-/// Gives the calling thread weight: among a thousand runnable tasks a thread of none would come too
-/// late. Where the right is missing, the ring has to be large enough.
-pub(crate) fn be_prompt() {
-    let _ = sched::set(Pid(0), &sched::Policy::Normal { nice: -20 }.into());
 }
 
 fn watcher(
@@ -297,4 +246,13 @@ fn watcher(
         }
         watcher.finish()
     })
+}
+
+/// `uname -a` without the host's name.
+fn uname() -> String {
+    let part = |name| {
+        let text = std::fs::read_to_string(Path::new("/proc/sys/kernel").join(name));
+        text.map(|text| text.trim().to_owned()).unwrap_or_default()
+    };
+    format!("{} {}", ["ostype", "osrelease", "version"].map(part).join(" "), std::env::consts::ARCH)
 }

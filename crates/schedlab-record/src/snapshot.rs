@@ -5,7 +5,7 @@
 //! beyond the bound ends the recording, and what is in memory is spooled. A wait that has not ended
 //! is noticed too, as soon as it passes the bound.
 
-use super::recorder::{Ended, Shared, be_prompt};
+use super::shared::{Ended, Shared, Spike, be_prompt};
 use super::tracepoints::Tracepoint;
 use super::watch::records;
 use super::{RecordError, Snapshot, spool};
@@ -18,19 +18,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
-
-/// A wait beyond the bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Spike {
-    /// The task that waited.
-    pub pid: Pid,
-    /// Since when.
-    pub since: Nanos,
-    /// For how long; it may not have ended then.
-    pub waited: Nanos,
-    /// The CPU on which it ran at last; `None` when the wait had not ended.
-    pub cpu: Option<Cpu>,
-}
 
 /// How often the rings are looked at.
 const LOOK: Nanos = Nanos::from_millis(20);

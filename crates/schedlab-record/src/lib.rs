@@ -14,6 +14,7 @@ mod ftrace;
 mod options;
 mod recorder;
 mod rings;
+mod shared;
 mod snapshot;
 mod spool;
 mod stitch;
@@ -22,8 +23,8 @@ mod watch;
 
 pub use error::RecordError;
 pub use options::{Filter, Full, Options, Snapshot, Via};
-pub use recorder::{Ended, Recorder};
-pub use snapshot::Spike;
+pub use recorder::Recorder;
+pub use shared::{Ended, Spike};
 pub use stitch::{Marks, stitch};
 
 /// The directory in which the recording for `target` grows: the trace's name and `.spool`, beside it; in the working

@@ -2,7 +2,7 @@
 
 use super::error::{libc_errno, perf_right};
 use super::options::Meaning as _;
-use super::recorder::{Ended, Shared, be_prompt, spawn};
+use super::shared::{Ended, Shared, be_prompt, spawn};
 use super::snapshot;
 use super::spool::{self, Head};
 use super::tracepoints::Tracepoint;

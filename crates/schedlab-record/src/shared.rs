@@ -1,0 +1,74 @@
+//! What the threads of a recording share: when to stop, how much there is, and why it ended.
+
+use super::RecordError;
+use schedlab_model::{Cpu, Nanos, Pid};
+use schedlab_sys::{process, sched};
+use std::fmt;
+use std::io;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::thread::JoinHandle;
+
+/// A wait beyond the bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spike {
+    /// The task that waited.
+    pub pid: Pid,
+    /// Since when.
+    pub since: Nanos,
+    /// For how long; it may not have ended then.
+    pub waited: Nanos,
+    /// The CPU on which it ran at last; `None` when the wait had not ended.
+    pub cpu: Option<Cpu>,
+}
+
+/// Why a recording ended by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// Its size was reached.
+    Full,
+    /// A task waited longer than the bound of the snapshot.
+    Spike(Spike),
+}
+
+/// The sentence that says why.
+impl fmt::Display for Ended {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self::Spike(spike) = self else {
+            return f.write_str("the recording ended at its size limit");
+        };
+        write!(f, "task {}", spike.pid)?;
+        if let Some(comm) = process::comm(spike.pid) {
+            let text: Vec<u8> = comm.into_iter().take_while(|byte| *byte != 0).collect();
+            write!(f, " ({})", String::from_utf8_lossy(&text))?;
+        }
+        let end = if spike.cpu.is_some() { "" } else { ", and it still waits" };
+        write!(f, " was runnable for {} without running{end}", spike.waited)
+    }
+}
+
+/// What the recorder's threads share.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// Told to stop.
+    pub(crate) stop: AtomicBool,
+    /// Bytes of records spooled so far.
+    pub(crate) bytes: AtomicU64,
+    /// Set once, when it ended by itself.
+    pub(crate) ended: OnceLock<Ended>,
+}
+
+/// Starts a thread of the recorder.
+pub(crate) fn spawn(
+    name: &str,
+    body: impl FnOnce() -> io::Result<()> + Send + 'static,
+) -> Result<JoinHandle<io::Result<()>>, RecordError> {
+    let thread = std::thread::Builder::new().name(format!("sl-{name}"));
+    thread.spawn(body).map_err(RecordError::io("starting a recorder thread"))
+}
+
+/// Gives the calling thread weight: among a thousand runnable tasks a thread of none would come too
+/// late. Where the right is missing, the ring has to be large enough.
+pub(crate) fn be_prompt() {
+    let _ = sched::set(Pid(0), &sched::Policy::Normal { nice: -20 }.into());
+}
