@@ -115,4 +115,84 @@ mod tests {
     fn examples_and_tables_of_the_help_keep_their_lines() {
         assert_eq!(broken(&mut Cli::command()), Vec::<String>::new());
     }
+
+    /// The words of a command as a shell reads them, without what is said beside it.
+    fn shell_words(line: &str) -> Vec<String> {
+        let (mut words, mut word, mut quote) = (Vec::new(), String::new(), None);
+        let mut last = ' ';
+        for letter in line.chars() {
+            match (quote, letter) {
+                (None, ';') => break,
+                (None, ' ' | '|' | '>' | '#') if last == ' ' => break,
+                (None, '\'' | '"') => quote = Some(letter),
+                (Some(open), _) if open == letter => quote = None,
+                (None, ' ') => words.push(std::mem::take(&mut word)),
+                _ => word.push(letter),
+            }
+            last = letter;
+        }
+        words.push(word);
+        words.retain(|word| !word.is_empty());
+        words
+    }
+
+    /// How many commands a text shows, and what is wrong with them. They are indented or fenced; one with an ellipsis
+    /// is none.
+    fn mistakes(place: &str, indent: &str, text: &str) -> (usize, Vec<String>) {
+        let mut is_fenced = false;
+        let lines = text.lines().filter(|line| {
+            is_fenced ^= line.starts_with("```");
+            is_fenced || line.starts_with(indent)
+        });
+        let lines = lines.map(str::trim).filter(|line| line.starts_with("schedlab "));
+        let lines = lines.filter(|line| !line.contains(" ..."));
+        let (mut commands, mut found) = (0, Vec::new());
+        for line in lines {
+            commands += 1;
+            if let Err(error) = Cli::command().try_get_matches_from(shell_words(line)) {
+                use clap::error::ErrorKind::{DisplayHelp, DisplayVersion};
+                let what = error.to_string();
+                let what = what.lines().next().unwrap_or_default();
+                if !matches!(error.kind(), DisplayHelp | DisplayVersion) {
+                    found.push(format!("{place}: {line}: {what}"));
+                }
+            }
+        }
+        (commands, found)
+    }
+
+    fn mistakes_of_help(command: &clap::Command) -> Vec<String> {
+        let text = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+        let (_, mut found) = mistakes(&format!("{} --help", command.get_name()), "  ", &text);
+        found.extend(command.get_subcommands().flat_map(mistakes_of_help));
+        found
+    }
+
+    #[test]
+    fn commands_in_documents_and_help_are_understood() {
+        let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+        let docs = std::fs::read_dir(format!("{root}/docs")).unwrap().flatten();
+        let mut files: Vec<_> = docs.map(|entry| entry.path()).collect();
+        files.extend(["README.md", "CONTRIBUTING.md"].map(|name| format!("{root}/{name}").into()));
+        let (mut commands, mut found) = (0, mistakes_of_help(&Cli::command()));
+        for file in files.iter().filter(|file| file.extension().is_some_and(|end| end == "md")) {
+            let text = std::fs::read_to_string(file).unwrap();
+            let (more, wrong) = mistakes(&file.display().to_string(), "    ", &text);
+            commands += more;
+            found.extend(wrong);
+        }
+        assert!(commands > 40, "only {commands} commands were found");
+        assert_eq!(found, Vec::<String>::new());
+    }
+
+    #[test]
+    fn words_of_a_command_are_those_of_a_shell() {
+        let words = |line| shell_words(line).join("|");
+        assert_eq!(
+            words("schedlab load 'a b' -x \"c # d\"  what it does"),
+            "schedlab|load|a b|-x|c # d"
+        );
+        assert_eq!(words("schedlab slow status; schedlab slow end"), "schedlab|slow|status");
+        assert_eq!(words("schedlab trace why x.dat > a.txt"), "schedlab|trace|why|x.dat");
+    }
 }
