@@ -21,7 +21,7 @@ const KNOWN: [(&str, &str); 20] = [
     ("crates/schedlab-experiment::file", "decode places"),
     (
         "crates/schedlab-host::slow",
-        "apply burner claim deadline entry escape hogs latency measure meter method noise probe request session \
+        "apply burner claim deadline entry escape hogs latency measure meter method noise probe request sentinel session \
          settings weight",
     ),
     ("crates/schedlab-host::slow", "clamp ground zone"),

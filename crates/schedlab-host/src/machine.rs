@@ -177,7 +177,9 @@ impl Host {
                 (outcome, Vec::new())
             }
         };
+        let beside = marks.as_deref().map(marks::of_commands).unwrap_or_default();
         let mut files: MarkFiles = marks.map(|path| (path, names)).into_iter().collect();
+        files.extend(beside);
         files.extend(company.finish(out)?);
         Ok((outcome, files))
     }
@@ -524,7 +526,11 @@ fn command(
         return Err(MachineError::Load("the command is empty".to_owned()));
     };
     let mut command = Command::new(program);
-    command.args(arguments);
+    command.args(arguments).env_remove(marks::VARIABLE);
+    if let Some(marks) = trace.marks_path() {
+        // From here: the command may go elsewhere.
+        command.env(marks::VARIABLE, std::path::absolute(&marks).unwrap_or(marks));
+    }
     // A command with our streams is a guest at the user's terminal: it stays in its foreground, is
     // not killed for being slow to end, and outlives us.
     let guest = !out.keeps_streams();

@@ -7,10 +7,47 @@ use schedlab_model::{Cpu, Nanos, Phase, Pid};
 use schedlab_record::Mark;
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The environment variable by which a load child learns where its marks go.
 pub const VARIABLE: &str = "SCHEDLAB_MARKS";
+
+/// Where a process beside the load puts its own marks: each process numbers its names itself.
+#[must_use]
+pub fn of_process(recording: &Path, pid: u32) -> PathBuf {
+    let mut name = recording.file_name().unwrap_or_default().to_owned();
+    name.push(format!(".{pid}"));
+    recording.with_file_name(name)
+}
+
+/// The names of a process's marks, a line each, in the order of their numbers.
+#[must_use]
+pub fn names(marks: &Path) -> PathBuf {
+    let mut name = marks.file_name().unwrap_or_default().to_owned();
+    name.push(".names");
+    marks.with_file_name(name)
+}
+
+/// Marks that processes put beside those of the load, with their names; the files of names are removed.
+#[must_use]
+pub fn of_commands(recording: &Path) -> Vec<(PathBuf, Vec<String>)> {
+    let start = format!("{}.", recording.file_name().unwrap_or_default().to_string_lossy());
+    let folder = match recording.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let pid = name.strip_prefix(&start).and_then(|rest| rest.strip_suffix(".names"));
+        let Some(pid) = pid.and_then(|pid| pid.parse().ok()) else { continue };
+        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
+        let _ = std::fs::remove_file(entry.path());
+        found.push((of_process(recording, pid), text.lines().map(str::to_owned).collect()));
+    }
+    found.sort();
+    found
+}
 
 /// A record: time u64, pid i32, cpu u16, phase u16, id u32, zero u32, in the machine's byte order.
 const RECORD: usize = 24;

@@ -142,6 +142,11 @@ fn shape(link: &Link) -> Option<String> {
         };
         return Some(format!("tbf rate {rate}bit burst {burst} {queue}"));
     }
+    Some(netem(link))
+}
+
+/// A link with a delay or a loss.
+pub(crate) fn netem(link: &Link) -> String {
     let mut text = String::from("netem limit 10000");
     if link.delay > Nanos::ZERO {
         let _ = write!(text, " delay {}us", link.delay.0.div_ceil(1_000));
@@ -152,10 +157,11 @@ fn shape(link: &Link) -> Option<String> {
     if let Some(rate) = link.rate_bit_s {
         let _ = write!(text, " rate {rate}bit");
     }
-    Some(text)
+    text
 }
 
-fn run(program: &'static str, arguments: &str) -> Result<(), NetError> {
+/// Runs `ip` or `tc` of iproute2.
+pub(crate) fn run(program: &'static str, arguments: &str) -> Result<(), NetError> {
     let doing = format!("{program} {arguments}");
     let output = Command::new(program)
         .args(arguments.split_whitespace())

@@ -65,6 +65,24 @@ pub fn unified() -> Option<Hierarchy> {
     find("", &mountinfo, &membership)
 }
 
+/// Where hierarchies of control groups are mounted, in the order in which they were.
+#[must_use]
+pub fn mounts() -> Vec<PathBuf> {
+    let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let groups = mountinfo.lines().filter_map(mount);
+    groups.filter(|at| matches!(at.kind, "cgroup" | "cgroup2")).map(|at| at.at).collect()
+}
+
+/// The unified hierarchy, if our own group in it was given to us (delegated): we may make groups in it and move our
+/// children there. Root, to whom all of it belongs, needs none.
+#[must_use]
+pub fn delegated() -> Option<Hierarchy> {
+    let found = unified()?;
+    let group = found.group();
+    let ours = |path: &Path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok();
+    (ours(&group) && ours(&group.join("cgroup.procs"))).then_some(found)
+}
+
 /// In a container the mount shows only a part of the tree, `root`; paths are told from its top.
 fn below(root: &Path, path: PathBuf) -> PathBuf {
     let root = root.strip_prefix("/").unwrap_or(root);

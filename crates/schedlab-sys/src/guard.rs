@@ -104,6 +104,13 @@ pub enum Undo {
         /// Its name.
         name: String,
     },
+    /// Remove a rule of routing that dropped packets between two addresses.
+    RemoveRule {
+        /// Who sends.
+        from: std::net::Ipv4Addr,
+        /// Who receives.
+        to: std::net::Ipv4Addr,
+    },
     /// Give a thread its scheduling attributes back.
     Attributes {
         /// The thread.
@@ -332,6 +339,10 @@ impl Undo {
             Self::Return { pid, started, from, to } => give_back(*pid, *started, from, to),
             Self::RemoveNamespace { name } => ip(&["netns", "del", name]),
             Self::RemoveDevice { name } => ip(&["link", "del", name]),
+            Self::RemoveRule { from, to } => {
+                let (from, to) = (from.to_string(), to.to_string());
+                ip(&["rule", "del", "from", &from, "to", &to, "blackhole"])
+            }
             Self::Attributes { pid, started, attributes } => {
                 same(*pid, *started).and_then(|()| crate::sched::set(*pid, attributes))
             }

@@ -182,6 +182,21 @@ pub fn wanted_cpu(thread: Pid) -> Option<Nanos> {
     Some(Nanos(words.next()?.ok()? + words.next()?.ok()?))
 }
 
+/// For how long a thread has run (`schedstat`); `None` when it is gone, or the kernel does not count it.
+#[must_use]
+pub fn ran(thread: Pid) -> Option<Nanos> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/schedstat")).ok()?;
+    text.split_whitespace().next()?.parse().ok().map(Nanos)
+}
+
+/// How often a thread left the CPU by itself, to sleep or to wait; `None` when it is gone.
+#[must_use]
+pub fn voluntary_switches(thread: Pid) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
+    line.trim().parse().ok()
+}
+
 /// Field `number` (from 1, as in proc(5)) of a `stat` line. The name in it may hold anything, so
 /// fields are counted from its closing parenthesis.
 fn stat_field(stat: &str, number: usize) -> Option<u64> {

@@ -19,6 +19,7 @@ mod machine;
 mod machine_name;
 pub mod measure;
 pub mod metrics;
+mod nemesis;
 pub mod nodes;
 mod noise;
 pub mod options;
@@ -44,6 +45,7 @@ pub use machine::{
     cut_by_limit,
 };
 pub use machine_name::{HOST, MachineName};
+pub use nemesis::{Cluster, Event, Happening, Pair};
 pub use nodes::{Change, Node, Step};
 pub use noise::Noise;
 pub use record::{Filter, Full, RecordSpec, Recorded, Snapshot, Via};

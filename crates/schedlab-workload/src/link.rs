@@ -54,3 +54,38 @@ pub fn rate(text: &str) -> Result<u64, String> {
     let rate = number.parse::<u64>().ok().and_then(|n| n.checked_mul(factor)).ok_or_else(wrong)?;
     if (64_000..=100_000_000_000).contains(&rate) { Ok(rate) } else { Err(wrong()) }
 }
+
+/// A link as a file has it.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RawNet {
+    pub(crate) rate: Option<String>,
+    pub(crate) delay: Option<String>,
+    pub(crate) loss: Option<String>,
+}
+
+/// A link by its parts, as a file has them: `1Mbit`, `20ms`, `1%`.
+///
+/// # Errors
+/// In a sentence.
+pub fn link(rate: Option<&str>, delay: Option<&str>, loss: Option<&str>) -> Result<Link, String> {
+    let own = |text: Option<&str>| text.map(str::to_owned);
+    link_of(&RawNet { rate: own(rate), delay: own(delay), loss: own(loss) })
+}
+
+pub(crate) fn link_of(raw: &RawNet) -> Result<Link, String> {
+    let rate = raw.rate.as_deref().map(rate).transpose()?;
+    let delay = raw.delay.as_deref().map(str::parse::<Nanos>).transpose();
+    let delay = delay.map_err(|error| error.to_string())?.unwrap_or_default();
+    if delay > Nanos::from_secs(10) {
+        return Err(format!("a delay of {delay} can't be had: 10s at most"));
+    }
+    let percent = |text: &str| {
+        let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
+        let loss = number.filter(|number| (0.0..100.0).contains(number));
+        loss.ok_or_else(|| format!("'{text}' is no loss: write it as in 1%, below 100%"))
+    };
+    let loss = raw.loss.as_deref().map(percent).transpose()?.unwrap_or(0.0);
+    let loss_millionths = (loss * 10_000.0).round() as u32;
+    Ok(Link { rate_bit_s: rate, delay, loss_millionths, ..Link::default() })
+}

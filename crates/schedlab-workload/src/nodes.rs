@@ -22,7 +22,9 @@
 //! length = "500us"
 //! ```
 
-use crate::link;
+use crate::link::{RawNet, link_of};
+pub use crate::nemesis::Change;
+use crate::nemesis::{self, Cluster, RawEvent, RawLink, RawNemesis, Seat};
 use crate::{Assignment, Link, Noise, Speed, Speeds, speeds};
 use schedlab_model::{CpuSet, Nanos, Pid};
 use serde::Deserialize;
@@ -48,6 +50,10 @@ pub struct Node {
     pub admits: bool,
     /// The link by which its commands, in a network of their own, reach this machine and other nodes.
     pub net: Option<Link>,
+    /// The part of the memory bandwidth that its CPUs may use; `None`: all of it.
+    pub memory: Option<Speed>,
+    /// Its commands see their node in `/proc/cpuinfo` and in the list of online CPUs.
+    pub shown: bool,
     /// What changes while it runs, by time since the start.
     pub script: Vec<Step>,
 }
@@ -75,17 +81,6 @@ pub struct Step {
     pub change: Change,
 }
 
-/// What can change while a node runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Change {
-    /// All of its CPUs get this speed.
-    Speed(Speed),
-    /// The node fails: its tasks stand still.
-    Fail,
-    /// It comes back.
-    Recover,
-}
-
 /// What a file of nodes says. A machine makes it true in its way: the host slows its CPUs, a simulator
 /// takes the speed of a CPU as its capacity.
 #[derive(Clone, Debug, Default)]
@@ -100,6 +95,8 @@ pub struct NodesFile {
     pub nodes: Vec<Node>,
     /// Background noise.
     pub noise: Vec<Noise>,
+    /// Links of pairs, and what happens to links and nodes.
+    pub cluster: Cluster,
 }
 
 /// Why a file of nodes can't be read.
@@ -117,6 +114,11 @@ struct File {
     node: Vec<RawNode>,
     #[serde(default)]
     noise: Vec<RawNoise>,
+    #[serde(default)]
+    link: Vec<RawLink>,
+    #[serde(default)]
+    event: Vec<RawEvent>,
+    nemesis: Option<RawNemesis>,
 }
 
 #[derive(Deserialize)]
@@ -132,14 +134,13 @@ struct RawNode {
     #[serde(default)]
     script: Vec<RawStep>,
     net: Option<RawNet>,
+    memory: Option<Speed>,
+    #[serde(default = "yes")]
+    shown: bool,
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawNet {
-    rate: Option<String>,
-    delay: Option<String>,
-    loss: Option<String>,
+const fn yes() -> bool {
+    true
 }
 
 #[derive(Deserialize)]
@@ -199,6 +200,14 @@ pub fn parse(text: &str) -> Result<NodesFile, NodesError> {
         let name = raw.name.clone();
         read.nodes.push(node(raw).map_err(|why| NodesError(format!("node {name}: {why}")))?);
     }
+    let seat = |node: &Node| Seat {
+        name: node.name.clone(),
+        wired: node.net.is_some(),
+        speed: node.speeds.values().next().copied(),
+    };
+    let seats: Vec<Seat> = read.nodes.iter().map(seat).collect();
+    read.cluster = nemesis::cluster(&seats, file.link, file.event, file.nemesis.as_ref())
+        .map_err(NodesError)?;
     for raw in file.noise {
         let length = duration(&raw.length)?;
         read.noise.push(Noise { cpus: raw.cpus, rate: raw.rate, length, seed: raw.seed });
@@ -234,28 +243,13 @@ fn node(raw: RawNode) -> Result<Node, String> {
         name: raw.name,
         speeds: speeds(&all)?,
         bind: true,
+        memory: raw.memory,
+        shown: raw.shown,
         net: raw.net.as_ref().map(link_of).transpose()?,
         commands: raw.commands.into_iter().map(command).collect(),
         script,
         ..Node::default()
     })
-}
-
-fn link_of(raw: &RawNet) -> Result<Link, String> {
-    let rate = raw.rate.as_deref().map(link::rate).transpose()?;
-    let delay = raw.delay.as_deref().map(str::parse::<Nanos>).transpose();
-    let delay = delay.map_err(|error| error.to_string())?.unwrap_or_default();
-    if delay > Nanos::from_secs(10) {
-        return Err(format!("a delay of {delay} can't be had: 10s at most"));
-    }
-    let percent = |text: &str| {
-        let number = text.strip_suffix('%').and_then(|number| number.trim().parse::<f64>().ok());
-        let loss = number.filter(|number| (0.0..100.0).contains(number));
-        loss.ok_or_else(|| format!("'{text}' is no loss: write it as in 1%, below 100%"))
-    };
-    let loss = raw.loss.as_deref().map(percent).transpose()?.unwrap_or(0.0);
-    let loss_millionths = (loss * 10_000.0).round() as u32;
-    Ok(Link { rate_bit_s: rate, delay, loss_millionths, ..Link::default() })
 }
 
 fn step(raw: &RawStep) -> Result<Step, String> {

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "a test may stop at the first surprise")]
 #![expect(clippy::print_stderr, reason = "a missing right is said aloud")]
 
+#[path = "slow/cluster.rs"]
+mod cluster;
 #[path = "slow/kills.rs"]
 mod kills;
 #[path = "slow/nodes.rs"]
@@ -12,6 +14,8 @@ mod patience;
 mod runs;
 #[path = "slow/safety.rs"]
 mod safety;
+#[path = "slow/targets.rs"]
+mod targets;
 #[path = "slow/task.rs"]
 mod task;
 #[path = "slow/unified.rs"]
@@ -28,7 +32,10 @@ fn slow(arguments: &[&str]) -> Command {
     let mut command = Command::new(PROGRAM);
     // Tests slow the same CPU at the same time, which a person does not.
     let at = match arguments.first() {
-        Some(&("set" | "fail" | "recover" | "status" | "evaluate" | "end")) => arguments.len(),
+        Some(
+            &("set" | "fail" | "recover" | "status" | "evaluate" | "end" | "cut" | "heal" | "link"
+            | "machine"),
+        ) => arguments.len(),
         Some(&"attach") => 1,
         _ => 0,
     };

@@ -70,7 +70,12 @@ impl Held {
         let attached = node.attach.first().copied().or_else(in_groups);
         let keep = attached.or(plan.request.keep.then_some(us));
         let wants = Wants { cpu: grouped || plan.request.heavy, bind, keep };
-        let zone = Zone::create(name, &wants, ground, guard)?;
+        let attaches = !node.attach.is_empty() || !node.attach_groups.is_empty();
+        // Without root only our own children can be moved; whoever runs already is limited where it is.
+        let zone = match attaches && !ground.root {
+            true => Zone::default(),
+            false => Zone::create(name, &wants, ground, guard)?,
+        };
         let speed = node.speeds.values().next().copied().unwrap_or(Speed::FULL);
         let mut groups = zone.groups.clone();
         if plan.request.heavy
@@ -85,7 +90,11 @@ impl Held {
             Method::Stop => Hold::Stop(Limiter::new(speed, Limits::Each, node.speeds.len())),
             Method::StopGroup => {
                 let together = Limits::Together(zone.count().cloned());
-                Hold::Stop(Limiter::new(speed, together, node.speeds.len()))
+                let limiter = Limiter::new(speed, together, node.speeds.len());
+                Hold::Stop(match zone.freezer().filter(|_| zone.is_unified()) {
+                    Some(freezer) => limiter.freezing(freezer, guard)?,
+                    None => limiter,
+                })
             }
             Method::Quota => {
                 let request = &plan.request;
@@ -179,6 +188,7 @@ fn burner(
 #[derive(Debug, Default)]
 pub(super) struct Under {
     pub(super) hogs: Option<HogProcess>,
+    fillers: Vec<Aide>,
     clocks: Vec<Clock>,
     gov: bool,
 }
@@ -202,6 +212,11 @@ impl Under {
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let mut under = Self { gov: plan.method == Method::Gov, ..Self::default() };
+        if plan.fills {
+            for cpu in speeds.keys() {
+                under.fillers.push(super::burner::fill(*cpu, guard)?);
+            }
+        }
         match plan.method {
             // Full speed to compare with: not even a hog that wakes.
             Method::Hogs
@@ -255,9 +270,9 @@ impl Under {
         Ok(())
     }
 
-    /// The hogs' process.
-    pub(super) fn aide(&mut self) -> Option<&mut Aide> {
-        self.hogs.as_mut().map(HogProcess::aide)
+    /// The hogs' process, and fillers.
+    pub(super) fn aides(&mut self) -> impl Iterator<Item = &mut Aide> {
+        self.hogs.as_mut().map(HogProcess::aide).into_iter().chain(&mut self.fillers)
     }
 
     /// When [`Under::tick`] must be called next.

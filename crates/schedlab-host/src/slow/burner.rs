@@ -1,10 +1,15 @@
-//! A fair task that burns one CPU for ever: the counterweight of `weight`.
+//! Tasks that burn one CPU for ever: the fair counterweight of `weight`, and the filler of gaps.
+//!
+//! `quota` and `stop` leave a CPU idle while the slowed tasks wait. Then it sleeps deeply, its clock may fall, and
+//! what it runs next begins slowly. A filler of the class `SCHED_IDLE` keeps the CPU awake and gives way at once. The
+//! CPU draws the power of a busy one all the time, and an SMT sibling runs slower beside it.
 
 use super::SlowError;
 use super::aide::Aide;
 use super::entry::{Entry, enter};
-use schedlab_model::{Cpu, CpuSet};
+use schedlab_model::{Cpu, CpuSet, Pid};
 use schedlab_sys::guard::Guard;
+use schedlab_sys::sched::Policy;
 use std::io::{BufRead, BufReader, Write};
 use std::path::PathBuf;
 
@@ -28,6 +33,31 @@ pub(super) fn start(groups: &[PathBuf], cpu: Cpu, guard: &mut Guard) -> Result<A
     }
 }
 
+/// Starts a filler, bound to a CPU.
+pub(super) fn fill(cpu: Cpu, guard: &mut Guard) -> Result<Aide, SlowError> {
+    let mut command = Entry::Fill { cpu }.helper()?;
+    command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
+    let child = command.spawn().map_err(|e| SlowError::io("starting a filler", e))?;
+    Aide::new(format!("the filler of CPU {cpu}"), child, guard)
+}
+
+/// The life of a filler.
+pub(super) fn filler(cpu: Cpu) -> i32 {
+    let idle = schedlab_sys::sched::set(Pid(0), &Policy::Idle.into()).is_ok();
+    // As a fair task it would take half of the CPU.
+    if !idle || enter(&[], &CpuSet::from_iter([cpu])).is_err() {
+        return 1;
+    }
+    burn()
+}
+
+fn burn() -> ! {
+    let mut value = 0u64;
+    loop {
+        value = std::hint::black_box(value.wrapping_mul(3).wrapping_add(1));
+    }
+}
+
 /// The life of the child.
 pub(super) fn child(groups: &[PathBuf], cpu: Cpu) -> i32 {
     let entered = enter(groups, &CpuSet::from_iter([cpu]));
@@ -38,8 +68,5 @@ pub(super) fn child(groups: &[PathBuf], cpu: Cpu) -> i32 {
     if entered.is_err() || told.is_err() {
         return 1;
     }
-    let mut value = 0u64;
-    loop {
-        value = std::hint::black_box(value.wrapping_mul(3).wrapping_add(1));
-    }
+    burn()
 }

@@ -1,7 +1,9 @@
-//! Talking to a session that runs: a socket in the guard's directory, one line of JSON each way.
+//! Talking to a session that runs: a socket in the guard's directory. Each line of JSON is an order, and is answered by
+//! a line. A client may stay connected and send any number of them.
 
 use super::{Proof, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
+use schedlab_workload::Pair;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -34,6 +36,30 @@ pub enum Order {
         /// The node.
         node: String,
     },
+    /// Nothing passes between two nodes any more.
+    Cut {
+        /// The nodes.
+        between: (String, String),
+    },
+    /// It passes again.
+    Heal {
+        /// The nodes.
+        between: (String, String),
+    },
+    /// The link of two nodes becomes this one, both ways.
+    Link {
+        /// The nodes.
+        between: (String, String),
+        /// As in `1Mbit`; `None`: as fast as the machine copies.
+        #[serde(default)]
+        rate: Option<String>,
+        /// As in `20ms`.
+        #[serde(default)]
+        delay: Option<String>,
+        /// As in `1%`.
+        #[serde(default)]
+        loss: Option<String>,
+    },
     /// The session ends, as by SIGTERM.
     End,
 }
@@ -65,6 +91,8 @@ pub struct Status {
     pub controller_cpu_ns: Nanos,
     /// Its nodes.
     pub nodes: Vec<NodeStatus>,
+    /// Pairs of nodes between which nothing passes.
+    pub cut: Vec<Pair>,
     /// What limits it.
     pub warnings: Vec<Warning>,
 }
@@ -110,24 +138,33 @@ const LONGEST: usize = 4096;
 const CLIENTS: usize = 64;
 
 impl Client {
-    /// Reads what there is. What was asked, or why it is nothing; `None` while more is to come. A client
-    /// that has gone has asked for nothing, and is answered in vain.
-    fn order(&mut self) -> Option<Result<Order, String>> {
+    /// Reads what there is. Orders that were said to their end, or why one is none; and whether more may come. A
+    /// client that has gone is answered in vain.
+    fn orders(&mut self) -> (Vec<Result<Order, String>>, bool) {
         let mut some = [0; 512];
-        loop {
-            let ended = match self.stream.read(&mut some) {
-                Ok(count) => {
-                    self.said.extend(&some[..count]);
-                    count == 0
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(error) => return Some(Err(error.to_string())),
-            };
-            if ended || self.said.contains(&b'\n') || self.said.len() > LONGEST {
-                return Some(serde_json::from_slice(&self.said).map_err(|error| error.to_string()));
+        let mut goes_on = loop {
+            match self.stream.read(&mut some) {
+                Ok(0) => break false,
+                Ok(count) => self.said.extend(&some[..count]),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break true,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(_) => break false,
             }
+            if self.said.len() > LONGEST {
+                break true;
+            }
+        };
+        let mut orders = Vec::new();
+        let read = |line: &[u8]| serde_json::from_slice(line).map_err(|error| error.to_string());
+        while let Some(end) = self.said.iter().position(|byte| *byte == b'\n') {
+            let line: Vec<u8> = self.said.drain(..=end).collect();
+            orders.push(read(&line));
         }
+        if self.said.len() > LONGEST || !goes_on && !self.said.is_empty() {
+            orders.push(read(&std::mem::take(&mut self.said)));
+            goes_on = false;
+        }
+        (orders, goes_on)
     }
 }
 
@@ -141,6 +178,8 @@ impl Asker {
         let _ = self.0.set_nonblocking(false);
         let _ = self.0.set_write_timeout(Some(PATIENCE));
         let _ = writeln!(&self.0, "{answer}");
+        // It may ask again, and is not waited for then either.
+        let _ = self.0.set_nonblocking(true);
     }
 }
 
@@ -169,9 +208,14 @@ impl Control {
         }
         let (mut orders, mut silent) = (Vec::new(), Vec::new());
         for mut client in std::mem::take(&mut self.clients) {
-            match client.order() {
-                Some(order) => orders.push((Asker(client.stream), order)),
-                None => silent.push(client),
+            let (said, goes_on) = client.orders();
+            for order in said {
+                if let Ok(stream) = client.stream.try_clone() {
+                    orders.push((Asker(stream), order));
+                }
+            }
+            if goes_on {
+                silent.push(client);
             }
         }
         silent.drain(..silent.len().saturating_sub(CLIENTS));
@@ -258,8 +302,15 @@ mod tests {
             (&stream).write_all(b"what").unwrap();
             ask(&path, &Order::Fail { node: "b".into() }).unwrap();
             (&stream).write_all(b"?\n").unwrap();
+            let mut reader = BufReader::new(&stream);
             let mut line = String::new();
-            BufReader::new(&stream).read_line(&mut line).unwrap();
+            reader.read_line(&mut line).unwrap();
+            // The same client asks again, twice at once.
+            (&stream).write_all(b"\"end\"\n{\"cut\":{\"between\":[\"a\",\"b\"]}}\n").unwrap();
+            let mut answers = String::new();
+            reader.read_line(&mut answers).unwrap();
+            reader.read_line(&mut answers).unwrap();
+            assert_eq!(answers, "\"done\"\n\"done\"\n");
             line
         });
         let mut heard = Vec::new();
@@ -272,7 +323,8 @@ mod tests {
         }
         let line = client.join().unwrap();
         let set = Order::Set { node: "a".into(), speed: Speed::FULL };
-        assert_eq!(heard, [set, Order::Fail { node: "b".into() }]);
+        let cut = Order::Cut { between: ("a".into(), "b".into()) };
+        assert_eq!(heard, [set, Order::Fail { node: "b".into() }, Order::End, cut]);
         assert!(line.contains("error"), "{line}");
     }
 }

@@ -42,7 +42,7 @@ pub(super) fn isolate(plan: &Plan, ground: &Ground, guard: &mut Guard) -> Result
     if !rest.is_empty() {
         let dir = hierarchy.group().join(format!("schedlab-{}-rest", std::process::id()));
         zone::make(hierarchy, &dir, &Wants::default(), guard)?;
-        zone::bind(hierarchy, &dir, &rest)?;
+        zone::bind(hierarchy, &ground.parent(hierarchy), &dir, &rest)?;
     }
     let balance = hierarchy.mount.join("cpuset.sched_load_balance");
     // Whoever has ended it already, another session or the administrator, begins it again.

@@ -1,6 +1,6 @@
 //! What the program does when it re-executes itself for us, by its hidden first argument.
 
-use super::{SlowError, Speed, burner, hogs, latency, meter, noise, probe};
+use super::{SlowError, Speed, burner, hogs, latency, meter, noise, probe, sentinel};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::process;
 use schedlab_sys::signal::Signals;
@@ -28,6 +28,8 @@ pub(super) enum Entry {
         cpus: CpuSet,
         /// The network namespace's file.
         network: Option<PathBuf>,
+        /// Files that it sees in place of others.
+        shown: Vec<(PathBuf, PathBuf)>,
     },
     /// Burn real-time on the grid.
     Hogs {
@@ -45,6 +47,11 @@ pub(super) enum Entry {
         /// Where.
         cpu: Cpu,
     },
+    /// Burn whenever nobody else wants to run.
+    Fill {
+        /// Where.
+        cpu: Cpu,
+    },
     /// Work, and note how much at given moments.
     Meter(meter::Task),
     /// Burn in random bursts.
@@ -55,6 +62,11 @@ pub(super) enum Entry {
         groups: Vec<PathBuf>,
         /// Where.
         cpu: Cpu,
+    },
+    /// Tell in each second how much work a second of CPU time does.
+    Sentinel {
+        /// Where.
+        cpus: CpuSet,
     },
     /// Measure how fast a CPU is.
     Probe {
@@ -133,14 +145,17 @@ pub(super) fn program() -> Result<PathBuf, SlowError> {
 pub fn hidden(arguments: &[OsString]) -> u8 {
     let entry = arguments.get(2).and_then(|json| serde_json::from_str(json.to_str()?).ok());
     let code = match entry {
-        Some(Entry::Exec { groups, cpus, network }) => {
-            exec(&groups, &cpus, network.as_deref(), arguments.get(3..).unwrap_or(&[]))
+        Some(Entry::Exec { groups, cpus, network, shown }) => {
+            let argv = arguments.get(3..).unwrap_or(&[]);
+            exec(&groups, &cpus, network.as_deref(), &shown, argv)
         }
         Some(Entry::Hogs { period, speeds, burning }) => hogs::child(period, &speeds, &burning),
         Some(Entry::Burn { groups, cpu }) => burner::child(&groups, cpu),
+        Some(Entry::Fill { cpu }) => burner::filler(cpu),
         Some(Entry::Meter(task)) => meter::child(&task),
         Some(Entry::Sleeper { groups, cpu }) => latency::child(&groups, cpu),
         Some(Entry::Noise(noise)) => noise::child(&noise),
+        Some(Entry::Sentinel { cpus }) => sentinel::child(&cpus),
         Some(Entry::Probe { groups, cpu, time, align, realtime }) => {
             probe::child(&groups, cpu, time, align, realtime)
         }
@@ -164,13 +179,21 @@ pub(super) fn enter(groups: &[PathBuf], cpus: &CpuSet) -> Result<(), SlowError> 
 }
 
 /// Exit codes as a shell has them: 127 when there is no such command, 126 when it can't be run.
-fn exec(groups: &[PathBuf], cpus: &CpuSet, network: Option<&Path>, argv: &[OsString]) -> i32 {
+fn exec(
+    groups: &[PathBuf],
+    cpus: &CpuSet,
+    network: Option<&Path>,
+    shown: &[(PathBuf, PathBuf)],
+    argv: &[OsString],
+) -> i32 {
     use std::io::Write;
     let mut stderr = std::io::stderr();
     let Some((program, arguments)) = argv.split_first() else { return 2 };
     let entered = enter(groups, cpus).and_then(|()| {
         let within = network.map_or(Ok(()), schedlab_sys::netns::enter);
-        within.map_err(|e| SlowError::io("entering the network namespace", e))
+        within.map_err(|e| SlowError::io("entering the network namespace", e))?;
+        let shown = if shown.is_empty() { Ok(()) } else { schedlab_sys::mount::show(shown) };
+        shown.map_err(|e| SlowError::io("showing the node in /proc/cpuinfo", e))
     });
     if let Err(error) = entered {
         let _ = writeln!(stderr, "schedlab: {error}");

@@ -1,7 +1,7 @@
 //! What this machine allows, looked at once before anything is planned; tests make their own.
 
 use super::frequency::{self, Domain};
-use schedlab_model::{CpuSet, Pid};
+use schedlab_model::{Cpu, CpuSet, Pid, Topology};
 use schedlab_sys::cgroup::{self, Hierarchy};
 use schedlab_sys::process;
 use std::path::{Path, PathBuf};
@@ -16,10 +16,14 @@ pub struct Ground {
     pub online: CpuSet,
     /// CPUs that there are, offline ones included.
     pub present: CpuSet,
+    /// Which CPUs are threads of one core.
+    pub topology: Topology,
     /// CPUs on which we may run.
     pub allowed: CpuSet,
     /// Whether we are root.
     pub root: bool,
+    /// Whether our own group of version 2 was given to us: groups below it can be made without root.
+    pub delegated: bool,
     /// Whether real-time scheduling is allowed (`CAP_SYS_NICE`).
     pub realtime: bool,
     /// The part of each second that real-time tasks may have; 1 without a limit.
@@ -34,6 +38,8 @@ pub struct Ground {
     pub count_group: Option<Hierarchy>,
     /// Whether links are tried: not where tests make up a machine.
     pub links: bool,
+    /// Where memory bandwidth is limited, if it is.
+    pub resctrl: PathBuf,
     /// The clock domains that software can set.
     pub domains: Vec<Domain>,
     /// Why there are no deadline tasks; `None` where there are.
@@ -53,20 +59,27 @@ impl Ground {
         let present = present.ok().and_then(|text| text.parse().ok());
         let any_group = ["freezer", "pids", "cpu"].into_iter().find_map(cgroup::at_root);
         let any_group = any_group.or_else(cgroup::unified);
+        let root = process::is_root();
+        let ours = if root { None } else { cgroup::delegated() };
+        let delegated = ours.is_some();
+        let any_group = ours.or(any_group);
         // Every group of version 2 counts, without any controller.
         let unified = any_group.clone().filter(|group| group.version == cgroup::Version::V2);
         Self {
             present: present.unwrap_or_else(|| online.clone()),
+            topology: schedlab_sys::topology::read(sys).unwrap_or_default(),
             online,
             allowed,
-            root: process::is_root(),
+            root,
+            delegated,
             realtime: process::has_capability(CAP_SYS_NICE),
             realtime_share: realtime_share(Path::new("/proc/sys/kernel")),
             cpu_group: cgroup::at_root("cpu"),
             cpuset_group: cgroup::at_root("cpuset"),
-            count_group: cgroup::at_root("cpuacct").or(unified),
+            count_group: cgroup::at_root("cpuacct").filter(|_| !delegated).or(unified),
             any_group,
             links: true,
+            resctrl: super::bandwidth::ROOT.into(),
             domains: frequency::domains(sys),
             deadline_obstacle: deadline_obstacle(),
             clamp_obstacle: super::clamp::obstacle(
@@ -96,12 +109,27 @@ impl Ground {
     }
 
     /// Where new control groups of a hierarchy go: below ours, or, as version 2 wants no processes
-    /// beside groups that have controllers, below the root.
-    pub(super) fn parent(hierarchy: &Hierarchy) -> PathBuf {
+    /// beside groups that have controllers, below the root. Without root they have none, and go below ours.
+    pub(super) fn parent(&self, hierarchy: &Hierarchy) -> PathBuf {
         match hierarchy.version {
-            cgroup::Version::V1 => hierarchy.group(),
-            cgroup::Version::V2 => hierarchy.mount.clone(),
+            cgroup::Version::V2 if !self.delegated => hierarchy.mount.clone(),
+            _ => hierarchy.group(),
         }
+    }
+
+    /// The other online threads of a CPU's core.
+    #[must_use]
+    pub fn siblings(&self, cpu: Cpu) -> CpuSet {
+        let Some(place) = self.topology.place(cpu) else { return CpuSet::new() };
+        let same = self.topology.places().iter().filter(|other| other.core == place.core);
+        let others = same.map(|other| other.cpu).filter(|other| *other != cpu);
+        others.filter(|other| self.online.contains(*other)).collect()
+    }
+
+    /// Whether control groups can be made.
+    #[must_use]
+    pub const fn makes_groups(&self) -> bool {
+        self.root || self.delegated
     }
 
     /// A machine that allows everything, for tests.
@@ -115,8 +143,10 @@ impl Ground {
         Self {
             online: CpuSet::first(cpus),
             present: CpuSet::first(cpus),
+            topology: Topology::flat(u16::try_from(cpus).expect("few CPUs")),
             allowed: CpuSet::first(cpus),
             root: true,
+            delegated: false,
             realtime: true,
             realtime_share: 0.95,
             cpu_group: Some(hierarchy.clone()),
@@ -124,6 +154,7 @@ impl Ground {
             any_group: Some(hierarchy.clone()),
             count_group: Some(hierarchy),
             links: false,
+            resctrl: "/nowhere".into(),
             domains: Vec::new(),
             deadline_obstacle: None,
             clamp_obstacle: None,

@@ -103,6 +103,12 @@ impl Method {
         !matches!(self, Self::Freq | Self::Gov | Self::Uclamp)
     }
 
+    /// Whether the CPU idles while the slowed tasks may not run.
+    #[must_use]
+    pub const fn leaves_gaps(self) -> bool {
+        matches!(self, Self::Quota | Self::Stop | Self::StopGroup)
+    }
+
     /// Whether it needs the command bound to its one CPU.
     #[must_use]
     pub const fn is_for_one_cpu(self) -> bool {
@@ -168,25 +174,26 @@ impl FromStr for Method {
 /// Picks a method for speeds of CPUs on this machine, and says why.
 #[must_use]
 pub fn choose(speeds: &Speeds, command: bool, ground: &Ground) -> (Method, String) {
-    let slowest = speeds.values().min().map_or(1.0, |speed| speed.fraction());
+    // By the machine and not by the speed: a sweep over speeds is then one of one method.
     let floor = f64::from(hogs::SLOWEST_PERCENT) / 100.0;
-    let no_hogs = ground.realtime_obstacle(slowest);
     let groups = ground.cpu_group.is_some() && ground.root;
-    if slowest >= floor && no_hogs.is_none() {
+    let Some(why) = ground.realtime_obstacle(floor) else {
         return (
             Method::Hogs,
             "a speed for each CPU, whatever runs there: sleeping, barriers and several processes come out right".into(),
         );
-    }
-    let why = match no_hogs {
-        Some(obstacle) if slowest >= floor => obstacle,
-        _ => format!("below {}% hogs run into the kernel's guards", hogs::SLOWEST_PERCENT),
     };
     match (groups, speeds.len()) {
         (true, 1) => {
             (Method::WeightPinned, format!("{why}; one CPU, with the command bound to it"))
         }
         (true, _) => (Method::Weight, format!("{why}; several CPUs of one speed")),
+        _ if command && ground.delegated => (
+            Method::StopGroup,
+            format!(
+                "{why}; the control group that was given to us counts and freezes all processes together"
+            ),
+        ),
         _ if command => (Method::Stop, format!("{why}; stopping and continuing needs no right")),
         _ => (Method::Hogs, why),
     }
@@ -223,10 +230,17 @@ mod tests {
         };
         let ground = Ground::fake(4);
         assert_eq!(choose(&speeds(&[30, 75]), true, &ground).0, Method::Hogs);
-        let (method, why) = choose(&speeds(&[5]), true, &ground);
-        assert_eq!(method, Method::WeightPinned);
-        assert!(why.contains("below 10%"), "{why}");
-        assert_eq!(choose(&speeds(&[5, 5]), true, &ground).0, Method::Weight);
+        // A machine has one method for every speed; one that this method does not have is refused.
+        assert_eq!(choose(&speeds(&[5]), true, &ground).0, Method::Hogs);
+        for percent in [5, 50] {
+            let tight = Ground { realtime_share: 0.5, ..Ground::fake(4) };
+            let (method, why) = choose(&speeds(&[percent]), true, &tight);
+            assert_eq!(method, Method::WeightPinned);
+            assert!(why.contains("50% of each second"), "{why}");
+            assert_eq!(choose(&speeds(&[percent, percent]), true, &tight).0, Method::Weight);
+        }
+        let given = Ground { root: false, realtime: false, delegated: true, ..Ground::fake(4) };
+        assert_eq!(choose(&speeds(&[50]), true, &given).0, Method::StopGroup);
         let bare = Ground { root: false, realtime: false, ..Ground::fake(4) };
         assert_eq!(choose(&speeds(&[50]), true, &bare).0, Method::Stop);
     }

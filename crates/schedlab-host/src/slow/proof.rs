@@ -20,6 +20,30 @@ const BUSY: f64 = 0.97;
 /// Beyond so many threads nobody is asked how long it waited: each costs a file that is read.
 const THREADS: usize = 256;
 
+/// The work of a second of CPU time, in parts of that before the session.
+#[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
+pub struct Worked {
+    /// How many loops it was read from.
+    pub loops: usize,
+    /// The median.
+    pub median: f64,
+    /// The quantile 0.05.
+    pub low: f64,
+    /// The quantile 0.95.
+    pub high: f64,
+}
+
+impl std::fmt::Display for Worked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let percent = |part: f64| part * 100.0;
+        let (median, low, high) = (percent(self.median), percent(self.low), percent(self.high));
+        write!(
+            f,
+            "a second of CPU time did {median:.1} % of the work that it did before (5 to 95 %: {low:.1} to {high:.1} %)"
+        )
+    }
+}
+
 /// What was granted to a node over the session.
 #[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
 pub struct Proof {
@@ -35,8 +59,12 @@ pub struct Proof {
     pub above: u32,
     /// The least and the most that it was granted in a busy second, in parts of full speed; `None`: it never was busy.
     pub granted: Option<(f64, f64)>,
+    /// What it was granted in all busy seconds together, in parts of full speed.
+    pub mean: Option<f64>,
     /// What was asked, and what it was granted, in the last second, in parts of full speed.
     pub last: Option<(f64, f64)>,
+    /// The work that a second of CPU time did on its CPUs; `None` where it was not measured.
+    pub work: Option<Worked>,
 }
 
 impl Proof {
@@ -70,9 +98,10 @@ impl std::fmt::Display for Proof {
             )?,
         }
         match above {
-            0 => write!(f, "; more than asked in none of {seconds} seconds"),
-            above => write!(f, "; more than asked in {above} of {seconds} seconds"),
+            0 => write!(f, "; more than asked in none of {seconds} seconds")?,
+            above => write!(f, "; more than asked in {above} of {seconds} seconds")?,
         }
+        self.work.map_or(Ok(()), |work| write!(f, "; {work}"))
     }
 }
 
@@ -125,6 +154,11 @@ impl Watch {
         &self.proof
     }
 
+    /// Notes what work CPU time did until now.
+    pub(super) const fn worked(&mut self, work: Option<Worked>) {
+        self.proof.work = work;
+    }
+
     /// The second under way does not count: its speed changes, or the node stands still. The next begins at `now`.
     pub(super) fn break_off(&mut self, now: Nanos) {
         self.before = None;
@@ -161,7 +195,9 @@ impl Proof {
         self.last = Some((asked, granted));
         self.above += u32::from(granted > asked + TOLERANCE);
         if busy {
+            let sum = self.mean.unwrap_or(0.0) * f64::from(self.busy) + granted;
             self.busy += 1;
+            self.mean = Some(sum / f64::from(self.busy));
             self.right += u32::from((granted - asked).abs() <= TOLERANCE);
             let (least, most) = self.granted.unwrap_or((granted, granted));
             self.granted = Some((least.min(granted), most.max(granted)));
@@ -194,6 +230,7 @@ mod tests {
         assert!(held.holds() && held.doubt().is_none());
         assert_eq!((held.seconds, held.busy, held.right, held.above), (3, 3, 3, 0));
         assert!(held.to_string().contains("29.7 to 30.4 %"), "{held}");
+        assert!(held.mean.is_some_and(|mean| (mean - 0.901 / 3.0).abs() < 1e-9), "{held:?}");
         // It sleeps: less is no fault, more is.
         let sleeps = seen(30, &[(100, 400), (310, 700)]);
         assert!(sleeps.holds() && sleeps.granted.is_none(), "{sleeps:?}");

@@ -6,9 +6,11 @@ mod tests;
 
 use super::session::processes;
 use super::{Grid, Ground, Method, Node, Noise, SlowError, Speed, Speeds, choose, quota};
-use checks::{check_cpus, check_method, check_networks, check_nodes, usage};
+use checks::{check_cpus, check_memory, check_method, check_networks, check_nodes, usage};
 use schedlab_model::{CpuSet, Nanos, Warning};
+use schedlab_workload::Cluster;
 use schedlab_workload::nodes::NodesFile;
+use std::path::PathBuf;
 
 /// All that is asked for.
 #[derive(Clone, Debug)]
@@ -25,6 +27,8 @@ pub struct Request {
     pub quota_burst: Nanos,
     /// Background noise.
     pub noise: Vec<Noise>,
+    /// Keep CPUs busy in the gaps that `quota` and `stop` leave; `None`: where it is right.
+    pub filler: Option<bool>,
     /// Slow CPUs that another session slows too, with a warning.
     pub share: bool,
     /// Commands live on when the session ends.
@@ -35,6 +39,10 @@ pub struct Request {
     pub wakeups: bool,
     /// The session ends after this time.
     pub time_limit: Option<Nanos>,
+    /// Links of pairs of nodes, and what happens to links and nodes.
+    pub cluster: Cluster,
+    /// Where each change is written as a line of JSON.
+    pub events: Option<PathBuf>,
     /// Tasks of nodes have a weight beside which other load takes next to nothing: for measuring.
     pub heavy: bool,
 }
@@ -48,11 +56,14 @@ impl Default for Request {
             quota_period: quota::PERIOD,
             quota_burst: Nanos::ZERO,
             noise: Vec::new(),
+            filler: None,
             share: false,
             keep: false,
             measure: true,
             wakeups: false,
             time_limit: None,
+            cluster: Cluster::default(),
+            events: None,
             heavy: false,
         }
     }
@@ -72,6 +83,7 @@ impl TryFrom<NodesFile> for Request {
             nodes: file.nodes,
             period: file.period.unwrap_or(base.period),
             noise: file.noise,
+            cluster: file.cluster,
             time_limit: file.time_limit,
             ..base
         })
@@ -87,6 +99,8 @@ pub struct Plan {
     pub method: Method,
     /// Why this method; empty when it was asked for.
     pub why: String,
+    /// Whether fillers keep CPUs busy in the gaps.
+    pub fills: bool,
     /// What is known to be wrong about it, and what to mind.
     pub warnings: Vec<Warning>,
 }
@@ -108,6 +122,7 @@ impl Request {
         })?;
         check_nodes(&self.nodes, ground)?;
         check_networks(&self, ground)?;
+        check_memory(&self.nodes, ground)?;
         for noise in &self.noise {
             noise.check().map_err(usage)?;
             check_cpus(&noise.cpus, "noise", ground)?;
@@ -119,9 +134,45 @@ impl Request {
             None => choose(&speeds, tasks, ground),
         };
         check_method(method, &self, &speeds, ground)?;
+        let fills = fills(method, self.filler, &speeds, ground)?;
         let warnings = doubts(method, &self.nodes, &speeds, ground);
-        Ok(Plan { request: self, grid, method, why, warnings })
+        Ok(Plan { request: self, grid, method, why, fills, warnings })
     }
+}
+
+/// Whether gaps are filled. By default under `quota`, where a program that was idle comes back cold, unless a sibling
+/// would pay for it; not under `stop`, which is what people take who may not disturb others.
+fn fills(
+    method: Method,
+    asked: Option<bool>,
+    speeds: &Speeds,
+    ground: &Ground,
+) -> Result<bool, SlowError> {
+    if asked == Some(true) && !method.leaves_gaps() {
+        return Err(usage(format!(
+            "{method} leaves no gaps that could be filled: --filler is for quota and stop"
+        )));
+    }
+    let alone = speeds.keys().all(|cpu| ground.siblings(*cpu).is_empty());
+    Ok(method.leaves_gaps() && asked.unwrap_or(method == Method::Quota && alone))
+}
+
+/// CPUs that are slowed by taking time on a core whose other threads are not slowed alike.
+fn siblings(speeds: &Speeds, ground: &Ground) -> Option<Warning> {
+    let (cpu, other) = speeds.iter().find_map(|(cpu, speed)| {
+        let others = ground.siblings(*cpu);
+        let other = others.iter().find(|other| speeds.get(other) != Some(speed))?;
+        Some((*cpu, other))
+    })?;
+    let what = format!(
+        "CPU {cpu} is one core with CPU {other}: burning on one slows the other, and what CPU {other} runs changes \
+         how much CPU {cpu} computes"
+    );
+    let remedy = format!(
+        "give both one speed, or take CPU {other} offline; \
+         `work` in the verdict tells what a second of CPU time did"
+    );
+    Some(Warning::new("smt-sibling", what, remedy))
 }
 
 fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, ground: &Ground) -> Vec<Warning> {
@@ -134,6 +185,9 @@ fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, ground: &Ground) -> V
             warnings.push(Warning::new("method-fault", format!("{method}: {fault}"), remedy));
             break;
         }
+    }
+    if method.takes_time() {
+        warnings.extend(siblings(speeds, ground));
     }
     let all_slow = ground.online.iter().all(|cpu| {
         speeds.get(&cpu).is_some_and(|speed| *speed < Speed::percent(20).expect("below a hundred"))

@@ -11,11 +11,16 @@ use super::claim;
 use super::control::Control;
 use super::entry::program;
 use super::escape::Watch;
+use super::journal::Journal;
 use super::latency::Lateness;
+use super::links::Links;
 use super::measure::{self, Measured};
 use super::noise;
+use super::phases::Phases;
 use super::proof::{self, Proof};
+use super::sentinel::Sentinel;
 use super::settings::Kept;
+use super::shown::Shown;
 use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency};
 use crate::net::Namespace;
 use attach::attach;
@@ -58,7 +63,13 @@ pub struct Session {
     pub warnings: Vec<Warning>,
     /// A process of the first node that was moved in by whoever holds the session; 0: none.
     pub(super) admitted: Arc<AtomicI32>,
+    links: Links,
+    journal: Journal,
+    /// How many events of the cluster have happened.
+    happened: usize,
     noise: Vec<Aide>,
+    /// `None` where nothing is measured, or once it died.
+    sentinel: Option<Sentinel>,
     watch: Watch,
     // Last, so that it is dropped last: it undoes what the others have not.
     guard: Guard,
@@ -69,13 +80,59 @@ struct Active {
     network: Option<Namespace>,
     held: Held,
     commands: Vec<Running>,
+    /// Processes that were attached and could not be moved into a group.
+    attached: Vec<Pid>,
     failed: bool,
     /// Whether its tasks run on its CPUs only.
     bound: bool,
     /// How many steps of the script are done.
     step: usize,
+    /// What its commands see of the machine, where that is the node.
+    shown: Option<Shown>,
     /// What it is granted.
     proof: proof::Watch,
+    /// How long its tasks compute at a time.
+    phases: Phases,
+}
+
+impl Active {
+    /// Makes a node's groups and applies what is for its tasks.
+    fn apply(
+        plan: &Plan,
+        node: &Node,
+        network: Option<Namespace>,
+        ground: &Ground,
+        guard: &mut Guard,
+    ) -> Result<Self, SlowError> {
+        let name = format!("schedlab-{}-{}", std::process::id(), node.name);
+        let held = Held::apply(plan, node, &name, ground, guard)?;
+        if let Some(wish) = node.memory {
+            super::bandwidth::limit(&ground.resctrl, &name, &node.cpus(), wish, guard)?;
+        }
+        let shown = match node.shown && ground.root && !node.commands.is_empty() {
+            true => {
+                let directory =
+                    guard::directory().map_err(|e| SlowError::io("showing the node", e))?;
+                Some(Shown::make(&directory, &name, &node.speeds, guard)?)
+            }
+            false => None,
+        };
+        Ok(Self {
+            node: node.clone(),
+            network,
+            held,
+            commands: Vec::new(),
+            attached: Vec::new(),
+            failed: false,
+            bound: node.bind || plan.method.binds(),
+            step: 0,
+            shown,
+            proof: proof::Watch::new(&node.name),
+            phases: Phases::new(
+                matches!(plan.method, Method::Hogs | Method::Deadline).then(|| plan.grid.period()),
+            ),
+        })
+    }
 }
 
 impl Session {
@@ -97,6 +154,8 @@ impl Session {
         warnings.extend(claim::claim(&directory, &speeds, plan.request.share, &mut guard)?);
         let cpus: CpuSet = speeds.keys().copied().collect();
         let networks = networks(&plan.request.nodes, &mut guard)?;
+        let links = Links::make(&networks, &plan.request.nodes, &plan.request.cluster)?;
+        let journal = Journal::open(plan.request.events.as_deref())?;
         let before = if plan.request.measure {
             measure::baseline().read(&cpus, signals)?
         } else {
@@ -104,26 +163,16 @@ impl Session {
         };
         let woke =
             if plan.request.wakeups { latency::read(&[], &cpus, signals)? } else { Vec::new() };
+        let sentinel = match plan.request.measure {
+            true => Some(Sentinel::start(&cpus, &mut guard)?),
+            false => None,
+        };
         if plan.method == Method::Deadline {
             super::deadline::isolate(&plan, ground, &mut guard)?;
         }
         let mut nodes = Vec::new();
         for (node, network) in plan.request.nodes.iter().zip(networks) {
-            let name = format!("schedlab-{}-{}", std::process::id(), node.name);
-            let held = Held::apply(&plan, node, &name, ground, &mut guard)?;
-            let (node, commands) = (node.clone(), Vec::new());
-            let bound = node.bind || plan.method.binds();
-            let proof = proof::Watch::new(&node.name);
-            nodes.push(Active {
-                node,
-                network,
-                held,
-                commands,
-                failed: false,
-                bound,
-                step: 0,
-                proof,
-            });
+            nodes.push(Active::apply(&plan, node, network, ground, &mut guard)?);
         }
         let method = plan.method;
         let under = Under::apply(&plan, &speeds, ground, &mut guard)?;
@@ -139,7 +188,11 @@ impl Session {
             wakeups: Vec::new(),
             warnings,
             admitted: Arc::default(),
+            links,
+            journal,
+            happened: 0,
             noise: Vec::new(),
+            sentinel,
             watch: Watch::new(method),
             guard,
         };
@@ -354,9 +407,10 @@ impl Session {
         let time = (clock::monotonic() - began).0.max(1);
         let controller = (clock::thread_cpu() - used).0 as f64 / time as f64;
         let mut warnings = std::mem::take(&mut self.warnings);
-        warnings.extend(self.proofs().filter_map(Proof::doubt));
+        let proofs: Vec<Proof> = self.proofs().cloned().collect();
+        warnings.extend(proofs.iter().filter_map(Proof::doubt));
         failed.extend(self.finish());
-        Kept { failed, warnings, controller }
+        Kept { failed, warnings, controller, proofs }
     }
 
     /// Limiters that have nobody yet look at every turn.
@@ -388,9 +442,9 @@ impl Session {
     /// Undoes everything. Returns what could not be undone.
     #[must_use]
     pub fn finish(self) -> Vec<String> {
-        let Self { nodes, under, noise, guard, .. } = self;
+        let Self { nodes, under, noise, sentinel, guard, .. } = self;
         let clean = |(undo, error): (Undo, std::io::Error)| format!("{undo:?}: {error}");
-        drop((under, noise));
+        drop((under, noise, sentinel));
         let failed = guard.finish().into_iter().map(clean).collect();
         // After the guard, which has ended them: only to reap. A command that is kept is not waited for.
         for mut running in nodes.into_iter().flat_map(|active| active.commands) {
@@ -433,9 +487,7 @@ impl Session {
         }
         fds.extend(control.fds());
         fds.extend(guard.guardian_fd());
-        if let Some(hogs) = under.aide() {
-            fds.push(hogs.fd());
-        }
+        fds.extend(under.aides().map(|aide| aide.fd()));
         fds.extend(noise.iter().map(Aide::fd));
         let mut ready = process::poll(&fds, timeout).map_err(|e| SlowError::io("waiting", e))?;
         ready.truncate(first.len());
@@ -445,7 +497,7 @@ impl Session {
     /// The processes that hold what is in force.
     fn aides(&mut self) -> impl Iterator<Item = &mut Aide> {
         let of_nodes = self.nodes.iter_mut().flat_map(|active| active.held.aides());
-        of_nodes.chain(self.under.aide()).chain(&mut self.noise)
+        of_nodes.chain(self.under.aides()).chain(&mut self.noise)
     }
 
     /// Does what is due and returns when the next thing is. `extra` are processes that belong to
@@ -508,12 +560,25 @@ impl Session {
     /// Reads what nodes were granted in the last second; returns when to read next.
     fn prove(&mut self, now: Nanos) -> Nanos {
         let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
+        if let Some(sentinel) = &mut self.sentinel {
+            sentinel.hear();
+            if !sentinel.lives() {
+                self.sentinel = None;
+                let what = "the sentinel died: the work of CPU time is no longer measured";
+                let remedy = "the verdict on granted CPU time goes on";
+                self.warnings.push(Warning::new("sentinel-died", what, remedy));
+            }
+        }
         for active in &mut self.nodes {
             if active.proof.due() > now {
                 continue;
             }
+            if let Some(sentinel) = &self.sentinel {
+                active.proof.worked(sentinel.worked(&active.node.cpus()));
+            }
             let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
             let processes = active.held.processes(&roots);
+            self.warnings.extend(active.phases.look(&active.node.name, &processes));
             // At once: what comes between the two would be taken for a change of speed.
             let at = clock::monotonic();
             let Some(used) = active.held.used(&processes).filter(|_| !active.failed) else {

@@ -1,6 +1,6 @@
 //! Slowing as settings of a run (see [`SpeedSettings`]): by hogs where no method is named.
 
-use super::{Ground, Method, Node, Request, Session, SlowError};
+use super::{Ground, Method, Node, Proof, Request, Session, SlowError};
 use schedlab_model::{Pid, Setting, Warning};
 use schedlab_workload::SpeedSettings;
 use schedlab_workload::knobs::SPEED;
@@ -85,6 +85,8 @@ pub struct Kept {
     pub warnings: Vec<Warning>,
     /// CPU time of keeping it up, outside of burners, as a part of the time.
     pub controller: f64,
+    /// What each node was granted, where the run lasted for a second.
+    pub proofs: Vec<Proof>,
 }
 
 impl Slowed {

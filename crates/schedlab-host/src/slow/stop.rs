@@ -9,6 +9,9 @@
 //! than by running all the time. [`Pace`] keeps looks far enough apart to cost little, so a pause is longer
 //! than the decision asks for; a process is stopped so much later that its average is right in the middle
 //! of the pause, and not only at its beginning.
+//!
+//! Where one group of version 2 holds all processes, the variant for a group freezes it instead of sending signals:
+//! one write stops all threads, and no shell sees a stopped job.
 
 use super::{SlowError, Speed};
 use schedlab_model::{Nanos, Pid};
@@ -47,6 +50,22 @@ struct Victim {
     used: Nanos,
     stopped: bool,
     step: StepId,
+}
+
+/// The freezer of a group, with whether it is on.
+struct Freezer {
+    file: PathBuf,
+    on: &'static str,
+    off: &'static str,
+    frozen: bool,
+}
+
+impl Freezer {
+    fn set(&mut self, frozen: bool) {
+        // As with signals: a group that is gone has nobody to stop.
+        let _ = std::fs::write(&self.file, if frozen { self.on } else { self.off });
+        self.frozen = frozen;
+    }
 }
 
 /// What stopping in time may borrow from the looks to come.
@@ -95,6 +114,7 @@ pub(super) struct Limiter {
     limits: Limits,
     /// How many threads of the node can run at a time.
     cpus: u64,
+    freezer: Option<Freezer>,
     since: Nanos,
     /// What all had used together at `since`, and since then.
     before: Nanos,
@@ -157,10 +177,40 @@ impl Limiter {
         let cpus = u64::try_from(cpus.max(1)).expect("few CPUs");
         let (listed, list_due) = (Vec::new(), Nanos::ZERO);
         let (pace, due) = (Pace::default(), Nanos::ZERO);
-        let mut new =
-            Self { speed, limits, cpus, since, before, used, victims, listed, list_due, pace, due };
+        let mut new = Self {
+            speed,
+            limits,
+            cpus,
+            since,
+            before,
+            used,
+            victims,
+            listed,
+            list_due,
+            pace,
+            due,
+            freezer: None,
+        };
         new.restart();
         new
+    }
+
+    /// Freezes a group instead of stopping its processes: its file, what is written to stop and to go on.
+    pub(super) fn freezing(
+        mut self,
+        (file, on, off): (PathBuf, &'static str, &'static str),
+        guard: &mut Guard,
+    ) -> Result<Self, SlowError> {
+        let undo = Undo::Write { path: file.clone(), content: off.to_owned() };
+        guard.before(undo).map_err(|e| SlowError::io("writing the journal", e))?;
+        self.freezer = Some(Freezer { file, on, off, frozen: false });
+        Ok(self)
+    }
+
+    /// Somebody else has let the group go on.
+    pub(super) fn thawed(&mut self) {
+        self.freezer.iter_mut().for_each(|freezer| freezer.frozen = false);
+        self.look_now();
     }
 
     /// The lifetime of the node begins now: what was used and slept until now is no debt and no credit.
@@ -283,7 +333,12 @@ impl Limiter {
         let (total, speed, cpus) = (self.used, self.speed, self.cpus);
         let (mut stops, mut continues, paid) = (Nanos::MAX, Nanos::MAX, self.pace.paid <= now);
         let pause = self.pace.pause(speed);
+        let mut freezer = self.freezer.as_mut();
+        let mut freeze = None;
         for (&pid, victim) in &mut self.victims {
+            if let Some(freezer) = &freezer {
+                victim.stopped = freezer.frozen;
+            }
             let (used, life) = if together {
                 (total, now - self.since)
             } else {
@@ -292,8 +347,11 @@ impl Limiter {
             let (stop, time) = judge((used, life), (pause, victim.stopped), speed, cpus);
             if stop != victim.stopped && (stop || paid) {
                 victim.stopped = stop;
-                // One that ended meanwhile is gone from the list at the next look.
-                let _ = process::kill(pid, if stop { SIGSTOP } else { SIGCONT });
+                freeze = Some(stop);
+                if freezer.is_none() {
+                    // One that ended meanwhile is gone from the list at the next look.
+                    let _ = process::kill(pid, if stop { SIGSTOP } else { SIGCONT });
+                }
             }
             let due = now + time;
             if victim.stopped {
@@ -302,6 +360,9 @@ impl Limiter {
             } else {
                 stops = stops.min(due);
             }
+        }
+        if let Some((freezer, frozen)) = freezer.as_mut().zip(freeze) {
+            freezer.set(frozen);
         }
         (stops, continues)
     }
@@ -435,6 +496,37 @@ mod tests {
         });
         assert!(guard.finish().is_empty());
         assert_ne!(state(), 'T');
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_group_is_frozen_as_a_whole_and_no_process_is_stopped() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut guard = Guard::arm_with(dir.path(), std::path::Path::new("/bin/true")).unwrap();
+        let file = dir.path().join("cgroup.freeze");
+        std::fs::write(&file, "0").unwrap();
+        let written = || std::fs::read_to_string(&file).unwrap();
+        let mut child =
+            std::process::Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let pid = Pid(child.id().cast_signed());
+        let limiter = Limiter::new("1%".parse().unwrap(), Limits::Together(None), 1);
+        let mut limiter = limiter.freezing((file.clone(), "1", "0"), &mut guard).unwrap();
+        until(|| {
+            limiter.look(&mut || vec![pid], &mut guard).unwrap();
+            written() == "1"
+        });
+        let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+        assert!(!stat.rsplit_once(')').unwrap().1.starts_with(" T"), "{stat}");
+        // Who joins now is in a group that stands still already; one that was let go on is frozen again.
+        limiter.thawed();
+        std::fs::write(&file, "0").unwrap();
+        until(|| {
+            limiter.look(&mut || vec![pid], &mut guard).unwrap();
+            written() == "1"
+        });
+        assert!(guard.finish().is_empty());
+        assert_eq!(written(), "0", "the guard lets it go");
         child.kill().unwrap();
         child.wait().unwrap();
     }

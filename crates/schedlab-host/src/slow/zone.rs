@@ -47,11 +47,11 @@ impl Zone {
         guard: &mut Guard,
     ) -> Result<Self, SlowError> {
         let mut zone = Self::default();
-        if !ground.root {
+        if !ground.makes_groups() {
             return Ok(zone);
         }
-        let cpu = ground.cpu_group.as_ref().filter(|_| wants.cpu);
-        let cpuset = ground.cpuset_group.as_ref().filter(|_| !wants.bind.is_empty());
+        let cpu = ground.cpu_group.as_ref().filter(|_| wants.cpu && ground.root);
+        let cpuset = ground.cpuset_group.as_ref().filter(|_| !wants.bind.is_empty() && ground.root);
         // A group that only counts must not be one of the CPU controller, which divides the CPU between groups.
         let beside = |h: &&Hierarchy| {
             wants.cpu || ground.cpu_group.as_ref().is_none_or(|cpu| cpu.mount != h.mount)
@@ -62,8 +62,13 @@ impl Zone {
             if made.iter().any(|(mount, _)| *mount == hierarchy.mount) {
                 continue;
             }
-            let dir = Ground::parent(hierarchy).join(name);
-            make(hierarchy, &dir, wants, guard)?;
+            let dir = ground.parent(hierarchy).join(name);
+            let wants = match ground.root {
+                true => wants.clone(),
+                // No controller can be handed down by a group in which we are ourselves.
+                false => Wants { keep: wants.keep, ..Wants::default() },
+            };
+            make(hierarchy, &dir, &wants, guard)?;
             made.push((hierarchy.mount.clone(), dir));
         }
         let at = |hierarchy: &Hierarchy| {
@@ -73,7 +78,7 @@ impl Zone {
         zone.count = count.and_then(|h| Some((h.version, at(h)?)));
         zone.home = ground.any_group.as_ref().and_then(|h| Some((h.version, at(h)?)));
         if let (Some(hierarchy), Some(dir)) = (cpuset, cpuset.and_then(at)) {
-            bind(hierarchy, &dir, &wants.bind)?;
+            bind(hierarchy, &ground.parent(hierarchy), &dir, &wants.bind)?;
             zone.cpuset = Some(dir);
         }
         zone.groups = made.into_iter().map(|(_, dir)| dir).collect();
@@ -114,7 +119,8 @@ impl Zone {
         Ok(true)
     }
 
-    fn freezer(&self) -> Option<(PathBuf, &'static str, &'static str)> {
+    /// The file by which all of its tasks stand still, with what is written to stop them and to let them go on.
+    pub(super) fn freezer(&self) -> Option<(PathBuf, &'static str, &'static str)> {
         let (version, dir) = self.home.as_ref()?;
         let (file, on, off) = match version {
             Version::V1 => ("freezer.state", "FROZEN", "THAWED"),
@@ -171,9 +177,13 @@ fn delegate(
 }
 
 /// Binds a cpuset to CPUs; version 1 wants memory nodes before it takes tasks.
-pub(super) fn bind(hierarchy: &Hierarchy, dir: &Path, cpus: &CpuSet) -> Result<(), SlowError> {
+pub(super) fn bind(
+    hierarchy: &Hierarchy,
+    parent: &Path,
+    dir: &Path,
+    cpus: &CpuSet,
+) -> Result<(), SlowError> {
     if hierarchy.version == Version::V1 {
-        let parent = Ground::parent(hierarchy);
         let read = |file: &str| std::fs::read_to_string(parent.join(file));
         let nodes = read("cpuset.effective_mems").or_else(|_| read("cpuset.mems"));
         let nodes =

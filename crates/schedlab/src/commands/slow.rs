@@ -2,18 +2,20 @@
 
 mod evaluation;
 mod running;
+mod speeds;
 
 use super::UsageError;
 use crate::json::{self, Schema};
 use schedlab_host::slow::{
     self, Assignment, Ended, Ground, Lateness, METHODS, Measured, Method, Node, Noise, Plan, Proof,
-    Request, Session, SlowError, Wakeups,
+    Request, Session, SlowError, Speed, Wakeups,
 };
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal;
 use schedlab_workload::nodes;
 use schemars::JsonSchema;
 use serde::Serialize;
+use speeds::{Asked, Asking, assignments, part};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -26,10 +28,11 @@ use std::process::ExitCode;
 Examples:
   schedlab slow 30% -- ./job                           on a CPU that schedlab chooses
   schedlab slow --cpu 0=30% --cpu 1-3=75% -- ./job     on these CPUs; the exit code is the job's
+  schedlab slow like:pi4.toml -- ./job                 as slow as a machine; see machine --help
   schedlab slow --cpu 0=50%                            until Ctrl-C, whatever runs there
   schedlab slow --cpu 0=10% --method quota -- ./job    another method; --method help lists them
   schedlab slow nodes.toml                             virtual nodes: CPUs, speeds, commands, script
-  schedlab slow attach --cpu 1=40% --pid 1234          a process that runs already
+  schedlab slow attach 40% unit:nginx                  what runs already: a unit, container:ID, name or pid
   schedlab slow status                                 what is in force; see also set, fail, end
   schedlab slow evaluate --short -o evaluation         how accurate each method is on this machine
 
@@ -57,9 +60,9 @@ pub(crate) struct Args {
 /// Options that starting and attaching share.
 #[derive(clap::Args)]
 pub(crate) struct How {
-    /// CPUs and their speed, as in 1-3=75%; more than once for several
+    /// CPUs and their speed, as in 1-3=75%, 0=1200MHz, 0=like:pi4.toml; more than once for several
     #[arg(long, value_name = "CPUS=SPEED")]
-    cpu: Vec<Assignment>,
+    cpu: Vec<Asking>,
     /// How: auto, hogs, weight, quota, stop, freq, gov and variants; help lists them
     #[arg(long, value_name = "NAME", default_value = "auto")]
     method: String,
@@ -72,6 +75,18 @@ pub(crate) struct How {
     /// What of a budget may be saved up for later (quota) [default: 0]
     #[arg(long, value_name = "TIME")]
     quota_burst: Option<Nanos>,
+    /// Keep the CPU busy with an idle-class task in the gaps (quota, stop) [default: on for quota without SMT]
+    #[arg(long, value_name = "on|off", value_parser = on_or_off)]
+    filler: Option<bool>,
+    /// The part of the memory bandwidth that the slowed CPUs may use (needs resctrl)
+    #[arg(long, value_name = "SPEED")]
+    memory: Option<Speed>,
+    /// The command sees its CPUs only, with their speeds, in /proc/cpuinfo and among online CPUs
+    #[arg(long)]
+    show_node: bool,
+    /// Write each change of speeds, nodes and links to FILE, a line of JSON each
+    #[arg(long, value_name = "FILE")]
+    events: Option<PathBuf>,
     /// Background noise: CPUs, bursts a second, length of each, as in 0-1:20:500us
     #[arg(long, value_name = "CPUS:RATE:LENGTH")]
     noise: Vec<Noise>,
@@ -117,8 +132,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         false => vec![args.command.clone()],
     };
     let request = match &args.nodes {
-        Some(path) if percent(path).is_some() => {
-            let cpus = placed(percent(path).unwrap_or(100.0), &args.command)?;
+        Some(path) if path.to_str().is_some_and(is_speed) => {
+            if args.command.is_empty() {
+                anyhow::bail!(UsageError(
+                    "a speed without CPUs is for a command: give one after --".into()
+                ));
+            }
+            let cpus = placed(path.to_str().unwrap_or_default(), "the command")?;
             let how = How { cpu: cpus, ..args.how };
             let request = from_options(&how, Node { commands: commands(), ..Node::default() })?;
             return session(request, &how);
@@ -134,20 +154,29 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     session(request, &args.how)
 }
 
-/// The number of `30%`, which no file of nodes is called.
-fn percent(path: &Path) -> Option<f64> {
-    path.to_str()?.strip_suffix('%')?.trim_end().parse().ok()
+/// Whether it is a speed, as no file of nodes and no process is called.
+fn is_speed(text: &str) -> bool {
+    percent(text).is_some() || matches!(text.parse(), Ok(Asked::Clock(..) | Asked::Like(_)))
 }
 
-/// CPUs for work of so many percent of one CPU, each at the same speed: 150 % is two CPUs at 75 %.
-fn placed(percent: f64, command: &[String]) -> anyhow::Result<Vec<Assignment>> {
+/// The number of `30%`.
+fn percent(text: &str) -> Option<f64> {
+    text.strip_suffix('%')?.trim_end().parse().ok()
+}
+
+/// CPUs for a speed: one, or as many as work of so many percent of one CPU needs, each at the same speed. 150 % is two
+/// CPUs at 75 %.
+fn placed(speed: &str, who: &str) -> anyhow::Result<Vec<Asking>> {
     let ground = Ground::here();
     let most = ground.allowed.len();
-    if command.is_empty() {
-        anyhow::bail!(UsageError(
-            "a speed without CPUs is for a command: give one after --".into()
-        ));
-    }
+    let percent = match percent(speed) {
+        Some(percent) => percent,
+        None => {
+            let cpu = slow::last(&ground.allowed, 1).iter().next().unwrap_or_default();
+            let asked: Asked = speed.parse().map_err(UsageError)?;
+            part(&asked, cpu)?.fraction() * 100.0
+        }
+    };
     if !(percent > 0.0 && percent <= most as f64 * 100.0) {
         anyhow::bail!(UsageError(format!(
             "a speed of {percent}% can't be had: above 0, and at most {}% on {most} CPUs",
@@ -161,8 +190,8 @@ fn placed(percent: f64, command: &[String]) -> anyhow::Result<Vec<Assignment>> {
             "{count} CPUs are needed, and other sessions slow the rest: end one (`schedlab slow status`)"
         );
     };
-    note(&format!("the command runs on CPUs {cpus}, each at {speed}"));
-    Ok(vec![Assignment { cpus, speed }])
+    note(&format!("{who} runs on CPUs {cpus}, each at {speed}"));
+    Ok(vec![Assignment { cpus, speed }.into()])
 }
 
 /// Each method is asked for one CPU at half speed: what refuses that, refuses it here.
@@ -179,6 +208,14 @@ fn list_methods() -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn on_or_off(text: &str) -> Result<bool, String> {
+    match text {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err("it is on or off".into()),
+    }
+}
+
 fn method(name: &str) -> anyhow::Result<Option<Method>> {
     match name {
         "auto" => Ok(None),
@@ -188,9 +225,13 @@ fn method(name: &str) -> anyhow::Result<Option<Method>> {
 
 /// A request for one node, `all`, of whose tasks `node` tells.
 fn from_options(how: &How, node: Node) -> anyhow::Result<Request> {
-    let speeds = slow::speeds(&how.cpu).map_err(UsageError)?;
+    let speeds = slow::speeds(&assignments(&how.cpu)?).map_err(UsageError)?;
     let bind = node.has_tasks() && !how.unbound;
-    let node = Node { name: "all".into(), speeds, bind, ..node };
+    if how.show_node && !Ground::here().root {
+        anyhow::bail!("--show-node mounts files for the command: run as root");
+    }
+    let (memory, shown) = (how.memory, how.show_node);
+    let node = Node { name: "all".into(), speeds, bind, memory, shown, ..node };
     let request = Request { method: method(&how.method)?, nodes: vec![node], ..Request::default() };
     Ok(with_options(request, how))
 }
@@ -232,6 +273,8 @@ fn with_options(mut request: Request, how: &How) -> Request {
     request.quota_period = how.quota_period.unwrap_or(request.quota_period);
     request.quota_burst = how.quota_burst.unwrap_or(request.quota_burst);
     request.noise.extend(how.noise.iter().cloned());
+    request.filler = how.filler;
+    request.events.clone_from(&how.events);
     request.share = how.share;
     request.keep = how.keep;
     request.measure = !how.no_measure;
@@ -247,6 +290,11 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
     let plan = request.plan(&ground).map_err(told)?;
     if !plan.why.is_empty() {
         note(&format!("method {}: {}", plan.method, plan.why));
+    }
+    if plan.fills {
+        note(
+            "a filler keeps the slowed CPUs busy in the gaps, so they draw full power; --filler off lets them idle",
+        );
     }
     if how.dry_run {
         return dry_run(&plan);

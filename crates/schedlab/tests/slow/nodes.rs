@@ -18,7 +18,7 @@ fn file(dir: &Path, net: &str, commands: &str) -> String {
 }
 
 /// Whether networks with a rate can be had; says aloud when not. Any other failure is one.
-fn has_networks() -> bool {
+pub(super) fn has_networks() -> bool {
     if !has_rights() {
         return false;
     }

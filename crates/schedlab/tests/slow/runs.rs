@@ -190,3 +190,35 @@ fn the_full_evaluation_goes_on_after_a_signal_until_its_plan_is_whole() {
     );
     assert_eq!(said["results"], all["results"]);
 }
+
+#[test]
+fn a_run_carries_the_verdict_on_its_speed_as_metrics() {
+    if !has_rights() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    // Until the session has judged two seconds.
+    let mine = "sed -n 's/.*\"pid\":'$PPID',//p' | sed 's/\"pid\":.*//'";
+    let script = format!(
+        "until said=$({PROGRAM} slow status --json | tr -d ' \\n' | {mine}); \
+         case $said in *'\"seconds\":0'*) false;; *'\"work\":{{'*) true;; *) false;; esac; do :; done"
+    );
+    let text = format!(
+        "repeats = 1\ntime_limit = \"5min\"\n[workload]\ncommand = [\"sh\", \"-c\", '''{script}''']\n\
+         [[axis]]\nspeed = \"{}\"\nvalues = [\"50%\"]\n",
+        last_cpu()
+    );
+    std::fs::write(dir.path().join("held.toml"), text.replace("'''", "\"\"\"")).unwrap();
+    let mut command = Command::new(PROGRAM);
+    let output = command.args(["run", "held.toml"]).current_dir(dir.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let runs = dir.path().join("results/held/runs");
+    let run = std::fs::read_dir(&runs).unwrap().flatten().next().unwrap().path();
+    let files = std::fs::read_dir(&run).unwrap().flatten().map(|file| file.path());
+    let metrics = files.filter(|file| file.to_string_lossy().contains("figures"));
+    let all: String = metrics.map(|file| std::fs::read_to_string(file).unwrap()).collect();
+    // How much was granted is the machine's matter.
+    for name in ["slow_seconds", "slow_seconds_off", "slow_work_fraction"] {
+        assert!(all.contains(&format!("\"{name}\"")), "{name}: {all}");
+    }
+}

@@ -52,6 +52,15 @@ impl Group {
         Some(Self(dir))
     }
 
+    /// One that was made already.
+    pub(super) const fn at(dir: PathBuf) -> Self {
+        Self(dir)
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+
     pub(super) fn take(&self, list: &str, task: &str) {
         std::fs::write(self.0.join(list), task).unwrap();
     }
@@ -486,7 +495,8 @@ fn what_was_granted_is_told_in_status_and_at_the_end() {
         return;
     }
     let cpu = format!("{}=50%", last_cpu());
-    let arguments = ["--no-measure", "--method", "quota", "--cpu", &cpu, "--json", "--"];
+    // With measuring: the sentinel tells the work of CPU time.
+    let arguments = ["--method", "quota", "--cpu", &cpu, "--json", "--"];
     let burn = ["sh", "-c", "while :; do :; done"];
     let mut session =
         slow(&[&arguments[..], &burn].concat()).stderr(Stdio::piped()).spawn().unwrap();
@@ -495,6 +505,7 @@ fn what_was_granted_is_told_in_status_and_at_the_end() {
     let (asked, granted) = (held["last"][0].as_f64().unwrap(), held["last"][1].as_f64().unwrap());
     // How much it is granted is the machine's matter.
     assert!(asked == 0.5 && granted > 0.0, "{held}");
+    until(|| node(&session)["held"]["work"]["loops"].as_u64().is_some_and(|loops| loops >= 1));
     signal(session.id(), "TERM");
     let mut said = String::new();
     std::io::Read::read_to_string(&mut session.stderr.take().unwrap(), &mut said).unwrap();
@@ -507,6 +518,7 @@ fn what_was_granted_is_told_in_status_and_at_the_end() {
     assert_eq!(end["node"], "all");
     assert!(end["seconds"].as_u64() >= held["seconds"].as_u64(), "{said}");
     assert!(end["busy"].as_u64() <= end["seconds"].as_u64(), "{said}");
+    assert!(end["work"]["median"].as_f64().is_some_and(|median| median > 0.0), "{said}");
 }
 
 #[test]

@@ -15,7 +15,7 @@ const ALONE: &str = r#"set -e
     exec "$0" "$@""#;
 
 /// The same command line where version 2 is all there is.
-fn alone(command: &Command) -> Command {
+pub(super) fn alone(command: &Command) -> Command {
     let mut alone = Command::new("unshare");
     alone.args(["--mount", "sh", "-c", ALONE]).arg(command.get_program()).args(command.get_args());
     alone.stdin(Stdio::null());
@@ -23,7 +23,7 @@ fn alone(command: &Command) -> Command {
 }
 
 /// A group of the unified hierarchy, when it can be shown alone.
-fn group() -> Option<Group> {
+pub(super) fn group() -> Option<Group> {
     let shown = alone(&Command::new("true")).status().is_ok_and(|status| status.success());
     let at = ["unified", ""]
         .into_iter()

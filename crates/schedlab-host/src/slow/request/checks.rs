@@ -1,9 +1,10 @@
 //! What makes a request senseless or impossible on a machine, in sentences, before anything is changed.
 
 use super::Request;
-use crate::slow::{Change, Ground, Method, Node, SlowError, Speed, Speeds, hogs, quota};
+use crate::slow::{Change, Ground, Method, Node, SlowError, Speed, Speeds, bandwidth, hogs, quota};
 use schedlab_model::{CpuSet, Pid};
 use schedlab_sys::cgroup::Version;
+use schedlab_workload::Happening;
 
 pub(super) fn usage(text: impl Into<String>) -> SlowError {
     SlowError::Usage(text.into())
@@ -99,7 +100,27 @@ pub(super) fn check_networks(request: &Request, ground: &Ground) -> Result<(), S
                 .map_err(|why| SlowError::Missing(format!("the network of node {name}: {why}")))?;
         }
     }
+    let of_events = request.cluster.events.iter().filter_map(|event| match &event.what {
+        Happening::Link(pair, link) => Some((pair, link)),
+        _ => None,
+    });
+    for (pair, link) in request.cluster.links.iter().chain(of_events).filter(|_| ground.links) {
+        crate::net::try_link(link)
+            .map_err(|why| SlowError::Missing(format!("the link of {pair}: {why}")))?;
+    }
     Ok(())
+}
+
+/// Memory bandwidth needs root and hardware that can limit it.
+pub(super) fn check_memory(nodes: &[Node], ground: &Ground) -> Result<(), SlowError> {
+    let Some(node) = nodes.iter().find(|node| node.memory.is_some()) else { return Ok(()) };
+    let why = match ground.root {
+        false => Err("limiting it needs root".to_owned()),
+        true => bandwidth::steps(&ground.resctrl).map(drop),
+    };
+    why.map_err(|why| {
+        SlowError::Missing(format!("the memory bandwidth of node {}: {why}", node.name))
+    })
 }
 
 pub(super) fn check_cpus(cpus: &CpuSet, whose: &str, ground: &Ground) -> Result<(), SlowError> {
@@ -137,7 +158,11 @@ pub(super) fn check_method(
             Change::Speed(speed) => Some(speed),
             _ => None,
         });
-    let slowest = scripted.chain([slowest]).min().expect("one at least");
+    let happens = request.cluster.events.iter().filter_map(|event| match &event.what {
+        Happening::Node(_, Change::Speed(speed)) => Some(*speed),
+        _ => None,
+    });
+    let slowest = scripted.chain(happens).chain([slowest]).min().expect("one at least");
     for node in &request.nodes {
         check_node(method, node, request)?;
     }

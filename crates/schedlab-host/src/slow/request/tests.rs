@@ -126,6 +126,50 @@ fn a_budget_is_refused_for_several_cpus_with_the_reason() {
 }
 
 #[test]
+fn gaps_are_filled_under_quota_unless_a_sibling_pays_for_it() {
+    let fills = |method, filler, ground: &Ground| {
+        let nodes = vec![node("a", "1=50%")];
+        let request = Request { method: Some(method), nodes, filler, ..Request::default() };
+        request.plan(ground).map(|plan| plan.fills)
+    };
+    let ground = Ground::fake(4);
+    assert!(fills(Method::Quota, None, &ground).unwrap());
+    assert!(!fills(Method::Quota, Some(false), &ground).unwrap());
+    assert!(!fills(Method::Stop, None, &ground).unwrap());
+    assert!(fills(Method::Stop, Some(true), &ground).unwrap());
+    assert!(!fills(Method::Hogs, None, &ground).unwrap());
+    let why = fills(Method::Hogs, Some(true), &ground).unwrap_err().to_string();
+    assert!(why.contains("no gaps"), "{why}");
+    assert!(!fills(Method::Quota, None, &with_siblings()).unwrap());
+    assert!(fills(Method::Quota, Some(true), &with_siblings()).unwrap());
+}
+
+/// CPUs 0 and 1 are one core, and 2 and 3.
+fn with_siblings() -> Ground {
+    use schedlab_model::{Cpu, Place, Topology};
+    let place =
+        |cpu: u16| Place { cpu: Cpu(cpu), core: u32::from(cpu / 2), llc: 0, node: 0, socket: 0 };
+    Ground { topology: Topology::new((0..4).map(place).collect()), ..Ground::fake(4) }
+}
+
+#[test]
+fn a_sibling_of_another_speed_is_a_warning() {
+    let warned = |method, cpus: &str, ground: &Ground| {
+        let plan = plan(Some(method), vec![node("a", cpus)], ground).unwrap();
+        plan.warnings.into_iter().find(|warning| warning.code == "smt-sibling")
+    };
+    let ground = with_siblings();
+    let told = warned(Method::Hogs, "1=50%", &ground).unwrap();
+    assert!(told.what.contains("CPU 1 is one core with CPU 0"), "{}", told.what);
+    assert!(warned(Method::Hogs, "0=50% 1=40%", &ground).is_some());
+    assert_eq!(warned(Method::Hogs, "0=50% 1=50%", &ground), None);
+    assert_eq!(warned(Method::Hogs, "1=50%", &Ground::fake(4)), None);
+    let mut offline = with_siblings();
+    offline.online.remove(schedlab_model::Cpu(0));
+    assert_eq!(warned(Method::Hogs, "1=50%", &offline), None);
+}
+
+#[test]
 fn methods_that_slow_processes_need_some() {
     let empty = Node { commands: vec![], ..node("a", "0=50%") };
     let (usage, why) = refused(Method::Stop, vec![empty], &Ground::fake(4));

@@ -1,6 +1,7 @@
 //! Processes that run already are moved into a node, and each task goes back to where it was.
 
 use super::super::SlowError;
+use super::super::apply::Hold;
 use super::Active;
 use schedlab_model::Pid;
 use schedlab_sys::guard::{Guard, Undo};
@@ -11,14 +12,21 @@ use std::path::{Path, PathBuf};
 /// Moves in all that a node attaches, with their children. A process may fork while it is looked at: children
 /// that it had before it was moved are found by another look, children that it has later are born inside. So
 /// looks end when one finds nobody new.
-pub(super) fn attach(active: &Active, guard: &mut Guard) -> Result<(), SlowError> {
+pub(super) fn attach(active: &mut Active, guard: &mut Guard) -> Result<(), SlowError> {
     let node = &active.node;
     if node.attach.is_empty() && node.attach_groups.is_empty() {
         return Ok(());
     }
-    if active.held.groups.is_empty() {
-        return Err(SlowError::Missing("attaching needs control groups and root".into()));
+    let no_groups = active.held.groups.is_empty();
+    if no_groups && !matches!(active.held.hold, Hold::Stop(_)) {
+        let what = "attaching needs control groups and root, except with --method stop";
+        return Err(SlowError::Missing(what.into()));
     }
+    if no_groups {
+        let in_groups = node.attach_groups.iter().flat_map(|dir| processes(dir));
+        active.attached = node.attach.iter().copied().chain(in_groups).collect();
+    }
+    let node = &active.node;
     let mut known = BTreeSet::new();
     loop {
         let roots = node.attach.iter().copied();
@@ -48,6 +56,10 @@ pub(in super::super) fn processes(group: &Path) -> Vec<Pid> {
 /// Moves a process into a node's groups; where it was is journalled before.
 fn move_in(pid: Pid, active: &Active, guard: &mut Guard) -> Result<(), SlowError> {
     let journal = |e| SlowError::io("writing the journal", e);
+    if process::kill(pid, 0).is_err_and(|error| error.raw_os_error() == Some(1)) {
+        let what = format!("process {pid} belongs to another user: run as root to slow it");
+        return Err(SlowError::Missing(what));
+    }
     let threads = || process::threads(pid).into_iter();
     if active.bound {
         // Read before the cpuset narrows it.

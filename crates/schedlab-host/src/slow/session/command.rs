@@ -1,6 +1,7 @@
 //! The commands of nodes.
 
 use super::super::entry::Entry;
+use super::super::shown::Shown;
 use super::super::{SlowError, journal_kill};
 use super::Active;
 use crate::net::Namespace;
@@ -30,9 +31,10 @@ impl Active {
         self.commands.iter().all(|running| running.code.is_some())
     }
 
-    /// The first processes of its commands.
+    /// The first processes of its commands, and those that were attached and stay in the groups where they are.
     pub(super) fn roots(&self) -> Vec<Pid> {
-        self.commands.iter().map(|running| Pid(running.child.id().cast_signed())).collect()
+        let commands = self.commands.iter().map(|running| Pid(running.child.id().cast_signed()));
+        commands.chain(self.attached.iter().copied()).collect()
     }
 }
 
@@ -47,8 +49,9 @@ pub(super) fn launch(
     let cpus = if active.bound { active.node.cpus() } else { CpuSet::new() };
     let network = active.network.as_ref();
     let groups = active.held.groups.clone();
+    let shown = active.shown.as_ref().map(Shown::places).unwrap_or_default();
     let mut command =
-        Entry::Exec { groups, cpus, network: network.map(Namespace::path) }.command()?;
+        Entry::Exec { groups, cpus, network: network.map(Namespace::path), shown }.command()?;
     command.args(argv).stdin(Stdio::inherit());
     command.env("SCHEDLAB_NODE", &active.node.name).envs(addresses.iter().cloned());
     if let Some(network) = network {

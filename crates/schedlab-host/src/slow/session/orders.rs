@@ -1,11 +1,13 @@
 //! What changes while a session runs: by its script, and by orders from outside.
 
+use super::super::apply::Hold;
 use super::super::control::{Answer, NodeStatus, Order, Status};
 use super::super::{Change, Ground, SlowError, Speed};
 use super::Session;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::guard::Undo;
 use schedlab_sys::{clock, process};
+use schedlab_workload::{Happening, Pair, link};
 
 impl Session {
     /// Performs the steps of scripts that are due; returns when the next is.
@@ -21,10 +23,43 @@ impl Session {
                     break;
                 }
                 self.nodes[index].step += 1;
-                self.change(index, step.change)?;
+                let node = self.nodes[index].node.name.clone();
+                self.happen(&Happening::Node(node, step.change))?;
             }
         }
+        while let Some(event) = self.plan.request.cluster.events.get(self.happened).cloned() {
+            let due = self.started + event.at;
+            if due > now {
+                return Ok(next.min(due));
+            }
+            self.happened += 1;
+            self.happen(&event.what)?;
+        }
         Ok(next)
+    }
+
+    /// Makes something happen, and notes it.
+    fn happen(&mut self, what: &Happening) -> Result<(), SlowError> {
+        match what {
+            Happening::Node(node, change) => {
+                let index = self.index(node).map_err(SlowError::Usage)?;
+                self.change(index, *change)?;
+            }
+            Happening::Cut(pair) => self.links.cut(pair, &mut self.guard)?,
+            Happening::Heal(pair) => self.links.heal(pair, &mut self.guard)?,
+            Happening::Link(pair, link) => self.links.shape(pair, link)?,
+        }
+        self.journal.note(clock::monotonic(), self.started, &what.to_string());
+        Ok(())
+    }
+
+    fn index(&self, node: &str) -> Result<usize, String> {
+        let names = || {
+            let names: Vec<&str> = self.nodes.iter().map(|n| n.node.name.as_str()).collect();
+            names.join(", ")
+        };
+        let found = self.nodes.iter().position(|active| active.node.name == node);
+        found.ok_or_else(|| format!("there is no node {node}; there are {}", names()))
     }
 
     fn change(&mut self, index: usize, change: Change) -> Result<(), SlowError> {
@@ -44,13 +79,18 @@ impl Session {
             // Only now: what is told to be in force is.
             *now = speed;
         }
-        Ok(())
+        active.shown.as_ref().map_or(Ok(()), |shown| shown.set(&active.node.speeds))
     }
 
     /// Makes a node's tasks stand still, or go on.
     pub(super) fn stand(&mut self, index: usize, still: bool) -> Result<(), SlowError> {
         let active = &mut self.nodes[index];
         active.failed = still;
+        if let Hold::Stop(limiter) = &mut active.held.hold
+            && !still
+        {
+            limiter.thawed();
+        }
         active.proof.break_off(clock::monotonic());
         if active.held.zone.freeze(still, &mut self.guard)? {
             return Ok(());
@@ -72,7 +112,7 @@ impl Session {
     }
 
     fn obey(&mut self, order: &Order) -> Answer {
-        let (node, change) = match order {
+        let what = match order {
             Order::Status => return Answer::Status(self.status()),
             Order::End => {
                 // By the way of any other end: the exit code and what is told are the same.
@@ -82,24 +122,34 @@ impl Session {
                     Err(error) => Answer::Failed(error.to_string()),
                 };
             }
-            Order::Set { node, speed } => (node, Change::Speed(*speed)),
-            Order::Fail { node } => (node, Change::Fail),
-            Order::Recover { node } => (node, Change::Recover),
+            Order::Set { node, speed } => Happening::Node(node.clone(), Change::Speed(*speed)),
+            Order::Fail { node } => Happening::Node(node.clone(), Change::Fail),
+            Order::Recover { node } => Happening::Node(node.clone(), Change::Recover),
+            Order::Cut { between: (a, b) } => Happening::Cut(Pair::new(a, b)),
+            Order::Heal { between: (a, b) } => Happening::Heal(Pair::new(a, b)),
+            Order::Link { between: (a, b), rate, delay, loss } => {
+                match link::link(rate.as_deref(), delay.as_deref(), loss.as_deref()) {
+                    Ok(link) => Happening::Link(Pair::new(a, b), link),
+                    Err(why) => return Answer::Error(why),
+                }
+            }
         };
-        let Some(index) = self.nodes.iter().position(|active| active.node.name == *node) else {
-            let names: Vec<&str> = self.nodes.iter().map(|n| n.node.name.as_str()).collect();
-            return Answer::Error(format!(
-                "there is no node {node}; there are {}",
-                names.join(", ")
-            ));
+        let allowed = match &what {
+            Happening::Node(node, change) => self
+                .index(node)
+                .and_then(|index| self.allows(index, *change).map_err(|error| error.to_string())),
+            Happening::Cut(pair) | Happening::Heal(pair) => self.links.has(pair),
+            Happening::Link(pair, link) => self.links.has(pair).and_then(|()| {
+                crate::net::try_link(link).map_err(|why| format!("the link of {pair}: {why}"))
+            }),
         };
-        if let Err(error) = self.allows(index, change) {
-            return Answer::Error(error.to_string());
+        if let Err(why) = allowed {
+            return Answer::Error(why);
         }
-        match self.change(index, change) {
+        match self.happen(&what) {
             Ok(()) => Answer::Done,
             Err(error) => {
-                let what = format!("an order for node {node} failed: {error}");
+                let what = format!("the order '{what}' failed: {error}");
                 let remedy = "what is in force is in `schedlab slow status`";
                 self.warnings.push(Warning::new("order-failed", what.clone(), remedy));
                 Answer::Failed(what)
@@ -143,6 +193,7 @@ impl Session {
             runs_ns: clock::monotonic() - self.started,
             controller_cpu_ns: clock::process_cpu(),
             nodes: nodes.collect(),
+            cut: self.links.cuts().cloned().collect(),
             warnings: self.warnings.clone(),
         }
     }

@@ -1,10 +1,12 @@
 //! The subcommands of `schedlab slow`, of which most are about processes and sessions that run already.
 
-use super::{How, from_options, session, told};
+use super::{How, from_options, is_speed, note, placed, session, told};
 use crate::commands::UsageError;
 use crate::json;
-use schedlab_host::slow::{Node, Order, Speed, Status, ask, sessions};
-use schedlab_model::Pid;
+use schedlab_host::slow::{
+    Found, Ground, Node, Order, Profile, Speed, Status, Target, ask, last, sessions,
+};
+use schedlab_model::{Cpu, Pid};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write;
@@ -15,9 +17,18 @@ use std::process::ExitCode;
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
     /// Slow processes that run already, until Ctrl-C; they run on the CPUs named meanwhile
+    #[command(after_help = "\
+Examples:
+  schedlab slow attach 40% unit:nginx                  a unit of systemd, on a CPU that schedlab chooses
+  schedlab slow attach 40% container:4f5e              a container, by the beginning of its ID
+  schedlab slow attach --cpu 1=40% postgres            all processes of that name, with their children
+  schedlab slow attach --cpu 1=40% 1234                a process, with its children")]
     Attach {
         #[command(flatten)]
         how: Box<How>,
+        /// A speed, as in 40%, where no --cpu is named; unit:NAME, container:ID, a name, or a process number
+        #[arg(value_name = "SPEED|TARGET")]
+        what: Vec<String>,
         /// A process, with its children
         #[arg(long, value_name = "PID")]
         pid: Vec<i32>,
@@ -47,6 +58,55 @@ pub(super) enum Command {
         #[command(flatten)]
         which: Which,
     },
+    /// Let nothing pass between two nodes
+    Cut {
+        /// The one
+        a: String,
+        /// The other
+        b: String,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Let it pass again
+    Heal {
+        /// The one
+        a: String,
+        /// The other
+        b: String,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Give the link of two nodes another shape, both ways
+    Link {
+        /// The one
+        a: String,
+        /// The other
+        b: String,
+        /// Bits a second, as in 1Mbit [default: as fast as the machine copies]
+        #[arg(long)]
+        rate: Option<String>,
+        /// Added to the way of each packet, as in 20ms
+        #[arg(long)]
+        delay: Option<String>,
+        /// Packets lost, as in 1%
+        #[arg(long)]
+        loss: Option<String>,
+        #[command(flatten)]
+        which: Which,
+    },
+    /// Measure this machine, for `like:FILE` on another one; prints the file
+    #[command(after_help = "\
+Examples:
+  schedlab slow machine pi4 > pi4.toml                 on the machine that is to be imitated
+  schedlab slow like:pi4.toml -- ./job                 here: as slow as that machine
+  schedlab slow --cpu 1=800MHz@pi4.toml -- ./job       here: as slow as that machine at 800 MHz")]
+    Machine {
+        /// Its name
+        name: String,
+        /// The CPU that is measured [default: the last one]
+        #[arg(long, value_name = "CPU")]
+        cpu: Option<u16>,
+    },
     /// End a running session, and undo what it changed
     End {
         #[command(flatten)]
@@ -72,7 +132,7 @@ pub(super) struct Which {
 
 pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
     match command {
-        Command::Attach { how, pid, cgroup } => attach(&how, &pid, cgroup),
+        Command::Attach { how, what, pid, cgroup } => attach(*how, &what, &pid, cgroup),
         Command::Set { node, which } => {
             let wrong =
                 || UsageError(format!("'{node}' is not NODE=SPEED: write it as in small=40%"));
@@ -82,25 +142,84 @@ pub(super) fn run(command: Command) -> anyhow::Result<ExitCode> {
         }
         Command::Fail { node, which } => order(&which, &Order::Fail { node }),
         Command::Recover { node, which } => order(&which, &Order::Recover { node }),
+        Command::Cut { a, b, which } => order(&which, &Order::Cut { between: (a, b) }),
+        Command::Heal { a, b, which } => order(&which, &Order::Heal { between: (a, b) }),
+        Command::Link { a, b, rate, delay, loss, which } => {
+            order(&which, &Order::Link { between: (a, b), rate, delay, loss })
+        }
+        Command::Machine { name, cpu } => machine(&name, cpu),
         Command::End { which } => order(&which, &Order::End),
         Command::Evaluate(args) => super::evaluation::run(&args),
         Command::Status { json } => status(json),
     }
 }
 
-fn attach(how: &How, pids: &[i32], cgroup: Option<PathBuf>) -> anyhow::Result<ExitCode> {
-    let attach: Vec<Pid> = pids.iter().copied().map(Pid).collect();
+/// Prints the profile of this machine.
+fn machine(name: &str, cpu: Option<u16>) -> anyhow::Result<ExitCode> {
+    let ground = Ground::here();
+    let cpu = cpu.map(Cpu).or_else(|| last(&ground.allowed, 1).iter().next()).unwrap_or_default();
+    if !ground.online.contains(cpu) {
+        anyhow::bail!(UsageError(format!(
+            "there is no CPU {cpu} online; there are {}",
+            ground.online
+        )));
+    }
+    let profile = Profile::measure(name, cpu).map_err(told)?;
+    write!(crate::output::stdout(), "{}", super::speeds::written(&profile))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn attach(
+    mut how: How,
+    what: &[String],
+    pids: &[i32],
+    cgroup: Option<PathBuf>,
+) -> anyhow::Result<ExitCode> {
+    let mut attach: Vec<Pid> = pids.iter().copied().map(Pid).collect();
+    let mut attach_groups = Vec::new();
+    let mut asked = Vec::new();
+    for word in what {
+        if is_speed(word) {
+            asked.push(word.as_str());
+            continue;
+        }
+        let target: Target = word.parse().map_err(UsageError)?;
+        let found = target.find().map_err(told)?;
+        note(&said(&target, &found));
+        attach.extend(found.processes);
+        attach_groups.extend(found.groups);
+    }
     if let Some(dir) = &cgroup {
         let path = dir.join("cgroup.procs");
         std::fs::metadata(&path).map_err(|error| {
             UsageError(format!("{}: {error}; name the folder of a control group", path.display()))
         })?;
     }
-    if attach.is_empty() && cgroup.is_none() {
-        anyhow::bail!(UsageError("no process is named: --pid or --cgroup".into()));
+    attach_groups.extend(cgroup);
+    if attach.is_empty() && attach_groups.is_empty() {
+        anyhow::bail!(UsageError(
+            "no process is named: give unit:NAME, container:ID, a name or a process number".into()
+        ));
     }
-    let attach_groups = cgroup.into_iter().collect();
-    session(from_options(how, Node { attach, attach_groups, ..Node::default() })?, how)
+    match (&asked[..], how.cpu.is_empty()) {
+        ([], _) => {}
+        ([speed], true) => how.cpu = placed(speed, "what is attached")?,
+        ([_], false) => {
+            anyhow::bail!(UsageError("--cpu names speeds already: leave out one".into()))
+        }
+        _ => anyhow::bail!(UsageError("two speeds are named: give one".into())),
+    }
+    session(from_options(&how, Node { attach, attach_groups, ..Node::default() })?, &how)
+}
+
+/// What a target turned out to be, so that nobody slows another process than was meant.
+fn said(target: &Target, found: &Found) -> String {
+    let pids: Vec<String> = found.processes.iter().map(ToString::to_string).collect();
+    let groups: Vec<String> = found.groups.iter().map(|dir| dir.display().to_string()).collect();
+    match groups.is_empty() {
+        true => format!("{target}: processes {}", pids.join(" ")),
+        false => format!("{target}: the control group {}", groups.join(", ")),
+    }
 }
 
 /// The session that is meant: the one there is, or the one that was named.
@@ -161,6 +280,9 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
                 let (asked, granted) = (asked * 100.0, granted * 100.0);
                 writeln!(out, "    asked {asked:.1} %, granted {granted:.1} % in the last second")?;
             }
+        }
+        for pair in &session.cut {
+            writeln!(out, "  cut: {pair}")?;
         }
         for warning in &session.warnings {
             writeln!(out, "  mind: {}", warning.what)?;
