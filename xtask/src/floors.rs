@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Crate, and what it may import. Adding a crate or an import is a decision about the house: make it
 /// here, and in ARCHITECTURE.md.
-const MAY_IMPORT: [(&str, &[&str]); 16] = [
+const MAY_IMPORT: [(&str, &[&str]); 17] = [
     ("schedlab-model", &[]),
     ("schedlab-stats", &[]),
     ("schedlab-jobs", &[]),
@@ -18,6 +18,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
     ("schedlab-record", &["model", "sys", "trace", "workload"]),
     ("schedlab-host", &["model", "stats", "sys", "workload", "jobs", "record"]),
     ("schedlab-sim", &["model", "stats", "workload", "jobs"]),
+    ("schedlab-replay", &["model", "stats", "timeline", "workload"]),
     ("schedlab-vm", &["model", "sys", "workload"]),
     ("schedlab-draw", &["model", "stats", "timeline"]),
     (
@@ -37,6 +38,7 @@ const MAY_IMPORT: [(&str, &[&str]); 16] = [
             "record",
             "host",
             "sim",
+            "replay",
             "vm",
             "draw",
             "experiment",

@@ -168,6 +168,25 @@ impl Costs {
         PRESETS.iter().find(|(preset, _)| *preset == name).map(|(_, text)| *text)
     }
 
+    /// The costs of tasks whose recorded bursts already contain what their calls took: only switches, wakeups, moves and
+    /// the ways between CPUs cost anything.
+    #[must_use]
+    pub const fn of_recorded(&self) -> Self {
+        let Self { switch, wake, ipi, idle_exit, .. } = *self;
+        let Self { migrate_smt, migrate_llc, migrate_node, migrate_machine, .. } = *self;
+        Self {
+            switch,
+            wake,
+            ipi,
+            idle_exit,
+            migrate_smt,
+            migrate_llc,
+            migrate_node,
+            migrate_machine,
+            ..Self::NONE
+        }
+    }
+
     /// The names of [`Costs::preset`].
     pub fn presets() -> impl Iterator<Item = &'static str> {
         PRESETS.iter().map(|(name, _)| *name)

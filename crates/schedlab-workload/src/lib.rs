@@ -11,6 +11,7 @@
 
 mod behaviour;
 mod check;
+pub mod demand;
 pub mod getopt;
 mod job_graph;
 pub mod knobs;

@@ -2,7 +2,7 @@
 
 use crate::Behaviour;
 use crate::job_graph::Jobs;
-use schedlab_model::{CpuSet, Metric, Nanos};
+use schedlab_model::{Cpu, CpuSet, Metric, Nanos, Pid};
 
 /// What carries a channel's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,8 +145,19 @@ pub struct Task {
     pub receives: Vec<u32>,
     /// Blocks of its own that it works on: indices.
     pub blocks: Vec<u32>,
+    /// The recorded task that it stands for.
+    pub origin: Option<Origin>,
     /// What it does.
     pub behaviour: Box<dyn Behaviour>,
+}
+
+/// A recorded task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Its pid. A simulator gives it to the task; no other task of the plan has it.
+    pub pid: Pid,
+    /// Where it was when the recording began.
+    pub cpu: Cpu,
 }
 
 impl Task {
@@ -161,6 +172,7 @@ impl Task {
             sends: Vec::new(),
             receives: Vec::new(),
             blocks: Vec::new(),
+            origin: None,
             behaviour,
         }
     }
@@ -250,6 +262,9 @@ pub struct Plan {
     pub marks: Vec<String>,
     /// Beginning and end.
     pub timing: Timing,
+    /// Tasks begin in the middle of their lives, at this time of a recording's clock: those whose first operation waits
+    /// are asleep from the start. A simulator does so; on a real machine tasks begin as those of any load.
+    pub in_place: Option<Nanos>,
     /// A dial that follows the machine.
     pub regulation: Option<Regulation>,
     /// Sentences about what was made of the options.
@@ -292,6 +307,7 @@ impl Plan {
             progress: None,
             marks: Vec::new(),
             timing: Timing::default(),
+            in_place: None,
             regulation: None,
             notes: Vec::new(),
             link_bit_s: None,

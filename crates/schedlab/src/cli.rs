@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Draw(commands::draw::Args),
     /// The interactive page of a trace, as one HTML file
     View(commands::view::Args),
+    /// A trace again on another scheduler: who would have waited less, who more
+    Replay(commands::replay::Args),
     /// Cores at chosen speeds, and virtual nodes
     Slow(commands::slow::Args),
     /// Scheduler tunables of this kernel, put back afterwards

@@ -1,14 +1,18 @@
 //! The one place that makes machines from their names.
 
 use schedlab_host::Host;
+use schedlab_model::{Cpu, Place, Topology};
 use schedlab_workload::{HOST, Machine, MachineError, MachineName};
+use std::path::Path;
 
 /// The kinds of machine, each with its help.
 const KINDS: &[(&str, &str)] =
     &[(HOST, "this machine"), (VM, "another kernel in QEMU"), (SIM, "a model in virtual time")];
 
 const VM: &str = "vm";
-const SIM: &str = "sim";
+pub(crate) const SIM: &str = "sim";
+/// The setting of a simulated machine that names a trace: the machine is like the recorded one.
+pub(crate) const LIKE: &str = "like";
 
 /// Makes the machine of a name.
 ///
@@ -51,8 +55,14 @@ pub(crate) fn model(name: &MachineName) -> Result<schedlab_sim::Model, MachineEr
     if name.kind != SIM {
         return Err(refused("use sim:KEY=VALUE,...".to_owned()));
     }
-    let costs = costs(name).map_err(refused)?;
-    schedlab_sim::Model::of(name, costs.as_deref()).map_err(refused)
+    let likeness = Likeness::of(name).map_err(refused)?;
+    let costs = costs(&likeness.name).map_err(refused)?;
+    let mut model = schedlab_sim::Model::of(&likeness.name, costs.as_deref()).map_err(refused)?;
+    if let Some(topology) = likeness.topology {
+        model.topology = topology;
+    }
+    name.to_string().clone_into(&mut model.name);
+    Ok(model)
 }
 
 /// Whether executors of jobs can run on a machine. The machine is not made: a kernel would boot to say no.
@@ -78,6 +88,119 @@ pub(crate) fn has_executors(name: &MachineName) -> Result<(), MachineError> {
     })
 }
 
+/// A simulated machine that is like one of which there is a trace.
+struct Likeness {
+    /// Its name without `like`.
+    name: MachineName,
+    topology: Option<Topology>,
+    /// What was assumed, in sentences.
+    assumed: Vec<String>,
+}
+
+/// Settings that say which CPUs there are.
+const CPUS: [&str; 5] = ["cpus", "sockets", "llcs", "cores", "smt"];
+
+impl Likeness {
+    fn of(name: &MachineName) -> Result<Self, String> {
+        let mut name = name.clone();
+        let Some(file) = name.settings.remove(LIKE) else {
+            return Ok(Self { name, topology: None, assumed: Vec::new() });
+        };
+        let mut source = schedlab_trace::open(Path::new(&file)).map_err(|e| e.to_string())?;
+        let mut assumed = Vec::new();
+        let kernel = source.info().kernel.clone();
+        if !name.settings.contains_key("kernel") {
+            let (model, why) = nearest(kernel.as_deref());
+            assumed.push(format!("the scheduler is {model}: {why}"));
+            name.settings.insert("kernel".to_owned(), model.to_owned());
+        }
+        if CPUS.iter().any(|key| name.settings.contains_key(*key)) {
+            return Ok(Self { name, topology: None, assumed });
+        }
+        let told = source.info().topology.clone();
+        let mut cpus = source.info().cpus.clone();
+        if cpus.is_empty() && told.is_none() {
+            let mut batch = Vec::new();
+            while source.next(&mut batch).map_err(|error| format!("{file}: {error}"))? {
+                batch.iter().for_each(|event| cpus.insert(event.cpu));
+            }
+        }
+        let topology = told.unwrap_or_else(|| {
+            assumed.push("the CPUs share one LLC: the trace holds no topology".to_owned());
+            Topology::new(
+                cpus.iter().map(|cpu| Place { core: u32::from(cpu.0), ..flat(cpu) }).collect(),
+            )
+        });
+        let topology = without_holes(topology, &mut assumed);
+        let count = topology.places().len().max(1);
+        if count > schedlab_sim::CPUS_MAX as usize {
+            return Err(format!(
+                "{file}: it has {count} CPUs, and {} can be simulated",
+                schedlab_sim::CPUS_MAX
+            ));
+        }
+        name.settings.insert("cpus".to_owned(), count.to_string());
+        assumed.push(
+            "knobs, tick and preemption are the model's defaults: the trace does not hold them"
+                .to_owned(),
+        );
+        Ok(Self { name, topology: Some(topology).filter(|one| !one.places().is_empty()), assumed })
+    }
+}
+
+const fn flat(cpu: Cpu) -> Place {
+    Place { cpu, core: 0, llc: 0, node: 0, socket: 0 }
+}
+
+/// A simulated machine numbers its CPUs from 0 without holes.
+fn without_holes(topology: Topology, assumed: &mut Vec<String>) -> Topology {
+    let last = topology.places().last().map_or(0, |place| place.cpu.index() + 1);
+    if last == topology.places().len() {
+        return topology;
+    }
+    let missing = last - topology.places().len();
+    assumed.push(format!(
+        "{missing} CPUs that the trace does not name are there, and idle at the start"
+    ));
+    let place = |cpu: u16| {
+        let own = topology.place(Cpu(cpu)).copied();
+        own.unwrap_or(Place { core: u32::from(cpu) + 1_000_000, ..flat(Cpu(cpu)) })
+    };
+    Topology::new((0..u16::try_from(last).unwrap_or(u16::MAX)).map(place).collect())
+}
+
+/// The model that is nearest to a kernel, and why.
+fn nearest(kernel: Option<&str>) -> (&'static str, String) {
+    let Some(kernel) = kernel else {
+        return ("cfs-6.1", "the trace does not tell its kernel".to_owned());
+    };
+    let number = |word: &str| -> Option<(u32, u32)> {
+        let mut parts = word.split(|c: char| !c.is_ascii_digit());
+        Some((parts.next()?.parse().ok()?, parts.next()?.parse().ok()?))
+    };
+    let version = kernel.split_whitespace().find_map(number);
+    let simulated =
+        [("one FIFO", "global-fifo"), ("a FIFO for each LLC", "llc-fifo"), ("FIFO", "fifo")];
+    match version {
+        Some((major, minor)) if (major, minor) >= (6, 6) => {
+            ("eevdf-6.12", format!("the kernel is {major}.{minor}"))
+        }
+        Some((major, minor)) => ("cfs-6.1", format!("the kernel is {major}.{minor}")),
+        None => match simulated.iter().find(|(part, _)| kernel.contains(part)) {
+            Some((_, model)) => (model, "it was recorded there".to_owned()),
+            None => ("cfs-6.1", format!("'{kernel}' has no version")),
+        },
+    }
+}
+
+/// What is assumed of a machine that is like a recorded one.
+///
+/// # Errors
+/// When its trace cannot be read.
+pub(crate) fn assumptions(name: &MachineName) -> anyhow::Result<Vec<String>> {
+    Likeness::of(name).map(|likeness| likeness.assumed).map_err(anyhow::Error::msg)
+}
+
 /// The text of the file of costs that a simulated machine is given: one of the program's own by name, or a path.
 fn costs(name: &MachineName) -> Result<Option<String>, String> {
     let Some(file) = name.settings.get("costs") else { return Ok(None) };
@@ -94,6 +217,21 @@ fn costs(name: &MachineName) -> Result<Option<String>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_nearest_model_follows_the_kernel() {
+        for (kernel, model) in [
+            (Some("Linux host 6.1.0-18-amd64 #1 SMP"), "cfs-6.1"),
+            (Some("6.6.8"), "eevdf-6.12"),
+            (Some("6.12.117"), "eevdf-6.12"),
+            (Some("5.10.0"), "cfs-6.1"),
+            (Some("simulated: FIFO on each CPU"), "fifo"),
+            (Some("simulated: Linux 6.12.117 (Debian), fair tasks"), "eevdf-6.12"),
+            (None, "cfs-6.1"),
+        ] {
+            assert_eq!(nearest(kernel).0, model, "{kernel:?}");
+        }
+    }
 
     #[test]
     fn what_names_no_machine_is_refused_with_what_there_is() {

@@ -127,6 +127,7 @@ impl Unborn {
             sends: self.task.sends.clone(),
             receives: self.task.receives.clone(),
             blocks: self.task.blocks.clone(),
+            origin: self.task.origin,
             behaviour: self.task.behaviour.again().expect("what is forked can begin anew"),
         }
     }

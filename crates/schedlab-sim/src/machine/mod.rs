@@ -11,7 +11,7 @@ mod tuned;
 pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
 
 use crate::scene::FULL_SPEED;
-use crate::{Config, Hardware, World};
+use crate::{Config, Hardware, Start, World};
 use run::Run;
 use schedlab_model::{Affinity, Clock, Fact, Nanos, Setting, TraceInfo};
 use schedlab_workload::knobs;
@@ -210,13 +210,18 @@ impl Machine for Simulated {
         for note in plan.notes.iter().chain(&facts::notes(&model)) {
             out.note(note);
         }
+        let (start, begin_ns, costs) = match plan.in_place {
+            Some(at) => (Start::InPlace, at.0.max(1), model.costs.of_recorded()),
+            None => (Start::Forked, Config::default().begin_ns, model.costs),
+        };
         let config = Config {
             seed: spec.seed,
-            costs: model.costs,
+            costs,
+            start,
             tick_ns: SECOND / model.hz,
             preempt_kernel: model.preempt_kernel,
             record: spec.record.is_some(),
-            begin_ns: Config::default().begin_ns + phase(spec.repeat),
+            begin_ns: begin_ns + phase(spec.repeat),
             ..Config::default()
         };
         let shape = Shape::of(&plan, &plan.tasks);

@@ -125,6 +125,8 @@ pub(super) struct Body {
     pub(super) act: Act,
     /// Work of the phase that is left, in nanoseconds at full speed.
     pub(super) left: u64,
+    /// An operation that the behaviour gave and that has not begun.
+    pub(super) kept: Option<Op>,
     /// What the behaviour is told next.
     pub(super) done: Done,
     /// When the behaviour was asked last.
@@ -170,6 +172,7 @@ impl Body {
             phase: Phase::Ask,
             act: Act::Prepare,
             left: 0,
+            kept: None,
             done: Done::Start,
             asked_at: 0,
             on: None,

@@ -38,6 +38,9 @@ pub enum Start {
     Forked,
     /// All tasks wake at once, on CPUs in turn, without a task that starts them.
     AtOnce,
+    /// Each task is where its plan's origin says. Those whose first operation waits are asleep. The time of a sleep's
+    /// end is that of the interrupt, however deep its CPU idles.
+    InPlace,
 }
 
 /// How a world is set up.
@@ -118,6 +121,8 @@ pub struct World {
     policy: Box<dyn Policy>,
     bodies: Vec<Body>,
     comms: Vec<String>,
+    /// The pids of recorded tasks.
+    origins: Vec<Option<Pid>>,
     starter: Option<TaskId>,
     /// The kernel's RCU thread, and whether it has something to do at the next tick.
     rcu: Option<TaskId>,
@@ -185,6 +190,7 @@ impl World {
         config: Config,
     ) -> Self {
         let tasks = std::mem::take(&mut plan.tasks);
+        let origins = tasks.iter().map(|task| task.origin.map(|origin| origin.pid)).collect();
         let cpus = hardware.cpus();
         let agenda = Agenda::new(cpus, config.seed);
         let mut order: Vec<usize> = (0..cpus).collect();
@@ -206,6 +212,7 @@ impl World {
             policy,
             bodies,
             comms,
+            origins,
             starter,
             rcu,
             stirred: false,
@@ -410,6 +417,9 @@ impl World {
     /// The pid of a task.
     #[must_use]
     pub fn pid(&self, task: TaskId) -> Pid {
+        if let Some(pid) = self.origins.get(task.index()).copied().flatten() {
+            return pid;
+        }
         match self.starter {
             Some(starter) if starter == task => Pid(self.config.first_pid - 1),
             _ if self.rcu == Some(task) => Pid(self.config.first_pid - 2),
@@ -529,7 +539,9 @@ struct Cast {
 
 /// The tasks of a plan, then the task that starts them and the kernel's RCU thread.
 fn cast(plan: &Plan, tasks: Vec<Task>, config: &Config) -> Cast {
-    let mut views: Vec<TaskView> = tasks.iter().map(|task| TaskView::of(&task.placement)).collect();
+    let cpu = |task: &Task| task.origin.map_or(0, |origin| origin.cpu.index());
+    let view = |task: &Task| TaskView { cpu: cpu(task), ..TaskView::of(&task.placement) };
+    let mut views: Vec<TaskView> = tasks.iter().map(view).collect();
     let mut comms: Vec<String> = tasks.iter().map(|task| task.comm.clone()).collect();
     let mut bodies = bodies(plan, tasks);
     let count = bodies.len();

@@ -91,7 +91,7 @@ impl World {
         self.enter(cpu, task, act);
     }
 
-    fn ask(&mut self, cpu: usize, task: TaskId) -> Op {
+    pub(super) fn ask(&mut self, cpu: usize, task: TaskId) -> Op {
         let (at, series, counters) = (task.index(), self.series, self.counters_each);
         let body = &mut self.bodies[at];
         if self.stopping {
@@ -100,6 +100,9 @@ impl World {
             if body.after_stop > AFTER_STOP {
                 return Op::Exit;
             }
+        }
+        if let Some(op) = body.kept.take() {
+            return op;
         }
         body.asked_at = self.scene.now;
         let done = body.done;
@@ -162,6 +165,7 @@ impl World {
             Act::Op(op) => self.perform(cpu, task, op),
             act => self.stage(cpu, task, act),
         };
+        let effect = self.same_call(cpu, task, effect);
         self.acting = None;
         let owed = std::mem::take(&mut self.owed);
         let body = &mut self.bodies[task.index()];
@@ -205,6 +209,29 @@ impl World {
         }
     }
 
+    /// A recorded task that wakes others, or waits, right after it woke one does so in the same call: nothing displaces
+    /// it in between. Its next operation is kept if it is another one.
+    fn same_call(&mut self, cpu: usize, task: TaskId, mut effect: Effect) -> Effect {
+        let posts = |act: Act| matches!(act, Act::Op(Op::Post(_)));
+        while self.config.start == super::Start::InPlace
+            && matches!(effect, Effect::Done(_))
+            && posts(self.bodies[task.index()].act)
+            && !self.stopping
+        {
+            if let Effect::Done(done) = effect {
+                self.bodies[task.index()].done = done;
+            }
+            let op = self.ask(cpu, task);
+            if !matches!(op, Op::Post(_) | Op::AwaitPost(_)) {
+                self.bodies[task.index()].kept = Some(op);
+                break;
+            }
+            self.bodies[task.index()].act = Act::Op(op);
+            effect = self.perform(cpu, task, op);
+        }
+        effect
+    }
+
     /// A call that found it must sleep has come to the switch: it sleeps, unless what it waits for came meanwhile.
     pub(super) fn blocks_or_goes_on(&mut self, cpu: usize, task: TaskId) {
         let body = &self.bodies[task.index()];
@@ -218,6 +245,7 @@ impl World {
                 _ => true,
             },
             On::Gate => self.went_at.is_some(),
+            On::Semaphore(semaphore) => self.shared.semaphores[semaphore as usize].count > 0,
             _ => false,
         };
         if !came {
@@ -338,7 +366,10 @@ impl World {
     /// What a woken task does before it tries its operation again.
     pub(super) fn cost_of_retry(&self, task: TaskId) -> u64 {
         match self.bodies[task.index()].act {
-            act @ Act::Op(Op::Send { .. } | Op::Receive { .. }) => self.cost(act),
+            // A task computes at a wakeup only where its life begins in the middle.
+            act @ Act::Op(Op::Send { .. } | Op::Receive { .. } | Op::Compute { .. }) => {
+                self.cost(act)
+            }
             Act::Op(_) => self.config.costs.step,
             Act::AwaitReady | Act::AwaitEnd => self.config.costs.wait,
             Act::EndGrace => self.config.costs.rcu,
@@ -453,7 +484,8 @@ impl World {
         let at = until.saturating_add(self.config.costs.timer_slack);
         if at < NEVER / 2 {
             let sleep = self.bodies[task.index()].sleeps;
-            self.agenda.post(at, cpu, super::Happening::Timer(task, sleep, false));
+            let exact = self.config.start == super::Start::InPlace;
+            self.agenda.post(at, cpu, super::Happening::Timer(task, sleep, exact));
         }
         Effect::Sleep(On::Time)
     }

@@ -3,7 +3,7 @@
 use super::body::{Act, On, Phase, Resume, Stand};
 use super::perform::Effect;
 use super::wake::Waker;
-use super::{Happening, World};
+use super::{Happening, Start, World};
 use crate::scene::TaskId;
 use schedlab_model::{Context, What};
 use schedlab_workload::{Done, Op};
@@ -11,6 +11,9 @@ use schedlab_workload::{Done, Op};
 impl World {
     /// The first moment: the starter becomes runnable, or all tasks do.
     pub(super) fn begin(&mut self) {
+        if self.config.start == Start::InPlace {
+            return self.begin_in_place();
+        }
         let Some(starter) = self.starter else { return self.begin_at_once() };
         self.bodies[starter.index()].stand = Stand::Asleep;
         self.in_interrupt(0, |world| {
@@ -42,6 +45,56 @@ impl World {
             self.owed = 0;
             self.wake(task, Resume::With(Done::Start), by);
         }
+    }
+
+    /// Tasks lie down in their first wait, or wake where they are.
+    fn begin_in_place(&mut self) {
+        self.go_off();
+        self.spawned = self.spawn.len();
+        let mut awake = Vec::new();
+        for task in self.spawn.clone() {
+            let cpu = self.own_cpu(task);
+            self.bodies[task.index()].stand = Stand::Asleep;
+            self.bodies[task.index()].newborn = false;
+            (self.alive, self.started) = (self.alive + 1, self.started + 1);
+            self.policy.fork(&self.scene, cpu, None, task);
+            let op = self.ask(cpu, task);
+            self.bodies[task.index()].act = Act::Op(op);
+            match op {
+                Op::SleepUntil(until) => {
+                    self.bodies[task.index()].on = Some(On::Time);
+                    let at = until.0.max(self.scene.now);
+                    self.agenda.post(at, cpu, Happening::Timer(task, 0, true));
+                }
+                Op::AwaitPost(semaphore) => {
+                    self.bodies[task.index()].on = Some(On::Semaphore(semaphore.0));
+                    self.shared.semaphores[semaphore.0 as usize].sleeping.push_back(task);
+                }
+                _ => awake.push(task),
+            }
+        }
+        for task in awake {
+            let cpu = self.scene.tasks[task.index()].cpu;
+            self.owed = 0;
+            let by = Waker { cpu, context: Context::HardIrq, sync: false };
+            self.wake(task, Resume::Retry, by);
+        }
+        self.owed = 0;
+        if self.alive == 0 {
+            self.ended_at = Some(self.scene.now);
+        }
+    }
+
+    /// The CPU of a task that begins in place: its own, or the first that it may use here.
+    fn own_cpu(&mut self, task: TaskId) -> usize {
+        let cpus = self.scene.cpus.len();
+        let view = &mut self.scene.tasks[task.index()];
+        if view.cpu >= cpus || !view.may_use(view.cpu) {
+            let wanted = view.cpu % cpus;
+            let mut usable = (0..cpus).map(|step| (wanted + step) % cpus);
+            view.cpu = usable.find(|&cpu| view.may_use(cpu)).unwrap_or(0);
+        }
+        view.cpu
     }
 
     /// The load begins: from now on its time counts.

@@ -124,6 +124,10 @@ impl World {
         let before = self.scene.cpus[cpu].running;
         act(self);
         let owed = std::mem::take(&mut self.owed);
+        // A recorded burst contains what interrupts took from it.
+        if self.config.start == super::Start::InPlace {
+            return;
+        }
         if before.is_some() && self.scene.cpus[cpu].running == before {
             self.interrupt(cpu, owed);
         }

@@ -159,8 +159,10 @@ mod tests {
         };
         let program =
             r#"{"tasks": {"t": {"run": 1000, "fork": "u"}, "u": {"run": 10, "instance": 0}}}"#;
+        let demand = crate::demand::Demand::default().to_string();
         let given: &[(&str, &[(&str, &str)])] = &[
             ("rt-app", &[("program", program)]),
+            ("replay", &[("program", &demand)]),
             ("schbench", &[("rps", "10")]),
             ("command", &[("line", "true")]),
         ];

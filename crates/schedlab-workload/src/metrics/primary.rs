@@ -54,6 +54,7 @@ pub const PRIMARY: &[Primary] = &[
     of("threads", &["loops_per_s"]),
     of("stream", &["bytes_per_s"]),
     of("rt-app", &["wakeup_latency_ns_p99"]),
+    of("replay", &["wakeup_latency_ns_p99"]),
     of("app", &["items_per_s", "handover_latency_ns_p99"]),
     of("jobs", &["run_time_s"]),
     of("command", &["time_s"]),
@@ -74,7 +75,7 @@ pub fn primary(workload: &WorkloadSpec) -> &'static [&'static str] {
 /// by their time. Empty for a command.
 #[must_use]
 pub fn asked_work(workload: &WorkloadSpec) -> BTreeMap<&'static str, String> {
-    const WORK: [(&str, &[&str]); 13] = [
+    const WORK: [(&str, &[&str]); 14] = [
         ("schbench", &["operations", "cache_footprint", "rps", "pipe", "sleep_usec"]),
         ("hackbench", &["loops", "groups", "fds", "datasize"]),
         ("pingpong", &["rounds", "pairs"]),
@@ -88,6 +89,7 @@ pub fn asked_work(workload: &WorkloadSpec) -> BTreeMap<&'static str, String> {
         ("app", &["work", "allocate", "pause", "collect"]),
         ("jobs", &["nodes", "fan", "shape", "time", "load", "length", "arrivals"]),
         ("rt-app", &["program"]),
+        ("replay", &["program"]),
     ];
     let (name, options) = parts(workload);
     let Some((_, wanted)) = WORK.iter().find(|(workload, _)| *workload == name) else {

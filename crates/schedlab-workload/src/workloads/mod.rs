@@ -4,6 +4,7 @@ mod app;
 pub mod command;
 mod hackbench;
 mod jobs;
+pub mod replay;
 mod rt_app;
 pub mod schbench;
 mod simple;
@@ -38,6 +39,7 @@ pub const CATALOGUE: &[Workload] = &[
     simple::THREADS,
     simple::STREAM,
     rt_app::WORKLOAD,
+    replay::WORKLOAD,
     app::WORKLOAD,
     jobs::WORKLOAD,
     command::WORKLOAD,

@@ -160,6 +160,11 @@ fn words_of(
             let text = std::fs::read_to_string(file).with_context(|| file.clone())?;
             typed.options.insert("program".to_owned(), text);
         }
+        ("replay", [file]) => {
+            let options = schedlab_replay::Options::default();
+            let inferred = super::replay::infer(std::path::Path::new(file), options)?;
+            typed.options.insert("program".to_owned(), inferred.demand.to_string());
+        }
         ("command", words) => {
             typed.options.insert("line".to_owned(), workloads::command::line(words));
         }

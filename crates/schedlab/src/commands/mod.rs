@@ -7,6 +7,7 @@ pub(crate) mod jobs;
 pub(crate) mod knobs;
 pub(crate) mod load;
 pub(crate) mod record;
+pub(crate) mod replay;
 pub(crate) mod report;
 pub(crate) mod run;
 pub(crate) mod schema;
@@ -43,6 +44,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<doctor::Document>(),
         json::of::<knobs::Document>(),
         json::of::<record::Document>(),
+        json::of::<replay::Document>(),
         json::of::<view::Document>(),
         json::of::<vm::Document>(),
         json::of::<compare::Document<'_>>(),
@@ -104,6 +106,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::View(args) => view::run(args),
         Command::Slow(args) => slow::run(args),
         Command::Knobs(args) => knobs::run(args),
+        Command::Replay(args) => replay::run(&args),
         Command::Sim(args) => sim::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Run(args) => run::run(args),

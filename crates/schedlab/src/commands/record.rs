@@ -23,6 +23,7 @@ Without a command it records until Ctrl-C. With one, the exit code is the comman
 Examples:
   schedlab record -o x.dat -- hackbench -g 4 -l 1000
   schedlab record -o x.dat -e irq -e power:cpu_frequency -- make -j8
+  schedlab record --for replay -o x.dat -- make -j8
   schedlab record --time 10s --size 100MiB --full overwrite
   schedlab record --snapshot 20ms --keep 200ms -- ./server
   trace-cmd report x.dat; kernelshark x.dat")]
@@ -33,6 +34,9 @@ pub(crate) struct Args {
     /// Record these tracepoints as well: a system, system:name, or a name
     #[arg(short, long = "event", value_name = "SYSTEM[:NAME]|NAME")]
     events: Vec<String>,
+    /// Record what this needs as well
+    #[arg(long = "for", value_enum)]
+    purpose: Option<Purpose>,
     /// Through which interface of the kernel
     #[arg(long, value_enum, default_value = "auto")]
     via: Interface,
@@ -83,6 +87,15 @@ enum Interface {
     /// An ftrace instance
     Ftrace,
 }
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Purpose {
+    /// `schedlab replay`: interrupts, softirqs and, where the kernel has it, changes of frequency
+    Replay,
+}
+
+/// What a replay needs beyond scheduler events. The first is there on each kernel.
+const FOR_REPLAY: [&str; 2] = ["irq", "power:cpu_frequency"];
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum AtSize {
@@ -241,8 +254,17 @@ fn options(args: &Args) -> anyhow::Result<Options> {
     if let Some(pid) = gone {
         anyhow::bail!("--pid {pid}: there is no such task now, and none can be waited for");
     }
+    let mut events = args.events.clone();
+    if args.purpose == Some(Purpose::Replay) {
+        let more = FOR_REPLAY.iter().map(|event| (*event).to_owned());
+        events.extend(more.filter(|event| !args.events.contains(event)));
+        note(
+            "recording for a replay: each event takes its time from the task that runs, so bursts are longer than \
+             without a recording; docs/recording.md has the cost of an event",
+        );
+    }
     Ok(Options {
-        events: args.events.clone(),
+        events,
         ring_bytes: args.ring.0,
         via: match args.via {
             Interface::Auto => Via::Auto,

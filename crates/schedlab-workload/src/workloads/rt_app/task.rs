@@ -62,6 +62,7 @@ impl Definition {
             sends: if self.writes_device() { vec![device.0] } else { Vec::new() },
             receives: Vec::new(),
             blocks,
+            origin: None,
             behaviour: Box::new(Program::new(given)),
         });
     }

@@ -320,7 +320,18 @@ fn task(role: u16, group: u32, placement: Placement, behaviour: Box<dyn crate::B
     let comm = if role == MESSAGE { "schbench-msg" } else { "schbench-worker" };
     let (sends, receives) = (Vec::new(), Vec::new());
     let blocks = Vec::new();
-    Task { comm: comm.to_owned(), role, group, placement, sends, receives, blocks, behaviour }
+    let origin = None;
+    Task {
+        comm: comm.to_owned(),
+        role,
+        group,
+        placement,
+        sends,
+        receives,
+        blocks,
+        origin,
+        behaviour,
+    }
 }
 
 /// The rate to begin with, of all message threads together; `None` in the closed loop.

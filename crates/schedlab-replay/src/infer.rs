@@ -1,0 +1,467 @@
+//! From events to a demand, in one pass. The rules are in `docs/replay.md`.
+
+use crate::account::{Account, Inferred, Totals};
+use crate::draft::{Draft, End};
+use crate::sources::{self, Timer};
+use schedlab_model::{Affinity, Context, Cpu, CpuSet, Kind, Left, Nanos, Pid, TraceInfo, Warning};
+use schedlab_timeline::{
+    Activity, Change, Occupant, Question, Runnable, State, Switch, TaskId, Why,
+};
+use schedlab_workload::demand::{Actor, Source, Step};
+use std::collections::BTreeSet;
+
+/// What is subtracted, and what the user decides.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What a burst contains for each time the task was put on a CPU: the machine that replays adds it again.
+    pub switch: Nanos,
+    /// The same for each task that it wakes.
+    pub wake: Nanos,
+    /// Tasks (name or pid) whose interrupts keep their times.
+    pub open: BTreeSet<String>,
+    /// Tasks (name or pid) whose sleeps keep their lengths.
+    pub closed: BTreeSet<String>,
+}
+
+impl Default for Options {
+    /// The simulator's usual costs.
+    fn default() -> Self {
+        let (open, closed) = (BTreeSet::new(), BTreeSet::new());
+        Self { switch: Nanos(1_500), wake: Nanos(1_000), open, closed }
+    }
+}
+
+/// Whether a tracepoint begins or ends an interrupt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Irq {
+    Enters,
+    Leaves,
+}
+
+/// Interrupts on a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Depth {
+    count: u32,
+    since: Nanos,
+}
+
+/// Asks what the tasks of a trace demanded.
+#[derive(Debug)]
+pub struct Infer {
+    options: Options,
+    drafts: Vec<Draft>,
+    /// By the index of other tracepoints.
+    irqs: Vec<Option<Irq>>,
+    depths: Vec<Depth>,
+    affinity: Vec<Affinity>,
+    simulated: bool,
+    frequency: bool,
+    start: Nanos,
+    totals: Totals,
+    gaps: u64,
+}
+
+impl Infer {
+    /// With what the source knows beside its events.
+    #[must_use]
+    pub fn new(info: &TraceInfo, options: Options) -> Self {
+        let kind = |name: &str| match name {
+            "irq_handler_entry" | "softirq_entry" => Some(Irq::Enters),
+            "irq_handler_exit" | "softirq_exit" => Some(Irq::Leaves),
+            _ => None,
+        };
+        let simulated = info.kernel.as_ref().is_some_and(|kernel| kernel.starts_with("simulated"));
+        Self {
+            options,
+            drafts: Vec::new(),
+            irqs: info.others.iter().map(|other| kind(&other.name)).collect(),
+            depths: Vec::new(),
+            affinity: info.affinity.clone().unwrap_or_default(),
+            simulated,
+            frequency: info.others.iter().any(|other| other.name == "cpu_frequency"),
+            start: Nanos::ZERO,
+            totals: Totals::default(),
+            gaps: 0,
+        }
+    }
+
+    fn draft(&mut self, task: TaskId) -> &mut Draft {
+        let at = task.index();
+        if at >= self.drafts.len() {
+            self.drafts.resize_with(at + 1, Draft::default);
+        }
+        &mut self.drafts[at]
+    }
+
+    fn switch(&mut self, switch: &Switch, state: &State) {
+        let Switch { at, cpu, was, since, prev, left, is, .. } = *switch;
+        let start = self.start;
+        let leaver = was.task().or(Some(prev).filter(|prev| prev.is_some()));
+        if let Some(task) = leaver {
+            let prio = state.task(task).prio;
+            let draft = self.draft(task);
+            if !draft.begun {
+                draft.begins(cpu, prio);
+                // Nothing else ran on this CPU since the trace began.
+                draft.cursor = (was.task().is_some() || since <= start).then_some(since.max(start));
+            }
+            draft.runs_until(at);
+            draft.cursor = None;
+            match left {
+                Some(Left::Preempted | Left::Yielded | Left::Dead) => {}
+                Some(_) => draft.sleeps(at),
+                None => self.gaps += 1,
+            }
+        }
+        if let Occupant::Task(task) = is {
+            let prio = state.task(task).prio;
+            let sees_wakes = state.sees_wakes();
+            let overhead = self.options.switch;
+            let draft = self.draft(task);
+            let is_new = !draft.begun;
+            draft.begins(cpu, prio);
+            if is_new && at > start && !sees_wakes && switch.left.is_some() {
+                // It may have slept until now.
+                draft.sleeps(start);
+            }
+            draft.wakes(at, End::Unseen, start);
+            draft.has_prio(prio);
+            match switch.left {
+                // It was found to run: since when, only a CPU that was never seen before tells.
+                None if is_new && since <= start => draft.steps_up(start, cpu, Nanos::ZERO),
+                None => draft.steps_up(at, cpu, Nanos::ZERO),
+                Some(_) => draft.steps_up(at, cpu, overhead),
+            }
+        }
+    }
+
+    fn runnable(&mut self, runnable: &Runnable, state: &State) {
+        let Runnable { at, task, why, waker, last_cpu, slept } = *runnable;
+        let start = self.start;
+        let cpu = last_cpu.unwrap_or(waker.cpu);
+        let prio = state.task(task).prio;
+        let by = self.waker(runnable, state);
+        let draft = self.draft(task);
+        if why == Why::New && draft.forked {
+            return;
+        }
+        if !draft.begun {
+            draft.begins(cpu, prio);
+            draft.sleeps(slept.map_or(start, |(since, _)| since));
+        }
+        if !draft.is_asleep() {
+            draft.not_asleep += 1;
+            return;
+        }
+        match by {
+            Some(by) => {
+                draft.wakes(at, End::Task(by), start);
+                let wake = self.options.wake;
+                self.draft(by).does(at, Step::Post(task.0), wake);
+            }
+            None => draft.wakes(at, End::Interrupt, start),
+        }
+    }
+
+    /// The task that woke another by its own work: the one that runs there, unless it was only interrupted.
+    fn waker(&self, runnable: &Runnable, state: &State) -> Option<TaskId> {
+        let waker = runnable.waker;
+        let by = Some(waker.task).filter(|by| by.is_some() && *by != runnable.task)?;
+        let runs = matches!(state.task(by).activity, Activity::Running { cpu } if cpu == waker.cpu);
+        let known = self.drafts.get(by.index()).is_some_and(|draft| draft.cursor.is_some());
+        let own = waker.context == Context::Task && !is_stopper(&state.name(by));
+        (runs && known && own && !is_stopper(&state.name(runnable.task))).then_some(by)
+    }
+
+    fn born(&mut self, at: Nanos, task: TaskId, parent: TaskId, state: &State) {
+        let prio = state.task(task).prio;
+        let cpu = state.task(parent).last_cpu.unwrap_or(Cpu(0));
+        let start = self.start;
+        let known = parent.is_some() && self.draft(parent).cursor.is_some();
+        let draft = self.draft(task);
+        if draft.begun {
+            return;
+        }
+        draft.begins(cpu, prio);
+        draft.forked = known;
+        if known {
+            self.draft(parent).does(at, Step::Fork(task.0), Nanos::ZERO);
+        } else {
+            draft.sleeps(start);
+            draft.wakes(at, End::Unseen, start);
+        }
+    }
+
+    fn other(&mut self, at: Nanos, cpu: Cpu, format: u16, state: &State) {
+        let Some(irq) = self.irqs.get(usize::from(format)).copied().flatten() else { return };
+        if cpu.index() >= self.depths.len() {
+            self.depths.resize(cpu.index() + 1, Depth::default());
+        }
+        let depth = &mut self.depths[cpu.index()];
+        match irq {
+            Irq::Enters => {
+                if depth.count == 0 {
+                    depth.since = at;
+                }
+                depth.count += 1;
+            }
+            Irq::Leaves if depth.count == 1 => {
+                let since = depth.since;
+                depth.count = 0;
+                if let Some(task) = state.cpu(cpu).and_then(|cpu| cpu.occupant.task()) {
+                    let time = self.draft(task).was_interrupted(since, at);
+                    self.totals.interrupts += time;
+                }
+            }
+            Irq::Leaves => depth.count = depth.count.saturating_sub(1),
+        }
+    }
+}
+
+/// The kernel's task that moves others: what it does belongs to the scheduler.
+fn is_stopper(comm: &str) -> bool {
+    comm.starts_with("migration/") || comm.starts_with("stopper/")
+}
+
+/// The CPU in the name of a per-CPU kernel thread: `kworker/3:1`, `ksoftirqd/3`, `cpuhp/3`.
+fn cpu_in_name(comm: &str) -> Option<Cpu> {
+    const KINDS: [&str; 6] = ["kworker", "ksoftirqd", "cpuhp", "rcuc", "rcuop", "idle_inject"];
+    let (kind, rest) = comm.split_once('/')?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    KINDS.contains(&kind).then(|| digits.parse().ok().map(Cpu)).flatten()
+}
+
+impl Question for Infer {
+    type Answer = Inferred;
+    const QUEUES: bool = false;
+
+    fn begin(&mut self, state: &State) {
+        self.start = state.window().start;
+        for (cpu, at) in state.observed_cpus() {
+            if let Occupant::Task(task) = at.occupant {
+                let start = self.start;
+                let prio = state.task(task).prio;
+                let draft = self.draft(task);
+                draft.begins(cpu, prio);
+                draft.steps_up(start, cpu, Nanos::ZERO);
+            }
+        }
+        // Those that are seen asleep at the begin of a window.
+        let asleep = state.tasks().filter_map(|(id, task)| match task.activity {
+            Activity::Sleeping { .. } => Some((id, task.last_cpu, task.prio, task.since)),
+            _ => None,
+        });
+        for (id, cpu, prio, since) in asleep {
+            let draft = self.draft(id);
+            draft.begins(cpu.unwrap_or(Cpu(0)), prio);
+            draft.sleeps(since);
+        }
+    }
+
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        match change {
+            Change::Switch(switch) => self.switch(switch, state),
+            Change::Runnable(runnable) => self.runnable(runnable, state),
+            Change::Born { at, task, parent } => self.born(*at, *task, *parent, state),
+            Change::Other { at, cpu, format } => self.other(*at, *cpu, *format, state),
+            Change::Forgotten { at, task, .. } => {
+                self.gaps += 1;
+                let draft = self.draft(*task);
+                draft.runs_until(*at);
+                draft.cursor = None;
+                if draft.begun {
+                    draft.sleeps(*at);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(mut self, state: &State) -> Inferred {
+        let end = state.window().end;
+        let start = self.start;
+        self.drafts.iter_mut().for_each(|draft| draft.ends(end, start));
+        let drafts = std::mem::take(&mut self.drafts);
+        let mut inferred = Inferred::default();
+        let numbers = numbers(&drafts, state, &mut self.totals);
+        let mut pids = Pids::default();
+        for (id, draft) in drafts.into_iter().enumerate().filter(|(id, _)| numbers[*id].is_some()) {
+            let pid = pids.unique(state.task(TaskId(id as u32)).pid, state);
+            let (actor, account) = self.finish(TaskId(id as u32), &draft, pid, state, &numbers);
+            inferred.demand.actors.push(actor);
+            inferred.accounts.push(account);
+        }
+        self.check_names(&mut inferred);
+        inferred.demand.start = start;
+        inferred.demand.length = end - start;
+        self.totals.cpu_time = Nanos(inferred.accounts.iter().map(|one| one.cpu_time.0).sum());
+        if !self.simulated {
+            self.totals.speed_unknown = self.totals.cpu_time;
+        }
+        inferred.totals = self.totals;
+        inferred.warnings = self.warnings(&inferred, state);
+        inferred
+    }
+}
+
+/// The actor's number of each task; `None`: it is not replayed.
+fn numbers(drafts: &[Draft], state: &State, totals: &mut Totals) -> Vec<Option<u32>> {
+    let mut next = 0;
+    let mut number = |(id, draft): (usize, &Draft)| {
+        if id == 0 || !draft.begun {
+            return None;
+        }
+        if is_stopper(&state.name(TaskId(id as u32))) {
+            let time = |step: &Step| if let Step::Run(time) = step { time.0 } else { 0 };
+            totals.left_out += Nanos(draft.steps.iter().map(time).sum());
+            return None;
+        }
+        next += 1;
+        Some(next - 1)
+    };
+    drafts.iter().enumerate().map(&mut number).collect()
+}
+
+/// Pids that are given once.
+#[derive(Default)]
+struct Pids {
+    given: BTreeSet<Pid>,
+    next: Option<i32>,
+}
+
+impl Pids {
+    /// The pid, or one that no task of the trace has where another task has it already.
+    fn unique(&mut self, pid: Pid, state: &State) -> Pid {
+        if self.given.insert(pid) {
+            return pid;
+        }
+        let highest = || state.tasks().map(|(_, task)| task.pid.0).max().unwrap_or(0);
+        let next = self.next.get_or_insert_with(highest);
+        *next = next.saturating_add(1);
+        self.given.insert(Pid(*next));
+        Pid(*next)
+    }
+}
+
+impl Infer {
+    /// One task as an actor, with what that rests on.
+    fn finish(
+        &mut self,
+        id: TaskId,
+        draft: &Draft,
+        pid: Pid,
+        state: &State,
+        numbers: &[Option<u32>],
+    ) -> (Actor, Account) {
+        let comm = state.name(id);
+        let steps = draft.steps.iter().filter_map(|step| match *step {
+            Step::Post(task) => numbers[task as usize].map(Step::Post),
+            Step::Fork(task) => numbers[task as usize].map(Step::Fork),
+            step => Some(step),
+        });
+        let timer = sources::decide(&draft.interrupts);
+        let named =
+            |set: &BTreeSet<String>| set.contains(&comm) || set.contains(&pid.0.to_string());
+        let source = match timer {
+            _ if named(&self.options.open) => Source::Open,
+            _ if named(&self.options.closed) => Source::Closed,
+            Timer::Relative(_) => Source::Closed,
+            _ => Source::Open,
+        };
+        let recorded = state.task(id).pid;
+        let told = self.affinity.iter().find(|one| one.pid == recorded);
+        let own = draft.only_cpu.filter(|cpu| cpu_in_name(&comm) == Some(*cpu));
+        let cpus = told.map(|one| one.allowed.clone());
+        let cpus = cpus.or_else(|| own.map(|cpu| [cpu].into_iter().collect::<CpuSet>()));
+        let actor = Actor {
+            pid,
+            comm: comm.clone(),
+            prio: draft.prio,
+            cpus,
+            cpu: draft.cpu,
+            forked: draft.forked,
+            source,
+            steps: steps.collect(),
+        };
+        self.totals.overhead += Nanos(draft.overhead);
+        let waker = draft.wakers.iter().max_by_key(|(_, times)| **times);
+        let account = Account {
+            pid,
+            comm,
+            cpu_time: actor.cpu_time(),
+            by_task: draft.by_task,
+            by_interrupt: draft.interrupts.len() as u64,
+            unseen: draft.unseen,
+            not_asleep: draft.not_asleep,
+            waker: waker.map(|(waker, times)| (state.task(*waker).pid, *times)),
+            timer,
+            source,
+        };
+        (actor, account)
+    }
+
+    /// A name that `--open` or `--closed` gave and that no task has is worth a warning.
+    fn check_names(&self, inferred: &mut Inferred) {
+        for name in self.options.open.union(&self.options.closed) {
+            let has = |one: &Account| one.comm == *name || one.pid.0.to_string() == *name;
+            if !inferred.accounts.iter().any(has) {
+                let what = format!("no task of the trace is called '{name}'");
+                inferred.warnings.push(Warning::new("no-such-task", what, "look at `trace tasks`"));
+            }
+        }
+    }
+
+    fn warnings(&self, inferred: &Inferred, state: &State) -> Vec<Warning> {
+        let mut warnings = inferred.warnings.clone();
+        let mut warn = |code: &str, what: String, remedy: &str| {
+            warnings.push(Warning::new(code, what, remedy));
+        };
+        let record = "record with `schedlab record --for replay`";
+        let seen = state.seen();
+        if !state.sees_wakes() {
+            let what = "the trace holds no wakeups: each wait keeps the time at which it ended, so no wait depends on \
+                        another task";
+            warn("no-wakeups", what.to_owned(), record);
+        } else if !seen.contains(Kind::Waking) {
+            let what = "the trace holds no sched_waking: wakers on other CPUs are not known, and their wakeups keep \
+                        their times";
+            warn("no-wakers", what.to_owned(), record);
+        }
+        if self.gaps > 0 {
+            let what = format!(
+                "{} times a task went out of sight: it is taken to sleep until it was seen again",
+                self.gaps
+            );
+            warn("gaps", what, "record with larger buffers");
+        }
+        let totals = &inferred.totals;
+        if !self.simulated {
+            let why = if self.frequency {
+                "frequency was recorded, but a burst is not converted"
+            } else {
+                "frequency was not recorded"
+            };
+            let what = format!(
+                "the speed of CPUs is not known for {} of {} of CPU time ({why}): a burst is wall time on a CPU",
+                totals.speed_unknown, totals.cpu_time
+            );
+            warn("speed-unknown", what, "");
+        }
+        if totals.left_out > Nanos::ZERO {
+            let what = format!("{} of the kernel's stopper are not replayed", totals.left_out);
+            warn("stopper-left-out", what, "");
+        }
+        let hidden = inferred.accounts.iter().filter(|one| one.may_hide());
+        let (count, time) = hidden.fold((0, 0), |(n, time), one| (n + 1, time + one.cpu_time.0));
+        if count > 0 && totals.cpu_time > Nanos::ZERO {
+            let share = 100.0 * time as f64 / totals.cpu_time.0 as f64;
+            let what = format!(
+                "{count} tasks with {share:.0} % of the CPU time wait for other tasks: a wait that did not happen in \
+                 the recording cannot happen in the replay"
+            );
+            warn("hidden-dependencies", what, "");
+        }
+        warnings
+    }
+}

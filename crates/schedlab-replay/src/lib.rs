@@ -1,0 +1,22 @@
+//! What if: a recorded trace becomes a demand, any machine performs it again, and the runs are laid side by side.
+//!
+//! [`Infer`] is a question to a trace ([`schedlab_timeline::ask`]). Its answer holds a
+//! [`schedlab_workload::demand::Demand`] and what that rests on. The workload `replay` performs a demand. [`Side`] is
+//! what one run of it did, [`parting`] the first moment at which two runs differ. `docs/replay.md` has the rules.
+//!
+//! Invariant: pure; no clock, no files, no hash order. Memory grows with the trace, since a demand holds every burst.
+
+mod account;
+mod draft;
+mod export;
+mod infer;
+mod kept;
+mod side;
+mod sources;
+
+pub use account::{Account, Inferred, Totals};
+pub use export::rt_app;
+pub use infer::{Infer, Options};
+pub use kept::Kept;
+pub use side::{Parting, Side, TaskSide, parting};
+pub use sources::Timer;

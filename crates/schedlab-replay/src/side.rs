@@ -1,0 +1,177 @@
+//! One run beside others: what each task got, what was lost, and who ran when.
+
+use schedlab_model::{Cpu, EventSource, Nanos, Pid, TraceInfo};
+use schedlab_timeline::{
+    Change, Conservation, ConservationAnswer, ConservationOptions, Cut, Delays, Latency, Occupant,
+    Question, State, Tasks, ask_within,
+};
+use std::collections::BTreeMap;
+use std::io;
+
+/// What one task got.
+#[derive(Clone, Debug, Default)]
+pub struct TaskSide {
+    /// Its name.
+    pub comm: String,
+    /// Time that it ran.
+    pub ran: Nanos,
+    /// Time that it was runnable and did not run.
+    pub waited: Nanos,
+    /// How often it was displaced.
+    pub involuntary: u64,
+    /// How often it was woken.
+    pub wakeups: u64,
+    /// Moves between CPUs.
+    pub migrations: u64,
+    /// Its waits.
+    pub delays: Delays,
+}
+
+/// A CPU changes its task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Turn {
+    at: Nanos,
+    cpu: Cpu,
+    next: Option<Pid>,
+}
+
+/// What one run did in the judged part of its time.
+#[derive(Clone, Debug, Default)]
+pub struct Side {
+    /// Its tasks: by pid, or by name alone where pids differ between runs.
+    pub tasks: BTreeMap<(String, Pid), TaskSide>,
+    /// The waits of all tasks.
+    pub total: Delays,
+    /// Time that tasks ran.
+    pub ran: Nanos,
+    /// Time that they were runnable and did not run.
+    pub waited: Nanos,
+    /// Times that a task was put on a CPU.
+    pub switches: u64,
+    /// Episodes in which a task waited while a CPU was free, and what was lost.
+    pub lost: ConservationAnswer,
+    turns: Vec<Turn>,
+    origin: Nanos,
+}
+
+/// Where two runs part.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Parting {
+    /// When, since the recording began.
+    pub at: Nanos,
+    /// On which CPU.
+    pub cpu: Cpu,
+    /// Who runs there in the first run; `None`: nobody.
+    pub first: Option<Pid>,
+    /// Who runs there in the second.
+    pub second: Option<Pid>,
+    /// Switches that agree before.
+    pub agreed: u64,
+}
+
+/// Asks who was put where.
+#[derive(Default)]
+struct Turns(Vec<Turn>);
+
+impl Question for Turns {
+    type Answer = Vec<Turn>;
+    const QUEUES: bool = false;
+
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        if let Change::Switch(switch) = change
+            && switch.left.is_some()
+        {
+            let next = match switch.is {
+                Occupant::Task(task) => Some(state.task(task).pid),
+                _ => None,
+            };
+            self.0.push(Turn { at: switch.at, cpu: switch.cpu, next });
+        }
+    }
+
+    fn answer(self, _: &State) -> Vec<Turn> {
+        self.0
+    }
+}
+
+impl Side {
+    /// What a run did within `cut`. With `by_name`, tasks of one name count as one: their pids differ between runs.
+    ///
+    /// # Errors
+    /// When the source cannot be read.
+    pub fn of(source: &mut dyn EventSource, cut: Cut, by_name: bool) -> io::Result<Self> {
+        let info: TraceInfo = source.info().clone();
+        let lost = Conservation::new(ConservationOptions::default(), &info);
+        let question = (Latency::new(), Tasks::new(), lost, Turns::default());
+        let reply = ask_within(source, cut, question)?;
+        let (latency, tasks, lost, turns) = reply.answer;
+        let mut side = Self {
+            total: latency.total,
+            lost,
+            switches: turns.iter().filter(|turn| turn.next.is_some()).count() as u64,
+            turns,
+            origin: reply.origin,
+            ..Self::default()
+        };
+        let key = |comm: &str, pid: Pid| match by_name {
+            true => (comm.to_owned(), Pid::IDLE),
+            false => (String::new(), pid),
+        };
+        for row in tasks.rows {
+            side.ran += row.ran;
+            side.waited += row.waited;
+            let task = side.tasks.entry(key(&row.comm, row.pid)).or_default();
+            task.comm = row.comm;
+            task.ran += row.ran;
+            task.waited += row.waited;
+            task.involuntary += row.involuntary;
+            task.wakeups += row.wakeups;
+            task.migrations += row.migrations;
+        }
+        for row in latency.tasks {
+            side.tasks.entry(key(&row.comm, row.pid)).or_default().delays.merge(&row.delays);
+        }
+        Ok(side)
+    }
+}
+
+/// The first moment at which two runs part: a CPU takes another task, or takes it at another time by more than
+/// `within`. `None` where they never do.
+#[must_use]
+pub fn parting(first: &Side, second: &Side, within: Nanos) -> Option<Parting> {
+    let mut rows = BTreeMap::<Cpu, (Vec<Turn>, Vec<Turn>)>::new();
+    for turn in &first.turns {
+        rows.entry(turn.cpu).or_default().0.push(*turn);
+    }
+    for turn in &second.turns {
+        rows.entry(turn.cpu).or_default().1.push(*turn);
+    }
+    let of = |turn: Option<&Turn>, origin: Nanos| {
+        turn.map(|turn| (Nanos(turn.at.0.saturating_sub(origin.0)), turn.next))
+    };
+    let mut earliest: Option<Parting> = None;
+    for (cpu, (ours, theirs)) in rows {
+        for step in 0..ours.len().max(theirs.len()) {
+            let one = of(ours.get(step), first.origin);
+            let two = of(theirs.get(step), second.origin);
+            let same = match (one, two) {
+                (Some(one), Some(two)) => one.1 == two.1 && one.0.0.abs_diff(two.0.0) <= within.0,
+                _ => false,
+            };
+            if same {
+                continue;
+            }
+            let at = one.map_or(Nanos::MAX, |one| one.0).min(two.map_or(Nanos::MAX, |two| two.0));
+            if earliest.is_none_or(|earliest| at < earliest.at) {
+                let (first, second) = (one.and_then(|one| one.1), two.and_then(|two| two.1));
+                earliest = Some(Parting { at, cpu, first, second, agreed: 0 });
+            }
+            break;
+        }
+    }
+    earliest.map(|parting| {
+        let before = |turn: &&Turn| turn.at.0.saturating_sub(first.origin.0) < parting.at.0;
+        Parting { agreed: first.turns.iter().filter(before).count() as u64, ..parting }
+    })
+}

@@ -1,0 +1,101 @@
+//! What the interrupts of a task look like: a periodic timer, a sleep of fixed length, or neither. The smaller residual
+//! decides; equal ones tell nothing.
+
+use schedlab_model::Nanos;
+
+/// The fewest periods that decide.
+pub(crate) const PERIODS_MIN: usize = 10;
+/// A model fits if its residual is at most this part of the period.
+const FITS: u64 = 10;
+
+/// What ended the waits that no task ended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Timer {
+    /// There were none.
+    #[default]
+    None,
+    /// A timer with a period: the times of interrupts are multiples of it apart.
+    Periodic(Nanos),
+    /// A sleep: the interrupt comes so long after the task went to sleep.
+    Relative(Nanos),
+    /// Neither fits, or there were fewer than 10 periods.
+    Unknown,
+}
+
+fn median(values: &mut [u64]) -> u64 {
+    values.sort_unstable();
+    values.get(values.len() / 2).copied().unwrap_or(0)
+}
+
+/// Decides by the smaller residual. `waits` has the time of each interrupt and how long the task had slept.
+pub(crate) fn decide(waits: &[(Nanos, Nanos)]) -> Timer {
+    if waits.is_empty() {
+        return Timer::None;
+    }
+    if waits.len() <= PERIODS_MIN {
+        return Timer::Unknown;
+    }
+    let mut steps: Vec<u64> =
+        waits.windows(2).map(|pair| pair[1].0.0.saturating_sub(pair[0].0.0)).collect();
+    let mut sleeps: Vec<u64> = waits[1..].iter().map(|(_, slept)| slept.0).collect();
+    let (period, sleep) = (median(&mut steps), median(&mut sleeps));
+    if period == 0 || sleep == 0 {
+        return Timer::Unknown;
+    }
+    // A period may have been missed: the step is then a multiple.
+    let off = |step: u64| {
+        let times = ((step + period / 2) / period).max(1);
+        step.abs_diff(times * period)
+    };
+    let of_period = residual(steps.iter().map(|step| off(*step)));
+    let of_sleep = residual(sleeps.iter().map(|slept| slept.abs_diff(sleep)));
+    if of_period < of_sleep && of_period <= period / FITS {
+        Timer::Periodic(Nanos(period))
+    } else if of_sleep < of_period && of_sleep <= sleep / FITS {
+        Timer::Relative(Nanos(sleep))
+    } else {
+        Timer::Unknown
+    }
+}
+
+/// The mean of the residuals without the largest tenth, which other causes explain.
+fn residual(of: impl Iterator<Item = u64>) -> u64 {
+    let mut all: Vec<u64> = of.collect();
+    all.sort_unstable();
+    all.truncate((all.len() * 9).div_ceil(10));
+    let sum: u128 = all.iter().map(|&one| u128::from(one)).sum();
+    u64::try_from(sum / all.len().max(1) as u128).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn waits(of: impl Fn(u64) -> (u64, u64)) -> Vec<(Nanos, Nanos)> {
+        (0..20).map(of).map(|(at, slept)| (Nanos(at), Nanos(slept))).collect()
+    }
+
+    #[test]
+    fn a_period_and_a_sleep_are_told_apart() {
+        // A period of 1 ms; the work before the sleep takes 100 to 290 us.
+        let periodic = waits(|turn| (1_000_000 * turn, 900_000 - 10_000 * turn));
+        assert_eq!(decide(&periodic), Timer::Periodic(Nanos(1_000_000)));
+        // The same with a period that was missed.
+        let missed =
+            waits(|turn| (1_000_000 * (turn + u64::from(turn > 9)), 900_000 - 10_000 * turn));
+        assert_eq!(decide(&missed), Timer::Periodic(Nanos(1_000_000)));
+        // A sleep of 1 ms after work of varying length.
+        let relative = waits(|turn| (1_000_000 * turn + 40_000 * turn * turn, 1_000_000 + turn));
+        assert!(matches!(decide(&relative), Timer::Relative(_)));
+    }
+
+    #[test]
+    fn few_waits_and_irregular_ones_are_unknown() {
+        let regular = waits(|turn| (1_000_000 * turn, 900_000 + turn));
+        assert_eq!(decide(&regular[..PERIODS_MIN]), Timer::Unknown);
+        assert!(matches!(decide(&regular[..=PERIODS_MIN]), Timer::Periodic(_)));
+        let irregular = waits(|turn| (turn * turn * turn * 100_000, turn * turn * 90_000));
+        assert_eq!(decide(&irregular), Timer::Unknown);
+        assert_eq!(decide(&[]), Timer::None);
+    }
+}

@@ -1,0 +1,210 @@
+//! replay: what recorded tasks demanded ([`crate::demand`]), performed again.
+
+use super::Workload;
+use crate::demand::{Actor, Demand, Source, Step};
+use crate::options::{Kind, OptionError, Options, option};
+use crate::placement::Surroundings;
+use crate::plan::{Fork, Origin, Placement, Plan, Policy, Task};
+use crate::{Behaviour, CounterId, Done, ForkId, Instruments, Op, PlaceId, SampleId, SemaphoreId};
+use schedlab_model::{Better, CpuSet, Metric, Nanos, Prio, Unit};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+pub(super) const WORKLOAD: Workload = Workload {
+    name: "replay",
+    about: "the tasks of a recorded trace: their bursts, waits and wakeups",
+    options: &[
+        option(
+            "program",
+            Kind::Text,
+            "",
+            "the demand itself (the command takes a trace as an operand)",
+        ),
+        option(
+            "real-time",
+            Kind::Choice(&["keep", "fair"]),
+            "keep",
+            "fair: real-time tasks run with nice -20, for machines without real-time policies",
+        ),
+    ],
+    build,
+};
+
+fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
+    let text = options.text("program");
+    if text.is_empty() {
+        return Err(OptionError::new("program", "there is none: name a trace, replay FILE"));
+    }
+    let demand: Demand = text.parse().map_err(|why: String| OptionError::new("program", why))?;
+    Ok(plan_of(&demand, options.text("real-time") == "fair", around))
+}
+
+/// The plan that performs a demand. With `fair`, real-time tasks run with nice -20.
+#[must_use]
+pub fn plan_of(demand: &Demand, fair: bool, around: &Surroundings) -> Plan {
+    let mut plan = Plan::new("replay");
+    let role = plan.role("task");
+    let time = |name, better| Metric::new(name, Unit::Nanoseconds, better);
+    let late = plan.series(time("wakeup_latency_ns", Better::Lower));
+    let activations = plan.counter(Metric::new("activations", Unit::Count, Better::Higher));
+    plan.progress = Some(activations.0);
+    plan.in_place = Some(demand.start);
+    plan.semaphores = u32::try_from(demand.actors.len()).expect("tasks are counted in 32 bits");
+    let (forks, places) = (forks(demand), places(demand));
+    plan.places = places.keys().map(|prio| moved(*prio, fair)).collect();
+    plan.forks = forks.keys().map(|&task| Fork { tasks: vec![task as usize] }).collect();
+    let origin = Arc::new(AtomicU64::new(0));
+    let mut homeless = 0;
+    for (index, actor) in demand.actors.iter().enumerate() {
+        let steps = actor.steps.iter().map(|step| match step {
+            Step::Fork(task) => Step::Fork(forks[task]),
+            Step::Prio(prio) => Step::Prio(Prio(places[prio] as i16)),
+            step => *step,
+        });
+        let player = Player {
+            steps: steps.collect(),
+            next: 0,
+            began: None,
+            arrival: None,
+            source: actor.source,
+            own: SemaphoreId(index as u32),
+            origin: origin.clone(),
+            speed: around.speed,
+            late,
+            activations,
+        };
+        let cpus = allowed(actor, around, &mut homeless);
+        let mut task = Task::new(actor.comm.clone(), role, Box::new(player));
+        task.placement = Placement { cpus, ..placed(actor.prio, fair) };
+        task.origin = Some(Origin { pid: actor.pid, cpu: actor.cpu });
+        plan.tasks.push(task);
+    }
+    if homeless > 0 {
+        plan.notes.push(format!(
+            "{homeless} tasks were bound to CPUs that this machine does not have: they may run on any"
+        ));
+    }
+    plan
+}
+
+/// The plan's number of each task that is forked.
+fn forks(demand: &Demand) -> BTreeMap<u32, u32> {
+    let tasks = (0..).zip(&demand.actors).filter(|(_, actor)| actor.forked);
+    tasks.map(|(task, _)| task).zip(0..).collect()
+}
+
+/// The plan's number of each priority that a task changes to.
+fn places(demand: &Demand) -> BTreeMap<Prio, usize> {
+    let steps = demand.actors.iter().flat_map(|actor| &actor.steps);
+    let prios =
+        steps.filter_map(|step| if let Step::Prio(prio) = step { Some(*prio) } else { None });
+    let prios: std::collections::BTreeSet<Prio> = prios.collect();
+    prios.into_iter().zip(0..).collect()
+}
+
+/// A priority as a policy. Events do not tell FIFO from round robin, nor the numbers of deadline tasks: these become
+/// FIFO tasks.
+fn placed(prio: Prio, fair: bool) -> Placement {
+    match prio.0 {
+        120 => Placement::default(),
+        prio @ 100.. => Placement { nice: Some(i32::from(prio) - 120), ..Placement::default() },
+        _ if fair => Placement { nice: Some(-20), ..Placement::default() },
+        prio => {
+            let level = (99 - i32::from(prio)).clamp(1, 99).unsigned_abs();
+            Placement { policy: Some(Policy::Fifo(level)), ..Placement::default() }
+        }
+    }
+}
+
+/// The same for a task that had another priority before.
+fn moved(prio: Prio, fair: bool) -> Placement {
+    let Placement { nice, policy, .. } = placed(prio, fair);
+    let (nice, policy) = match policy {
+        None => (Some(nice.unwrap_or(0)), Some(Policy::Normal)),
+        policy => (nice, policy),
+    };
+    Placement { nice, policy, ..Placement::default() }
+}
+
+/// Where a task may run here: anywhere if it was bound to CPUs that are not here.
+fn allowed(actor: &Actor, around: &Surroundings, homeless: &mut usize) -> Option<CpuSet> {
+    let here = actor.cpus.as_ref()?.intersection(&around.allowed);
+    if here.is_empty() {
+        *homeless += 1;
+        return None;
+    }
+    (here != around.allowed).then_some(here)
+}
+
+/// Performs the steps of one task.
+#[derive(Clone)]
+struct Player {
+    steps: Arc<[Step]>,
+    next: usize,
+    began: Option<Nanos>,
+    /// When the interrupt came that the task waited for last.
+    arrival: Option<Nanos>,
+    source: Source,
+    own: SemaphoreId,
+    /// When the replay began, for all tasks; 0 until the first looks.
+    origin: Arc<AtomicU64>,
+    speed: u64,
+    late: SampleId,
+    activations: CounterId,
+}
+
+impl Player {
+    fn begins(&mut self, now: Nanos) -> Nanos {
+        *self.began.get_or_insert_with(|| {
+            // Whoever comes first says when it began.
+            let first = self.origin.compare_exchange(0, now.0, Ordering::AcqRel, Ordering::Acquire);
+            Nanos(first.map_or_else(|origin| origin, |_| now.0))
+        })
+    }
+}
+
+impl Behaviour for Player {
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
+        if last == Done::Stopped {
+            return Op::Exit;
+        }
+        let origin = self.begins(now);
+        if let Some(arrival) = self.arrival.take() {
+            instruments.sample(self.late, now.0.saturating_sub(arrival.0));
+            instruments.count(self.activations, 1);
+        }
+        loop {
+            let Some(step) = self.steps.get(self.next).copied() else { return Op::Exit };
+            self.next += 1;
+            return match step {
+                Step::Run(time) => {
+                    let work = u128::from(time.0) * u128::from(self.speed) / 1_000;
+                    match u64::try_from(work).unwrap_or(u64::MAX) {
+                        0 => continue,
+                        iterations => Op::Compute { iterations },
+                    }
+                }
+                Step::Post(task) => Op::Post(SemaphoreId(task)),
+                Step::Wait => {
+                    instruments.count(self.activations, 1);
+                    Op::AwaitPost(self.own)
+                }
+                Step::Interrupt { at, .. } if self.source == Source::Open => {
+                    self.arrival = Some(origin + at);
+                    Op::SleepUntil(origin + at)
+                }
+                Step::Interrupt { slept, .. } => {
+                    self.arrival = Some(now + slept);
+                    Op::Sleep(slept)
+                }
+                Step::Fork(fork) => Op::Fork(ForkId(fork)),
+                Step::Prio(place) => Op::Place(PlaceId(u32::from(place.0.unsigned_abs()))),
+            };
+        }
+    }
+
+    fn again(&self) -> Option<Box<dyn Behaviour>> {
+        Some(Box::new(Self { next: 0, began: None, arrival: None, ..self.clone() }))
+    }
+}

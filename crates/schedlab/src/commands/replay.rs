@@ -1,0 +1,161 @@
+//! `schedlab replay`: what a recorded trace would have been on another scheduler.
+//!
+//! The trace becomes a demand. The machine that is most like the recorded one performs it, then the machine that was
+//! asked for does. The three are laid side by side: the first pair is the fidelity, the second pair the answer.
+
+mod document;
+mod runs;
+mod search;
+mod text;
+
+pub(crate) use document::Document;
+
+use super::UsageError;
+use crate::json;
+use crate::machines;
+use anyhow::{Context as _, anyhow, bail};
+use runs::{Asked, Runs};
+use schedlab_model::{Nanos, Setting};
+use schedlab_replay::{Infer, Inferred, Options};
+use schedlab_timeline::ask;
+use schedlab_trace::EventWriter;
+use schedlab_workload::MachineName;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Options of `schedlab replay`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Fidelity comes first: how well the machine that is like the recorded one repeats the recording. It
+does not bound the error of a change.
+
+Examples:
+  schedlab record --for replay -o x.dat -- make -j8
+  schedlab replay x.dat                                        fidelity alone
+  schedlab replay x.dat --on sim:like=x.dat,kernel=eevdf-6.12
+  schedlab replay x.dat --set min_granularity=12ms --set speed:0-3=50%
+  schedlab replay x.dat --search base_slice=1ms,3ms,12ms
+  schedlab replay x.dat --on host
+  schedlab replay x.dat --export x.json; schedlab load rt-app x.json")]
+pub(crate) struct Args {
+    /// The trace, in any format that schedlab reads
+    file: PathBuf,
+    /// The machine; by default the simulated one that is most like the recorded one
+    #[arg(long, value_name = "MACHINE")]
+    on: Option<MachineName>,
+    /// Change a knob or a speed there; may stand more than once
+    #[arg(long, value_name = "NAME=VALUE")]
+    set: Vec<String>,
+    /// Interrupts of this task (name or pid) keep their times; may stand more than once
+    #[arg(long, value_name = "TASK")]
+    open: Vec<String>,
+    /// Sleeps of this task (name or pid) keep their lengths; may stand more than once
+    #[arg(long, value_name = "TASK")]
+    closed: Vec<String>,
+    /// Do not judge the time before this
+    #[arg(long, value_name = "TIME", default_value = "500ms")]
+    warm_up: Nanos,
+    /// What each switch is taken to have cost in the recording
+    #[arg(long, value_name = "TIME", default_value = "1500ns")]
+    switch_cost: Nanos,
+    /// What each wakeup is taken to have cost the task that woke
+    #[arg(long, value_name = "TIME", default_value = "1us")]
+    wake_cost: Nanos,
+    /// Pick the value of a knob on the first half, and report its gain on the second
+    #[arg(long, value_name = "NAME=VALUE,...", conflicts_with = "set")]
+    search: Option<String>,
+    /// Write the demand as a program of rt-app, and replay nothing
+    #[arg(long, value_name = "FILE")]
+    export: Option<PathBuf>,
+    /// Write the trace of the replay (of the changed one, if there is one)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Tasks to print; 0 prints all
+    #[arg(long, value_name = "N", default_value_t = 15)]
+    top: usize,
+    /// Print JSON, for machines
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let options = Options {
+        switch: args.switch_cost,
+        wake: args.wake_cost,
+        open: args.open.iter().cloned().collect(),
+        closed: args.closed.iter().cloned().collect(),
+    };
+    let inferred = infer(&args.file, options)?;
+    if let Some(path) = &args.export {
+        let text = schedlab_replay::rt_app(&inferred.demand);
+        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+        text::notes(&inferred.warnings);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let settings = args.set.iter().map(|text| setting(text)).collect::<anyhow::Result<Vec<_>>>()?;
+    let asked = Asked::of(&args.file, args.on.as_ref(), settings, args.warm_up)?;
+    if inferred.demand.length <= asked.warm_up && asked.warm_up == args.warm_up {
+        let (length, warm) = (inferred.demand.length, args.warm_up);
+        bail!(UsageError(format!(
+            "{}: it is {length} long, and the first {warm} are not judged: use --warm-up",
+            args.file.display()
+        )));
+    }
+    if let Some(search) = &args.search {
+        return search::run(&inferred, &asked, search);
+    }
+    let runs = Runs::perform(&inferred, &asked)?;
+    if let Some(path) = &args.output {
+        write(path, &runs)?;
+    }
+    if args.json {
+        json::print(&Document::of(&inferred, &runs))?;
+    } else {
+        super::trace::input::print_text(&text::of(&args.file, &inferred, &runs, args.top))?;
+        text::notes(&inferred.warnings);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The demand of a trace.
+pub(crate) fn infer(file: &Path, options: Options) -> anyhow::Result<Inferred> {
+    let mut source = schedlab_trace::open_with(file, &schedlab_trace::Options::all_cpus())?;
+    let question = Infer::new(source.info(), options);
+    let reply = ask(&mut *source, question).with_context(|| file.display().to_string())?;
+    let mut inferred = reply.answer;
+    if inferred.demand.actors.is_empty() {
+        bail!("{}: it holds no task that ran, so there is nothing to replay", file.display());
+    }
+    inferred.demand.check().map_err(|why| anyhow!("{}: {why}", file.display()))?;
+    let known = |code: &str| inferred.warnings.iter().any(|warning| warning.code == code);
+    let more: Vec<_> = reply.warnings.into_iter().filter(|one| !known(&one.code)).collect();
+    inferred.warnings.extend(more);
+    Ok(inferred)
+}
+
+fn setting(text: &str) -> anyhow::Result<Setting> {
+    let (knob, value) =
+        text.split_once('=').filter(|(knob, _)| !knob.is_empty()).ok_or_else(|| {
+            UsageError(format!(
+                "--set {text}: write NAME=VALUE, as in base_slice=12ms or speed:0-3=50%"
+            ))
+        })?;
+    Ok(Setting { knob: knob.to_owned(), value: value.to_owned() })
+}
+
+fn write(path: &Path, runs: &Runs) -> anyhow::Result<()> {
+    let kept = runs.changed.as_ref().map_or(&runs.replayed.kept, |changed| &changed.kept);
+    let told = || path.display().to_string();
+    let info = schedlab_model::EventSource::info(kept);
+    let mut writer = EventWriter::create(path, info).with_context(told)?;
+    writer.events(kept.events()).with_context(told)?;
+    writer.finish().with_context(told)
+}
+
+/// The name of the simulated machine that is most like the one of a trace.
+pub(crate) fn like(file: &Path) -> MachineName {
+    let mut name = MachineName::of(machines::SIM);
+    name.settings.insert(machines::LIKE.to_owned(), file.display().to_string());
+    name
+}

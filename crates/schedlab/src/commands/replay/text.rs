@@ -1,0 +1,228 @@
+//! What `schedlab replay` prints for people.
+
+use super::document::{Fidelity, WITHIN, quantile, source, timer};
+use super::runs::Runs;
+use crate::commands::trace::table::Table;
+use schedlab_model::{Nanos, Pid, Warning};
+use schedlab_replay::{Account, Inferred, Parting, Side, TaskSide, parting};
+use schedlab_timeline::Episode;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// Warnings go to stderr, after the figures.
+pub(super) fn notes(warnings: &[Warning]) {
+    crate::commands::trace::input::print_notes(warnings);
+}
+
+pub(super) fn of(file: &Path, inferred: &Inferred, runs: &Runs, top: usize) -> String {
+    let mut text = demand(file, inferred, top);
+    text.push('\n');
+    for sentence in &runs.assumed {
+        let _ = writeln!(text, "assumed: {sentence}");
+    }
+    text.push_str(&fidelity(runs));
+    text.push_str(&sides(runs));
+    text.push_str(&tasks(runs, top));
+    if let Some(changed) = &runs.changed {
+        text.push_str(&episodes(&runs.replayed.side, &changed.side, runs));
+        if let Some(at) = parting(&runs.replayed.side, &changed.side, WITHIN) {
+            let _ = writeln!(text, "The changed run parts from the replay {}", told(&at));
+        }
+    }
+    text
+}
+
+fn demand(file: &Path, inferred: &Inferred, top: usize) -> String {
+    let totals = &inferred.totals;
+    let sum = |of: fn(&Account) -> u64| inferred.accounts.iter().map(of).sum::<u64>();
+    let mut text = format!(
+        "{}: {}, {} tasks ask for {} of CPU time\n",
+        file.display(),
+        inferred.demand.length,
+        inferred.accounts.len(),
+        totals.cpu_time
+    );
+    let _ = writeln!(
+        text,
+        "waits: {} ended by tasks, {} by interrupts, {} not seen to end; {} wakeups found their task awake",
+        sum(|one| one.by_task),
+        sum(|one| one.by_interrupt),
+        sum(|one| one.unseen),
+        sum(|one| one.not_asleep)
+    );
+    let _ = writeln!(
+        text,
+        "subtracted: {} of interrupts, {} of switches and wakeups\n",
+        totals.interrupts, totals.overhead
+    );
+    let mut rows: Vec<&Account> = inferred.accounts.iter().collect();
+    rows.sort_by_key(|one| (std::cmp::Reverse(one.cpu_time), one.pid));
+    let mut table = Table::new(&[
+        "<task",
+        "pid",
+        "CPU time",
+        "waits: by task",
+        "waits: by interrupt",
+        "waits: not seen",
+        "woken by",
+        "<timer",
+        "<source",
+    ]);
+    for one in rows {
+        let (kind, time) = timer(one.timer);
+        table.row(vec![
+            one.comm.clone(),
+            one.pid.to_string(),
+            one.cpu_time.to_string(),
+            one.by_task.to_string(),
+            one.by_interrupt.to_string(),
+            one.unseen.to_string(),
+            one.waker.map_or(String::new(), |(pid, _)| pid.to_string()),
+            time.map_or(kind.to_owned(), |time| format!("{kind} {time}")),
+            source(one.source).to_owned(),
+        ]);
+    }
+    text + &table.text(top)
+}
+
+fn fidelity(runs: &Runs) -> String {
+    let fidelity = Fidelity::of(runs);
+    let percent = |error: f64| format!("{:.1} %", 100.0 * error);
+    let mut text = format!(
+        "fidelity of {}: median error over tasks {} of CPU time, {} of run delay; {} of all run delay\n",
+        runs.replayed.machine,
+        percent(fidelity.cpu_time_error),
+        percent(fidelity.run_delay_error),
+        percent(fidelity.run_delay_total_error)
+    );
+    match parting(&runs.recorded, &runs.replayed.side, WITHIN) {
+        None => text.push_str("The replay repeats each switch of the recording\n"),
+        Some(at) => {
+            let _ = writeln!(text, "The replay parts from the recording {}", told(&at));
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn told(at: &Parting) -> String {
+    let who = |pid: Option<Pid>| pid.map_or("nobody".to_owned(), |pid| format!("pid {pid}"));
+    let how = if at.first == at.second {
+        format!("{} at another time", who(at.first))
+    } else {
+        format!("{} instead of {}", who(at.second), who(at.first))
+    };
+    format!("at {} on CPU {}: {how}, after {} equal switches", at.at, at.cpu, at.agreed)
+}
+
+/// A row's name, and its value in a run.
+type Figure<'f> = (&'f str, &'f dyn Fn(&Side) -> String);
+
+/// The runs beside each other, a figure a row.
+fn sides(runs: &Runs) -> String {
+    let changed = runs.changed.as_ref().map(|run| &run.side);
+    let mut heads = vec!["<", "recorded", "replayed"];
+    if runs.changed.is_some() {
+        heads.push("changed");
+    }
+    let mut table = Table::new(&heads);
+    let figures: [Figure<'_>; 11] = [
+        ("CPU time", &|side| side.ran.to_string()),
+        ("switches", &|side| side.switches.to_string()),
+        ("run delay", &|side| side.waited.to_string()),
+        ("run delay p50", &|side| quantile(&side.total.run_delay, 0.5).to_string()),
+        ("run delay p99", &|side| quantile(&side.total.run_delay, 0.99).to_string()),
+        ("run delay max", &|side| Nanos(side.total.run_delay.max().unwrap_or(0)).to_string()),
+        ("wakeup latency p50", &|side| quantile(&side.total.wakeup, 0.5).to_string()),
+        ("wakeup latency p99", &|side| quantile(&side.total.wakeup, 0.99).to_string()),
+        ("wakeup latency max", &|side| Nanos(side.total.wakeup.max().unwrap_or(0)).to_string()),
+        ("episodes", &|side| side.lost.count.to_string()),
+        ("lost CPU time", &|side| side.lost.total.to_string()),
+    ];
+    for (name, figure) in figures {
+        let sides = [&runs.recorded, &runs.replayed.side].into_iter().chain(changed);
+        let cells = sides.map(figure);
+        table.row(std::iter::once(name.to_owned()).chain(cells).collect());
+    }
+    let what = runs.changed.as_ref().map_or(String::new(), |run| {
+        let settings = runs.settings.iter().map(|one| format!("{}={}", one.knob, one.value));
+        let all: Vec<String> = std::iter::once(run.machine.to_string()).chain(settings).collect();
+        format!("changed: {}\n", all.join(" "))
+    });
+    what + &table.text(0) + "\n"
+}
+
+/// Who gains and who loses: the tasks whose run delay changed most.
+fn tasks(runs: &Runs, top: usize) -> String {
+    let none = TaskSide::default();
+    let is = &runs.replayed.side;
+    let after = runs.changed.as_ref().map_or(is, |run| &run.side);
+    let before = if runs.changed.is_some() { is } else { &runs.recorded };
+    let mut rows: Vec<_> = before
+        .tasks
+        .iter()
+        .map(|(key, task)| {
+            let to = after.tasks.get(key).unwrap_or(&none);
+            let by = i128::from(to.waited.0) - i128::from(task.waited.0);
+            (key, task, to, by)
+        })
+        .filter(|(.., by)| *by != 0)
+        .collect();
+    if rows.is_empty() {
+        return "No task waits longer or shorter.\n".to_owned();
+    }
+    rows.sort_by_key(|(key, .., by)| (std::cmp::Reverse(by.unsigned_abs()), *key));
+    let (one, two) =
+        if runs.changed.is_some() { ("replayed", "changed") } else { ("recorded", "replayed") };
+    let mut heads = vec!["<task".to_owned(), "pid".to_owned()];
+    for figure in ["run delay", "run delay p99", "CPU time"] {
+        heads.extend([one, two].map(|side| format!("{figure}: {side}")));
+    }
+    heads.push("<".to_owned());
+    let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
+    let mut table = Table::new(&heads);
+    for (key, from, to, by) in rows {
+        let p99 = |task: &TaskSide| quantile(&task.delays.run_delay, 0.99).to_string();
+        table.row(vec![
+            from.comm.clone(),
+            key.1.to_string(),
+            from.waited.to_string(),
+            to.waited.to_string(),
+            p99(from),
+            p99(to),
+            from.ran.to_string(),
+            to.ran.to_string(),
+            if by < 0 { "waits less" } else { "waits more" }.to_owned(),
+        ]);
+    }
+    table.text(top) + "\n"
+}
+
+/// Episodes that vanish or appear: those of a task that overlap none of that task in the other run.
+fn episodes(before: &Side, after: &Side, runs: &Runs) -> String {
+    let near = |one: &Episode, two: &Episode| {
+        one.overloaded == two.overloaded && one.start <= two.end && two.start <= one.end
+    };
+    let only = |these: &Side, those: &Side| -> (usize, Nanos, Option<Episode>) {
+        let alone = |one: &&Episode| !those.lost.episodes.iter().any(|two| near(one, two));
+        let alone: Vec<&Episode> = these.lost.episodes.iter().filter(alone).collect();
+        let cost = alone.iter().map(|one| one.cost.0).sum();
+        (alone.len(), Nanos(cost), alone.first().map(|one| (*one).clone()))
+    };
+    let origin = schedlab_model::EventSource::info(&runs.replayed.kept);
+    let start = origin.span.map_or(Nanos::ZERO, |span| span.start);
+    let mut text = String::new();
+    for (verb, (count, cost, first)) in
+        [("vanish", only(before, after)), ("appear", only(after, before))]
+    {
+        if let Some(first) = first {
+            let at = Nanos(first.start.0.saturating_sub(start.0));
+            let _ = writeln!(
+                text,
+                "{count} episodes {verb}, with {cost} of lost CPU time; the costliest at {at} on CPU {}",
+                first.overloaded
+            );
+        }
+    }
+    text
+}
