@@ -81,11 +81,15 @@ fn small_multiples_shade_their_regions_and_say_their_values() {
         notes: vec!["shaded: regions of one level".into()],
         x_label: "slice".into(),
         ticks: ticks.iter().enumerate().map(|(i, t)| (place(i), (*t).to_owned())).collect(),
+        words: false,
         rows: vec![Axis::new("time").from_zero(), Axis::new("voluntary").from_zero()],
         row_px: 92,
         columns: vec![column("groups=1", 1.0), column("groups=2", 2.2), column("groups=4", 4.1)],
     };
     check("chart-multiples", &chart.scene(640, &Theme::light()));
+    let lines = |chart: &Multiples| svg(&chart.scene(640, &Theme::light())).len();
+    let words = Multiples { words: true, ..chart.clone() };
+    assert!(lines(&words) < lines(&chart), "no line joins words");
     let empty = Multiples { columns: Vec::new(), ..chart };
     assert!(svg(&empty.scene(300, &Theme::light())).contains("no values"));
 }

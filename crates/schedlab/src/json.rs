@@ -3,7 +3,6 @@
 //! A document says what it is by its type. The schema that other programs read (`docs/schemas`,
 //! `schedlab schema`) is made from the same type, so the two cannot differ.
 
-use crate::commands;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
@@ -77,16 +76,10 @@ impl Schema {
     }
 }
 
-/// All kinds of documents.
-pub(crate) fn all() -> Vec<Schema> {
-    let mut all = commands::documents();
-    all.sort_by_key(|schema| schema.id);
-    all
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::commands::documents as all;
     use clap::CommandFactory as _;
 
     /// The commands below `command` that have `--json`: `trace-latency`.

@@ -53,6 +53,8 @@ pub struct Multiples {
     pub x_label: String,
     /// The values that were measured, and where they lie, in 0 ..= 1.
     pub ticks: Vec<(f64, String)>,
+    /// Whether the values are words: they have no order, so no line joins the points.
+    pub words: bool,
     /// Upwards: a metric for each row.
     pub rows: Vec<Axis>,
     /// How high a row is, in pixels.
@@ -134,7 +136,9 @@ impl Multiples {
                 Some((panel.at(sample.x, low), panel.at(sample.x, high)))
             });
             scene.lines(Stroke::solid(colour, 2 * PX), whiskers.collect());
-            scene.polyline(Stroke::solid(colour, PX * 14 / 10), &points);
+            if !self.words {
+                scene.polyline(Stroke::solid(colour, PX * 14 / 10), &points);
+            }
             let hints = column.hints.get(row).unwrap_or(const { &Vec::new() });
             for (index, point) in points.iter().enumerate() {
                 let hint = hints.get(index).map_or("", String::as_str);

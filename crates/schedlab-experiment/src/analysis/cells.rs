@@ -73,7 +73,7 @@ impl<'r> Cells<'r> {
     pub fn metrics(&self, workload: &str) -> Vec<Metric> {
         let runs: Vec<&StoredRun> =
             self.of(workload).flat_map(|c| c.runs.values().copied()).collect();
-        crate::report::metrics(&runs)
+        metrics(&runs)
     }
 
     /// Axes of a workload with more than one value: name and values, numbers in their order.
@@ -108,6 +108,27 @@ impl<'r> Cell<'r> {
     pub fn values(&self, metric: &str) -> BTreeMap<u32, f64> {
         self.runs.iter().filter_map(|(block, run)| Some((*block, run.value(metric)?))).collect()
     }
+}
+
+/// The metrics of whole runs, in the order in which they were first told; those of what ran beside are named
+/// `label/metric`.
+pub(crate) fn metrics(runs: &[&StoredRun]) -> Vec<Metric> {
+    let mut metrics: Vec<Metric> = Vec::new();
+    for run in runs {
+        for figure in &run.figures {
+            let beside = run.manifest.spec.beside.iter().any(|b| b.label == figure.of);
+            let mut metric = figure.metric.clone();
+            if beside {
+                metric.name = format!("{}/{}", figure.of, metric.name);
+            } else if !figure.of.is_empty() {
+                continue;
+            }
+            if !metrics.contains(&metric) {
+                metrics.push(metric);
+            }
+        }
+    }
+    metrics
 }
 
 /// The order of two points: axis by axis, numbers and durations by their value, words by their letters.

@@ -14,6 +14,8 @@ pub struct Curve {
     pub axis: String,
     /// The choices on the other axes.
     pub fixed: Point,
+    /// Whether the axis holds words, which have no order.
+    pub words: bool,
     /// The points, ascending.
     pub points: Vec<CurvePoint>,
     /// Stretches on one level (of the logarithm's mean), by index into `points`; a single one where
@@ -100,7 +102,7 @@ fn curve(axis: &str, fixed: Point, mut points: Vec<Choice>, noise: &CurveNoise) 
             Some(CurvePoint { value, x, centre })
         })
         .collect();
-    Curve { axis: axis.to_owned(), fixed, points, levels }
+    Curve { axis: axis.to_owned(), fixed, words, points, levels }
 }
 
 fn levels(points: &[Choice], noise: &CurveNoise) -> Vec<Level> {

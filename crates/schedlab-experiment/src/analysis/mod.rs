@@ -13,6 +13,7 @@ mod noise;
 mod plane;
 mod winner;
 
+pub(crate) use cells::metrics;
 pub use cells::{Cell, Cells};
 pub use centre::Centre;
 pub use comparison::{

@@ -18,13 +18,13 @@ pub mod answer;
 mod answers;
 mod facts;
 mod html;
+mod labels;
 mod runs;
 mod table;
 mod trace;
 
 pub use answers::{Picture, Shown, answers, text_map, winners};
 pub use html::Html;
-pub(crate) use runs::metrics;
 pub use runs::of_runs;
 pub use schedlab_model::{readable, significant};
 pub use table::Table;

@@ -2,6 +2,7 @@
 
 use super::{Report, Section, Table, readable};
 use crate::StoredRun;
+use crate::analysis::metrics;
 use schedlab_model::Metric;
 use schedlab_stats::Sample;
 use std::collections::BTreeMap;
@@ -96,27 +97,6 @@ fn run_name(run: &StoredRun, of: usize) -> String {
         (_, true) => format!("run {}{partial}", run.manifest.block + 1),
         _ => format!("{} #{}{partial}", point.join(" "), run.manifest.block + 1),
     }
-}
-
-/// The metrics of whole runs, in the order in which they were first told; those of what ran beside are named
-/// `label/metric`.
-pub(crate) fn metrics(runs: &[&StoredRun]) -> Vec<Metric> {
-    let mut metrics: Vec<Metric> = Vec::new();
-    for run in runs {
-        for figure in &run.figures {
-            let beside = run.manifest.spec.beside.iter().any(|b| b.label == figure.of);
-            let mut metric = figure.metric.clone();
-            if beside {
-                metric.name = format!("{}/{}", figure.of, metric.name);
-            } else if !figure.of.is_empty() {
-                continue;
-            }
-            if !metrics.contains(&metric) {
-                metrics.push(metric);
-            }
-        }
-    }
-    metrics
 }
 
 /// The list of the runs behind a click. Every number of theirs lies beside the report; here they would make

@@ -231,7 +231,7 @@ impl Machine for Simulated {
             let info = self.trace_info(&world, &plan);
             out.trace(&info).map_err(|error| MachineError::io("storing the trace", error))?;
         }
-        let mut run = Run::new(&mut world, Measuring::new(plan, shape));
+        let mut run = Run::new(&mut world, Measuring::new(plan, shape).in_virtual_time());
         let time = spec.record.as_ref().and_then(|record| record.time);
         run.keeps_until = time.map(|time| config.begin_ns + time.0);
         run.perform(out)

@@ -145,4 +145,6 @@ fn tasks_that_end_have_figures_of_their_end_and_stopped_ones_of_what_they_did() 
     assert_eq!(value(&figures, "unfairness_tasks"), 1.0);
     assert!(figures.iter().all(|figure| figure.metric.name != "tail_s"));
     assert_eq!(warnings[0].code, "run-too-short");
+    let (_, warnings) = measuring.in_virtual_time().close(&times, &tasks);
+    assert!(warnings.is_empty(), "a short run in virtual time is exact: {warnings:?}");
 }

@@ -71,12 +71,15 @@ const OWN: &[OptionDoc] = &[
         "a second setting, interleaved: options ('pipe', 'groups=4'), LABEL:OPTION=VALUE of one beside, alone (nothing beside), \
          knob:NAME=VALUE; several with spaces; or run:COMMAND, which runs meanwhile (a sched_ext scheduler)",
     ),
-    option(
-        "output",
-        Kind::Text,
-        "",
-        "folder to store the runs in (with --repeat; by default they are not kept)",
-    ),
+    OptionDoc {
+        short: Some('o'),
+        ..option(
+            "output",
+            Kind::Text,
+            "",
+            "folder to store the runs in (with --repeat; by default they are not kept)",
+        )
+    },
     option(
         "beside",
         Kind::Text,
@@ -295,4 +298,19 @@ fn wrapped(name: &str, text: &str) -> String {
 /// The file that the trace goes to, where one is wanted.
 fn trace_file(wanted: &Wanted) -> Option<PathBuf> {
     Some(wanted.own.text("trace")).filter(|text| !text.is_empty()).map(PathBuf::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_workload_has_an_option_with_a_letter_of_what_all_runs_take() {
+        let letters: Vec<char> = OWN.iter().filter_map(|doc| doc.short).collect();
+        assert_eq!(letters, ['o']);
+        for workload in workloads::CATALOGUE {
+            let theirs = workload.options.iter().chain(COMMON).filter_map(|doc| doc.short);
+            assert!(theirs.clone().all(|letter| !letters.contains(&letter)), "{}", workload.name);
+        }
+    }
 }

@@ -38,7 +38,7 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// What the subcommands print with `--json`.
+/// What the subcommands print with `--json`, in the order of the ids.
 pub(crate) fn documents() -> Vec<Schema> {
     let one = vec![
         json::of::<doctor::Document>(),
@@ -50,7 +50,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<compare::Document<'_>>(),
         json::of::<export::Results<'_>>(),
     ];
-    [
+    let mut all = [
         one,
         trace::documents(),
         draw::documents(),
@@ -58,7 +58,9 @@ pub(crate) fn documents() -> Vec<Schema> {
         slow::documents(),
         jobs::documents(),
     ]
-    .concat()
+    .concat();
+    all.sort_by_key(|schema| schema.id);
+    all
 }
 
 /// Entries by which the program re-executes itself; never shown in help.

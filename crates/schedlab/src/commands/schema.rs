@@ -14,7 +14,7 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let all = json::all();
+    let all = super::documents();
     let mut out = crate::output::stdout();
     let Some(name) = &args.name else {
         for schema in &all {

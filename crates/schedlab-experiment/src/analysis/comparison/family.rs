@@ -6,7 +6,7 @@
 
 use super::effects::{Estimate, Raw};
 use super::units::too_few;
-use super::{Judgement, LEVEL, LOOK_LEVEL, Row, Side, Verdict};
+use super::{Change, Judgement, LEVEL, LOOK_LEVEL, Row, Side, Verdict};
 use schedlab_model::Better;
 use schedlab_stats::{Effect, benjamini_hochberg, disagreement, pooled};
 
@@ -167,7 +167,18 @@ fn row(raw: &Raw, level: f64, detail: Detail) -> Row {
     let needed = power.then(|| raw.units_needed(raw.margin, level)).flatten();
     let mut note = too_few(raw).unwrap_or_default();
     let censored = raw.before.censored + raw.after.censored;
-    if note.is_empty() && censored > 0 {
+    // Copies tell that there is a change, and not within which bounds.
+    let copies = change.low == change.high;
+    let change = match copies {
+        true => Change { low: f64::NEG_INFINITY, high: f64::INFINITY, ..change },
+        false => change,
+    };
+    if note.is_empty() && copies {
+        note = format!(
+            "copies: all {} of a side are the same, so the change has no interval",
+            raw.basis
+        );
+    } else if note.is_empty() && censored > 0 {
         note = format!("{censored} runs were cut off at their limit and rank behind all others");
     } else if verdict.is_claim() && raw.p_ranks.is_some_and(|p| p > LEVEL) {
         note = "ranks do not confirm it: a few runs lie far from the others".into();

@@ -166,6 +166,12 @@ fn copies_are_no_sample_but_six_of_them_are_told_apart() {
     assert_eq!(compare_values(&time(), &[1.0; 5], &[2.0; 5]).unwrap().verdict, Verdict::Undecided);
     assert_eq!(compare_values(&time(), &[1.0; 6], &[2.0; 6]).unwrap().verdict, Verdict::Worse);
     assert_eq!(compare_values(&time(), &[1.0; 6], &[1.0; 6]).unwrap().verdict, Verdict::Equivalent);
+    for after in [1.0, 2.0] {
+        let row = compare_values(&time(), &[1.0; 6], &[after; 6]).unwrap();
+        assert!(!row.change.low.is_finite() && !row.change.high.is_finite(), "{row:?}");
+        assert_eq!(row.change.estimate, after - 1.0);
+        assert!(row.note.starts_with("copies: "), "{}", row.note);
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::{PICTURES_MAX, Picture, factor, place, values};
 use crate::analysis::{Cells, Choice, Map, MapError, Noise, Plane, planes};
-use crate::report::{Section, picture};
+use crate::report::{Section, labels, picture};
 use crate::{Experiment, Point, Varies};
 use schedlab_draw::Theme;
 use schedlab_draw::chart::{Chart as _, Heatmap};
@@ -125,8 +125,8 @@ fn map_picture(
         ],
         x_label: plane.x.clone(),
         y_label: plane.y.clone(),
-        columns: plane.columns.clone(),
-        rows: plane.rows.clone(),
+        columns: labels::short(&plane.columns),
+        rows: labels::short(&plane.rows),
         value_label: if label.starts_with("ratio") { "ratio".into() } else { label.to_owned() },
         values: values(unit),
         cells: scaled(&map.means, unit),

@@ -3,6 +3,7 @@
 
 use super::{Picture, factor, values};
 use crate::analysis::{Cells, Curve, CurvePoint, curves};
+use crate::report::labels::{short as labels, short_of};
 use crate::report::{picture as svg_of, readable};
 use schedlab_draw::Theme;
 use schedlab_draw::chart::{Axis, Chart as _, Column, Multiples, Region, Sample};
@@ -33,13 +34,15 @@ pub(super) fn picture(
     let others: Vec<Vec<Curve>> =
         metrics[1..].iter().map(|metric| curves(cells, label, &metric.name, axis)).collect();
     let place = Place::of(&all)?;
+    let panels: Vec<String> =
+        all.iter().filter_map(|one| one.fixed.values().next().cloned()).collect();
     let column = |curve: &&Curve| {
         let mut rows = vec![Some(*curve)];
         rows.extend(others.iter().map(|of| of.iter().find(|other| other.fixed == curve.fixed)));
         let rows = || rows.iter().zip(metrics);
         Column {
             name: match curve.fixed.len() {
-                1 => curve.fixed.values().cloned().collect(),
+                1 => curve.fixed.values().map(|value| short_of(value, &panels)).collect(),
                 _ => name(curve),
             },
             regions: regions(curve, &place),
@@ -65,6 +68,7 @@ pub(super) fn picture(
         notes,
         x_label: axis.to_owned(),
         ticks: place.ticks.clone(),
+        words: all.iter().any(|curve| curve.words),
         rows: metrics.iter().map(|metric| row(metric).from_zero()).collect(),
         row_px: if metrics.len() > 1 { 92 } else { 180 },
         columns: shown.iter().map(column).collect(),
@@ -114,7 +118,8 @@ impl Place {
         let (low, high) = (values.first()?.0, values.last()?.0);
         let is_log = low > 0.0 && high / low > LOG_FROM;
         let mut place = Self { low, high, is_log, ticks: Vec::new() };
-        place.ticks = values.into_iter().map(|(x, label)| (place.at(x), label)).collect();
+        let (places, values): (Vec<f64>, Vec<String>) = values.into_iter().unzip();
+        place.ticks = places.into_iter().map(|x| place.at(x)).zip(labels(&values)).collect();
         Some(place)
     }
 

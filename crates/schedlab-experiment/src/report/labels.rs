@@ -1,0 +1,69 @@
+//! Short labels for the values of an axis, where a picture has little room.
+
+use schedlab_workload::MachineName;
+use std::collections::BTreeMap;
+
+/// A label for each value. Of machines only that in which they differ: `kernel=cfs-6.1` rather than
+/// `sim:cpus=1,kernel=cfs-6.1`. All else stays as it is, and so do machines that would become alike.
+pub(super) fn short(values: &[String]) -> Vec<String> {
+    if values.len() < 2 {
+        return values.to_vec();
+    }
+    let machines: Option<Vec<MachineName>> = values
+        .iter()
+        .map(|value| value.parse().ok().filter(|name: &MachineName| name.to_string() == *value))
+        .collect();
+    let Some(machines) = machines.filter(|all| all.iter().any(|one| !one.settings.is_empty()))
+    else {
+        return values.to_vec();
+    };
+    let differs = |of: &dyn Fn(&MachineName) -> Option<&String>| {
+        machines.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
+    };
+    let kinds = differs(&|one| Some(&one.kind));
+    let label = |one: &MachineName| {
+        let told = |(key, _): &(&String, &String)| differs(&|other| other.settings.get(*key));
+        let settings: BTreeMap<&String, &String> = one.settings.iter().filter(told).collect();
+        let settings: Vec<String> =
+            settings.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        match (kinds, settings.is_empty()) {
+            (false, false) => settings.join(","),
+            (true, false) => format!("{}:{}", one.kind, settings.join(",")),
+            (_, true) => one.kind.clone(),
+        }
+    };
+    let labels: Vec<String> = machines.iter().map(label).collect();
+    let alike = labels.iter().enumerate().any(|(at, label)| labels[..at].contains(label));
+    if alike { values.to_vec() } else { labels }
+}
+
+/// The label of one of `values`.
+pub(super) fn short_of(value: &str, values: &[String]) -> String {
+    let at = values.iter().position(|one| one == value);
+    at.map_or_else(|| value.to_owned(), |at| short(values).swap_remove(at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(values: &[&str]) -> Vec<String> {
+        short(&values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn machines_are_named_by_what_they_differ_in() {
+        let kernels = ["sim:cpus=1,kernel=cfs-6.1", "sim:cpus=1,kernel=eevdf-6.12"];
+        assert_eq!(labels(&kernels), ["kernel=cfs-6.1", "kernel=eevdf-6.12"]);
+        assert_eq!(labels(&["host", "sim:cpus=4"]), ["host", "sim:cpus=4"]);
+        assert_eq!(labels(&["sim:cpus=2", "sim:cpus=2,seed=3"]), ["sim", "seed=3"]);
+        assert_eq!(labels(&["sim:cpus=4"]), ["sim:cpus=4"], "it differs from nothing");
+    }
+
+    #[test]
+    fn other_values_stay_as_they_are() {
+        for values in [["100us", "10ms"], ["1", "2"], ["start", "deadline"]] {
+            assert_eq!(labels(&values), values);
+        }
+    }
+}
