@@ -135,6 +135,9 @@ const PRESETS: &[(&str, &str)] = &[
 ];
 
 impl Costs {
+    /// How many numbers of a kernel decided each file of costs that comes with the program.
+    pub const PARAMETERS: &[(&str, usize)] = &[("icount-6.1", 19), ("icount-6.12", 17)];
+
     /// A cost by name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<u64> {

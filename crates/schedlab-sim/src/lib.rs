@@ -11,11 +11,13 @@ mod costs;
 pub mod follow;
 mod machine;
 pub mod policy;
+mod published;
 mod scene;
 pub mod validate;
 mod world;
 
 pub use costs::{CostError, Costs};
 pub use machine::{CPUS_MAX, Kernel, Model, SETTINGS, Simulated};
+pub use published::{PUBLISHED, Published};
 pub use scene::{Class, CpuView, Hardware, Scene, TaskId, TaskView};
 pub use world::{Config, Deadlock, Start, Step, TaskUsage, World};

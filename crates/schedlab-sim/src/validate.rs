@@ -4,7 +4,11 @@
 //! that began differently. The dummies are the constant that fits all cells of a workload best, and the table with one
 //! number for each value of one knob. A model that does not beat them explains nothing.
 
+use crate::calibrate::Observed;
+use crate::{Model, Simulated};
+use schedlab_model::Setting;
 use schedlab_stats::Sample;
+use schedlab_workload::{Machine as _, MachineError, RunSpec, WorkloadSpec};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -260,6 +264,38 @@ fn pairs(rows: &[&Row]) -> (usize, usize) {
     (apart, right)
 }
 
+/// Starts of the model, at shifted phases of the tick, where the truth has fewer.
+const STARTS: usize = 8;
+
+/// What a model says of a cell, in as many starts as the kernel had or more.
+///
+/// # Errors
+/// When the model cannot run the cell.
+pub fn simulate(cell: &Cell, model: &Model) -> Result<Vec<Said>, MachineError> {
+    let starts = cell.time_s.len().max(STARTS) as u32;
+    (0..starts).map(|repeat| start(cell, model, repeat)).collect()
+}
+
+fn start(cell: &Cell, model: &Model, repeat: u32) -> Result<Said, MachineError> {
+    let workload =
+        WorkloadSpec::Builtin { name: cell.workload.clone(), options: cell.options.clone() };
+    let setting =
+        |(knob, value): (&String, &String)| Setting { knob: knob.clone(), value: value.clone() };
+    let settings = cell.knobs.iter().map(setting).collect();
+    let spec = RunSpec { settings, repeat, ..RunSpec::of(workload) };
+    let mut seen = Observed::default();
+    Simulated::new(model.clone()).run(&spec, &mut seen)?;
+    let figure = |name: &str| {
+        let lacks = || MachineError::Load(format!("the workload {} has no {name}", cell.workload));
+        seen.figures.get(name).copied().ok_or_else(lacks)
+    };
+    Ok(Said {
+        time_s: figure("time_s")?,
+        voluntary: figure("switches_voluntary")?,
+        involuntary: figure("switches_involuntary")?,
+    })
+}
+
 fn median(values: impl Iterator<Item = f64>) -> f64 {
     Sample::new(values).map_or(f64::NAN, |sample| sample.median())
 }
@@ -337,6 +373,7 @@ impl fmt::Display for Validation {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::PUBLISHED;
 
     const TEXT: &str = r#"
 machine = "sim"
@@ -398,6 +435,36 @@ involuntary = [5.0]
             assert_eq!(truth.cell.len(), cells);
             assert!(truth.cell.iter().all(|cell| cell.time_s.len() > 1), "starts are shifted");
         }
+    }
+
+    #[test]
+    fn published_errors_are_those_of_the_model_and_of_the_document() {
+        let document = include_str!("../../../docs/simulation.md");
+        let mut all = PUBLISHED.iter();
+        for text in TRUTHS {
+            let truth = Truth::parse(text).unwrap();
+            let name: schedlab_workload::MachineName = truth.machine.parse().unwrap();
+            let costs = crate::Costs::preset(&name.settings["costs"]);
+            let model = Model::of(&name, costs).unwrap();
+            for group in truth.compare(|cell| simulate(cell, &model)).unwrap().groups {
+                let told = all.next().expect("each group is published");
+                assert_eq!((told.label, told.kernel), (group.label.as_str(), model.kernel.name()));
+                let near = |told: (f64, f64), found: Errors| {
+                    let off = |told: f64, found: f64| (told - found * 100.0).abs() < 0.051;
+                    assert!(
+                        off(told.0, found.median) && off(told.1, found.p90),
+                        "{told:?}: {found:?}"
+                    );
+                };
+                near(told.model, group.model);
+                near(told.constant, group.constant);
+                for (who, errors) in [("model", told.model), ("best constant", told.constant)] {
+                    let row = format!("{who} | {:.1} % | {:.1} % |", errors.0, errors.1);
+                    assert!(document.contains(&row), "docs/simulation.md lacks '{row}'");
+                }
+            }
+        }
+        assert_eq!(all.next(), None);
     }
 
     #[test]

@@ -78,3 +78,17 @@ fn a_run_that_ends_by_itself_has_its_time_and_switches() {
     assert_eq!(told.figures["messages"], 8_000.0);
     assert!(told.figures["switches_voluntary"] > 0.0 && told.figures["time_s"] > 0.0);
 }
+
+#[test]
+fn a_task_that_is_balanced_twice_at_a_tick_stays_in_one_queue() {
+    for seed in [1, 11, 18, 20, 26] {
+        let options = [("message-threads", "2"), ("threads", "3"), ("runtime", "3")];
+        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let workload = WorkloadSpec::Builtin { name: "schbench".to_owned(), options };
+        let spec = RunSpec { seed, ..RunSpec::of(workload) };
+        let model = Model::of(&"sim:cpus=4,kernel=cfs-6.1".parse().unwrap(), None).unwrap();
+        let mut told = Told::default();
+        Simulated::new(model).run(&spec, &mut told).unwrap();
+        assert!(told.figures["time_s"] > 2.9, "seed {seed}");
+    }
+}

@@ -130,3 +130,57 @@ fn costs_of_a_machine_are_measured_and_can_be_used() {
     let many = schedlab(&["sim", "calibrate", "--against", "sim:cpus=2"], folder.path());
     assert!(!many.status.success() && text(&many).contains("Use cpus=1"), "{}", text(&many));
 }
+
+#[test]
+fn the_first_decision_that_differs_is_shown_with_its_state() {
+    let folder = tempfile::tempdir().unwrap();
+    let diff = |more: &[&str]| {
+        let load = ["sim", "diff", "hackbench", "-O", "groups=2", "-O", "fds=4"];
+        let more = [&load[..], &["-O", "loops=300", "-O", "pipe=true"], more].concat();
+        schedlab(&more, folder.path())
+    };
+    let same = diff(&["--against", "sim:kernel=cfs-6.1"]);
+    assert!(same.status.success(), "{}", text(&same));
+    assert!(text(&same).contains("| displacement |"), "{}", text(&same));
+    let planted = ["--set-model", "wakeup_granularity=0", "--picture", "first.svg"];
+    let other = diff(&[&["--against", "sim:kernel=cfs-6.1"], &planted[..]].concat());
+    assert_eq!(other.status.code(), Some(1), "{}", text(&other));
+    for part in [
+        "First difference: ",
+        "recorded: ",
+        "model: ",
+        "vruntime ",
+        "Timeline, ",
+        "Wrote first.svg",
+    ] {
+        assert!(text(&other).contains(part), "{part}: {}", text(&other));
+    }
+    let picture = std::fs::read_to_string(folder.path().join("first.svg")).unwrap();
+    assert!(picture.starts_with("<svg") && picture.contains("the decision"), "{picture}");
+    let random = ["sim", "diff", "--against", "sim:kernel=eevdf-6.12"];
+    let random = [&random[..], &["--on", "sim:kernel=eevdf-6.12", "--seeds", "5"]].concat();
+    let random = schedlab(&random, folder.path());
+    assert!(random.status.success(), "{}", text(&random));
+    assert!(text(&random).contains("0 of 5 loads have a difference"), "{}", text(&random));
+}
+
+#[test]
+fn placement_is_scored_beside_naive_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let on = "sim:cpus=4,kernel=cfs-6.1";
+    let load =
+        ["load", "schbench", "-m", "2", "-t", "3", "-r", "2", "--on", on, "--trace", "a.dat"];
+    let run = schedlab(&load, folder.path());
+    assert!(run.status.success(), "{}", text(&run));
+    let scored = schedlab(&["sim", "placement", "a.dat", "--on", on], folder.path());
+    assert!(scored.status.success(), "{}", text(&scored));
+    let all = text(&scored);
+    let value = all.lines().find_map(|line| line.strip_prefix("Score with no wakeup sync: "));
+    assert!(value.unwrap().parse::<f64>().unwrap() > 0.8, "{all}");
+    let short = ["load", "cpu", "--duration", "10ms", "--on", on, "--trace", "b.dat"];
+    let run = schedlab(&short, folder.path());
+    assert!(run.status.success(), "{}", text(&run));
+    let refused = schedlab(&["sim", "placement", "b.dat", "--on", on], folder.path());
+    assert!(!refused.status.success());
+    assert!(text(&refused).contains("too few for a score"), "{}", text(&refused));
+}

@@ -10,9 +10,11 @@
 
 mod decide;
 mod phase;
+mod random;
 mod score;
 
 pub use phase::phase;
+pub use random::random_load;
 pub use score::{HISTORY_NS, Score};
 
 use crate::policy::{Arrival, Departure, Policy, Wake};
@@ -341,7 +343,9 @@ impl<'f> Follower<'f> {
         let prev_fair = self.scene.cpus[cpu].running;
         let to = (!next.0.is_idle()).then(|| self.task(next.0, next.1, cpu));
         let to_fair = to.filter(|task| self.known[task.index()].fair);
-        let compared = was_known && (next.0.is_idle() || to_fair.is_some());
+        // Whoever runs without having been seen to wake was woken before the recording.
+        let seen = |task: TaskId| self.known[task.index()].stand == Stand::Queued;
+        let compared = was_known && (next.0.is_idle() || to_fair.is_some_and(seen));
         if let Some(task) = prev_fair {
             self.leaves(cpu, task, left, to_fair, compared);
         }
@@ -374,7 +378,8 @@ impl<'f> Follower<'f> {
     /// The first event of a CPU tells who ran there.
     fn finds_running(&mut self, cpu: usize, prev: (Pid, Prio)) {
         if let Some(lost) = self.scene.cpus[cpu].running.take() {
-            self.known[lost.index()].sure = false;
+            (self.known[lost.index()].stand, self.known[lost.index()].sure) =
+                (Stand::Queued, false);
         }
         if prev.0.is_idle() {
             return;
@@ -396,7 +401,14 @@ impl<'f> Follower<'f> {
         match self.known[at].stand {
             Stand::Queued if before == cpu => {}
             Stand::Queued => self.moves(self.known[at].pid, cpu),
-            Stand::Running => {}
+            Stand::Running if before == cpu => {}
+            // The recording does not tell how it left its CPU.
+            Stand::Running => {
+                (self.scene.cpus[before].running, self.current[before]) = (None, None);
+                self.pending[before] = None;
+                (self.known[at].stand, self.known[at].sure) = (Stand::Queued, false);
+                self.moves(self.known[at].pid, cpu);
+            }
             Stand::Asleep | Stand::Waking | Stand::Gone => {
                 self.known[at].sure = false;
                 self.scene.tasks[at].cpu = cpu;

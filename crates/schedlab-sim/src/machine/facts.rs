@@ -1,6 +1,8 @@
 //! What a result carries about the machine that it was simulated on.
 
 use super::name::{Kernel, Model};
+use crate::Costs;
+use crate::published::{PUBLISHED, Published};
 use schedlab_model::{
     CgroupFacts, Fact, Frequency, KernelFacts, Knob, LoadFacts, MachineFacts, Warning,
 };
@@ -16,13 +18,40 @@ pub(super) fn kernel(model: &Model) -> String {
     }
 }
 
-/// What every result says of its machine: what is modelled, and what of it has not been compared with a kernel.
+/// What every result says of its machine: what is modelled, the published errors of that, and what of it has not been
+/// compared with a kernel.
 pub(super) fn notes(model: &Model) -> Vec<String> {
     let cpus = model.topology.places().len();
     let mut notes = vec![format!(
         "simulated by {}: times come from a file of costs; docs/simulation.md has the model's error",
         model.name
     )];
+    let known: Vec<&Published> =
+        PUBLISHED.iter().filter(|one| one.kernel == model.kernel.name()).collect();
+    if let Some(first) = known.first() {
+        let one = |told: &&Published| {
+            let Published { label, model, constant, .. } = told;
+            format!(
+                "{label} {:.1} % in the median and {:.1} % at the 90th percentile (the best constant: {:.1} % and \
+                 {:.1} %)",
+                model.0, model.1, constant.0, constant.1
+            )
+        };
+        let errors: Vec<String> = known.iter().map(one).collect();
+        notes.push(format!(
+            "errors of the model's run times, for hackbench on one CPU with costs={}: {}",
+            first.costs,
+            errors.join(", ")
+        ));
+        if Costs::preset(first.costs).map(Costs::parse) != Some(Ok(model.costs)) {
+            notes.push(
+                "with the costs of this machine the model was not compared with a kernel"
+                    .to_owned(),
+            );
+        }
+    } else {
+        notes.push("no real kernel has this scheduler: nothing to compare with".to_owned());
+    }
     if cpus > 1 && matches!(model.kernel, Kernel::Cfs61 | Kernel::Eevdf612) {
         notes
             .push("placement over several CPUs has not been validated against a kernel".to_owned());

@@ -505,12 +505,6 @@ impl Policy for Eevdf {
         if self.running(cpu).is_some() {
             self.account(scene.now, cpu);
         }
-        // A CPU that becomes idle has dequeued all whose dequeue was delayed.
-        if task.is_none() {
-            let queued = self.rqs[cpu].tree.iter().map(|key| key.2);
-            let delayed: Vec<u32> = queued.filter(|&one| self.of(one).delayed).collect();
-            delayed.into_iter().for_each(|one| self.leave(cpu, one, true));
-        }
         let next = task.map(|task| task.0);
         if next != self.rqs[cpu].curr {
             self.put(scene, cpu, next);

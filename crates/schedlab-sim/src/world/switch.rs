@@ -210,6 +210,11 @@ impl World {
         let moved: Vec<(usize, TaskId)> = moved.collect();
         self.note_moves();
         for (cpu, task) in moved {
+            // It may have gone on to another CPU, or run by now.
+            let waits = self.bodies[task.index()].stand == Stand::Queued;
+            if !waits || self.scene.tasks[task.index()].cpu != cpu {
+                continue;
+            }
             if self.scene.cpus[cpu].running.is_none() {
                 let at = self.scene.now + self.config.costs.ipi + self.config.costs.idle_exit;
                 self.agenda.post(at, cpu, Happening::Resched(cpu));

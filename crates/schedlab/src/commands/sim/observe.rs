@@ -11,7 +11,6 @@ use std::path::PathBuf;
 #[derive(Debug)]
 pub(super) struct Seen {
     pub(super) observed: Observed,
-    #[expect(dead_code, reason = "the comparison of decisions needs it")]
     pub(super) info: Option<TraceInfo>,
 }
 

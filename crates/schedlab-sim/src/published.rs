@@ -1,0 +1,34 @@
+//! The errors of the model that docs/simulation.md publishes.
+
+/// The model's published errors for one kind of load, in percent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Published {
+    /// The simulated kernel, as it is written.
+    pub kernel: &'static str,
+    /// The costs with which it was compared.
+    pub costs: &'static str,
+    /// The group of cells.
+    pub label: &'static str,
+    /// In the median and at the 90th percentile.
+    pub model: (f64, f64),
+    /// The same of the best constant.
+    pub constant: (f64, f64),
+}
+
+/// What docs/simulation.md publishes, and what each result of a simulation carries. A test computes them again.
+pub const PUBLISHED: &[Published] = &[
+    published("cfs-6.1", "icount-6.1", "pipes", (3.7, 10.6), (23.9, 33.1)),
+    published("cfs-6.1", "icount-6.1", "sockets", (6.4, 11.3), (10.2, 20.2)),
+    published("eevdf-6.12", "icount-6.12", "pipes", (3.3, 3.5), (0.1, 0.3)),
+    published("eevdf-6.12", "icount-6.12", "sockets", (0.7, 2.0), (0.1, 2.2)),
+];
+
+const fn published(
+    kernel: &'static str,
+    costs: &'static str,
+    label: &'static str,
+    model: (f64, f64),
+    constant: (f64, f64),
+) -> Published {
+    Published { kernel, costs, label, model, constant }
+}

@@ -1,0 +1,125 @@
+//! `schedlab sim diff`: the first decision in which a model and a machine differ, from the same state.
+
+use super::follow::{self, Follow, Recording};
+use super::observe::observe;
+use crate::commands::UsageError;
+use crate::machines;
+use schedlab_model::Setting;
+use schedlab_sim::follow::random_load;
+use schedlab_workload::{MachineName, RecordSpec, RunSpec, WorkloadSpec};
+use std::io::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `schedlab sim diff`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+Examples:
+  schedlab sim diff --against vm:kernel=debian-6.1,cpus=1 --seeds 20
+  schedlab sim diff hackbench -O groups=2 -O pipe=true --against vm:kernel=debian-6.1,cpus=1
+  schedlab sim diff hackbench --against sim --set-model wakeup_granularity=0 --picture first.svg
+
+Exit code 1: a difference was found.")]
+pub(crate) struct Args {
+    /// The workload; without one, small random loads
+    workload: Option<String>,
+    /// Set an option of the workload by its long name (may be repeated)
+    #[arg(short = 'O', long = "option", value_name = "NAME=VALUE")]
+    options: Vec<String>,
+    /// The machine that runs the workload
+    #[arg(long, value_name = "MACHINE")]
+    against: MachineName,
+    /// The simulated machine whose scheduler is asked
+    #[arg(long, value_name = "MACHINE", default_value = "sim:kernel=cfs-6.1")]
+    on: MachineName,
+    /// Set a knob of both (may be repeated)
+    #[arg(long, value_name = "KNOB=VALUE")]
+    set: Vec<String>,
+    /// Set a knob of the model only (may be repeated)
+    #[arg(long, value_name = "KNOB=VALUE")]
+    set_model: Vec<String>,
+    /// How many random loads
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    seeds: u64,
+    /// The seed of the first random load, or of the workload
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Draw the moment of the first difference into this SVG file
+    #[arg(long, value_name = "FILE")]
+    picture: Option<PathBuf>,
+}
+
+fn pairs(given: &[String], what: &str) -> anyhow::Result<Vec<(String, String)>> {
+    let pair = |text: &String| {
+        let parts = text.split_once('=').map(|(a, b)| (a.to_owned(), b.to_owned()));
+        parts.ok_or_else(|| UsageError(format!("'{text}' is not valid: use {what}")).into())
+    };
+    given.iter().map(pair).collect()
+}
+
+fn settings(given: &[String]) -> anyhow::Result<Vec<Setting>> {
+    let all = pairs(given, "KNOB=VALUE")?;
+    Ok(all.into_iter().map(|(knob, value)| Setting { knob, value }).collect())
+}
+
+impl Args {
+    fn loads(&self) -> anyhow::Result<Vec<RunSpec>> {
+        let model = machines::model(&self.on)?;
+        let common = settings(&self.set)?;
+        let Some(name) = &self.workload else {
+            let seeds = self.seed..self.seed.saturating_add(self.seeds);
+            let load = |seed| {
+                let mut spec = random_load(model.kernel, seed);
+                spec.settings.extend(common.iter().cloned());
+                spec
+            };
+            return Ok(seeds.map(load).collect());
+        };
+        let options = pairs(&self.options, "NAME=VALUE")?.into_iter().collect();
+        let workload = WorkloadSpec::Builtin { name: name.clone(), options };
+        let record = Some(RecordSpec::default());
+        Ok(vec![RunSpec { settings: common, record, seed: self.seed, ..RunSpec::of(workload) }])
+    }
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let loads = args.loads()?;
+    let own = settings(&args.set_model)?;
+    let mut machine = machines::make(&args.against)?;
+    let mut out = crate::output::stdout();
+    let mut found = 0;
+    for spec in &loads {
+        writeln!(out, "{}", words(spec))?;
+        let seen = observe(machine.as_mut(), spec)?;
+        let recording = Recording::of(seen, &args.against)?;
+        let settings: Vec<Setting> = spec.settings.iter().chain(&own).cloned().collect();
+        let follow = Follow { on: &args.on, settings: &settings, sync: true };
+        let comparison = follow.follow(&recording)?;
+        write!(out, "{}", follow::table(&comparison))?;
+        if let Some(first) = &comparison.first {
+            found += 1;
+            write!(out, "{}", follow::explain(first, &recording))?;
+            if let Some(path) = args.picture.as_ref().filter(|_| found == 1) {
+                super::picture::draw(first, &recording, path)?;
+                writeln!(out, "Wrote {}.", path.display())?;
+            }
+        }
+    }
+    if loads.len() > 1 {
+        writeln!(out, "{found} of {} loads have a difference.", loads.len())?;
+    }
+    Ok(ExitCode::from(u8::from(found > 0)))
+}
+
+/// A load in words, as it can be asked for again.
+fn words(spec: &RunSpec) -> String {
+    let mut text = format!("Seed {}: ", spec.seed);
+    if let WorkloadSpec::Builtin { name, options } = &spec.workload {
+        text.push_str(name);
+        options.iter().for_each(|(option, value)| text += &[" ", option, "=", value].concat());
+    }
+    for Setting { knob, value } in &spec.settings {
+        text += &[" --set ", knob, "=", value].concat();
+    }
+    text
+}

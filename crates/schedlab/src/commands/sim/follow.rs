@@ -1,0 +1,191 @@
+//! A model follows a recording: what the comparison gives, in words.
+
+use super::observe::Seen;
+use crate::machines;
+use anyhow::{anyhow, bail};
+use schedlab_model::{Event, EventSource, Nanos, Setting, Span, TraceInfo, Warning};
+use schedlab_sim::Hardware;
+use schedlab_sim::follow::{Comparison, Difference, Follower, Following, Kind, phase};
+use schedlab_timeline::notation::{self, Trace};
+use schedlab_workload::MachineName;
+use std::fmt::Write as _;
+use std::path::Path;
+
+/// A recording in memory.
+pub(super) struct Recording {
+    pub(super) info: TraceInfo,
+    pub(super) events: Vec<Event>,
+    /// Whether it was simulated: ticks come at multiples of their distance.
+    simulated: bool,
+}
+
+impl Recording {
+    /// The recording of a run.
+    pub(super) fn of(seen: Seen, machine: &MachineName) -> anyhow::Result<Self> {
+        let info = seen.info.ok_or_else(|| anyhow!("'{machine}' recorded no scheduler events"))?;
+        let simulated = machine.kind == "sim";
+        Ok(Self { info, events: seen.observed.events, simulated })
+    }
+
+    /// Reads a trace.
+    pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
+        let mut source = schedlab_trace::open(path)?;
+        let (mut events, mut batch) = (Vec::new(), Vec::new());
+        while source.next(&mut batch)? {
+            events.extend_from_slice(&batch);
+        }
+        let info = source.info().clone();
+        let simulated = info.kernel.as_deref().is_some_and(|name| name.starts_with("simulated"));
+        Ok(Self { info, events, simulated })
+    }
+
+    /// When it begins.
+    pub(super) fn begins(&self) -> Nanos {
+        self.events.first().map_or(Nanos::ZERO, |event| event.time)
+    }
+
+    /// A part of it as a trace of its own.
+    fn part(&self, from: usize, to: usize) -> Trace {
+        let events = self.events[from..to].to_vec();
+        let span = events.first().zip(events.last());
+        let span = span.map(|(first, last)| Span::new(first.time, last.time + Nanos(1)));
+        let length = span.map_or(0, |span| span.duration().0);
+        let tick = Nanos(length.div_ceil(COLUMNS).next_multiple_of(1_000).max(1_000));
+        Trace { info: TraceInfo { span, ..self.info.clone() }, events, tick }
+    }
+}
+
+/// Columns of a timeline in text.
+const COLUMNS: u64 = 60;
+/// Events that are shown before a difference, and after it.
+const AROUND: (usize, usize) = (8, 4);
+/// Events of the timeline before a difference, and after it.
+const TIMELINE: (usize, usize) = (24, 12);
+
+/// A model that follows.
+pub(super) struct Follow<'f> {
+    pub(super) on: &'f MachineName,
+    pub(super) settings: &'f [Setting],
+    pub(super) sync: bool,
+}
+
+impl Follow<'_> {
+    pub(super) fn follow(&self, recording: &Recording) -> anyhow::Result<Comparison> {
+        let mut model = machines::model(self.on)?;
+        for Setting { knob, value } in self.settings {
+            model.set(knob, value).map_err(|why| anyhow!("{}: {knob}={value}: {why}", self.on))?;
+        }
+        if recording.events.is_empty() {
+            bail!("the recording has no scheduler events");
+        }
+        let tick = 1_000_000_000 / model.hz;
+        let found = if recording.simulated { Some(0) } else { phase(&recording.events, tick) };
+        let hardware = Hardware::new(model.topology.clone());
+        let policy = model.policy(&hardware, 0);
+        let following = Following { sync: self.sync, ..Following::new(tick, found) };
+        let follower = Follower::new(following, hardware, policy, &recording.info)?;
+        Ok(follower.follow(&recording.events)?)
+    }
+}
+
+/// How many decisions were compared.
+pub(super) fn table(comparison: &Comparison) -> String {
+    let mut text =
+        String::from("| decision | same | different | not compared |\n|---|---|---|---|\n");
+    for (kind, count) in &comparison.counts {
+        let name = Kind::name(*kind);
+        let _ =
+            writeln!(text, "| {name} | {} | {} | {} |", count.same, count.different, count.skipped);
+    }
+    text
+}
+
+/// The first difference, with what led to it.
+pub(super) fn explain(first: &Difference, recording: &Recording) -> String {
+    let begins = recording.begins();
+    let since = |at: Nanos| (at - begins).0 as f64 / 1e3;
+    let mut text = format!(
+        "First difference: {}, on CPU {}, {:.1} µs after the recording begins\n  recorded: {}\n  model:    {}\n",
+        first.kind.name(),
+        first.cpu,
+        since(first.at),
+        first.recorded,
+        first.model
+    );
+    text.push_str("CPU ");
+    let _ = writeln!(text, "{} as the model sees it:", first.cpu);
+    for line in &first.state {
+        let _ = writeln!(text, "  {line}");
+    }
+    text.push_str("Events:\n");
+    let all = recording.events.len();
+    let shown = first.event.saturating_sub(AROUND.0)..(first.event + AROUND.1).min(all);
+    for (at, event) in recording.events.iter().enumerate().take(shown.end).skip(shown.start) {
+        let here = if at == first.event { ">" } else { " " };
+        let _ = writeln!(
+            text,
+            "{here} {:12.1} µs  CPU {}  by {}  {}",
+            since(event.time),
+            event.cpu,
+            event.by,
+            what(event)
+        );
+    }
+    let part =
+        recording.part(first.event.saturating_sub(TIMELINE.0), (first.event + TIMELINE.1).min(all));
+    if let Ok(picture) = notation::print(&mut part.source(), part.tick) {
+        let _ = writeln!(text, "Timeline, {} a column:\n{picture}", part.tick);
+    }
+    text
+}
+
+fn what(event: &Event) -> String {
+    use schedlab_model::What;
+    match event.what {
+        What::Switch { prev, left, next, .. } => {
+            let how = if left.is_runnable() { "stays runnable" } else { "sleeps or ends" };
+            format!("switch from {prev}, which {how}, to {next}")
+        }
+        What::Waking { pid, last_cpu, .. } => {
+            format!("{pid}, last on CPU {last_cpu}, is about to wake")
+        }
+        What::Wakeup { pid, cpu, new, .. } => {
+            let new = if new { " for the first time" } else { "" };
+            format!("{pid} wakes on CPU {cpu}{new}")
+        }
+        What::Migrate { pid, from, to } => format!("{pid} moves from CPU {from} to CPU {to}"),
+        What::Fork { child } => format!("fork of {child}"),
+        What::Exit { pid } => format!("{pid} ends"),
+        _ => "another event".to_owned(),
+    }
+}
+
+/// Events that pictures are drawn of.
+pub(super) struct Stream<'r> {
+    recording: &'r Recording,
+    told: bool,
+}
+
+impl<'r> Stream<'r> {
+    pub(super) fn of(recording: &'r Recording) -> Self {
+        Self { recording, told: false }
+    }
+}
+
+impl EventSource for Stream<'_> {
+    fn info(&self) -> &TraceInfo {
+        &self.recording.info
+    }
+
+    fn next(&mut self, batch: &mut Vec<Event>) -> std::io::Result<bool> {
+        batch.clear();
+        if !std::mem::replace(&mut self.told, true) {
+            batch.extend_from_slice(&self.recording.events);
+        }
+        Ok(!batch.is_empty())
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &[]
+    }
+}
