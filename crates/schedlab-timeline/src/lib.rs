@@ -34,6 +34,7 @@ mod cpus;
 mod density;
 mod everything;
 mod instead;
+mod interrupts;
 mod latency;
 mod life;
 mod locality;

@@ -132,7 +132,11 @@ pub fn ask_within<Q: Question>(
     let start = span.map(|span| span.start).or_else(|| first_instant(&batch));
     pass.start(start.unwrap_or(Nanos::ZERO), cut);
     let end = cut.to.map_or(Nanos::MAX, |to| pass.state.origin + to);
-    while more && pass.feed(&batch, end) {
+    while more {
+        pass.state.learn(&source.info().others);
+        if !pass.feed(&batch, end) {
+            break;
+        }
         more = source.next(&mut batch)?;
     }
     // A source that knows its span has observed it to the end, whether or not anything happened.

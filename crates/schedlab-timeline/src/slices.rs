@@ -1,6 +1,7 @@
 //! The intervals themselves, for pictures of a window: who ran where, who waited where, who woke whom.
 
 use crate::change::{Change, Runnable, Switch, Waker};
+use crate::interrupts::Interrupts;
 use crate::names::CommId;
 use crate::question::Question;
 use crate::state::{Occupant, State};
@@ -13,6 +14,7 @@ pub struct Slices {
     answer: SlicesAnswer,
     limit: usize,
     sleeps: bool,
+    interrupts: Interrupts,
 }
 
 /// An interval in which a task ran, or nothing was known.
@@ -30,6 +32,8 @@ pub struct Slice {
     pub comm: CommId,
     /// How it left; `None` when it was not seen to.
     pub left: Option<Left>,
+    /// How much of it interrupts took; zero as well where the trace does not hold their events.
+    pub interrupts: Nanos,
 }
 
 /// An interval in which a task waited on a CPU's queue.
@@ -102,7 +106,12 @@ impl Slices {
     /// At most `limit` items of each kind.
     #[must_use]
     pub fn new(limit: usize) -> Self {
-        Self { answer: SlicesAnswer::default(), limit, sleeps: false }
+        Self {
+            answer: SlicesAnswer::default(),
+            limit,
+            sleeps: false,
+            interrupts: Interrupts::default(),
+        }
     }
 
     /// The same, with the intervals in which tasks were not runnable.
@@ -124,16 +133,21 @@ impl Slices {
         std::mem::take(&mut self.answer)
     }
 
-    fn slice(&mut self, cpu: Cpu, was: Occupant, span: Span, left: Option<Left>, state: &State) {
-        let from = span.start.max(state.window().start);
-        let to = span.end;
+    /// Whether interrupts were recorded so far.
+    #[must_use]
+    pub const fn sees_interrupts(&self) -> bool {
+        self.interrupts.seen()
+    }
+
+    fn slice(&mut self, slice: Slice, was: Occupant, state: &State) {
+        let from = slice.from.max(state.window().start);
         let (task, comm) = match was {
             Occupant::Idle => return,
             Occupant::Unknown => (TaskId::NONE, CommId::UNKNOWN),
             Occupant::Task(task) => (task, state.task(task).comm),
         };
-        if from < to {
-            let slice = Slice { cpu, from, to, task, comm, left };
+        if from < slice.to {
+            let slice = Slice { from, task, comm, ..slice };
             push(&mut self.answer.slices, slice, self.limit, &mut self.answer.left_out);
         }
     }
@@ -157,6 +171,12 @@ impl Slices {
     }
 }
 
+/// An interval of a CPU of which nothing else is known yet.
+const fn bare(cpu: Cpu, from: Nanos, to: Nanos) -> Slice {
+    let (task, comm) = (TaskId::NONE, CommId::UNKNOWN);
+    Slice { cpu, from, to, task, comm, left: None, interrupts: Nanos::ZERO }
+}
+
 fn push<T>(items: &mut Vec<T>, item: T, limit: usize, left_out: &mut u64) {
     if items.len() < limit {
         items.push(item);
@@ -171,8 +191,9 @@ impl Question for Slices {
     fn see(&mut self, change: &Change, state: &State) {
         let (limit, answer) = (self.limit, &mut self.answer);
         match *change {
-            Change::Switch(Switch { at, cpu, was, since, left, is, wait, .. }) => {
-                self.slice(cpu, was, Span::new(since, at), left, state);
+            Change::Switch(ref switch @ Switch { at, cpu, was, since, left, is, wait, .. }) => {
+                let interrupts = self.interrupts.switched(switch, state);
+                self.slice(Slice { left, interrupts, ..bare(cpu, since, at) }, was, state);
                 if let (Some(wait), Occupant::Task(task)) = (wait, is) {
                     self.wait(wait.cpu, Span::new(wait.since, at), task, wait.why, state);
                 }
@@ -196,7 +217,9 @@ impl Question for Slices {
             }
             Change::Other { at, cpu, format } => {
                 push(&mut answer.others, (at, cpu, format), limit, &mut answer.left_out);
+                self.interrupts.other(at, cpu, format, state);
             }
+            Change::Lost { cpu, .. } => self.interrupts.lost(cpu),
             _ => {}
         }
     }
@@ -204,7 +227,9 @@ impl Question for Slices {
     fn answer(mut self, state: &State) -> SlicesAnswer {
         let window = state.window();
         for (cpu, here) in state.observed_cpus() {
-            self.slice(cpu, here.occupant, Span::new(here.since, window.end), None, state);
+            let interrupts = self.interrupts.open(cpu, here.occupant, window.end, state);
+            let slice = Slice { interrupts, ..bare(cpu, here.since, window.end) };
+            self.slice(slice, here.occupant, state);
         }
         for (id, task) in state.tasks() {
             let span = Span::new(task.since, window.end);

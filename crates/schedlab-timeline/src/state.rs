@@ -3,7 +3,9 @@
 use crate::names::{CommId, Names};
 use crate::pids::Pids;
 use crate::task::{Activity, Task, TaskId};
-use schedlab_model::{Comm, Cpu, CpuSet, Kind, KindSet, Nanos, Pid, Span, TraceInfo, Warning};
+use schedlab_model::{
+    Comm, Cpu, CpuSet, Kind, KindSet, Nanos, OtherFormat, Pid, Span, TraceInfo, Warning,
+};
 use std::collections::BTreeMap;
 
 /// Who is on a CPU.
@@ -103,6 +105,7 @@ pub struct State {
     pub(crate) known_comms: BTreeMap<Pid, Comm>,
     pub(crate) observed: CpuSet,
     pub(crate) kinds: KindSet,
+    pub(crate) others: Vec<OtherFormat>,
     pub(crate) seen: KindSet,
     /// Whether a waking is taken to place its task, since no wakeup will: see `step`.
     pub(crate) wakes_are_placed: bool,
@@ -131,6 +134,7 @@ impl State {
             known_comms: info.comms.clone(),
             observed: info.cpus.clone(),
             kinds: info.kinds,
+            others: info.others.clone(),
             seen: KindSet::EMPTY,
             wakes_are_placed: !info.kinds.contains(Kind::Wakeup),
             foreign_pids: false,
@@ -265,6 +269,20 @@ impl State {
     #[must_use]
     pub const fn sees_wakes(&self) -> bool {
         self.seen.contains(Kind::Waking) || self.seen.contains(Kind::Wakeup)
+    }
+
+    /// Tracepoints beyond the scheduler's, by the index that [`crate::Change::Other`] carries. A stream learns
+    /// them as they come: [`crate::ask_all`] has those that were known when it began.
+    #[must_use]
+    pub fn others(&self) -> &[OtherFormat] {
+        &self.others
+    }
+
+    /// Takes over the tracepoints that a source has learnt.
+    pub(crate) fn learn(&mut self, others: &[OtherFormat]) {
+        if self.others.len() < others.len() {
+            self.others.extend_from_slice(&others[self.others.len()..]);
+        }
     }
 
     /// Makes room for CPUs up to `cpu`.

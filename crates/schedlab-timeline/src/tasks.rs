@@ -2,6 +2,7 @@
 
 use crate::change::{Change, Moved, Runnable, Switch};
 use crate::chosen::Chosen;
+use crate::interrupts::Interrupts;
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
@@ -16,11 +17,13 @@ use std::collections::BTreeMap;
 pub struct Tasks {
     rows: Vec<Sums>,
     topology: Option<Topology>,
+    interrupts: Interrupts,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Sums {
     ran: Nanos,
+    interrupts: Nanos,
     waited: Nanos,
     asleep: Asleep,
     wakers: BTreeMap<TaskId, (u64, Nanos)>,
@@ -90,8 +93,11 @@ pub struct TaskRow {
     pub pid: Pid,
     /// Its name at the end.
     pub comm: String,
-    /// Time it ran.
+    /// Time it ran, interrupts on its CPU included.
     pub ran: Nanos,
+    /// How much of that interrupts took; `None` where the trace holds no `irq_handler_entry`, `softirq_entry` or
+    /// `irq_vectors` event.
+    pub interrupts: Option<Nanos>,
     /// Time it was runnable and did not run.
     pub waited: Nanos,
     /// Time it was not runnable, as far as the events tell.
@@ -158,10 +164,12 @@ impl Tasks {
     #[inline]
     fn switch(&mut self, switch: &Switch, state: &State) {
         let from = state.window().start;
+        let interrupts = self.interrupts.switched(switch, state);
         if let Occupant::Task(task) = switch.was {
             let row = self.of(task);
             let ran = switch.at - switch.since.max(from);
             row.ran += ran;
+            row.interrupts += interrupts;
             row.slices.record(ran.0);
         }
         if let (Some(left), true) = (switch.left, switch.prev.is_some()) {
@@ -222,6 +230,8 @@ impl Question for Tasks {
             Change::Forgotten { at, task, was: Activity::Waiting { .. }, since } => {
                 self.of(*task).waited += *at - (*since).max(state.window().start);
             }
+            Change::Other { at, cpu, format } => self.interrupts.other(*at, *cpu, *format, state),
+            Change::Lost { cpu, .. } => self.interrupts.lost(*cpu),
             _ => {}
         }
     }
@@ -231,8 +241,11 @@ impl Question for Tasks {
         for (id, task) in state.tasks() {
             let open = window.end - task.since.max(window.start);
             match task.activity {
-                Activity::Running { .. } => {
+                Activity::Running { cpu } => {
+                    let task = Occupant::Task(id);
+                    let interrupts = self.interrupts.open(cpu, task, window.end, state);
                     let row = self.of(id);
+                    row.interrupts += interrupts;
                     row.ran += open;
                     row.slices.record(open.0);
                 }
@@ -241,12 +254,14 @@ impl Question for Tasks {
                 _ => {}
             }
         }
+        let interrupts = self.interrupts.seen();
         let told = state.seen().contains(Kind::Migrate);
         let named = |(id, sums): (TaskId, Sums)| TaskRow {
             task: id,
             pid: state.task(id).pid,
             comm: state.name(id),
             ran: sums.ran,
+            interrupts: interrupts.then_some(sums.interrupts),
             waited: sums.waited,
             asleep: sums.asleep,
             woken_by: by_waker(sums.wakers),

@@ -449,6 +449,32 @@ fn info_shows_the_arguments_of_other_tracepoints() {
     assert!(example.starts_with("irq=7 name=xxx"), "{example}");
 }
 
+/// A runs for 900 µs, 50 of which an interrupt takes.
+const INTERRUPTED: &str = "cpus=1
+          <idle>-0     [000] d..2.   100.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=A next_pid=11 next_prio=120
+               A-11    [000] d.h1.   100.000100: irq_handler_entry: irq=7 name=nic
+               A-11    [000] d.h1.   100.000150: irq_handler_exit: irq=7 ret=handled
+               A-11    [000] d..2.   100.000900: sched_switch: prev_comm=A prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
+          <idle>-0     [000] d.h1.   100.001000: irq_handler_entry: irq=7 name=nic
+          <idle>-0     [000] d.h1.   100.001020: irq_handler_exit: irq=7 ret=handled
+";
+
+#[test]
+fn interrupt_time_is_a_column_of_its_own_and_run_time_keeps_it() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("irq.txt");
+    std::fs::write(&file, INTERRUPTED).expect("a file");
+    let file = file.to_str().expect("UTF-8");
+    let tasks = json(&["tasks", "--json", file]);
+    let row = &tasks["tasks"][0];
+    assert_eq!((&row["run_ns"], &row["interrupts_ns"]), (&900_000.into(), &50_000.into()));
+    let text = text(&["tasks", file]);
+    assert!(text.contains("in interrupts") && text.contains(" 50us "), "{text}");
+    let without = trace(dir.path(), 5);
+    let tasks = json(&["tasks", "--json", &without]);
+    assert!(tasks["tasks"][0]["interrupts_ns"].is_null(), "not recorded is not zero");
+}
+
 #[test]
 fn why_divides_an_interval_without_rest_and_names_a_pid_that_is_not_there() {
     let dir = tempfile::tempdir().expect("a temporary directory");

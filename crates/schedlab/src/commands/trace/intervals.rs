@@ -12,7 +12,8 @@ use std::path::Path;
 
 /// The columns: `left` says how a task that ran or sleeps left its CPU (as the kernel's state letters), `why` why a
 /// waiting task waited. `cpu` of a task that is not runnable is where it ran last.
-const COLUMNS: [(&str, ColumnKind); 8] = [
+/// `interrupts_ns` is how much of a running interval interrupts took, absent while none were seen.
+const COLUMNS: [(&str, ColumnKind); 9] = [
     ("start_ns", ColumnKind::Time),
     ("end_ns", ColumnKind::Time),
     ("cpu", ColumnKind::Cpu),
@@ -21,6 +22,7 @@ const COLUMNS: [(&str, ColumnKind); 8] = [
     ("comm", ColumnKind::Text),
     ("left", ColumnKind::Text),
     ("why", ColumnKind::Text),
+    ("interrupts_ns", ColumnKind::Time),
 ];
 
 /// Intervals that are held before they go to the table.
@@ -55,11 +57,13 @@ struct Interval {
     comm: CommId,
     left: Option<&'static str>,
     why: Option<&'static str>,
+    interrupts: Option<Nanos>,
 }
 
 impl Intervals {
     fn pass(&mut self, held: &SlicesAnswer, state: &State) {
-        let running = held.slices.iter().map(|slice| Interval {
+        let interrupts = self.slices.sees_interrupts();
+        let running = held.slices.iter().map(move |slice| Interval {
             span: [slice.from, slice.to],
             cpu: slice.cpu,
             state: if slice.task.is_some() { "running" } else { "unknown" },
@@ -67,6 +71,7 @@ impl Intervals {
             comm: slice.comm,
             left: slice.left.map(|left| left.letters()),
             why: None,
+            interrupts: Some(slice.interrupts).filter(|_| interrupts && slice.task.is_some()),
         });
         let waiting = held.waits.iter().map(|wait| Interval {
             span: [wait.from, wait.to],
@@ -81,6 +86,7 @@ impl Intervals {
                 Why::Preempted => "preempted",
                 Why::Yielded => "yielded",
             }),
+            interrupts: None,
         });
         let asleep = held.sleeps.iter().map(|sleep| Interval {
             span: [sleep.from, sleep.to],
@@ -94,6 +100,7 @@ impl Intervals {
             comm: state.task(sleep.task).comm,
             left: Some(sleep.left.letters()),
             why: None,
+            interrupts: None,
         });
         for interval in running.chain(waiting).chain(asleep) {
             let Ok(rows) = &mut self.rows else { return };
@@ -118,6 +125,7 @@ fn row(table: &mut Table, interval: &Interval, state: &State) -> io::Result<()> 
         if known { Cell::Text(&name) } else { Cell::Absent },
         text(interval.left),
         text(interval.why),
+        interval.interrupts.map_or(Cell::Absent, |time| Cell::Time(time.0)),
     ])
 }
 
@@ -137,8 +145,7 @@ impl Question for Intervals {
     }
 
     fn answer(mut self, state: &State) -> io::Result<u64> {
-        let slices = std::mem::replace(&mut self.slices, Slices::new(0));
-        let held = slices.answer(state);
+        let held = self.slices.clone().answer(state);
         self.pass(&held, state);
         self.table.finish()?;
         self.rows

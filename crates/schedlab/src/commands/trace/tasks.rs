@@ -18,6 +18,9 @@ A slice is an interval in which a task runs. A switch is voluntary when the task
 sleep, stop or die. It is involuntary when the task stayed runnable (a yield included), as the
 kernel counts.
 
+Run time holds interrupts too, as perf's does. The column \"in interrupts\" tells how much of it
+they took, if the trace holds irq_handler, softirq or irq_vectors events (`schedlab record -e irq`).
+
 Off CPU is time asleep (S, I), uninterruptible (D) and stopped (T, t). \"Ended most by\" names the
 waker that ended most of it. A waker is evidence, not proof. Time before the first event of a task
 is in no column.")]
@@ -81,10 +84,12 @@ pub(crate) struct TaskFigures {
     pid: Pid,
     /// Its name at the end.
     comm: String,
-    /// Time in which it ran.
+    /// Time in which it ran, interrupts on its CPU included, as perf counts.
     run_ns: Nanos,
     /// The same as a part of the window.
     run_share: Option<f64>,
+    /// How much of its run time interrupts took; `null` where the trace holds no interrupts.
+    interrupts_ns: Option<Nanos>,
     /// Time in which it was runnable and did not run.
     wait_ns: Nanos,
     /// In an interruptible sleep, an idle kernel thread's, or parked.
@@ -144,6 +149,7 @@ impl TaskFigures {
             comm: row.comm.clone(),
             run_ns: row.ran,
             run_share: (window > Nanos::ZERO).then(|| row.ran.0 as f64 / window.0 as f64),
+            interrupts_ns: row.interrupts,
             wait_ns: row.waited,
             sleep_ns: row.asleep.sleeping,
             uninterruptible_ns: row.asleep.uninterruptible,
@@ -173,11 +179,12 @@ fn most(row: &TaskRow, state: &State) -> String {
     }
 }
 
-static SHOWN: [Shown; 17] = [
+static SHOWN: [Shown; 18] = [
     shown("pid", "pid"),
     shown("<comm", "comm"),
     shown("run", "run_ns"),
     shown("7?of a CPU", "run_share"),
+    shown("9?in interrupts", "interrupts_ns"),
     shown("wait", "wait_ns"),
     shown("8?off CPU: asleep", "sleep_ns"),
     shown("7?off CPU: D", "uninterruptible_ns"),
