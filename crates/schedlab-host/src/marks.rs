@@ -49,7 +49,7 @@ pub fn of_commands(recording: &Path) -> Vec<(PathBuf, Vec<String>)> {
     found
 }
 
-/// A record: time u64, pid i32, cpu u16, phase u16, id u32, zero u32, in the machine's byte order.
+/// A record: time u64, pid i32, cpu u16, phase u16, id u32, request u32, in the machine's byte order.
 const RECORD: usize = 24;
 
 /// A mark file open for writing.
@@ -66,7 +66,7 @@ impl Marks {
     }
 
     /// Puts a mark of task `pid`, on the CPU on which the caller is now.
-    pub fn put(&self, time: Nanos, pid: Pid, id: u32, phase: Phase) {
+    pub fn put(&self, time: Nanos, pid: Pid, id: u32, phase: Phase, request: u32) {
         let phase: u16 = match phase {
             Phase::Begin => 0,
             Phase::End => 1,
@@ -78,6 +78,7 @@ impl Marks {
         record[12..14].copy_from_slice(&schedlab_sys::sched::current_cpu().0.to_ne_bytes());
         record[14..16].copy_from_slice(&phase.to_ne_bytes());
         record[16..20].copy_from_slice(&id.to_ne_bytes());
+        record[20..24].copy_from_slice(&request.to_ne_bytes());
         // A full disk loses marks, not the run.
         let _ = (&self.0).write_all(&record);
     }
@@ -108,6 +109,7 @@ fn decode(record: &[u8]) -> Option<Mark> {
         pid: Pid(i32::from_ne_bytes(record[8..12].try_into().ok()?)),
         id: u32::from_ne_bytes(record[16..20].try_into().ok()?),
         phase,
+        request: u32::from_ne_bytes(record[20..24].try_into().ok()?),
     })
 }
 
@@ -122,11 +124,12 @@ mod tests {
         assert!(read(&path).unwrap().is_empty());
         let marks = Marks::append(&path).unwrap();
         for (time, phase) in [(5, Phase::Begin), (6, Phase::Point), (9, Phase::End)] {
-            marks.put(Nanos(time), Pid(7), 3, phase);
+            marks.put(Nanos(time), Pid(7), 3, phase, 40);
         }
         std::fs::File::options().append(true).open(&path).unwrap().write_all(&[1; 9]).unwrap();
         let back = read(&path).unwrap();
         let seen: Vec<_> = back.iter().map(|m| (m.time.0, m.pid.0, m.id, m.phase)).collect();
+        assert!(back.iter().all(|mark| mark.request == 40));
         assert_eq!(seen, [(5, 7, 3, Phase::Begin), (6, 7, 3, Phase::Point), (9, 7, 3, Phase::End)]);
     }
 }

@@ -280,6 +280,9 @@ pub enum What {
         id: u32,
         /// Begin, end or point.
         phase: Phase,
+        /// Which request of this name: its begin and its end carry the same number, also when another task ends
+        /// it. 0 is none: then a task's end belongs to its own last begin.
+        request: u32,
     },
     /// Events of this CPU are missing before this point: its state is unknown until its next switch.
     Lost {

@@ -52,6 +52,8 @@ pub struct Mark {
     pub id: u32,
     /// Begin, end or point.
     pub phase: Phase,
+    /// Which request of this name it begins or ends; 0 is none.
+    pub request: u32,
 }
 
 /// Bytes of each CPU's ring when nothing else is asked: about 60,000 events, or a fifth of a second

@@ -186,8 +186,8 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
 
     fn marks_until(&mut self, time: Nanos) -> io::Result<()> {
         while let Some(mark) = self.marks.next_if(|mark| mark.time <= time) {
-            let body =
-                schedlab_trace::mark::body(self.mark_id, mark.pid, mark.pid, mark.id, mark.phase);
+            let said = (mark.id, mark.phase, mark.request);
+            let body = schedlab_trace::mark::body(self.mark_id, mark.pid, mark.pid, said);
             self.out.record(mark.time, &body)?;
             self.marked += 1;
             self.seen(mark.time);
@@ -367,6 +367,7 @@ mod tests {
             pid: Pid(5),
             id: 0,
             phase: Phase::Point,
+            request: 0,
         };
         let marks = Marks { names: vec!["m".into()], marks: vec![mark(40, 1), mark(20, 0)] };
         let out = dir.path().join("x.dat");

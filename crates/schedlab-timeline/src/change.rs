@@ -77,6 +77,8 @@ pub enum Change {
         id: u32,
         /// Begin, end or point.
         phase: Phase,
+        /// Which request of this name it begins or ends; 0 is none.
+        request: u32,
     },
     /// Events of a CPU are missing.
     Lost {

@@ -133,7 +133,7 @@ pub fn ask_within<Q: Question>(
     pass.start(start.unwrap_or(Nanos::ZERO), cut);
     let end = cut.to.map_or(Nanos::MAX, |to| pass.state.origin + to);
     while more {
-        pass.state.learn(&source.info().others);
+        pass.state.learn(source.info());
         if !pass.feed(&batch, end) {
             break;
         }

@@ -212,7 +212,7 @@ impl Question for Slices {
                     self.sleep(last_cpu, Span::new(since, at), task, left, state);
                 }
             }
-            Change::Mark { at, cpu, task, id, phase } => {
+            Change::Mark { at, cpu, task, id, phase, .. } => {
                 push(&mut answer.marks, (at, cpu, task, id, phase), limit, &mut answer.left_out);
             }
             Change::Other { at, cpu, format } => {

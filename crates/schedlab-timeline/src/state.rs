@@ -106,6 +106,7 @@ pub struct State {
     pub(crate) observed: CpuSet,
     pub(crate) kinds: KindSet,
     pub(crate) others: Vec<OtherFormat>,
+    pub(crate) marks: Vec<String>,
     pub(crate) seen: KindSet,
     /// Whether a waking is taken to place its task, since no wakeup will: see `step`.
     pub(crate) wakes_are_placed: bool,
@@ -135,6 +136,7 @@ impl State {
             observed: info.cpus.clone(),
             kinds: info.kinds,
             others: info.others.clone(),
+            marks: info.marks.clone(),
             seen: KindSet::EMPTY,
             wakes_are_placed: !info.kinds.contains(Kind::Wakeup),
             foreign_pids: false,
@@ -278,10 +280,19 @@ impl State {
         &self.others
     }
 
-    /// Takes over the tracepoints that a source has learnt.
-    pub(crate) fn learn(&mut self, others: &[OtherFormat]) {
-        if self.others.len() < others.len() {
-            self.others.extend_from_slice(&others[self.others.len()..]);
+    /// Names of user marks, by the id that [`crate::Change::Mark`] carries; learnt as [`Self::others`] are.
+    #[must_use]
+    pub fn marks(&self) -> &[String] {
+        &self.marks
+    }
+
+    /// Takes over the tracepoints and marks that a source has learnt.
+    pub(crate) fn learn(&mut self, info: &TraceInfo) {
+        if self.others.len() < info.others.len() {
+            self.others.extend_from_slice(&info.others[self.others.len()..]);
+        }
+        if self.marks.len() < info.marks.len() {
+            self.marks.extend_from_slice(&info.marks[self.marks.len()..]);
         }
     }
 

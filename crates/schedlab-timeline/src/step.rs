@@ -86,9 +86,9 @@ impl State {
                 }
             }
             What::Comm { pid, comm } => self.rename(pid, comm, see),
-            What::Mark { pid, id, phase } => {
+            What::Mark { pid, id, phase, request } => {
                 let task = self.pids.get(pid);
-                see(&Change::Mark { at, cpu, task, id, phase }, self);
+                see(&Change::Mark { at, cpu, task, id, phase, request }, self);
             }
             What::Lost { .. } => {}
             What::Other { format } => {

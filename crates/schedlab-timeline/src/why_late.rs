@@ -20,6 +20,12 @@ const DEPTH_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub struct WhyLate {
     pid: Pid,
+    lives: Lives,
+}
+
+/// What each task did in the window so far.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lives {
     tasks: Vec<Life>,
 }
 
@@ -105,7 +111,34 @@ impl WhyLate {
     /// About the task that has `pid` when the window ends.
     #[must_use]
     pub const fn new(pid: Pid) -> Self {
-        Self { pid, tasks: Vec::new() }
+        Self { pid, lives: Lives { tasks: Vec::new() } }
+    }
+}
+
+impl Lives {
+    pub(crate) fn begin(&mut self, state: &State) {
+        for (id, task) in state.tasks() {
+            self.of(id, state).activity = task.activity;
+        }
+    }
+
+    #[inline]
+    pub(crate) fn see(&mut self, change: &Change, state: &State) {
+        let waker = match change {
+            Change::Runnable(woken) => Some(woken.waker),
+            _ => None,
+        };
+        for task in concerned(change).into_iter().filter(|task| task.is_some()) {
+            self.turn(task, change.at(), waker, state);
+        }
+    }
+
+    /// The window ends.
+    pub(crate) fn end(&mut self, at: Nanos) {
+        for life in self.tasks.iter_mut().filter(|life| life.since < at) {
+            let span = Span::new(life.since, at);
+            life.past.push(Piece { span, activity: life.activity, waker: None });
+        }
     }
 
     fn of(&mut self, task: TaskId, state: &State) -> &mut Life {
@@ -133,7 +166,7 @@ impl WhyLate {
     }
 
     /// What `within` was spent on, as `task` sees it.
-    fn walk(&self, task: TaskId, within: Span, depth: usize, out: &mut Vec<Spent>) {
+    pub(crate) fn walk(&self, task: TaskId, within: Span, depth: usize, out: &mut Vec<Spent>) {
         let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
         let mut told = within.start;
         let first = past.partition_point(|piece| piece.span.end <= within.start);
@@ -180,32 +213,19 @@ impl Question for WhyLate {
     const QUEUES: bool = false;
 
     fn begin(&mut self, state: &State) {
-        for (id, task) in state.tasks() {
-            self.of(id, state).activity = task.activity;
-        }
+        self.lives.begin(state);
     }
 
     fn see(&mut self, change: &Change, state: &State) {
-        let waker = match change {
-            Change::Runnable(woken) => Some(woken.waker),
-            _ => None,
-        };
-        for task in concerned(change).into_iter().filter(|task| task.is_some()) {
-            self.turn(task, change.at(), waker, state);
-        }
+        self.lives.see(change, state);
     }
 
     fn answer(mut self, state: &State) -> Option<WhyLateAnswer> {
         let window = state.window();
         let task = state.task_of(self.pid)?;
-        for life in &mut self.tasks {
-            if life.since < window.end {
-                let span = Span::new(life.since, window.end);
-                life.past.push(Piece { span, activity: life.activity, waker: None });
-            }
-        }
+        self.lives.end(window.end);
         let mut spent = Vec::new();
-        self.walk(task, window, 0, &mut spent);
+        self.lives.walk(task, window, 0, &mut spent);
         Some(WhyLateAnswer { task, spent })
     }
 }

@@ -53,7 +53,7 @@ impl Dice {
             21 => What::Exit { pid },
             22 => match self.roll(3) {
                 0 => What::Lost { count: None },
-                1 => What::Mark { pid, id: 0, phase: Phase::Point },
+                1 => What::Mark { pid, id: 0, phase: Phase::Point, request: 0 },
                 _ => What::Comm { pid, comm: [b'a' + self.roll(9) as u8; 16] },
             },
             _ => What::Other { format: 0 },

@@ -164,14 +164,15 @@ impl<const BIG: bool> Decoding<'_, '_, BIG> {
                 self.called(pid, comm);
                 What::Exit { pid }
             }
-            Plan::Mark { pid, mark, phase } => {
+            Plan::Mark { pid, mark, phase, request } => {
                 let phase = match load::<BIG>(self.body, phase) {
                     0 => Phase::Begin,
                     1 => Phase::End,
                     _ => Phase::Point,
                 };
                 let id = load::<BIG>(self.body, mark) as u32;
-                What::Mark { pid: self.pid(pid), id, phase }
+                let request = request.map_or(0, |slot| load::<BIG>(self.body, slot) as u32);
+                What::Mark { pid: self.pid(pid), id, phase, request }
             }
             Plan::Rename { pid, comm } => {
                 let pid = self.pid(pid);

@@ -114,8 +114,8 @@ impl Encoder {
                 self.body.extend(before);
                 self.body.extend(comm);
             }
-            What::Mark { pid, id, phase } => {
-                self.body.extend(mark::body(MARK, event.by, pid, id, phase));
+            What::Mark { pid, id, phase, request } => {
+                self.body.extend(mark::body(MARK, event.by, pid, (id, phase, request)));
             }
             What::Other { format } => {
                 self.head(OTHERS.saturating_add(format), event);

@@ -34,10 +34,11 @@ pub fn format_text(id: u16, names: &[String]) -> String {
          \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
          \tfield:pid_t pid;\toffset:8;\tsize:4;\tsigned:1;\n\
          \tfield:unsigned int mark;\toffset:12;\tsize:4;\tsigned:0;\n\
-         \tfield:unsigned int phase;\toffset:16;\tsize:4;\tsigned:0;\n\n\
-         print fmt: \"%s %s pid=%d\", \
+         \tfield:unsigned int phase;\toffset:16;\tsize:4;\tsigned:0;\n\
+         \tfield:unsigned int request;\toffset:20;\tsize:4;\tsigned:0;\n\n\
+         print fmt: \"%s %s pid=%d request=%u\", \
          __print_symbolic(REC->phase, {{ 0, \"begin\" }}, {{ 1, \"end\" }}, {{ 2, \"point\" }}), \
-         __print_symbolic(REC->mark{symbols}), REC->pid\n"
+         __print_symbolic(REC->mark{symbols}), REC->pid, REC->request\n"
     )
 }
 
@@ -49,20 +50,23 @@ pub(crate) fn names(format: &str) -> Vec<String> {
     entries.filter_map(|entry| Some(entry.split('"').nth(1)?.to_owned())).collect()
 }
 
-/// The body of a mark's record (little-endian): `by` logged it, it concerns `pid`.
+/// The body of a mark's record (little-endian): `by` logged it, it concerns `pid`. `said` is the mark's name, its
+/// phase, and its request or 0.
 #[must_use]
-pub fn body(id: u16, by: Pid, pid: Pid, mark: u32, phase: Phase) -> [u8; 20] {
+pub fn body(id: u16, by: Pid, pid: Pid, said: (u32, Phase, u32)) -> [u8; 24] {
+    let (mark, phase, request) = said;
     let phase: u32 = match phase {
         Phase::Begin => 0,
         Phase::End => 1,
         Phase::Point => 2,
     };
-    let mut body = [0; 20];
+    let mut body = [0; 24];
     body[0..2].copy_from_slice(&id.to_le_bytes());
     body[4..8].copy_from_slice(&by.0.to_le_bytes());
     body[8..12].copy_from_slice(&pid.0.to_le_bytes());
     body[12..16].copy_from_slice(&mark.to_le_bytes());
     body[16..20].copy_from_slice(&phase.to_le_bytes());
+    body[20..24].copy_from_slice(&request.to_le_bytes());
     body
 }
 

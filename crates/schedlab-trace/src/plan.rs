@@ -75,6 +75,8 @@ pub(crate) enum Plan {
         pid: Slot,
         mark: Slot,
         phase: Slot,
+        /// Recordings of earlier versions have none.
+        request: Option<Slot>,
     },
     Rename {
         pid: Slot,
@@ -277,7 +279,7 @@ fn compile(format: &Format) -> Option<(Plan, u16, Kind)> {
         }
         (mark::SYSTEM, mark::NAME) => {
             let (pid, mark, phase) = (slot("pid")?, slot("mark")?, slot("phase")?);
-            (Plan::Mark { pid, mark, phase }, Kind::Mark)
+            (Plan::Mark { pid, mark, phase, request: slot("request") }, Kind::Mark)
         }
         ("task", "task_rename") => {
             (Plan::Rename { pid: slot("pid")?, comm: comm("newcomm") }, Kind::Other)

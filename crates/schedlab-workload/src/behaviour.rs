@@ -215,7 +215,12 @@ pub trait Instruments {
     fn dial(&self, dial: DialId) -> u64;
     /// Puts a mark on the timeline, where one is recorded: `id` counts the plan's `marks`. Each costs
     /// a recording about a microsecond, so what is marked lasts longer by far.
-    fn mark(&mut self, _at: Nanos, _id: u32, _phase: Phase) {}
+    fn mark(&mut self, at: Nanos, id: u32, phase: Phase) {
+        self.mark_request(at, id, phase, 0);
+    }
+    /// The same for one of many requests that overlap, or that another task ends: the begin and the end of
+    /// `request` carry the same number. 0 is none.
+    fn mark_request(&mut self, _at: Nanos, _id: u32, _phase: Phase, _request: u32) {}
     /// When all tasks will be stopped (the clock of `now`), where that is known once they start.
     fn until(&self) -> Option<Nanos> {
         None

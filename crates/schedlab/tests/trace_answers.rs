@@ -298,7 +298,7 @@ fn switches(count: usize) -> String {
     let line = |(us, cpu, prev, state, next): &(u32, u8, &str, &str, &str)| {
         let (from, to) = (pid(prev), pid(next));
         format!(
-            "  {prev}-{from} [00{cpu}] d..2. 100.{us:06}: sched_switch: prev_comm={prev} prev_pid={from} \
+            "  {prev}-{from} [00{cpu}] d..2 100.{us:06}: sched_switch: prev_comm={prev} prev_pid={from} \
              prev_prio=120 prev_state={state} ==> next_comm={next} next_pid={to} next_prio=120\n"
         )
     };
@@ -451,12 +451,12 @@ fn info_shows_the_arguments_of_other_tracepoints() {
 
 /// A runs for 900 µs, 50 of which an interrupt takes.
 const INTERRUPTED: &str = "cpus=1
-          <idle>-0     [000] d..2.   100.000000: sched_switch: prev_comm=swapper/0 prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=A next_pid=11 next_prio=120
-               A-11    [000] d.h1.   100.000100: irq_handler_entry: irq=7 name=nic
-               A-11    [000] d.h1.   100.000150: irq_handler_exit: irq=7 ret=handled
-               A-11    [000] d..2.   100.000900: sched_switch: prev_comm=A prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
-          <idle>-0     [000] d.h1.   100.001000: irq_handler_entry: irq=7 name=nic
-          <idle>-0     [000] d.h1.   100.001020: irq_handler_exit: irq=7 ret=handled
+<idle>-0 [000] d..2 100.000000: sched_switch: prev_comm=idle prev_pid=0 prev_prio=120 prev_state=R ==> next_comm=A next_pid=11 next_prio=120
+A-11 [000] d.h1. 100.000100: irq_handler_entry: irq=7 name=nic
+A-11 [000] d.h1. 100.000150: irq_handler_exit: irq=7 ret=handled
+A-11 [000] d..2 100.000900: sched_switch: prev_comm=A prev_pid=11 prev_prio=120 prev_state=S ==> next_comm=idle next_pid=0 next_prio=120
+<idle>-0 [000] d.h1. 100.001000: irq_handler_entry: irq=7 name=nic
+<idle>-0 [000] d.h1. 100.001020: irq_handler_exit: irq=7 ret=handled
 ";
 
 #[test]
@@ -473,6 +473,55 @@ fn interrupt_time_is_a_column_of_its_own_and_run_time_keeps_it() {
     let without = trace(dir.path(), 5);
     let tasks = json(&["tasks", "--json", &without]);
     assert!(tasks["tasks"][0]["interrupts_ns"].is_null(), "not recorded is not zero");
+}
+
+#[test]
+fn requests_of_a_load_that_cross_tasks_are_walked_back_and_compared() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let file = dir.path().join("app.dat");
+    let file = file.to_str().expect("UTF-8");
+    let mut load = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    load.args(["load", "app", "--on", "sim:cpus=2", "--duration", "200ms", "--trace", file]);
+    let output = load.output().expect("the built command starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let why = json(&["why", "--json", "--mark", "request", file]);
+    assert!(why["requests"].as_u64() >= Some(20), "{}", why["requests"]);
+    for group in ["slowest", "middle"] {
+        let parts = why[group]["parts"].as_array().expect("parts").iter();
+        let sum: f64 = parts.filter_map(|part| part["time_ns"].as_f64()).sum();
+        let length = why[group]["length_ns"].as_f64().expect("a length");
+        assert!((sum - length).abs() < 1e-3 * length, "{group}: {sum} of {length}");
+    }
+    let one = &why["request"];
+    assert_eq!(one["begun_by"]["comm"], "app-producer");
+    assert_eq!(one["ended_by"]["comm"], "app-consumer");
+    let spent = one["entries"].as_array().expect("entries");
+    assert_eq!(spent[0]["start_ns"], one["start_ns"]);
+    assert_eq!(spent[spent.len() - 1]["end_ns"], one["end_ns"]);
+    let text = text(&["why", "--mark", "request", file]);
+    assert!(text.contains("slowest 1 %") && text.contains("middle 10 %"), "{text}");
+    let few = text_of_few(file);
+    assert!(few.contains("that takes at least 20 requests"), "{few}");
+    let absent = run(&["why", "--mark", "nothing", file]);
+    let said = String::from_utf8_lossy(&absent.stderr).into_owned();
+    assert!(said.contains("no mark is called 'nothing'") && said.contains("request"), "{said}");
+}
+
+/// The same of a part that holds few requests.
+fn text_of_few(file: &str) -> String {
+    let whole = json(&["why", "--json", "--mark", "request", "--nth", "1", file]);
+    let end = whole["request"]["end_ns"].as_u64().expect("a time") + 1;
+    let start = whole["request"]["start_ns"].as_u64().expect("a time");
+    text(&[
+        "why",
+        "--mark",
+        "request",
+        "--from",
+        &format!("{start}ns"),
+        "--to",
+        &format!("{end}ns"),
+        file,
+    ])
 }
 
 #[test]

@@ -173,7 +173,7 @@ impl Points {
 
     fn see(&mut self, window: Span, change: &Change, state: &State) {
         match *change {
-            Change::Mark { at, cpu, task, id, phase } => {
+            Change::Mark { at, cpu, task, id, phase, .. } => {
                 let name = usize::try_from(id).unwrap_or(usize::MAX);
                 let name = if name < self.marks { name } else { usize::MAX };
                 let phase = match phase {

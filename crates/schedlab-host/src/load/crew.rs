@@ -140,9 +140,9 @@ struct OnStage<'c> {
 }
 
 impl Stage for OnStage<'_> {
-    fn mark(&self, at: Nanos, id: u32, phase: Phase) {
+    fn mark(&self, at: Nanos, id: u32, phase: Phase, request: u32) {
         if let Some(marks) = &self.common.marks {
-            marks.put(at, self.thread, id, phase);
+            marks.put(at, self.thread, id, phase, request);
         }
     }
 

@@ -34,7 +34,7 @@ pub(super) enum End {
 /// What a task asks of those who started it.
 pub(super) trait Stage {
     /// Puts a mark on the timeline.
-    fn mark(&self, _at: Nanos, _id: u32, _phase: Phase) {}
+    fn mark(&self, _at: Nanos, _id: u32, _phase: Phase, _request: u32) {}
 
     /// Moves the calling task to a place of the plan; the step and errno that failed.
     fn place(&self, _place: u32) -> Result<(), i32> {
@@ -93,8 +93,8 @@ impl Instruments for Own<'_> {
     }
 
     #[inline]
-    fn mark(&mut self, at: Nanos, id: u32, phase: Phase) {
-        self.stage.mark(at, id, phase);
+    fn mark_request(&mut self, at: Nanos, id: u32, phase: Phase, request: u32) {
+        self.stage.mark(at, id, phase, request);
     }
 
     #[inline]

@@ -104,7 +104,8 @@ impl Work for Marked {
     fn perform(&self, node: Node) {
         let kind = self.load.kind(node);
         let id = self.kinds.iter().position(|known| *known == kind).unwrap_or(0) as u32;
-        let put = |phase| self.marks.put(clock::monotonic(), process::thread_id(), id, phase);
+        let thread = process::thread_id();
+        let put = |phase| self.marks.put(clock::monotonic(), thread, id, phase, 0);
         put(Phase::Begin);
         self.load.perform(node);
         put(Phase::End);

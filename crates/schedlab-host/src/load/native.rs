@@ -95,7 +95,7 @@ impl Native {
     ) -> Result<(), Ended> {
         let put = |phase| {
             if let Some((stage, id)) = mark {
-                stage.mark(clock::monotonic(), id, phase);
+                stage.mark(clock::monotonic(), id, phase, 0);
             }
         };
         for _ in 0..rounds {
@@ -217,7 +217,7 @@ mod tests {
     struct Marked(AtomicU64);
 
     impl Stage for Marked {
-        fn mark(&self, _: Nanos, _: u32, _: Phase) {
+        fn mark(&self, _: Nanos, _: u32, _: Phase, _: u32) {
             self.0.fetch_add(1, Relaxed);
         }
     }

@@ -71,7 +71,7 @@ impl Journal {
             && writeln!(names, "{what}").is_ok()
         {
             let us = Pid(std::process::id().cast_signed());
-            marks.put(now, us, self.count, Phase::Point);
+            marks.put(now, us, self.count, Phase::Point, 0);
             self.count += 1;
         }
     }

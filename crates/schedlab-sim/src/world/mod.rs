@@ -175,7 +175,7 @@ pub struct World {
     moves: policy::Moves,
     /// Where the task of a CPU is to be pushed to.
     pushes: Vec<Option<usize>>,
-    marks: Vec<(u32, schedlab_model::Phase)>,
+    marks: Vec<(u32, schedlab_model::Phase, u32)>,
     events: Vec<Event>,
     emitted: u64,
 }

@@ -38,7 +38,7 @@ struct Own<'w> {
     counters: &'w mut [u64],
     dials: &'w [u64],
     until: Option<Nanos>,
-    marks: Option<&'w mut Vec<(u32, MarkPhase)>>,
+    marks: Option<&'w mut Vec<(u32, MarkPhase, u32)>>,
 }
 
 impl Instruments for Own<'_> {
@@ -54,9 +54,9 @@ impl Instruments for Own<'_> {
         self.dials[dial.0 as usize]
     }
 
-    fn mark(&mut self, _: Nanos, id: u32, phase: MarkPhase) {
+    fn mark_request(&mut self, _: Nanos, id: u32, phase: MarkPhase, request: u32) {
         if let Some(marks) = &mut self.marks {
-            marks.push((id, phase));
+            marks.push((id, phase, request));
         }
     }
 
@@ -119,8 +119,8 @@ impl World {
         if !self.marks.is_empty() {
             let pid = self.pid(task);
             let marks = std::mem::take(&mut self.marks);
-            for &(id, phase) in &marks {
-                self.emit(cpu, Context::Task, What::Mark { pid, id, phase });
+            for &(id, phase, request) in &marks {
+                self.emit(cpu, Context::Task, What::Mark { pid, id, phase, request });
             }
             self.marks = marks;
             self.marks.clear();

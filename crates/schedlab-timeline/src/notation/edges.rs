@@ -13,7 +13,7 @@ pub(super) enum Statement {
     Dies { task: usize },
     Yields { task: usize },
     Loses { cpu: Cpu, count: u32 },
-    Marks { task: usize, id: u32, phase: Phase },
+    Marks { task: usize, id: u32, phase: Phase, request: u32 },
 }
 
 /// The number of the format that stands for "something was logged here".
@@ -263,9 +263,9 @@ impl<'a> Edges<'a> {
 
     fn marks(&mut self, column: usize) {
         for statement in self.at(column) {
-            if let Statement::Marks { task, id, phase } = statement {
+            if let Statement::Marks { task, id, phase, request } = statement {
                 let cpu = self.current(task, column).map_or(Cpu(0), |(cpu, _)| cpu);
-                let what = What::Mark { pid: pid(task), id, phase };
+                let what = What::Mark { pid: pid(task), id, phase, request };
                 self.log(column, cpu, pid(task), Context::Task, what);
             }
         }

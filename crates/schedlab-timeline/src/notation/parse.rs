@@ -201,14 +201,19 @@ fn statement(line: &str) -> Result<(usize, Statement), String> {
             let cpu = Cpu(cpu.parse().map_err(|_| format!("'{cpu}' is no CPU"))?);
             Statement::Loses { cpu, count: number(count)? }
         }
-        [task, "marks", id, phase] => {
+        [task, "marks", id, phase, ref of @ ..] => {
             let phase = match phase {
                 "begin" => Phase::Begin,
                 "end" => Phase::End,
                 "point" => Phase::Point,
                 other => return Err(format!("'{other}' is no phase: begin, end or point")),
             };
-            Statement::Marks { task: letter_of(task)?, id: number(id)?, phase }
+            let request = match of {
+                [] => 0,
+                ["of", request] => number(request)?,
+                _ => return Err(usage()),
+            };
+            Statement::Marks { task: letter_of(task)?, id: number(id)?, phase, request }
         }
         _ => return Err(usage()),
     };

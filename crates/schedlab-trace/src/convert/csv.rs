@@ -32,6 +32,7 @@ impl<W: Write> EventSink for Csv<W> {
         let other = matches!(event.what, What::Other { .. });
         self.others += u64::from(other && arguments.is_none());
         let row = Row::of(event, info);
+        let arguments = arguments.filter(|text| !text.is_empty()).or(row.arguments);
         let comm = |pid| quoted(names.get(pid));
         let line = format!(
             "{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{},{}",

@@ -42,6 +42,7 @@ impl EventSink for Events {
         let other = matches!(event.what, What::Other { .. });
         self.others += u64::from(other && arguments.is_none());
         let row = Row::of(event, info);
+        let arguments = arguments.filter(|text| !text.is_empty()).or(row.arguments);
         let (next, next_prio) = row.next.unzip();
         let prio = |prio: Option<schedlab_model::Prio>| number(prio.map(|prio| prio.0.into()));
         let pid = |pid: Option<Pid>| number(pid.map(|pid| pid.0));
@@ -64,7 +65,7 @@ impl EventSink for Events {
             comm(next),
             prio(next_prio),
             text(row.name.as_deref()),
-            text(arguments.as_deref().filter(|text| !text.is_empty())),
+            text(arguments.as_deref()),
         ])
     }
 

@@ -153,14 +153,14 @@ fn arguments(
             write!(out, "filename={} pid={} old_pid={old}", name(event.by), event.by)
         }
         What::Exit { pid } => write!(out, "comm={} pid={pid} prio=120", name(pid)),
-        What::Mark { pid, id, phase } => {
+        What::Mark { pid, id, phase, request } => {
             let phase = match phase {
                 Phase::Begin => "begin",
                 Phase::End => "end",
                 Phase::Point => "point",
             };
             let mark = info.marks.get(id as usize).map_or("mark", String::as_str);
-            write!(out, "{phase} {mark} pid={pid}")
+            write!(out, "{phase} {mark} pid={pid} request={request}")
         }
         What::Comm { .. } | What::Lost { .. } | What::Other { .. } => Ok(()),
     }

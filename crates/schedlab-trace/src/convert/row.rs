@@ -34,6 +34,8 @@ pub(super) struct Row {
     pub(super) to: Option<Cpu>,
     pub(super) next: Option<(Pid, Prio)>,
     pub(super) name: Option<String>,
+    /// `request=7` of a mark that has one; the source tells those of other events.
+    pub(super) arguments: Option<String>,
 }
 
 /// In a word.
@@ -74,7 +76,8 @@ impl Row {
             What::Fork { child } => Some(child),
             What::Exec { old } => Some(old),
             What::Exit { pid } | What::Comm { pid, .. } => Some(pid),
-            What::Mark { pid, id, phase } => {
+            What::Mark { pid, id, phase, request } => {
+                row.arguments = (request > 0).then(|| format!("request={request}"));
                 row.state = Some(match phase {
                     Phase::Begin => "begin",
                     Phase::End => "end",

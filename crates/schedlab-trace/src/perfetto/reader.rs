@@ -260,7 +260,7 @@ impl Scan {
     }
 
     fn mark(&mut self, print: &[u8]) {
-        let Some((_, _, name)) = mark(print) else { return };
+        let Some((_, _, name, _)) = mark(print) else { return };
         if !self.told.marks.contains_key(&name) {
             let id = u32::try_from(self.told.marks.len()).unwrap_or(u32::MAX);
             self.info.marks.push(name.clone());
@@ -302,19 +302,28 @@ impl Scan {
     }
 }
 
-/// A mark out of a `print` event: `B|pid|name`, as user space writes them; others are none.
-fn mark(print: &[u8]) -> Option<(Phase, Pid, String)> {
+/// A mark out of a `print` event: `B|pid|name`, or `S|pid|name|request` across tasks, as user space writes them;
+/// others are none.
+fn mark(print: &[u8]) -> Option<(Phase, Pid, String, u32)> {
     let text = Fields(print).find(|(field, _)| *field == 2)?.1.bytes();
     let text = std::str::from_utf8(text).ok()?.trim_end();
     let mut parts = text.splitn(3, '|');
-    let phase = match parts.next()? {
-        "B" => Phase::Begin,
-        "E" => Phase::End,
-        "I" => Phase::Point,
+    let (phase, spans) = match parts.next()? {
+        "B" => (Phase::Begin, false),
+        "E" => (Phase::End, false),
+        "I" => (Phase::Point, false),
+        "S" => (Phase::Begin, true),
+        "F" => (Phase::End, true),
         _ => return None,
     };
     let pid = Pid(parts.next()?.parse().ok()?);
-    Some((phase, pid, parts.next().unwrap_or_default().to_owned()))
+    let name = parts.next().unwrap_or_default();
+    let request = name.rsplit_once('|').filter(|_| spans);
+    let (name, request) = match request {
+        Some((name, request)) => (name, request.parse().ok()?),
+        None => (name, 0),
+    };
+    Some((phase, pid, name.to_owned(), request))
 }
 
 impl Refill for Lanes {
@@ -511,8 +520,8 @@ fn ftrace<'a>(content: &'a [u8], states: &States, told: &Told) -> Option<Found<'
 }
 
 fn mark_event(field: u32, content: &[u8], told: &Told) -> Option<What> {
-    let (phase, pid, name) = mark(content).filter(|_| field == event::PRINT)?;
-    Some(What::Mark { pid, id: *told.marks.get(&name)?, phase })
+    let (phase, pid, name, request) = mark(content).filter(|_| field == event::PRINT)?;
+    Some(What::Mark { pid, id: *told.marks.get(&name)?, phase, request })
 }
 
 /// The fields of a generic event as `name=value`, one behind the other; what our writer called `text`

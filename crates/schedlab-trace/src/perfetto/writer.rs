@@ -278,14 +278,16 @@ impl Bundle {
     }
 
     /// As user space writes slices into `trace_marker`.
-    fn mark(&mut self, event: &Event, pid: Pid, name: &str, phase: Phase) {
-        let letter = match phase {
-            Phase::Begin => "B",
-            Phase::End => "E",
-            Phase::Point => "I",
+    fn mark(&mut self, event: &Event, pid: Pid, name: &str, (phase, request): (Phase, u32)) {
+        let text = match (phase, request) {
+            (Phase::Begin, 0) => format!("B|{pid}|{name}\n"),
+            (Phase::End, 0) => format!("E|{pid}|{name}\n"),
+            (Phase::Begin, request) => format!("S|{pid}|{name}|{request}\n"),
+            (Phase::End, request) => format!("F|{pid}|{name}|{request}\n"),
+            (Phase::Point, _) => format!("I|{pid}|{name}\n"),
         };
         let mut content = Vec::new();
-        bytes(&mut content, 2, format!("{letter}|{pid}|{name}\n").as_bytes());
+        bytes(&mut content, 2, text.as_bytes());
         self.event(event, event::PRINT, &content);
     }
 }
@@ -439,9 +441,9 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
                 cpu.fork(event, child, &name(event.by), &name(child));
                 tell(&mut self.told, child, name(child));
             }
-            What::Mark { pid, id, phase } => {
+            What::Mark { pid, id, phase, request } => {
                 let mark = info.marks.get(id as usize).map_or("mark", String::as_str);
-                cpu.mark(event, pid, mark, phase);
+                cpu.mark(event, pid, mark, (phase, request));
             }
             What::Lost { count } => {
                 cpu.lost = true;

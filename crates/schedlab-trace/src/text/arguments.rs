@@ -49,8 +49,8 @@ pub(super) fn is_ours(event: &str) -> bool {
     matches!(event, "sched_switch" | "sched_waking" | "sched_wakeup_new" | "sched_migrate_task")
 }
 
-/// A mark of ours: `begin NAME pid=N`.
-pub(super) fn mark(text: &str) -> Option<(Phase, &str, Pid)> {
+/// A mark of ours: `begin NAME pid=N request=M`; the last part may be missing.
+pub(super) fn mark(text: &str) -> Option<(Phase, &str, Pid, u32)> {
     let (phase, rest) = text.split_once(' ')?;
     let phase = match phase {
         "begin" => Phase::Begin,
@@ -58,8 +58,9 @@ pub(super) fn mark(text: &str) -> Option<(Phase, &str, Pid)> {
         "point" => Phase::Point,
         _ => return None,
     };
-    let (name, pid) = rest.rsplit_once(" pid=")?;
-    Some((phase, name, Pid(pid.trim().parse().ok()?)))
+    let (name, numbers) = rest.rsplit_once(" pid=")?;
+    let (pid, request) = numbers.split_once(" request=").unwrap_or((numbers, "0"));
+    Some((phase, name, Pid(pid.trim().parse().ok()?), request.trim().parse().ok()?))
 }
 
 fn switch(text: &str) -> Option<(What, Named<'_>)> {
@@ -230,7 +231,9 @@ mod tests {
 
     #[test]
     fn marks_are_printed_by_name() {
-        assert_eq!(mark("begin warm up pid=5"), Some((Phase::Begin, "warm up", Pid(5))));
+        assert_eq!(mark("begin warm up pid=5"), Some((Phase::Begin, "warm up", Pid(5), 0)));
+        let across = mark("end warm up pid=5 request=7");
+        assert_eq!(across, Some((Phase::End, "warm up", Pid(5), 7)));
         assert_eq!(mark("middle x pid=5"), None);
     }
 }

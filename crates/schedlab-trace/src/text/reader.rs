@@ -204,14 +204,14 @@ impl TextReader {
         }
         if line.event == crate::mark::NAME
             && line.buffer.is_empty()
-            && let Some((phase, name, pid)) = arguments::mark(line.arguments)
+            && let Some((phase, name, pid, request)) = arguments::mark(line.arguments)
         {
             let next = self.info.marks.len();
             if let Some(id) = number(&mut self.marks, name, next) {
                 if self.info.marks.len() == next && id as usize == next {
                     self.info.marks.push(name.to_owned());
                 }
-                return emit(What::Mark { pid, id, phase });
+                return emit(What::Mark { pid, id, phase, request });
             }
         }
         let story = self.story.as_deref().unwrap_or_default();

@@ -49,7 +49,12 @@ fn records_come_back_as_events_from_every_version() {
         let all = events(source.as_mut());
         let whats: Vec<What> = all.iter().map(|event| event.what).collect();
         assert!(whats.contains(&What::Migrate { pid: Pid(100), from: Cpu(0), to: Cpu(2) }));
-        assert!(whats.contains(&What::Mark { pid: Pid(200), id: 1, phase: Phase::Begin }));
+        assert!(whats.contains(&What::Mark {
+            pid: Pid(200),
+            id: 1,
+            phase: Phase::Begin,
+            request: 9
+        }));
         assert!(whats.contains(&What::Lost { count: std::num::NonZeroU32::new(77) }));
         assert!(whats.contains(&What::Lost { count: None }));
         assert!(whats.contains(&What::Comm { pid: Pid(200), comm: comm("task 200") }));
@@ -322,7 +327,7 @@ fn the_writer_refuses_what_no_reader_could_read() {
 
 #[test]
 fn marks_are_little_endian_records_with_the_common_head() {
-    let body = mark::body(MARK, Pid(5), Pid(6), 1, Phase::End);
+    let body = mark::body(MARK, Pid(5), Pid(6), (1, Phase::End, 0));
     assert_eq!(body[..2], MARK.to_le_bytes());
     assert_eq!((body[4], body[8], body[12], body[16]), (5, 6, 1, 1));
     let text = mark::format_text(MARK, &["a \"b\"\n".into()]);

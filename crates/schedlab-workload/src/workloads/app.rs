@@ -69,14 +69,18 @@ struct Producer {
     consumers: Vec<(QueueId, WordId)>,
     turn: usize,
     pushed: bool,
+    /// When the item was made that is on its way.
+    made: Nanos,
 }
 
 impl Behaviour for Producer {
-    fn next(&mut self, now: Nanos, last: Done, _: &mut dyn Instruments) -> Op {
+    fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
         let (queue, word) = self.consumers[self.turn];
         match last {
             last if ends(last) => Op::Exit,
             Done::Pushed { .. } => {
+                let request = request(self.made.0);
+                instruments.mark_request(self.made, REQUEST, Phase::Begin, request);
                 self.turn = (self.turn + 1) % self.consumers.len();
                 self.pushed = true;
                 Op::Wake { word, stamp: now }
@@ -85,7 +89,10 @@ impl Behaviour for Producer {
                 self.turn = (self.turn + 1) % self.consumers.len();
                 Op::Sleep(Nanos::from_micros(200))
             }
-            Done::Ok if !std::mem::take(&mut self.pushed) => Op::Push { queue, value: now.0 },
+            Done::Ok if !std::mem::take(&mut self.pushed) => {
+                self.made = now;
+                Op::Push { queue, value: now.0 }
+            }
             _ => Op::Compute { iterations: self.work },
         }
     }
@@ -106,6 +113,8 @@ struct Consumer {
     word: WordId,
     measured: Measured,
     at: At,
+    /// The item in hand, by when it was made.
+    made: u64,
 }
 
 impl Behaviour for Consumer {
@@ -116,6 +125,7 @@ impl Behaviour for Consumer {
         match (self.at, last) {
             (At::Look, Done::Popped { value, .. }) => {
                 instruments.sample(self.measured.handed, (now - Nanos(value)).0);
+                self.made = value;
                 self.at = At::Allocate;
                 Op::Allocate { bytes: self.bytes }
             }
@@ -132,6 +142,7 @@ impl Behaviour for Consumer {
                 if matches!(at, At::Work) {
                     instruments.count(self.measured.items, 1);
                     instruments.mark(now, ITEM, Phase::End);
+                    instruments.mark_request(now, REQUEST, Phase::End, request(self.made));
                 }
                 self.at = At::Look;
                 Op::Pop(self.queue)
@@ -156,9 +167,16 @@ enum Stage {
     Working,
 }
 
-/// The numbers of the marks around a collection and the work on an item.
+/// The numbers of the marks around a collection, the work on an item, and an item from its making to its end.
 const COLLECTION: u32 = 0;
 const ITEM: u32 = 1;
+const REQUEST: u32 = 2;
+
+/// The number of the item that was made at this time; never 0. No item lasts the four seconds after which numbers
+/// come again.
+const fn request(made: u64) -> u32 {
+    made as u32 | 1
+}
 
 impl Behaviour for Collector {
     fn next(&mut self, now: Nanos, last: Done, instruments: &mut dyn Instruments) -> Op {
@@ -202,7 +220,7 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         items: plan.counter(Metric::new("items", Unit::Count, Better::Higher)),
     };
     plan.progress = Some(measured.items.0);
-    plan.marks.extend(["collection", "item"].map(str::to_owned));
+    plan.marks.extend(["collection", "item", "request"].map(str::to_owned));
     let cpus = u32::try_from(around.allowed.len()).unwrap_or(1).max(1);
     let many = |name, default| match options.small(name) {
         0 => default,
@@ -223,11 +241,11 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
     for turn in 0..many("producers", cpus) {
         let turn = turn as usize % consumers.len();
         let consumers = consumers.clone();
-        let behaviour = Producer { work, consumers, turn, pushed: true };
+        let behaviour = Producer { work, consumers, turn, pushed: true, made: Nanos::ZERO };
         plan.tasks.push(Task::new("app-producer", roles[0], Box::new(behaviour)));
     }
     for &(queue, word) in &consumers {
-        let behaviour = Consumer { work, bytes, queue, word, measured, at: At::Wait };
+        let behaviour = Consumer { work, bytes, queue, word, measured, at: At::Wait, made: 0 };
         plan.tasks.push(Task::new("app-consumer", roles[1], Box::new(behaviour)));
     }
     let (work, pause) = (iterations("collect"), options.duration("pause"));

@@ -116,7 +116,14 @@ fn marks(run: &Run, pids: &[i32], origin: u64, answer: &SlicesAnswer, state: &St
             let time = Nanos(origin + time);
             let at = ran[worker].partition_point(|&(from, _)| from <= time);
             let cpu = at.checked_sub(1).map_or(Cpu(0), |last| ran[worker][last].1);
-            marks.push(Mark { time, cpu, pid: Pid(pids[worker]), id: span.node, phase });
+            marks.push(Mark {
+                time,
+                cpu,
+                pid: Pid(pids[worker]),
+                id: span.node,
+                phase,
+                request: 0,
+            });
         }
     }
     Marks { names, marks }

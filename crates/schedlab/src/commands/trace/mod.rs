@@ -65,6 +65,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<waiting::Document>(),
         json::of::<conservation::Document>(),
         json::of::<why::Document>(),
+        json::of::<why::RequestsDocument>(),
         json::of::<locality::Document>(),
         json::of::<migrations::Document>(),
         json::of::<compare::Document>(),

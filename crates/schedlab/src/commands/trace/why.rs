@@ -1,5 +1,7 @@
 //! `schedlab trace why`: what an interval of one task's life was spent on.
 
+mod requests;
+
 use super::columns;
 use super::input::{self, Head, Input, Named};
 use super::table::Table;
@@ -20,13 +22,23 @@ Each instant from --from to --to belongs to exactly one entry, so the shares sum
 While the task is blocked, its waker is followed back to the start of that block only, with the
 waker's own waits and blocks inside it. An interrupt (device or timer) ends the chain.
 
-A waker is evidence, not proof: events tell who woke the task, not what the task waited for.")]
+A waker is evidence, not proof: events tell who woke the task, not what the task waited for.
+
+--mark asks about requests, which marks with begin and end enclose (`schedlab load --trace` writes
+them; `schedlab trace info` lists their names). It compares the mean request of the slowest 1 % with
+the mean request of the middle 10 %. This takes at least 20 requests.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
     /// The task (thread) that was late
-    #[arg(long, value_name = "PID")]
-    pid: i32,
+    #[arg(long, value_name = "PID", required_unless_present = "mark", conflicts_with = "mark")]
+    pid: Option<i32>,
+    /// Requests instead of a task: the intervals between begin and end of the marks of this name
+    #[arg(long, value_name = "NAME")]
+    mark: Option<String>,
+    /// Of the requests, tell the Nth longest in order of time
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "mark")]
+    nth: usize,
     /// Parts of the interval to print, in order of time; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
@@ -34,9 +46,13 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let reply = args.input.ask(|_| WhyLate::new(Pid(args.pid)))?;
+    if let Some(name) = &args.mark {
+        return requests::run(&args.input, name, args.nth, args.top);
+    }
+    let pid = args.pid.unwrap_or_default();
+    let reply = args.input.ask(|_| WhyLate::new(Pid(pid)))?;
     let Some(answer) = &reply.answer else {
-        let (file, pid) = (args.input.file.display(), args.pid);
+        let file = args.input.file.display();
         bail!(
             "{file}: no task has --pid {pid} before --to; `schedlab trace tasks --top 0 {file}` lists them"
         );
@@ -49,9 +65,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Time by what was done and by whom, longest first.
-fn sums(answer: &WhyLateAnswer) -> Vec<(Doing, TaskId, Nanos)> {
+fn sums(spent: &[Spent]) -> Vec<(Doing, TaskId, Nanos)> {
     let mut sums = BTreeMap::<(Doing, TaskId), Nanos>::new();
-    for Spent { span, task, doing, .. } in &answer.spent {
+    for Spent { span, task, doing, .. } in spent {
         *sums.entry((*doing, *task)).or_default() += span.duration();
     }
     let mut sums: Vec<_> =
@@ -75,6 +91,8 @@ fn tenths(times: &[Nanos]) -> Vec<u64> {
     shares
 }
 
+pub(crate) use requests::Document as RequestsDocument;
+
 /// `schedlab trace why --json`.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Document {
@@ -83,6 +101,13 @@ pub(crate) struct Document {
     /// The task.
     #[serde(flatten)]
     task: Named,
+    #[serde(flatten)]
+    told: Told,
+}
+
+/// What an interval was spent on.
+#[derive(Serialize, JsonSchema)]
+struct Told {
     /// Time by what was done and by whom, longest first; the shares sum to 1.
     sums: Vec<Sum>,
     /// The parts of the interval in order of time, without gap or overlap.
@@ -97,7 +122,7 @@ impl columns::Answer for Document {
     type Row = Entry;
 
     fn rows(&self) -> Vec<&Entry> {
-        self.entries.iter().collect()
+        self.told.entries.iter().collect()
     }
 }
 
@@ -132,14 +157,24 @@ pub(crate) struct Entry {
 
 impl Document {
     fn of(reply: &Reply<Option<WhyLateAnswer>>, answer: &WhyLateAnswer) -> Self {
+        Self {
+            head: Head::of(reply),
+            task: Named::of(answer.task, &reply.state),
+            told: Told::of(reply, &answer.spent),
+        }
+    }
+}
+
+impl Told {
+    fn of<A>(reply: &Reply<A>, spent: &[Spent]) -> Self {
         let state = &reply.state;
-        let window = reply.observed.duration().0.max(1) as f64;
+        let all = spent.iter().map(|part| part.span.duration().0).sum::<u64>().max(1) as f64;
         let sum = |(doing, task, time): (Doing, TaskId, Nanos)| Sum {
             state: doing.name(),
             cpu: doing.cpu(),
             task: Named::of(task, state),
             time_ns: time,
-            share: time.0 as f64 / window,
+            share: time.0 as f64 / all,
         };
         let entry = |spent: &Spent| Entry {
             start_ns: spent.span.start - reply.origin,
@@ -150,44 +185,52 @@ impl Document {
             depth: spent.depth,
         };
         Self {
-            head: Head::of(reply),
-            task: Named::of(answer.task, state),
-            sums: sums(answer).into_iter().map(sum).collect(),
-            entries: answer.spent.iter().map(entry).collect(),
+            sums: sums(spent).into_iter().map(sum).collect(),
+            entries: spent.iter().map(entry).collect(),
         }
     }
 }
 
 fn to_text(reply: &Reply<Option<WhyLateAnswer>>, answer: &WhyLateAnswer, top: usize) -> String {
     let state = &reply.state;
-    let mut text = format!(
-        "{} ({}): what {} were spent on\n\n",
+    format!(
+        "{} ({}): what {} were spent on\n\n{}",
         state.name(answer.task),
         state.task(answer.task).pid,
-        input::looked_at(reply)
-    );
-    let sums = sums(answer);
+        input::looked_at(reply),
+        told((&answer.spent, answer.task), (reply.observed.start, "--from"), top, state)
+    )
+}
+
+/// The sums, and the parts in order of time since `start`, which is called `from`.
+fn told(
+    (spent, asked): (&[Spent], TaskId),
+    (start, from): (Nanos, &str),
+    top: usize,
+    state: &State,
+) -> String {
+    let sums = sums(spent);
     let times: Vec<Nanos> = sums.iter().map(|(.., time)| *time).collect();
     let mut table = Table::new(&["share", "time", "<what"]);
     for ((doing, task, time), share) in sums.iter().zip(tenths(&times)) {
         let share = format!("{}.{} %", share / 10, share % 10);
-        table.row(vec![share, time.to_string(), said(*doing, *task, answer.task, state)]);
+        table.row(vec![share, time.to_string(), said(*doing, *task, asked, state)]);
     }
-    text += &table.text(0);
-    text += "\nin order of time since --from (a waker is evidence, not proof):\n";
-    let shown = if top == 0 { answer.spent.len() } else { top };
-    for Spent { span, task, doing, depth } in answer.spent.iter().take(shown) {
+    let mut text = table.text(0);
+    let _ = writeln!(text, "\nin order of time since {from} (a waker is evidence, not proof):");
+    let shown = if top == 0 { spent.len() } else { top };
+    for Spent { span, task, doing, depth } in spent.iter().take(shown) {
         let _ = writeln!(
             text,
             "{:>12} {:>10}  {}{}",
-            (span.start - reply.observed.start).to_string(),
+            (span.start - start).to_string(),
             span.duration().to_string(),
             "  ".repeat(*depth),
-            said(*doing, *task, answer.task, state)
+            said(*doing, *task, asked, state)
         );
     }
-    if answer.spent.len() > shown {
-        let _ = writeln!(text, "... and {} more (--top 0 shows all)", answer.spent.len() - shown);
+    if spent.len() > shown {
+        let _ = writeln!(text, "... and {} more (--top 0 shows all)", spent.len() - shown);
     }
     text
 }

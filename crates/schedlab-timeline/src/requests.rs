@@ -1,0 +1,252 @@
+//! What requests were spent on: the intervals that user marks of one name enclose, each walked back from its end.
+//!
+//! A mark with a request's number ends what the mark with the same number began, whichever task puts it, so
+//! requests may overlap and change tasks. Without a number, an end belongs to the same task's last begin. The
+//! walk follows the task that ended the request ([`crate::WhyLate`] has the rules).
+//!
+//! Memory: one entry for each change of a task's activity in the window, and one for each request.
+
+use crate::change::Change;
+use crate::question::Question;
+use crate::state::State;
+use crate::task::TaskId;
+use crate::why_late::{Doing, Lives, Spent};
+use schedlab_model::{Nanos, Phase, Span};
+use std::collections::BTreeMap;
+
+/// Asks what the requests of one name were spent on.
+#[derive(Clone, Debug)]
+pub struct Requests {
+    name: String,
+    nth: usize,
+    lives: Lives,
+    open: BTreeMap<Key, Vec<Begun>>,
+    found: Vec<(Begun, Nanos, TaskId)>,
+    unbegun: u64,
+}
+
+/// What begin and end have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Request(u32),
+    Task(TaskId),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Begun {
+    at: Nanos,
+    by: TaskId,
+}
+
+/// On what a request spends its time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Part {
+    /// The task that ended it ran.
+    Ran,
+    /// That task waited for a CPU.
+    Waited,
+    /// That task was blocked, and a task in its chain of wakers ran.
+    WakerRan,
+    /// That task was blocked, and a task in its chain of wakers waited for a CPU.
+    WakerWaited,
+    /// It ended with an interrupt: a device or a timer.
+    Interrupt,
+    /// Blocked, and nothing ended it before the request did.
+    Blocked,
+    /// The events do not tell.
+    Unknown,
+}
+
+impl Part {
+    /// All parts. Each instant of a request is in exactly one.
+    pub const ALL: [Self; 7] = [
+        Self::Ran,
+        Self::Waited,
+        Self::WakerRan,
+        Self::WakerWaited,
+        Self::Interrupt,
+        Self::Blocked,
+        Self::Unknown,
+    ];
+
+    /// A stable name for scripts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ran => "ran",
+            Self::Waited => "runnable",
+            Self::WakerRan => "waker_ran",
+            Self::WakerWaited => "waker_runnable",
+            Self::Interrupt => "interrupt",
+            Self::Blocked => "blocked",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    const fn of(spent: &Spent) -> Self {
+        match (spent.doing, spent.depth) {
+            (Doing::Runs, 0) => Self::Ran,
+            (Doing::Runs, _) => Self::WakerRan,
+            (Doing::Runnable(_), 0) => Self::Waited,
+            (Doing::Runnable(_), _) => Self::WakerWaited,
+            (Doing::Interrupt(_), _) => Self::Interrupt,
+            (Doing::Blocked, _) => Self::Blocked,
+            (Doing::Unknown, _) => Self::Unknown,
+        }
+    }
+}
+
+/// One request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// From its begin to its end.
+    pub span: Span,
+    /// Who put the begin.
+    pub begun_by: TaskId,
+    /// Who put the end.
+    pub ended_by: TaskId,
+    /// Its time by [`Part::ALL`]; sums to its length.
+    pub parts: [Nanos; Part::ALL.len()],
+}
+
+/// The mean request of some.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Composition {
+    /// How many requests.
+    pub count: usize,
+    /// Their mean length, in nanoseconds.
+    pub length_ns: f64,
+    /// Its parts by [`Part::ALL`], in nanoseconds; they sum to the length.
+    pub parts_ns: [f64; Part::ALL.len()],
+}
+
+/// What the requests of one name were spent on.
+#[derive(Clone, Debug)]
+pub struct RequestsAnswer {
+    /// Those that began and ended in the window, longest first.
+    pub requests: Vec<Request>,
+    /// The parts in order of time of the one that was asked for; empty where there are fewer requests.
+    pub spent: Vec<Spent>,
+    /// How many began and did not end in the window.
+    pub unfinished: u64,
+    /// How many ended without a begin in the window.
+    pub unbegun: u64,
+}
+
+/// With fewer requests, the slowest percent and the middle tenth say nothing.
+pub const REQUESTS_MIN: usize = 20;
+
+impl RequestsAnswer {
+    /// The mean of the slowest 1 % (at least one) and of the middle 10 % by length; `None` of fewer than
+    /// [`REQUESTS_MIN`] requests.
+    #[must_use]
+    pub fn compositions(&self) -> Option<[Composition; 2]> {
+        let count = self.requests.len();
+        if count < REQUESTS_MIN {
+            return None;
+        }
+        let slow = count.div_ceil(100);
+        let tenth = count.div_ceil(10);
+        let first = (count - tenth) / 2;
+        Some([mean(&self.requests[..slow]), mean(&self.requests[first..first + tenth])])
+    }
+
+    /// The length that a share `q` of the requests does not exceed (nearest rank); `None` of none.
+    #[must_use]
+    pub fn quantile(&self, q: f64) -> Option<Nanos> {
+        let count = self.requests.len();
+        let rank = (q * count as f64).ceil().max(1.0) as usize;
+        let at = count.checked_sub(rank.min(count))?;
+        self.requests.get(at).map(|request| request.span.duration())
+    }
+}
+
+fn mean(requests: &[Request]) -> Composition {
+    let count = requests.len();
+    let of = |time: &dyn Fn(&Request) -> Nanos| {
+        requests.iter().map(|request| time(request).0 as f64).sum::<f64>() / count as f64
+    };
+    let mut parts_ns = [0.0; Part::ALL.len()];
+    for (at, part) in parts_ns.iter_mut().enumerate() {
+        *part = of(&|request| request.parts[at]);
+    }
+    Composition { count, length_ns: of(&|request| request.span.duration()), parts_ns }
+}
+
+impl Requests {
+    /// About the marks called `name`. The `nth` longest request (1 is the longest) is told in order of time.
+    #[must_use]
+    pub fn new(name: impl Into<String>, nth: usize) -> Self {
+        Self {
+            name: name.into(),
+            nth,
+            lives: Lives::default(),
+            open: BTreeMap::new(),
+            found: Vec::new(),
+            unbegun: 0,
+        }
+    }
+
+    fn mark(&mut self, mark: Begun, request: u32, phase: Phase) {
+        let key = if request > 0 { Key::Request(request) } else { Key::Task(mark.by) };
+        let begun = self.open.entry(key).or_default();
+        match phase {
+            Phase::Begin => begun.push(mark),
+            Phase::End => match begun.pop() {
+                Some(begun) => self.found.push((begun, mark.at, mark.by)),
+                None => self.unbegun += 1,
+            },
+            Phase::Point => {}
+        }
+        if self.open.get(&key).is_some_and(Vec::is_empty) {
+            self.open.remove(&key);
+        }
+    }
+}
+
+impl Question for Requests {
+    type Answer = RequestsAnswer;
+    const QUEUES: bool = false;
+
+    fn begin(&mut self, state: &State) {
+        self.lives.begin(state);
+    }
+
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        match *change {
+            Change::Mark { at, task, id, phase, request, .. } => {
+                if state.marks().get(id as usize).is_some_and(|name| *name == self.name) {
+                    self.mark(Begun { at, by: task }, request, phase);
+                }
+            }
+            _ => self.lives.see(change, state),
+        }
+    }
+
+    fn answer(mut self, state: &State) -> RequestsAnswer {
+        self.lives.end(state.window().end);
+        let mut spent = Vec::new();
+        let lives = &self.lives;
+        let told = |(begun, end, ended_by): &(Begun, Nanos, TaskId)| {
+            let span = Span::new(begun.at, *end);
+            let mut parts = [Nanos::ZERO; Part::ALL.len()];
+            spent.clear();
+            lives.walk(*ended_by, span, 0, &mut spent);
+            for piece in &spent {
+                parts[Part::of(piece) as usize] += piece.span.duration();
+            }
+            Request { span, begun_by: begun.by, ended_by: *ended_by, parts }
+        };
+        let mut requests: Vec<Request> = self.found.iter().map(told).collect();
+        requests.sort_by_key(|request| {
+            (std::cmp::Reverse(request.span.duration()), request.span.start)
+        });
+        let mut spent = Vec::new();
+        if let Some(one) = self.nth.checked_sub(1).and_then(|at| requests.get(at)) {
+            lives.walk(one.ended_by, one.span, 0, &mut spent);
+        }
+        let unfinished = self.open.values().map(|begun| begun.len() as u64).sum();
+        RequestsAnswer { requests, spent, unfinished, unbegun: self.unbegun }
+    }
+}
