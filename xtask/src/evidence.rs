@@ -36,6 +36,17 @@ pub(crate) fn statistics() -> Result<()> {
     steps::cargo_with(&words, &[("SCHEDLAB_EVIDENCE", "write")])
 }
 
+/// Searches functions whose optimum is known, beside random search and Optuna where that is installed, and
+/// writes the table of `docs/tune.md`; then simulates 2,000 tunings of knobs that do nothing.
+pub(crate) fn tune() -> Result<()> {
+    let write = [("SCHEDLAB_EVIDENCE", "write")];
+    let test = ["test", "--release", "--locked", "-p"];
+    let searches = ["schedlab-tune", "--test", "evidence", "--", "--nocapture"];
+    steps::cargo_with(&[&test[..], &searches].concat(), &write)?;
+    let tunings = ["schedlab-experiment", "--lib", "--", "--nocapture", "tunings_of_dead_knobs"];
+    steps::cargo_with(&[&test[..], &tunings].concat(), &write)
+}
+
 /// Keeps what stands in a folder of results.
 pub(crate) fn keep(results: &Path) -> Result<()> {
     for name in EXPERIMENTS {

@@ -30,6 +30,7 @@ const MAY_IMPORT: [(&str, &[&str]); 17] = [
         &[
             "model",
             "stats",
+            "tune",
             "jobs",
             "workload",
             "sys",

@@ -35,7 +35,8 @@ cargo xtask CHORE
   evidence  experiments that repeat exactly: runs them and keeps their figures and hashes in
             examples/evidence; `evidence keep DIR` keeps results that are there;
             `evidence statistics` simulates how often verdicts are wrong, and writes the tables
-            of docs/statistics.md (some minutes)
+            of docs/statistics.md (some minutes); `evidence tune` searches functions whose
+            optimum is known, and writes the table of docs/tune.md
   release   the binary, its man page and completions in dist/
 ";
 
@@ -70,6 +71,7 @@ fn chore() -> Result<()> {
         }
         ["evidence"] => evidence::run(),
         ["evidence", "statistics"] => evidence::statistics(),
+        ["evidence", "tune"] => evidence::tune(),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),
         ["release"] => release::run(),
         [] | ["help" | "--help" | "-h"] => {

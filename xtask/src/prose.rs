@@ -17,6 +17,7 @@ const CHECKED: [&str; 21] = [
     "docs/answers.md",
     "docs/experiments.md",
     "docs/statistics.md",
+    "docs/tune.md",
     "docs/load.md",
     "docs/pictures.md",
     "docs/recording.md",

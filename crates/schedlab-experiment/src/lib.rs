@@ -39,11 +39,13 @@ mod session;
 mod store;
 mod together;
 mod traced;
+pub mod tune;
 
 pub use environment::{conditions, is_passing, machine_line};
 pub use exact::incomparable;
 pub use file::{
-    Axis, Drawing, Experiment, FileError, Hooks, Mistake, Order, StopRule, Varies, Workload, keys,
+    Axis, Drawing, Experiment, FileError, Hooks, Limit, Mistake, Order, StopRule, Tuning, Varies,
+    When, Workload, keys,
 };
 pub use id::RunId;
 pub use machines::{Machines, Make};

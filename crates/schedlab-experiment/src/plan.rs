@@ -71,6 +71,22 @@ impl Plan {
         }
         Self { runs }
     }
+
+    /// The runs of one point, one for each workload: for each axis of the experiment the value by its
+    /// index, none where the axis does not exist there.
+    #[must_use]
+    pub fn at(experiment: &Experiment, values: &[Option<usize>], block: u32) -> Self {
+        let run = |workload| {
+            let chosen = experiment.axes.iter().zip(values).filter(|(a, _)| concerns(a, workload));
+            let choices = chosen.filter_map(|(a, v)| Some((a, a.values[(*v)?].as_str()))).collect();
+            planned(experiment, &Cell { workload, choices }, block)
+        };
+        Self { runs: experiment.workloads.iter().map(run).collect() }
+    }
+}
+
+fn concerns(axis: &Axis, workload: &Workload) -> bool {
+    axis.workload.is_empty() || workload.all().any(|(label, _)| label == axis.workload)
 }
 
 /// A seed for each round: rounds are shuffled unlike each other, and alike in every execution.
@@ -88,24 +104,27 @@ fn cells(experiment: &Experiment) -> Vec<Cell<'_>> {
     let mut cells = Vec::new();
     for workload in &experiment.workloads {
         let mut partial: Vec<Vec<(&Axis, &str)>> = vec![Vec::new()];
-        let concerned = |axis: &&Axis| {
-            axis.workload.is_empty() || workload.all().any(|(label, _)| label == axis.workload)
-        };
-        for axis in experiment.axes.iter().filter(concerned) {
-            partial = partial
-                .into_iter()
-                .flat_map(|chosen| {
-                    axis.values.iter().map(move |value| {
-                        let mut more = chosen.clone();
-                        more.push((axis, value.as_str()));
-                        more
-                    })
-                })
-                .collect();
+        for axis in experiment.axes.iter().filter(|axis| concerns(axis, workload)) {
+            partial = partial.into_iter().flat_map(|chosen| longer(chosen, axis)).collect();
         }
         cells.extend(partial.into_iter().map(|choices| Cell { workload, choices }));
     }
     cells
+}
+
+/// Choices with each value of one more axis; as they are where the axis does not exist.
+fn longer<'e>(chosen: Vec<(&'e Axis, &'e str)>, axis: &'e Axis) -> Vec<Vec<(&'e Axis, &'e str)>> {
+    let is_met =
+        |when: &crate::When| chosen.iter().any(|(a, v)| a.name() == when.axis && *v == when.value);
+    if !axis.when.as_ref().is_none_or(is_met) {
+        return vec![chosen];
+    }
+    let with = |value: &'e String| {
+        let mut more = chosen.clone();
+        more.push((axis, value.as_str()));
+        more
+    };
+    axis.values.iter().map(with).collect()
 }
 
 fn planned(experiment: &Experiment, cell: &Cell<'_>, block: u32) -> Planned {
@@ -228,6 +247,16 @@ mod tests {
             assert_eq!(options["message-threads"], run.point["message-threads"]);
             assert!(!options.contains_key("tasks"));
         }
+    }
+
+    #[test]
+    fn an_axis_with_a_condition_multiplies_only_the_points_that_meet_it() {
+        let text = "[[workload]]\nname = \"hackbench\"\n[[axis]]\nknob = \"policy\"\nvalues = [\"normal\", \"batch\"]\n\
+                    [[axis]]\nknob = \"slice\"\nwhen = { policy = \"batch\" }\nvalues = [\"1ms\", \"3ms\"]\n";
+        let plan = Plan::new(&Experiment::parse(text, Path::new("x.toml")).unwrap());
+        assert_eq!(plan.runs.len(), 3);
+        let normal = plan.runs.iter().find(|run| run.point["policy"] == "normal").unwrap();
+        assert!(!normal.point.contains_key("slice") && normal.spec.settings.len() == 1);
     }
 
     #[test]

@@ -146,7 +146,7 @@ impl Session<'_, '_> {
 
 /// Refuses to add runs under another governor and such: they would be compared with the others as if
 /// only the experiment's axes differed. Hooks may set those things by purpose.
-fn same_conditions(
+pub(crate) fn same_conditions(
     machines: &mut Machines<'_>,
     experiment: &Experiment,
     results: &Path,
@@ -207,13 +207,22 @@ fn warm_up(
     if experiment.warm_up == 0 || !is_unfinished(&all, results, machines)? {
         return Ok(());
     }
-    let mut plan = Plan::rounds(experiment, first, first + 1);
-    let runs = plan.runs.clone();
-    plan.runs = (0..experiment.warm_up as usize).map(|i| runs[i % runs.len()].clone()).collect();
+    let runs = Plan::rounds(experiment, first, first + 1).runs;
+    throw_away(machines, experiment.warm_up, &runs, results, stop)
+}
+
+/// Does so many runs, the given ones in turns, into a folder that goes.
+pub(crate) fn throw_away(
+    machines: &mut Machines<'_>,
+    count: u32,
+    runs: &[crate::Planned],
+    results: &Path,
+    stop: &dyn Fn() -> bool,
+) -> Result<(), LoopError> {
     let folder = results.join(".warm-up");
     let io = |error| StoreError::io(&folder, error);
-    let done = plan.runs.into_iter().try_for_each(|run| {
-        let one = Plan { runs: vec![run] };
+    let done = (0..count as usize).try_for_each(|index| {
+        let one = Plan { runs: vec![runs[index % runs.len()].clone()] };
         run_with(machines, &one, &folder, stop, &mut |_| (), 0)?;
         std::fs::remove_dir_all(&folder).map_err(io)?;
         Ok(())

@@ -132,10 +132,12 @@ impl Search {
     /// What was told of the points that fill the space, the default left out.
     #[must_use]
     pub fn opening(&self) -> Vec<Trial> {
-        let first =
-            self.told.iter().zip(&self.opening).filter(|(told, asked)| told.point == **asked);
-        let other = |trial: &&Trial| Some(&trial.point) != self.options.default.as_ref();
-        first.map(|(told, _)| told).filter(other).cloned().collect()
+        let first = self.told.iter().take(self.opening.len());
+        let is_asked = |trial: &&Trial| {
+            self.opening.contains(&trial.point)
+                && Some(&trial.point) != self.options.default.as_ref()
+        };
+        first.filter(is_asked).cloned().collect()
     }
 
     /// The next point to measure; `None` when the budget is spent.

@@ -60,6 +60,8 @@ pub(crate) enum Command {
     Vm(commands::vm::Args),
     /// An experiment: plan, run, store, report; picks up where it stopped
     Run(commands::run::Args),
+    /// Search for a setting that beats the default, and prove the gain with fresh runs
+    Tune(commands::tune::Args),
     /// A report from stored results
     Report(commands::report::Args),
     /// Two sets of stored results, with a verdict

@@ -13,7 +13,7 @@ mod noise;
 mod plane;
 mod winner;
 
-pub(crate) use cells::metrics;
+pub(crate) use cells::{metrics, position};
 pub use cells::{Cell, Cells};
 pub use centre::Centre;
 pub use comparison::{

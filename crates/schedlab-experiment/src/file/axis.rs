@@ -54,12 +54,34 @@ pub struct Axis {
     pub workload: String,
     /// Its values in the file's order, as text with their units. Never empty, no value twice.
     pub values: Vec<String>,
+    /// Where it exists only beside a value of another axis.
+    pub when: Option<When>,
+}
+
+/// The condition under which an axis exists: elsewhere it has no value.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct When {
+    /// The name of an axis before it.
+    pub axis: String,
+    /// One of its values.
+    pub value: String,
+}
+
+impl Axis {
+    /// Its name in points: with the label of a workload, where it concerns one alone.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match self.workload.as_str() {
+            "" => self.varies.name().to_owned(),
+            label => format!("{label}/{}", self.varies.name()),
+        }
+    }
 }
 
 /// The key of the machine in the file, and the name of its axis.
 pub(super) const MACHINE: &str = "machine";
 
-const KEYS: [&str; 7] = ["option", "knob", "speed", "hook", "workload", "values", "range"];
+const KEYS: [&str; 8] = ["option", "knob", "speed", "hook", "workload", "values", "range", "when"];
 const RANGE_KEYS: [&str; 5] = ["from", "to", "step", "count", "log"];
 /// More points on one axis than anyone waits for are a slip of the pen.
 const VALUES_MAX: u64 = 10_000;
@@ -82,6 +104,7 @@ pub(crate) fn axis(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Axis
     let workload = keys.take("workload").and_then(|e| decoder.text(&e, "a workload's label"));
     let values = keys.take("values").map(|entry| listed(decoder, entry));
     let range = keys.take("range").map(|entry| ranged(decoder, entry));
+    let when = keys.take("when").and_then(|entry| when(decoder, entry));
     decoder.finish(keys, &KEYS);
 
     let [varies] = <[Varies; 1]>::try_from(varies)
@@ -99,7 +122,20 @@ pub(crate) fn axis(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Axis
     if values.is_empty() {
         return None;
     }
-    made(decoder, varies, workload.unwrap_or_default(), values, &(place, path))
+    let axis = made(decoder, varies, workload.unwrap_or_default(), values, &(place, path))?;
+    Some(Axis { when, ..axis })
+}
+
+/// `when = { policy = "batch" }`.
+fn when(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<When> {
+    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let mut keys = decoder.table(entry)?;
+    let mut rest = keys.rest();
+    let (Some((axis, entry)), true) = (rest.pop(), rest.is_empty()) else {
+        decoder.mistake(&place, &key, "name one axis and its value: when = { NAME = VALUE }");
+        return None;
+    };
+    Some(When { axis, value: decoder.scalar(&entry)? })
 }
 
 /// The axis of an array of machines.
@@ -147,7 +183,7 @@ fn made(
         }
     }
     let values = values.into_iter().map(|(value, _)| value).collect();
-    Some(Axis { varies, workload, values })
+    Some(Axis { varies, workload, values, when: None })
 }
 
 fn listed(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Value> {

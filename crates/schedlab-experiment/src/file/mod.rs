@@ -7,12 +7,15 @@ mod axis;
 mod decode;
 mod places;
 mod sections;
+mod tuning;
 
-pub use axis::{Axis, Varies};
+pub use axis::{Axis, Varies, When};
 pub use decode::Mistake;
 pub(crate) use decode::nearest;
 pub(crate) use places::{Part, Places};
+pub use tuning::{Limit, Tuning};
 
+use crate::Point;
 use decode::Decoder;
 use schedlab_model::{Nanos, Setting};
 use schedlab_workload::{Beside, MachineName, RecordSpec, WorkloadSpec};
@@ -55,6 +58,8 @@ pub struct Experiment {
     pub noise: Option<f64>,
     /// When to stop before all repeats are done, or to go on after them.
     pub stop: StopRule,
+    /// How settings are searched for; `None`: all points are measured.
+    pub tune: Option<Tuning>,
     /// Commands of the user's around each run.
     pub hooks: Hooks,
     /// What to draw; empty for what fits the axes.

@@ -3,6 +3,7 @@
 use super::axis::{self, MACHINE as MACHINE_KEY, axis};
 use super::decode::{Decoder, Entry, Keys, nearest};
 use super::places::Part;
+use super::tuning::{self, tuning};
 use super::{Drawing, Experiment, Hooks, Order, StopRule, Varies, Workload};
 use crate::names;
 use schedlab_model::Setting;
@@ -31,6 +32,7 @@ const ROOT: &[&str] = &[
     "knobs",
     "record",
     "stop",
+    "tune",
     "hooks",
 ];
 const WORKLOAD: &[&str] = &["name", "command", "label", "options", "beside"];
@@ -44,9 +46,10 @@ pub(super) const KEYS: &[(&str, &[&str])] = &[
     ("", ROOT),
     ("workload", WORKLOAD),
     ("workload.beside", BESIDE),
-    ("axis", &["option", "knob", "speed", "hook", "workload", "values", "range"]),
+    ("axis", &["option", "knob", "speed", "hook", "workload", "values", "range", "when"]),
     ("record", RECORD),
     ("stop", STOP),
+    ("tune", tuning::KEYS),
     ("hooks", HOOKS),
 ];
 
@@ -65,14 +68,7 @@ pub(super) fn experiment(
     let warm_up = whole(decoder, &mut keys, "warm_up", 0, 1_000).unwrap_or(0);
     let retries = whole(decoder, &mut keys, "retries", 0, 100).unwrap_or(1);
     let seed = keys.take("seed").and_then(|e| decoder.whole(&e, 0..1 << 63)).unwrap_or(1);
-    let order = keys.take("order").and_then(|e| {
-        let words = [
-            ("interleaved", Order::Interleaved),
-            ("shuffled", Order::Shuffled),
-            ("listed", Order::Listed),
-        ];
-        decoder.word(&e, &words)
-    });
+    let order = keys.take("order").and_then(|e| order(decoder, &e));
     let time_limit = keys.take("time_limit").and_then(|e| time_limit(decoder, &e));
     let measured = keys.take("measure");
     let measured_at = measured.as_ref().map(|e| e.place.clone());
@@ -97,11 +93,14 @@ pub(super) fn experiment(
     let hooks = keys.take("hooks").map(|e| hooks(decoder, e)).unwrap_or_default();
     // What a hook measures has names of its own.
     if let Some(place) = measured_at.filter(|_| hooks.metric.is_empty()) {
-        unmeasured(decoder, &place, &measure);
+        unmeasured(decoder, &place, "measure", &measure);
     }
+    let tuned = keys.take("tune");
     let workloads = workloads(decoder, &mut keys)?;
     let mut axes = axes(decoder, &mut keys, &workloads, &hooks);
     axes.splice(0..0, machines);
+    let tune =
+        tuned.and_then(|e| tuning(decoder, e, &axes, (&workloads, !hooks.metric.is_empty())));
     decoder.finish(keys, ROOT);
     Some(Experiment {
         title: title.unwrap_or_else(|| name.clone()),
@@ -121,6 +120,7 @@ pub(super) fn experiment(
         measure,
         noise,
         stop,
+        tune,
         hooks,
         draw,
         retries,
@@ -130,13 +130,18 @@ pub(super) fn experiment(
     })
 }
 
-/// Names in `measure` that no run stores.
-fn unmeasured(decoder: &mut Decoder<'_>, place: &std::ops::Range<usize>, measure: &[String]) {
-    for name in measure.iter().filter(|name| names::find(name).is_none()) {
+/// Names of metrics that no run stores.
+pub(super) fn unmeasured(
+    decoder: &mut Decoder<'_>,
+    place: &Range<usize>,
+    key: &str,
+    metrics: &[String],
+) {
+    for name in metrics.iter().filter(|name| names::find(name).is_none()) {
         let near =
             nearest(name, &names::all()).map_or(String::new(), |n| format!("; did you mean {n}?"));
         let what = format!("no run measures '{name}'{near} (docs/metrics.md lists all metrics)");
-        decoder.mistake(place, "measure", what);
+        decoder.mistake(place, key, what);
     }
 }
 
@@ -160,6 +165,15 @@ fn machine(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>) -> (MachineName, Opti
 fn time_limit(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<schedlab_model::Nanos> {
     decoder.written(Part::TimeLimit, "", &entry.place, &entry.key);
     decoder.duration(entry)
+}
+
+fn order(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<Order> {
+    let words = [
+        ("interleaved", Order::Interleaved),
+        ("shuffled", Order::Shuffled),
+        ("listed", Order::Listed),
+    ];
+    decoder.word(entry, &words)
 }
 
 /// In how many boots: a boot is one machine's.
@@ -377,6 +391,13 @@ fn axes(
         {
             let what = format!("the command '{label}' has no {{{name}}} to put the value in");
             decoder.mistake(&place, "axis.option", what);
+        }
+        if let Some(when) = &axis.when
+            && !axes.iter().any(|a| a.name() == when.axis && a.values.contains(&when.value))
+        {
+            let what =
+                format!("no axis before it has '{}' as a value of {}", when.value, when.axis);
+            decoder.mistake(&place, "axis.when", what);
         }
         axes.push(axis);
     }

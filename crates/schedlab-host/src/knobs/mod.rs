@@ -7,11 +7,13 @@
 //! that starts the load and are inherited.
 
 mod change;
+mod files;
 mod held;
 mod profile;
 mod table;
 
 pub use change::{Changes, TaskChanges};
+pub use files::{write_script, write_tmpfiles};
 pub use held::{Held, check, take_on};
 pub use profile::{Profile, read_profile, write_sysctl, write_tuned};
 pub use table::{Entry, Home, KNOBS, Place, TaskKnob, Version, find, version};

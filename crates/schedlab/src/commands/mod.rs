@@ -17,6 +17,7 @@ pub(crate) mod sim;
 pub(crate) mod slow;
 pub(crate) mod tour;
 pub(crate) mod trace;
+pub(crate) mod tune;
 pub(crate) mod view;
 pub(crate) mod vm;
 
@@ -57,6 +58,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         load::documents(),
         slow::documents(),
         jobs::documents(),
+        tune::documents(),
     ]
     .concat();
     all.sort_by_key(|schema| schema.id);
@@ -112,6 +114,7 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Sim(args) => sim::run(args),
         Command::Jobs(args) => jobs::run(args),
         Command::Run(args) => run::run(args),
+        Command::Tune(args) => tune::run(args),
         Command::Vm(args) => vm::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),

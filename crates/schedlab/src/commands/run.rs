@@ -216,7 +216,7 @@ fn round(left: std::time::Duration) -> std::time::Duration {
     std::time::Duration::from_secs(left.as_secs() + 1)
 }
 
-fn place(point: &schedlab_experiment::Point) -> String {
+pub(super) fn place(point: &schedlab_experiment::Point) -> String {
     let parts: Vec<String> = point.iter().map(|(axis, value)| format!(" {axis}={value}")).collect();
     parts.concat()
 }

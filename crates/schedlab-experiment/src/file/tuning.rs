@@ -1,0 +1,183 @@
+//! The table `[tune]` of an experiment file: how settings are searched for.
+
+use super::decode::{Decoder, Entry, Keys};
+use super::sections::unmeasured;
+use super::{Axis, Point, Varies, Workload};
+use schedlab_model::{Better, Nanos, Unit};
+use schedlab_tune::Method;
+use schedlab_workload::metrics;
+use std::ops::Range;
+
+/// How settings are searched for.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tuning {
+    /// Measurements of the search, repeats included; those that confirm come on top.
+    pub budget: u32,
+    /// Points that fill the space; `None`: as many as fit the budget.
+    pub start: Option<u32>,
+    /// How points are chosen.
+    pub method: Method,
+    /// The metrics to improve; empty: the first of `measure`, else the primary one of the workload.
+    pub goals: Vec<String>,
+    /// What has to hold meanwhile.
+    pub limits: Vec<Limit>,
+    /// The values in use now, by the names of axes; axes that are not named have their first value.
+    pub default: Point,
+    /// Pairs of fresh runs that confirm the result, at most.
+    pub confirm: u32,
+}
+
+/// A bound that a metric has to keep.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Limit {
+    /// The metric.
+    pub metric: String,
+    /// The bound in the metric's unit.
+    pub bound: f64,
+    /// Whether values above the bound are wrong; else those below.
+    pub is_upper: bool,
+    /// As it was written.
+    pub text: String,
+}
+
+pub(super) const KEYS: &[&str] =
+    &["budget", "start", "method", "goals", "limits", "default", "confirm"];
+
+/// Measurements where the file says nothing.
+const BUDGET: u32 = 58;
+/// Pairs of fresh runs where the file says nothing.
+const CONFIRM: u32 = 20;
+/// Pairs from which on ranks can decide.
+const CONFIRM_MIN: u64 = 6;
+
+pub(super) fn tuning(
+    decoder: &mut Decoder<'_>,
+    entry: Entry<'_>,
+    axes: &[Axis],
+    (workloads, own_metrics): (&[Workload], bool),
+) -> Option<Tuning> {
+    let mut keys = decoder.table(entry)?;
+    let place = keys.place.clone();
+    if axes.is_empty() {
+        decoder.mistake(&place, "tune", "there is no [[axis]] to search");
+    }
+    for (axis, label) in of_work(axes, workloads) {
+        let what =
+            format!("'{axis}' says how much work {label} does: its values can't be compared");
+        decoder.mistake(&place, "axis.option", what);
+    }
+    let budget = number(decoder, &mut keys, "budget", 4);
+    let start = number(decoder, &mut keys, "start", 2);
+    let confirm = number(decoder, &mut keys, "confirm", CONFIRM_MIN);
+    let words = [("model", Method::Model), ("grid", Method::Grid), ("random", Method::Random)];
+    let method = keys.take("method").and_then(|e| decoder.word(&e, &words));
+    let goals = keys.take("goals").map(|e| goals(decoder, e, own_metrics)).unwrap_or_default();
+    let limits = keys.take("limits").map(|e| limits(decoder, e)).unwrap_or_default();
+    let default = keys.take("default").map(|e| default(decoder, e, axes)).unwrap_or_default();
+    decoder.finish(keys, KEYS);
+    Some(Tuning {
+        budget: budget.unwrap_or(BUDGET),
+        start,
+        method: method.unwrap_or_default(),
+        goals,
+        limits,
+        default,
+        confirm: confirm.unwrap_or(CONFIRM),
+    })
+}
+
+/// Axes that ask a workload for more or less work: the least work is always done first.
+fn of_work<'f>(axes: &'f [Axis], workloads: &'f [Workload]) -> Vec<(&'f str, &'f str)> {
+    let mut found = Vec::new();
+    for axis in axes {
+        let Varies::Option(name) = &axis.varies else { continue };
+        let own = name.replace('-', "_");
+        for Workload { label, spec, .. } in workloads {
+            let is_meant = axis.workload.is_empty() || axis.workload == *label;
+            if is_meant && metrics::asked_work(spec).contains_key(own.as_str()) {
+                found.push((name.as_str(), label.as_str()));
+            }
+        }
+    }
+    found
+}
+
+fn number(decoder: &mut Decoder<'_>, keys: &mut Keys<'_>, key: &str, least: u64) -> Option<u32> {
+    let entry = keys.take(key)?;
+    decoder.whole(&entry, least..10_001).and_then(|n| u32::try_from(n).ok())
+}
+
+fn goals(decoder: &mut Decoder<'_>, entry: Entry<'_>, own_metrics: bool) -> Vec<String> {
+    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let names = decoder.texts(entry, "an array of metric names");
+    if !own_metrics {
+        unmeasured(decoder, &place, &key, &names);
+    }
+    for name in &names {
+        if metrics::find(name).is_some_and(|found| found.metric.better == Better::Neither) {
+            let what = format!("'{name}' has no better direction (docs/metrics.md)");
+            decoder.mistake(&place, &key, what);
+        }
+    }
+    names
+}
+
+fn limits(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Vec<Limit> {
+    let key = entry.key.clone();
+    let expected = "an array of limits such as \"wakeup_latency_ns_p99 < 300us\"";
+    let items = decoder.items(entry, expected);
+    let read = |item: &Entry<'_>, decoder: &mut Decoder<'_>| {
+        let text = decoder.text(item, expected)?;
+        match limit(&text) {
+            Ok(limit) => Some(limit),
+            Err(what) => {
+                decoder.mistake(&item.place, &key, what);
+                None
+            }
+        }
+    };
+    items.iter().filter_map(|item| read(item, decoder)).collect()
+}
+
+/// `METRIC < VALUE` or `METRIC > VALUE`.
+fn limit(text: &str) -> Result<Limit, String> {
+    let at = text.find(['<', '>']);
+    let at = at.ok_or_else(|| format!("'{text}' is not valid: write METRIC < VALUE"))?;
+    let (metric, value) = (text[..at].trim(), text[at + 1..].trim());
+    let unit = metrics::find(metric).map(|found| found.metric.unit);
+    let unit = unit
+        .ok_or_else(|| format!("no run measures '{metric}' (docs/metrics.md lists all metrics)"))?;
+    let time = value.parse::<Nanos>().ok();
+    let bound = match (unit, value.parse::<f64>().ok(), time) {
+        (_, Some(number), _) => Some(number),
+        (Unit::Nanoseconds, _, Some(time)) => Some(time.0 as f64),
+        (Unit::Seconds, _, Some(time)) => Some(time.as_secs_f64()),
+        _ => None,
+    };
+    let bound = bound.filter(|bound| *bound > 0.0);
+    let bound = bound.ok_or_else(|| format!("'{value}' is not a value above 0 of {metric}"))?;
+    let is_upper = text[at..].starts_with('<');
+    Ok(Limit { metric: metric.to_owned(), bound, is_upper, text: text.to_owned() })
+}
+
+fn default(decoder: &mut Decoder<'_>, entry: Entry<'_>, axes: &[Axis]) -> Point {
+    let key = entry.key.clone();
+    let Some(mut keys) = decoder.table(entry) else { return Point::new() };
+    let mut point = Point::new();
+    for (name, entry) in keys.rest() {
+        let place: Range<usize> = entry.place.clone();
+        let Some(value) = decoder.scalar(&entry) else { continue };
+        let what = match axes.iter().find(|axis| axis.name() == name) {
+            None => format!("there is no axis '{name}'"),
+            Some(axis) if !axis.values.contains(&value) => {
+                format!("'{value}' is not a value of the axis: it has {}", axis.values.join(", "))
+            }
+            Some(_) => {
+                point.insert(name, value);
+                continue;
+            }
+        };
+        decoder.mistake(&place, &key, what);
+    }
+    point
+}

@@ -1,0 +1,194 @@
+//! `schedlab tune`: search for a setting that beats the default, and prove the gain with fresh runs.
+
+mod dialogue;
+
+use super::UsageError;
+use crate::{json, machines};
+use anyhow::Context as _;
+use schedlab_experiment::tune::{Axes, Step, Tuned, Verdict, tune};
+use schedlab_experiment::{Experiment, Machines, Plan, Progress, Tuning, Varies, machine_line};
+use schedlab_host::knobs::{Tree, write_script, write_sysctl, write_tmpfiles, write_tuned};
+use schedlab_model::Setting;
+use schedlab_workload::MachineName;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Options of `schedlab tune`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The experiment file, with a table [tune] (docs/tune.md)
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    /// Where results go; finished runs that are there already are not done again
+    #[arg(short, long, value_name = "DIR", default_value = "results")]
+    output: PathBuf,
+    /// The machine that does the runs, instead of the file's
+    #[arg(long, value_name = "MACHINE")]
+    on: Option<MachineName>,
+    /// Check the file and the machine, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// For machines: the result with all comparisons
+    #[arg(long, conflicts_with_all = ["ask", "tell", "measure"])]
+    json: bool,
+    /// Print the next N points as JSON lines, and run nothing
+    #[arg(long, value_name = "N", conflicts_with_all = ["tell", "measure"])]
+    ask: Option<usize>,
+    /// Tell the search what was measured: JSON lines from a file, or - for stdin
+    #[arg(long, value_name = "FILE", conflicts_with = "measure")]
+    tell: Option<PathBuf>,
+    /// Measure points that another program chose: JSON lines from a file, or - for stdin
+    #[arg(long, value_name = "FILE")]
+    measure: Option<PathBuf>,
+}
+
+pub(super) fn documents() -> Vec<json::Schema> {
+    [vec![json::of::<Tuned>()], dialogue::documents()].concat()
+}
+
+impl json::Document for Tuned {
+    const ID: &'static str = "schedlab/tune/1";
+}
+
+/// Runs it.
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut experiment = super::run::read(&args.file)?;
+    let Some(tuning) = experiment.tune.clone() else {
+        let what = format!("{}: there is no table [tune]: see docs/tune.md", args.file.display());
+        return Err(UsageError(what).into());
+    };
+    let mut machines = Machines::made_by(&machines::make);
+    if let Some(machine) = args.on {
+        machines.get(&machine)?;
+        experiment.put_on(machine);
+    }
+    if experiment.axes.iter().any(|axis| axis.varies == Varies::Machine) {
+        let what = "a search runs on one machine: name it with --on, or in the file";
+        return Err(UsageError(what.into()).into());
+    }
+    let results = args.output.join(&experiment.name);
+    if let Some(count) = args.ask {
+        return dialogue::ask(&experiment, &tuning, &results, count);
+    }
+    if let Some(file) = &args.tell {
+        return dialogue::tell(&experiment, &tuning, &results, file);
+    }
+    check(&mut machines, &experiment, &tuning)?;
+    if let Some(file) = &args.measure {
+        return dialogue::measure(&mut machines, &experiment, &tuning, &results, file);
+    }
+    let facts = machines.get(&experiment.machine)?.facts();
+    let mut stderr = crate::output::stderr();
+    writeln!(stderr, "{}", machine_line(&facts))?;
+    writeln!(stderr, "{}", plan(&experiment, &tuning))?;
+    if args.dry_run {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
+    let stop = || signals.caught().is_some();
+    let tuned = tune(&mut machines, &experiment, &tuning, &results, &stop, &mut tell)?;
+    let profiles = match tuned.verdict {
+        Verdict::Gain => profiles(&experiment, &tuned, &facts.kernel.release, &results)?,
+        Verdict::NoGain | Verdict::Stopped => Vec::new(),
+    };
+    if args.json {
+        json::print(&tuned)?;
+    } else {
+        let mut out = crate::output::stdout();
+        if !experiment.question.is_empty() {
+            writeln!(out, "{}", experiment.question)?;
+        }
+        for line in tuned.sentences() {
+            writeln!(out, "{line}")?;
+        }
+        for path in profiles {
+            writeln!(out, "{}", path.display())?;
+        }
+    }
+    Ok(match tuned.verdict {
+        Verdict::Stopped => ExitCode::from(super::run::EXIT_INTERRUPTED),
+        Verdict::Gain | Verdict::NoGain => ExitCode::SUCCESS,
+    })
+}
+
+/// Whether the machine takes the default, and each value of each axis beside it.
+fn check(
+    machines: &mut Machines<'_>,
+    experiment: &Experiment,
+    tuning: &Tuning,
+) -> anyhow::Result<()> {
+    let points = Axes::new(experiment).beside_default(tuning);
+    let runs = points.iter().flat_map(|point| Plan::at(experiment, point, 0).runs).collect();
+    super::run::check(machines, experiment, &Plan { runs })
+}
+
+/// What will be done, in a sentence.
+fn plan(experiment: &Experiment, tuning: &Tuning) -> String {
+    let settings: usize = experiment.axes.iter().map(|axis| axis.values.len()).product();
+    let each = match experiment.workloads.len() {
+        1 => String::new(),
+        several => format!(" of {several} runs"),
+    };
+    format!(
+        "{} measurements{each} search {settings} settings; up to {} pairs of fresh runs confirm the result",
+        tuning.budget, tuning.confirm
+    )
+}
+
+/// A line for each measurement, between runs only.
+fn tell(step: &Step<'_>) {
+    let mut stderr = crate::output::stderr();
+    let _ = match step {
+        Step::Asks { index, budget, point } => {
+            write!(stderr, "search {} of {budget}:{}", index + 1, super::run::place(point))
+        }
+        Step::Measured { values: [] } => writeln!(stderr, ": failed"),
+        Step::Measured { values } => {
+            let parts: Vec<String> = values.iter().map(|(n, v)| format!("{n} {v:.5}")).collect();
+            writeln!(stderr, ": {}", parts.join(", "))
+        }
+        Step::Confirms { point, pairs } => {
+            writeln!(stderr, "{pairs} fresh pairs of the default and{}", super::run::place(point))
+        }
+        Step::Run(Progress::Failed { error, .. }) => write!(stderr, ": {error}"),
+        Step::Run(_) => Ok(()),
+    };
+    if crate::output::is_watched() {
+        let _ = stderr.flush();
+    }
+}
+
+/// The knobs of the winner as files of other tools, for the kernel that was measured.
+fn profiles(
+    experiment: &Experiment,
+    tuned: &Tuned,
+    kernel: &str,
+    results: &Path,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let Some(best) = &tuned.best else { return Ok(Vec::new()) };
+    let knobs = experiment.axes.iter().filter(|axis| matches!(axis.varies, Varies::Knob(_)));
+    let setting = |axis: &schedlab_experiment::Axis| {
+        let knob = axis.varies.name().to_owned();
+        best.point.get(&axis.name()).map(|value| Setting { knob, value: value.clone() })
+    };
+    let mut settings = experiment.settings.clone();
+    settings.extend(knobs.filter_map(setting));
+    if settings.is_empty() {
+        return Ok(Vec::new());
+    }
+    // A model is named after the kernel that it follows: eevdf-6.12.
+    let tree = Tree::of_kernel(kernel.trim_start_matches(|c: char| !c.is_ascii_digit()));
+    let mut written = Vec::new();
+    for (name, text) in [
+        ("profile.sysctl.conf", write_sysctl(&settings, &tree)),
+        ("profile.tmpfiles.conf", write_tmpfiles(&settings, &tree)),
+        ("profile.tuned.conf", write_tuned(&settings, &tree)),
+        ("profile.sh", write_script(&settings, &tree)),
+    ] {
+        let path = results.join(name);
+        std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+        written.push(path);
+    }
+    Ok(written)
+}
