@@ -99,7 +99,8 @@ fn settings_that_are_refused_are_learnt_from() {
 #[test]
 fn mistakes_in_the_table_are_told_at_their_places() {
     let wrong = "[workload]\nname = \"hackbench\"\n[[axis]]\nknob = \"slice\"\nvalues = [\"1ms\"]\n\
-        [[axis]]\noption = \"loops\"\nvalues = [1, 2]\n[tune]\nbudget = 2\nmethod = \"genetic\"\ngoals = [\"time_ss\"]\nlimits = [\"time_s = 3\"]\n\
+        [[axis]]\noption = \"loops\"\nvalues = [1, 2]\n[tune]\n\
+        budget = 2\nmethod = \"genetic\"\ngoals = [\"time_ss\"]\nlimits = [\"time_s = 3\"]\n\
         default = { slice = \"2ms\", x = 1 }\n";
     let error = Experiment::parse(wrong, Path::new("x.toml")).unwrap_err().to_string();
     for part in [
