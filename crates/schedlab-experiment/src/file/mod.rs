@@ -5,6 +5,7 @@
 
 mod axis;
 mod decode;
+mod measured;
 mod places;
 mod sections;
 mod tuning;

@@ -1,11 +1,11 @@
 //! The tables of an experiment file, one function each.
 
 use super::axis::{self, MACHINE as MACHINE_KEY, axis};
-use super::decode::{Decoder, Entry, Keys, nearest};
+use super::decode::{Decoder, Entry, Keys};
+use super::measured::unmeasured;
 use super::places::Part;
 use super::tuning::{self, tuning};
 use super::{Drawing, Experiment, Hooks, Order, StopRule, Varies, Workload};
-use crate::names;
 use schedlab_model::Setting;
 use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -128,21 +128,6 @@ pub(super) fn experiment(
         path: path.to_owned(),
         places: std::mem::take(&mut decoder.places),
     })
-}
-
-/// Names of metrics that no run stores.
-pub(super) fn unmeasured(
-    decoder: &mut Decoder<'_>,
-    place: &Range<usize>,
-    key: &str,
-    metrics: &[String],
-) {
-    for name in metrics.iter().filter(|name| names::find(name).is_none()) {
-        let near =
-            nearest(name, &names::all()).map_or(String::new(), |n| format!("; did you mean {n}?"));
-        let what = format!("no run measures '{name}'{near} (docs/metrics.md lists all metrics)");
-        decoder.mistake(place, key, what);
-    }
 }
 
 /// The machine, and the axis of several.

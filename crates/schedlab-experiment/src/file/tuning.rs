@@ -1,8 +1,9 @@
 //! The table `[tune]` of an experiment file: how settings are searched for.
 
 use super::decode::{Decoder, Entry, Keys};
-use super::sections::unmeasured;
+use super::measured::unmeasured;
 use super::{Axis, Point, Varies, Workload};
+use crate::names;
 use schedlab_model::{Better, Nanos, Unit};
 use schedlab_tune::Method;
 use schedlab_workload::metrics;
@@ -114,7 +115,7 @@ fn goals(decoder: &mut Decoder<'_>, entry: Entry<'_>, own_metrics: bool) -> Vec<
         unmeasured(decoder, &place, &key, &names);
     }
     for name in &names {
-        if metrics::find(name).is_some_and(|found| found.metric.better == Better::Neither) {
+        if names::find(name).is_some_and(|metric| metric.better == Better::Neither) {
             let what = format!("'{name}' has no better direction (docs/metrics.md)");
             decoder.mistake(&place, &key, what);
         }
@@ -144,7 +145,7 @@ fn limit(text: &str) -> Result<Limit, String> {
     let at = text.find(['<', '>']);
     let at = at.ok_or_else(|| format!("'{text}' is not valid: write METRIC < VALUE"))?;
     let (metric, value) = (text[..at].trim(), text[at + 1..].trim());
-    let unit = metrics::find(metric).map(|found| found.metric.unit);
+    let unit = names::find(metric).map(|metric| metric.unit);
     let unit = unit
         .ok_or_else(|| format!("no run measures '{metric}' (docs/metrics.md lists all metrics)"))?;
     let time = value.parse::<Nanos>().ok();

@@ -1,9 +1,8 @@
 //! What a tuning found, for machines and in sentences.
 
 use crate::analysis::{Comparison, percent};
-use crate::{Point, report};
+use crate::{Point, names, report};
 use schedlab_tune::Trial;
-use schedlab_workload::metrics;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -126,12 +125,12 @@ impl Tuned {
         }
         for kept in &self.limits {
             let word = if kept.holds { "holds" } else { "is not shown to hold" };
-            let readable = |value| match metrics::find(
-                kept.limit.split(['<', '>']).next().unwrap_or("").trim(),
-            ) {
-                Some(found) => report::readable(value, found.metric.unit),
-                None => format!("{value}"),
-            };
+            let readable =
+                |value| match names::find(kept.limit.split(['<', '>']).next().unwrap_or("").trim())
+                {
+                    Some(found) => report::readable(value, found.unit),
+                    None => format!("{value}"),
+                };
             out.push(format!(
                 "The limit {} {word}: the mean is {}, its 95 % bound {}.",
                 kept.limit,
@@ -153,7 +152,7 @@ impl Tuned {
             out.push("No other setting is better in all goals than one of these:".into());
             out.extend(self.front.iter().map(|member| {
                 let goals = member.goals.iter().map(|(name, value)| {
-                    let unit = metrics::find(name).map(|found| found.metric.unit);
+                    let unit = names::find(name).map(|found| found.unit);
                     let text =
                         unit.map_or_else(|| format!("{value:.4}"), |u| report::readable(*value, u));
                     format!("{name} {text}")
