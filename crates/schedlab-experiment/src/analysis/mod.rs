@@ -13,8 +13,8 @@ mod noise;
 mod plane;
 mod winner;
 
-pub(crate) use cells::{metrics, position};
 pub use cells::{Cell, Cells};
+pub(crate) use cells::{metrics, position};
 pub use centre::Centre;
 pub use comparison::{
     Asked, BOOTS_MIN, Basis, Change, Comparison, Detail, FailIf, FailIfError, Judgement, LEVEL,
