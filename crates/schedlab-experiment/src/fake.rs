@@ -1,5 +1,6 @@
 //! A machine that is none: figures are a function of the spec, and it can be told to fail, stop or die.
 
+use schedlab_model::Event;
 use schedlab_model::*;
 use schedlab_workload::*;
 use std::sync::atomic::{AtomicBool, Ordering};
