@@ -32,7 +32,7 @@ Examples:
   schedlab slow --cpu 0=50%                            until Ctrl-C, whatever runs there
   schedlab slow --cpu 0=10% --method quota -- ./job    another method; --method help lists them
   schedlab slow nodes.toml                             virtual nodes: CPUs, speeds, commands, script
-  schedlab slow attach 40% unit:nginx                  what runs already: a unit, container:ID, name or pid
+  schedlab slow attach 40% unit:nginx                  a unit; or container:ID, a name, a pid
   schedlab slow status                                 what is in force; see also set, fail, end
   schedlab slow evaluate --short -o evaluation         how accurate each method is on this machine
 

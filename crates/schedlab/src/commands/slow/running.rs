@@ -19,10 +19,10 @@ pub(super) enum Command {
     /// Slow processes that run already, until Ctrl-C; they run on the CPUs named meanwhile
     #[command(after_help = "\
 Examples:
-  schedlab slow attach 40% unit:nginx                  a unit of systemd, on a CPU that schedlab chooses
-  schedlab slow attach 40% container:4f5e              a container, by the beginning of its ID
-  schedlab slow attach --cpu 1=40% postgres            all processes of that name, with their children
-  schedlab slow attach --cpu 1=40% 1234                a process, with its children")]
+  schedlab slow attach 40% unit:nginx           a unit of systemd; schedlab chooses the CPU
+  schedlab slow attach 40% container:4f5e       a container, by the beginning of its ID
+  schedlab slow attach --cpu 1=40% postgres     all processes of that name, with children
+  schedlab slow attach --cpu 1=40% 1234         a process, with its children")]
     Attach {
         #[command(flatten)]
         how: Box<How>,
