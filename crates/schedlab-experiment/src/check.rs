@@ -1,6 +1,7 @@
 //! What machines say against a plan before anything runs, with the place in the experiment file.
 
 use crate::blame::blamed;
+use crate::names;
 use crate::file::{FileError, Mistake, Part, nearest};
 use crate::{Experiment, Machines, Plan, Planned};
 use schedlab_model::{Fact, Warning};
@@ -35,6 +36,7 @@ impl Plan {
                     warnings.extend(unrecorded(&runs, machine.offers()));
                     let missing = missing(&runs, machine.offers(), experiment, &mut mistakes);
                     refused(&runs, machine, &missing, experiment, &mut mistakes);
+                    unmeasured(machine, experiment, &mut mistakes);
                 }
             }
         }
@@ -96,6 +98,16 @@ fn not_offered(setting: &str, offers: &Offers) -> Option<String> {
             let near =
                 nearest(name, &names).map_or(String::new(), |n| format!("; did you mean {n}?"));
             Some(format!("{} has no knob {name}{near}", offers.machine))
+        }
+    }
+}
+
+/// Metrics of the experiment that the machine's clock does not carry. What a hook measures is its own.
+fn unmeasured(machine: &dyn Machine, experiment: &Experiment, mistakes: &mut Vec<Mistake>) {
+    for name in experiment.measure.iter().filter(|name| names::find(name).is_some()) {
+        if let Err(why) = machine.measures(name) {
+            let what = format!("{} does not measure {name}: {why}", machine.offers().machine);
+            mistakes.push(experiment.places.mistake(&Part::Measure, "", what));
         }
     }
 }

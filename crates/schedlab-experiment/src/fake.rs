@@ -28,6 +28,8 @@ pub(crate) struct Fake<'s> {
     pub(crate) sched_ext: fn(u64) -> &'static str,
     /// Why it refuses a spec.
     pub(crate) refuses: fn(&RunSpec) -> Option<String>,
+    /// Why it does not carry a metric.
+    pub(crate) unmeasured: fn(&str) -> Option<String>,
     looks: std::cell::Cell<u64>,
 }
 
@@ -67,6 +69,7 @@ impl Fake<'_> {
             kernel: "6.1",
             sched_ext: |_| "",
             refuses: |_| None,
+            unmeasured: |_| None,
             looks: std::cell::Cell::new(0),
         }
     }
@@ -91,6 +94,10 @@ impl Machine for Fake<'_> {
         let (machine, what) = (self.offers.machine.clone(), "run it".to_owned());
         let refused = |why| Err(MachineError::NotOffered { machine, what, why });
         (self.refuses)(spec).map_or(Ok(()), refused)
+    }
+
+    fn measures(&self, metric: &str) -> Result<(), String> {
+        (self.unmeasured)(metric).map_or(Ok(()), Err)
     }
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {

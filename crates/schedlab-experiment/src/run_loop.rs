@@ -322,7 +322,8 @@ fn one(
         // Between runs, so that reading disturbs none of them.
         let trace = writer.path(Stream::Trace);
         writer.finish_trace().map_err(|e| MachineError::io("storing the trace", e))?;
-        crate::traced::take_figures(&trace, &mut writer)
+        let measures = |metric: &str| machine.measures(metric).is_ok();
+        crate::traced::take_figures(&trace, &mut writer, &measures)
             .map_err(|e| MachineError::io("storing a figure of the trace", e))?;
         Ok(manifest)
     });

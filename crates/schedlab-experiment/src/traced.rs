@@ -7,11 +7,16 @@ use schedlab_timeline::{About, Chosen, ask, everything, total_values};
 use schedlab_workload::{Figure, Output as _};
 use std::path::Path;
 
-/// Stores the totals of a recorded run's trace. A trace that cannot be read is a warning.
+/// Stores the totals of a recorded run's trace, without those that `measures` refuses. A trace that cannot be
+/// read is a warning.
 ///
 /// # Errors
 /// When a metric cannot be stored.
-pub(crate) fn take_figures(trace: &Path, writer: &mut RunWriter<'_>) -> std::io::Result<()> {
+pub(crate) fn take_figures(
+    trace: &Path,
+    writer: &mut RunWriter<'_>,
+    measures: &dyn Fn(&str) -> bool,
+) -> std::io::Result<()> {
     if !trace.is_file() {
         return Ok(());
     }
@@ -34,7 +39,7 @@ pub(crate) fn take_figures(trace: &Path, writer: &mut RunWriter<'_>) -> std::io:
         }
     };
     for (total, value) in TOTALS.iter().zip(values) {
-        let Some(value) = value else { continue };
+        let Some(value) = value.filter(|_| measures(&total.name)) else { continue };
         writer.figure(Figure { metric: metric(total), of: String::new(), value })?;
     }
     Ok(())

@@ -7,6 +7,7 @@
 use crate::chosen::Chosen;
 use crate::conservation::Conservation;
 use crate::cpus::Cpus;
+use crate::departures::Departures;
 use crate::latency::Latency;
 use crate::locality::Locality;
 use crate::migrations::Migrations;
@@ -42,7 +43,8 @@ macro_rules! everything {
         }
     };
 }
-everything!(Latency 0, Tasks 1, Cpus 2, Waiting 3, Conservation 4, Migrations 5, Locality 6);
+everything!(Latency 0, Tasks 1, Cpus 2, Waiting 3, Conservation 4, Migrations 5, Locality 6,
+    Departures 7);
 
 #[cfg(test)]
 mod tests {

@@ -32,6 +32,7 @@ mod chosen;
 mod conservation;
 mod cpus;
 mod density;
+mod departures;
 mod everything;
 mod instead;
 mod interrupts;
@@ -65,6 +66,7 @@ pub use conservation::{
 };
 pub use cpus::{CpuRow, Cpus, CpusAnswer};
 pub use density::{By, Cell, Density, DensityAnswer};
+pub use departures::{Departures, DeparturesAnswer};
 pub use everything::{Everything, everything, total_values, totals};
 pub use instead::{Instead, Meanwhile};
 pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow};

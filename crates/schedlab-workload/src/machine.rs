@@ -68,6 +68,15 @@ pub trait Machine {
     /// A wrong option, or what the machine does not offer.
     fn check(&self, spec: &RunSpec) -> Result<(), MachineError>;
 
+    /// Whether a metric of this name may be taken from this machine; why not, where its clock does not
+    /// carry it.
+    ///
+    /// # Errors
+    /// With why not, in a sentence.
+    fn measures(&self, _metric: &str) -> Result<(), String> {
+        Ok(())
+    }
+
     /// Performs `spec` and hands all that it learns to `out`. Whatever was changed on the machine has
     /// been put back when this returns.
     ///

@@ -97,3 +97,16 @@ fn a_machine_that_cannot_be_made_is_told_at_its_name() {
     let told = checked.unwrap_err().to_string();
     assert_eq!(told, "x.toml: line 1, column 26: machine: the load failed: cpus=x is no number");
 }
+
+#[test]
+fn a_metric_that_the_machine_does_not_carry_is_refused_where_the_file_asks_for_it() {
+    let text = "measure = [\"migrations\", \"time_s\"]\n[[workload]]\nname = \"hackbench\"\n";
+    let experiment = Experiment::parse(text, Path::new("x.toml")).unwrap();
+    let mut fake = Fake::new();
+    fake.unmeasured = |metric| (metric == "time_s").then(|| "its clock is shared".to_owned());
+    let checked = Plan::new(&experiment).check(&mut Machines::one(&mut fake), &experiment);
+    assert_eq!(
+        checked.unwrap_err().to_string(),
+        "x.toml: line 1, column 11: measure: fake does not measure time_s: its clock is shared"
+    );
+}

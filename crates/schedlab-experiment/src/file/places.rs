@@ -13,6 +13,8 @@ pub(crate) enum Part {
     Option { label: String, name: String },
     /// A knob or a speed, by the name that a run's settings have.
     Setting(String),
+    /// The metrics that matter.
+    Measure,
     /// The recording.
     Record,
     /// The time limit.

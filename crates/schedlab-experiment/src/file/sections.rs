@@ -70,10 +70,7 @@ pub(super) fn experiment(
     let seed = keys.take("seed").and_then(|e| decoder.whole(&e, 0..1 << 63)).unwrap_or(1);
     let order = keys.take("order").and_then(|e| order(decoder, &e));
     let time_limit = keys.take("time_limit").and_then(|e| time_limit(decoder, &e));
-    let measured = keys.take("measure");
-    let measured_at = measured.as_ref().map(|e| e.place.clone());
-    let measure =
-        measured.map(|e| decoder.texts(e, "an array of metric names")).unwrap_or_default();
+    let (measure, measured_at) = measure(decoder, &mut keys);
     let noise = keys.take("noise").and_then(|e| noise(decoder, &e));
     let drawn = keys.take("draw");
     let place = drawn.as_ref().map(|e| (e.place.clone(), e.key.clone()));
@@ -128,6 +125,17 @@ pub(super) fn experiment(
         path: path.to_owned(),
         places: std::mem::take(&mut decoder.places),
     })
+}
+
+/// The metrics that matter, and where they are written.
+fn measure(
+    decoder: &mut Decoder<'_>,
+    keys: &mut Keys<'_>,
+) -> (Vec<String>, Option<std::ops::Range<usize>>) {
+    let Some(entry) = keys.take("measure") else { return Default::default() };
+    let place = entry.place.clone();
+    decoder.written(Part::Measure, "", &place, &entry.key);
+    (decoder.texts(entry, "an array of metric names"), Some(place))
 }
 
 /// The machine, and the axis of several.
