@@ -11,17 +11,45 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// The experiments, by the names of their files in examples/.
-const EXPERIMENTS: [&str; 2] = ["two-knobs", "base-slice"];
+const EXPERIMENTS: [&str; 3] = ["two-knobs", "base-slice", "wake-affine"];
 /// Their figures that are kept, of whole runs.
-const FIGURES: [&str; 3] = [",time_s,", ",switches_voluntary,", ",switches_involuntary,"];
+const FIGURES: [&str; 6] = [
+    ",time_s,",
+    ",switches_voluntary,",
+    ",switches_involuntary,",
+    ",trace_wakeups_left_idle_fraction,",
+    ",trace_wakeups_previous_idle,",
+    ",trace_migrations,",
+];
+/// Kernels that the experiments boot and that are built, as arguments of `schedlab vm build`.
+const KERNELS: [&[&str]; 2] = [
+    &["linux-source-6.1"],
+    &[
+        "linux-source-6.1",
+        "--patch",
+        "examples/wake-affine/no-previous-idle.patch",
+        "--name",
+        "6.1-no-previous-idle",
+    ],
+];
 
-/// Runs the experiments with a release build and keeps what they measured.
-pub(crate) fn run() -> Result<()> {
+/// Runs the experiments, or the one that is named, with a release build and keeps what they measured.
+pub(crate) fn run(only: Option<&str>) -> Result<()> {
+    if let Some(name) = only {
+        let names = EXPERIMENTS.join(", ");
+        ensure!(EXPERIMENTS.contains(&name), "there is no evidence '{name}': use one of {names}");
+    }
     steps::cargo(&["build", "--release", "--locked", "-p", "schedlab"])?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let results = Path::new(&target).join("evidence");
-    for name in EXPERIMENTS {
-        let mut command = Command::new(Path::new(&target).join("release/schedlab"));
+    let program = Path::new(&target).join("release/schedlab");
+    for name in EXPERIMENTS.into_iter().filter(|name| only.is_none_or(|only| only == *name)) {
+        if name == "wake-affine" {
+            for kernel in KERNELS {
+                steps::run(Command::new(&program).args(["vm", "build"]).args(kernel))?;
+            }
+        }
+        let mut command = Command::new(&program);
         command.arg("run").arg(format!("examples/{name}.toml")).arg("--output").arg(&results);
         steps::run(&mut command)?;
     }
@@ -75,13 +103,18 @@ pub(crate) fn keep(results: &Path) -> Result<()> {
                 writeln!(sums, "{}  {id}/figures.jsonl", sum.split(' ').next().unwrap_or_default());
         }
         write(&to.join("SHA256SUMS"), &sums)?;
-        let manifest = read(&runs[0].join("manifest.json"))?;
         let is_identity = |line: &&str| {
             ["\"known\": \"QEMU emulator", "\"known\": \"console=", "\"release\": "]
                 .iter()
                 .any(|start| line.trim_start().starts_with(start))
         };
-        let identity: Vec<&str> = manifest.lines().map(str::trim).filter(is_identity).collect();
+        let mut identity: Vec<String> = Vec::new();
+        for run in &runs {
+            let manifest = read(&run.join("manifest.json"))?;
+            let lines = manifest.lines().map(str::trim).filter(is_identity).map(str::to_owned);
+            let new: Vec<String> = lines.filter(|line| !identity.contains(line)).collect();
+            identity.extend(new);
+        }
         write(&to.join("identity.txt"), &(identity.join("\n") + "\n"))?;
         steps::say(&format!("{}: {} runs", to.display(), runs.len()));
     }

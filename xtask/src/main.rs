@@ -33,7 +33,7 @@ cargo xtask CHORE
   schemas   writes docs/schemas anew, from the types of what --json prints
   corpus    writes the small traces of corpus/ anew
   evidence  experiments that repeat exactly: runs them and keeps their figures and hashes in
-            examples/evidence; `evidence keep DIR` keeps results that are there;
+            examples/evidence; `evidence NAME` runs one, `evidence keep DIR` keeps results that are there;
             `evidence statistics` simulates how often verdicts are wrong, and writes the tables
             of docs/statistics.md (some minutes); `evidence tune` searches functions whose
             optimum is known, and writes the table of docs/tune.md
@@ -69,9 +69,10 @@ fn chore() -> Result<()> {
             command.args(["test", "-p", "schedlab-trace", "--test", "all", "corpus::the_kept"]);
             steps::run(command.env("SCHEDLAB_CORPUS", "write"))
         }
-        ["evidence"] => evidence::run(),
+        ["evidence"] => evidence::run(None),
         ["evidence", "statistics"] => evidence::statistics(),
         ["evidence", "tune"] => evidence::tune(),
+        ["evidence", name] => evidence::run(Some(name)),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),
         ["release"] => release::run(),
         [] | ["help" | "--help" | "-h"] => {
