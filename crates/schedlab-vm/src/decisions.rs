@@ -4,10 +4,14 @@
 //! Linux 6.1: one busy loop takes 2.20 s of the guest's time, two side by side on two CPUs 4.45 s each. So
 //! a CPU that stands idle costs nothing, and no run time or throughput may be taken from such a guest.
 
-use schedlab_model::{Unit, Warning};
+use schedlab_model::{Metric, Unit, Warning};
 use schedlab_workload::{Figure, Interval, Output, Stream};
 use std::io;
 use std::path::PathBuf;
+
+/// Why times say nothing.
+pub(crate) const WHY: &str = "the CPUs of this guest share one budget of instructions, so an idle CPU \
+                              costs nothing";
 
 /// Passes on what is a decision of the scheduler, and drops times and throughput.
 pub(crate) struct Decisions<'o>(&'o mut dyn Output);
@@ -17,8 +21,7 @@ impl<'o> Decisions<'o> {
     pub(crate) fn of(out: &'o mut dyn Output) -> Self {
         out.warning(Warning::new(
             "decisions-only",
-            "run times and throughput are left out: the CPUs of this guest share one budget of \
-             instructions, so an idle CPU costs nothing",
+            format!("run times and throughput are left out: {WHY}"),
             "compare switches, migrations and placement; for times, use cpus=1 or clock=wall",
         ));
         Self(out)
@@ -26,9 +29,10 @@ impl<'o> Decisions<'o> {
 }
 
 /// Whether a metric counts what a scheduler decided.
-fn is_decision(figure: &Figure) -> bool {
+pub(crate) fn is_decision(metric: &Metric) -> bool {
     let kinds = ["switches", "migrations", "timeslices", "wakeups"];
-    figure.metric.unit == Unit::Count && kinds.iter().any(|kind| figure.metric.name.contains(kind))
+    let counts = matches!(metric.unit, Unit::Count | Unit::Fraction);
+    counts && kinds.iter().any(|kind| metric.name.contains(kind))
 }
 
 impl Output for Decisions<'_> {
@@ -37,7 +41,7 @@ impl Output for Decisions<'_> {
     }
 
     fn figure(&mut self, figure: Figure) -> io::Result<()> {
-        if is_decision(&figure) { self.0.figure(figure) } else { Ok(()) }
+        if is_decision(&figure.metric) { self.0.figure(figure) } else { Ok(()) }
     }
 
     fn interval(&mut self, _interval: &Interval) {}
@@ -58,14 +62,11 @@ impl Output for Decisions<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_model::{Better, Metric};
+    use schedlab_model::Better;
 
     #[test]
     fn times_and_throughput_are_no_decisions() {
-        let is = |name: &str, unit| {
-            let metric = Metric::new(name, unit, Better::Neither);
-            is_decision(&Figure { metric, of: String::new(), value: 1.0 })
-        };
+        let is = |name: &str, unit| is_decision(&Metric::new(name, unit, Better::Neither));
         assert!(is("switches_voluntary", Unit::Count) && is("migrations", Unit::Count));
         assert!(!is("time_s", Unit::Seconds) && !is("requests", Unit::Count));
         assert!(!is("switches_per_s", Unit::PerSecond));

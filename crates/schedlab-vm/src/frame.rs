@@ -3,7 +3,7 @@
 //! A frame is two lengths (little-endian, 4 bytes each), the JSON, the raw bytes. The last frame of a
 //! run says how it ended; bytes that end before it mean that the guest died.
 
-use schedlab_model::{LoadFacts, MachineFacts, Nanos, Warning};
+use schedlab_model::{CpuSet, LoadFacts, MachineFacts, Nanos, Warning};
 use schedlab_workload::{
     Figure, Interval, MachineError, Offers, Outcome, Output, Recorded, RunSpec, Stream,
 };
@@ -64,6 +64,8 @@ pub struct Domain {
     pub name: String,
     /// Its flags, as the kernel writes them.
     pub flags: String,
+    /// Its CPUs, where the kernel tells (`/proc/schedstat`); empty elsewhere.
+    pub cpus: CpuSet,
 }
 
 /// A stream of a run.

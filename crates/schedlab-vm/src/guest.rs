@@ -7,10 +7,11 @@
 
 use crate::Clock;
 use crate::frame::{Asked, Domain, Frame, Which};
-use schedlab_model::{Nanos, Warning};
+use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
 use schedlab_sys::mount::mount;
 use schedlab_sys::port::Ports;
 use schedlab_workload::{Figure, Interval, Machine, MachineError, Output, Recorded, Stream};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -205,24 +206,57 @@ fn domains() -> Vec<Vec<Domain>> {
     let _ = fs::write(verbose, "1");
     let roots = ["/sys/kernel/debug/sched/domains", "/proc/sys/kernel/sched_domain"];
     let root = roots.map(Path::new).into_iter().find(|root| root.is_dir());
-    let of_cpu = |folder: PathBuf| -> Vec<Domain> {
+    let spans = spans(&fs::read_to_string("/proc/schedstat").unwrap_or_default());
+    let of_cpu = |(cpu, folder): (usize, PathBuf)| -> Vec<Domain> {
         let text = |path: PathBuf| fs::read_to_string(path).ok().map(|t| t.trim().to_owned());
         let domain = |index: usize| {
             let folder = folder.join(format!("domain{index}"));
             let flags = text(folder.join("flags")).unwrap_or_default();
-            Some(Domain { name: text(folder.join("name"))?, flags })
+            let cpus = spans.get(&(cpu, index)).cloned().unwrap_or_default();
+            Some(Domain { name: text(folder.join("name"))?, flags, cpus })
         };
         (0..).map_while(domain).collect()
     };
     let all = root.map_or_else(Vec::new, |root| {
         (0..)
-            .map(|cpu| root.join(format!("cpu{cpu}")))
-            .take_while(|f| f.is_dir())
+            .map(|cpu| (cpu, root.join(format!("cpu{cpu}"))))
+            .take_while(|(_, f)| f.is_dir())
             .map(of_cpu)
             .collect()
     });
     let _ = fs::write(verbose, "0");
     all
+}
+
+/// The CPUs of each domain, by CPU and index, from `/proc/schedstat` (Documentation/scheduler/
+/// sched-stats.rst): `domain0 00000003 ...`, since version 17 with the domain's name before the mask.
+fn spans(schedstat: &str) -> BTreeMap<(usize, usize), CpuSet> {
+    let mut all = BTreeMap::new();
+    let mut cpu = None;
+    for line in schedstat.lines() {
+        let mut words = line.split_whitespace();
+        let Some(first) = words.next() else { continue };
+        let number = |prefix: &str| first.strip_prefix(prefix)?.parse::<usize>().ok();
+        if let Some(found) = number("cpu") {
+            cpu = Some(found);
+        } else if let (Some(cpu), Some(index)) = (cpu, number("domain"))
+            && let Some(cpus) = words.take(2).find_map(mask)
+        {
+            all.insert((cpu, index), cpus);
+        }
+    }
+    all
+}
+
+/// A mask of CPUs in groups of 32 bits, the highest first: `00000000,0000000f`.
+fn mask(text: &str) -> Option<CpuSet> {
+    let mut cpus = Vec::new();
+    for (group, word) in text.rsplit(',').enumerate() {
+        let bits = u32::from_str_radix(word, 16).ok()?;
+        let first = u16::try_from(group).ok()? * 32;
+        cpus.extend((0..32).filter(|bit| bits >> bit & 1 == 1).map(|bit| Cpu(first + bit)));
+    }
+    Some(cpus.into_iter().collect())
 }
 
 /// How long a repeat waits before it begins: a fraction of `period` that is another one for each of the
@@ -236,6 +270,17 @@ pub(crate) fn wait(repeat: u32, period: Nanos) -> Nanos {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn domains_span_the_cpus_that_schedstat_tells() {
+        let text = "version 15\ntimestamp 4\ncpu0 0 0\ndomain0 00000000,0000000f 0 1\n\
+                    domain1 00000001,000000ff 2\ncpu1 0\ndomain0 MC 00000003 1\n";
+        let all = spans(text);
+        let told: Vec<(usize, usize, String)> =
+            all.into_iter().map(|((cpu, index), cpus)| (cpu, index, cpus.to_string())).collect();
+        let expected = [(0, 0, "0-3"), (0, 1, "0-7,32"), (1, 0, "0-1")];
+        assert_eq!(told, expected.map(|(cpu, index, cpus)| (cpu, index, cpus.to_owned())));
+    }
 
     #[test]
     fn repeats_begin_at_phases_that_lie_apart() {

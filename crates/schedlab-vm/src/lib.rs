@@ -16,19 +16,24 @@
 //! that vanish with this process.
 
 pub mod build;
+pub mod choices;
 mod cpio;
 mod decisions;
+mod domains;
 mod error;
 pub mod frame;
+mod git;
 pub mod guest;
 mod initramfs;
 pub mod kernel;
 mod machine;
+pub mod placebo;
 mod qemu;
 mod qmp;
 mod request;
 
 pub use error::VmError;
+pub use git::Checkout;
 pub use kernel::Kernel;
 pub use machine::Vm;
 pub use request::{Clock, KEYS, Request};

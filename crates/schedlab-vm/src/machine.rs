@@ -1,20 +1,24 @@
 //! A kernel in QEMU as a [`Machine`].
 
-use crate::decisions::Decisions;
+use crate::decisions::{self, Decisions};
 use crate::frame::{self, Asked, Domain, Frame};
 use crate::guest;
 use crate::qemu::{self, Build, Qemu};
 use crate::qmp::Wait;
 use crate::request::{Clock, Request};
-use crate::{Kernel, VmError, initramfs};
+use crate::{Kernel, VmError, domains, initramfs};
 use schedlab_model::{Fact, LoadFacts, MachineFacts, Nanos, Topology};
 use schedlab_sys::{clock, process};
-use schedlab_workload::{Machine, MachineError, Offers, Outcome, Output, RunSpec, check_spec};
+use schedlab_workload::{
+    Machine, MachineError, Offers, Outcome, Output, RunSpec, check_spec, metrics,
+};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 
 /// How long a boot may take, in the machine's own time.
 const BOOT: Nanos = Nanos::from_secs(300);
+/// How long a boot with KVM may take before it counts as not working.
+const BOOT_KVM: Nanos = Nanos::from_secs(20);
 /// Repeats begin at phases of this period: the longest tick that kernels have (100 Hz).
 const PERIOD: Nanos = Nanos::from_millis(10);
 /// The run's description is padded to a multiple of this, so that its length does not matter.
@@ -46,31 +50,28 @@ impl Vm {
         let packed = initramfs::pack(&program, kernel.config.as_deref(), &kernel.release)?;
         let initramfs = qemu::file_of("initramfs", &packed)?;
         let identity = identity(&kernel, &packed)?;
-        let build = Build { request, kernel, initramfs, version };
-        let wait = Wait { doing: "the boot", until: clock::monotonic() + BOOT, stopped: &|| false };
-        let mut qemu = Qemu::start(&build, None, &wait)?;
-        qemu.await_stop(&wait)?;
-        let bytes = qemu.frames()?;
-        let Ok(Some((Frame::Ready { offers, facts, domains }, ..))) = Frame::read(&bytes) else {
-            let what = "the guest did not tell what it offers".to_owned();
-            return Err(qemu.explain(VmError::Guest { what, console: Vec::new() }));
+        let kvm = request.clock == Clock::Wall && qemu::may_use_kvm();
+        let mut build = Build { request, kernel, initramfs, version, kvm };
+        let booted = match first_boot(&build) {
+            // Where the device is there, it still need not boot this kernel.
+            Err(VmError::Guest { .. }) if build.kvm => {
+                build.kvm = false;
+                first_boot(&build)
+            }
+            booted => booted,
         };
-        let state = qemu::file_of("state", &[])?;
-        qemu.save(&state, &wait)?;
+        let Booted { offers, facts, domains, state } = booted?;
         check_topology(&build.request, &offers.topology)?;
+        domains::check(&build.request, &domains)?;
         let repeatable = build.request.clock == Clock::Instructions;
         let commands = Fact::Unknown(
             "the guest holds no program but schedlab: use a workload of schedlab's".to_owned(),
         );
         let offers = Offers { machine: "vm".to_owned(), repeatable, commands, ..*offers };
         let machine = build.machine().join(" ");
-        let names: Vec<&str> =
-            domains.first().into_iter().flatten().map(|domain| domain.name.as_str()).collect();
-        let names = if names.is_empty() { "none".to_owned() } else { names.join(" ") };
-        let version = &build.version;
-        let hypervisor = Fact::Known(format!(
-            "{version}; {machine}; {identity}; scheduler domains of CPU 0: {names}"
-        ));
+        let (version, names) = (&build.version, domains::in_words(&domains));
+        let hypervisor =
+            Fact::Known(format!("{version}; {machine}; {identity}; scheduler domains: {names}"));
         let facts = MachineFacts { host: "vm".to_owned(), hypervisor, ..*facts };
         Ok(Self { build, offers, facts, domains, state, after: None })
     }
@@ -94,6 +95,17 @@ impl Machine for Vm {
 
     fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
         check_spec(spec, &self.offers)
+    }
+
+    fn measures(&self, metric: &str) -> Result<(), String> {
+        let shared = self.build.request.shares_instructions();
+        if !shared || decisions::is_decision(&metrics::metric(metric)) {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: use counts of switches, migrations or wakeups; for times use cpus=1 or clock=wall",
+            decisions::WHY
+        ))
     }
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
@@ -120,6 +132,29 @@ impl Machine for Vm {
         self.after = after;
         Ok(outcome)
     }
+}
+
+/// A guest that told what it is, with its state.
+struct Booted {
+    offers: Box<Offers>,
+    facts: Box<MachineFacts>,
+    domains: Vec<Vec<Domain>>,
+    state: File,
+}
+
+fn first_boot(build: &Build) -> Result<Booted, VmError> {
+    let until = clock::monotonic() + if build.kvm { BOOT_KVM } else { BOOT };
+    let wait = Wait { doing: "the boot", until, stopped: &|| false };
+    let mut qemu = Qemu::start(build, None, &wait)?;
+    qemu.await_stop(&wait)?;
+    let bytes = qemu.frames()?;
+    let Ok(Some((Frame::Ready { offers, facts, domains }, ..))) = Frame::read(&bytes) else {
+        let what = "the guest did not tell what it offers".to_owned();
+        return Err(qemu.explain(VmError::Guest { what, console: Vec::new() }));
+    };
+    let state = qemu::file_of("state", &[])?;
+    qemu.save(&state, &wait)?;
+    Ok(Booted { offers, facts, domains, state })
 }
 
 fn perform(build: &Build, state: &File, asked: &File, wait: &Wait<'_>) -> Result<Vec<u8>, VmError> {

@@ -23,6 +23,8 @@ pub(crate) struct Build {
     pub(crate) initramfs: File,
     /// `QEMU emulator version ...`.
     pub(crate) version: String,
+    /// Whether KVM runs it.
+    pub(crate) kvm: bool,
 }
 
 impl Build {
@@ -42,6 +44,7 @@ impl Build {
                 add(&["-cpu", "qemu64", "-rtc", "base=2024-01-01T00:00:00,clock=vm"]);
                 add(&["-seed", &seed.to_string(), "-device", "ib700"]);
             }
+            Clock::Wall if self.kvm => add(&["-accel", "kvm", "-cpu", "host"]),
             Clock::Wall => add(&["-accel", "tcg,thread=multi", "-cpu", "max"]),
         }
         all
@@ -226,6 +229,11 @@ fn data_of(program: &str) -> Vec<String> {
     let folders = ["share/qemu", "share/seabios"].map(|name| root.join(name));
     let there = folders.into_iter().filter(|folder| folder.is_dir());
     there.flat_map(|folder| ["-L".to_owned(), folder.display().to_string()]).collect()
+}
+
+/// Whether KVM may be tried: only a boot shows whether it works.
+pub(crate) fn may_use_kvm() -> bool {
+    File::options().read(true).write(true).open("/dev/kvm").is_ok()
 }
 
 /// The first number of a version such as `QEMU emulator version 7.2.22 (...)`.

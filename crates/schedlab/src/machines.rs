@@ -9,7 +9,8 @@ use std::path::Path;
 const KINDS: &[(&str, &str)] =
     &[(HOST, "this machine"), (VM, "another kernel in QEMU"), (SIM, "a model in virtual time")];
 
-const VM: &str = "vm";
+/// The kind of virtual machines.
+pub(crate) const VM: &str = "vm";
 pub(crate) const SIM: &str = "sim";
 /// The setting of a simulated machine that names a trace: the machine is like the recorded one.
 pub(crate) const LIKE: &str = "like";

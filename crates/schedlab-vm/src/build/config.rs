@@ -1,9 +1,14 @@
 //! Configurations of kernels that we build: small, without modules and debugging information, and with
-//! all that a guest of ours and its measuring need.
+//! all that a guest of ours and its measuring need. Loads that send over UDP need `CONFIG_INET=y` too.
+
+use std::fmt::Write as _;
 
 /// What every kernel of ours has, as lines of a configuration; the rest is off.
 const BASE: &str = "\
 CONFIG_64BIT=y
+CONFIG_EXPERT=y
+CONFIG_BASE_FULL=y
+CONFIG_UNWINDER_GUESS=y
 CONFIG_SMP=y
 CONFIG_NR_CPUS=64
 CONFIG_SCHED_MC=y
@@ -38,13 +43,13 @@ CONFIG_ADVISE_SYSCALLS=y
 CONFIG_MEMFD_CREATE=y
 CONFIG_SHMEM=y
 CONFIG_TMPFS=y
+CONFIG_FILE_LOCKING=y
 CONFIG_PROC_FS=y
 CONFIG_PROC_SYSCTL=y
 CONFIG_SYSFS=y
 CONFIG_DEVTMPFS=y
 CONFIG_NET=y
 CONFIG_UNIX=y
-CONFIG_INET=y
 CONFIG_PERF_EVENTS=y
 CONFIG_HIGH_RES_TIMERS=y
 CONFIG_NO_HZ_IDLE=y
@@ -79,11 +84,17 @@ pub struct Choice {
     pub preemption: String,
     /// Further symbols, as `CONFIG_X=y`; they win over all else.
     pub set: Vec<String>,
+    /// So many instructions that do nothing begin each function of the fair scheduler. 0: none. Such
+    /// a kernel decides as the one without them; it shows how much neutral code changes a result.
+    pub placebo: u32,
 }
+
+/// The most instructions of a placebo.
+pub const PLACEBO_MAX: u32 = 64;
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { hz: 250, preemption: "voluntary".to_owned(), set: Vec::new() }
+        Self { hz: 250, preemption: "voluntary".to_owned(), set: Vec::new(), placebo: 0 }
     }
 }
 
@@ -96,6 +107,10 @@ impl Choice {
         if self.model().is_none() {
             let why = "use none, voluntary, full or lazy".to_owned();
             return Err(("preempt", self.preemption.clone(), why));
+        }
+        if self.placebo > PLACEBO_MAX {
+            let why = format!("use 0 to {PLACEBO_MAX}");
+            return Err(("placebo", self.placebo.to_string(), why));
         }
         let is_setting = |text: &&String| {
             let name = text.split_once('=').map(|(name, _)| name).unwrap_or_default();
@@ -129,14 +144,24 @@ impl Choice {
         rest.chain(self.set.iter().cloned()).collect()
     }
 
+    /// Arguments of make beside the configuration.
+    pub(crate) fn flags(&self) -> Vec<String> {
+        let nops = |count: u32| format!("CFLAGS_fair.o=-fpatchable-function-entry={count}");
+        (self.placebo > 0).then(|| nops(self.placebo)).into_iter().collect()
+    }
+
     /// A word for the kernel's name.
-    pub(crate) fn word(&self) -> String {
+    #[must_use]
+    pub fn word(&self) -> String {
         let mut word = format!("{}hz-{}", self.hz, self.preemption);
         for line in &self.set {
             let text = line.trim_start_matches("CONFIG_").to_lowercase().replace('=', "-");
             let fits = |c: char| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' };
             word.push('-');
             word.extend(text.chars().map(fits));
+        }
+        if self.placebo > 0 {
+            let _ = write!(word, "-placebo{}", self.placebo);
         }
         word
     }
@@ -152,13 +177,16 @@ mod tests {
             hz: 1000,
             preemption: "full".to_owned(),
             set: vec!["CONFIG_UCLAMP_TASK=n".to_owned()],
+            placebo: 3,
         };
         choice.check().unwrap();
         let lines = choice.lines();
         let has = |line: &str| lines.iter().any(|l| l == line);
         assert!(has("CONFIG_HZ_1000=y") && has("CONFIG_PREEMPT=y") && has("CONFIG_UCLAMP_TASK=n"));
         assert!(!has("CONFIG_UCLAMP_TASK=y") && has("CONFIG_SMP=y"));
-        assert_eq!(choice.word(), "1000hz-full-uclamp_task-n");
+        assert_eq!(choice.word(), "1000hz-full-uclamp_task-n-placebo3");
+        assert_eq!(choice.flags(), ["CFLAGS_fair.o=-fpatchable-function-entry=3"]);
+        assert!(Choice::default().flags().is_empty());
     }
 
     #[test]
@@ -167,6 +195,7 @@ mod tests {
         for (choice, key) in [
             (Choice { hz: 123, ..base.clone() }, "hz"),
             (Choice { preemption: "some".to_owned(), ..base.clone() }, "preempt"),
+            (Choice { placebo: PLACEBO_MAX + 1, ..base.clone() }, "placebo"),
             (Choice { set: vec!["UCLAMP".to_owned()], ..base.clone() }, "set"),
             (Choice { set: vec!["CONFIG_A;B=y".to_owned()], ..base }, "set"),
         ] {

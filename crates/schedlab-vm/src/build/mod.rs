@@ -1,22 +1,23 @@
 //! Building a small kernel from Debian's `linux-source` or from a tree of the user's.
 //!
-//! It is made in a folder of the cache that is renamed when it is complete; only the image and its
-//! configuration stay. The same source, configuration and compiler give the same image: time, user,
-//! host and version string are fixed, and the source's path is taken out.
+//! The image and its configuration go into a folder of the cache that gets its name when it is
+//! complete. Source and objects stay in a [`workshop`], so the next build compiles only what changed.
+//! The same source, configuration and compiler give the same image: time, user, host and version
+//! string are fixed, and no debugging information holds a path.
 
 mod config;
+mod make;
+mod workshop;
 
-pub use config::Choice;
+pub use config::{Choice, PLACEBO_MAX};
 
 use crate::VmError;
 use crate::kernel::cache::{self, Making};
-use crate::kernel::run;
-use schedlab_model::{Nanos, Pid};
-use schedlab_sys::{clock, process, signal};
-use std::io::Read;
-use std::os::fd::AsFd;
+use make::make;
+use schedlab_model::Nanos;
+use schedlab_sys::clock;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use workshop::Workshop;
 
 /// A kernel to build.
 #[derive(Clone, Debug)]
@@ -44,61 +45,71 @@ const TOOLS: [(&str, &str); 7] = [
     ("patch", "patch"),
 ];
 
-/// Builds it, unless it is in the cache. Returns the kernel's name and whether it was built now.
+/// What a build did.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Built {
+    /// The kernel's name, for `vm:kernel=NAME`.
+    pub name: String,
+    /// Whether it was built now; else it was in the cache.
+    pub new: bool,
+}
+
+/// Builds it, unless it is in the cache.
 ///
 /// # Errors
 /// When a tool, the source or space is missing, the configuration can't be had, or the compiler fails.
-pub fn build(wanted: &Wanted) -> Result<(String, bool), VmError> {
-    let setting = |(key, value, why): (&str, String, String)| VmError::Setting {
-        key: key.to_owned(),
-        value,
-        why,
-    };
+pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     wanted.choice.check().map_err(setting)?;
     let tree = Path::new(&wanted.source);
     let is_tree = tree.join("Kconfig").is_file();
-    let source = tree.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let default =
-        || format!("{}-{}", source.trim_start_matches("linux-source-"), wanted.choice.word());
+    let name = name(wanted, tree)?;
+    // A tree of the user's may have changed, and so may a patch.
+    let is_kept = || !is_tree && wanted.patch.is_none() && cache::built(&name).is_file();
+    if is_kept() {
+        return Ok(Built { name, new: false });
+    }
+    if let Some(patch) = wanted.patch.as_ref().filter(|_| is_tree) {
+        let why = "apply it to your tree yourself".to_owned();
+        return Err(setting(("patch", patch.display().to_string(), why)));
+    }
+    check_tools()?;
+    let until = clock::monotonic() + wanted.limit;
+    let mut workshop = Workshop::enter(&wanted.source, is_tree.then_some(tree), until)?;
+    // Another build of the same kernel may have ended while we waited.
+    if is_kept() {
+        return Ok(Built { name, new: false });
+    }
+    let making = Making::begin(&name)?;
+    let made = making.path().join("made");
+    std::fs::create_dir(&made).map_err(VmError::io(format!("making {}", made.display())))?;
+    if let Some(patch) = &wanted.patch {
+        workshop.apply(patch)?;
+    }
+    configure(&workshop, &wanted.choice, until)?;
+    make(&workshop, &["vmlinux"], &wanted.choice.flags(), until)?;
+    for (from, to) in [("vmlinux", "vmlinux"), (".config", "config")] {
+        std::fs::copy(workshop.objects().join(from), made.join(to))
+            .map_err(VmError::io(format!("keeping the kernel's {to}")))?;
+    }
+    making.finish_anew(&made)?;
+    Ok(Built { name, new: true })
+}
+
+fn setting((key, value, why): (&str, String, String)) -> VmError {
+    VmError::Setting { key: key.to_owned(), value, why }
+}
+
+/// The kernel's name in the cache.
+fn name(wanted: &Wanted, tree: &Path) -> Result<String, VmError> {
+    let source = tree.file_name().unwrap_or_default().to_string_lossy();
+    let version = source.trim_start_matches("linux-source-");
+    let default = || format!("{version}-{}", wanted.choice.word());
     let name = wanted.name.clone().unwrap_or_else(default);
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     if !name.starts_with(|c: char| c.is_ascii_alphanumeric()) || !name.chars().all(fits) {
         return Err(setting(("name", name, "use letters, digits, -, _ and .".to_owned())));
     }
-    // A tree of the user's may have changed, and so may a patch.
-    if !is_tree && wanted.patch.is_none() && cache::built(&name).is_file() {
-        return Ok((name, false));
-    }
-    check_tools()?;
-    let making = Making::begin(&name)?;
-    let (made, objects) = (making.path().join("made"), making.path().join("objects"));
-    for folder in [&made, &objects] {
-        std::fs::create_dir(folder).map_err(VmError::io(format!("making {}", folder.display())))?;
-    }
-    let tree = if is_tree { tree.to_owned() } else { fetch(&wanted.source, making.path())? };
-    let tree = std::fs::canonicalize(&tree).map_err(VmError::io(wanted.source.clone()))?;
-    if let Some(patch) = &wanted.patch {
-        if is_tree {
-            let why = "apply it to your tree yourself".to_owned();
-            return Err(setting(("patch", patch.display().to_string(), why)));
-        }
-        let mut command = Command::new("patch");
-        let input = format!("--input={}", absolute(patch)?.display());
-        run(command.args(["-p1", "--batch", &input]).current_dir(&tree), "applying the patch")?;
-    }
-    let until = clock::monotonic() + wanted.limit;
-    configure(&tree, &objects, &wanted.choice, until)?;
-    make(&tree, &objects, &["vmlinux"], until)?;
-    for (from, to) in [("vmlinux", "vmlinux"), (".config", "config")] {
-        std::fs::rename(objects.join(from), made.join(to))
-            .map_err(VmError::io(format!("keeping the kernel's {to}")))?;
-    }
-    making.finish_anew(&made)?;
-    Ok((name, true))
-}
-
-fn absolute(path: &Path) -> Result<PathBuf, VmError> {
-    std::fs::canonicalize(path).map_err(VmError::io(format!("finding {}", path.display())))
+    Ok(name)
 }
 
 fn check_tools() -> Result<(), VmError> {
@@ -117,39 +128,15 @@ fn check_tools() -> Result<(), VmError> {
     })
 }
 
-/// Debian's source, unpacked in `at`.
-fn fetch(package: &str, at: &Path) -> Result<PathBuf, VmError> {
-    if !package.starts_with("linux-source-") {
-        return Err(VmError::Missing {
-            what: format!("the source {package}"),
-            remedy: "name a tree with a Kconfig, or a package such as linux-source-6.12".to_owned(),
-        });
-    }
-    let doing = format!("fetching {package}");
-    run(Command::new("apt-get").args(["-q", "download", package]).current_dir(at), &doing)?;
-    let Some(archive) = cache::files(at, |name| name.ends_with(".deb")).pop() else {
-        let remedy = "apt-get fetched nothing; run apt-get update".to_owned();
-        return Err(VmError::Missing { what: package.to_owned(), remedy });
-    };
-    let unpacked = at.join("package");
-    run(Command::new("dpkg").arg("-x").arg(&archive).arg(&unpacked), "unpacking the source")?;
-    let sources = cache::files(&unpacked.join("usr/src"), |name| name.contains(".tar."));
-    let Some(tar) = sources.first() else {
-        let remedy = "the package holds no source".to_owned();
-        return Err(VmError::Missing { what: package.to_owned(), remedy });
-    };
-    run(Command::new("tar").arg("-xf").arg(tar).current_dir(at), "unpacking the source")?;
-    Ok(at.join(package))
-}
-
 /// Makes the configuration, and checks that the kernel took it.
-fn configure(tree: &Path, objects: &Path, choice: &Choice, until: Nanos) -> Result<(), VmError> {
+fn configure(workshop: &Workshop, choice: &Choice, until: Nanos) -> Result<(), VmError> {
     let wanted = choice.lines();
+    let objects = workshop.objects();
     let all = objects.join("wanted.config");
     std::fs::write(&all, wanted.join("\n") + "\n")
         .map_err(VmError::io(format!("writing {}", all.display())))?;
     let all = format!("KCONFIG_ALLCONFIG={}", all.display());
-    make(tree, objects, &[&all, "allnoconfig"], until)?;
+    make(workshop, &[&all, "allnoconfig"], &[], until)?;
     let taken = std::fs::read_to_string(objects.join(".config"))
         .map_err(VmError::io("reading the configuration"))?;
     let is_taken = |line: &&String| match line.strip_suffix("=n") {
@@ -167,77 +154,5 @@ fn configure(tree: &Path, objects: &Path, choice: &Choice, until: Nanos) -> Resu
             why: "this kernel does not take it: it has no such symbol, or needs another one"
                 .to_owned(),
         }),
-    }
-}
-
-/// How much of what a build says is kept.
-const KEPT: usize = 1 << 16;
-
-/// Runs make until it ends; Ctrl-C and the limit end it with all that it started.
-fn make(tree: &Path, objects: &Path, what: &[&str], until: Nanos) -> Result<(), VmError> {
-    let cpus = std::thread::available_parallelism().map_or(1, usize::from);
-    let signals = signal::catch().map_err(VmError::io("catching signals"))?;
-    let mut command = Command::new("nice");
-    command.args(["make", &format!("-j{cpus}"), "-C"]).arg(tree);
-    command.arg(format!("O={}", objects.display())).args(what);
-    for fixed in [
-        "KBUILD_BUILD_TIMESTAMP=2024-01-01",
-        "KBUILD_BUILD_USER=schedlab",
-        "KBUILD_BUILD_HOST=vm",
-        "KBUILD_BUILD_VERSION=1",
-        "LOCALVERSION=",
-    ] {
-        command.arg(fixed);
-    }
-    // Both go into one pipe of ours: if we die, whatever make started ends at its next line.
-    let (mut said, pipe) = std::io::pipe().map_err(VmError::io("making a pipe"))?;
-    let other = pipe.try_clone().map_err(VmError::io("making a pipe"))?;
-    command.stdin(Stdio::null()).stdout(pipe).stderr(other);
-    process::die_with_parent(&mut command);
-    process::own_session(&mut command);
-    let child = command.spawn().map_err(VmError::io("starting make"))?;
-    let mut child = Group(child);
-    drop(command);
-    let mut text: Vec<u8> = Vec::new();
-    loop {
-        if signals.caught().is_some() {
-            return Err(VmError::Interrupted);
-        }
-        if clock::monotonic() > until {
-            let what = "the build did not end in time: raise --time-limit".to_owned();
-            return Err(VmError::Guest { what, console: Vec::new() });
-        }
-        let ready = process::poll(&[said.as_fd(), signals.fd()], Some(Nanos::from_millis(500)))
-            .map_err(VmError::io("waiting for make"))?;
-        if ready[0] {
-            let mut buffer = [0; 4096];
-            match said.read(&mut buffer).map_err(VmError::io("reading from make"))? {
-                0 => break,
-                read => text.extend_from_slice(&buffer[..read]),
-            }
-            if text.len() > 2 * KEPT {
-                text.drain(..KEPT);
-            }
-        }
-    }
-    let status = child.0.wait().map_err(VmError::io("awaiting make"))?;
-    if status.success() {
-        return Ok(());
-    }
-    let text = String::from_utf8_lossy(&text);
-    let wrong = text.lines().find(|line| line.contains("error") || line.contains("No space left"));
-    let wrong = wrong.or_else(|| text.lines().last()).unwrap_or("it said nothing");
-    Err(VmError::io("building the kernel")(std::io::Error::other(wrong.trim().to_owned())))
-}
-
-/// A process with all that it started. Dropping it kills them.
-struct Group(Child);
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if !matches!(self.0.try_wait(), Ok(Some(_))) {
-            let _ = process::kill(Pid(-self.0.id().cast_signed()), 9);
-            let _ = self.0.wait();
-        }
     }
 }

@@ -15,6 +15,11 @@ pub(crate) fn folder() -> PathBuf {
     above.join("schedlab").join("kernels")
 }
 
+/// Where kernels are built: sources and objects, which stay for the next build.
+pub(crate) fn builds() -> PathBuf {
+    folder().with_file_name("builds")
+}
+
 /// Where the image of a kernel of our own build lies.
 pub(crate) fn built(name: &str) -> PathBuf {
     folder().join(name).join("vmlinux")

@@ -52,26 +52,45 @@ fn missing(version: &str, remedy: &str) -> VmError {
 
 /// A package manager with lists that hold the package, and the package.
 fn find(version: &str, scratch: &Path) -> Result<(Apt, String), VmError> {
+    let what = format!("kernel debian-{version}");
+    search(&what, version, scratch, &|apt| apt.newest(version))
+}
+
+/// Fetches the package `linux-source-VERSION` into a folder.
+///
+/// # Errors
+/// When no suite has it, or there is no package manager, no network or no space.
+pub(crate) fn download_source(package: &str, into: &Path) -> Result<(), VmError> {
+    let version = package.trim_start_matches("linux-source-");
+    let (apt, package) = search(package, version, into, &|apt| apt.exact(package))?;
+    apt.download(&package, into)
+}
+
+/// A package manager whose lists hold what `find` finds, and that package: the system's own, or one
+/// with the lists of the suite that has this version.
+fn search(
+    what: &str,
+    version: &str,
+    scratch: &Path,
+    find: &dyn Fn(&Apt) -> Result<Option<String>, VmError>,
+) -> Result<(Apt, String), VmError> {
+    let missing = |remedy: String| VmError::Missing { what: what.to_owned(), remedy };
     let system = Apt(Vec::new());
-    if let Some(package) = system.newest(version)? {
+    if let Some(package) = find(&system)? {
         return Ok((system, package));
     }
     let known = NAMES
         .iter()
         .find(|(known, _)| version == *known || version.starts_with(&format!("{known}.")));
     let Some((_, suite)) = known else {
-        return Err(missing(
-            version,
-            "no package list of this system has it; run apt-get update, or configure a suite that has it",
-        ));
+        let remedy = "no package list of this system has it; run apt-get update, or configure a \
+                      suite that has it";
+        return Err(missing(remedy.to_owned()));
     };
     let apt = Apt::of_suite(suite, scratch)?;
-    match apt.newest(version)? {
+    match find(&apt)? {
         Some(package) => Ok((apt, package)),
-        None => Err(missing(
-            version,
-            &format!("the suite {suite} does not have it, or can't be reached"),
-        )),
+        None => Err(missing(format!("the suite {suite} does not have it, or can't be reached"))),
     }
 }
 
@@ -133,6 +152,16 @@ impl Apt {
         // The others are named after a version of the ABI; this one follows the newest.
         let is_kernel = |name: &&str| !name.starts_with(&format!("linux-image-{version}-cloud"));
         Ok(names.filter(is_kernel).max_by_key(|name| numbers(name)).map(str::to_owned))
+    }
+
+    /// The package of this name.
+    fn exact(&self, package: &str) -> Result<Option<String>, VmError> {
+        let pattern = format!("^{}$", package.replace('.', "[.]"));
+        let found = run(
+            self.command("apt-cache").args(["search", "--names-only", &pattern]),
+            "looking for a kernel's source",
+        )?;
+        Ok(found.split_whitespace().next().map(str::to_owned))
     }
 
     fn download(&self, package: &str, into: &Path) -> Result<(), VmError> {

@@ -4,7 +4,7 @@
 //! without being installed, or `boot`: the one that this machine would boot.
 
 pub(crate) mod cache;
-mod debian;
+pub(crate) mod debian;
 mod offers;
 
 pub use debian::NAMES as DEBIAN;
@@ -50,6 +50,12 @@ impl Kernel {
         })
     }
 
+    /// Whether a kernel of this name was built into the cache.
+    #[must_use]
+    pub fn is_built(name: &str) -> bool {
+        cache::built(name).is_file()
+    }
+
     /// The kernels in `/boot`, and those in the cache.
     #[must_use]
     pub fn here() -> Vec<Self> {
@@ -77,7 +83,9 @@ impl Kernel {
         let name = image.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let release = match (release(&bytes), bytes.starts_with(b"\x7fELF")) {
             (Some(release), _) => release,
-            (None, true) => name.trim_start_matches("vmlinux-").to_owned(),
+            (None, true) => {
+                banner(&bytes).unwrap_or_else(|| name.trim_start_matches("vmlinux-").to_owned())
+            }
             (None, false) => {
                 return Err(VmError::Setting {
                     key: "kernel".to_owned(),
@@ -95,6 +103,21 @@ impl Kernel {
     }
 }
 
+/// The release that the banner of an uncompressed kernel names: `Linux version 6.1.192 (...)`.
+fn banner(image: &[u8]) -> Option<String> {
+    const START: &[u8] = b"Linux version ";
+    let mut rest = image;
+    loop {
+        let at = rest.windows(START.len()).position(|window| window == START)?;
+        rest = &rest[at + START.len()..];
+        // A format has a % there.
+        if rest.first().is_some_and(u8::is_ascii_digit) {
+            let word = rest.split(|&byte| byte == b' ' || byte == 0).next()?;
+            return Some(String::from_utf8_lossy(word).into_owned());
+        }
+    }
+}
+
 /// The release that a bzImage names (Documentation/arch/x86/boot.rst: `kernel_version`).
 fn release(image: &[u8]) -> Option<String> {
     if image.get(0x202..0x206)? != b"HdrS" {
@@ -104,4 +127,17 @@ fn release(image: &[u8]) -> Option<String> {
     let text = image.get(at..)?.split(|&byte| byte == 0).next()?;
     let word = text.split(|&byte| byte == b' ').next()?;
     Some(String::from_utf8_lossy(word).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_uncompressed_kernel_names_its_release_in_its_banner() {
+        let image =
+            b"\x7fELF..Linux version %s (%s)\0..Linux version 6.1.192 (schedlab@vm) (gcc)\0";
+        assert_eq!(banner(image), Some("6.1.192".to_owned()));
+        assert_eq!(banner(b"\x7fELF Linux version %s"), None);
+    }
 }

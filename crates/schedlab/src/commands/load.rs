@@ -144,6 +144,16 @@ impl Wanted {
     }
 }
 
+/// A workload as it is typed, `hackbench -g 2`: its name, and what it is.
+pub(crate) fn workload_of(line: &str) -> anyhow::Result<(String, WorkloadSpec)> {
+    let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
+    let Some((name, rest)) = words.split_first() else {
+        return Err(usage("option workload: name one: `schedlab load` lists them"));
+    };
+    let (_, options) = words_of(name, rest, &[])?;
+    Ok((name.clone(), WorkloadSpec::Builtin { name: name.clone(), options }))
+}
+
 /// A workload by name, and the options that stand after it, of its own and of `own`.
 fn words_of(
     name: &str,

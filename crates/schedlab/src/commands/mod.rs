@@ -48,6 +48,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<replay::Document>(),
         json::of::<view::Document>(),
         json::of::<vm::Document>(),
+        json::of::<vm::compare::Document>(),
         json::of::<compare::Document<'_>>(),
         json::of::<export::Results<'_>>(),
     ];

@@ -5,7 +5,7 @@ use anyhow::Context as _;
 use schedlab_experiment::report::{answer, readable, text_map};
 use schedlab_experiment::{
     Experiment, FileError, Machines, Place, Plan, Planned, Progress, StoredRun, StoredRuns, Tally,
-    is_passing, machine_line, mixed_versions, run_experiment, runs_of,
+    is_passing, machine_line, mixed_versions, run_experiment, run_plan, runs_of,
 };
 use schedlab_workload::{MachineName, WorkloadSpec};
 use std::collections::BTreeSet;
@@ -53,6 +53,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     check(&mut machines, &experiment, &plan)?;
+    if probe(&mut machines, &experiment, &plan, &results)? {
+        return Ok(ExitCode::from(EXIT_INTERRUPTED));
+    }
     let told = estimate(&mut machines, &experiment, &plan, &results)?;
     crate::output::stderr().write_all(told.as_bytes())?;
     let tally = perform(&mut machines, &experiment, &results)?;
@@ -242,6 +245,47 @@ fn print_plan(plan: &Plan) -> anyhow::Result<()> {
         writeln!(out, "{}  block {}  {what}{}{on}", run.id, run.block + 1, settings.concat())?;
     }
     Ok(())
+}
+
+/// Plans of fewer runs than this are not estimated by a run.
+const PROBED: usize = 4;
+
+/// A virtual machine takes tens of seconds for a second of its own, and nothing tells before how much
+/// a run needs. So the first run of a plan is done first, unless such a run is stored: it is one of the
+/// plan's, so nothing is done twice. Returns whether the user stopped it.
+fn probe(
+    machines: &mut Machines<'_>,
+    experiment: &Experiment,
+    plan: &Plan,
+    results: &Path,
+) -> anyhow::Result<bool> {
+    let Some(first) = plan.runs.first().filter(|_| plan.runs.len() >= PROBED) else {
+        return Ok(false);
+    };
+    let is_known = runs_of(results).is_ok_and(|found| found.runs.iter().any(StoredRun::is_whole));
+    // Runs whose looks or warm-up come first are none that may be taken out of their order.
+    if first.machine.kind != machines::VM || is_known || experiment.warm_up > 0 {
+        return Ok(false);
+    }
+    let mut stderr = crate::output::stderr();
+    writeln!(stderr, "schedlab: the first run tells how long the others take")?;
+    let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
+    let stop = || signals.caught().is_some();
+    let one = Plan { runs: vec![first.clone()] };
+    let tally = run_plan(machines, &one, results, &stop, &mut |_| ())?;
+    for run in runs_of(results)?.runs.iter().filter(|run| run.is_whole()) {
+        let took = run.manifest.took_ns as f64 / 1e9;
+        let pace = run.value("time_s").filter(|time| *time > 0.0).map(|time| took / time);
+        let took = readable(took, schedlab_model::Unit::Seconds);
+        let pace = pace.map_or(String::new(), |pace| {
+            format!(": {pace:.0} s of this machine for each second that was measured in the guest")
+        });
+        writeln!(stderr, "schedlab: it took {took}{pace}")?;
+    }
+    if tally.stopped {
+        writeln!(stderr, "schedlab: stopped; the same command goes on from here")?;
+    }
+    Ok(tally.stopped)
 }
 
 /// Each machine in a line, and how long the plan takes, from runs of the same workload that are stored; else

@@ -1,17 +1,19 @@
-//! `schedlab vm`: kernels for virtual machines.
+//! `schedlab vm`: kernels for virtual machines, got, built and compared.
+
+mod bisect;
+mod build;
+pub(crate) mod compare;
+mod study;
 
 use super::UsageError;
 use crate::json;
 use schedlab_experiment::report::Table;
-use schedlab_model::Nanos;
 use schedlab_vm::VmError;
-use schedlab_vm::build::{self, Choice, Wanted};
 use schedlab_vm::kernel::{DEBIAN, Kernel, offers};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Exit code of what a signal ended.
@@ -24,6 +26,8 @@ Examples:
   schedlab vm kernels                              list kernels, and what each one offers
   schedlab vm fetch debian-6.1                     get a Debian kernel without installing it
   schedlab vm build linux-source-6.12 --hz 1000    build a small kernel
+  schedlab vm compare debian-6.1 debian-6.12 --workload 'hackbench -g 1'
+  schedlab vm bisect v1 v2 --tree linux --worse 5% --workload 'hackbench -g 1'
   schedlab load hackbench --on vm:kernel=debian-6.1,cpus=1,clock=instructions
   machine = \"vm:kernel=debian-6.1\"               in an experiment file (docs/vm.md)")]
 pub(crate) struct Args {
@@ -45,31 +49,14 @@ enum Action {
         name: String,
     },
     /// Build a small kernel into the cache
-    Build(Build),
-}
-
-#[derive(clap::Args)]
-struct Build {
-    /// A package of Debian's (linux-source-6.12), or the folder of a kernel's source
-    source: String,
-    /// Ticks a second: 100, 250, 300 or 1000
-    #[arg(long, default_value_t = 250)]
-    hz: u32,
-    /// Preemption model: none, voluntary, full or lazy
-    #[arg(long, value_name = "MODEL", default_value = "voluntary")]
-    preempt: String,
-    /// Set a symbol of the kernel's configuration: CONFIG_SCHED_CORE=n
-    #[arg(long, value_name = "SYMBOL=VALUE")]
-    set: Vec<String>,
-    /// Apply this patch first
-    #[arg(long, value_name = "FILE")]
-    patch: Option<PathBuf>,
-    /// Name the kernel; by default after its source and configuration
-    #[arg(long)]
-    name: Option<String>,
-    /// Stop after this time
-    #[arg(long, value_name = "TIME", default_value = "3600s")]
-    time_limit: Nanos,
+    Build(build::Build),
+    /// Compare two kernels, or two settings, beside what neutral code does
+    Compare(compare::Compare),
+    /// Find the commit that made a metric worse
+    Bisect(bisect::Bisect),
+    /// Measure the commit that git bisect checked out
+    #[command(hide = true)]
+    BisectStep(bisect::Step),
 }
 
 /// `schedlab vm kernels --json`.
@@ -106,7 +93,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let kernel = Kernel::find(&name).map_err(told)?;
             writeln!(crate::output::stdout(), "{} {}", kernel.release, kernel.image.display())?;
         }
-        Action::Build(build) => return make(build),
+        Action::Build(options) => return build::run(options),
+        Action::Compare(options) => return compare::run(options),
+        Action::Bisect(options) => return bisect::run(options),
+        Action::BisectStep(options) => return bisect::step(&options),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -142,25 +132,8 @@ fn kernels(as_json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn make(options: Build) -> anyhow::Result<ExitCode> {
-    let Build { source, hz, preempt, set, patch, name, time_limit } = options;
-    let limit = time_limit;
-    let choice = Choice { hz, preemption: preempt, set };
-    let mut stderr = crate::output::stderr();
-    writeln!(stderr, "schedlab: building a kernel; this takes minutes of all CPUs")?;
-    match build::build(&Wanted { source, choice, patch, name, limit }) {
-        Ok((name, new)) => {
-            let what = if new { "built" } else { "in the cache already" };
-            writeln!(crate::output::stdout(), "{name}: {what}; use it as vm:kernel={name}")?;
-            Ok(ExitCode::SUCCESS)
-        }
-        Err(VmError::Interrupted) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
-        Err(error) => Err(told(error)),
-    }
-}
-
 /// A wrong setting is wrong usage.
-fn told(error: VmError) -> anyhow::Error {
+pub(super) fn told(error: VmError) -> anyhow::Error {
     match error {
         VmError::Setting { key, value, why } => UsageError(format!("{key} {value}: {why}")).into(),
         other => other.into(),

@@ -1,0 +1,328 @@
+//! What the scheduler chose, without times: so that two kernels can be compared choice by choice.
+//!
+//! Tasks are named by their slot in the load's plan, which is the order in which the load forked them.
+//! Tasks that are not the load's are left out. Choices begin when the last slot has been forked. At each
+//! choice a [`Situation`] says what the scheduler had: the CPU, who ran there, who waited and why it was
+//! asked. Two kernels that chose differently in one situation decided differently; where situations
+//! differ, what came before does.
+
+use schedlab_model::{Cpu, Event, EventSource, Nanos, Pid, What};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+
+/// A task of the load: its slot, the load itself being `load`; children of slots are `3.0`.
+pub type Slot = String;
+
+/// Why the scheduler had to choose.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Asked {
+    /// A task was woken: does it preempt the current one?
+    Woken {
+        /// The task.
+        task: Slot,
+        /// Who woke it; `None`: an interrupt, or a task that is not the load's.
+        by: Option<Slot>,
+    },
+    /// The current task slept or ended: who is next?
+    Left,
+    /// The current task was preempted without a wakeup just before: who is next?
+    Preempted,
+}
+
+/// What the scheduler had when it chose.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Situation {
+    /// On which CPU.
+    pub cpu: Cpu,
+    /// Who ran there, and who waited there.
+    pub current: Slot,
+    /// Tasks that waited there, the woken one included.
+    pub waiting: BTreeSet<Slot>,
+    /// Why it was asked.
+    pub asked: Asked,
+}
+
+/// A choice: the task that runs next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// When, on the trace's clock.
+    pub at: Nanos,
+    /// What the scheduler had.
+    pub situation: Situation,
+    /// What it chose.
+    pub next: Slot,
+}
+
+/// All choices of a trace, in order.
+///
+/// # Errors
+/// When the trace can't be read.
+pub fn read(source: &mut dyn EventSource) -> io::Result<Vec<Choice>> {
+    let (mut events, mut batch) = (Vec::new(), Vec::new());
+    while source.next(&mut batch)? {
+        events.append(&mut batch);
+    }
+    Ok(of_events(&events))
+}
+
+fn of_events(events: &[Event]) -> Vec<Choice> {
+    let slots = Slots::of(events);
+    let mut reader = Reader { slots: &slots, cpus: BTreeMap::new(), choices: Vec::new() };
+    for (index, event) in events.iter().enumerate() {
+        reader.see(event, index >= slots.complete);
+    }
+    reader.choices
+}
+
+/// The names of the load's tasks.
+struct Slots {
+    names: BTreeMap<Pid, Slot>,
+    /// Index of the first event after the last slot was forked.
+    complete: usize,
+}
+
+impl Slots {
+    fn of(events: &[Event]) -> Self {
+        let forks = events.iter().enumerate().filter_map(|(index, event)| match event.what {
+            What::Fork { child } => Some((index, event.by, child)),
+            _ => None,
+        });
+        let forks: Vec<(usize, Pid, Pid)> = forks.collect();
+        let mut counts: BTreeMap<Pid, usize> = BTreeMap::new();
+        forks.iter().for_each(|(_, parent, _)| *counts.entry(*parent).or_default() += 1);
+        // Process 2 forks kernel threads. Who forks most of the rest is the load; the first of equals.
+        let most = counts.iter().filter(|(pid, _)| pid.0 != 2).map(|(_, count)| *count).max();
+        let is_load = |parent: &Pid| parent.0 != 2 && counts.get(parent).copied() == most;
+        let load = forks.iter().map(|(_, parent, _)| *parent).find(is_load);
+        let mut names: BTreeMap<Pid, Slot> =
+            load.map(|pid| (pid, "load".into())).into_iter().collect();
+        let mut children: BTreeMap<Pid, usize> = BTreeMap::new();
+        let mut complete = 0;
+        for (index, parent, child) in forks {
+            let Some(above) = names.get(&parent) else { continue };
+            let number = children.entry(parent).or_default();
+            let name = match Some(parent) == load {
+                true => number.to_string(),
+                false => format!("{above}.{number}"),
+            };
+            *number += 1;
+            if Some(parent) == load {
+                complete = index + 1;
+            }
+            names.insert(child, name);
+        }
+        Self { names, complete }
+    }
+}
+
+/// One CPU as the load sees it.
+#[derive(Default)]
+struct CpuState {
+    /// The load's task that ran there last, and whether it sleeps since.
+    current: Option<(Slot, bool)>,
+    waiting: BTreeSet<Slot>,
+    /// The last wakeup there, until somebody runs.
+    woken: Option<(Slot, Option<Slot>)>,
+}
+
+struct Reader<'s> {
+    slots: &'s Slots,
+    cpus: BTreeMap<Cpu, CpuState>,
+    choices: Vec<Choice>,
+}
+
+impl Reader<'_> {
+    fn see(&mut self, event: &Event, counts: bool) {
+        let slot = |pid: Pid| self.slots.names.get(&pid).cloned();
+        match event.what {
+            What::Wakeup { pid, cpu, .. } => {
+                let Some(task) = slot(pid) else { return };
+                let by = slot(event.by).filter(|_| event.context == schedlab_model::Context::Task);
+                self.remove(&task);
+                // A second wakeup before anybody ran: the first one did not preempt.
+                self.goes_on(cpu, event.time, counts);
+                let state = self.cpus.entry(cpu).or_default();
+                if state.current.as_ref().is_some_and(|(current, _)| *current == task) {
+                    state.current = None;
+                }
+                state.waiting.insert(task.clone());
+                state.woken = Some((task, by));
+            }
+            What::Migrate { pid, to, .. } => {
+                let Some(task) = slot(pid) else { return };
+                if self.remove(&task) {
+                    self.cpus.entry(to).or_default().waiting.insert(task);
+                }
+            }
+            What::Switch { prev, left, next, .. } => {
+                if let Some(prev) = slot(prev) {
+                    let state = self.cpus.entry(event.cpu).or_default();
+                    if left.is_runnable() {
+                        state.waiting.insert(prev.clone());
+                    }
+                    if !left.is_runnable() {
+                        // Asleep: that it was woken before did not preempt it.
+                        self.goes_on(event.cpu, event.time, counts);
+                    }
+                    let state = self.cpus.entry(event.cpu).or_default();
+                    state.current = Some((prev, !left.is_runnable()));
+                }
+                if let Some(next) = slot(next) {
+                    self.runs(event.cpu, &next, event.time, counts);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a task out of whatever queue it waits in; whether it was in one.
+    fn remove(&mut self, task: &Slot) -> bool {
+        self.cpus.values_mut().any(|state| state.waiting.remove(task))
+    }
+
+    /// The last wakeup on a CPU did not preempt.
+    fn goes_on(&mut self, cpu: Cpu, at: Nanos, counts: bool) {
+        let Some(state) = self.cpus.get_mut(&cpu) else { return };
+        let Some((task, by)) = state.woken.take() else { return };
+        let Some((current, false)) = state.current.clone() else { return };
+        let waiting = state.waiting.iter().filter(|one| **one != current).cloned().collect();
+        let asked = Asked::Woken { task, by };
+        let situation = Situation { cpu, current: current.clone(), waiting, asked };
+        if counts {
+            self.choices.push(Choice { at, situation, next: current });
+        }
+    }
+
+    /// A task of the load runs on a CPU from now on.
+    fn runs(&mut self, cpu: Cpu, next: &Slot, at: Nanos, counts: bool) {
+        let state = self.cpus.entry(cpu).or_default();
+        let waiting = state.waiting.clone();
+        state.waiting.remove(next);
+        let woken = state.woken.take();
+        let Some((current, asleep)) = state.current.replace((next.clone(), false)) else { return };
+        if current == *next && woken.is_none() {
+            // A task that is not the load's ran in between.
+            return;
+        }
+        let asked = match (asleep, woken) {
+            (true, _) => Asked::Left,
+            (false, Some((task, by))) => Asked::Woken { task, by },
+            (false, None) => Asked::Preempted,
+        };
+        let waiting = waiting.into_iter().filter(|one| *one != current || asleep).collect();
+        let situation = Situation { cpu, current, waiting, asked };
+        if counts {
+            self.choices.push(Choice { at, situation, next: next.clone() });
+        }
+    }
+}
+
+/// The first index at which two sequences of choices differ.
+#[must_use]
+pub fn first_difference(one: &[Choice], other: &[Choice]) -> Option<usize> {
+    let same = |(a, b): (&Choice, &Choice)| a.situation == b.situation && a.next == b.next;
+    let equal = one.iter().zip(other).take_while(|(a, b)| same((a, b))).count();
+    (equal < one.len().max(other.len())).then_some(equal)
+}
+
+/// Choices of a kernel that no reference ever made in the same situation, though references were in that
+/// situation; in the kernel's order. Each comes with what the references chose.
+#[must_use]
+pub fn unlike<'c>(
+    kernel: &'c [Choice],
+    references: &[&[Choice]],
+) -> Vec<(&'c Choice, BTreeSet<Slot>)> {
+    let mut known: BTreeMap<&Situation, BTreeSet<Slot>> = BTreeMap::new();
+    for choice in references.iter().copied().flatten() {
+        known.entry(&choice.situation).or_default().insert(choice.next.clone());
+    }
+    let mut told = BTreeSet::new();
+    let mut all = Vec::new();
+    for choice in kernel {
+        let Some(chosen) = known.get(&choice.situation) else { continue };
+        if !chosen.contains(&choice.next) && told.insert((&choice.situation, &choice.next)) {
+            all.push((choice, chosen.clone()));
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::{Context, Left, Prio};
+
+    const LOAD: i32 = 10;
+
+    fn event(time: u64, by: i32, what: What) -> Event {
+        Event { time: Nanos(time), by: Pid(by), cpu: Cpu(0), context: Context::Task, what }
+    }
+
+    fn fork(time: u64, child: i32) -> Event {
+        event(time, LOAD, What::Fork { child: Pid(child) })
+    }
+
+    fn wakes(time: u64, by: i32, pid: i32) -> Event {
+        let (prio, cpu) = (Prio::NORMAL, Cpu(0));
+        event(time, by, What::Wakeup { pid: Pid(pid), prio, cpu, new: false })
+    }
+
+    fn switch(time: u64, prev: i32, left: Left, next: i32) -> Event {
+        let (prev_prio, next_prio) = (Prio::NORMAL, Prio::NORMAL);
+        event(
+            time,
+            prev,
+            What::Switch { prev: Pid(prev), prev_prio, left, next: Pid(next), next_prio },
+        )
+    }
+
+    /// Two tasks; the load sleeps, the first runs and wakes the second, which preempts it or not.
+    fn trace(preempts: bool, shift: i32) -> Vec<Event> {
+        let (one, two) = (11 + shift, 12 + shift);
+        let mut all = vec![
+            event(0, 2, What::Fork { child: Pid(5) }),
+            fork(1, one),
+            fork(2, two),
+            wakes(3, LOAD, one),
+            switch(4, LOAD, Left::Slept, one),
+            wakes(5, one, two),
+        ];
+        if preempts {
+            all.extend([switch(6, one, Left::Preempted, two), switch(9, two, Left::Slept, one)]);
+        } else {
+            // A kernel thread in between changes nothing.
+            all.extend([
+                switch(6, one, Left::Preempted, 5),
+                switch(7, 5, Left::Slept, one),
+                switch(8, one, Left::Slept, two),
+            ]);
+        }
+        all
+    }
+
+    #[test]
+    fn a_wakeup_that_preempts_is_another_choice_than_one_that_does_not() {
+        let (yes, no) = (of_events(&trace(true, 0)), of_events(&trace(false, 7)));
+        assert_eq!(first_difference(&yes, &yes), None);
+        // The load gave way to the first task in both; then the wakeup of the second.
+        let at = first_difference(&yes, &no).unwrap();
+        assert_eq!(at, 1, "{yes:?} {no:?}");
+        assert_eq!(yes[at].situation, no[at].situation);
+        assert_eq!((yes[at].next.as_str(), no[at].next.as_str()), ("1", "0"));
+        let asked = Asked::Woken { task: "1".into(), by: Some("0".into()) };
+        assert_eq!(yes[at].situation.asked, asked);
+        assert_eq!(yes[at].situation.waiting, BTreeSet::from(["1".to_owned()]));
+    }
+
+    #[test]
+    fn only_what_no_reference_chose_is_unlike() {
+        let (yes, no) = (of_events(&trace(true, 0)), of_events(&trace(false, 0)));
+        let found = unlike(&no, &[&yes, &yes]);
+        assert_eq!(found.len(), 1);
+        assert_eq!((found[0].0.at, &found[0].1), (no[1].at, &BTreeSet::from(["1".to_owned()])));
+        // A placebo chose so too: then it is no cause.
+        assert!(unlike(&no, &[&yes, &no]).is_empty());
+        // Situations that references never met say nothing.
+        assert!(unlike(&no, &[]).is_empty());
+    }
+}
