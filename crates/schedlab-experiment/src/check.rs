@@ -1,8 +1,8 @@
 //! What machines say against a plan before anything runs, with the place in the experiment file.
 
 use crate::blame::blamed;
-use crate::names;
 use crate::file::{FileError, Mistake, Part, nearest};
+use crate::names;
 use crate::{Experiment, Machines, Plan, Planned};
 use schedlab_model::{Fact, Warning};
 use schedlab_workload::{Machine, MachineName, Offers};

@@ -32,7 +32,9 @@ impl<'o> Decisions<'o> {
 pub(crate) fn is_decision(metric: &Metric) -> bool {
     let kinds = ["switches", "migrations", "timeslices", "wakeups"];
     let counts = matches!(metric.unit, Unit::Count | Unit::Fraction);
-    counts && kinds.iter().any(|kind| metric.name.contains(kind))
+    // Totals of a trace are told by their names alone.
+    let is_time = metric.name.contains("_ns") || metric.name.ends_with("_per_s");
+    counts && !is_time && kinds.iter().any(|kind| metric.name.contains(kind))
 }
 
 impl Output for Decisions<'_> {
@@ -70,5 +72,7 @@ mod tests {
         assert!(is("switches_voluntary", Unit::Count) && is("migrations", Unit::Count));
         assert!(!is("time_s", Unit::Seconds) && !is("requests", Unit::Count));
         assert!(!is("switches_per_s", Unit::PerSecond));
+        assert!(is("trace_wakeups_left_idle_fraction", Unit::Fraction));
+        assert!(!is("trace_wakeups_sum_ns", Unit::Count));
     }
 }
