@@ -25,7 +25,7 @@ allnoconfig:
 	@sed -n 's/^CONFIG_HZ_\([0-9]*\)=y/CONFIG_HZ=\1/p' $(KCONFIG_ALLCONFIG) >> $(O)/.config
 vmlinux:
 	@if test -e broken; then echo "sched.c:1: error: broken"; exit 1; fi
-	@if test -e full; then echo x > /dev/full; fi
+	@if test -e full; then head -c 9 /dev/zero > /dev/full; fi
 	@if test -e slow; then echo $$$$ > $(O)/pid.new; mv $(O)/pid.new $(O)/pid; exec sleep 1000; fi
 	@printf '\177ELF Linux version 6.1.0-fake (x) time=%s %s=. %s\n' "$$(cat time)" \
 		"$(CFLAGS_fair.o)" "$$(cksum < $(O)/.config)" > $(O)/vmlinux

@@ -64,7 +64,7 @@ impl Workshop {
     pub(super) fn apply(&mut self, patch: &Path) -> Result<(), VmError> {
         let copy = self.copy();
         std::fs::copy(patch, &copy).map_err(VmError::io(format!("reading {}", patch.display())))?;
-        run(&mut self.patch(&["--forward"]), "applying the patch").map(|_| ())
+        run(&mut self.patch(&[]), "applying the patch").map(|_| ())
     }
 
     fn copy(&self) -> PathBuf {
@@ -74,7 +74,7 @@ impl Workshop {
     fn patch(&self, how: &[&str]) -> Command {
         let mut command = Command::new("patch");
         let input = format!("--input={}", self.copy().display());
-        command.args(["-p1", "--batch", "--no-backup-if-mismatch", "--reject-file=-", &input]);
+        command.args(["-p1", "--force", "--no-backup-if-mismatch", "--reject-file=-", &input]);
         command.args(how).current_dir(&self.tree);
         command
     }
