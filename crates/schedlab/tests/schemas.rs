@@ -55,6 +55,8 @@ const EVERYWHERE: &[&str] = &[
     "trace waiting a.dat --json",
     "trace conservation a.dat --json",
     "trace why a.dat --pid 1003 --json",
+    "load app --on sim:cpus=2 --duration 50ms --trace marks.dat",
+    "trace why marks.dat --mark request --json",
     "trace locality a.dat --json",
     "trace locality a.dat --topology host --json",
     "trace migrations a.dat --topology host --json",

@@ -507,9 +507,10 @@ fn requests_of_a_load_that_cross_tasks_are_walked_back_and_compared() {
     assert!(said.contains("no mark is called 'nothing'") && said.contains("request"), "{said}");
 }
 
-/// The same of a part that holds few requests.
+/// The same of a part that holds few requests: as long as the shortest is.
 fn text_of_few(file: &str) -> String {
-    let whole = json(&["why", "--json", "--mark", "request", "--nth", "1", file]);
+    let count = json(&["why", "--json", "--mark", "request", file])["requests"].to_string();
+    let whole = json(&["why", "--json", "--mark", "request", "--nth", &count, file]);
     let end = whole["request"]["end_ns"].as_u64().expect("a time") + 1;
     let start = whole["request"]["start_ns"].as_u64().expect("a time");
     text(&[
