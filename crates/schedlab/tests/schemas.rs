@@ -57,6 +57,8 @@ const EVERYWHERE: &[&str] = &[
     "trace why a.dat --pid 1003 --json",
     "load app --on sim:cpus=2 --duration 50ms --trace marks.dat",
     "trace why marks.dat --mark request --json",
+    "load mixed --tasks 2 --work 1ms --sleep 2ms --duration 700ms --on sim:cpus=2 --trace mixed.dat",
+    "replay mixed.dat --json",
     "trace locality a.dat --json",
     "trace locality a.dat --topology host --json",
     "trace migrations a.dat --topology host --json",
