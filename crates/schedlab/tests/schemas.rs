@@ -84,6 +84,10 @@ const EVERYWHERE: &[&str] = &[
     "jobs compare --nodes 20 --time 20us --workers 1 --repeat 2 --json",
     "jobs fit table.csv --json",
     "run x.toml",
+    "tune t.toml --json",
+    "tune t.toml --ask 1",
+    "tune t.toml --measure points.jsonl",
+    "tune t.toml --tell points.jsonl",
     "compare results/x results/x --json",
 ];
 
@@ -114,6 +118,11 @@ fn make_inputs(dir: &Path) {
     let experiment = "name = \"x\"\nrepeats = 2\nmachine = \"sim:cpus=2\"\n[workload]\nname = \"pingpong\"\n\
          options = { duration = \"50ms\" }\n";
     put("x.toml", experiment);
+    let search = "machine = \"sim:cpus=2,kernel=eevdf-6.12\"\n[workload]\nname = \"pingpong\"\n\
+         options = { duration = \"50ms\" }\n[[axis]]\nknob = \"base_slice\"\n\
+         values = [\"1ms\", \"3ms\"]\n[tune]\nbudget = 4\nstart = 2\nconfirm = 6\n";
+    put("t.toml", search);
+    put("points.jsonl", "{\"point\": {\"base_slice\": \"3ms\"}}\n");
 }
 
 /// The JSON objects among what a command said.
@@ -132,7 +141,8 @@ fn what_commands_print_is_valid_by_its_schema() {
         let output = schedlab(dir, line);
         assert!(output.status.success(), "{line}: {}", text(&output.stderr));
         let found = objects(&output.stdout);
-        let is_json = line.ends_with("--json");
+        // The dialogue of a search is JSON always.
+        let is_json = line.ends_with("--json") || line.starts_with("tune ");
         assert_eq!(found.len(), usize::from(is_json), "{line}: {}", text(&output.stdout));
         said.extend(found);
     }
