@@ -2,6 +2,9 @@
 //! is a script. So all paths but the real compiler and the real machine are walked.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
+#[path = "schemas/validation.rs"]
+mod validation;
+
 use schedlab_host::Host;
 use schedlab_model::{Pid, Topology};
 use schedlab_sys::process;
@@ -361,6 +364,9 @@ fn a_slower_commit_is_worse_than_neutral_code_and_bisect_finds_it() {
     let worse = run(&["vm", "compare", &commits[0], &commits[7], "--json"]);
     let document: serde_json::Value = serde_json::from_slice(&worse.stdout).unwrap();
     assert_eq!(document["verdict"], "worse", "{}", stderr(&worse));
+    let said = tempfile::NamedTempFile::new().unwrap();
+    fs::write(said.path(), &worse.stdout).unwrap();
+    validation::validate(said.path());
     assert_eq!(document["placebos"].as_array().unwrap().len(), 3);
     // The traces are one file, so nothing may be called a cause.
     assert_eq!(document["choices"]["first"], serde_json::Value::Null);
