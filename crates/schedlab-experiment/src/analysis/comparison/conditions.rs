@@ -1,6 +1,6 @@
 //! Conditions for scripts: `time_s > +3%`. They read the intervals of the table.
 
-use super::{Comparison, Row};
+use super::{Change, Comparison, Row, Verdict};
 use std::str::FromStr;
 
 /// A condition on the change of a metric.
@@ -35,6 +35,17 @@ impl FromStr for FailIf {
     }
 }
 
+/// The interval of a change. Copies have none: what they show is the change itself.
+fn bounds(row: &Row) -> (f64, f64) {
+    let Change { estimate, low, high, .. } = row.change;
+    let has_none = !low.is_finite() && !high.is_finite();
+    match row.verdict {
+        Verdict::Undecided | Verdict::Mixed => (low, high),
+        _ if has_none => (estimate, estimate),
+        _ => (low, high),
+    }
+}
+
 impl FailIf {
     /// `Some(true)` when the change at some point, or over all points, lies beyond the condition for sure:
     /// the whole interval of a row of the table does. `Some(false)` when no row's interval reaches beyond
@@ -55,7 +66,7 @@ impl FailIf {
         let mut any = false;
         for row in rows.iter().filter(|row| row.metric.name == self.metric) {
             any = true;
-            let (low, high) = (row.change.low, row.change.high);
+            let (low, high) = bounds(row);
             let (least, most) = if self.above { (low, high) } else { (-high, -low) };
             let limit = if self.above { self.change } else { -self.change };
             if least > limit {

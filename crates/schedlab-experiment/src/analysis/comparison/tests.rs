@@ -171,6 +171,8 @@ fn copies_are_no_sample_but_six_of_them_are_told_apart() {
         assert!(!row.change.low.is_finite() && !row.change.high.is_finite(), "{row:?}");
         assert_eq!(row.change.estimate, after - 1.0);
         assert!(row.note.starts_with("copies: "), "{}", row.note);
+        let worse: FailIf = "time_s > +3%".parse().unwrap();
+        assert_eq!(worse.check_rows(&[&row]), Some(after > 1.0), "git bisect needs an answer");
     }
 }
 
