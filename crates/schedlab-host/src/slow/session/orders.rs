@@ -149,7 +149,13 @@ impl Session {
         match self.happen(&what) {
             Ok(()) => Answer::Done,
             Err(error) => {
-                let what = format!("the order '{what}' failed: {error}");
+                let whose = match &what {
+                    Happening::Node(node, _) => format!("node {node}"),
+                    Happening::Cut(pair) | Happening::Heal(pair) | Happening::Link(pair, _) => {
+                        format!("the link of {pair}")
+                    }
+                };
+                let what = format!("an order for {whose} failed: {error}");
                 let remedy = "what is in force is in `schedlab slow status`";
                 self.warnings.push(Warning::new("order-failed", what.clone(), remedy));
                 Answer::Failed(what)
