@@ -231,7 +231,7 @@ fn on_a_terminal(line: &str) -> Option<Child> {
 
 /// A prompt that goes on after Ctrl-C, says what it reads, and ends on `quit` with exit code 7.
 // Ctrl-C would also throw away what was said just before, but for noflsh.
-const PROMPT: &str = "stty noflsh; trap 'echo caught' INT; trap 'echo asked; exit 9' TERM; echo ready; \
+const PROMPT: &str = "stty noflsh; trap 'echo caught' INT; trap 'echo asked; exit 9' TERM; echo listening; \
     while :; do if read -r line; then echo \"read $line\"; [ \"$line\" = quit ] && exit 7; fi; done";
 
 #[test]
@@ -256,7 +256,7 @@ fn a_prompt_goes_on_after_ctrl_c_and_its_exit_code_is_passed_on() {
             .find(|line| line.contains(words));
         assert!(line.is_some(), "it never said '{words}'");
     };
-    says("ready");
+    says("listening");
     // More often than this program bears signals from elsewhere.
     for _ in 0..5 {
         typed.write_all(b"\x03").unwrap();
