@@ -153,10 +153,12 @@ fn a_group_of_version_2_that_was_given_to_a_user_holds_and_freezes_a_tree() {
     let inside = Path::new("/sys/fs/cgroup").join(&name);
     let cpu = format!("{}=3%", last_cpu());
     let tree = "while :; do :; done & while :; do :; done";
-    let arguments = ["--no-measure", "--cpu", &cpu, "--", "sh", "-c", tree];
+    let arguments = ["--no-measure", "--share", "--cpu", &cpu, "--", "sh", "-c", tree];
     let command = nobody(&program, Some(&inside), &arguments);
     let mut command = alone(&command);
-    let session = command.current_dir("/").env_remove("XDG_RUNTIME_DIR").stderr(Stdio::piped());
+    let said = tempfile::NamedTempFile::new().unwrap();
+    let session =
+        command.current_dir("/").env_remove("XDG_RUNTIME_DIR").stderr(said.reopen().unwrap());
     let mut session = Killed(session.spawn().unwrap());
     let below = || {
         let entries = std::fs::read_dir(group.path()).into_iter().flatten().flatten();
@@ -167,7 +169,10 @@ fn a_group_of_version_2_that_was_given_to_a_user_holds_and_freezes_a_tree() {
         text.and_then(Result::ok).unwrap_or_default()
     };
     // Both loops are in the group, it stands still and goes on, and nobody was sent a signal.
-    until(|| read("cgroup.procs").lines().count() >= 2);
+    super::patience::eventually(|| match read("cgroup.procs").lines().count() {
+        0 | 1 => Err(std::fs::read_to_string(said.path()).unwrap_or_default()),
+        _ => Ok(()),
+    });
     until(|| read("cgroup.freeze").trim() == "1");
     let pids: Vec<u32> = read("cgroup.procs").lines().filter_map(|p| p.parse().ok()).collect();
     assert!(pids.iter().all(|pid| state(*pid) != 'T'), "{pids:?}");
