@@ -155,7 +155,7 @@ fn events_happen_in_their_order_and_are_marks_of_a_recording() {
     let dir = tempfile::tempdir().unwrap();
     let (path, trace) = (dir.path().join("nodes.toml"), dir.path().join("a.dat"));
     let text = format!(
-        "[[node]]\nname = \"n\"\ncpus = \"{}\"\nspeed = \"90%\"\ncommands = [\"sleep 1\"]\n\
+        "[[node]]\nname = \"n\"\ncpus = \"{}\"\nspeed = \"90%\"\ncommands = [\"sleep 6\"]\n\
          [[event]]\nat = \"200ms\"\nrecover = \"n\"\n[[event]]\nat = \"0s\"\nnode = \"n\"\nspeed = \"80%\"\n\
          [[event]]\nat = \"100ms\"\nfail = \"n\"\n",
         last_cpu()
