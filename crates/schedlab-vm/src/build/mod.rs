@@ -1,7 +1,7 @@
 //! Building a small kernel from Debian's `linux-source` or from a tree of the user's.
 //!
 //! The image and its configuration go into a folder of the cache that gets its name when it is
-//! complete. Source and objects stay in a [`workshop`], so the next build compiles only what changed.
+//! complete. Source and objects stay in a folder of their own, so the next build compiles only what changed.
 //! The same source, configuration and compiler give the same image: time, user, host and version
 //! string are fixed, and no debugging information holds a path.
 

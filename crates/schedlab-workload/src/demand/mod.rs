@@ -1,8 +1,8 @@
 //! What recorded tasks demanded: bursts of CPU time between the points at which they block.
 //!
 //! A demand says nothing about who ran where. It holds what each task asked for, who ended its waits, and the times of
-//! interrupts. `schedlab-replay` infers it from a trace; the workload `replay` performs it on any machine. [`text`] is
-//! its written form.
+//! interrupts. `schedlab-replay` infers it from a trace; the workload `replay` performs it on any machine. Its written form is
+//! text with a line per step.
 //!
 //! Each task has one semaphore that only this task takes from. So the order in which tasks run cannot change which
 //! waits end: a demand that was performed once can always be performed to its end.
