@@ -1,40 +1,12 @@
 //! Loads recorded on the simulator, replayed there: what is inferred, and what the replays do.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
-use schedlab_model::{Event, EventSource, Kind, Nanos, Setting, TraceInfo, Warning, What};
+use schedlab_model::{Event, EventSource, Kind, Nanos, Setting, TraceInfo, What};
 use schedlab_replay::{Account, Infer, Inferred, Kept, Options, Side, Timer, parting};
 use schedlab_sim::{Model, Simulated};
 use schedlab_timeline::{Cut, ask};
 use schedlab_workload::demand::{Demand, Source};
-use schedlab_workload::{Figure, Machine, Output, RecordSpec, RunSpec, Stream, WorkloadSpec};
-
-/// Keeps the events of a run.
-#[derive(Default)]
-struct Told {
-    info: Option<TraceInfo>,
-    events: Vec<Event>,
-}
-
-impl Output for Told {
-    fn path(&mut self, _: Stream) -> std::path::PathBuf {
-        std::path::PathBuf::new()
-    }
-    fn figure(&mut self, _: Figure) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {
-        self.info = Some(info.clone());
-        Ok(())
-    }
-    fn events(&mut self, events: &[Event]) -> std::io::Result<()> {
-        self.events.extend_from_slice(events);
-        Ok(())
-    }
-    fn warning(&mut self, _: Warning) {}
-    fn stopped(&self) -> bool {
-        false
-    }
-}
+use schedlab_workload::{Machine, Observed, RecordSpec, RunSpec, WorkloadSpec};
 
 /// Without the kernel's RCU thread: ticks wake it within their interrupt, after they looked who should run. A replay
 /// wakes it in an interrupt of its own, so bursts part there.
@@ -50,7 +22,7 @@ fn run(machine: &str, name: &str, options: Pairs<'_>, settings: Pairs<'_>) -> Ke
     let settings = settings.iter().map(setting).collect();
     let spec = RunSpec { settings, record: Some(RecordSpec::default()), ..RunSpec::of(workload) };
     let model = Model::of(&machine.parse().unwrap(), Some(COSTS)).unwrap();
-    let mut told = Told::default();
+    let mut told = Observed::default();
     Simulated::new(model).run(&spec, &mut told).unwrap();
     Kept::new(told.info.unwrap(), told.events)
 }

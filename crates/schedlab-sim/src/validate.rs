@@ -4,11 +4,10 @@
 //! that began differently. The dummies are the constant that fits all cells of a workload best, and the table with one
 //! number for each value of one knob. A model that does not beat them explains nothing.
 
-use crate::calibrate::Observed;
 use crate::{Model, Simulated};
 use schedlab_model::Setting;
 use schedlab_stats::Sample;
-use schedlab_workload::{Machine as _, MachineError, RunSpec, WorkloadSpec};
+use schedlab_workload::{Machine as _, MachineError, Observed, RunSpec, WorkloadSpec};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt;

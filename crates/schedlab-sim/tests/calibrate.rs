@@ -1,9 +1,9 @@
 //! Costs are found again: the machine is the model itself with other costs than the search begins with.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
-use schedlab_sim::calibrate::{Observed, number, probes, solve};
+use schedlab_sim::calibrate::{number, probes, solve};
 use schedlab_sim::{Costs, Model, Simulated};
-use schedlab_workload::{Machine, MachineError};
+use schedlab_workload::{Machine, MachineError, Observed};
 
 fn model(name: &str, costs: &str) -> Model {
     Model::of(&name.parse().unwrap(), Costs::preset(costs)).unwrap()

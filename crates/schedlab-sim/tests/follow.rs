@@ -2,46 +2,24 @@
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
 use proptest::prelude::*;
-use schedlab_model::{Event, Setting, TraceInfo, Warning};
+use schedlab_model::Setting;
 use schedlab_sim::follow::{Comparison, Follower, Following, Kind, phase};
 use schedlab_sim::{Hardware, Model, Simulated};
-use schedlab_workload::{Figure, Machine, Output, RecordSpec, RunSpec, Stream, WorkloadSpec};
+use schedlab_workload::{Machine, Observed, RecordSpec, RunSpec, WorkloadSpec};
 
-#[derive(Default)]
-struct Told {
-    info: Option<TraceInfo>,
-    events: Vec<Event>,
-}
-
-impl Output for Told {
-    fn path(&mut self, _: Stream) -> std::path::PathBuf {
-        std::path::PathBuf::new()
-    }
-    fn figure(&mut self, _: Figure) -> std::io::Result<()> {
-        Ok(())
-    }
-    fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {
-        self.info = Some(info.clone());
-        Ok(())
-    }
-    fn events(&mut self, events: &[Event]) -> std::io::Result<()> {
-        self.events.extend_from_slice(events);
-        Ok(())
-    }
-    fn warning(&mut self, _: Warning) {}
-    fn stopped(&self) -> bool {
-        false
-    }
-}
-
-fn recorded(machine: &str, load: &str, options: &[(&str, &str)], knobs: &[(&str, &str)]) -> Told {
+fn recorded(
+    machine: &str,
+    load: &str,
+    options: &[(&str, &str)],
+    knobs: &[(&str, &str)],
+) -> Observed {
     let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
     let workload = WorkloadSpec::Builtin { name: load.to_owned(), options };
     let setting =
         |&(knob, value): &(&str, &str)| Setting { knob: knob.to_owned(), value: value.to_owned() };
     let settings = knobs.iter().map(setting).collect();
     let spec = RunSpec { settings, record: Some(RecordSpec::default()), ..RunSpec::of(workload) };
-    let mut told = Told::default();
+    let mut told = Observed::default();
     Simulated::new(model(machine)).run(&spec, &mut told).unwrap();
     told
 }
@@ -50,11 +28,11 @@ fn model(machine: &str) -> Model {
     Model::of(&machine.parse().unwrap(), None).unwrap()
 }
 
-fn follow(told: &Told, machine: &str, knobs: &[(&str, &str)]) -> Comparison {
+fn follow(told: &Observed, machine: &str, knobs: &[(&str, &str)]) -> Comparison {
     follow_with(told, machine, knobs, true)
 }
 
-fn follow_with(told: &Told, machine: &str, knobs: &[(&str, &str)], sync: bool) -> Comparison {
+fn follow_with(told: &Observed, machine: &str, knobs: &[(&str, &str)], sync: bool) -> Comparison {
     let mut model = model(machine);
     knobs.iter().for_each(|(knob, value)| model.set(knob, value).unwrap());
     let hardware = Hardware::new(model.topology.clone());

@@ -10,52 +10,9 @@ mod story;
 pub use probes::{Probe, probes};
 
 use crate::{Costs, Model, Simulated};
-use schedlab_model::{Comm, Event, Pid, TraceInfo, Warning};
 use schedlab_stats::Sample;
-use schedlab_workload::{Figure, Machine, MachineError, Output, RunSpec, Stream};
-use std::collections::BTreeMap;
+use schedlab_workload::{Machine, MachineError, Observed, RunSpec};
 use std::fmt::Write as _;
-use std::path::PathBuf;
-
-/// What a run told: figures of the whole run, and its events if it was recorded.
-#[derive(Clone, Debug, Default)]
-pub struct Observed {
-    /// Figures of the whole run, by name.
-    pub figures: BTreeMap<String, f64>,
-    /// Scheduler events, in order of time.
-    pub events: Vec<Event>,
-    /// Names of tasks.
-    pub comms: BTreeMap<Pid, Comm>,
-}
-
-impl Output for Observed {
-    fn path(&mut self, _: Stream) -> PathBuf {
-        PathBuf::new()
-    }
-
-    fn figure(&mut self, figure: Figure) -> std::io::Result<()> {
-        if figure.of.is_empty() {
-            self.figures.insert(figure.metric.name, figure.value);
-        }
-        Ok(())
-    }
-
-    fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {
-        self.comms.clone_from(&info.comms);
-        Ok(())
-    }
-
-    fn events(&mut self, events: &[Event]) -> std::io::Result<()> {
-        self.events.extend_from_slice(events);
-        Ok(())
-    }
-
-    fn warning(&mut self, _: Warning) {}
-
-    fn stopped(&self) -> bool {
-        false
-    }
-}
 
 /// What a probe gave.
 #[derive(Clone, Debug)]

@@ -1,10 +1,9 @@
 //! The probes: a start of a few tasks, a lone sender, a ping-pong, a forced switch.
 
-use super::Observed;
 use super::story::Story;
 use crate::Kernel;
 use schedlab_model::Setting;
-use schedlab_workload::{RecordSpec, RunSpec, WorkloadSpec};
+use schedlab_workload::{Observed, RecordSpec, RunSpec, WorkloadSpec};
 
 /// Small runs, a number that is read off them, and the costs that it decides.
 #[derive(Clone, Debug)]

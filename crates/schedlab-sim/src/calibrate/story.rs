@@ -1,8 +1,8 @@
 //! What a recording says of the beginning and the end of a load.
 
-use super::Observed;
 use schedlab_model::{Left, Pid, What};
 use schedlab_stats::Sample;
+use schedlab_workload::Observed;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A time on a CPU.
@@ -45,7 +45,11 @@ impl Story {
         let Some((&starter, born)) = forks.iter().max_by_key(|(_, born)| born.len()) else {
             return Self::default();
         };
-        let rcu = seen.comms.iter().find(|(_, comm)| comm.starts_with(b"rcu_"));
+        let rcu = seen
+            .info
+            .iter()
+            .flat_map(|info| &info.comms)
+            .find(|(_, comm)| comm.starts_with(b"rcu_"));
         let mut story = Self {
             starter,
             children: born.iter().map(|(_, child)| *child).collect(),

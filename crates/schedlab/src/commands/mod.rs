@@ -6,6 +6,7 @@ pub(crate) mod draw;
 pub(crate) mod jobs;
 pub(crate) mod knobs;
 pub(crate) mod load;
+mod observe;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod report;

@@ -3,7 +3,6 @@
 mod calibrate;
 mod diff;
 mod follow;
-mod observe;
 mod picture;
 mod placement;
 

@@ -1,15 +1,12 @@
 //! The runs that are laid side by side.
 
-use crate::commands::scratch::Scratch;
+use crate::commands::observe::observe;
 use crate::machines;
 use anyhow::Context as _;
-use schedlab_model::{Event, Nanos, Setting, Span, TraceInfo, Warning};
+use schedlab_model::{Nanos, Setting, Span};
 use schedlab_replay::{Inferred, Kept, Side};
 use schedlab_timeline::Cut;
-use schedlab_workload::{
-    Figure, HOST, MachineName, Output, RecordSpec, RunSpec, Stream, WorkloadSpec,
-};
-use std::io::Write as _;
+use schedlab_workload::{HOST, MachineName, Observed, RecordSpec, RunSpec, WorkloadSpec};
 use std::path::{Path, PathBuf};
 
 /// What was asked for.
@@ -99,75 +96,21 @@ pub(super) fn perform(
         repeat,
         ..RunSpec::of(workload)
     };
-    let folder = Scratch::new("replay").context("a place for the trace")?;
-    let mut memory = Memory { folder, info: None, events: Vec::new() };
     let mut machine = machines::make(on)?;
     machine.check(&spec)?;
-    machine.run(&spec, &mut memory)?;
-    memory.kept(demand.length)
+    let observed = observe(machine.as_mut(), &spec, true)?;
+    kept(observed, demand.length)
 }
 
-/// Keeps the events of a run: those that a machine gives, or those of the file that it writes.
-struct Memory {
-    folder: Scratch,
-    info: Option<TraceInfo>,
-    events: Vec<Event>,
-}
-
-impl Memory {
-    fn kept(mut self, length: Nanos) -> anyhow::Result<Kept> {
-        if self.info.is_none() {
-            let path = self.folder.path().join("trace.dat");
-            let mut source = schedlab_trace::open(&path)?;
-            let mut batch = Vec::new();
-            while source.next(&mut batch)? {
-                self.events.extend_from_slice(&batch);
-            }
-            self.info = Some(source.info().clone());
-        }
-        let mut info = self.info.expect("it was just set");
-        let first = self.events.first().map_or(Nanos::ZERO, |event| event.time);
-        // Time zero of a replay is when its recording began, not when its first task ran.
-        let start = info.span.map_or(first, |span| span.start);
-        info.span = Some(Span::new(start, start + length));
-        let end = self.events.partition_point(|event| event.time <= start + length);
-        self.events.truncate(end);
-        Ok(Kept::new(info, self.events))
-    }
-}
-
-impl Output for Memory {
-    fn path(&mut self, stream: Stream) -> PathBuf {
-        self.folder.path().join(match stream {
-            Stream::Trace => "trace.dat",
-            Stream::Stdout => "stdout",
-            Stream::Stderr => "stderr",
-        })
-    }
-
-    fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {
-        self.info = Some(info.clone());
-        Ok(())
-    }
-
-    fn events(&mut self, events: &[Event]) -> std::io::Result<()> {
-        self.events.extend_from_slice(events);
-        Ok(())
-    }
-
-    fn figure(&mut self, _: Figure) -> std::io::Result<()> {
-        Ok(())
-    }
-
-    fn note(&mut self, sentence: &str) {
-        let _ = writeln!(crate::output::stderr(), "schedlab: {sentence}");
-    }
-
-    fn warning(&mut self, warning: Warning) {
-        let _ = writeln!(crate::output::stderr(), "note: {warning}");
-    }
-
-    fn stopped(&self) -> bool {
-        false
-    }
+/// The events of a run, cut where the demand ends.
+fn kept(observed: Observed, length: Nanos) -> anyhow::Result<Kept> {
+    let Observed { info, mut events, .. } = observed;
+    let mut info = info.context("the machine recorded no scheduler events")?;
+    let first = events.first().map_or(Nanos::ZERO, |event| event.time);
+    // Time zero of a replay is when its recording began, not when its first task ran.
+    let start = info.span.map_or(first, |span| span.start);
+    info.span = Some(Span::new(start, start + length));
+    let end = events.partition_point(|event| event.time <= start + length);
+    events.truncate(end);
+    Ok(Kept::new(info, events))
 }

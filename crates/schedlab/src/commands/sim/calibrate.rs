@@ -1,6 +1,6 @@
 //! `schedlab sim calibrate`: a file of costs from small runs on a machine.
 
-use super::observe::observe;
+use crate::commands::observe::observe;
 use crate::machines;
 use anyhow::{Context as _, bail};
 use schedlab_sim::calibrate::{Calibration, number, probes, solve};
@@ -46,9 +46,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut progress = crate::output::stderr();
     for (at, probe) in all.iter().enumerate() {
         writeln!(progress, "probe {} of {}: {}", at + 1, all.len(), probe.name)?;
-        let found = number(probe, args.repeat, &mut |spec| {
-            observe(machine.as_mut(), spec).map(|seen| seen.observed)
-        });
+        let found = number(probe, args.repeat, &mut |spec| observe(machine.as_mut(), spec, false));
         measured.push(found.with_context(|| format!("probe '{}'", probe.name))?);
     }
     let found = solve(&model, &all, &measured, args.repeat)?;

@@ -1,8 +1,8 @@
 //! `schedlab sim diff`: the first decision in which a model and a machine differ, from the same state.
 
 use super::follow::{self, Follow, Recording};
-use super::observe::observe;
 use crate::commands::UsageError;
+use crate::commands::observe::observe;
 use crate::machines;
 use schedlab_model::Setting;
 use schedlab_sim::follow::random_load;
@@ -90,7 +90,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut found = 0;
     for spec in &loads {
         writeln!(out, "{}", words(spec))?;
-        let seen = observe(machine.as_mut(), spec)?;
+        let seen = observe(machine.as_mut(), spec, false)?;
         let recording = Recording::of(seen, &args.against)?;
         let settings: Vec<Setting> = spec.settings.iter().chain(&own).cloned().collect();
         let follow = Follow { on: &args.on, settings: &settings, sync: true };

@@ -1,13 +1,13 @@
 //! A model follows a recording: what the comparison gives, in words.
 
-use super::observe::Seen;
+use crate::commands::observe::whole_trace;
 use crate::machines;
 use anyhow::{anyhow, bail};
 use schedlab_model::{Event, EventSource, Nanos, Setting, Span, TraceInfo, Warning};
 use schedlab_sim::Hardware;
 use schedlab_sim::follow::{Comparison, Difference, Follower, Following, Kind, phase};
 use schedlab_timeline::notation::{self, Trace};
-use schedlab_workload::MachineName;
+use schedlab_workload::{MachineName, Observed};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -21,20 +21,15 @@ pub(super) struct Recording {
 
 impl Recording {
     /// The recording of a run.
-    pub(super) fn of(seen: Seen, machine: &MachineName) -> anyhow::Result<Self> {
+    pub(super) fn of(seen: Observed, machine: &MachineName) -> anyhow::Result<Self> {
         let info = seen.info.ok_or_else(|| anyhow!("'{machine}' recorded no scheduler events"))?;
         let simulated = machine.kind == "sim";
-        Ok(Self { info, events: seen.observed.events, simulated })
+        Ok(Self { info, events: seen.events, simulated })
     }
 
     /// Reads a trace.
     pub(super) fn read(path: &Path) -> anyhow::Result<Self> {
-        let mut source = schedlab_trace::open(path)?;
-        let (mut events, mut batch) = (Vec::new(), Vec::new());
-        while source.next(&mut batch)? {
-            events.extend_from_slice(&batch);
-        }
-        let info = source.info().clone();
+        let (info, events) = whole_trace(path)?;
         let simulated = info.kernel.as_deref().is_some_and(|name| name.starts_with("simulated"));
         Ok(Self { info, events, simulated })
     }

@@ -1,0 +1,48 @@
+//! What a run told, in memory.
+
+use crate::{Figure, Output, Stream};
+use schedlab_model::{Event, TraceInfo, Warning};
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+/// Figures of the whole run, and its events if it was recorded. As an [`Output`] it has no folder: it is for machines
+/// that write no files.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Figures of the whole run, by name; without those of workloads beside it.
+    pub figures: BTreeMap<String, f64>,
+    /// What is known of the trace; `None`: nothing was recorded.
+    pub info: Option<TraceInfo>,
+    /// Scheduler events, in order of time.
+    pub events: Vec<Event>,
+}
+
+impl Output for Observed {
+    fn path(&mut self, _: Stream) -> PathBuf {
+        PathBuf::new()
+    }
+
+    fn figure(&mut self, figure: Figure) -> io::Result<()> {
+        if figure.of.is_empty() {
+            self.figures.insert(figure.metric.name, figure.value);
+        }
+        Ok(())
+    }
+
+    fn trace(&mut self, info: &TraceInfo) -> io::Result<()> {
+        self.info = Some(info.clone());
+        Ok(())
+    }
+
+    fn events(&mut self, events: &[Event]) -> io::Result<()> {
+        self.events.extend_from_slice(events);
+        Ok(())
+    }
+
+    fn warning(&mut self, _: Warning) {}
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}

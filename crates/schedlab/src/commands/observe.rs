@@ -1,0 +1,82 @@
+//! A run on any machine, with its figures and events in memory.
+
+use super::scratch::Scratch;
+use anyhow::Context as _;
+use schedlab_model::{Event, TraceInfo, Warning};
+use schedlab_workload::{Figure, Machine, Observed, Output, RunSpec, Stream};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+/// Keeps what a run tells; a machine that writes a file puts it into the folder.
+struct Keeper {
+    folder: Scratch,
+    observed: Observed,
+    aloud: bool,
+}
+
+impl Output for Keeper {
+    fn path(&mut self, stream: Stream) -> PathBuf {
+        self.folder.path().join(match stream {
+            Stream::Trace => "trace.dat",
+            Stream::Stdout => "stdout",
+            Stream::Stderr => "stderr",
+        })
+    }
+
+    fn figure(&mut self, figure: Figure) -> std::io::Result<()> {
+        self.observed.figure(figure)
+    }
+
+    fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {
+        self.observed.trace(info)
+    }
+
+    fn events(&mut self, events: &[Event]) -> std::io::Result<()> {
+        self.observed.events(events)
+    }
+
+    fn note(&mut self, sentence: &str) {
+        if self.aloud {
+            let _ = writeln!(crate::output::stderr(), "schedlab: {sentence}");
+        }
+    }
+
+    fn warning(&mut self, warning: Warning) {
+        if self.aloud {
+            let _ = writeln!(crate::output::stderr(), "note: {warning}");
+        }
+    }
+
+    fn stopped(&self) -> bool {
+        false
+    }
+}
+
+/// Performs a spec and reads the trace back, if the machine wrote one. `aloud` prints notes and warnings to stderr.
+pub(super) fn observe(
+    machine: &mut dyn Machine,
+    spec: &RunSpec,
+    aloud: bool,
+) -> anyhow::Result<Observed> {
+    let folder = Scratch::new("observe").context("a place for the trace")?;
+    let mut keeper = Keeper { folder, observed: Observed::default(), aloud };
+    let outcome = machine.run(spec, &mut keeper)?;
+    anyhow::ensure!(outcome.exit_code == 0, "the load ended with exit code {}", outcome.exit_code);
+    let file = keeper.path(Stream::Trace);
+    let mut observed = keeper.observed;
+    if spec.record.is_some() && observed.info.is_none() && file.exists() {
+        let (info, events) = whole_trace(&file)?;
+        (observed.info, observed.events) = (Some(info), events);
+    }
+    Ok(observed)
+}
+
+/// All events of a trace, and what is known of it.
+pub(super) fn whole_trace(path: &Path) -> anyhow::Result<(TraceInfo, Vec<Event>)> {
+    let mut source = schedlab_trace::open(path)?;
+    let (mut events, mut batch) = (Vec::new(), Vec::new());
+    while source.next(&mut batch)? {
+        events.extend_from_slice(&batch);
+    }
+    Ok((source.info().clone(), events))
+}
