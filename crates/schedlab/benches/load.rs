@@ -4,7 +4,7 @@
 //! schbench is no package: its path is taken from SCHBENCH. A peer that is absent is said aloud.
 #![expect(clippy::unwrap_used, clippy::print_stdout, clippy::print_stderr, reason = "a benchmark")]
 
-use schedlab_stats::{Sample, hodges_lehmann};
+use schedlab_stats::{Sample, paired};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
@@ -63,55 +63,80 @@ fn own_cost(ours: &Path) {
     }
 }
 
-/// Ours over theirs, with the interval that so many runs give: of the shift between the logarithms.
-fn ratio(what: &str, ours: &[f64], theirs: &[f64]) {
-    let logs = |values: &[f64]| Sample::new(values.iter().map(|v| v.ln())).unwrap();
-    let (ours, theirs) = (logs(ours), logs(theirs));
-    let shift = hodges_lehmann(&theirs, &ours, 0.95);
+/// Ours over theirs, from pairs of runs: the mean of the logarithms of their ratios, with Student's interval.
+fn ratio(what: &str, pairs: &[(f64, f64)]) {
+    let logs: Vec<f64> = pairs.iter().map(|(ours, theirs)| (ours / theirs).ln()).collect();
+    let effect = paired(&logs).unwrap();
+    let (low, high) = effect.interval(0.95);
+    let median = |values: Vec<f64>| Sample::new(values).unwrap().median();
     println!(
-        "{what}: ours / original {:.3} ({:.3} to {:.3}), {} runs each; medians {:.4} and {:.4}",
-        shift.estimate.exp(),
-        shift.low.exp(),
-        shift.high.exp(),
-        ours.len(),
-        ours.median().exp(),
-        theirs.median().exp()
+        "{what}: ours / original {:.3} ({:.3} to {:.3}), {} pairs; medians {:.4} and {:.4}",
+        effect.estimate.exp(),
+        low.exp(),
+        high.exp(),
+        pairs.len(),
+        median(pairs.iter().map(|pair| pair.0).collect()),
+        median(pairs.iter().map(|pair| pair.1).collect())
     );
 }
 
-fn hackbench(peer: &Path, ours: &Path, runs: usize) {
-    let modes =
-        ["-g 4 -l 200", "-p -g 4 -l 400", "-T -g 4 -l 200", "-T -p -g 4 -l 400", "-i -g 4 -l 100"];
-    for line in modes {
-        let time = |output: &Output| -> f64 {
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            text.lines().find_map(|l| l.strip_prefix("Time: ")).unwrap().parse().unwrap()
-        };
-        let (mut mine, mut full, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..runs {
-            theirs.push(time(&run(peer, line)));
-            mine.push(time(&run(ours, line)));
-            full.push(time(&run(ours, &format!("{line} --compat none"))));
+/// Runs both programs side by side, `runs` times. Every second pair begins with the other one, so that
+/// neither always meets a warmer machine.
+fn pairs(runs: usize, ours: &dyn Fn() -> f64, theirs: &dyn Fn() -> f64) -> Vec<(f64, f64)> {
+    let pair = |n: usize| match n % 2 {
+        0 => {
+            let theirs = theirs();
+            (ours(), theirs)
         }
-        ratio(&format!("hackbench {line}, time"), &mine, &theirs);
-        ratio(&format!("hackbench {line} --compat none, time"), &full, &theirs);
+        _ => (ours(), theirs()),
+    };
+    (0..runs).map(pair).collect()
+}
+
+/// Compares one command line of a drop-in with the original's, as it is and with our own measurements.
+fn compare(
+    line: &str,
+    what: &str,
+    programs: (&Path, &Path),
+    runs: usize,
+    value: fn(&Output) -> f64,
+) {
+    let (peer, ours) = programs;
+    for extra in ["", " --compat none"] {
+        let line_of_ours = format!("{line}{extra}");
+        let mine = || value(&run(ours, &line_of_ours));
+        let name = ours.file_name().unwrap().display();
+        ratio(
+            &format!("{name} {line_of_ours}, {what}"),
+            &pairs(runs, &mine, &|| value(&run(peer, line))),
+        );
     }
 }
 
-fn rate(output: &Output) -> f64 {
-    let text = String::from_utf8_lossy(&output.stderr).into_owned();
-    text.lines().find_map(|l| l.strip_prefix("average rps: ")).unwrap().parse().unwrap()
+/// Lines whose runs take about a second: shorter ones differ more from run to run.
+fn hackbench(peer: &Path, ours: &Path, runs: usize) {
+    fn time(output: &Output) -> f64 {
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        text.lines().find_map(|l| l.strip_prefix("Time: ")).unwrap().parse().unwrap()
+    }
+    let modes = [
+        "-g 4 -l 800",
+        "-p -g 4 -l 1600",
+        "-T -g 4 -l 800",
+        "-T -p -g 4 -l 1600",
+        "-i -g 4 -l 400",
+    ];
+    for line in modes {
+        compare(line, "time", (peer, ours), runs, time);
+    }
 }
 
 fn schbench(peer: &Path, ours: &Path, runs: usize) {
+    fn rate(output: &Output) -> f64 {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        text.lines().find_map(|l| l.strip_prefix("average rps: ")).unwrap().parse().unwrap()
+    }
     for line in ["-m 1 -t 2 -r 3", "-L -n 0 -m 1 -t 2 -r 3", "-L -n 0 -s 0 -m 1 -t 2 -r 3"] {
-        let (mut mine, mut full, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
-        for _ in 0..runs {
-            theirs.push(rate(&run(peer, line)));
-            mine.push(rate(&run(ours, line)));
-            full.push(rate(&run(ours, &format!("{line} --compat none"))));
-        }
-        ratio(&format!("schbench {line}, requests"), &mine, &theirs);
-        ratio(&format!("schbench {line} --compat none, requests"), &full, &theirs);
+        compare(line, "requests", (peer, ours), runs, rate);
     }
 }
