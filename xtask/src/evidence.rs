@@ -10,6 +10,8 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+mod kernels;
+
 /// The experiments, by the names of their files in examples/.
 const EXPERIMENTS: [&str; 3] = ["two-knobs", "base-slice", "wake-affine"];
 /// Their figures that are kept, of whole runs.
@@ -35,9 +37,13 @@ const KERNELS: [&[&str]; 2] = [
 
 /// Runs the experiments, or the one that is named, with a release build and keeps what they measured.
 pub(crate) fn run(only: Option<&str>) -> Result<()> {
+    let is_kernels = |name: &str| kernels::CHORES.iter().any(|(chore, _)| *chore == name);
     if let Some(name) = only {
-        let names = EXPERIMENTS.join(", ");
-        ensure!(EXPERIMENTS.contains(&name), "there is no evidence '{name}': use one of {names}");
+        let chores = kernels::CHORES.iter().map(|(name, _)| *name);
+        let names: Vec<&str> = EXPERIMENTS.into_iter().chain(chores).collect();
+        let names = names.join(", ");
+        let is_known = EXPERIMENTS.contains(&name) || is_kernels(name);
+        ensure!(is_known, "there is no evidence '{name}': use one of {names}");
     }
     steps::cargo(&["build", "--release", "--locked", "-p", "schedlab"])?;
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
@@ -53,7 +59,20 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
         command.arg("run").arg(format!("examples/{name}.toml")).arg("--output").arg(&results);
         steps::run(&mut command)?;
     }
-    keep(&results)
+    let chores = kernels::CHORES.into_iter();
+    for (name, chore) in chores.filter(|(name, _)| only.is_none_or(|only| only == *name)) {
+        steps::say(name);
+        chore(&program, &results.join(name))?;
+    }
+    if only.is_none_or(|name| !is_kernels(name)) { keep(&results) } else { Ok(()) }
+}
+
+/// Measures what busy loops on two CPUs share, by the test that asserts it, and writes the times. It needs a
+/// QEMU that boots them as qemu-system-x86_64 or $SCHEDLAB_QEMU.
+pub(crate) fn two_loops() -> Result<()> {
+    let test = ["test", "--locked", "-p", "schedlab", "--test", "vm"];
+    let words = [&test[..], &["two_loops", "--", "--nocapture"]].concat();
+    steps::cargo_with(&words, &[("SCHEDLAB_EVIDENCE", "write")])
 }
 
 /// Simulates how often verdicts are wrong, and writes the tables into `docs/statistics.md`. Seeds are
@@ -93,31 +112,36 @@ pub(crate) fn keep(results: &Path) -> Result<()> {
         kept.sort_unstable();
         let head = figures.lines().next().unwrap_or_default();
         write(&to.join("figures.csv"), &format!("{head}\n{}\n", kept.join("\n")))?;
-        let runs = folders(&from.join("runs"))?;
-        let mut sums = String::new();
-        for run in &runs {
-            let out = Command::new("sha256sum").arg("figures.jsonl").current_dir(run).output();
-            let sum = String::from_utf8(out.context("sha256sum")?.stdout)?;
-            let id = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let _ =
-                writeln!(sums, "{}  {id}/figures.jsonl", sum.split(' ').next().unwrap_or_default());
-        }
-        write(&to.join("SHA256SUMS"), &sums)?;
-        let is_identity = |line: &&str| {
-            ["\"known\": \"QEMU emulator", "\"known\": \"console=", "\"release\": "]
-                .iter()
-                .any(|start| line.trim_start().starts_with(start))
-        };
-        let mut identity: Vec<String> = Vec::new();
-        for run in &runs {
-            let manifest = read(&run.join("manifest.json"))?;
-            let lines = manifest.lines().map(str::trim).filter(is_identity).map(str::to_owned);
-            let new: Vec<String> = lines.filter(|line| !identity.contains(line)).collect();
-            identity.extend(new);
-        }
-        write(&to.join("identity.txt"), &(identity.join("\n") + "\n"))?;
-        steps::say(&format!("{}: {} runs", to.display(), runs.len()));
+        keep_identity(&from.join("runs"), &to)?;
     }
+    Ok(())
+}
+
+/// Keeps a hash of each run's figures, and what the guests were.
+fn keep_identity(runs: &Path, to: &Path) -> Result<()> {
+    let runs = folders(runs)?;
+    let mut sums = String::new();
+    for run in &runs {
+        let out = Command::new("sha256sum").arg("figures.jsonl").current_dir(run).output();
+        let sum = String::from_utf8(out.context("sha256sum")?.stdout)?;
+        let id = run.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let _ = writeln!(sums, "{}  {id}/figures.jsonl", sum.split(' ').next().unwrap_or_default());
+    }
+    write(&to.join("SHA256SUMS"), &sums)?;
+    let is_identity = |line: &&str| {
+        ["\"known\": \"QEMU emulator", "\"known\": \"console=", "\"release\": "]
+            .iter()
+            .any(|start| line.trim_start().starts_with(start))
+    };
+    let mut identity: Vec<String> = Vec::new();
+    for run in &runs {
+        let manifest = read(&run.join("manifest.json"))?;
+        let lines = manifest.lines().map(str::trim).filter(is_identity).map(str::to_owned);
+        let new: Vec<String> = lines.filter(|line| !identity.contains(line)).collect();
+        identity.extend(new);
+    }
+    write(&to.join("identity.txt"), &(identity.join("\n") + "\n"))?;
+    steps::say(&format!("{}: {} runs", to.display(), runs.len()));
     Ok(())
 }
 

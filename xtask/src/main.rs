@@ -72,6 +72,7 @@ fn chore() -> Result<()> {
         ["evidence"] => evidence::run(None),
         ["evidence", "statistics"] => evidence::statistics(),
         ["evidence", "tune"] => evidence::tune(),
+        ["evidence", "two-loops"] => evidence::two_loops(),
         ["evidence", name] => evidence::run(Some(name)),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),
         ["release"] => release::run(),

@@ -22,7 +22,7 @@ fn differing<'t>(runs: impl Iterator<Item = (&'t str, bool)>) -> Option<String> 
     let (mut recorded, mut inits) = (BTreeSet::new(), BTreeSet::new());
     for (hypervisor, is_recorded) in runs.filter(|(text, _)| text.contains(" -icount ")) {
         recorded.insert(is_recorded);
-        inits.extend(hypervisor.split("; ").find(|part| part.starts_with("initramfs ")));
+        inits.extend(hypervisor.split("; ").find(|part| part.starts_with("init")));
     }
     if recorded.len() > 1 {
         return Some(
@@ -44,13 +44,20 @@ mod tests {
 
     #[test]
     fn recorded_and_other_runs_and_other_inits_are_kept_apart() {
-        let guest = |init: &str| format!("QEMU 7.2; -icount shift=0; initramfs sha256 {init}; x");
-        let (one, two) = (guest("1"), guest("2"));
+        let guest = |config: &str, init: &str| {
+            format!("QEMU 7.2; -icount shift=0; config sha256 {config}; init sha256 {init}; x")
+        };
+        let (one, two, other) = (guest("1", "1"), guest("1", "2"), guest("2", "1"));
         assert_eq!(differing([(&*one, true), (&*one, true)].into_iter()), None);
+        // Kernels with other configurations are what is compared.
+        assert_eq!(differing([(&*one, true), (&*other, true)].into_iter()), None);
         let why = differing([(&*one, true), (&*one, false)].into_iter()).unwrap();
         assert!(why.contains("recording costs"), "{why}");
         let why = differing([(&*one, false), (&*two, false)].into_iter()).unwrap();
         assert!(why.contains("different schedlab"), "{why}");
+        // A version that hashed init with the configuration does not tell whether init is the same.
+        let old = "QEMU 7.2; -icount shift=0; initramfs sha256 1";
+        assert!(differing([(&*one, true), (old, true)].into_iter()).is_some());
         // Other machines have clocks that a recorder does not stop.
         assert_eq!(differing([("KVM", true), ("", false)].into_iter()), None);
     }

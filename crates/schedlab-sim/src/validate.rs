@@ -25,6 +25,9 @@ pub const TRUTHS: &[&str] = &[
 pub struct Truth {
     /// The simulated machine that is compared: `sim:kernel=cfs-6.1,costs=icount-6.1`.
     pub machine: String,
+    /// The machine that measured the cells, as it is named on the command line:
+    /// `vm:kernel=debian-6.1,cpus=1`.
+    pub measured_on: String,
     /// How the cells were measured, in a sentence.
     pub measured: String,
     /// The cells.
@@ -376,6 +379,7 @@ mod tests {
 
     const TEXT: &str = r#"
 machine = "sim"
+measured_on = "host"
 measured = "by hand"
 [[cell]]
 label = "a"

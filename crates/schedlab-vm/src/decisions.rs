@@ -9,6 +9,8 @@ use schedlab_workload::{Figure, Interval, Output, Stream};
 use std::io;
 use std::path::PathBuf;
 
+/// Code of the warning of a run whose times were left out.
+pub const DECISIONS_ONLY: &str = "decisions-only";
 /// Why times say nothing.
 pub(crate) const WHY: &str = "the CPUs of this guest share one budget of instructions, so an idle CPU \
                               costs nothing";
@@ -20,7 +22,7 @@ impl<'o> Decisions<'o> {
     /// Around an output, which is warned.
     pub(crate) fn of(out: &'o mut dyn Output) -> Self {
         out.warning(Warning::new(
-            "decisions-only",
+            DECISIONS_ONLY,
             format!("run times and throughput are left out: {WHY}"),
             "compare switches, migrations and placement; for times, use cpus=1 or clock=wall",
         ));

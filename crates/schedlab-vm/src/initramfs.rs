@@ -11,12 +11,8 @@ use std::path::{Path, PathBuf};
 
 const FOLDERS: [&str; 6] = ["dev", "proc", "sys", "tmp", "run", "boot"];
 
-/// Packs it. `config` is the kernel's configuration, put where programs look for it.
-pub(crate) fn pack(
-    program: &Path,
-    config: Option<&str>,
-    release: &str,
-) -> Result<Vec<u8>, VmError> {
+/// Packs init with its libraries: what is the same for every kernel.
+pub(crate) fn init(program: &Path) -> Result<Vec<u8>, VmError> {
     let mut archive = Archive::default();
     FOLDERS.iter().for_each(|folder| archive.folder(folder));
     archive.device("dev/console", 5, 1);
@@ -34,10 +30,15 @@ pub(crate) fn pack(
         folders_above(&library, &mut made, &mut archive);
         archive.file(&library.to_string_lossy(), &loaded(read(&library)?));
     }
-    if let Some(config) = config {
-        archive.file(&format!("boot/config-{release}"), config.as_bytes());
-    }
     Ok(archive.finish())
+}
+
+/// An archive that goes behind that of init: the kernel's configuration, where programs look for it.
+/// A kernel unpacks archives one after the other.
+pub(crate) fn config(config: &str, release: &str) -> Vec<u8> {
+    let mut archive = Archive::default();
+    archive.file(&format!("boot/config-{release}"), config.as_bytes());
+    archive.finish()
 }
 
 fn folders_above(path: &Path, made: &mut BTreeSet<PathBuf>, archive: &mut Archive) {
@@ -135,7 +136,10 @@ mod tests {
 
     #[test]
     fn the_archive_is_the_same_each_time() {
-        let pack = || pack(Path::new("/bin/true"), Some("CONFIG_HZ=250\n"), "6.1").unwrap();
+        let pack = || init(Path::new("/bin/true")).unwrap();
         assert!(pack() == pack());
+        // Another one begins right behind it.
+        assert_eq!(pack().len() % 4, 0);
+        assert_ne!(config("CONFIG_HZ=250\n", "6.1"), config("CONFIG_HZ=1000\n", "6.1"));
     }
 }

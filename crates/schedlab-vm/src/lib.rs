@@ -32,6 +32,7 @@ mod qemu;
 mod qmp;
 mod request;
 
+pub use decisions::DECISIONS_ONLY;
 pub use error::VmError;
 pub use git::Checkout;
 pub use kernel::Kernel;

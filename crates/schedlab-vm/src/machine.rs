@@ -1,6 +1,6 @@
 //! A kernel in QEMU as a [`Machine`].
 
-use crate::decisions::{self, Decisions};
+use crate::decisions::Decisions;
 use crate::frame::{self, Asked, Domain, Frame};
 use crate::guest;
 use crate::qemu::{self, Build, Qemu};
@@ -9,9 +9,7 @@ use crate::request::{Clock, Request};
 use crate::{Kernel, VmError, domains, initramfs};
 use schedlab_model::{Fact, LoadFacts, MachineFacts, Nanos, Topology};
 use schedlab_sys::{clock, process};
-use schedlab_workload::{
-    Machine, MachineError, Offers, Outcome, Output, RunSpec, check_spec, metrics,
-};
+use schedlab_workload::{Machine, MachineError, Offers, Outcome, Output, RunSpec, check_spec};
 use sha2::{Digest, Sha256};
 use std::fs::File;
 
@@ -19,6 +17,9 @@ use std::fs::File;
 const BOOT: Nanos = Nanos::from_secs(300);
 /// How long a boot with KVM may take before it counts as not working.
 const BOOT_KVM: Nanos = Nanos::from_secs(20);
+/// Said with each run of a guest that KVM did not boot.
+const WITHOUT_KVM: &str = "the guest runs without KVM, many times slower than hardware: /dev/kvm opens, \
+                           but it did not boot this kernel";
 /// Repeats begin at phases of this period: the longest tick that kernels have (100 Hz).
 const PERIOD: Nanos = Nanos::from_millis(10);
 /// The run's description is padded to a multiple of this, so that its length does not matter.
@@ -47,15 +48,18 @@ impl Vm {
         let version = qemu::version(&request.qemu)?;
         check_cpus(&request, &version)?;
         let program = process::this_program().map_err(VmError::io("finding this program"))?;
-        let packed = initramfs::pack(&program, kernel.config.as_deref(), &kernel.release)?;
-        let initramfs = qemu::file_of("initramfs", &packed)?;
+        let mut packed = initramfs::init(&program)?;
         let identity = identity(&kernel, &packed)?;
+        if let Some(config) = &kernel.config {
+            packed.extend(initramfs::config(config, &kernel.release));
+        }
+        let initramfs = qemu::file_of("initramfs", &packed)?;
         let kvm = request.clock == Clock::Wall && qemu::may_use_kvm();
-        let mut build = Build { request, kernel, initramfs, version, kvm };
+        let mut build = Build { request, kernel, initramfs, version, kvm, fell_back: false };
         let booted = match first_boot(&build) {
             // Where the device is there, it still need not boot this kernel.
             Err(VmError::Guest { .. }) if build.kvm => {
-                build.kvm = false;
+                (build.kvm, build.fell_back) = (false, true);
                 first_boot(&build)
             }
             booted => booted,
@@ -98,17 +102,13 @@ impl Machine for Vm {
     }
 
     fn measures(&self, metric: &str) -> Result<(), String> {
-        let shared = self.build.request.shares_instructions();
-        if !shared || decisions::is_decision(&metrics::metric(metric)) {
-            return Ok(());
-        }
-        Err(format!(
-            "{}: use counts of switches, migrations or wakeups; for times use cpus=1 or clock=wall",
-            decisions::WHY
-        ))
+        self.build.request.measures(metric)
     }
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
+        if self.build.fell_back {
+            out.note(WITHOUT_KVM);
+        }
         let asked = Asked { spec: spec.clone(), wait: guest::wait(spec.repeat, PERIOD) };
         let mut asked = serde_json::to_vec(&asked).expect("specs are plain values");
         asked.resize(asked.len().next_multiple_of(PADDING), b' ');
@@ -199,12 +199,14 @@ fn check_topology(request: &Request, seen: &Topology) -> Result<(), VmError> {
     }
 }
 
-/// What tells guests apart: hashes of kernel and initramfs.
-fn identity(kernel: &Kernel, initramfs: &[u8]) -> Result<String, VmError> {
+/// What tells guests apart: hashes of the kernel, of its configuration, and of init with its libraries.
+/// The sides of a comparison may differ in the first two, never in init.
+fn identity(kernel: &Kernel, init: &[u8]) -> Result<String, VmError> {
     let image = std::fs::read(&kernel.image)
         .map_err(VmError::io(format!("reading {}", kernel.image.display())))?;
-    let (kernel, initramfs) = (hash(&image), hash(initramfs));
-    Ok(format!("kernel sha256 {kernel}; initramfs sha256 {initramfs}"))
+    let config = kernel.config.as_ref().map_or("none".to_owned(), |text| hash(text.as_bytes()));
+    let (kernel, init) = (hash(&image), hash(init));
+    Ok(format!("kernel sha256 {kernel}; config sha256 {config}; init sha256 {init}"))
 }
 
 fn hash(bytes: &[u8]) -> String {

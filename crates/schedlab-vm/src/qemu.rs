@@ -25,6 +25,8 @@ pub(crate) struct Build {
     pub(crate) version: String,
     /// Whether KVM runs it.
     pub(crate) kvm: bool,
+    /// Whether KVM was tried and did not boot it.
+    pub(crate) fell_back: bool,
 }
 
 impl Build {

@@ -1,7 +1,8 @@
 //! What kind of virtual machine is wanted: the settings of `--on vm:...`, as plain values.
 
-use crate::VmError;
+use crate::{VmError, decisions};
 use schedlab_model::Nanos;
+use schedlab_workload::metrics;
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
@@ -168,6 +169,20 @@ impl Request {
     #[must_use]
     pub fn shares_instructions(&self) -> bool {
         self.cpus > 1 && self.clock == Clock::Instructions
+    }
+
+    /// Whether a metric may be taken from such a machine.
+    ///
+    /// # Errors
+    /// With why not, in a sentence with what to use instead.
+    pub fn measures(&self, metric: &str) -> Result<(), String> {
+        if !self.shares_instructions() || decisions::is_decision(&metrics::metric(metric)) {
+            return Ok(());
+        }
+        Err(format!(
+            "{}: use counts of switches, migrations or wakeups; for times use cpus=1 or clock=wall",
+            decisions::WHY
+        ))
     }
 
     /// One CPU with the clock of instructions on this kernel.

@@ -5,9 +5,12 @@
     reason = "tests; clippy sees the functions beside them as none"
 )]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::Builder;
 
 /// A grid over both granularities of CFS on a machine.
 fn grid(machine: &str, min: &str, wakeup: &str) -> String {
@@ -138,21 +141,128 @@ fn kernels_are_listed_by_name() {
     assert!(known.into_iter().any(|name| name == "debian-6.1"), "{all}");
 }
 
+/// Keeps all CPUs busy until it is dropped.
+struct Busy(Arc<AtomicBool>);
+
+impl Busy {
+    fn new() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        for _ in 0..std::thread::available_parallelism().unwrap().get() {
+            let stop = Arc::clone(&stop);
+            let spin = move || while !stop.load(Ordering::Relaxed) {};
+            Builder::new().spawn(spin).unwrap();
+        }
+        Self(stop)
+    }
+}
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
 #[test]
-fn a_cell_is_identical_alone_and_after_others_on_a_real_kernel() {
+fn a_cell_is_identical_alone_after_others_and_beside_others_on_a_real_kernel() {
     const MACHINE: &str = "vm:kernel=debian-6.1,cpus=1,clock=instructions";
-    let [one, two] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [one, two, three] = [(); 3].map(|()| tempfile::tempdir().unwrap());
     let all = match run(&grid(MACHINE, "'1ms', '4ms', '15ms'", "'0.5ms', '8ms'"), one.path()) {
         Err(error) if is_missing(&error, "that runs on another kernel are identical") => return,
         all => all.unwrap(),
     };
     assert_eq!(all.len(), 6);
-    let different: std::collections::BTreeSet<&String> = all.values().collect();
+    let different: BTreeSet<&String> = all.values().collect();
     assert!(different.len() > 1, "the knobs change nothing: {all:?}");
-    // The guest boots anew, and the last cell comes first.
-    let some = run(&grid(MACHINE, "'15ms'", "'8ms', '0.5ms'"), two.path()).unwrap();
-    assert_eq!(some.len(), 2);
-    for (id, figures) in some {
-        assert_eq!(Some(&figures), all.get(&id), "run {id}");
+    // Two guests boot anew beside each other on a busy machine. One runs the last two cells in reversed order, the
+    // other one of them alone.
+    let busy = Busy::new();
+    let cell = grid(MACHINE, "'15ms'", "'0.5ms'");
+    let alone = Builder::new().spawn(move || run(&cell, three.path())).unwrap();
+    let reversed = run(&grid(MACHINE, "'15ms'", "'8ms', '0.5ms'"), two.path()).unwrap();
+    let alone = alone.join().unwrap().unwrap();
+    drop(busy);
+    assert_eq!((reversed.len(), alone.len()), (2, 1));
+    for (id, figures) in reversed.iter().chain(&alone) {
+        assert_eq!(Some(figures), all.get(id), "run {id}");
+    }
+}
+
+#[test]
+fn a_guest_with_the_clock_of_the_machine_runs_with_kvm_or_without() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    let machine = "vm:kernel=debian-6.1,clock=wall";
+    let output = command.args(["load", "cpu", "--duration", "50ms", "--on", machine, "--json"]);
+    let output = output.output().unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    if !output.status.success() {
+        assert!(is_missing(&told, "that a guest runs in the machine's time"), "{told}");
+        return;
+    }
+    let text = String::from_utf8(output.stdout).unwrap();
+    let with_kvm = text.contains("-accel kvm");
+    assert_ne!(with_kvm, text.contains("-accel tcg,thread=multi"), "{text}");
+    // A device that opens need not work: a boot decides, and what it decided is said.
+    let opens = std::fs::File::options().read(true).write(true).open("/dev/kvm").is_ok();
+    assert!(opens || !with_kvm);
+    assert_eq!(told.contains("the guest runs without KVM"), opens && !with_kvm, "{told}");
+    let loops = serde_json::from_str::<serde_json::Value>(&text).unwrap();
+    assert!(loops.to_string().contains("\"loops\""), "{text}");
+}
+
+/// How long tasks ran on a CPU, in seconds of the guest, if each has 0.2 s of work and the guest has two CPUs.
+fn busy_loops(tasks: u32, qemu: &str, folder: &Path) -> Result<Vec<f64>, String> {
+    let (program, trace) = (folder.join("loops.json"), folder.join("trace.dat"));
+    let text = r#"{"tasks": {"loop": {"instance": N, "loop": 1, "run": 200000}}}"#;
+    std::fs::write(&program, text.replace('N', &tasks.to_string())).unwrap();
+    let machine = format!("vm:kernel=debian-6.1,cpus=2,qemu={qemu}");
+    let schedlab = |words: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_schedlab")).args(words).output().unwrap();
+        match output.status.success() {
+            true => Ok(output.stdout),
+            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
+        }
+    };
+    let [program, trace] = [&program, &trace].map(|path| path.to_str().unwrap());
+    schedlab(&["load", "rt-app", program, "--trace", trace, "--on", &machine])?;
+    let found = schedlab(&["trace", "tasks", trace, "--json"])?;
+    let found: serde_json::Value = serde_json::from_slice(&found).unwrap();
+    let tasks = found["tasks"].as_array().unwrap().iter();
+    let loops = tasks.filter(|task| task["comm"].as_str().is_some_and(|c| c.starts_with("loop")));
+    Ok(loops.map(|task| task["run_ns"].as_f64().unwrap() / 1e9).collect())
+}
+
+#[test]
+fn two_loops_on_two_cpus_share_one_budget_of_instructions() {
+    let qemu = std::env::var("SCHEDLAB_QEMU").unwrap_or_else(|_| "qemu-system-x86_64".to_owned());
+    let folder = tempfile::tempdir().unwrap();
+    let one = match busy_loops(1, &qemu, folder.path()) {
+        Err(why) if why.contains("is missing: ") || why.contains("use QEMU 10 or later") => {
+            eprintln!("MISSING: QEMU 10 ($SCHEDLAB_QEMU); not checked: what CPUs share: {why}");
+            return;
+        }
+        one => one.unwrap(),
+    };
+    let two = busy_loops(2, &qemu, folder.path()).unwrap();
+    assert_eq!((one.len(), two.len()), (1, 2), "{one:?} {two:?}");
+    // The second CPU adds nothing: each loop takes twice as long as one alone.
+    for time in &two {
+        let times = time / one[0];
+        assert!((1.9..2.1).contains(&times), "{one:?} {two:?}");
+    }
+    if std::env::var_os("SCHEDLAB_EVIDENCE").is_some_and(|wish| wish == "write") {
+        let version = Command::new(&qemu).arg("--version").output().unwrap().stdout;
+        let version = String::from_utf8(version).unwrap();
+        let text = format!(
+            "{}\nvm:kernel=debian-6.1,cpus=2,clock=instructions, work of 0.2 s in each loop\n\
+             one loop on 2 CPUs: {:.4} s\ntwo loops on 2 CPUs: {:.4} s and {:.4} s\n",
+            version.lines().next().unwrap(),
+            one[0],
+            two[0],
+            two[1]
+        );
+        let evidence = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/evidence");
+        let folder = evidence.join("two-loops");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("times.txt"), text).unwrap();
     }
 }

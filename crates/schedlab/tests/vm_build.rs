@@ -4,161 +4,18 @@
 
 #[path = "schemas/validation.rs"]
 mod validation;
+mod vm_fake;
 
-use schedlab_host::Host;
-use schedlab_model::{Pid, Topology};
+use schedlab_model::Pid;
 use schedlab_sys::process;
-use schedlab_vm::frame::Frame;
-use schedlab_workload::Machine as _;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
-use std::time::Duration;
-use tempfile::TempDir;
+use std::process::{Command, Stdio};
+use vm_fake::{Place, await_end, stderr, stdout, wait_for};
 
-/// A kernel's makefile: what `vm build` asks for, in no time. The image says what it was made of.
-const MAKEFILE: &str = r#"
-allnoconfig:
-	@cp $(KCONFIG_ALLCONFIG) $(O)/.config
-	@sed -n 's/^CONFIG_HZ_\([0-9]*\)=y/CONFIG_HZ=\1/p' $(KCONFIG_ALLCONFIG) >> $(O)/.config
-vmlinux:
-	@if test -e broken; then echo "sched.c:1: error: broken"; exit 1; fi
-	@if test -e full; then head -c 9 /dev/zero > /dev/full; fi
-	@if test -e slow; then echo $$$$ > $(O)/pid.new; mv $(O)/pid.new $(O)/pid; exec sleep 1000; fi
-	@printf '\177ELF Linux version 6.1.0-fake (x) time=%s %s=. %s\n' "$$(cat time)" \
-		"$(CFLAGS_fair.o)" "$$(cksum < $(O)/.config)" > $(O)/vmlinux
-"#;
-
-/// A QEMU that boots nothing: it tells what a guest would, and how long a run took by its kernel.
-const QEMU: &str = r#"#!/usr/bin/env python3
-import json, os, re, sys
-arguments = sys.argv[1:]
-if "--version" in arguments:
-    print("QEMU emulator version 99 (a script)")
-    sys.exit()
-after = lambda word: arguments[arguments.index(word) + 1]
-here = os.path.dirname(os.path.abspath(__file__))
-kernel = open(after("-kernel"), "rb").read().decode("latin-1")
-frames = next(a for a in arguments if a.startswith("file,id=frames,path=")).split("path=")[1]
-runs = "-incoming" in arguments
-def send(frame, raw=b""):
-    text = json.dumps(frame).encode()
-    return len(text).to_bytes(4, "little") + len(raw).to_bytes(4, "little") + text + raw
-def run():
-    asked = json.load(open(after("-fw_cfg").split("file=")[1]))
-    time = float(re.search(r"time=([0-9.]+)", kernel)[1])
-    nops = re.search(r"function-entry=([0-9]+)", kernel)
-    time *= 1 + 0.001 * int(nops[1] if nops else 0) + 0.0001 * asked["spec"]["repeat"]
-    metric = {"name": "time_s", "unit": "seconds", "better": "lower"}
-    told = send({"figure": {"metric": metric, "of": "", "value": time}})
-    if asked["spec"]["record"] is not None:
-        told += send({"stream": "trace"}, open(here + "/trace.dat", "rb").read())
-    return told + send({"ended": {"exit_code": 0, "interrupted": False, "censored": False}})
-def tell(message):
-    print(json.dumps(message), flush=True)
-def stops(content):
-    with open(frames, "wb") as file:
-        file.write(content)
-    tell({"event": "STOP"})
-tell({"QMP": {}})
-for line in sys.stdin:
-    command = json.loads(line)["execute"]
-    status = {"query-status": "paused", "query-migrate": "completed"}.get(command)
-    tell({"return": {"status": status} if status else {}})
-    if command == "qmp_capabilities" and not runs:
-        stops(open(here + "/ready", "rb").read())
-    if command == "cont":
-        stops(run())
-"#;
-
-/// A folder with a cache, programs and sources of its own.
-struct Place(TempDir);
-
-impl Place {
-    fn new() -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        fs::create_dir(place.path("bin")).unwrap();
-        // A makefile of a few lines needs none of these.
-        for tool in ["gcc", "flex", "bison", "bc", "xz"] {
-            place.program(tool, "#!/bin/sh\nexit 0\n");
-        }
-        place
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.0.path().join(name)
-    }
-
-    fn program(&self, name: &str, text: &str) -> PathBuf {
-        let path = self.path("bin").join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-        path
-    }
-
-    /// A kernel's tree.
-    fn tree(&self, name: &str) -> PathBuf {
-        let tree = self.path(name);
-        fs::create_dir_all(&tree).unwrap();
-        for (file, text) in [("Kconfig", ""), ("Makefile", MAKEFILE), ("time", "1.0\n")] {
-            fs::write(tree.join(file), text).unwrap();
-        }
-        tree
-    }
-
-    fn command(&self, words: &[&str]) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_schedlab"));
-        let path = std::env::var("PATH").unwrap();
-        command.args(words).env("XDG_CACHE_HOME", self.path("cache"));
-        command.env("PATH", format!("{}:{path}", self.path("bin").display()));
-        command
-    }
-
-    fn run(&self, words: &[&str]) -> Output {
-        self.command(words).output().unwrap()
-    }
-
-    /// The image of a kernel that was built.
-    fn image(&self, name: &str) -> Option<String> {
-        let path = self.path("cache/schedlab/kernels").join(name).join("vmlinux");
-        fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
-    }
-
-    /// What is left of builds that did not end.
-    fn half(&self) -> Vec<String> {
-        let entries = fs::read_dir(self.path("cache/schedlab/kernels")).into_iter().flatten();
-        let names = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap());
-        names.filter(|name| name.starts_with('.')).collect()
-    }
-
-    /// Waits until the slow build runs; the process that it waits for.
-    fn slow(&self) -> Pid {
-        loop {
-            let builds = fs::read_dir(self.path("cache/schedlab/builds")).into_iter().flatten();
-            for build in builds.flatten() {
-                if let Ok(text) = fs::read_to_string(build.path().join("objects/pid")) {
-                    return Pid(text.trim().parse().unwrap());
-                }
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-    }
-}
-
-fn stdout(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stdout).into_owned()
-}
-
-fn stderr(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn await_end(pid: Pid) {
-    let stat = || fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
-    while !stat().is_empty() && !stat().contains(") Z ") {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+/// The image of a kernel that was built.
+fn image(place: &Place, name: &str) -> Option<String> {
+    let path = place.path("cache/schedlab/kernels").join(name).join("vmlinux");
+    fs::read(path).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
 }
 
 #[test]
@@ -172,14 +29,14 @@ fn the_same_source_gives_the_same_kernel_wherever_it_is_built() {
         assert_eq!(stdout(&built), told);
         assert_eq!(place.half(), [""; 0]);
     }
-    let image = one.image("linux-1000hz-voluntary").unwrap();
-    assert_eq!(Some(&image), two.image("linux-1000hz-voluntary").as_ref());
+    let first = image(&one, "linux-1000hz-voluntary").unwrap();
+    assert_eq!(Some(&first), image(&two, "linux-1000hz-voluntary").as_ref());
     let listed = stdout(&one.run(&["vm", "kernels", "--json"]));
     assert!(listed.contains("\"release\":\"6.1.0-fake\"") && listed.contains("\"hz\":\"1000\""));
     let tree = one.path("linux");
     let placebo = one.run(&["vm", "build", tree.to_str().unwrap(), "--placebo", "3"]);
     assert!(placebo.status.success(), "{}", stderr(&placebo));
-    let placebo = one.image("linux-250hz-voluntary-placebo3").unwrap();
+    let placebo = image(&one, "linux-250hz-voluntary-placebo3").unwrap();
     assert!(placebo.contains("-fpatchable-function-entry=3"), "{placebo}");
 }
 
@@ -193,7 +50,7 @@ fn what_stops_a_build_is_named_and_leaves_no_half_kernel() {
         let failed = place.run(&words);
         assert_eq!(failed.status.code(), Some(1));
         assert!(stderr(&failed).contains(told), "{}", stderr(&failed));
-        assert_eq!((place.image("linux-250hz-voluntary"), place.half()), (None, Vec::new()));
+        assert_eq!((image(&place, "linux-250hz-voluntary"), place.half()), (None, Vec::new()));
         fs::remove_file(tree.join(file)).unwrap();
     }
     let wrong = place.run(&["vm", "build", "no-such-source"]);
@@ -206,6 +63,16 @@ fn what_stops_a_build_is_named_and_leaves_no_half_kernel() {
     assert!(told.contains("make, gcc, flex") && told.contains("apt-get install make"), "{told}");
 }
 
+/// Waits until the slow build runs; the process that it waits for.
+fn slow(place: &Place) -> Pid {
+    let builds = place.path("cache/schedlab/builds");
+    wait_for(|| {
+        let folders = fs::read_dir(&builds).into_iter().flatten().flatten();
+        let mut pids = folders.flat_map(|f| fs::read_to_string(f.path().join("objects/pid")));
+        pids.next().map(|text| Pid(text.trim().parse().unwrap()))
+    })
+}
+
 #[test]
 fn a_build_that_is_stopped_or_killed_leaves_no_process_and_no_half_kernel() {
     let place = Place::new();
@@ -214,11 +81,11 @@ fn a_build_that_is_stopped_or_killed_leaves_no_process_and_no_half_kernel() {
     for (signal, code) in [(2, Some(130)), (9, None)] {
         fs::write(tree.join("slow"), "").unwrap();
         let mut build = place.command(&words).stderr(Stdio::null()).spawn().unwrap();
-        let sleeps = place.slow();
+        let sleeps = slow(&place);
         process::kill(Pid(build.id().cast_signed()), signal).unwrap();
         assert_eq!(build.wait().unwrap().code(), code);
         await_end(sleeps);
-        assert_eq!(place.image("linux-250hz-voluntary"), None);
+        assert_eq!(image(&place, "linux-250hz-voluntary"), None);
         fs::remove_file(tree.join("slow")).unwrap();
         let objects = fs::read_dir(place.path("cache/schedlab/builds")).unwrap().next();
         fs::remove_file(objects.unwrap().unwrap().path().join("objects/pid")).unwrap();
@@ -242,7 +109,7 @@ fn package(place: &Place) {
     place.program("apt-cache", found);
     let archive = place.path("archive.tar");
     let mut tar = Command::new("tar");
-    tar.arg("-cf").arg(&archive).arg("-C").arg(place.0.path()).arg("usr");
+    tar.arg("-cf").arg(&archive).arg("-C").arg(place.path(".")).arg("usr");
     assert!(tar.status().unwrap().success());
     let archive = archive.display();
     place.program("apt-get", &format!("#!/bin/sh\ncp {archive} linux-source-0.1_1.deb\n"));
@@ -289,15 +156,15 @@ fn a_patch_is_in_one_kernel_only() {
     };
     build(&["--patch", patch.to_str().unwrap(), "--name", "slower"]);
     build(&[]);
-    assert!(place.image("slower").unwrap().contains("time=2.0"));
-    assert!(place.image("0.1-250hz-voluntary").unwrap().contains("time=1.0"));
+    assert!(image(&place, "slower").unwrap().contains("time=2.0"));
+    assert!(image(&place, "0.1-250hz-voluntary").unwrap().contains("time=1.0"));
     // A build that was killed left its patch in the tree, or did not get to apply it.
     let folder = place.path("cache/schedlab/builds/linux-source-0.1");
     for (time, name) in [("2.0\n", "after-patch"), ("1.0\n", "before-patch"), ("7\n", "broken")] {
         fs::copy(&patch, folder.join("applied.patch")).unwrap();
         fs::write(folder.join("linux-source-0.1/time"), time).unwrap();
         build(&["--name", name]);
-        assert!(place.image(name).unwrap().contains("time=1.0"), "{name}");
+        assert!(image(&place, name).unwrap().contains("time=1.0"), "{name}");
     }
 }
 
@@ -329,20 +196,6 @@ fn history(place: &Place) -> Vec<String> {
         .collect()
 }
 
-/// Puts the QEMU that is a script there.
-fn machine(place: &Place) -> String {
-    let host = Host::here().unwrap();
-    let mut offers = host.offers().clone();
-    offers.topology = Topology::flat(1);
-    let (offers, facts) = (Box::new(offers), Box::new(host.facts()));
-    let mut ready = Vec::new();
-    Frame::Ready { offers, facts, domains: vec![Vec::new()] }.write(&[], &mut ready);
-    fs::write(place.path("bin/ready"), ready).unwrap();
-    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
-    fs::copy(corpus.join("buffers.dat"), place.path("bin/trace.dat")).unwrap();
-    format!("qemu={}", place.program("qemu", QEMU).display())
-}
-
 #[test]
 fn a_slower_commit_is_worse_than_neutral_code_and_bisect_finds_it() {
     if Command::new("python3").arg("--version").output().is_err() {
@@ -352,7 +205,7 @@ fn a_slower_commit_is_worse_than_neutral_code_and_bisect_finds_it() {
     }
     let place = Place::new();
     let commits = history(&place);
-    let qemu = machine(&place);
+    let qemu = place.machine(1);
     let tree = place.path("linux");
     let how = ["--tree", tree.to_str().unwrap(), "--workload", "hackbench -g 1", "--vm", &qemu];
     let how = [&how[..], &["--starts", "2", "--placebos", "3"]].concat();

@@ -112,8 +112,7 @@ fn without_init(text: &str) -> String {
     if text.contains(" -icount ") {
         return text.to_owned();
     }
-    let parts: Vec<&str> =
-        text.split("; ").filter(|part| !part.starts_with("initramfs ")).collect();
+    let parts: Vec<&str> = text.split("; ").filter(|part| !part.starts_with("init ")).collect();
     parts.join("; ")
 }
 
@@ -254,9 +253,9 @@ mod tests {
 
     #[test]
     fn schedlab_as_init_counts_only_where_instructions_are_time() {
-        let kvm = "QEMU 7.2; -accel kvm; initramfs sha256 1; domains";
+        let kvm = "QEMU 7.2; -accel kvm; init sha256 1; domains";
         assert_eq!(without_init(kvm), "QEMU 7.2; -accel kvm; domains");
-        let counted = "QEMU 7.2; -icount shift=0 -m 1; initramfs sha256 1";
+        let counted = "QEMU 7.2; -icount shift=0 -m 1; init sha256 1";
         assert_eq!(without_init(counted), counted);
     }
 }

@@ -12,6 +12,7 @@ use crate::json;
 use commands::Measured;
 use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, compare};
 use schedlab_experiment::{StoredRun, incomparable};
+use schedlab_vm::DECISIONS_ONLY;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write as _;
@@ -199,7 +200,8 @@ fn asked(
     for name in metrics.iter().chain(&conditions) {
         let has = |set: &Set| set.runs.iter().any(|r| r.value(name).is_some());
         if !sets.iter().all(has) {
-            return Err(UsageError(format!("no metric '{name}' in both sets")).into());
+            let why = left_out(sets).map_or(String::new(), |why| format!(": {why}"));
+            return Err(UsageError(format!("no metric '{name}' in both sets{why}")).into());
         }
     }
     if metrics.is_empty() {
@@ -210,6 +212,12 @@ fn asked(
     let looks = sets.iter().map(|set| &set.looks).max_by_key(|looks| looks.taken.len());
     let looks = looks.cloned().unwrap_or_default();
     Ok(Asked { metrics, conditions, margin, looks, ..Asked::default() })
+}
+
+/// Why a machine left metrics out of its runs, where one did.
+fn left_out(sets: &[Set]) -> Option<String> {
+    let mut warnings = sets.iter().flat_map(|set| &set.runs).flat_map(|run| &run.warnings);
+    warnings.find(|one| one.code == DECISIONS_ONLY).map(ToString::to_string)
 }
 
 fn judge(comparisons: &[Comparison], conditions: &[FailIf]) -> anyhow::Result<ExitCode> {

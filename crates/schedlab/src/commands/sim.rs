@@ -69,6 +69,11 @@ fn validate(file: Option<PathBuf>, on: Option<&MachineName>) -> anyhow::Result<E
     let mut out = crate::output::stdout();
     for (place, text) in texts {
         let truth = Truth::parse(&text).map_err(|why| anyhow!("{place}: {why}"))?;
+        let measured_on: MachineName =
+            truth.measured_on.parse().map_err(|why: String| anyhow!("{place}: {why}"))?;
+        machines::measures(&measured_on, "time_s").map_err(|why| {
+            anyhow!("{place}: the times of '{measured_on}' say nothing about a model: {why}")
+        })?;
         let named = || truth.machine.parse().map_err(|why: String| anyhow!("{place}: {why}"));
         let name = on.map_or_else(named, |name| Ok(name.clone()))?;
         let model = machines::model(&name)?;

@@ -90,7 +90,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
                 let why = format!("'{name}' is no kernel of Debian's: write debian-6.1");
                 return Err(UsageError(why).into());
             }
-            let kernel = Kernel::find(&name).map_err(told)?;
+            let kernel = match Kernel::find(&name) {
+                Err(VmError::Interrupted) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
+                found => found.map_err(told)?,
+            };
             writeln!(crate::output::stdout(), "{} {}", kernel.release, kernel.image.display())?;
         }
         Action::Build(options) => return build::run(options),

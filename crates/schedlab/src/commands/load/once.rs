@@ -29,9 +29,10 @@ pub(crate) enum Heard<'h> {
     Interval(&'h Interval),
 }
 
-/// Keeps what a run tells, in memory; its streams go to a folder that vanishes with it.
+/// Keeps what a run tells, in memory; its streams go to a folder that vanishes with it. A machine that
+/// hands over streams after the run has no folder before: a kill then leaves none.
 struct Keeper<'l> {
-    folder: Scratch,
+    folder: Option<std::io::Result<Scratch>>,
     trace: Option<PathBuf>,
     /// The trace of a machine that gives events.
     events: Option<EventWriter>,
@@ -40,6 +41,14 @@ struct Keeper<'l> {
 }
 
 impl Keeper<'_> {
+    /// A file of the folder. Nothing can be written to it if the folder could not be made.
+    fn file(&mut self, name: &str) -> PathBuf {
+        match self.folder.get_or_insert_with(|| Scratch::new("load")) {
+            Ok(folder) => folder.path().join(name),
+            Err(_) => PathBuf::from("/dev/null").join(name),
+        }
+    }
+
     fn finish_trace(&mut self) -> std::io::Result<()> {
         self.events.take().map_or(Ok(()), EventWriter::finish)
     }
@@ -49,9 +58,9 @@ impl Output for Keeper<'_> {
     fn path(&mut self, stream: Stream) -> PathBuf {
         match (stream, &self.trace) {
             (Stream::Trace, Some(path)) => path.clone(),
-            (Stream::Trace, None) => self.folder.path().join("trace.dat"),
-            (Stream::Stdout, _) => self.folder.path().join("stdout"),
-            (Stream::Stderr, _) => self.folder.path().join("stderr"),
+            (Stream::Trace, None) => self.file("trace.dat"),
+            (Stream::Stdout, _) => self.file("stdout"),
+            (Stream::Stderr, _) => self.file("stderr"),
         }
     }
 
@@ -99,11 +108,14 @@ pub(crate) fn perform(
     trace: Option<PathBuf>,
     listener: Listener<'_>,
 ) -> Result<(Measured, Outcome), MachineError> {
-    let folder = Scratch::new("load").map_err(|e| MachineError::io("a place for streams", e))?;
     let mut measured = Measured::of(spec);
     measured.facts_before(machine.facts());
-    let mut keeper = Keeper { folder, trace, events: None, measured, listener };
-    let outcome = machine.run(spec, &mut keeper)?;
+    let mut keeper = Keeper { folder: None, trace, events: None, measured, listener };
+    let ran = machine.run(spec, &mut keeper);
+    if let Some(Err(error)) = keeper.folder.take_if(|folder| folder.is_err()) {
+        return Err(MachineError::io("a place for streams", error));
+    }
+    let outcome = ran?;
     keeper.finish_trace().map_err(|e| MachineError::io("storing the trace", e))?;
     keeper.measured.facts_after(machine.facts().load);
     keeper.measured.interrupted = outcome.interrupted;

@@ -213,11 +213,11 @@ pub(super) fn run(options: Compare) -> anyhow::Result<ExitCode> {
     let outside = !matches!(judged.verdict, Verdict::WithinBand);
     let choices = (always || outside)
         .then(|| {
-            let before = study.choices(&kernel_before, &before.settings)?;
-            let after = study.choices(&kernel_after, &after.settings)?;
-            let of = |one: &Placebo| study.choices(&one.kernel, &[]);
+            let chosen_before = study.choices(&kernel_before, &before.settings)?;
+            let chosen_after = study.choices(&kernel_after, &after.settings)?;
+            let of = |one: &Placebo| study.choices(&one.kernel, &before.settings);
             let placebos = measured.iter().map(of).collect::<anyhow::Result<Vec<_>>>()?;
-            anyhow::Ok(Choices::of(&before, &after, &placebos))
+            anyhow::Ok(Choices::of(&chosen_before, &chosen_after, &placebos))
         })
         .transpose()?;
     let answer = sentence(&before.text, &after.text, &how.metric, &judged, measured.len());
