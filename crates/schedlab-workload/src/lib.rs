@@ -54,4 +54,4 @@ pub use observed::Observed;
 pub use record::{Filter, Full, RecordSpec, Recorded, Snapshot, Via};
 pub use spec::{Beside, MACHINE, RunSpec, WorkloadSpec};
 pub use speed::{Assignment, Speed, Speeds, speeds};
-pub use speed_settings::SpeedSettings;
+pub use speed_settings::{SpeedChange, SpeedSettings};

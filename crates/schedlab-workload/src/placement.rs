@@ -233,8 +233,11 @@ pub(crate) fn allowed(
     }
 }
 
-/// Reads a policy.
-fn policy(text: &str) -> Result<Policy, OptionError> {
+/// Reads a policy as the option `policy` takes it: `normal`, `batch`, `idle`, `ext`, `fifo:N` or `rr:N`.
+///
+/// # Errors
+/// When it is none, or its priority is not 1 to 99.
+pub fn policy(text: &str) -> Result<Policy, OptionError> {
     let (name, number) = text.split_once(':').map_or((text, None), |(a, b)| (a, Some(b)));
     let priority = || match number.unwrap_or("1").parse::<u32>() {
         Ok(n) if (1..=99).contains(&n) => Ok(n),
