@@ -19,5 +19,5 @@ mod world;
 pub use costs::{CostError, Costs};
 pub use machine::{CPUS_MAX, Kernel, Model, SETTINGS, Simulated};
 pub use published::{PUBLISHED, Published};
-pub use scene::{Class, CpuView, Hardware, Scene, TaskId, TaskView};
+pub use scene::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
 pub use world::{Config, Deadlock, Start, Step, TaskUsage, World};

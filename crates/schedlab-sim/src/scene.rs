@@ -1,6 +1,6 @@
 //! What a policy may look at: the time, the tasks, the CPUs and how they share hardware.
 
-use schedlab_model::{Cpu, CpuSet, Distance, Topology};
+use schedlab_model::{Cpu, CpuSet, Distance, Nanos, Topology};
 use schedlab_workload::plan::{Placement, Policy};
 
 /// A task, by its index. Index 0 may be the task that starts the others.
@@ -15,7 +15,41 @@ impl TaskId {
     }
 }
 
-/// The scheduling class of a task, as far as policies for fair tasks tell them apart.
+/// What a task or a server reserved: so much time in each period, before the deadline in it. In nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reservation {
+    /// The budget of each period.
+    pub runtime: u64,
+    /// From the beginning of a period.
+    pub deadline: u64,
+    /// The period.
+    pub period: u64,
+}
+
+impl Reservation {
+    /// From a placement's times.
+    #[must_use]
+    pub fn of(runtime: Nanos, deadline: Nanos, period: Nanos) -> Self {
+        Self { runtime: runtime.0, deadline: deadline.0, period: period.0 }
+    }
+
+    /// The share of a CPU in 2^20ths (`to_ratio`).
+    #[must_use]
+    pub fn bandwidth(&self) -> u64 {
+        ratio(self.period, self.runtime)
+    }
+
+    pub(crate) fn is_implicit(&self) -> bool {
+        self.deadline == self.period
+    }
+}
+
+/// A part of a whole in 2^20ths (`to_ratio`).
+pub(crate) fn ratio(whole: u64, part: u64) -> u64 {
+    u64::try_from((u128::from(part) << 20) / u128::from(whole.max(1))).unwrap_or(u64::MAX)
+}
+
+/// The scheduling class of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
     /// `SCHED_OTHER`.
@@ -25,6 +59,45 @@ pub enum Class {
     Batch,
     /// `SCHED_IDLE`: every other task preempts it.
     Idle,
+    /// `SCHED_FIFO` with its priority, 1 ..= 99.
+    Fifo(u32),
+    /// `SCHED_RR` with its priority, 1 ..= 99.
+    RoundRobin(u32),
+    /// `SCHED_DEADLINE`.
+    Deadline(Reservation),
+}
+
+impl Class {
+    /// The class of a policy; `SCHED_EXT` is none of these.
+    #[must_use]
+    pub fn of(policy: Policy) -> Option<Self> {
+        Some(match policy {
+            Policy::Normal => Self::Normal,
+            Policy::Batch => Self::Batch,
+            Policy::Idle => Self::Idle,
+            Policy::Fifo(priority) => Self::Fifo(priority),
+            Policy::RoundRobin(priority) => Self::RoundRobin(priority),
+            Policy::Deadline { runtime, deadline, period } => {
+                Self::Deadline(Reservation::of(runtime, deadline, period))
+            }
+            Policy::Ext => return None,
+        })
+    }
+
+    /// Whether it is above the fair classes.
+    #[must_use]
+    pub fn is_above(self) -> bool {
+        matches!(self, Self::Fifo(_) | Self::RoundRobin(_) | Self::Deadline(_))
+    }
+
+    /// The real-time priority; 0: none.
+    #[must_use]
+    pub fn priority(self) -> u32 {
+        match self {
+            Self::Fifo(priority) | Self::RoundRobin(priority) => priority,
+            _ => 0,
+        }
+    }
 }
 
 /// What a policy may know of a task.
@@ -42,17 +115,15 @@ pub struct TaskView {
     pub slice_ns: u64,
     /// When it last began to run, or was last on a CPU, in nanoseconds.
     pub ran_at: u64,
+    /// Its control group, by its index; `None`: the root.
+    pub group: Option<usize>,
 }
 
 impl TaskView {
     /// A task that is placed as a plan says.
     #[must_use]
     pub fn of(placement: &Placement) -> Self {
-        let class = match placement.policy {
-            Some(Policy::Batch) => Class::Batch,
-            Some(Policy::Idle) => Class::Idle,
-            _ => Class::Normal,
-        };
+        let class = placement.policy.and_then(Class::of).unwrap_or_default();
         Self {
             allowed: placement.cpus.clone(),
             nice: placement.nice.unwrap_or(0),
@@ -78,6 +149,8 @@ pub struct CpuView {
     pub resched: bool,
     /// Wakeups that are on their way to it.
     pub pending: u32,
+    /// Runnable tasks of classes above the fair ones.
+    pub above: u32,
     /// Since when it has been idle, in nanoseconds.
     pub idle_since: u64,
 }
@@ -185,8 +258,10 @@ impl Hardware {
 pub struct Scene {
     /// The time in nanoseconds.
     pub now: u64,
-    /// All tasks, also those that have ended or not begun.
+    /// All tasks, also those that have ended or not begun; then an entity for each group and CPU.
     pub tasks: Vec<TaskView>,
+    /// The index of the first entity that is no task.
+    pub first_group: usize,
     /// All CPUs.
     pub cpus: Vec<CpuView>,
     /// How CPUs share hardware.

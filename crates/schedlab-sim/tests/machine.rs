@@ -1,7 +1,7 @@
 //! The simulated machine through the traits that the host has too.
 #![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
-use schedlab_model::{Event, Nanos, TraceInfo, Warning};
+use schedlab_model::{Event, Nanos, Setting, TraceInfo, Warning, What};
 use schedlab_sim::{Model, Simulated};
 use schedlab_workload::{
     Figure, Interval, Machine, Output, RecordSpec, RunSpec, Stream, WorkloadSpec,
@@ -16,6 +16,7 @@ struct Told {
     intervals: Vec<Interval>,
     traced: bool,
     warnings: Vec<Warning>,
+    notes: Vec<String>,
 }
 
 impl Output for Told {
@@ -41,6 +42,9 @@ impl Output for Told {
     }
     fn warning(&mut self, warning: Warning) {
         self.warnings.push(warning);
+    }
+    fn note(&mut self, text: &str) {
+        self.notes.push(text.to_owned());
     }
     fn stopped(&self) -> bool {
         false
@@ -90,5 +94,65 @@ fn a_task_that_is_balanced_twice_at_a_tick_stays_in_one_queue() {
         let mut told = Told::default();
         Simulated::new(model).run(&spec, &mut told).unwrap();
         assert!(told.figures["time_s"] > 2.9, "seed {seed}");
+    }
+}
+
+/// What a run is asked for beside its workload.
+fn settled(machine: &str, name: &str, options: &[(&str, &str)], settings: &[(&str, &str)]) -> Told {
+    let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let workload = WorkloadSpec::Builtin { name: name.to_owned(), options };
+    let setting =
+        |&(knob, value): &(&str, &str)| Setting { knob: knob.to_owned(), value: value.to_owned() };
+    let spec = RunSpec {
+        record: Some(RecordSpec::default()),
+        settings: settings.iter().map(setting).collect(),
+        ..RunSpec::of(workload)
+    };
+    let model = Model::of(&machine.parse().unwrap(), None).unwrap();
+    let mut told = Told::default();
+    Simulated::new(model).run(&spec, &mut told).unwrap();
+    told
+}
+
+#[test]
+fn classes_groups_and_speeds_are_reached_by_options_and_settings() {
+    let load = [("duration", "200ms"), ("tasks", "2")];
+    for kernel in ["cfs-6.1", "eevdf-6.12"] {
+        let machine = format!("sim:cpus=1,kernel={kernel}");
+        let busy = |told: &Told| {
+            let mut ran = 0;
+            let mut since = None;
+            for event in &told.events {
+                if let What::Switch { prev, next, .. } = event.what {
+                    if let Some((pid, at)) = since.take()
+                        && pid == prev
+                    {
+                        ran += event.time.0 - at;
+                    }
+                    since = (next.0 > 1_000).then_some((next, event.time.0));
+                }
+            }
+            ran / 1_000_000
+        };
+        let real_time = settled(&machine, "cpu", &[load[0], load[1], ("policy", "rr:7")], &[]);
+        let prio = |event: &Event| match event.what {
+            What::Switch { next_prio, next, .. } if next.0 > 1_000 => Some(next_prio.0),
+            _ => None,
+        };
+        assert!(real_time.events.iter().filter_map(prio).all(|prio| prio == 92));
+        assert!(real_time.notes.iter().any(|note| note.contains("real-time")));
+        let whole = busy(&settled(&machine, "cpu", &load, &[]));
+        let limited = settled(&machine, "cpu", &load, &[("cgroup_max", "25ms")]);
+        assert!(limited.notes.iter().any(|note| note.contains("control groups (load)")));
+        let quarter = busy(&limited);
+        assert!(whole >= 195 && (45..=75).contains(&quarter), "{kernel}: {whole} {quarter}");
+        let weighed = settled(&machine, "cpu", &[load[0], load[1], ("weight", "50")], &[]);
+        assert!(weighed.notes.iter().any(|note| note.contains("control groups (@all)")));
+        let grouped = settled(&format!("{machine},autogroup=true"), "cpu", &load, &[]);
+        assert!(grouped.notes.iter().any(|note| note.contains("autogroup=true")));
+        let slowed = settled(&machine, "cpu", &load, &[("speed:0", "100% 50%@100ms")]);
+        let work = |told: &Told| told.figures["loops"];
+        let (all, some) = (work(&settled(&machine, "cpu", &load, &[])), work(&slowed));
+        assert!((0.70..0.80).contains(&(some / all)), "{kernel}: {some} of {all}");
     }
 }

@@ -171,8 +171,13 @@ impl<'f> Follower<'f> {
                 "the recording has CPU {cpu}, and the simulated machine has {cpus} CPUs: give it as many with cpus=N"
             )));
         }
-        let scene =
-            Scene { now: 0, tasks: Vec::new(), cpus: vec![CpuView::default(); cpus], hardware };
+        let scene = Scene {
+            now: 0,
+            tasks: Vec::new(),
+            first_group: usize::MAX,
+            cpus: vec![CpuView::default(); cpus],
+            hardware,
+        };
         if !policy.force(&scene, 0, None) {
             let why =
                 "this scheduler follows no recordings: use kernel=cfs-6.1 or kernel=eevdf-6.12";

@@ -4,20 +4,23 @@
 //! machine, `figures` turns what the world counted into figures.
 
 mod facts;
+mod groups;
 mod name;
 mod run;
 mod tuned;
 
 pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
 
+use crate::scene::Class;
 use crate::scene::FULL_SPEED;
 use crate::{Config, Hardware, Start, World};
+use groups::{Grouping, OwnGroup};
 use run::Run;
 use schedlab_model::{Affinity, Clock, Fact, Nanos, Setting, TraceInfo};
 use schedlab_workload::knobs;
 use schedlab_workload::measure::{Measuring, Shape};
 use schedlab_workload::placement::Surroundings;
-use schedlab_workload::plan::{Plan, Policy};
+use schedlab_workload::plan::{Placement, Plan};
 use schedlab_workload::{
     Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, SpeedSettings,
     WorkloadSpec, check_spec, workloads,
@@ -33,6 +36,41 @@ const PERIOD: u64 = 10_000_000;
 pub struct Simulated {
     model: Model,
     offers: Offers,
+}
+
+/// A run that can begin.
+struct Prepared {
+    plan: Plan,
+    model: Model,
+    hardware: Hardware,
+    /// Changes of speeds: since the load began, the CPU, millionths.
+    changes: Vec<(u64, usize, u64)>,
+    grouping: Grouping,
+    /// Whether tasks are of classes above the fair ones.
+    above: bool,
+}
+
+impl Prepared {
+    /// What the result says of parts that are modelled and were not compared with a kernel.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.above {
+            let told = "real-time and deadline tasks have not been validated against a kernel";
+            notes.push(told.to_owned());
+        }
+        notes.extend(self.grouping.note());
+        if self.model.autogroup {
+            notes.push("autogroup=true: the load is one group, as a session is".to_owned());
+        }
+        let smt = self.model.smt_speed;
+        if smt < FULL_SPEED {
+            notes.push(format!(
+                "smt-speed: a thread beside a busy one works at {} % of its speed; this was not validated",
+                smt as f64 / 1e4
+            ));
+        }
+        notes
+    }
 }
 
 impl Simulated {
@@ -61,7 +99,7 @@ impl Simulated {
     }
 
     /// The plan of a spec, with what settings change in its tasks; and the machine that they leave.
-    fn prepare(&self, spec: &RunSpec) -> Result<(Plan, Model, Hardware), MachineError> {
+    fn prepare(&self, spec: &RunSpec) -> Result<Prepared, MachineError> {
         let WorkloadSpec::Builtin { name, options } = &spec.workload else {
             return Err(self.refused("run a command", "it simulates workloads of the catalogue"));
         };
@@ -85,34 +123,110 @@ impl Simulated {
         let (mut model, mut hardware) =
             (self.model.clone(), Hardware::new(self.model.topology.clone()));
         let (speeds, settings) = SpeedSettings::part(&spec.settings);
-        self.slow(&speeds, &mut hardware)?;
+        let changes = self.slow(&speeds, &mut hardware)?;
+        let mut own = OwnGroup::default();
         for setting in &settings {
-            self.apply(setting, &mut plan, &mut model)?;
+            if !self.groups_by(setting, &mut own)? {
+                self.apply(setting, &mut plan, &mut model)?;
+            }
         }
-        let fair = |policy: Option<Policy>| {
-            matches!(policy, None | Some(Policy::Normal | Policy::Batch | Policy::Idle))
-        };
+        let above = self.check_classes(&plan, &model)?;
+        let moves = |place: &Placement| place.cgroup.is_some();
+        if plan.places.iter().any(moves) {
+            let why = "tasks that change their control group while they run are not modelled";
+            return Err(self.refused("move tasks between groups", why));
+        }
+        let grouping = Grouping::of(&plan, &own, &model);
+        if !grouping.groups.is_empty() && !model.kernel.is_linux() {
+            let why = "only the kernels of Linux have control groups: use kernel=cfs-6.1 or kernel=eevdf-6.12";
+            return Err(self.refused("put tasks into groups", why));
+        }
+        Ok(Prepared { plan, model, hardware, changes, grouping, above })
+    }
+
+    /// Whether tasks are of classes above the fair ones, all of which the kernel would take.
+    fn check_classes(&self, plan: &Plan, model: &Model) -> Result<bool, MachineError> {
         let places = plan.tasks.iter().map(|task| &task.placement).chain(&plan.places);
-        if !places.clone().all(|place| fair(place.policy)) {
-            let why = "it simulates normal, batch and idle tasks; other policies are not modelled";
+        let policies = places.filter_map(|place| place.policy);
+        let mut above = false;
+        for policy in policies {
+            let Some(class) = Class::of(policy) else {
+                return Err(self.refused("run SCHED_EXT tasks", "sched_ext is not modelled"));
+            };
+            above |= class.is_above();
+        }
+        if above && !model.kernel.is_linux() {
+            let why = "only the kernels of Linux have real-time and deadline tasks: use kernel=cfs-6.1 or \
+                       kernel=eevdf-6.12";
             return Err(self.refused("run real-time tasks", why));
         }
-        if places.clone().any(|place| place.cgroup.is_some()) {
-            return Err(self.refused("put tasks into groups", "control groups are not modelled"));
+        let mut reserved = 0;
+        for place in plan.tasks.iter().map(|task| &task.placement) {
+            let Some(Class::Deadline(of)) = place.policy.and_then(Class::of) else { continue };
+            reserved += of.bandwidth();
+            if place.cpus.as_ref().is_some_and(|cpus| cpus.len() < model.topology.places().len()) {
+                let why = "the kernel takes a deadline task only if it may use all CPUs (EPERM)";
+                return Err(self.refused("bind a deadline task", why));
+            }
         }
-        Ok((plan, model, hardware))
+        let room = model.topology.places().len() as u64 * (95 << 20) / 100;
+        if reserved > room {
+            let why = "they reserve more than 95 % of the CPUs, which the kernel refuses (EBUSY)";
+            return Err(self.refused("run these deadline tasks", why));
+        }
+        Ok(above)
+    }
+
+    /// Reads a setting of the load's own control group; whether it is one.
+    fn groups_by(&self, setting: &Setting, own: &mut OwnGroup) -> Result<bool, MachineError> {
+        let name = setting.knob.as_str();
+        if !matches!(name, "cgroup_weight" | "cgroup_max" | "cgroup_burst") {
+            return Ok(false);
+        }
+        let wrong = |why: String| self.refused(&format!("set {name} to {}", setting.value), &why);
+        let tunable = knobs::tunable(name).expect("the table has it");
+        let text = knobs::read(tunable, &setting.value).map_err(wrong)?;
+        let number = || -> Result<u64, MachineError> {
+            text.parse().map_err(|_| wrong(format!("'{text}' is not a whole number")))
+        };
+        match name {
+            "cgroup_weight" => {
+                own.weight = Some(u32::try_from(number()?).unwrap_or(u32::MAX).clamp(1, 10_000));
+            }
+            "cgroup_max" if text.split_whitespace().next() == Some("max") => own.quota = None,
+            "cgroup_max" => {
+                own.quota = Some(number()?.saturating_mul(1_000));
+                if own.quota < Some(1_000_000) {
+                    return Err(wrong("the kernel takes no quota below 1 ms".to_owned()));
+                }
+            }
+            _ => own.burst = number()?.saturating_mul(1_000),
+        }
+        Ok(true)
     }
 
     /// Slows the CPUs that settings of speeds name.
-    fn slow(&self, speeds: &[Setting], hardware: &mut Hardware) -> Result<(), MachineError> {
+    fn slow(
+        &self,
+        speeds: &[Setting],
+        hardware: &mut Hardware,
+    ) -> Result<Vec<(u64, usize, u64)>, MachineError> {
         let wrong = |why: String| self.refused("slow CPUs", &why);
-        for (cpu, speed) in SpeedSettings::read(speeds).map_err(wrong)?.speeds {
-            if cpu.index() >= hardware.cpus() {
-                return Err(wrong(format!("it has no CPU {cpu}")));
-            }
-            hardware.set_speed(cpu.index(), u64::from(speed.millionths()).min(FULL_SPEED));
+        let (first, changes) = SpeedSettings::read_over_time(speeds).map_err(wrong)?;
+        let cpus = hardware.cpus();
+        let there = |cpu: schedlab_model::Cpu| match cpu.index() < cpus {
+            true => Ok(cpu.index()),
+            false => Err(wrong(format!("it has no CPU {cpu}"))),
+        };
+        let changes = changes.iter().map(|change| {
+            Ok((change.after.0, there(change.cpu)?, u64::from(change.speed.millionths())))
+        });
+        let changes = changes.collect::<Result<Vec<_>, MachineError>>()?;
+        for (cpu, speed) in first.speeds {
+            let cpu = there(cpu)?;
+            hardware.set_speed(cpu, u64::from(speed.millionths()).min(FULL_SPEED));
         }
-        Ok(())
+        Ok(changes)
     }
 
     fn apply(
@@ -130,6 +244,11 @@ impl Simulated {
             Ok(text.parse::<i64>().expect("a value with limits is a whole number"))
         };
         match setting.knob.as_str() {
+            "policy" => {
+                let policy = schedlab_workload::placement::policy(&setting.value);
+                let policy = policy.map_err(|error| wrong(error.to_string()))?;
+                places.for_each(|place| place.policy = Some(policy));
+            }
             "nice" => {
                 let nice = i32::try_from(read("nice")?).expect("it is within limits");
                 places.for_each(|place| place.nice = Some(nice));
@@ -206,8 +325,10 @@ impl Machine for Simulated {
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
         self.check(spec)?;
-        let (mut plan, model, hardware) = self.prepare(spec)?;
-        for note in plan.notes.iter().chain(&facts::notes(&model)) {
+        let prepared = self.prepare(spec)?;
+        let notes = prepared.notes();
+        let Prepared { mut plan, model, hardware, changes, grouping, above } = prepared;
+        for note in plan.notes.iter().chain(&facts::notes(&model)).chain(&notes) {
             out.note(note);
         }
         let (start, begin_ns, costs) = match plan.in_place {
@@ -222,11 +343,14 @@ impl Machine for Simulated {
             preempt_kernel: model.preempt_kernel,
             record: spec.record.is_some(),
             begin_ns: begin_ns + phase(spec.repeat),
+            smt_speed: model.smt_speed,
             ..Config::default()
         };
         let shape = Shape::of(&plan, &plan.tasks);
-        let policy = model.policy(&hardware, spec.seed);
+        let policy = model.policy_of(&hardware, spec.seed, &grouping.groups, above);
         let mut world = World::new(&mut plan, hardware, policy, config);
+        world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);
+        world.set_speeds_over_time(&changes);
         if spec.record.is_some() {
             let info = self.trace_info(&world, &plan);
             out.trace(&info).map_err(|error| MachineError::io("storing the trace", error))?;

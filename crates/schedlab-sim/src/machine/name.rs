@@ -2,9 +2,9 @@
 
 use super::tuned::Tuned;
 use crate::Costs;
-use crate::policy::{CfsKnobs, EevdfKnobs, PlacerKnobs};
+use crate::policy::{CfsKnobs, ClassKnobs, EevdfKnobs, PlacerKnobs};
 use schedlab_model::{Cpu, Nanos, Place, Topology};
-use schedlab_workload::MachineName;
+use schedlab_workload::{MachineName, Speed};
 use std::str::FromStr;
 
 /// The most CPUs of a simulated machine.
@@ -35,7 +35,7 @@ impl Kernel {
         (Self::LlcFifo, "llc-fifo"),
     ];
 
-    fn is_linux(self) -> bool {
+    pub(super) fn is_linux(self) -> bool {
         matches!(self, Self::Cfs61 | Self::Eevdf612)
     }
 
@@ -74,6 +74,14 @@ pub struct Model {
     pub(super) tuned: Tuned,
     /// Switches of wakeup placement.
     pub(super) placement: PlacerKnobs,
+    /// The tunables of real-time tasks.
+    pub(super) classes: ClassKnobs,
+    /// Slices in which limited groups get their time, in nanoseconds.
+    pub(super) bandwidth_slice: u64,
+    /// Whether the load is a group of its own, as a session.
+    pub(super) autogroup: bool,
+    /// The speed of a thread whose core's other threads are busy, in millionths.
+    pub(super) smt_speed: u64,
 }
 
 /// The settings of `sim`, for messages.
@@ -88,6 +96,8 @@ pub const SETTINGS: &[&str] = &[
     "preempt",
     "slice",
     "idle-prev-first",
+    "smt-speed",
+    "autogroup",
     "costs",
 ];
 
@@ -125,6 +135,13 @@ impl Model {
             return Err(format!("machine 'sim': slice is not valid: {why}"));
         }
         let idle_prev_first: bool = name.take("idle-prev-first")?.unwrap_or(true);
+        let smt_speed: Option<Speed> = name.take("smt-speed")?;
+        let smt_speed = u64::from(smt_speed.unwrap_or(Speed::FULL).millionths());
+        let autogroup: bool = name.take("autogroup")?.unwrap_or(false);
+        if autogroup && !kernel.is_linux() {
+            let why = "only the kernels of Linux have it";
+            return Err(format!("machine 'sim': autogroup is not valid: {why}"));
+        }
         name.finish(SETTINGS)?;
         let costs = costs.map_or(Ok(Costs::USUAL), Costs::parse).map_err(|e| e.to_string())?;
         let cpus = topology.places().len();
@@ -136,7 +153,21 @@ impl Model {
             Kernel::Eevdf612 => Tuned::Eevdf(EevdfKnobs::of(cpus, 1_000_000_000 / hz)),
         };
         let placement = PlacerKnobs { idle_prev_first, ..PlacerKnobs::default() };
-        Ok(Self { name: written, kernel, topology, hz, preempt_kernel, costs, tuned, placement })
+        let classes = ClassKnobs::of(kernel != Kernel::Eevdf612, 1_000_000_000 / hz);
+        Ok(Self {
+            name: written,
+            kernel,
+            topology,
+            hz,
+            preempt_kernel,
+            costs,
+            tuned,
+            placement,
+            classes,
+            bandwidth_slice: 5_000_000,
+            autogroup,
+            smt_speed,
+        })
     }
 }
 
@@ -226,6 +257,8 @@ mod tests {
             ("sim:cpus=x", "cpus=x is not valid"),
             ("sim:slice=3ms", "have knobs"),
             ("sim:preempt=lazy", "use voluntary"),
+            ("sim:smt=2,smt-speed=0", "above 0"),
+            ("sim:kernel=fifo,autogroup=true", "only the kernels of Linux"),
         ] {
             let error = model(text).map(|_| ()).unwrap_err();
             assert!(error.contains(part), "{text}: {error}");

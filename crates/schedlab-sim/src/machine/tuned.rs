@@ -2,7 +2,10 @@
 
 use super::name::Model;
 use crate::Hardware;
-use crate::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Fifo, Placer, Policy, SharedFifo};
+use crate::policy::{
+    Cfs, CfsKnobs, Classes, Eevdf, EevdfKnobs, Fifo, Group, Groups, Nested, Placer, Policy,
+    SharedFifo,
+};
 use schedlab_model::Knob;
 use schedlab_workload::knobs::{self, FEATURES};
 
@@ -146,6 +149,41 @@ impl Model {
     /// The policy of the model, for these CPUs; chances come from `seed`.
     #[must_use]
     pub fn policy(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
+        self.policy_of(hardware, seed, &[], false)
+    }
+
+    /// The policy of the model, with control groups and with classes above the fair ones where a load has them.
+    pub(super) fn policy_of(
+        &self,
+        hardware: &Hardware,
+        seed: u64,
+        groups: &[Group],
+        above: bool,
+    ) -> Box<dyn Policy> {
+        let fair = match groups {
+            [] => self.flat(hardware, seed),
+            groups => self.grouped(hardware, seed, groups),
+        };
+        if above { Box::new(Classes::new(hardware.cpus(), self.classes, fair)) } else { fair }
+    }
+
+    fn grouped(&self, hardware: &Hardware, seed: u64, groups: &[Group]) -> Box<dyn Policy> {
+        let (cpus, tick) = (hardware.cpus(), 1_000_000_000 / self.hz);
+        // The groups' schedulers place nothing: all tasks of the machine are placed together.
+        let none = || Placer::new(1, self.placement);
+        let make = || -> Box<dyn Nested> {
+            match self.tuned {
+                Tuned::Eevdf(knobs) => Box::new(Eevdf::new(cpus, knobs, none())),
+                Tuned::Cfs(knobs) => Box::new(Cfs::new(cpus, knobs, none())),
+                _ => Box::new(Cfs::new(cpus, CfsKnobs::of(cpus), none())),
+            }
+        };
+        let placer = Placer::new(cpus, self.placement);
+        let times = (tick, seed, self.bandwidth_slice);
+        Box::new(Groups::new(groups, hardware, times, placer, &make))
+    }
+
+    fn flat(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
         let (cpus, tick) = (hardware.cpus(), 1_000_000_000 / self.hz);
         let placer = Placer::new(cpus, self.placement);
         match self.tuned {
@@ -166,7 +204,26 @@ impl Model {
     /// # Errors
     /// A sentence: no such knob here, or a value that is wrong.
     pub fn set(&mut self, knob: &str, value: &str) -> Result<(), String> {
-        self.tuned.set(knob, value)
+        let (linux, eevdf) = (self.kernel.is_linux(), self.kernel == super::Kernel::Eevdf612);
+        let microseconds = || -> Result<u64, String> {
+            let tunable = knobs::tunable(knob).ok_or("no such knob")?;
+            let text = knobs::read(tunable, value)?;
+            let time: i64 = text.parse().map_err(|_| format!("'{value}' is not a time"))?;
+            // -1 is no limit.
+            Ok(u64::try_from(time).map_or(u64::MAX, |time| time.saturating_mul(1_000)))
+        };
+        match knob {
+            "bandwidth_slice" if linux => self.bandwidth_slice = microseconds()?.max(1),
+            "rt_runtime" if linux && !eevdf => self.classes.rt_runtime = microseconds()?,
+            "rt_period" if linux && !eevdf => self.classes.rt_period = microseconds()?.max(1),
+            "fair_server_runtime" if eevdf => self.classes.server.runtime = microseconds()? / 1_000,
+            "fair_server_period" if eevdf => {
+                let period = microseconds()? / 1_000;
+                (self.classes.server.period, self.classes.server.deadline) = (period, period);
+            }
+            _ => return self.tuned.set(knob, value),
+        }
+        Ok(())
     }
 }
 

@@ -1,9 +1,10 @@
-//! `cfs-6.1`: the fair scheduler of Debian's Linux 6.1.192, for tasks without groups.
+//! `cfs-6.1`: the fair scheduler of Debian's Linux 6.1.192. `groups` builds hierarchies of it.
 //!
 //! The functions named in the comments are those of kernel/sched/fair.c of that version. Times are integers, and
-//! divisions by a weight are the kernel's. Left out: control groups, bandwidth, core scheduling, HRTICK.
+//! divisions by a weight are the kernel's. Left out: core scheduling, HRTICK.
 
 use super::balance::{self, Balancer, Queues};
+use super::groups::Nested;
 use super::place::Placer;
 use super::weight::{self, NICE_0, share, virtual_time};
 use super::{Arrival, Departure, Move, Moves, Policy, Push, Wake};
@@ -71,6 +72,17 @@ struct Entity {
     turn: u64,
     /// Orders tasks by when they were queued or picked last (`cfs_tasks`).
     touched: u64,
+    /// It is no task: its weight is that of a group.
+    group: bool,
+}
+
+/// Where the scheduler of a group stands on a CPU.
+#[derive(Clone, Debug, Default)]
+struct Place {
+    /// Fair tasks of the CPU, in all groups.
+    tasks: u64,
+    /// Weights of the group's entity and of its parent's queue, from the root down.
+    parts: Vec<(u64, u64)>,
 }
 
 type Key = (i64, u64, u32);
@@ -98,6 +110,8 @@ pub struct Cfs {
     turns: u64,
     placer: Placer,
     balancer: Option<Balancer>,
+    /// By CPU, where there are groups.
+    places: Vec<Place>,
 }
 
 impl Cfs {
@@ -105,7 +119,8 @@ impl Cfs {
     #[must_use]
     pub fn new(cpus: usize, knobs: CfsKnobs, placer: Placer) -> Self {
         let rqs = (0..cpus).map(|_| Rq::default()).collect();
-        Self { knobs, entities: Vec::new(), rqs, turns: 0, placer, balancer: None }
+        let (entities, places) = (Vec::new(), Vec::new());
+        Self { knobs, entities, rqs, turns: 0, placer, balancer: None, places }
     }
 
     /// It balances load between CPUs, with ticks of `tick_ns`; chances come from `seed`.
@@ -172,13 +187,16 @@ impl Cfs {
     fn slice(&self, cpu: usize, task: u32) -> u64 {
         let (entity, rq) = (&self.entities[task as usize], &self.rqs[cpu]);
         let newcomer = u64::from(!entity.on_rq);
-        let tasks = rq.nr + newcomer;
+        let place = self.places.get(cpu);
+        let tasks = place.map_or(rq.nr, |place| place.tasks.max(rq.nr)) + newcomer;
         let knobs = &self.knobs;
         let period = match tasks > knobs.nr_latency {
             true => tasks * knobs.min_granularity,
             false => knobs.latency,
         };
         let slice = share(period, entity.weight, rq.load + newcomer * entity.weight);
+        let parts = place.map_or(&[][..], |place| &place.parts);
+        let slice = parts.iter().rev().fold(slice, |slice, &(part, all)| share(slice, part, all));
         let least = match entity.idle && rq.idle_nr < rq.nr {
             true => knobs.idle_min_granularity,
             false => knobs.min_granularity,
@@ -316,8 +334,10 @@ impl Policy for Cfs {
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
         let view = scene.task(task);
         let entity = self.entity(task);
-        (entity.idle, entity.batch) = (view.class == Class::Idle, view.class == Class::Batch);
-        entity.weight = weight::weight(view.nice, entity.idle);
+        if !entity.group {
+            (entity.idle, entity.batch) = (view.class == Class::Idle, view.class == Class::Batch);
+            entity.weight = weight::weight(view.nice, entity.idle);
+        }
         let from = std::mem::replace(&mut entity.cpu, cpu);
         self.account(scene.now, cpu);
         if arrival != Arrival::Woken {
@@ -468,6 +488,42 @@ impl Policy for Cfs {
 
     fn waiting(&self, cpu: usize) -> Vec<TaskId> {
         self.rqs[cpu].tree.iter().map(|key| TaskId(key.2)).collect()
+    }
+}
+
+impl Nested for Cfs {
+    fn reweigh(&mut self, scene: &Scene, cpu: usize, entity: TaskId, weight: u64) {
+        if self.rqs[cpu].curr == Some(entity.0) {
+            self.account(scene.now, cpu);
+        }
+        let of = self.entity(entity);
+        let before = std::mem::replace(&mut of.weight, weight);
+        (of.group, of.cpu) = (true, cpu);
+        if of.on_rq {
+            let rq = &mut self.rqs[cpu];
+            rq.load = rq.load - before + weight;
+        }
+    }
+
+    fn weights(&self, cpu: usize, entity: TaskId) -> (u64, u64) {
+        let own = self.entities.get(entity.index()).map_or(0, |of| of.weight);
+        (own, self.rqs[cpu].load)
+    }
+
+    fn stands(&mut self, cpu: usize, tasks: u64, parts: &[(u64, u64)]) {
+        if self.places.is_empty() {
+            self.places = vec![Place::default(); self.rqs.len()];
+        }
+        let place = &mut self.places[cpu];
+        place.tasks = tasks;
+        place.parts.clear();
+        place.parts.extend_from_slice(parts);
+    }
+
+    fn favour(&mut self, cpu: usize, entity: TaskId) {
+        if self.entities.get(entity.index()).is_some_and(|of| of.on_rq && !of.idle) {
+            self.rqs[cpu].next = Some(entity.0);
+        }
     }
 }
 

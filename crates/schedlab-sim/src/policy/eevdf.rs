@@ -1,10 +1,12 @@
-//! `eevdf-6.12`: the fair scheduler of Debian's Linux 6.12.117, for tasks without groups.
+//! `eevdf-6.12`: the fair scheduler of Debian's Linux 6.12.117, . `groups` builds
+//! hierarchies of it.
 //!
 //! The functions named in the comments are those of kernel/sched/fair.c of that version. A task is eligible when it
 //! received no more than its share; of the eligible tasks the one with the earliest virtual deadline runs. Left out:
-//! control groups, bandwidth, the fair server, HRTICK.
+//! HRTICK.
 
 use super::balance::{self, Balancer, Queues};
+use super::groups::Nested;
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
 use super::{Arrival, Departure, Move, Moves, Policy, Push, Wake};
@@ -79,6 +81,8 @@ struct Entity {
     turn: u64,
     /// Orders tasks by when they were queued or picked last (`cfs_tasks`).
     touched: u64,
+    /// It is no task: its weight is that of a group.
+    group: bool,
 }
 
 impl Entity {
@@ -402,8 +406,10 @@ impl Policy for Eevdf {
         }
         let view = scene.task(task);
         let entity = self.entity(task);
-        (entity.idle, entity.batch) = (view.class == Class::Idle, view.class == Class::Batch);
-        entity.weight = weight::weight(view.nice, entity.idle);
+        if !entity.group {
+            (entity.idle, entity.batch) = (view.class == Class::Idle, view.class == Class::Batch);
+            entity.weight = weight::weight(view.nice, entity.idle);
+        }
         entity.custom = view.slice_ns > 0;
         if entity.custom {
             entity.slice = view.slice_ns.clamp(100_000, 100_000_000);
@@ -563,6 +569,55 @@ impl Policy for Eevdf {
     fn waiting(&self, cpu: usize) -> Vec<TaskId> {
         let queued = self.rqs[cpu].tree.iter().map(|key| key.2);
         queued.filter(|&task| !self.of(task).delayed).map(TaskId).collect()
+    }
+}
+
+impl Nested for Eevdf {
+    /// `reweight_entity` and `reweight_eevdf`: it keeps its lag and the distance to its deadline in real time.
+    fn reweigh(&mut self, scene: &Scene, cpu: usize, entity: TaskId, weight: u64) {
+        self.entity(entity).group = true;
+        let before = self.of(entity.0).weight;
+        if before == weight {
+            return;
+        }
+        let scaled = |time: i64| time * before as i64 / weight as i64;
+        if !self.of(entity.0).on_rq {
+            let of = &mut self.entities[entity.index()];
+            (of.vlag, of.weight) = (scaled(of.vlag), weight);
+            return;
+        }
+        self.account(scene.now, cpu);
+        let average = self.average(cpu);
+        let runs = self.rqs[cpu].curr == Some(entity.0);
+        if !runs {
+            self.remove(cpu, entity.0);
+        }
+        let tick = self.knobs.tick;
+        let of = &mut self.entities[entity.index()];
+        let limit = virtual_time((2 * of.slice).max(tick), before) as i64;
+        of.vruntime = average - scaled((average - of.vruntime).clamp(-limit, limit));
+        of.deadline = average + scaled(of.deadline - average);
+        of.weight = weight;
+        if !runs {
+            self.insert(cpu, entity.0);
+        }
+    }
+
+    fn weights(&self, cpu: usize, entity: TaskId) -> (u64, u64) {
+        let own = self.entities.get(entity.index()).map_or(0, |of| of.weight);
+        let (_, all) = self.totals(cpu);
+        (own, all.unsigned_abs())
+    }
+
+    fn favour(&mut self, cpu: usize, entity: TaskId) {
+        let queued = |of: &Entity| of.on_rq && !of.delayed && !of.idle;
+        if self.entities.get(entity.index()).is_some_and(queued) {
+            self.rqs[cpu].next = Some(entity.0);
+        }
+    }
+
+    fn holds(&self, task: TaskId) -> bool {
+        self.entities.get(task.index()).is_some_and(|of| of.delayed)
     }
 }
 

@@ -5,16 +5,20 @@
 
 mod balance;
 mod cfs;
+mod classes;
 mod eevdf;
 mod fifo;
+mod groups;
 mod pelt;
 mod place;
 mod shared;
 mod weight;
 
 pub use cfs::{Cfs, CfsKnobs};
+pub use classes::{ClassKnobs, Classes};
 pub use eevdf::{Eevdf, EevdfKnobs};
 pub use fifo::Fifo;
+pub use groups::{Group, Groups, Limit, Nested};
 pub use place::{Placer, PlacerKnobs};
 pub use shared::SharedFifo;
 
@@ -79,6 +83,17 @@ pub struct Push {
     pub to: usize,
 }
 
+/// A time at which a policy wants to act by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Alarm {
+    /// When, in nanoseconds; not before now.
+    pub at: u64,
+    /// The CPU that it concerns.
+    pub cpu: usize,
+    /// Which of the policy's alarms it is, as the policy numbers them.
+    pub what: u64,
+}
+
 /// What balancing did, and what it asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Moves {
@@ -134,6 +149,26 @@ pub trait Policy {
     fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
         let _ = (scene, push);
         None
+    }
+
+    /// Whether the policy acts by itself: only then the world asks for alarms, and has it settle.
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    /// The next alarm that the policy wants to be set. An alarm can't be taken back; the policy ignores it then.
+    fn take_alarm(&mut self) -> Option<Alarm> {
+        None
+    }
+
+    /// An alarm goes off. CPUs on which another task should run now are added to `kicks`.
+    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) {
+        let _ = (scene, alarm, kicks);
+    }
+
+    /// A task came to `cpu`, or another runs there: tasks that are moved because of that.
+    fn settle(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
+        let _ = (scene, cpu, moves);
     }
 
     /// Who would run on `cpu` if it looked now; nothing changes. `None`: nobody, or the policy does not tell.

@@ -84,7 +84,8 @@ impl Placer {
     /// Accounts the load of a CPU up to now.
     pub(super) fn sync(&mut self, scene: &Scene, cpu: usize) {
         let of = &mut self.cpus[cpu];
-        of.load.update(scene.now, of.weight, of.nr, scene.cpus[cpu].running.is_some(), 1);
+        let runs = scene.cpus[cpu].running.is_some_and(|task| !scene.task(task).class.is_above());
+        of.load.update(scene.now, of.weight, of.nr, runs, 1);
     }
 
     /// A task exists from now on.
@@ -291,11 +292,12 @@ impl Look<'_> {
     /// `available_idle_cpu`.
     fn is_idle(&self, cpu: usize) -> bool {
         let view = &self.scene.cpus[cpu];
-        view.running.is_none() && view.pending == 0 && (self.queued)(cpu) == 0
+        view.running.is_none() && view.pending + view.above == 0 && (self.queued)(cpu) == 0
     }
 
     fn load(&self, cpu: usize) -> usize {
-        (self.queued)(cpu) + self.scene.cpus[cpu].pending as usize
+        let view = &self.scene.cpus[cpu];
+        (self.queued)(cpu) + (view.pending + view.above) as usize
     }
 
     /// `find_idlest_cpu`: the LLC with most idle CPUs, where the own one wins a draw, and in it the CPU that became

@@ -3,12 +3,13 @@
 //! Each CPU works on one piece at a time: a phase of its task's operation, or the way out of a switch. When the piece
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
 //! Files: `perform` has the operations, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the
-//! beginning and the end of a load, `channel` and `things` what tasks share, `deadlock` who waits for whom.
+//! beginning and the end of a load, `speed` how fast CPUs work, `channel` and `things` what tasks share, `deadlock` who waits for whom.
 
 mod body;
 mod channel;
 mod deadlock;
 mod perform;
+mod speed;
 mod start;
 mod switch;
 mod things;
@@ -19,7 +20,7 @@ pub use deadlock::Deadlock;
 
 use crate::agenda::{Agenda, NEVER, Next};
 use crate::policy::Policy;
-use crate::scene::{CpuView, FULL_SPEED, Hardware, Scene, TaskId, TaskView, id};
+use crate::scene::{Class, CpuView, FULL_SPEED, Hardware, Scene, TaskId, TaskView, id};
 use crate::{Costs, policy};
 use body::{Act, Body, Phase, Stand};
 use channel::Channel;
@@ -62,6 +63,8 @@ pub struct Config {
     pub record: bool,
     /// The time at which the simulation begins, in nanoseconds.
     pub begin_ns: u64,
+    /// The speed of a thread whose core's other threads are busy, in millionths of what it has alone.
+    pub smt_speed: u64,
 }
 
 impl Default for Config {
@@ -76,6 +79,7 @@ impl Default for Config {
             record: true,
             // Not 0: a message whose stamp is 0 carries none.
             begin_ns: 1_000_000_000,
+            smt_speed: FULL_SPEED,
         }
     }
 }
@@ -100,6 +104,10 @@ enum Happening {
     Resched(usize),
     /// A CPU is told to give a task to another.
     Push(policy::Push),
+    /// The policy acts by itself.
+    Alarm(policy::Alarm),
+    /// A CPU gets another speed, in millionths.
+    Speed(usize, u64),
     Tick,
     Stop,
 }
@@ -119,6 +127,8 @@ pub struct World {
     config: Config,
     scene: Scene,
     policy: Box<dyn Policy>,
+    /// Whether the policy acts by itself.
+    timed: bool,
     bodies: Vec<Body>,
     comms: Vec<String>,
     /// The pids of recorded tasks.
@@ -129,6 +139,10 @@ pub struct World {
     stirred: bool,
     agenda: Agenda<Happening>,
     pieces: Vec<Piece>,
+    /// How fast each CPU works now, in millionths of full speed.
+    speeds: Vec<u64>,
+    /// Changes of speeds, by the time since the load began.
+    slowing: Vec<(u64, usize, u64)>,
     /// CPUs in their order at equal times.
     order: Vec<usize>,
     tick_armed: bool,
@@ -192,6 +206,7 @@ impl World {
         let tasks = std::mem::take(&mut plan.tasks);
         let origins = tasks.iter().map(|task| task.origin.map(|origin| origin.pid)).collect();
         let cpus = hardware.cpus();
+        let speeds = (0..cpus).map(|cpu| hardware.speed(cpu)).collect();
         let agenda = Agenda::new(cpus, config.seed);
         let mut order: Vec<usize> = (0..cpus).collect();
         order.sort_by_key(|&cpu| agenda.key(cpu));
@@ -203,12 +218,8 @@ impl World {
             fork.tasks.iter().rev().map(|&task| TaskId(task as u32)).collect()
         };
         Self {
-            scene: Scene {
-                now: config.begin_ns,
-                tasks: views,
-                cpus: vec![CpuView { idle_since: config.begin_ns, ..CpuView::default() }; cpus],
-                hardware,
-            },
+            scene: scene(views, hardware, config.begin_ns),
+            timed: policy.is_timed(),
             policy,
             bodies,
             comms,
@@ -218,6 +229,8 @@ impl World {
             stirred: false,
             agenda,
             pieces: vec![Piece::default(); cpus],
+            speeds,
+            slowing: Vec::new(),
             order,
             tick_armed: false,
             shared: Shared::of(plan),
@@ -314,9 +327,24 @@ impl World {
             }
             Happening::Resched(cpu) => self.look(cpu),
             Happening::Push(push) => self.push(push),
+            Happening::Alarm(alarm) => self.alarm(alarm),
+            Happening::Speed(cpu, speed) => self.change_speed(cpu, speed),
             Happening::Tick => self.tick(),
             Happening::Stop => self.stop(),
         }
+    }
+
+    /// Puts tasks into control groups, of which there are `count`: those of the plan by their index, and the task that
+    /// starts them.
+    pub fn set_groups(&mut self, count: usize, of: &[Option<usize>], starter: Option<usize>) {
+        for (view, group) in self.scene.tasks.iter_mut().zip(of) {
+            view.group = *group;
+        }
+        if let Some(at) = self.starter {
+            self.scene.tasks[at.index()].group = starter;
+        }
+        let entities = count * self.scene.cpus.len();
+        self.scene.tasks.resize(self.scene.first_group + entities, TaskView::default());
     }
 
     /// The time now, in nanoseconds on the world's clock.
@@ -441,7 +469,12 @@ impl World {
 
     /// The priority of a task as the kernel's events tell it.
     fn prio(&self, task: TaskId) -> Prio {
-        Prio(120 + self.scene.tasks[task.index()].nice as i16)
+        let view = &self.scene.tasks[task.index()];
+        match view.class {
+            Class::Fifo(priority) | Class::RoundRobin(priority) => Prio(99 - priority as i16),
+            Class::Deadline(_) => Prio(-1),
+            _ => Prio(120 + view.nice as i16),
+        }
     }
 
     #[inline]
@@ -456,7 +489,7 @@ impl World {
 
     /// How long work takes on a CPU.
     fn time_for(&self, cpu: usize, work: u64) -> u64 {
-        match self.scene.hardware.speed(cpu) {
+        match self.speeds[cpu] {
             FULL_SPEED => work,
             speed => {
                 let time = u128::from(work) * u128::from(FULL_SPEED);
@@ -467,7 +500,7 @@ impl World {
 
     /// How much work a CPU does in a time.
     fn work_in(&self, cpu: usize, time: u64) -> u64 {
-        match self.scene.hardware.speed(cpu) {
+        match self.speeds[cpu] {
             FULL_SPEED => time,
             speed => {
                 let work = u128::from(time) * u128::from(speed) / u128::from(FULL_SPEED);
@@ -524,6 +557,12 @@ fn account(body: &mut Body, elapsed: u64) {
     } else {
         body.usage.system_ns += elapsed;
     }
+}
+
+/// What policies see at the beginning.
+fn scene(tasks: Vec<TaskView>, hardware: Hardware, now: u64) -> Scene {
+    let cpus = vec![CpuView { idle_since: now, ..CpuView::default() }; hardware.cpus()];
+    Scene { now, first_group: tasks.len(), tasks, cpus, hardware }
 }
 
 /// All tasks of a world.

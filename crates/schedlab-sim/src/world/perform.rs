@@ -7,12 +7,13 @@ use crate::agenda::NEVER;
 use crate::scene::{Class, TaskId};
 use schedlab_model::{Context, Left, Nanos, Phase as MarkPhase, What};
 use schedlab_stats::Histogram;
-use schedlab_workload::plan::{Block, Policy, Transport};
+use schedlab_workload::plan::{Block, Transport};
 use schedlab_workload::{CounterId, DialId, Done, Instruments, Op, SampleId, Sweep};
 
 /// Operations that a task may still ask for after it was told to stop: enough to close its channels.
 const AFTER_STOP: u32 = 100_000;
 const EPIPE: i32 = 32;
+const EBUSY: i32 = 16;
 /// Messages of UNIX sockets for which the allocator has memory at hand.
 const AT_HAND: usize = 52;
 
@@ -591,13 +592,34 @@ impl World {
         }
         view.nice = placement.nice.unwrap_or(view.nice);
         view.slice_ns = placement.slice.map_or(view.slice_ns, |slice| slice.0);
-        match placement.policy {
-            Some(Policy::Batch) => view.class = Class::Batch,
-            Some(Policy::Idle) => view.class = Class::Idle,
-            Some(Policy::Normal) => view.class = Class::Normal,
-            _ => {}
+        let before = view.class;
+        let class = placement.policy.and_then(Class::of).unwrap_or(before);
+        if class.is_above() || before.is_above() {
+            if class != before {
+                if !self.admits(task, class) {
+                    return Effect::Done(Done::Failed(EBUSY));
+                }
+                self.changes_class(cpu, task, class);
+            }
+        } else {
+            view.class = class;
         }
-        if view.may_use(cpu) { Effect::Done(Done::Ok) } else { Effect::Relocate }
+        let stays = self.scene.task(task).may_use(cpu);
+        if stays { Effect::Done(Done::Ok) } else { Effect::Relocate }
+    }
+
+    /// Whether the CPUs have room for what a task reserves, beside what others reserved: 95 % of their time
+    /// (`__dl_overflow`).
+    fn admits(&self, task: TaskId, class: Class) -> bool {
+        let share = |class: Class| match class {
+            Class::Deadline(reserved) => reserved.bandwidth(),
+            _ => 0,
+        };
+        let others = (0..self.bodies.len())
+            .filter(|&at| at != task.index() && self.is_alive(TaskId(at as u32)));
+        let taken: u64 = others.map(|at| share(self.scene.tasks[at].class)).sum();
+        let room = (self.scene.cpus.len() as u64) * (95 << 20) / 100;
+        share(class) == 0 || taken.saturating_add(share(class)) <= room
     }
 
     /// Whether a task has begun and not ended.

@@ -100,6 +100,7 @@ impl World {
     /// The load begins: from now on its time counts.
     fn go_off(&mut self) {
         self.went_at = Some(self.scene.now);
+        self.plan_speeds();
         if let Some(duration) = self.duration {
             self.agenda.post(self.scene.now + duration, 0, Happening::Stop);
         }

@@ -3,8 +3,8 @@
 use super::body::{Phase, Resume, Stand};
 use super::wake::Waker;
 use super::{Happening, World};
-use crate::policy::{Arrival, Departure, Push};
-use crate::scene::TaskId;
+use crate::policy::{Alarm, Arrival, Departure, Push};
+use crate::scene::{Class, TaskId};
 use schedlab_model::{Context, Distance, Left, Pid, Prio, What};
 
 impl World {
@@ -27,6 +27,7 @@ impl World {
         self.moves = moves;
         self.apply_moves();
         self.send_pushes();
+        self.set_alarms();
         self.arm_tick();
     }
 
@@ -96,18 +97,78 @@ impl World {
         let prev = self.scene.cpus[cpu].running;
         self.scene.cpus[cpu].resched = false;
         let push = self.pushes[cpu].take().filter(|_| left.is_some_and(Left::is_runnable));
-        if let (Some(task), Some(to)) = (prev, push) {
+        if let (Some(task), Some(to)) = (prev, push)
+            && self.scene.task(task).may_use(to)
+        {
             return self.relocate(cpu, task, Some(to));
         }
         if let (Some(task), Some(left)) = (prev, left) {
             self.scene.tasks[task.index()].ran_at = self.scene.now;
             match left {
                 Left::Preempted | Left::Yielded => {}
-                Left::Dead => self.policy.dequeue(&self.scene, cpu, task, Departure::Ends),
-                _ => self.policy.dequeue(&self.scene, cpu, task, Departure::Sleeps),
+                Left::Dead => self.leaves(cpu, task, Departure::Ends),
+                _ => self.leaves(cpu, task, Departure::Sleeps),
             }
         }
         self.switch(cpu, prev, left.unwrap_or(Left::Yielded));
+        self.settle(cpu);
+    }
+
+    /// A task leaves the queue of a CPU.
+    fn leaves(&mut self, cpu: usize, task: TaskId, departure: Departure) {
+        self.scene.cpus[cpu].above -= u32::from(self.scene.task(task).class.is_above());
+        self.policy.dequeue(&self.scene, cpu, task, departure);
+    }
+
+    /// A task comes to the queue of a CPU.
+    pub(super) fn joins(&mut self, cpu: usize, task: TaskId, arrival: Arrival) {
+        self.scene.cpus[cpu].above += u32::from(self.scene.task(task).class.is_above());
+        self.policy.enqueue(&self.scene, cpu, task, arrival);
+    }
+
+    /// The task that runs on `cpu` changes its class.
+    pub(super) fn changes_class(&mut self, cpu: usize, task: TaskId, class: Class) {
+        self.leaves(cpu, task, Departure::Moves);
+        self.scene.tasks[task.index()].class = class;
+        self.joins(cpu, task, Arrival::Moved);
+        // Its way out of the call looks who should run.
+        self.scene.cpus[cpu].resched = true;
+        self.set_alarms();
+    }
+
+    /// A policy that acts by itself moves what it wants to move, and sets its alarms.
+    pub(super) fn settle(&mut self, cpu: usize) {
+        if !self.timed {
+            return;
+        }
+        let mut moves = std::mem::take(&mut self.moves);
+        self.policy.settle(&self.scene, cpu, &mut moves);
+        self.moves = moves;
+        self.apply_moves();
+        self.set_alarms();
+    }
+
+    fn set_alarms(&mut self) {
+        while self.timed
+            && let Some(alarm) = self.policy.take_alarm()
+        {
+            self.agenda.post(alarm.at.max(self.scene.now), alarm.cpu, Happening::Alarm(alarm));
+        }
+    }
+
+    /// The policy acts by itself; CPUs look who should run where it says so.
+    pub(super) fn alarm(&mut self, alarm: Alarm) {
+        let mut kicks = Vec::new();
+        self.policy.alarm(&self.scene, alarm, &mut kicks);
+        for cpu in kicks {
+            if self.scene.cpus[cpu].running.is_some() {
+                self.displace(cpu, cpu);
+            } else {
+                let at = self.scene.now + self.config.costs.idle_exit;
+                self.agenda.post(at, cpu, Happening::Resched(cpu));
+            }
+        }
+        self.settle(alarm.cpu);
     }
 
     /// Puts the next task on a CPU whose task `prev` has been accounted and, where it leaves, dequeued.
@@ -147,6 +208,9 @@ impl World {
         match next {
             Some(task) => self.steps_up(cpu, task),
             None => self.scene.cpus[cpu].idle_since = self.scene.now,
+        }
+        if prev.is_none() != next.is_none() {
+            self.core_changes(cpu);
         }
     }
 
@@ -230,6 +294,10 @@ impl World {
             let (from, to) = (moved.from, moved.to);
             self.scene.tasks[moved.task.index()].cpu = to;
             self.bodies[moved.task.index()].usage.migrations += 1;
+            if self.scene.task(moved.task).class.is_above() {
+                self.scene.cpus[from].above -= 1;
+                self.scene.cpus[to].above += 1;
+            }
             let pid = self.pid(moved.task);
             let what =
                 What::Migrate { pid, from: crate::scene::id(from), to: crate::scene::id(to) };
@@ -259,7 +327,9 @@ impl World {
 
     /// The task that runs on `cpu` goes to the CPU `to`; without one, because it may not stay, to one that it may use.
     pub(super) fn relocate(&mut self, cpu: usize, task: TaskId, to: Option<usize>) {
-        self.policy.dequeue(&self.scene, cpu, task, Departure::Moves);
+        // Whatever was about to push or displace it is done with: it concerned this task, not the next one.
+        (self.pushes[cpu], self.scene.cpus[cpu].resched) = (None, false);
+        self.leaves(cpu, task, Departure::Moves);
         let wake = crate::policy::Wake { task, cpu, waker: None, new: false, sync: false };
         let to = to.unwrap_or_else(|| self.policy.select(&self.scene, &wake));
         self.switch(cpu, Some(task), Left::Preempted);
@@ -268,12 +338,13 @@ impl World {
         self.emit(cpu, Context::Task, What::Migrate { pid, from, to: there });
         self.scene.tasks[task.index()].cpu = to;
         self.bodies[task.index()].usage.migrations += 1;
-        self.policy.enqueue(&self.scene, to, task, Arrival::Moved);
+        self.joins(to, task, Arrival::Moved);
         if self.scene.cpus[to].running.is_none() {
             let at = self.scene.now + self.config.costs.ipi + self.config.costs.idle_exit;
             self.agenda.post(at, to, Happening::Resched(to));
         } else if self.policy.preempts(&self.scene, to, task, Arrival::Moved) {
             self.displace(to, cpu);
         }
+        self.settle(to);
     }
 }

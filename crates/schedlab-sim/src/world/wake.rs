@@ -85,7 +85,7 @@ impl World {
             (false, false) => Arrival::Woken,
         };
         let (pid, prio) = (self.pid(task), self.prio(task));
-        self.policy.enqueue(&self.scene, cpu, task, arrival);
+        self.joins(cpu, task, arrival);
         self.emit(logger, context, What::Wakeup { pid, prio, cpu: id(cpu), new });
         if self.scene.cpus[cpu].running.is_some() {
             if self.policy.preempts(&self.scene, cpu, task, arrival) {
@@ -97,6 +97,7 @@ impl World {
             let at = self.scene.now + self.config.costs.ipi + self.config.costs.idle_exit;
             self.agenda.post(at, cpu, Happening::Resched(cpu));
         }
+        self.settle(cpu);
     }
 
     /// The timer of a sleep fires where the task went to sleep.

@@ -2,9 +2,13 @@
 
 use super::{bare, events, plan, script, us};
 use schedlab_model::{Cpu, CpuSet, Event, Place, Topology, What};
-use schedlab_sim::policy::{Cfs, CfsKnobs, Eevdf, EevdfKnobs, Placer, PlacerKnobs, Policy};
-use schedlab_sim::{Hardware, World};
-use schedlab_workload::plan::{Placement, Plan};
+use schedlab_sim::policy::{
+    Arrival, Cfs, CfsKnobs, Departure, Eevdf, EevdfKnobs, Fifo, Moves, Placer, PlacerKnobs, Policy,
+    Push, Wake,
+};
+use schedlab_sim::{Config, Costs, Hardware, Scene, TaskId, World};
+use schedlab_workload::plan::{Placement, Plan, Task};
+use schedlab_workload::{Op, PlaceId};
 
 const TICK: u64 = 4_000_000;
 const MS: u64 = 1_000_000;
@@ -80,4 +84,81 @@ fn a_running_task_is_pushed_from_a_full_core_to_an_idle_one() {
             .collect();
         assert_eq!(moves, [(0, 1)], "from one core to the other, once");
     }
+}
+
+/// Fair tasks in order of arrival, and one push of the task that runs on CPU 0 to CPU 2 at the first tick.
+struct PushesOnce {
+    fifo: Fifo,
+    pushed: bool,
+}
+
+impl Policy for PushesOnce {
+    fn select(&mut self, _: &Scene, wake: &Wake) -> usize {
+        // The first CPU that it may use.
+        usize::from(wake.task == TaskId(0) && self.pushed)
+    }
+
+    fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
+        self.fifo.enqueue(scene, cpu, task, arrival);
+    }
+
+    fn preempts(&mut self, _: &Scene, _: usize, _: TaskId, _: Arrival) -> bool {
+        false
+    }
+
+    fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
+        self.fifo.dequeue(scene, cpu, task, departure);
+    }
+
+    fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
+        self.fifo.pick(scene, cpu)
+    }
+
+    fn tick(&mut self, _: &Scene, _: usize) -> bool {
+        false
+    }
+
+    fn yields(&mut self, _: &Scene, _: usize) {}
+
+    fn balance(&mut self, _: &Scene, moves: &mut Moves) {
+        if !std::mem::replace(&mut self.pushed, true) {
+            moves.pushes.push(Push { from: 0, to: 2 });
+        }
+    }
+
+    fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
+        scene.cpus[push.from].running
+    }
+
+    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
+        self.fifo.waiting(cpu)
+    }
+}
+
+/// A is within a call when it is to be pushed, and that call makes it leave for CPU 1. B, which runs next and may use
+/// CPU 0 only, must not be pushed in its place.
+#[test]
+fn a_push_ends_with_the_task_that_it_concerned() {
+    let to_1 = Placement { cpus: Some(CpuSet::from_iter([Cpu(1)])), ..Placement::default() };
+    let pinned = Placement { cpus: Some(CpuSet::from_iter([Cpu(0)])), ..Placement::default() };
+    let mut plan = plan(vec![
+        script("A", &[us(3_995), Op::Place(PlaceId(0)), us(10)]),
+        Task { placement: pinned, ..script("B", &[us(20), Op::Yield, us(20)]) },
+    ]);
+    plan.places = vec![to_1];
+    // The call takes 10 µs: from 3,995 to 4,005 µs, over the tick at 4,000.
+    let costs = Costs { syscall: 10_000, ..Costs::NONE };
+    let config = Config { costs, ..bare() };
+    let policy = PushesOnce { fifo: Fifo::new(3, None), pushed: false };
+    let hardware = Hardware::new(Topology::flat(3));
+    let mut world = World::new(&mut plan, hardware, Box::new(policy), config);
+    for event in events(&mut world) {
+        if let What::Switch { next, .. } = event.what
+            && next.0 == 2
+        {
+            assert_eq!(event.cpu, Cpu(0), "{event:?}");
+        }
+    }
+    assert_eq!(world.usage(TaskId(0)).migrations, 1);
+    assert_eq!(world.usage(TaskId(1)).migrations, 0);
 }

@@ -1,14 +1,18 @@
 //! The engine: schedules computed by hand, properties of any run, the same bytes for the same input.
 
 mod balance;
+mod classes;
 mod fair;
+mod groups;
 mod hand;
 mod property;
+mod speed;
 mod workloads;
 
 use schedlab_model::{Clock, CpuSet, Event, KindSet, Nanos, Topology, TraceInfo};
 use schedlab_sim::policy::{
-    Cfs, CfsKnobs, Eevdf, EevdfKnobs, Fifo, Placer, PlacerKnobs, Policy, SharedFifo,
+    Cfs, CfsKnobs, ClassKnobs, Classes, Eevdf, EevdfKnobs, Fifo, Placer, PlacerKnobs, Policy,
+    SharedFifo,
 };
 use schedlab_sim::{Config, Costs, Hardware, Start, World};
 use schedlab_timeline::notation::{self, Trace};
@@ -62,7 +66,7 @@ fn world(mut plan: Plan, cpus: u16, config: Config) -> World {
 }
 
 /// The names of all policies.
-const POLICIES: [&str; 4] = ["fifo", "cfs", "eevdf", "global"];
+const POLICIES: [&str; 6] = ["fifo", "cfs", "eevdf", "global", "classes cfs", "classes eevdf"];
 
 /// A policy by name, with the defaults for so many CPUs.
 fn policy(name: &str, cpus: u16) -> Box<dyn Policy> {
@@ -75,6 +79,11 @@ fn policy(name: &str, cpus: u16) -> Box<dyn Policy> {
         "eevdf" => {
             let eevdf = Eevdf::new(cpus, EevdfKnobs::of(cpus, tick), placer);
             Box::new(eevdf.balanced(&hardware, tick, 1))
+        }
+        "classes cfs" | "classes eevdf" => {
+            let (fair, throttled) = (name.trim_start_matches("classes "), name == "classes cfs");
+            let knobs = ClassKnobs::of(throttled, tick);
+            Box::new(Classes::new(cpus, knobs, policy(fair, cpus as u16)))
         }
         "global" => Box::new(SharedFifo::of_machine(cpus, 4_000_000)),
         _ => Box::new(Fifo::new(cpus, None)),
@@ -92,6 +101,17 @@ fn events(world: &mut World) -> Vec<Event> {
 
 /// The events as text, in columns of a microsecond.
 fn text(world: &mut World) -> String {
+    text_of(world, Nanos(1_000))
+}
+
+/// The rows of the events as text, in columns of `tick`.
+fn rows_of(world: &mut World, tick: Nanos) -> String {
+    let text = text_of(world, tick);
+    let rows = text.lines().filter(|line| line.contains('|'));
+    rows.map(|line| line.trim().to_owned() + "\n").collect()
+}
+
+fn text_of(world: &mut World, tick: Nanos) -> String {
     let events = events(world);
     let mut info = TraceInfo::new("sim", Clock::Monotonic);
     info.cpus = CpuSet::first(world.hardware().cpus());
@@ -99,7 +119,6 @@ fn text(world: &mut World) -> String {
     info.comms = world.comms();
     let end = events.last().map_or(Nanos(0), |event| event.time);
     info.span = Some(schedlab_model::Span::new(Nanos(0), end + Nanos(1)));
-    let tick = Nanos(1_000);
     let trace = Trace { info, events, tick };
     notation::print(&mut trace.source(), tick).expect("it lies in memory")
 }

@@ -4,7 +4,7 @@ use super::{POLICIES, bare, events, plan, policy, script, us, world};
 use proptest::prelude::*;
 use schedlab_model::{Event, Left, Nanos, Topology, What};
 use schedlab_sim::{Config, Costs, Hardware, Start, TaskId, World};
-use schedlab_workload::plan::Plan;
+use schedlab_workload::plan::{Plan, Policy};
 use schedlab_workload::{LockId, Op, WordId};
 
 /// Operations of one task that need no partner, or one that is always there.
@@ -29,6 +29,17 @@ fn guarded(ops: &[Op], lock: u32) -> Vec<Op> {
         }
     }
     all
+}
+
+/// What the tasks of a plan are, in turn: fair, of three real-time priorities, and with a reservation if `deadlines`.
+fn give_classes(plan: &mut Plan, deadlines: bool) {
+    let ms = |ms: u64| Nanos(ms * 1_000_000);
+    let reserved = Policy::Deadline { runtime: ms(4), deadline: ms(30), period: ms(40) };
+    let last = if deadlines { reserved } else { Policy::Normal };
+    let all = [Policy::Normal, Policy::Fifo(3), Policy::RoundRobin(3), Policy::Fifo(9), last];
+    for (task, policy) in plan.tasks.iter_mut().zip(all.iter().cycle()) {
+        task.placement.policy = Some(*policy);
+    }
 }
 
 fn any_plan(tasks: &[Vec<Op>]) -> Plan {
@@ -93,7 +104,8 @@ proptest! {
         cpus in 1_u16..5,
         costly in any::<bool>(),
         seed in 0_u64..4,
-        kind in 0_usize..4,
+        kind in 0_usize..POLICIES.len(),
+        deadlines in any::<bool>(),
     ) {
         let costs = if costly { Costs::USUAL } else { Costs::NONE };
         let start = if costly { Start::Forked } else { Start::AtOnce };
@@ -101,7 +113,12 @@ proptest! {
         let config = Config { costs, start, seed, first_pid: 2, ..bare() };
         let policy = policy(POLICIES[kind], cpus);
         let hardware = Hardware::new(Topology::flat(cpus));
-        let mut world = World::new(&mut any_plan(&tasks), hardware, policy, config);
+        let mut plan = any_plan(&tasks);
+        let classes = POLICIES[kind].starts_with("classes");
+        if classes {
+            give_classes(&mut plan, deadlines);
+        }
+        let mut world = World::new(&mut plan, hardware, policy, config);
         let events = events(&mut world);
         let mut follow = Follow {
             running: vec![None; cpus.into()],
@@ -114,7 +131,9 @@ proptest! {
             last = event.time.0;
             follow.step(event);
             // No CPU is idle beside its own waiting task: without costs, not even for a moment.
-            if !costly && events.get(at + 1).is_some_and(|next| next.time > event.time) {
+            // A task whose budget is used up waits for its next period.
+            let held = classes && deadlines;
+            if !costly && !held && events.get(at + 1).is_some_and(|next| next.time > event.time) {
                 for cpu in follow.waiting.values() {
                     prop_assert!(follow.running[*cpu].is_some(), "CPU {} idles after {:?}", cpu, event);
                 }

@@ -3,7 +3,7 @@
 
 use super::domains::Kind;
 use super::stats::{Idleness, Migration, OfCpu, OfGroup, Pair};
-use super::{Balancer, MIGRATION_COST, Queues};
+use super::{Balancer, MIGRATION_COST, Queues, runnable};
 use crate::policy::{Move, Moves, Push};
 use crate::scene::{Scene, TaskId};
 
@@ -42,8 +42,9 @@ impl Balancer {
                 self.is_balanced(at, left_out.is_empty());
                 return (0, true);
             };
-            let (mut moved, mut all_pinned) = (0, queues.nr(from) > 1);
-            if queues.nr(from) > 1 {
+            let several = runnable(scene, queues, from) > 1;
+            let (mut moved, mut all_pinned) = (0, several);
+            if several {
                 let (left, some_pinned);
                 (moved, left, some_pinned, all_pinned) =
                     self.detach(at, queues, (from, what, amount), moves);
@@ -131,8 +132,9 @@ impl Balancer {
     }
 
     fn of_cpu(&self, scene: &Scene, queues: &mut dyn Queues, cpu: usize) -> OfCpu {
+        let nr = runnable(scene, queues, cpu) as u64;
         let (load, util, runnable) = queues.placer().loads(cpu);
-        let (nr, idle) = (queues.nr(cpu) as u64, self.is_idle(scene, queues, cpu));
+        let idle = self.is_idle(scene, queues, cpu);
         OfCpu { load, util, runnable, nr, idle }
     }
 

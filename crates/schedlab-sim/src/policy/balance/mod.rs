@@ -30,7 +30,7 @@ const SECOND: u64 = 1_000_000_000;
 pub(super) trait Queues {
     /// Who balances them.
     fn balancer(&mut self) -> &mut Option<Balancer>;
-    /// Runnable tasks of a CPU, the running one included.
+    /// Runnable fair tasks of a CPU, the running one included.
     fn nr(&self, cpu: usize) -> usize;
     /// The load averages.
     fn placer(&mut self) -> &mut Placer;
@@ -51,6 +51,11 @@ pub(super) fn with<Q: Queues, R>(
     let result = act(&mut balancer, queues);
     *queues.balancer() = Some(balancer);
     Some(result)
+}
+
+/// Runnable tasks of a CPU, of all classes.
+fn runnable(scene: &Scene, queues: &dyn Queues, cpu: usize) -> usize {
+    queues.nr(cpu) + scene.cpus[cpu].above as usize
 }
 
 /// How a CPU fares with one of its domains.
@@ -133,7 +138,7 @@ impl Balancer {
 
     /// A task was queued on a CPU, which now has `nr` (`add_nr_running`, and `ttwu_do_wakeup` where it woke).
     pub(super) fn queued(&mut self, scene: &Scene, cpu: usize, nr: usize, woke: bool) {
-        self.overload |= nr >= 2;
+        self.overload |= nr + scene.cpus[cpu].above as usize >= 2;
         if let Some(since) = self.rqs[cpu].idle_stamp.filter(|_| woke) {
             let rq = &mut self.rqs[cpu];
             let (idled, average) = (scene.now.saturating_sub(since), rq.average_idle);
@@ -247,11 +252,12 @@ impl Balancer {
     /// `nohz_balancer_kick`: whether a busy CPU sees that it has too much, or that its neighbours may.
     fn kicks(&self, scene: &Scene, queues: &dyn Queues, cpu: usize) -> bool {
         let busy = |cpu: &&usize| scene.cpus[**cpu].running.is_some();
-        queues.nr(cpu) >= 2 || scene.hardware.llc_of(cpu).iter().filter(busy).count() > 1
+        runnable(scene, queues, cpu) >= 2
+            || scene.hardware.llc_of(cpu).iter().filter(busy).count() > 1
     }
 
     pub(super) fn is_idle(&self, scene: &Scene, queues: &dyn Queues, cpu: usize) -> bool {
-        queues.nr(cpu) == 0 && scene.cpus[cpu].pending == 0
+        runnable(scene, queues, cpu) == 0 && scene.cpus[cpu].pending == 0
     }
 
     fn first_idle(&self, scene: &Scene, queues: &dyn Queues) -> Option<usize> {
@@ -336,7 +342,8 @@ impl Balancer {
         let Push { from, to } = push;
         self.rqs[from].pushed = false;
         let mut all = queues.by_age(from);
-        all.extend(scene.cpus[from].running.filter(|_| queues.nr(from) > 0));
+        let fair = |task: &TaskId| queues.nr(from) > 0 && !scene.task(*task).class.is_above();
+        all.extend(scene.cpus[from].running.filter(fair));
         let task = all.into_iter().find(|&task| scene.task(task).may_use(to))?;
         let spans = |level: &Level| level.span(to).contains(&from);
         if let Some(level) = self.levels.iter().position(spans) {

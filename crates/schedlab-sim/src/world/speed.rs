@@ -1,0 +1,61 @@
+//! How fast CPUs work: their own speed, which may change, and the busy threads of their core.
+
+use super::{Happening, World};
+use crate::scene::FULL_SPEED;
+
+impl World {
+    /// CPUs change their speed while the load runs: each a time since the load began, the CPU, and its speed from then
+    /// on in millionths of full speed. Call it before the load begins.
+    pub fn set_speeds_over_time(&mut self, changes: &[(u64, usize, u64)]) {
+        self.slowing = changes.to_vec();
+    }
+
+    /// The load begins: changes of speeds are planned.
+    pub(super) fn plan_speeds(&mut self) {
+        for (after, cpu, speed) in std::mem::take(&mut self.slowing) {
+            let at = self.scene.now.saturating_add(after);
+            self.agenda.post(at, cpu, Happening::Speed(cpu, speed));
+        }
+    }
+
+    pub(super) fn change_speed(&mut self, cpu: usize, speed: u64) {
+        self.scene.hardware.set_speed(cpu, speed);
+        self.respeed(cpu);
+    }
+
+    /// A CPU became busy or idle: the other threads of its core become slower or faster.
+    pub(super) fn core_changes(&mut self, cpu: usize) {
+        if self.config.smt_speed == FULL_SPEED {
+            return;
+        }
+        for at in 0..self.scene.hardware.siblings(cpu).len() {
+            let thread = self.scene.hardware.siblings(cpu)[at];
+            self.respeed(thread);
+        }
+    }
+
+    /// The speed of a CPU now; work under way goes on at it.
+    fn respeed(&mut self, cpu: usize) {
+        let own = self.scene.hardware.speed(cpu);
+        let threads = self.scene.hardware.siblings(cpu);
+        let shares = threads
+            .iter()
+            .any(|&thread| thread != cpu && self.scene.cpus[thread].running.is_some());
+        let speed = match shares {
+            true => (own * self.config.smt_speed / FULL_SPEED).max(1),
+            false => own,
+        };
+        if speed == self.speeds[cpu] {
+            return;
+        }
+        // While an operation takes effect its CPU has no piece of work: the next one begins at the new speed.
+        let running = self.scene.cpus[cpu].running.filter(|_| self.acting != Some(cpu));
+        if let Some(task) = running {
+            self.pause(cpu, task);
+            self.speeds[cpu] = speed;
+            self.go(cpu, task);
+        } else {
+            self.speeds[cpu] = speed;
+        }
+    }
+}
