@@ -1,16 +1,26 @@
 // @ts-check
 // The trace as columns: unpacked part by part, coarse first, then only read.
+import { noInterrupts, noPoints } from "./points.js";
 
 /**
  * @typedef {{cpu: number, socket: number|null, llc: number|null, count: number}} CpuHead
- * @typedef {{start: number, end: number, cpu: number, text: string}} Note
- * @typedef {{title: string, origin: string, span: number, columns: number, cpus: CpuHead[],
- *   tasks: [number, string, string][], parts: [number, number, number][],
- *   points: {names: string[], counts: number[], leftOut: number}, episodes: Note[],
- *   episodesCount: number}} Head
- * `parts` are [row, slices, bytes], in the order in which they stand in the document.
+ * @typedef {{since: number, task: number, cost: number, waker: number, wakerCpu: number, free: string}} Story
+ * Since when a task waited, who, how much CPU time was lost, who woke it (0 is not known) and where,
+ * and the list of CPUs that were free.
+ * @typedef {{start: number, end: number, cpu: number, text: string, story: Story|null}} Note
+ * @typedef {{ground: string, text: string, muted: string, grid: string, axis: string, unknown: string,
+ *   running: string, waiting: string, alarm: string, moved: string, other: string,
+ *   tasks: string[], events: string[]}} ThemeHead colours, `#rrggbb`
+ * @typedef {{title: string, origin: string, shift: number, span: number, columns: number,
+ *   fine: number, cpus: CpuHead[], tasks: [number, string, number, number, number[]][],
+ *   parts: [number, number, number][], points: {names: string[], counts: number[], leftOut: number},
+ *   themes: {light: ThemeHead, dark: ThemeHead}, episodes: Note[], episodesCount: number}} Head
+ * `tasks` are [pid, name, parent or 0, priority, colour numbers by rule]. `parts` are [row, slices,
+ * bytes], in the order in which they stand in the document. `shift` is what the page's zero is later
+ * than the trace's begin. Where `fine` is not 0, the trace is too large for its slices: parts hold so many
+ * columns for each row, and one (row -1) the waiting tasks.
  *
- * Slices of one CPU, in order of time. Times are nanoseconds since the trace began: whole numbers
+ * Slices of one CPU, in order of time. Times are nanoseconds since the page's zero: whole numbers
  * below 2^53, so exact. `busy[i]` is the time that slices before i take. The first `count` are there;
  * they say all up to the instant `known`. `index[b]` is the first that ends after `b * bin`.
  * `share` (of 255) and `top` tell how busy each of the equal columns of the whole trace was and who
@@ -18,27 +28,22 @@
  * @typedef {{cpu: number, socket: number|null, llc: number|null, count: number, known: number,
  *   start: Float64Array, end: Float64Array, busy: Float64Array, wait: Float64Array,
  *   task: Uint32Array, waker: Uint32Array, left: Uint8Array, index: Uint32Array, bin: number,
- *   share: Uint8Array, top: Uint32Array, points: Points}} Row
- *
- * Marks of users and other tracepoints that fired on a CPU, in order of time. The phase is 0 for a
- * begin, 1 for an end, 2 for an instant; the task 0 where it is not known. `said` less 1 is the place of
- * what it said in the trace's list.
- * @typedef {{time: Float64Array, name: Uint32Array, phase: Uint8Array, task: Uint32Array, said: Uint32Array}} Points
+ *   share: Uint8Array, top: Uint32Array, points: import("./points.js").Points,
+ *   interrupts: import("./points.js").Interrupts}} Row
  *
  * Task time run and waited up to the edges of equally wide bins, so that a column of the curve costs
  * two look-ups however many slices it covers.
  * @typedef {{width: number, running: Float64Array, waiting: Float64Array}} Sums
  * @typedef {{head: Head, said: string[], span: number, rows: Row[], colours: Uint32Array, sums: Sums|null,
+ *   ran: Float64Array, waited: Float64Array, index: import("./lanes.js").Index|null,
  *   followed: {task: number, row: Uint32Array, slice: Uint32Array}|null}} Trace
+ * `ran` and `waited` are sums by task over the whole page.
  */
 
 const BINS = 1 << 18;
 
 /** How a slice ended, by the code in the data. */
 export const LEFT = ["unknown", "preempted", "yielded", "slept", "blocked", "stopped", "ended"];
-
-/** How a point is called, by the code in the data. */
-export const PHASE = ["begin", "end", ""];
 
 /**
  * Base64 to bytes.
@@ -80,7 +85,7 @@ export async function unpack(text) {
 }
 
 /** LEB128 numbers, one after the other. */
-class Numbers {
+export class Numbers {
   /** @param {Uint8Array} bytes */
   constructor(bytes) {
     this.bytes = bytes;
@@ -101,30 +106,60 @@ class Numbers {
 }
 
 /**
+ * The columns of a row: a byte for each says how busy it was, then numbers say who ran longest: 0 is
+ * the same as before.
+ * @param {Numbers} numbers @param {number} count
+ */
+function columnsOf(numbers, count) {
+  const share = numbers.bytes.slice(numbers.at, numbers.at + count), top = new Uint32Array(count);
+  numbers.at += count;
+  for (let i = 0, last = 0; i < count; i++) {
+    const next = numbers.next();
+    top[i] = last = next === 0 ? last : next - 1;
+  }
+  return { share, top };
+}
+
+/**
  * The trace as far as the page's head and its coarse columns tell it: no slices yet.
  * @param {Head} head
  * @param {Uint8Array} coarse for each row a byte for each column, then a task for each
  * @returns {Trace}
  */
 export function outline(head, coarse) {
-  const numbers = new Numbers(coarse), none = new Float64Array(0);
+  const numbers = new Numbers(coarse);
   const rows = head.cpus.map((cpu) => {
     const n = cpu.count, bins = Math.max(1, n >> 3);
-    const share = coarse.slice(numbers.at, numbers.at + head.columns);
-    numbers.at += head.columns;
-    const top = new Uint32Array(head.columns);
-    for (let i = 0; i < head.columns; i++) top[i] = numbers.next();
+    const { share, top } = columnsOf(numbers, head.columns);
     return {
-      cpu: cpu.cpu, socket: cpu.socket, llc: cpu.llc, count: 0, known: n === 0 ? Infinity : 0,
+      cpu: cpu.cpu, socket: cpu.socket, llc: cpu.llc, count: 0, known: n === 0 && head.fine === 0 ? Infinity : 0,
       start: new Float64Array(n), end: new Float64Array(n), busy: new Float64Array(n + 1),
       wait: new Float64Array(n), task: new Uint32Array(n), waker: new Uint32Array(n),
       left: new Uint8Array(n), index: new Uint32Array(bins + 2).fill(n),
-      bin: Math.max(1, Math.ceil(head.span / bins)), share, top,
-      points: { time: none, name: new Uint32Array(0), phase: new Uint8Array(0), task: new Uint32Array(0), said: new Uint32Array(0) },
+      bin: Math.max(1, Math.ceil(head.span / bins)), share, top, points: noPoints(), interrupts: noInterrupts(),
     };
   });
-  const colours = Uint32Array.from(head.tasks, (task) => parseInt(task[2], 16));
-  return { head, said: [], span: head.span, rows, colours, sums: null, followed: null };
+  const tasks = head.tasks.length;
+  return { head, said: [], span: head.span, rows, colours: new Uint32Array(tasks), sums: null,
+    ran: new Float64Array(tasks), waited: new Float64Array(tasks), index: null, followed: null };
+}
+
+/**
+ * Takes in a part of a page without slices: the fine columns of a row, or the waiting tasks.
+ * @param {Trace} trace @param {number} row @param {Uint8Array} bytes @param {number} count columns
+ */
+export function fineColumns(trace, row, bytes, count) {
+  const numbers = new Numbers(bytes), width = Math.max(trace.span, 1) / count;
+  if (row >= 0) {
+    Object.assign(trace.rows[row], columnsOf(numbers, count));
+    const { share, top } = trace.rows[row];
+    for (let i = 0; i < count; i++) trace.ran[top[i]] += (share[i] / 255) * width;
+    return;
+  }
+  const running = new Float64Array(count + 1), waiting = new Float64Array(count + 1);
+  for (let i = 0; i < count; i++) running[i + 1] = running[i] + numbers.next();
+  for (let i = 0; i < count; i++) waiting[i + 1] = waiting[i] + numbers.next();
+  trace.sums = { width, running, waiting };
 }
 
 /**
@@ -155,26 +190,6 @@ export function append(row, bytes, count) {
 }
 
 /**
- * The points of all rows: for each row a column of gaps, names, phases, tasks, and of the places of what they
- * said in the list that follows, line by line.
- * @param {Trace} trace @param {Uint8Array} bytes
- */
-export function points(trace, bytes) {
-  const numbers = new Numbers(bytes);
-  trace.rows.forEach((row, r) => {
-    const n = trace.head.points.counts[r];
-    const points = { time: new Float64Array(n), name: new Uint32Array(n), phase: new Uint8Array(n), task: new Uint32Array(n), said: new Uint32Array(n) };
-    for (let i = 0, time = 0; i < n; i++) points.time[i] = time += numbers.next();
-    for (let i = 0; i < n; i++) points.name[i] = numbers.next();
-    for (let i = 0; i < n; i++) points.phase[i] = numbers.next();
-    for (let i = 0; i < n; i++) points.task[i] = numbers.next();
-    for (let i = 0; i < n; i++) points.said[i] = numbers.next();
-    row.points = points;
-  });
-  trace.said = new TextDecoder().decode(bytes.subarray(numbers.at)).split("\n");
-}
-
-/**
  * The time of intervals up to an instant t is the sum of (t - start) over those that began, less the
  * sum of (t - end) over those that ended: so counts and sums of starts and ends in each bin suffice.
  */
@@ -187,9 +202,13 @@ export class Totals {
     this.wait = columns();
   }
 
-  /** Takes in slices of a row. @param {Row} row @param {number} first @param {number} last */
-  add(row, first, last) {
+  /** Takes in slices of a row. @param {Trace} trace @param {Row} row @param {number} first @param {number} last */
+  add({ ran, waited }, row, first, last) {
     const { width, run, wait } = this;
+    for (let i = first; i < last; i++) {
+      ran[row.task[i]] += row.end[i] - row.start[i];
+      waited[row.task[i]] += row.wait[i];
+    }
     for (let i = first; i < last; i++) {
       const start = row.start[i], begin = Math.min(BINS, Math.ceil(start / width));
       if (row.task[i] !== 0) {
@@ -229,7 +248,7 @@ export class Totals {
  * @param {Float64Array} edges @param {number} width @param {number} time
  */
 export function upTo(edges, width, time) {
-  const place = Math.min(Math.max(time / width, 0), BINS), bin = Math.min(Math.floor(place), BINS - 1);
+  const bins = edges.length - 1, place = Math.min(Math.max(time / width, 0), bins), bin = Math.min(Math.floor(place), bins - 1);
   return edges[bin] + (edges[bin + 1] - edges[bin]) * (place - bin);
 }
 
@@ -302,29 +321,3 @@ export function taskName(trace, task) {
   return task === 0 ? "unknown" : `${name}:${pid}`;
 }
 
-/**
- * The last point of a row at most `room` ns away from an instant and nearest to it, or -1.
- * @param {Row} row @param {number} time @param {number} room
- */
-export function pointAt(row, time, room) {
-  const times = row.points.time;
-  let low = 0, high = times.length;
-  while (low < high) {
-    const middle = (low + high) >> 1;
-    if (times[middle] > time) high = middle; else low = middle + 1;
-  }
-  const before = low - 1, distance = (/** @type {number} */ i) => (i >= 0 && i < times.length ? Math.abs(times[i] - time) : Infinity);
-  const best = distance(before) <= distance(low) ? before : low;
-  return distance(best) <= room ? best : -1;
-}
-
-/**
- * What is known about a point: a line, and one more with what it said.
- * @param {Trace} trace @param {Row} row @param {number} point
- */
-export function pointText(trace, row, point) {
-  const { time, name, phase, task, said } = row.points;
-  const by = task[point] > 0 ? `, ${taskName(trace, task[point])}` : "";
-  const what = [trace.head.points.names[name[point]] ?? "?", PHASE[phase[point]]].join(" ").trim();
-  return `${what} at ${(time[point] / 1e6).toFixed(6)} ms on CPU ${row.cpu}${by}` + (said[point] > 0 ? `\n${trace.said[said[point] - 1]}` : "");
-}

@@ -1,7 +1,8 @@
 // @ts-check
 // What is seen, as SVG.
-import { pointText } from "./data.js";
-import { curve, rowColours, ticks, tones } from "./paint.js";
+import { recolour } from "./lanes.js";
+import { curve, ticks, tones } from "./paint.js";
+import { pointText } from "./points.js";
 
 /** @param {string} text */
 function escaped(text) {
@@ -10,14 +11,16 @@ function escaped(text) {
 
 /**
  * The marks of the rows in the window, each with what it says.
- * @param {import("./data.js").Trace} trace @param {import("./view.js").View} view
+ * @param {import("./paint.js").Painter} painter @param {import("./view.js").View} view
  * @param {number} first @param {number} count @param {(time: number) => number} x
  * @param {(row: number) => number} y
  */
-function pennants(trace, view, first, count, x, y) {
+function pennants({ trace, lanes }, view, first, count, x, y) {
   const parts = [];
   for (let r = first; r < first + count; r++) {
-    const row = trace.rows[r], { time, phase } = row.points;
+    const row = trace.rows[lanes.lanes[r].row];
+    if (!row) continue;
+    const { time, phase } = row.points;
     for (let i = 0; i < time.length && parts.length < 5000; i++) {
       if (time[i] < view.from || time[i] > view.to) continue;
       const left = phase[i] === 0 ? 0 : 4, right = phase[i] === 1 ? 0 : 4;
@@ -34,7 +37,7 @@ function pennants(trace, view, first, count, x, y) {
  */
 function levels(trace, view, left, width, top, height) {
   const count = Math.max(2, Math.floor(width / 2)), { running, waiting } = curve(trace, view, count);
-  const cpus = trace.rows.length, tone = tones(false);
+  const cpus = trace.rows.length, tone = tones(trace, false);
   const most = running.reduce((most, ran, i) => Math.max(most, ran + waiting[i]), cpus) * 1.08 || 1;
   const point = (/** @type {number} */ i, /** @type {number} */ tasks) => `${(left + (i * width) / (count - 1)).toFixed(1)} ${(top + height * (1 - tasks / most)).toFixed(1)}`;
   const upper = [...running].map((ran, i) => point(i, ran)), both = [...running].map((ran, i) => point(i, ran + waiting[i]));
@@ -48,18 +51,26 @@ function levels(trace, view, left, width, top, height) {
 }
 
 /**
- * @param {import("./data.js").Trace} trace @param {import("./view.js").View} view
- * @param {number} width @param {number} first the first row @param {number} count rows
+ * On white ground, whatever the page has.
+ * @param {import("./paint.js").Painter} painter @param {import("./view.js").View} view @param {number} width
  */
-export function toSvg(trace, view, width, first, count) {
-  const tone = tones(false);
-  const left = 60, top = 40, rowHeight = Math.max(3, Math.min(20, 700 / Math.max(count, 1)));
+export function toSvg(painter, view, width) {
+  recolour(painter.trace, view, false);
+  const text = spelled(painter, view, width);
+  recolour(painter.trace, view, painter.dark);
+  return text;
+}
+
+/** @param {import("./paint.js").Painter} painter @param {import("./view.js").View} view @param {number} width */
+function spelled(painter, view, width) {
+  const { trace, lanes } = painter, tone = tones(trace, false), [first, end] = painter.seen(view), count = end - first;
+  const left = lanes.kind === "cpu" ? 60 : 150, top = 40, rowHeight = Math.max(3, Math.min(20, 700 / Math.max(count, 1)));
   const below = top + rowHeight * count + 10, height = below + 120 + 40;
   const line = new Uint32Array(Math.max(1, Math.round(width)));
   /** @type {Map<number, string[]>} */
   const paths = new Map();
   for (let i = first; i < first + count; i++) {
-    rowColours(trace, view, i, line, tone);
+    painter.colours(view, i, line, tone);
     const y = (top + (i - first) * rowHeight).toFixed(1);
     for (let x = 0; x < line.length; ) {
       let end = x + 1;
@@ -76,16 +87,16 @@ export function toSvg(trace, view, width, first, count) {
     `<text x="${x.toFixed(1)}" y="${y.toFixed(1)}" text-anchor="${anchor}">${escaped(what)}</text>`;
   const parts = [...paths].map(([rgb, path]) => `<path fill="#${rgb.toString(16).padStart(6, "0")}" d="${path.join("")}"/>`);
   const place = (/** @type {number} */ time) => left + ((time - view.from) / (view.to - view.from)) * width;
-  parts.push(...pennants(trace, view, first, count, place, (row) => top + (row - first) * rowHeight));
+  parts.push(...pennants(painter, view, first, count, place, (row) => top + (row - first) * rowHeight));
   parts.push(...levels(trace, view, left, width, below, 120));
-  const { list, name } = ticks(view, width / 90);
+  const { list, name, offset } = ticks(trace, view, width / 90);
   for (const { time, label } of list) {
     parts.push(text(place(time), height - 24, "middle", label));
   }
-  parts.push(text(left + width / 2, height - 8, "middle", `time since the trace began [${name}]`));
+  parts.push(text(left + width / 2, height - 8, "middle", `time since the trace began: ${offset} [${name}]`));
   const every = 2 ** Math.max(0, Math.ceil(Math.log2(11 / rowHeight)));
   for (let i = first; i < first + count; i += every) {
-    parts.push(text(left - 6, top + (i - first + 0.5) * rowHeight + 4, "end", `CPU ${trace.rows[i].cpu}`));
+    parts.push(text(left - 6, top + (i - first + 0.5) * rowHeight + 4, "end", lanes.lanes[i].name));
   }
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width + left + 20}" height="${height}" font-family="Inter, sans-serif" font-size="11"><title>${escaped(trace.head.title)}</title><rect width="100%" height="100%" fill="#fff"/><text x="16" y="24" font-size="15" font-weight="600">${escaped(trace.head.title)}</text>${parts.join("\n")}</svg>\n`;
 }

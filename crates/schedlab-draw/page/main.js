@@ -1,8 +1,12 @@
 // @ts-check
 // The page: puts the trace on the canvas, and turns wheel, touch, keys and clicks into views.
-import { LEFT, Totals, after, append, duration, outline, pointAt, pointText, points, taskName, unpack } from "./data.js";
+import { LEFT, Totals, after, append, duration, fineColumns, outline, taskName, unpack } from "./data.js";
 import { fromLink, look, nextOf, pan, search, show, sliceAt, toLink, whole, zoom } from "./view.js";
+import { laneOf, sliceOn } from "./lanes.js";
+import { entry, legend, longestWaits, sums } from "./lists.js";
+import { episodeAt } from "./over.js";
 import { Painter } from "./paint.js";
+import { pointAt, pointText, readPoints } from "./points.js";
 import { toSvg } from "./export.js";
 
 /** @param {string} id */
@@ -17,7 +21,10 @@ class Page {
     this.trace = trace;
     this.view = whole(trace);
     this.canvas = /** @type {HTMLCanvasElement} */ (element("rows"));
-    this.painter = new Painter(this.canvas, trace);
+    /** The address that the page was opened with: its slice can be chosen when it is there. */
+    this.wanted = location.hash;
+    fromLink(trace, this.view, this.wanted);
+    this.painter = new Painter(this.canvas, trace, this.view);
     this.pending = false;
     /** @type {number[]} */
     this.frames = [];
@@ -27,10 +34,8 @@ class Page {
     /** The place that was gone to last, and the window then.
      * @type {{time: number, from: number, to: number}|undefined} */
     this.last = undefined;
-    /** The address that the page was opened with: its slice can be chosen when it is there. */
-    this.wanted = location.hash;
-    fromLink(trace, this.view, this.wanted);
     this.listen();
+    this.controls();
     this.lists();
     this.details();
     this.now();
@@ -43,9 +48,19 @@ class Page {
     if (part >= 1) {
       const at = new URLSearchParams(this.wanted.replace(/^#/, "")).get("at");
       if (at && this.view.row < 0) fromLink(this.trace, this.view, `at=${at}`);
+      // Who ran how long is known now, and so are rows of tasks and their order.
+      this.painter.changed(this.view);
       this.waits();
       this.details();
     }
+    this.paint();
+  }
+
+  /** Rows, order, colours or target are others. */
+  changed() {
+    this.painter.changed(this.view);
+    this.scroll(0);
+    element("legend").replaceChildren(...legend(this.trace, this.painter));
     this.paint();
   }
 
@@ -64,8 +79,11 @@ class Page {
     if (this.frames.length > 500) this.frames.shift();
     if (!("ready" in document.body.dataset)) return;
     clearTimeout(this.linking);
-    // Browsers refuse a history that changes with every frame.
-    if (!FRAMED) this.linking = setTimeout(() => history.replaceState(null, "", toLink(this.view)), 200);
+    // Browsers refuse a history that changes with every frame; sums take longer than one.
+    this.linking = setTimeout(() => {
+      if (!FRAMED) history.replaceState(null, "", toLink(this.view));
+      this.sums();
+    }, 200);
   }
 
   /** @param {number} x in CSS pixels of the canvas */
@@ -74,11 +92,11 @@ class Page {
     return this.view.from + ((x - box.left) / box.width) * (this.view.to - this.view.from);
   }
 
-  /** @param {number} y */
-  rowAt(y) {
+  /** The lane at a height, or -1. @param {number} y */
+  laneAt(y) {
     const { rows, rowHeight } = this.painter.layout(this.view);
-    const row = Math.floor((y - rows.top) / rowHeight + this.view.top);
-    return y >= rows.top && y < rows.top + rows.height && row < this.trace.rows.length ? row : -1;
+    const lane = Math.floor((y - rows.top) / rowHeight + this.view.top);
+    return y >= rows.top && y < rows.top + rows.height && lane < this.painter.lanes.lanes.length ? lane : -1;
   }
 
   listen() {
@@ -92,11 +110,12 @@ class Page {
     c.addEventListener("dblclick", (event) => { zoom(this.trace, this.view, 0.25, this.timeAt(event.offsetX)); this.paint(); });
     addEventListener("keydown", (event) => this.key(event));
     addEventListener("resize", () => this.paint());
-    addEventListener("hashchange", () => { fromLink(this.trace, this.view, location.hash); this.details(); this.paint(); });
+    // The column beside can change the width, too.
+    new ResizeObserver(() => this.paint()).observe(c);
+    addEventListener("hashchange", () => { fromLink(this.trace, this.view, location.hash); this.controls(); this.details(); this.changed(); });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", (event) => {
       this.painter.dark = event.matches;
-      this.painter.overview = null;
-      this.paint();
+      this.changed();
     });
     const input = /** @type {HTMLInputElement} */ (element("search"));
     input.addEventListener("input", () => this.found(input.value));
@@ -113,6 +132,38 @@ class Page {
     element("link").addEventListener("click", () => this.copy());
     element("link").hidden = FRAMED;
     element("help").addEventListener("click", () => element("keys").toggleAttribute("hidden"));
+  }
+
+  /** Lets rows, order, colours and target be chosen. */
+  controls() {
+    const { view, trace } = this;
+    for (const key of /** @type {("rows"|"order"|"by")[]} */ (["rows", "order", "by"])) {
+      const select = /** @type {HTMLSelectElement} */ (element(key === "rows" ? "kind" : key));
+      select.value = view[key];
+      // Without slices only CPUs have rows.
+      select.disabled = key === "rows" && trace.head.fine > 0;
+      select.onchange = () => {
+        view[key] = select.value;
+        if (key === "rows") [view.top, view.rowHeight] = [0, 0];
+        this.canvas.focus();
+        this.changed();
+      };
+    }
+    const target = /** @type {HTMLInputElement} */ (element("target"));
+    target.value = view.target;
+    target.oninput = () => { view.target = target.value.trim(); this.changed(); };
+    target.onkeydown = (event) => {
+      event.stopPropagation();
+      if (event.key === "Enter" || event.key === "Escape") this.canvas.focus();
+    };
+    element("legend").replaceChildren(...legend(trace, this.painter));
+  }
+
+  /** Sums by task of what is selected, or of what is seen. */
+  sums() {
+    const { title, items } = sums(this.trace, this.view, (task) => this.follow(task));
+    element("sums-title").textContent = title;
+    element("sums").replaceChildren(...items);
   }
 
   /** @param {WheelEvent} event */
@@ -133,7 +184,7 @@ class Page {
   /** @param {number} rows */
   scroll(rows) {
     const { rows: box, rowHeight } = this.painter.layout(this.view);
-    const most = Math.max(0, this.trace.rows.length - box.height / rowHeight);
+    const most = Math.max(0, this.painter.lanes.lanes.length - box.height / rowHeight);
     this.view.top = Math.min(most, Math.max(0, this.view.top + rows));
   }
 
@@ -142,8 +193,9 @@ class Page {
     this.canvas.setPointerCapture?.(event.pointerId);
     this.pointers.set(event.pointerId, { x: event.offsetX, y: event.offsetY });
     this.moved = 0;
-    const { mini } = this.painter.layout(this.view);
+    const { mini, lane } = this.painter.layout(this.view);
     this.onMini = event.offsetY < mini.top + mini.height;
+    this.onLane = event.offsetY >= lane.top - 1 && event.offsetY <= lane.top + lane.height + 1;
     this.measuring = event.shiftKey;
     if (this.measuring) this.view.measure = [this.timeAt(event.offsetX), this.timeAt(event.offsetX)];
     if (this.onMini) this.jump(event.offsetX);
@@ -185,15 +237,19 @@ class Page {
     this.pointers.delete(event.pointerId);
     if (this.moved < 4 && !this.onMini) {
       if (this.measuring) this.view.measure = null;
-      const row = this.rowAt(event.offsetY);
-      this.choose(row, row < 0 ? -1 : sliceAt(this.trace, row, this.timeAt(event.offsetX)));
+      const { lane } = this.painter.layout(this.view), episode = this.onLane ? episodeAt(this.painter, this.view, lane, event.offsetX) : -1;
+      if (episode >= 0) this.goTo(episode);
+      else {
+        const { row, slice } = sliceOn(this.trace, this.painter.lanes, this.laneAt(event.offsetY), this.timeAt(event.offsetX));
+        this.choose(row, slice);
+      }
     }
     this.paint();
   }
 
   /** @param {number} row @param {number} slice */
   choose(row, slice) {
-    [this.view.row, this.view.slice] = slice < 0 ? [row, -1] : [row, slice];
+    [this.view.row, this.view.slice, this.view.episode] = [row, slice < 0 ? -1 : slice, -1];
     this.view.task = slice < 0 ? -1 : this.trace.rows[row].task[slice] || -1;
     this.details();
     this.paint();
@@ -210,9 +266,14 @@ class Page {
     const { start, end } = this.trace.rows[row];
     const inside = start[slice] >= this.view.from && end[slice] <= this.view.to;
     if (!inside) show(this.trace, this.view, start[slice], end[slice]);
-    const { rows, rowHeight } = this.painter.layout(this.view);
-    if (row < this.view.top || row + 1 > this.view.top + rows.height / rowHeight) this.scroll(row - this.view.top - 2);
+    this.reveal(laneOf(this.trace, this.painter.lanes, row, slice));
     this.choose(row, slice);
+  }
+
+  /** Scrolls a lane into view. @param {number} lane */
+  reveal(lane) {
+    const { rows, rowHeight } = this.painter.layout(this.view);
+    if (lane >= 0 && (lane < this.view.top || lane + 1 > this.view.top + rows.height / rowHeight)) this.scroll(lane - this.view.top - 2);
   }
 
   /** @param {KeyboardEvent} event */
@@ -231,16 +292,26 @@ class Page {
       this.go(row, Math.min(Math.max(slice, 0), slices.count - 1));
     };
     const toRow = (/** @type {number} */ way) => {
-      const row = Math.min(Math.max(view.row + way, 0), trace.rows.length - 1);
+      const { lanes } = this.painter, now = laneOf(trace, lanes, view.row, view.slice);
+      const lane = Math.min(Math.max(now + way, 0), lanes.lanes.length - 1), of = lanes.lanes[lane];
+      if (!of) return;
+      const row = trace.rows[of.row];
       // What runs there then, or what runs next.
-      if (trace.rows[row]) this.choose(row, Math.min(after(trace.rows[row], chosen), trace.rows[row].count - 1));
+      const next = row ? { row: of.row, slice: Math.min(after(row, chosen), row.count - 1) } : nextOf(trace, of.tasks[0], chosen - 1, 1) ?? nextOf(trace, of.tasks[0], chosen, -1);
+      if (!next) return;
+      this.choose(next.row, next.slice);
+      this.reveal(lane);
+    };
+    const page = (/** @type {number} */ way) => {
+      const { rows, rowHeight } = this.painter.layout(view);
+      this.scroll((way * 0.9 * rows.height) / rowHeight);
     };
     /** @type {Record<string, () => void>} */
     const keys = {
       ArrowLeft: () => pan(trace, view, -0.1), ArrowRight: () => pan(trace, view, 0.1),
       "+": () => zoom(trace, view, 0.7, chosen), "=": () => zoom(trace, view, 0.7, chosen),
       "-": () => zoom(trace, view, 1 / 0.7, chosen),
-      ArrowUp: () => toRow(-1), ArrowDown: () => toRow(1),
+      ArrowUp: () => toRow(-1), ArrowDown: () => toRow(1), PageUp: () => page(-1), PageDown: () => page(1),
       "[": () => beside(-1), "]": () => beside(1),
       n: () => step(1), p: () => step(-1),
       f: () => look(trace, view, 0, trace.span), Home: () => look(trace, view, 0, trace.span),
@@ -249,10 +320,11 @@ class Page {
       v: () => this.episode(event.shiftKey ? -1 : 1), V: () => this.episode(-1),
       e: () => this.save(), l: () => this.copy(),
       "/": () => element("search").focus(), "?": () => element("keys").toggleAttribute("hidden"),
-      Escape: () => { view.measure = null; this.choose(-1, -1); },
+      Escape: () => { view.measure = null; view.episode = -1; this.choose(-1, -1); },
     };
     const action = event.ctrlKey || event.metaKey || event.altKey ? undefined : keys[event.key];
-    if (!action || (event.target instanceof HTMLElement && event.target.closest("button,input,a"))) return;
+    // Where letters are typed, or arrows choose, they mean that. A button that was clicked wants neither.
+    if (!action || (event.target instanceof HTMLElement && event.target.closest("input,select,a"))) return;
     event.preventDefault();
     action();
     this.paint();
@@ -290,36 +362,50 @@ class Page {
   /** Goes to the next episode. @param {number} way */
   episode(way) {
     const from = this.since(way), list = this.trace.head.episodes;
-    const next = way > 0 ? list.find((note) => note.start > from) : [...list].reverse().find((note) => note.start < from);
-    if (next) this.goTo(next);
+    const next = way > 0 ? list.findIndex((note) => note.start > from) : list.findLastIndex((note) => note.start < from);
+    if (next >= 0) this.goTo(next);
   }
 
-  /** @param {import("./data.js").Note} note */
-  goTo(note) {
+  /** Chooses an episode and goes there. @param {number} episode its place in the list */
+  goTo(episode) {
+    const note = this.trace.head.episodes[episode];
     // Close enough that it is an eighth of what is seen.
     show(this.trace, this.view, note.start, note.end, 4 * (note.end - note.start));
     this.last = { time: note.start, from: this.view.from, to: this.view.to };
     const row = this.trace.rows.findIndex((row) => row.cpu === note.cpu);
     if (row >= 0) this.choose(row, sliceAt(this.trace, row, note.start));
+    this.view.episode = episode;
+    const { lanes } = this.painter;
+    this.reveal(lanes.kind === "cpu" ? lanes.ofRow[row] ?? -1 : lanes.ofTask[note.story?.task ?? 0]);
+    this.details();
     this.paint();
   }
 
   /** @param {PointerEvent|null} event */
   hover(event) {
     const tip = element("tip");
-    const row = event ? this.rowAt(event.offsetY) : -1;
-    if (!event || row < 0) { tip.hidden = true; return; }
-    const time = this.timeAt(event.offsetX), slices = this.trace.rows[row];
-    const slice = sliceAt(this.trace, row, time);
+    const lane = event ? this.laneAt(event.offsetY) : -1;
+    if (!event || lane < 0) { tip.hidden = true; return; }
+    const time = this.timeAt(event.offsetX), { row, slice } = sliceOn(this.trace, this.painter.lanes, lane, time);
     const room = (4 * (this.view.to - this.view.from)) / this.painter.layout(this.view).rows.width;
-    const point = pointAt(slices, time, room);
+    const slices = this.painter.lanes.lanes[lane].row >= 0 ? this.trace.rows[row] : undefined, point = slices ? pointAt(slices, time, room) : -1;
     const lines = slice < 0 ? [] : this.describe(row, slice);
-    if (point >= 0) lines.unshift(pointText(this.trace, slices, point));
+    if (slices && point >= 0) lines.unshift(pointText(this.trace, slices, point));
+    if (slices && slice < 0 && this.trace.head.fine > 0) lines.push(this.column(slices, time));
     tip.hidden = lines.length === 0;
     if (tip.hidden) return;
     tip.textContent = lines.join("\n");
-    tip.style.left = Math.min(event.offsetX + 14, this.canvas.clientWidth - 260) + "px";
-    tip.style.top = Math.min(event.offsetY + 14, this.canvas.clientHeight - 110) + "px";
+    // Beside the pointer, and within the picture.
+    const { offsetWidth: width, offsetHeight: height } = tip, { clientWidth, clientHeight } = this.canvas;
+    tip.style.left = Math.max(0, Math.min(event.offsetX + 14, clientWidth - width - 4)) + "px";
+    tip.style.top = (event.offsetY + 18 + height < clientHeight ? event.offsetY + 14 : Math.max(0, event.offsetY - height - 10)) + "px";
+  }
+
+  /** What a page without slices knows of a place. @param {import("./data.js").Row} row @param {number} time */
+  column({ cpu, share, top }, time) {
+    const i = Math.min(share.length - 1, Math.floor((time / Math.max(this.trace.span, 1)) * share.length));
+    const busy = Math.round((share[i] / 255) * 100), width = duration(this.trace.span / share.length);
+    return `CPU ${cpu} busy ${busy} % of ${width}` + (share[i] > 0 ? `, longest with ${taskName(this.trace, top[i])}` : "");
   }
 
   /** What is known about a slice, a line each. @param {number} row @param {number} slice */
@@ -327,7 +413,7 @@ class Page {
     const slices = this.trace.rows[row], wait = slices.wait[slice];
     const lines = [taskName(this.trace, slices.task[slice]) + ` on CPU ${slices.cpu}`];
     const ran = slices.end[slice] - slices.start[slice];
-    lines.push(`ran ${duration(ran)} (${ran} ns) from ${(slices.start[slice] / 1e6).toFixed(6)} ms, then ${LEFT[slices.left[slice]]}`);
+    lines.push(`ran ${duration(ran)} (${ran} ns) from ${((slices.start[slice] + this.trace.head.shift) / 1e6).toFixed(6)} ms, then ${LEFT[slices.left[slice]]}`);
     if (wait > 0) {
       const waker = slices.waker[slice];
       lines.push(`waited ${duration(wait)} (${wait} ns) before` + (waker > 0 ? `, woken by ${taskName(this.trace, waker)}` : ""));
@@ -336,28 +422,21 @@ class Page {
   }
 
   details() {
-    const { row, slice, task } = this.view;
-    element("chosen").textContent = row >= 0 && slice >= 0 ? this.describe(row, slice).join("\n") : task > 0 ? taskName(this.trace, task) : "Click a slice, or press ] to choose one.";
+    const { row, slice, task, episode } = this.view, note = this.trace.head.episodes[episode];
+    const lines = row >= 0 && slice >= 0 ? this.describe(row, slice) : [];
+    if (note) lines.push("", `Episode of ${duration(note.end - note.start)} on CPU ${note.cpu}` + (note.story ? `, ${duration(note.story.cost)} of CPU time lost` : ""), note.text);
+    element("chosen").textContent = lines.length > 0 ? lines.join("\n").trim() : task > 0 ? taskName(this.trace, task) : this.trace.head.fine > 0 ? "This page shows columns: the trace is too large for all its slices. 'schedlab view --from --to' shows a part with all." : "Click a slice, or press ] to choose one.";
   }
 
   /** @param {string} text */
   found(text) {
     const list = element("found");
-    list.replaceChildren(...search(this.trace, text, 30).map((task) => this.entry(taskName(this.trace, task), () => this.follow(task))));
-  }
-
-  /** @param {string} text @param {() => void} action */
-  entry(text, action) {
-    const item = document.createElement("li"), button = document.createElement("button");
-    button.textContent = text;
-    button.addEventListener("click", action);
-    item.append(button);
-    return item;
+    list.replaceChildren(...search(this.trace, text, 30).map((task) => entry(taskName(this.trace, task), () => this.follow(task))));
   }
 
   lists() {
     const { head } = this.trace, notes = head.episodes;
-    element("episodes").replaceChildren(...notes.map((note) => this.entry(`${(note.start / 1e6).toFixed(3)} ms  ${note.text}`, () => this.goTo(note))));
+    element("episodes").replaceChildren(...notes.map((note, place) => entry(`${((note.start + head.shift) / 1e6).toFixed(3)} ms  ${note.text}`, () => this.goTo(place))));
     element("episode-count").textContent = `Episodes of lost CPU time: ${head.episodesCount}` + (notes.length < head.episodesCount ? `, the ${notes.length} costliest:` : "");
     const { counts, leftOut } = head.points, marks = counts.reduce((sum, count) => sum + count, 0);
     element("point-count").hidden = marks === 0;
@@ -366,31 +445,11 @@ class Page {
 
   /** Lists the longest waits. */
   waits() {
-    const { rows } = this.trace;
-    /** @type {{wait: number, row: number, slice: number}[]} */
-    let longest = [];
-    let least = 0;
-    const cut = () => { longest = longest.sort((a, b) => b.wait - a.wait).slice(0, 40); };
-    rows.forEach((row, r) => {
-      const { wait, count } = row;
-      for (let i = 0; i < count; i++) {
-        if (wait[i] <= least) continue;
-        longest.push({ wait: wait[i], row: r, slice: i });
-        if (longest.length > 400) {
-          cut();
-          least = longest[39].wait;
-        }
-      }
-    });
-    cut();
-    element("waits").replaceChildren(...longest.map(({ wait, row, slice }) => this.entry(`${duration(wait)}  ${taskName(this.trace, rows[row].task[slice])}, CPU ${rows[row].cpu}`, () => this.go(row, slice))));
+    element("waits").replaceChildren(...longestWaits(this.trace, 40).map(({ text, row, slice }) => entry(text, () => this.go(row, slice))));
   }
 
   svg() {
-    const { rows, rowHeight } = this.painter.layout(this.view);
-    const first = Math.max(0, Math.floor(this.view.top));
-    const count = Math.min(this.trace.rows.length - first, Math.ceil(rows.height / rowHeight));
-    return toSvg(this.trace, this.view, Math.round(rows.width), first, count);
+    return toSvg(this.painter, this.view, Math.round(this.painter.layout(this.view).rows.width));
   }
 
   save() {
@@ -444,15 +503,18 @@ async function start() {
   Object.assign(window, { schedlabPage: page });
   await painted();
   document.body.dataset.first = String(Math.round(performance.now()));
-  points(trace, await unpack(await whenThere(() => element("points"))));
+  readPoints(trace, await unpack(await whenThere(() => element("points"))));
   const parts = document.getElementsByClassName("part");
   let shown = performance.now(), breathed = shown;
   for (const [index, [row, count, bytes]] of head.parts.entries()) {
     const slices = await unpack(await whenThere(() => parts[index]));
     if (slices.length !== bytes) throw new Error(`part ${index} of the data is damaged`);
-    const into = trace.rows[row], before = into.count;
-    append(into, slices, count);
-    totals.add(into, before, into.count);
+    if (head.fine > 0) fineColumns(trace, row, slices, count);
+    else {
+      const into = trace.rows[row], before = into.count;
+      append(into, slices, count);
+      totals.add(trace, into, before, into.count);
+    }
     const now = performance.now();
     if (now - shown > 250) {
       page.grown(index / head.parts.length);
@@ -463,7 +525,7 @@ async function start() {
       breathed = performance.now();
     }
   }
-  trace.sums = totals.sums();
+  trace.sums ??= totals.sums();
   document.body.dataset.ready = String(Math.round(performance.now()));
   page.grown(1);
 }

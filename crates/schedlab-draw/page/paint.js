@@ -1,21 +1,26 @@
 // @ts-check
 // The picture: rows, axis, curve, minimap. Each pixel of a row costs two binary searches at most,
 // so a frame costs pixels times rows, whatever the number of slices.
-import { after, busyUpTo, duration, slicesOf, upTo } from "./data.js";
+import { after, busyUpTo, upTo } from "./data.js";
+import { arrange, pieceAfter, piecesOf, recolour } from "./lanes.js";
+import { chosen, chosenEpisode, episodeLane, links, marks, wakeups } from "./over.js";
 
 /**
  * @typedef {import("./data.js").Trace} Trace
  * @typedef {import("./view.js").View} View
  * @typedef {{left: number, width: number, top: number, height: number}} Box
- * @typedef {{ground: number, text: string, muted: string, grid: string, unknown: number,
- *   running: string, waiting: string, alarm: string}} Tones
+ * @typedef {{ground: number, text: string, muted: string, grid: string, axis: string, unknown: number,
+ *   running: string, waiting: string, alarm: string, events: string[], doing: number[]}} Tones
+ * `doing` are the colours of states, by their numbers.
  */
 
-/** @param {boolean} dark @returns {Tones} */
-export function tones(dark) {
-  return dark
-    ? { ground: 0x161b24, text: "#e8ebf0", muted: "#9aa5b4", grid: "#29313d", unknown: 0x3a424f, running: "#56b4e9", waiting: "#e69f00", alarm: "#ff5c8a" }
-    : { ground: 0xffffff, text: "#111827", muted: "#556070", grid: "#e5e7eb", unknown: 0xd1d5db, running: "#0072b2", waiting: "#d55e00", alarm: "#c00050" };
+/** @param {Trace} trace @param {boolean} dark @returns {Tones} */
+export function tones(trace, dark) {
+  const theme = dark ? trace.head.themes.dark : trace.head.themes.light;
+  const number = (/** @type {string} */ hex) => parseInt(hex.slice(1), 16), ground = number(theme.ground);
+  const { text, muted, grid, axis, running, waiting, alarm, events } = theme;
+  const doing = [running, waiting, theme.moved, text, theme.unknown].map(number);
+  return { ground, text, muted, grid, axis, unknown: number(theme.unknown), running, waiting, alarm, events, doing: [...doing, mix(number(axis), ground, 0.3)] };
 }
 
 /** @param {number} over @param {number} under @param {number} part 0..1 of `over` */
@@ -81,21 +86,61 @@ function coarseColours(trace, view, row, out, tone, x) {
 }
 
 /**
- * Round instants in the window, at least `apart` of it from each other.
- * @param {View} view @param {number} count
+ * The colours of a lane of tasks: each pixel the mean of what was done in it. Sleep yields to all else.
+ * @param {import("./lanes.js").Pieces} pieces @param {View} view @param {Uint32Array} out @param {Tones} tone
  */
-export function ticks(view, count) {
-  const length = view.to - view.from;
+export function laneColours(pieces, view, out, tone) {
+  const step = (view.to - view.from) / out.length, states = tone.doing.length;
+  const spent = (/** @type {number} */ state, /** @type {number} */ time, /** @type {number} */ piece) =>
+    pieces.sums[state][piece] + (piece < pieces.count && pieces.doing[piece] === state && time > pieces.start[piece] ? time - pieces.start[piece] : 0);
+  let first = pieceAfter(pieces, view.from);
+  for (let x = 0; x < out.length; x++) {
+    const from = view.from + x * step, to = from + step;
+    let last = first;
+    while (last < pieces.count && pieces.end[last] <= to && last - first < 8) last++;
+    if (last - first === 8) last = pieceAfter(pieces, to);
+    let colour = tone.ground, rest = 1;
+    for (let state = 0; state < states && rest > 0; state++) {
+      const time = spent(state, to, last) - spent(state, from, first);
+      if (time <= 0) continue;
+      // What was there is never too pale to be seen.
+      const share = state === states - 1 ? rest : Math.min(rest, Math.max(time / step, 0.15));
+      colour = rest === 1 && share === 1 ? tone.doing[state] : add(colour, tone.ground, tone.doing[state], share);
+      rest -= share;
+    }
+    out[x] = colour;
+    first = last;
+  }
+}
+
+/** A colour in which a part of the ground gives way to another. @param {number} now @param {number} ground @param {number} to @param {number} part */
+function add(now, ground, to, part) {
+  const channel = (/** @type {number} */ shift) => {
+    const of = (/** @type {number} */ rgb) => (rgb >> shift) & 255;
+    return Math.max(0, Math.min(255, Math.round(of(now) + (of(to) - of(ground)) * part))) << shift;
+  };
+  return channel(16) | channel(8) | channel(0);
+}
+
+/**
+ * Round instants in the window, at least `apart` of it from each other; `offset` is what is taken off their
+ * labels, as text, where all would begin with the same digits.
+ * @param {Trace} trace @param {View} view @param {number} count
+ */
+export function ticks(trace, view, count) {
+  const length = view.to - view.from, { shift } = trace.head;
   const least = length / Math.max(count, 1);
   const power = 10 ** Math.floor(Math.log10(least));
   const step = Math.max(1, [1, 2, 5, 10].map((f) => f * power).find((s) => s >= least) ?? power * 10);
   const [unit, name] = length < 1e4 ? [1, "ns"] : length < 1e7 ? [1e3, "µs"] : length < 1e10 ? [1e6, "ms"] : [1e9, "s"];
   const digits = Math.max(0, Math.min(9, Math.round(Math.log10(unit / step)) + (step < unit ? 1 : 0)));
+  const from = view.from + shift, taken = from / unit < 1e4 ? 0 : Math.floor(from / (1e3 * unit)) * 1e3 * unit;
+  const offset = taken === 0 ? "" : `${(taken / 1e9).toFixed(unit >= 1e6 ? 0 : unit >= 1e3 ? 3 : 6)} s +`;
   const list = [];
-  for (let time = Math.ceil(view.from / step) * step; time <= view.to; time += step) {
-    list.push({ time, label: (time / unit).toFixed(step < unit ? digits : 0) });
+  for (let time = Math.ceil(from / step) * step; time <= view.to + shift; time += step) {
+    list.push({ time: time - shift, label: ((time - taken) / unit).toFixed(step < unit ? digits : 0) });
   }
-  return { list, name };
+  return { list, name, offset };
 }
 
 /**
@@ -180,8 +225,8 @@ function lines(canvas, width, height, fill) {
 }
 
 export class Painter {
-  /** @param {HTMLCanvasElement} canvas @param {Trace} trace */
-  constructor(canvas, trace) {
+  /** @param {HTMLCanvasElement} canvas @param {Trace} trace @param {View} view */
+  constructor(canvas, trace, view) {
     this.canvas = canvas;
     this.trace = trace;
     this.context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext("2d"));
@@ -189,18 +234,41 @@ export class Painter {
     this.dark = matchMedia("(prefers-color-scheme: dark)").matches;
     /** @type {HTMLCanvasElement|null} */
     this.overview = null;
+    this.lanes = arrange(trace, view);
+    this.tone = tones(trace, this.dark);
+    recolour(trace, view, this.dark);
+  }
+
+  /** Takes in that rows, order, colours or the ground are others. @param {View} view */
+  changed(view) {
+    this.lanes = arrange(this.trace, view);
+    this.tone = tones(this.trace, this.dark);
+    this.overview = null;
+    recolour(this.trace, view, this.dark);
   }
 
   /** Where things stand, in CSS pixels. @param {View} view */
   layout(view) {
     const width = this.canvas.clientWidth, height = this.canvas.clientHeight;
-    const left = 58, mini = 44, room = height - mini - 30 - 26, count = Math.max(this.trace.rows.length, 1);
-    const rowHeight = Math.max(view.rowHeight || Math.min((room - Math.min(120, height / 4)) / count, 40), 1);
+    const { kind, lanes } = this.lanes, cpus = kind === "cpu";
+    const left = cpus ? 58 : Math.round(Math.min(150, Math.max(70, width * 0.22)));
+    const mini = 44, lane = this.trace.head.episodes.length > 0 ? 14 : 0, count = Math.max(lanes.length, 1);
+    const room = height - mini - 30 - lane - 26, least = Math.min(120, height / 4);
+    const fits = Math.min((room - least) / count, 40);
+    const rowHeight = Math.max(view.rowHeight || (cpus ? fits : Math.max(fits, 16)), 1);
     // The curve takes what the rows leave.
-    const curveHeight = Math.min(Math.max(room - rowHeight * count, Math.min(120, height / 4)), 320);
-    const rows = { left, width: Math.max(width - left - 10, 50), top: mini + 30, height: Math.max(Math.min(room - curveHeight, rowHeight * count), 20) };
-    return { width, height, rows, rowHeight, mini: { left, width: rows.width, top: 8, height: mini - 10 },
+    const curveHeight = Math.min(Math.max(room - rowHeight * count, least), 320);
+    const top = mini + 30 + lane;
+    const rows = { left, width: Math.max(width - left - 10, 50), top, height: Math.max(Math.min(room - curveHeight, rowHeight * count), 20) };
+    return { width, height, rows, rowHeight, mini: { left, width: rows.width, top: 8, height: mini - 14 },
+      lane: { left, width: rows.width, top: top - lane, height: Math.max(0, lane - 3) },
       curve: { left, width: rows.width, top: rows.top + rows.height + 10, height: curveHeight } };
+  }
+
+  /** The lanes that are seen, first and the one behind the last. @param {View} view @returns {[number, number]} */
+  seen(view) {
+    const { rows: box, rowHeight } = this.layout(view);
+    return [Math.max(0, Math.floor(view.top)), Math.min(this.lanes.lanes.length, Math.ceil(view.top + box.height / rowHeight))];
   }
 
   /** @param {View} view */
@@ -211,58 +279,74 @@ export class Painter {
     if (this.canvas.width !== w || this.canvas.height !== h) {
       [this.canvas.width, this.canvas.height, this.overview] = [w, h, null];
     }
-    const c = this.context, tone = tones(this.dark);
+    const c = this.context, { tone } = this;
     c.setTransform(ratio, 0, 0, ratio, 0, 0);
     c.clearRect(0, 0, layout.width, layout.height);
     c.font = "11px Inter, system-ui, sans-serif";
     this.rows(view, layout, tone, ratio);
     this.axis(view, layout, tone);
-    this.points(view, layout, tone);
-    this.links(view, layout, tone);
+    marks(this, view, layout);
+    wakeups(this, view, layout);
+    links(this, view, layout);
     this.curve(view, layout.curve, tone);
     this.minimap(view, layout.mini, tone);
-    this.chosen(view, layout, tone);
+    episodeLane(this, view, layout.lane);
+    chosenEpisode(this, view, layout);
+    chosen(this, view, layout);
   }
 
   /** @param {View} view @param {ReturnType<Painter["layout"]>} layout @param {Tones} tone @param {number} ratio */
   rows(view, layout, tone, ratio) {
-    const { rows: box, rowHeight } = layout;
-    const c = this.context;
-    const count = Math.min(this.trace.rows.length, Math.ceil(view.top + box.height / rowHeight) + 1);
-    const first = Math.max(0, Math.floor(view.top));
+    const { rows: box, rowHeight } = layout, c = this.context, { lanes } = this.lanes;
+    const [first, end] = this.seen(view);
     c.save();
     c.beginPath();
-    c.rect(box.left, box.top, box.width, Math.min(box.height, (this.trace.rows.length - view.top) * rowHeight));
+    c.rect(box.left, box.top, box.width, Math.min(box.height, (lanes.length - view.top) * rowHeight));
     c.clip();
-    if (count > first) {
-      this.pixels(view, first, count, Math.max(1, Math.round(box.width * ratio)), tone);
+    if (end > first) {
+      this.pixels(view, first, end, Math.max(1, Math.round(box.width * ratio)), tone);
       c.imageSmoothingEnabled = false;
       const gap = rowHeight >= 8 ? 1 : 0;
       if (gap === 0) {
-        c.drawImage(this.strip, box.left, box.top + (first - view.top) * rowHeight, box.width, (count - first) * rowHeight);
+        c.drawImage(this.strip, box.left, box.top + (first - view.top) * rowHeight, box.width, (end - first) * rowHeight);
       } else {
-        for (let i = first; i < count; i++) {
+        for (let i = first; i < end; i++) {
           c.drawImage(this.strip, 0, i - first, this.strip.width, 1, box.left, box.top + (i - view.top) * rowHeight + gap / 2, box.width, rowHeight - gap);
         }
       }
     }
-    if (rowHeight >= 14) this.names(view, layout, first, count);
+    if (rowHeight >= 14) this.names(view, layout, first, end);
     c.restore();
+    c.save();
+    c.beginPath();
+    c.rect(0, box.top - 5, box.left, box.height + 10);
+    c.clip();
     c.fillStyle = tone.muted;
     c.textAlign = "right";
     c.textBaseline = "middle";
-    const every = 2 ** Math.max(0, Math.ceil(Math.log2(11 / rowHeight)));
-    for (let i = first; i < count; i++) {
+    const every = 2 ** Math.max(0, Math.ceil(Math.log2(11 / rowHeight))), letters = Math.floor((box.left - 10) / 6);
+    for (let i = first; i < end; i++) {
       const y = box.top + (i - view.top + 0.5) * rowHeight;
-      if (i % every === 0 && y < box.top + box.height && y > box.top) c.fillText((rowHeight >= 12 ? "CPU " : "") + this.trace.rows[i].cpu, box.left - 6, y);
+      if (i % every !== 0 || y >= box.top + box.height || y <= box.top) continue;
+      const { row, name } = lanes[i];
+      const label = row >= 0 && rowHeight < 12 ? String(this.trace.rows[row].cpu) : name;
+      c.fillText(label.length > letters ? label.slice(0, letters - 1) + "…" : label, box.left - 6, y);
     }
-    this.sockets(view, layout, tone, first, count);
+    c.restore();
+    if (this.lanes.kind === "cpu" && view.order === "socket") this.sockets(view, layout, tone, first, end);
   }
 
   /** Fills the strip: a line of pixels for each row. @param {View} view @param {number} first
    * @param {number} end @param {number} width @param {Tones} tone */
   pixels(view, first, end, width, tone) {
-    lines(this.strip, width, end - first, (i, line) => rowColours(this.trace, view, first + i, line, tone));
+    lines(this.strip, width, end - first, (i, line) => this.colours(view, first + i, line, tone));
+  }
+
+  /** The pixels of a lane. @param {View} view @param {number} index @param {Uint32Array} out @param {Tones} tone */
+  colours(view, index, out, tone) {
+    const lane = this.lanes.lanes[index];
+    if (lane.row >= 0) rowColours(this.trace, view, lane.row, out, tone);
+    else laneColours(piecesOf(this.trace, this.lanes, lane), view, out, tone);
   }
 
   /** @param {View} view @param {ReturnType<Painter["layout"]>} layout @param {number} first @param {number} end */
@@ -271,19 +355,29 @@ export class Painter {
     const scale = box.width / (view.to - view.from);
     c.textAlign = "left";
     c.textBaseline = "middle";
+    const say = (/** @type {string} */ name, /** @type {number} */ rgb, /** @type {number} */ from, /** @type {number} */ room, /** @type {number} */ lane) => {
+      const letters = Math.floor(room / 6.2);
+      const luma = (299 * (rgb >> 16) + 587 * ((rgb >> 8) & 255) + 114 * (rgb & 255)) / 1000;
+      c.fillStyle = rgb < 0 ? "#888888" : luma > 120 ? "#111827" : "#ffffff";
+      c.fillText(name.length > letters ? name.slice(0, Math.max(1, letters - 1)) + "…" : name, box.left + (from - view.from) * scale + 3, box.top + (lane - view.top + 0.5) * rowHeight);
+    };
     for (let r = first; r < end; r++) {
-      const row = this.trace.rows[r];
+      const { row: place } = this.lanes.lanes[r];
+      if (place < 0) {
+        const pieces = piecesOf(this.trace, this.lanes, this.lanes.lanes[r]);
+        for (let i = pieceAfter(pieces, view.from), n = 0; i < pieces.count && pieces.start[i] < view.to && n < 400; i++, n++) {
+          const from = Math.max(pieces.start[i], view.from), room = (Math.min(pieces.end[i], view.to) - from) * scale - 6;
+          if (room >= 40 && pieces.doing[i] === 0) say(`CPU ${this.trace.rows[pieces.row[i]].cpu}`, this.tone.doing[0], from, room, r);
+        }
+        continue;
+      }
+      const row = this.trace.rows[place];
       for (let i = after(row, view.from), n = 0; i < row.count && row.start[i] < view.to && n < 400; i++, n++) {
         const from = Math.max(row.start[i], view.from);
         const room = (Math.min(row.end[i], view.to) - from) * scale - 6;
         if (room < 26 || row.task[i] === 0) continue;
-        let name = this.trace.head.tasks[row.task[i]][1];
-        const letters = Math.floor(room / 6.2);
-        if (name.length > letters) name = name.slice(0, Math.max(1, letters - 1)) + "…";
-        const rgb = this.trace.colours[row.task[i]];
-        const luma = (299 * (rgb >> 16) + 587 * ((rgb >> 8) & 255) + 114 * (rgb & 255)) / 1000;
-        c.fillStyle = view.task > 0 && view.task !== row.task[i] ? "#888888" : luma > 140 ? "#111827" : "#ffffff";
-        c.fillText(name, box.left + (from - view.from) * scale + 3, box.top + (r - view.top + 0.5) * rowHeight);
+        const pale = view.task > 0 && view.task !== row.task[i];
+        say(this.trace.head.tasks[row.task[i]][1], pale ? -1 : this.trace.colours[row.task[i]], from, room, r);
       }
     }
   }
@@ -305,11 +399,16 @@ export class Painter {
 
   /** @param {View} view @param {ReturnType<Painter["layout"]>} layout @param {Tones} tone */
   axis(view, layout, tone) {
-    const c = this.context, { rows: box, curve: below } = layout;
-    const { list, name } = ticks(view, box.width / 90);
-    c.textAlign = "center";
+    const c = this.context, { rows: box, curve: below, mini } = layout;
+    const { list, name, offset } = ticks(this.trace, view, box.width / 90);
+    const y = mini.top + mini.height + 24;
     c.textBaseline = "alphabetic";
     c.lineWidth = 1;
+    c.fillStyle = tone.muted;
+    c.textAlign = "left";
+    c.fillText(`[${name}]`, 8, y);
+    if (offset) c.fillText(offset, 8, y - 12);
+    let free = 8 + c.measureText(`[${name}]`).width + 8;
     for (const { time, label } of list) {
       const x = Math.round(box.left + ((time - view.from) / (view.to - view.from)) * box.width) + 0.5;
       c.strokeStyle = tone.grid;
@@ -319,86 +418,12 @@ export class Painter {
       c.lineTo(x, below.top + below.height);
       c.stroke();
       c.globalAlpha = 1;
-      c.fillStyle = tone.muted;
-      c.fillText(label, x, box.top - 6);
+      // Whole at both ends, and none on another.
+      const width = c.measureText(label).width, at = Math.min(Math.max(x - width / 2, free), layout.width - 3 - width);
+      if (at < free || at > x || at + width < x) continue;
+      c.fillText(label, at, y);
+      free = at + width + 8;
     }
-    c.textAlign = "left";
-    c.fillText(`[${name}]`, 8, box.top - 6);
-  }
-
-  /** Marks and other tracepoints: a pennant at the top of the row, one for each pixel at most.
-   * @param {View} view @param {ReturnType<Painter["layout"]>} layout @param {Tones} tone */
-  points(view, layout, tone) {
-    const { rows: box, rowHeight } = layout, c = this.context;
-    const scale = box.width / (view.to - view.from), size = Math.min(Math.max(rowHeight / 3, 2), 7);
-    c.save();
-    c.beginPath();
-    c.rect(box.left, box.top, box.width, box.height);
-    c.clip();
-    c.fillStyle = tone.text;
-    c.strokeStyle = tone.ground === 0xffffff ? "#ffffff" : "#161b24";
-    c.lineWidth = 1;
-    c.beginPath();
-    const last = Math.min(this.trace.rows.length, Math.ceil(view.top + box.height / rowHeight));
-    for (let r = Math.max(0, Math.floor(view.top)); r < last; r++) {
-      const { time, phase } = this.trace.rows[r].points, y = box.top + (r - view.top) * rowHeight;
-      let low = 0;
-      for (let high = time.length; low < high; ) {
-        const middle = (low + high) >> 1;
-        if (time[middle] >= view.from) high = middle; else low = middle + 1;
-      }
-      for (let i = low, free = -1; i < time.length && time[i] <= view.to; i++) {
-        const x = box.left + (time[i] - view.from) * scale;
-        if (x < free) continue;
-        free = x + 1;
-        // It points to where the time of a begin goes on, and of an end went by; else to both.
-        c.moveTo(x - (phase[i] === 0 ? 0 : size), y);
-        c.lineTo(x + (phase[i] === 1 ? 0 : size), y);
-        c.lineTo(x, y + size * 1.6);
-        c.closePath();
-      }
-    }
-    c.stroke();
-    c.fill();
-    c.restore();
-  }
-
-  /** The chosen task from slice to slice. @param {View} view @param {ReturnType<Painter["layout"]>} layout @param {Tones} tone */
-  links(view, layout, tone) {
-    if (view.task <= 0) return;
-    const { rows: box, rowHeight } = layout, c = this.context;
-    const { row, slice } = slicesOf(this.trace, view.task), rows = this.trace.rows;
-    const begin = (/** @type {number} */ i) => rows[row[i]].start[slice[i]];
-    let first = 0;
-    for (let high = row.length; first < high; ) {
-      const middle = (first + high) >> 1;
-      if (begin(middle) >= view.from) high = middle; else first = middle + 1;
-    }
-    // The slice before the window may move into it.
-    first = Math.max(0, first - 1);
-    /** @type {{start: number, end: number, row: number}[]} */
-    const slices = [];
-    for (let i = first; i < row.length && slices.length <= 4000; i++) {
-      slices.push({ start: begin(i), end: rows[row[i]].end[slice[i]], row: row[i] });
-      if (begin(i) > view.to) break;
-    }
-    if (slices.length > 4000) return;
-    const x = (/** @type {number} */ time) => box.left + ((time - view.from) / (view.to - view.from)) * box.width;
-    const y = (/** @type {number} */ row) => box.top + (row - view.top + 0.5) * rowHeight;
-    c.save();
-    c.beginPath();
-    c.rect(box.left, box.top, box.width, box.height);
-    c.clip();
-    c.strokeStyle = tone.alarm;
-    c.lineWidth = 1.2;
-    c.beginPath();
-    for (let i = 1; i < slices.length; i++) {
-      if (slices[i].row === slices[i - 1].row) continue;
-      c.moveTo(x(slices[i - 1].end), y(slices[i - 1].row));
-      c.lineTo(x(slices[i].start), y(slices[i].row));
-    }
-    c.stroke();
-    c.restore();
   }
 
   /** @param {View} view @param {Box} box @param {Tones} tone */
@@ -431,8 +456,12 @@ export class Painter {
     c.setLineDash([]);
     c.fillStyle = tone.muted;
     c.textAlign = "right";
-    c.fillText(String(cpus), box.left - 6, y(cpus) + 4);
-    c.fillText("0", box.left - 6, y(0));
+    c.textBaseline = "middle";
+    c.fillText(`${cpus} CPU${cpus === 1 ? "" : "s"}`, box.left - 6, y(cpus));
+    c.fillText("0", box.left - 6, y(0) - 2);
+    const middle = (y(cpus) + y(0)) / 2;
+    if (y(0) - y(cpus) > 44) c.fillText("tasks", box.left - 6, middle);
+    c.textBaseline = "alphabetic";
   }
 
   /** @param {View} view @param {Box} box @param {Tones} tone */
@@ -452,43 +481,9 @@ export class Painter {
       c.fillRect(box.left + (note.start / all.to) * box.width, box.top + box.height - 3, Math.max(1, ((note.end - note.start) / all.to) * box.width), 3);
     }
     const x = box.left + (view.from / all.to) * box.width;
+    c.strokeStyle = tone.text;
     c.lineWidth = 1.5;
     c.strokeRect(x, box.top, Math.max(2, ((view.to - view.from) / all.to) * box.width), box.height);
     c.lineWidth = 1;
-  }
-
-  /** @param {View} view @param {ReturnType<Painter["layout"]>} layout @param {Tones} tone */
-  chosen(view, layout, tone) {
-    const { rows: box, rowHeight, curve: below } = layout, c = this.context;
-    const x = (/** @type {number} */ time) => box.left + ((time - view.from) / (view.to - view.from)) * box.width;
-    c.save();
-    c.beginPath();
-    c.rect(box.left - 1, box.top - 1, box.width + 2, below.top + below.height - box.top + 2);
-    c.clip();
-    if (view.row >= 0 && view.slice >= 0) {
-      const row = this.trace.rows[view.row];
-      c.strokeStyle = tone.text;
-      c.lineWidth = 2;
-      c.strokeRect(x(row.start[view.slice]), box.top + (view.row - view.top) * rowHeight, Math.max(2, x(row.end[view.slice]) - x(row.start[view.slice])), rowHeight);
-      const wait = row.wait[view.slice];
-      if (wait > 0) {
-        c.strokeStyle = tone.waiting;
-        c.beginPath();
-        const y = box.top + (view.row - view.top + 0.5) * rowHeight;
-        c.moveTo(x(row.start[view.slice] - wait), y);
-        c.lineTo(x(row.start[view.slice]), y);
-        c.stroke();
-      }
-    }
-    if (view.measure) {
-      const [a, b] = view.measure.map(x);
-      c.fillStyle = tone.alarm;
-      c.globalAlpha = 0.15;
-      c.fillRect(Math.min(a, b), box.top, Math.abs(b - a), below.top + below.height - box.top);
-      c.globalAlpha = 1;
-      c.textAlign = "center";
-      c.fillText(duration(Math.abs(view.measure[1] - view.measure[0])), (a + b) / 2, box.top + 14);
-    }
-    c.restore();
   }
 }

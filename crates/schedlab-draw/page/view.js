@@ -1,17 +1,21 @@
 // @ts-check
 // What is looked at: the window of time, the rows, what is chosen. Pure functions on a plain value.
 import { after, slicesOf } from "./data.js";
+import { KINDS, ORDERS, RULES } from "./lanes.js";
 
 /**
  * @typedef {import("./data.js").Trace} Trace
  * @typedef {{from: number, to: number, top: number, rowHeight: number, task: number,
- *   row: number, slice: number, measure: [number, number]|null}} View
- * `top` is the first row shown (fractional); task, row and slice are -1 when none is chosen.
+ *   row: number, slice: number, measure: [number, number]|null, episode: number,
+ *   rows: string, order: string, by: string, target: string}} View
+ * `top` is the first row shown (fractional), `rowHeight` 0 chooses it; task, row, slice and episode are
+ * -1 when none is chosen. `rows` says what rows are, `order` their order, `by` what decides colours.
  */
 
 /** @param {Trace} trace @returns {View} */
 export function whole(trace) {
-  return { from: 0, to: Math.max(trace.span, 1), top: 0, rowHeight: 0, task: -1, row: -1, slice: -1, measure: null };
+  return { from: 0, to: Math.max(trace.span, 1), top: 0, rowHeight: 0, task: -1, row: -1, slice: -1, measure: null, episode: -1,
+    rows: KINDS[0], order: ORDERS[1], by: RULES[0], target: "" };
 }
 
 /**
@@ -104,6 +108,13 @@ export function toLink(view) {
   if (view.task > 0) parts.push(`task=${view.task}`);
   if (view.row >= 0 && view.slice >= 0) parts.push(`at=${view.row}.${view.slice}`);
   if (view.measure) parts.push(`m=${view.measure.map(Math.round).join("-")}`);
+  if (view.episode >= 0) parts.push(`e=${view.episode}`);
+  if (view.top > 0) parts.push(`y=${view.top.toFixed(2)}`);
+  if (view.rowHeight > 0) parts.push(`h=${view.rowHeight.toFixed(2)}`);
+  if (view.rows !== KINDS[0]) parts.push(`rows=${view.rows}`);
+  if (view.order !== ORDERS[1]) parts.push(`order=${view.order}`);
+  if (view.by !== RULES[0]) parts.push(`by=${view.by}`);
+  if (view.target !== "") parts.push(`target=${encodeURIComponent(view.target)}`);
   return "#" + parts.join("&");
 }
 
@@ -114,6 +125,7 @@ export function fromLink(trace, view, link) {
     const numbers = (text ?? "").split(/[-.]/).map(Number);
     return numbers.length === 2 && numbers.every(Number.isFinite) ? numbers : null;
   };
+  const among = (/** @type {string} */ key, /** @type {string[]} */ known, /** @type {string} */ now) => known.find((one) => one === wanted.get(key)) ?? now;
   const window = pair(wanted.get("t"));
   if (window && window[0] < window[1]) look(trace, view, window[0], window[1]);
   const task = Number(wanted.get("task"));
@@ -122,4 +134,13 @@ export function fromLink(trace, view, link) {
   if (at && at[1] < (trace.rows[at[0]]?.count ?? 0)) [view.row, view.slice] = at;
   const measure = pair(wanted.get("m"));
   if (measure) view.measure = [measure[0], measure[1]];
+  const episode = Number(wanted.get("e") ?? -1);
+  if (trace.head.episodes[episode]) view.episode = episode;
+  const top = Number(wanted.get("y") ?? NaN), height = Number(wanted.get("h") ?? NaN);
+  if (top >= 0 && top < 1e6) view.top = top;
+  if (height >= 1 && height <= 60) view.rowHeight = height;
+  view.rows = among("rows", KINDS, view.rows);
+  view.order = among("order", ORDERS, view.order);
+  view.by = among("by", RULES, view.by);
+  view.target = wanted.get("target") ?? view.target;
 }

@@ -54,6 +54,34 @@ impl TimeAxis {
         }
     }
 
+    /// What is taken off the labels of ticks, in nanoseconds since the origin: far from the origin their
+    /// common digits would fill them. Zero where labels stay short without.
+    #[must_use]
+    pub fn offset(&self) -> u64 {
+        let unit = self.unit().0;
+        let from = self.window.start.0.saturating_sub(self.origin.0);
+        if from / unit < 10_000 { 0 } else { from / (1_000 * unit) * 1_000 * unit }
+    }
+
+    /// In which unit it counts, and from where: `[ms]`, `3.075 s + [ns]`.
+    #[must_use]
+    pub fn counts_in(&self) -> String {
+        let (unit, name) = self.unit();
+        match self.offset() {
+            0 => format!("[{name}]"),
+            offset => {
+                let decimals = if unit >= 1_000_000 {
+                    0
+                } else if unit >= 1_000 {
+                    3
+                } else {
+                    6
+                };
+                format!("{} s + [{name}]", decimal(offset.into(), 1_000_000_000, decimals))
+            }
+        }
+    }
+
     /// Ticks at round distances from the origin, each with its label, at least `apart` units apart.
     #[must_use]
     pub fn ticks(&self, apart: i32) -> Vec<(i32, String)> {
@@ -66,6 +94,7 @@ impl TimeAxis {
             .unwrap_or(9);
         // The origin can lie after the start (a window before it): count from below.
         let before = self.origin.0.saturating_sub(start.0).div_ceil(step);
+        let taken = i128::from(self.offset());
         let first = match start.0.checked_sub(self.origin.0) {
             Some(after) => i128::from(after.div_ceil(step)),
             None => -i128::from(before) + i128::from(before * step != self.origin.0 - start.0),
@@ -76,7 +105,7 @@ impl TimeAxis {
             .take_while(|(time, _)| *time <= i128::from(end.0))
             .map(|(time, offset)| {
                 let time = Nanos(u64::try_from(time).expect("not before the window"));
-                (self.place(time), decimal(offset, unit, decimals))
+                (self.place(time), decimal(offset - taken, unit, decimals))
             })
             .collect()
     }
@@ -86,16 +115,21 @@ impl TimeAxis {
         let style = Style::regular(11, theme.muted);
         let mut grid = Vec::new();
         let mut marks = Vec::new();
-        for (x, label) in self.ticks(80 * PX) {
+        // As far apart as the longest label needs, and a little more.
+        let widest = self.ticks(80 * PX).iter().map(|(_, label)| style.width(label)).max();
+        let apart = (widest.unwrap_or(0) + 14 * PX).max(80 * PX);
+        for (x, label) in self.ticks(apart) {
             grid.push((at(x, plot.y), at(x, plot.bottom())));
             marks.push((at(x, plot.bottom()), at(x, plot.bottom() + 4 * PX)));
             tick_label(scene, at(x, plot.bottom() + 16 * PX), style, &label);
         }
         scene.lines(Stroke::solid(theme.axis, PX), marks);
         scene.lines(Stroke::solid(theme.axis.fade(70), PX / 2), grid);
-        let name = format!("time since {since} [{}]", self.unit().1);
-        let middle = at(self.x + self.width / 2, plot.bottom() + 32 * PX);
-        scene.text(middle, Anchor::Middle, style, &name);
+        let name = match self.offset() {
+            0 => format!("time since {since} {}", self.counts_in()),
+            _ => format!("time since {since}: {}", self.counts_in()),
+        };
+        tick_label(scene, at(self.x + self.width / 2, plot.bottom() + 32 * PX), style, &name);
     }
 }
 
@@ -186,7 +220,8 @@ pub(crate) fn legend(
     let style = Style::regular(11, theme.text);
     let (mut x, mut y) = (corner.x, corner.y);
     for (colour, label) in entries {
-        let label = crate::font::shorten(label, style.size, style.weight, 300 * PX);
+        let label =
+            crate::font::shorten(label, style.size, style.weight, (300 * PX).min(room - 16 * PX));
         let width = style.width(&label) + 32 * PX;
         if x + width > corner.x + room && x > corner.x {
             (x, y) = (corner.x, y + 18 * PX);
@@ -239,6 +274,34 @@ mod tests {
         assert_eq!(labels(3_000_000_000, 3_200_000_000, 0).len(), seconds.len());
         assert_eq!(labels(0, 7_200_000_000_000, 0), ["0", "2000", "4000", "6000"]);
         assert_eq!(labels(500, 2_500, 1_000), ["−500", "0", "500", "1000", "1500"]);
+    }
+
+    #[test]
+    fn far_from_the_origin_labels_are_short_and_an_offset_says_the_rest() {
+        let far = 3_075_123_456_000;
+        let axis = axis(far, far + 5_000, 0);
+        assert_eq!(axis.counts_in(), "3075.123456 s + [ns]");
+        assert_eq!(labels(far, far + 5_000, 0), ["0", "1000", "2000", "3000", "4000", "5000"]);
+        let inside = axis.ticks(200 * PX);
+        assert_eq!((inside[0].0, inside[5].0), (0, 1000 * PX), "labels are off, places are not");
+        // Near the origin nothing is taken off.
+        assert_eq!(labels(500, 2_500, 0)[0], "500");
+        // The offset is whole in the digits that it has, for each unit.
+        for length in [900, 20_000, 30_000_000, 40_000_000_000] {
+            for start in [0, 123_456_789_012_345, 86_399_999_999_999_u64] {
+                let axis = super::tests::axis(start, start + length, 0);
+                let said = axis.counts_in();
+                let offset: f64 = said
+                    .split(" s + ")
+                    .next()
+                    .filter(|_| said.contains('+'))
+                    .map_or(0.0, |s| s.parse().unwrap());
+                assert!((offset * 1e9 - axis.offset() as f64).abs() < 100.0, "{said}");
+                for (_, label) in axis.ticks(80 * PX) {
+                    assert!(label.trim_start_matches('−').len() <= 7, "{label} in {said}");
+                }
+            }
+        }
     }
 
     #[test]

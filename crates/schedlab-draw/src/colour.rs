@@ -1,8 +1,12 @@
-//! Colours: plain sRGB values, mixing, and the palette that tasks and series take theirs from.
+//! Colours: plain sRGB values, mixing, and the palettes that series and tasks take theirs from.
 //!
-//! The palette is chosen for eyes and printers: hues that stay apart under the common kinds of colour
-//! blindness (after M. Okabe and K. Ito, "Color Universal Design", 2008, and P. Tol's technical note
-//! SRON/EPS/TN/09-002), taken at two depths each, so that neighbours also differ in grey.
+//! Series of charts have hues that stay apart under the common kinds of colour blindness (after M. Okabe
+//! and K. Ito, "Color Universal Design", 2008, and P. Tol's technical note SRON/EPS/TN/09-002).
+//!
+//! Tasks have palettes of their own, one for each ground. They hold the colours that are farthest apart
+//! for the worst of normal, deuteranope and protanope vision (distance after CIEDE2000, simulation after
+//! Machado, Oliveira and Fernandes 2009), and far from each mark and from what is unknown. `assign`
+//! says which task gets which; `tests/palette.rs` measures the distances.
 
 /// An sRGB colour with opacity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,7 +66,7 @@ impl Colour {
     /// Black or white, whichever is easier to read on this colour.
     #[must_use]
     pub fn ink(self) -> Self {
-        if self.luma() > 140 { Self::hex(0x11_18_27) } else { Self::WHITE }
+        if self.luma() > 120 { Self::hex(0x11_18_27) } else { Self::WHITE }
     }
 }
 
@@ -86,28 +90,45 @@ pub const PALETTE: [Colour; 16] = [
     Colour::hex(0x66_11_00), // brown
 ];
 
-/// The colour of a number, the same in every picture: neighbouring numbers get unlike colours, and
-/// each colour comes in three depths before one is used again.
-#[must_use]
-pub fn of_number(number: u64) -> Colour {
-    let hues = PALETTE.len() as u64;
-    let hue = PALETTE[usize::try_from(number % hues).expect("smaller than the palette")];
-    match number / hues % 3 {
-        0 => hue,
-        1 => hue.mix(Colour::WHITE, 100),
-        _ => hue.mix(Colour::BLACK, 80),
-    }
-}
+/// Colours of tasks on light ground; each first few of them are as far apart as they can be.
+const TASKS_LIGHT: [Colour; 16] = [
+    Colour::hex(0x00_77_ee),
+    Colour::hex(0xff_dd_55),
+    Colour::hex(0x55_88_77),
+    Colour::hex(0xaa_dd_ff),
+    Colour::hex(0xbb_ee_cc),
+    Colour::hex(0x99_66_99),
+    Colour::hex(0xdd_88_66),
+    Colour::hex(0xdd_66_88),
+    Colour::hex(0x00_99_cc),
+    Colour::hex(0xdd_dd_99),
+    Colour::hex(0xdd_aa_33),
+    Colour::hex(0x22_aa_99),
+    Colour::hex(0xcc_55_55),
+    Colour::hex(0xbb_aa_cc),
+    Colour::hex(0xaa_bb_99),
+    Colour::hex(0xbb_aa_ff),
+];
 
-/// The colour of a name, the same in every picture (FNV-1a over its bytes).
-#[must_use]
-pub fn of_name(name: &[u8]) -> Colour {
-    let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
-    // The low bits of FNV are its weakest.
-    of_number(hash ^ hash >> 29)
-}
+/// The same on dark ground.
+const TASKS_DARK: [Colour; 16] = [
+    Colour::hex(0x33_77_ee),
+    Colour::hex(0xdd_dd_55),
+    Colour::hex(0x00_88_66),
+    Colour::hex(0xaa_dd_ff),
+    Colour::hex(0xdd_99_aa),
+    Colour::hex(0x88_77_00),
+    Colour::hex(0xaa_77_aa),
+    Colour::hex(0xbb_88_44),
+    Colour::hex(0xcc_bb_77),
+    Colour::hex(0xbb_dd_bb),
+    Colour::hex(0xcc_55_66),
+    Colour::hex(0xbb_55_88),
+    Colour::hex(0x00_aa_88),
+    Colour::hex(0x44_cc_bb),
+    Colour::hex(0x99_aa_cc),
+    Colour::hex(0xaa_55_bb),
+];
 
 /// The roles that colours play in a picture, on white or on dark ground.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,6 +157,20 @@ pub struct Theme {
     pub other: Colour,
     /// The time of a CPU of which nothing is known.
     pub unknown: Colour,
+    /// Tasks, those with the most time first.
+    pub tasks: &'static [Colour],
+    /// Marks of events by name: darker than each task on light ground, lighter on dark ground.
+    pub events: [Colour; 4],
+    /// Series of charts.
+    pub series: &'static [Colour],
+}
+
+impl Theme {
+    /// The colour of a chart's series; they repeat where there are more series than colours.
+    #[must_use]
+    pub const fn series(&self, index: usize) -> Colour {
+        self.series[index % self.series.len()]
+    }
 }
 
 impl Theme {
@@ -155,6 +190,14 @@ impl Theme {
             moved: Colour::hex(0x6b_21_a8),
             other: Colour::hex(0x1f_24_2c),
             unknown: Colour::hex(0xd1_d5_db),
+            tasks: &TASKS_LIGHT,
+            events: [
+                Colour::hex(0x99_44_00),
+                Colour::hex(0x66_33_66),
+                Colour::hex(0x22_44_33),
+                Colour::hex(0x33_33_00),
+            ],
+            series: &PALETTE,
         }
     }
 
@@ -172,8 +215,16 @@ impl Theme {
             waiting: Colour::hex(0xe6_9f_00),
             alarm: Colour::hex(0xff_5c_8a),
             moved: Colour::hex(0xc0_9c_ff),
-            other: Colour::hex(0xd6_da_e0),
-            unknown: Colour::hex(0x3a_42_4f),
+            other: Colour::hex(0x39_41_50),
+            unknown: Colour::hex(0x2a_31_3c),
+            tasks: &TASKS_DARK,
+            events: [
+                Colour::hex(0xff_ff_00),
+                Colour::hex(0xee_bb_cc),
+                Colour::hex(0xee_ff_cc),
+                Colour::hex(0xee_ff_99),
+            ],
+            series: &TASKS_DARK,
         }
     }
 }
@@ -197,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_in_the_palette_differ_and_a_name_keeps_its_colour() {
+    fn neighbours_in_the_palette_differ() {
         for pair in PALETTE.windows(2) {
             let apart = |a: u8, b: u8| i32::from(a.abs_diff(b));
             let sum = apart(pair[0].r, pair[1].r)
@@ -205,13 +256,12 @@ mod tests {
                 + apart(pair[0].b, pair[1].b);
             assert!(sum > 150, "{pair:?}");
         }
-        assert_eq!(of_name(b"kworker/0:1"), of_name(b"kworker/0:1"));
-        assert_ne!(of_name(b"ua"), of_name(b"sh"));
     }
 
     #[test]
     fn ink_can_be_read_on_every_colour_of_the_palette() {
-        for colour in PALETTE {
+        let tasks = TASKS_LIGHT.into_iter().chain(TASKS_DARK);
+        for colour in PALETTE.into_iter().chain(tasks) {
             let apart = colour.luma().abs_diff(colour.ink().luma());
             assert!(apart > 90, "{colour:?}: {apart}");
         }

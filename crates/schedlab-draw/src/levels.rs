@@ -89,6 +89,7 @@ impl Track {
             level.running += Nanos(length.saturating_mul(self.now.running.into()));
             level.waiting += Nanos(length.saturating_mul(self.now.waiting.into()));
             level.waiting_max = level.waiting_max.max(self.now.waiting);
+            level.most = level.most.max(self.now.running + self.now.waiting);
             self.since = end;
         }
     }
@@ -169,5 +170,10 @@ mod tests {
             assert_eq!(level.waiting, a.waiting + b.waiting, "column {index}");
         }
         assert_eq!(zero.levels[2].waiting, Nanos(1_000), "B waits on CPU 0");
+        // A mean over all of it hides that three tasks were runnable at once.
+        let reply = ask(&mut trace.source(), Levels::new(span, 1, Vec::new())).unwrap();
+        let whole = &reply.answer[0].levels[0];
+        assert!((whole.running + whole.waiting).0 < 2 * span.duration().0);
+        assert_eq!((whole.most, whole.waiting_max), (3, 1));
     }
 }

@@ -13,6 +13,7 @@
 //! assert!(schedlab_draw::pdf(&scene).starts_with(b"%PDF"));
 //! ```
 
+mod assign;
 mod axis;
 pub mod chart;
 mod chosen;
@@ -27,12 +28,13 @@ mod png;
 pub mod rows;
 mod scene;
 mod svg;
+pub mod tasks;
 pub mod waiting;
 pub mod wakeup;
 
 pub use axis::{TimeAxis, duration};
 pub use chosen::Chosen;
-pub use colour::{Colour, PALETTE, Theme, of_name, of_number};
+pub use colour::{Colour, PALETTE, Theme};
 pub use font::{FAMILY, Weight, lay, printable, shorten};
 pub use pdf::pdf;
 pub use png::{PngError, png};

@@ -3,7 +3,7 @@
 //! Of ticks that fall into one column of one CPU's row only the first is kept, and overload that
 //! pauses for less than a column is one bar: marks are bounded by the picture, as its rows are.
 
-use crate::colour::{PALETTE, Theme};
+use crate::colour::Theme;
 use crate::cores::{Mark, Marks};
 use schedlab_model::{Cpu, CpuSet, Kind, Nanos, OtherFormat, Span, TraceInfo, fields};
 use schedlab_timeline::{Change, Occupant, Question, State, TaskId};
@@ -407,7 +407,7 @@ impl Question for Marking {
             Wanted::Migrations => theme.moved,
             // Not that of violations, which lie within overload.
             Wanted::Overload => theme.waiting,
-            Wanted::Events(_) => PALETTE[(index * 5 + 7) % PALETTE.len()],
+            Wanted::Events(_) => theme.events[index % theme.events.len()],
         };
         let layers = self.layers.into_iter().enumerate();
         layers

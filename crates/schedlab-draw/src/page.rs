@@ -7,7 +7,8 @@
 //!
 //! What the first picture needs stands first: head, coarse columns, script. The script runs while the
 //! browser still reads the slices behind it, in parts of some thousand, and draws them as they come.
-//! Each part is raw deflate in base64, of columns of LEB128 numbers.
+//! Each part is raw deflate in base64, of columns of LEB128 numbers. A trace that is too large for its
+//! slices has parts of columns in their place: a level of detail between the first picture and the slices.
 
 mod columns;
 mod said;
@@ -15,12 +16,13 @@ mod said;
 pub use columns::{Columns, PageData};
 pub use said::{Listening, Said};
 
+use crate::colour::{Colour, Theme};
 use crate::font::printable;
 use crate::svg::base64;
 use columns::{COARSE_COLUMNS, Track, coarse, leb128};
 use flate2::{Compression, write::DeflateEncoder};
-use schedlab_model::{Nanos, Span, Topology};
-use schedlab_timeline::{ConservationAnswer, Episode, State};
+use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology};
+use schedlab_timeline::{Cell, ConservationAnswer, Episode, State, TaskId};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
@@ -33,6 +35,23 @@ pub struct Note {
     pub cpu: u16,
     /// What is said about it.
     pub text: String,
+    /// What is drawn of it.
+    pub story: Option<Story>,
+}
+
+/// What the page draws of an episode of lost CPU time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Story {
+    /// Since when the first waiter had waited.
+    pub since: Nanos,
+    /// The first waiter.
+    pub task: TaskId,
+    /// CPU time that was lost.
+    pub cost: Nanos,
+    /// Who woke it, and on which CPU, where a task did.
+    pub waker: Option<(TaskId, Cpu)>,
+    /// CPUs that were free at some time meanwhile and that the waiter may use.
+    pub free: CpuSet,
 }
 
 /// The episodes in which CPU time was lost as places, in order of time.
@@ -45,6 +64,13 @@ pub fn notes(found: &ConservationAnswer, state: &State) -> Vec<Note> {
             span: Span::new(episode.start, episode.end),
             cpu: episode.overloaded.0,
             text: told(episode, state),
+            story: Some(Story {
+                since: episode.because.waited_since,
+                task: episode.task,
+                cost: episode.cost,
+                waker: episode.because.waker().map(|task| (task, episode.because.waker_cpu)),
+                free: episode.idle.clone(),
+            }),
         })
         .collect();
     notes.sort_by_key(|note| note.span.start);
@@ -71,12 +97,25 @@ pub fn told(episode: &Episode, state: &State) -> String {
     )
 }
 
-/// Writes the page. Rows are in socket order where `topology` is given; `episodes` are those that it
-/// lists, of `episodes_count` in all.
+/// Writes the page of a whole trace. Rows are in socket order where `topology` is given; `episodes` are
+/// those that it lists, of `episodes_count` in all.
 #[must_use]
 pub fn page(
     title: &str,
     data: &PageData,
+    topology: Option<&Topology>,
+    episodes: &[Note],
+    episodes_count: u64,
+) -> String {
+    page_from(title, data, data.window.start, topology, episodes, episodes_count)
+}
+
+/// Writes the page of a part of a trace that began at `origin`: its times count from there.
+#[must_use]
+pub fn page_from(
+    title: &str,
+    data: &PageData,
+    origin: Nanos,
     topology: Option<&Topology>,
     episodes: &[Note],
     episodes_count: u64,
@@ -88,23 +127,24 @@ pub fn page(
         cpus.sort_by_key(|(cpu, _)| (rank(*cpu), *cpu));
     }
     let title = printable(title);
-    let note = format!(
-        "{} CPUs, {} slices, {}",
-        data.cpus.len(),
-        data.slices(),
-        crate::duration(data.window.duration())
-    );
+    let size = match &data.fine {
+        Some((fine, _)) => format!("{} columns", fine.columns),
+        None => format!("{} slices", data.slices()),
+    };
+    let length = crate::duration(data.window.duration());
+    let note = format!("{} CPUs, {size}, {length}", data.cpus.len());
+    let page = Page { title: &title, data, cpus: &cpus, origin, topology };
     fill(
         include_str!("../page/page.html"),
         &[
             ("title", &html(&title)),
             ("note", &html(&note)),
             ("css", include_str!("../page/page.css")),
-            ("head", &head(&title, data, &cpus, topology, (episodes, episodes_count))),
+            ("head", &page.head(episodes, episodes_count)),
             ("coarse", &packed(&[&coarse_columns(data, &cpus)])),
             ("script", &script()),
             ("points", &packed(&[&points(data, &cpus)])),
-            ("parts", &parts(&cpus)),
+            ("parts", &parts(data, &cpus)),
         ],
     )
 }
@@ -118,16 +158,48 @@ fn packed(pieces: &[&[u8]]) -> String {
     base64(&encoder.finish().expect("a Vec takes all that is written to it"))
 }
 
-/// The slices, an element for each part.
-fn parts(cpus: &[&(u16, Track)]) -> String {
+/// The slices, or what stands for them, an element for each part.
+fn parts(data: &PageData, cpus: &[&(u16, Track)]) -> String {
     let mut out = String::new();
-    for part in cpus.iter().flat_map(|(_, track)| &track.parts) {
-        let columns = part.columns.each_ref().map(Vec::as_slice);
+    let mut add = |pieces: &[&[u8]]| {
         out.push_str("<script type=\"text/plain\" class=\"part\">");
-        out.push_str(&packed(&columns));
+        out.push_str(&packed(pieces));
         out.push_str("</script>\n");
+    };
+    if data.fine.is_some() {
+        for (_, _, bytes) in fine_parts(data, cpus) {
+            add(&[&bytes]);
+        }
+        return out;
+    }
+    for part in cpus.iter().flat_map(|(_, track)| &track.parts) {
+        add(&part.columns.each_ref().map(Vec::as_slice));
     }
     out
+}
+
+/// The columns of a page without slices: row, columns, bytes; row -1 is running and waiting tasks.
+fn fine_parts(data: &PageData, cpus: &[&(u16, Track)]) -> Vec<(i64, usize, Vec<u8>)> {
+    let Some((fine, levels)) = &data.fine else { return Vec::new() };
+    let mut parts: Vec<_> = (0_i64..)
+        .zip(cpus)
+        .map(|(row, (cpu, _))| {
+            let cells = fine.rows.iter().find(|(other, _)| other.0 == *cpu);
+            let cells = cells.map_or(&[][..], |(_, cells)| cells);
+            let mut bytes = Vec::new();
+            cells_of(&mut bytes, cells, fine.columns);
+            (row, fine.columns, bytes)
+        })
+        .collect();
+    let mut bytes = Vec::new();
+    for level in levels {
+        leb128(&mut bytes, level.running.0);
+    }
+    for level in levels {
+        leb128(&mut bytes, level.waiting.0);
+    }
+    parts.push((-1, levels.len(), bytes));
+    parts
 }
 
 /// For each row how busy each column was, and who ran longest in it.
@@ -135,14 +207,23 @@ fn coarse_columns(data: &PageData, cpus: &[&(u16, Track)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (cpu, _) in cpus {
         let row = data.coarse.rows.iter().find(|(other, _)| other.0 == *cpu);
-        let cells = row.map_or(&[][..], |(_, cells)| cells);
-        let column = |column| cells.get(column).map_or((0, 0), coarse);
-        bytes.extend((0..COARSE_COLUMNS).map(|index| column(index).0));
-        for index in 0..COARSE_COLUMNS {
-            leb128(&mut bytes, column(index).1.into());
-        }
+        cells_of(&mut bytes, row.map_or(&[][..], |(_, cells)| cells), COARSE_COLUMNS);
     }
     bytes
+}
+
+/// A byte for each column: how busy it was. Then who ran longest in each: 0 is the same as before.
+fn cells_of(bytes: &mut Vec<u8>, cells: &[Cell], columns: usize) {
+    let column = |column: usize| cells.get(column).map_or((0, 0), coarse);
+    bytes.extend((0..columns).map(|index| column(index).0));
+    let mut last = 0;
+    for index in 0..columns {
+        let (share, top) = column(index);
+        // Who would be in an idle column is never seen.
+        let top = if share == 0 { last } else { top };
+        leb128(bytes, if top == last { 0 } else { u64::from(top) + 1 });
+        last = top;
+    }
 }
 
 /// For each row its marks: gaps, names, phases, tasks, numbers of what was said; then what was said, line by line.
@@ -195,8 +276,12 @@ fn fill(template: &str, values: &[(&str, &str)]) -> String {
 pub fn script() -> String {
     let modules = [
         include_str!("../page/data.js"),
+        include_str!("../page/points.js"),
+        include_str!("../page/lanes.js"),
         include_str!("../page/view.js"),
+        include_str!("../page/over.js"),
         include_str!("../page/paint.js"),
+        include_str!("../page/lists.js"),
         include_str!("../page/export.js"),
         include_str!("../page/main.js"),
     ];
@@ -211,66 +296,122 @@ pub fn script() -> String {
     script
 }
 
-fn head(
-    title: &str,
-    data: &PageData,
-    cpus: &[&(u16, Track)],
-    topology: Option<&Topology>,
-    (episodes, episodes_count): (&[Note], u64),
-) -> String {
-    let mut out = String::new();
-    let place = |cpu: u16| topology.and_then(|all| all.place(schedlab_model::Cpu(cpu)));
-    let label = |label: Option<u32>| label.map_or("null".to_owned(), |label| label.to_string());
-    let rows: Vec<String> = cpus
-        .iter()
-        .map(|(cpu, track)| {
-            let place = place(*cpu);
+/// What the head tells of.
+struct Page<'a> {
+    title: &'a str,
+    data: &'a PageData,
+    cpus: &'a [&'a (u16, Track)],
+    origin: Nanos,
+    topology: Option<&'a Topology>,
+}
+
+impl Page<'_> {
+    fn head(&self, episodes: &[Note], episodes_count: u64) -> String {
+        let Self { title, data, cpus, origin, .. } = *self;
+        let tasks: Vec<String> = data
+            .tasks
+            .iter()
+            .map(|task| {
+                let name = json(&printable(&task.name));
+                let colours = task.colours.map(|colour| colour.to_string()).join(",");
+                format!("[{},{name},{},{},[{colours}]]", task.pid, task.parent, task.prio)
+            })
+            .collect();
+        let notes: Vec<String> = episodes.iter().map(|note| self.note(note)).collect();
+        let fine = data.fine.as_ref().map_or(0, |(fine, _)| fine.columns);
+        format!(
+            "{{\"title\":{},\"origin\":\"{}\",\"shift\":{},\"span\":{},\"columns\":{COARSE_COLUMNS},\
+             \"fine\":{fine},\"cpus\":[{}],\"tasks\":[{}],\"parts\":[{}],\"points\":{},\
+             \"themes\":{{\"light\":{},\"dark\":{}}},\
+             \"episodes\":[{}],\"episodesCount\":{episodes_count}}}",
+            json(title),
+            origin.0,
+            (data.window.start - origin).0,
+            data.window.duration().0,
+            self.rows().join(","),
+            tasks.join(",\n"),
+            self.sizes().join(","),
+            points_head(data, cpus),
+            theme(&Theme::light()),
+            theme(&Theme::dark()),
+            notes.join(",")
+        )
+    }
+
+    fn rows(&self) -> Vec<String> {
+        let label = |label: Option<u32>| label.map_or("null".to_owned(), |label| label.to_string());
+        let row = |(cpu, track): &&(u16, Track)| {
+            let place = self.topology.and_then(|all| all.place(Cpu(*cpu)));
+            let (socket, llc) = (place.map(|place| place.socket), place.map(|place| place.llc));
             format!(
                 "{{\"cpu\":{cpu},\"socket\":{},\"llc\":{},\"count\":{}}}",
-                label(place.map(|place| place.socket)),
-                label(place.map(|place| place.llc)),
+                label(socket),
+                label(llc),
                 track.count
             )
-        })
-        .collect();
-    let tasks: Vec<String> = data
-        .tasks
-        .iter()
-        .map(|(pid, name, colour)| format!("[{pid},{},\"{colour}\"]", json(&printable(name))))
-        .collect();
-    let notes: Vec<String> = episodes
-        .iter()
-        .map(|note| {
-            let at = |time: Nanos| (time - data.window.start).0;
+        };
+        self.cpus.iter().map(row).collect()
+    }
+
+    fn note(&self, note: &Note) -> String {
+        let at = |time: Nanos| i128::from(time.0) - i128::from(self.data.window.start.0);
+        let story = note.story.as_ref().map_or("null".to_owned(), |story| {
+            let (waker, cpu) = story.waker.unwrap_or((TaskId::NONE, Cpu(0)));
             format!(
-                "{{\"start\":{},\"end\":{},\"cpu\":{},\"text\":{}}}",
-                at(note.span.start),
-                at(note.span.end),
-                note.cpu,
-                json(&printable(&note.text))
+                "{{\"since\":{},\"task\":{},\"cost\":{},\"waker\":{},\"wakerCpu\":{cpu},\"free\":\"{}\"}}",
+                at(story.since),
+                story.task.0,
+                story.cost.0,
+                waker.0,
+                story.free
             )
-        })
-        .collect();
-    let sizes = cpus.iter().enumerate().flat_map(|(row, (_, track))| {
-        let size = |part: &columns::Part| part.columns.iter().map(Vec::len).sum::<usize>();
-        track.parts.iter().map(move |part| format!("[{row},{},{}]", part.count, size(part)))
-    });
-    write!(
-        out,
-        "{{\"title\":{},\"origin\":\"{}\",\"span\":{},\"columns\":{COARSE_COLUMNS},\
-         \"cpus\":[{}],\"tasks\":[{}],\"parts\":[{}],\"points\":{},\
-         \"episodes\":[{}],\"episodesCount\":{episodes_count}}}",
-        json(title),
-        data.window.start.0,
-        data.window.duration().0,
-        rows.join(","),
-        tasks.join(",\n"),
-        sizes.collect::<Vec<_>>().join(","),
-        points_head(data, cpus),
-        notes.join(",")
-    )
-    .expect("a String takes all that is written to it");
-    out
+        });
+        format!(
+            "{{\"start\":{},\"end\":{},\"cpu\":{},\"text\":{},\"story\":{story}}}",
+            at(note.span.start),
+            at(note.span.end),
+            note.cpu,
+            json(&printable(&note.text))
+        )
+    }
+
+    /// Row, slices or columns, and bytes of each part.
+    fn sizes(&self) -> Vec<String> {
+        let fine = fine_parts(self.data, self.cpus);
+        if !fine.is_empty() {
+            let size = |(row, columns, bytes): &(i64, usize, Vec<u8>)| {
+                format!("[{row},{columns},{}]", bytes.len())
+            };
+            return fine.iter().map(size).collect();
+        }
+        let tracks = self.cpus.iter().enumerate();
+        let sizes = tracks.flat_map(|(row, (_, track))| {
+            let size = |part: &columns::Part| part.columns.iter().map(Vec::len).sum::<usize>();
+            track.parts.iter().map(move |part| format!("[{row},{},{}]", part.count, size(part)))
+        });
+        sizes.collect()
+    }
+}
+
+/// Colours by their roles.
+fn theme(theme: &Theme) -> String {
+    let hex = |colour: &Colour| format!("\"#{:02x}{:02x}{:02x}\"", colour.r, colour.g, colour.b);
+    let list = |colours: &[Colour]| colours.iter().map(hex).collect::<Vec<_>>().join(",");
+    let roles = [
+        ("ground", theme.panel),
+        ("text", theme.text),
+        ("muted", theme.muted),
+        ("grid", theme.grid),
+        ("axis", theme.axis),
+        ("unknown", theme.unknown),
+        ("running", theme.running),
+        ("waiting", theme.waiting),
+        ("alarm", theme.alarm),
+        ("moved", theme.moved),
+        ("other", theme.other),
+    ];
+    let roles = roles.map(|(role, colour)| format!("\"{role}\":{}", hex(&colour))).join(",");
+    format!("{{{roles},\"tasks\":[{}],\"events\":[{}]}}", list(theme.tasks), list(&theme.events))
 }
 
 /// What marks are called, and how many each row has.
@@ -340,7 +481,7 @@ mod tests {
     fn names_cannot_leave_their_place() {
         let name = "</script><b>\"\\\n\u{202e}{{data}}";
         let data = PageData::named(Span::new(Nanos(5), Nanos(10)), name);
-        let note = Note { span: data.window, cpu: 0, text: "</script>".into() };
+        let note = Note { span: data.window, cpu: 0, text: "</script>".into(), story: None };
         let page = page("</title><script>alert(1)</script>{{css}}", &data, None, &[note], 1);
         assert_eq!(page.matches("</script>").count(), 4, "four elements of ours");
         assert!(!page.contains("<script>alert") && !page.contains('\u{202e}'));

@@ -1,23 +1,28 @@
 //! The question behind the picture `cores`: what ran on each CPU, as boxes or as exact shades.
 //!
 //! A row keeps boxes as long as there are at most `BOXES_PER_COLUMN` for each column of the
-//! picture; then it turns into columns, in each of which the time and the colour of everything that
-//! ran there is summed up. So memory is bounded by the picture (32 bytes a column and CPU), not by
-//! the trace, and nothing is sampled: a shade is the mean over all that ran.
+//! picture; then it turns into columns. A column sums up the time of each meaning of a colour. So
+//! the picture bounds the memory (200 bytes a column and CPU at most), not the trace, and nothing is
+//! sampled: a shade is the mean over all that ran. Colours are given at the end (`assign`), when all
+//! times are known.
 //!
 //! `schedlab_timeline::Density` tells who ran longest in a column, for the page's first picture; here a column is
 //! the mean of colours, which may be those of parents or priorities, and few slices stay boxes with names.
 //!
 //! Resources: a switch costs an addition to one column, found by a cursor that only moves forward.
 
-use crate::colour::{Colour, Theme, of_name, of_number};
+use crate::assign::{Touching, assign};
+use crate::colour::{Colour, Theme};
 use crate::cores::{Fill, Piece, Row};
-use schedlab_model::{Cpu, CpuSet, Kind, Nanos, Pid, Span, Topology};
+use schedlab_model::{Cpu, CpuSet, Kind, Nanos, Span, Topology};
 use schedlab_timeline::{Change, Occupant, Question, State, Switch, TaskId};
 use std::collections::BTreeMap;
 
 /// More boxes than this for each column can't be told apart by eye.
 const BOXES_PER_COLUMN: usize = 2;
+
+/// Meanings that a column tells apart; of more the later ones have a common shade.
+const KEYS_PER_COLUMN: usize = 8;
 
 /// What decides the colour of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,16 +91,25 @@ pub struct Rows {
     cpus: Vec<Track>,
     /// By task number.
     tasks: Vec<Seen>,
-    /// Time of which nothing is known, summed over CPUs.
-    unknown: Nanos,
+    keys: Keys,
+    touching: Touching,
+    /// Colours that other pictures beside this one have given.
+    like: Vec<Entry>,
+}
+
+/// What the colours mean, numbered in the order in which they were met.
+struct Keys {
+    numbers: BTreeMap<Key, u32>,
+    /// What it is, the first task of it, the time that it ran.
+    met: Vec<(Key, TaskId, u64)>,
 }
 
 /// What was seen of a task.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
     time: u64,
-    /// Its colour, until it changes its name.
-    colour: Option<Colour>,
+    /// The number of what decides its colour, until that may change.
+    key: Option<u32>,
     parent: Option<TaskId>,
     /// The node on which it was first seen, plus one.
     node: u32,
@@ -104,17 +118,24 @@ struct Seen {
 /// A row in the making.
 #[derive(Debug)]
 enum Track {
-    Boxes(Vec<Piece>),
+    Boxes(Vec<Boxed>),
     Columns { sums: Vec<Sum>, cursor: usize },
 }
 
-/// What ran in a column: time, and colours weighed by time.
-#[derive(Clone, Copy, Debug, Default)]
+/// A piece whose colour is not given yet.
+#[derive(Clone, Copy, Debug)]
+struct Boxed {
+    span: Span,
+    key: u32,
+    name: Option<u32>,
+}
+
+/// What ran in a column.
+#[derive(Clone, Debug, Default)]
 struct Sum {
     time: u64,
-    red: u64,
-    green: u64,
-    blue: u64,
+    /// By the number of its key.
+    parts: Vec<(u32, u64)>,
 }
 
 impl Rows {
@@ -128,7 +149,16 @@ impl Rows {
             options.window.start.0 + u64::try_from(inside).expect("inside of the window")
         };
         let edges = (0..=columns).map(edge).collect();
-        Self { options, edges, cpus: Vec::new(), tasks: Vec::new(), unknown: Nanos::ZERO }
+        let (cpus, tasks, like) = (Vec::new(), Vec::new(), Vec::new());
+        let (keys, touching) = (Keys::new(), Touching::new());
+        Self { options, edges, cpus, tasks, keys, touching, like }
+    }
+
+    /// Gives what these entries name the colours that they have: those of a picture that stands beside.
+    #[must_use]
+    pub fn like(mut self, entries: &[Entry]) -> Self {
+        self.like = entries.to_vec();
+        self
     }
 
     fn add(&mut self, cpu: Cpu, since: Nanos, at: Nanos, who: Occupant, state: &State) {
@@ -136,35 +166,34 @@ impl Rows {
             return;
         }
         let span = self.options.window.intersection(Span::new(since, at));
-        let colour = match who {
+        let key = match who {
             Occupant::Task(task) => {
                 self.seen(task).time += span.duration().0;
-                self.colour(task, cpu, state)
+                self.number(task, cpu, state)
             }
             Occupant::Idle => return,
-            Occupant::Unknown => {
-                self.unknown += span.duration();
-                self.options.theme.unknown
-            }
+            Occupant::Unknown => UNKNOWN,
         };
         if span.duration() == Nanos::ZERO {
             return;
         }
+        self.keys.met[key as usize].2 += span.duration().0;
+        self.touching.see(cpu, span, key);
         let columns = self.edges.len() - 1;
         let most = columns * BOXES_PER_COLUMN;
         let name = who.task().map(|task| task.0);
         let track = self.track(cpu);
-        if let Track::Boxes(pieces) = track {
-            if pieces.len() < most {
-                return pieces.push(Piece { span, colour, name });
+        if let Track::Boxes(boxes) = track {
+            if boxes.len() < most {
+                return boxes.push(Boxed { span, key, name });
             }
-            let pieces = std::mem::take(pieces);
+            let boxes = std::mem::take(boxes);
             *track = Track::Columns { sums: vec![Sum::default(); columns], cursor: 0 };
-            for piece in pieces {
-                self.shade(cpu, piece.span, piece.colour);
+            for piece in boxes {
+                self.shade(cpu, piece.span, piece.key);
             }
         }
-        self.shade(cpu, span, colour);
+        self.shade(cpu, span, key);
     }
 
     fn shows(&self, cpu: Cpu) -> bool {
@@ -178,7 +207,7 @@ impl Rows {
         &mut self.cpus[cpu.index()]
     }
 
-    fn shade(&mut self, cpu: Cpu, span: Span, colour: Colour) {
+    fn shade(&mut self, cpu: Cpu, span: Span, key: u32) {
         let Self { edges, cpus, .. } = self;
         let Track::Columns { sums, cursor } = &mut cpus[cpu.index()] else { return };
         // Intervals of a CPU come in order, but for what a loss takes back.
@@ -191,7 +220,7 @@ impl Rows {
                 *cursor += 1;
             }
             let end = span.end.0.min(edges[*cursor + 1]);
-            sums[*cursor].add(end - start, colour);
+            sums[*cursor].add(end - start, key);
             start = end;
         }
     }
@@ -203,9 +232,10 @@ impl Rows {
         &mut self.tasks[task.index()]
     }
 
-    fn colour(&mut self, task: TaskId, cpu: Cpu, state: &State) -> Colour {
-        if let Some(colour) = self.seen(task).colour {
-            return colour;
+    /// The number of what decides the colour of a task now.
+    fn number(&mut self, task: TaskId, cpu: Cpu, state: &State) -> u32 {
+        if let Some(key) = self.seen(task).key {
+            return key;
         }
         let node = self.options.topology.as_ref().and_then(|all| all.place(cpu));
         let node = node.map_or(1, |place| place.node + 1);
@@ -213,12 +243,12 @@ impl Rows {
         if seen.node == 0 {
             seen.node = node;
         }
-        let colour = self.key(task, state).colour(state, &self.options.theme);
+        let key = self.keys.number(self.key(task, state), task);
         // A priority can change at any switch.
         if self.options.colouring != Colouring::Priority {
-            self.seen(task).colour = Some(colour);
+            self.seen(task).key = Some(key);
         }
-        colour
+        key
     }
 
     /// What decides the colour of a task.
@@ -249,32 +279,72 @@ impl Rows {
     fn nothing_known(&mut self, state: &State) {
         self.cpus.clear();
         self.tasks.clear();
-        self.unknown = Nanos::ZERO;
+        self.keys = Keys::new();
         for (cpu, _) in state.observed_cpus() {
             self.add(cpu, self.options.window.start, state.window().end, Occupant::Unknown, state);
         }
     }
 
-    fn legend(&self, state: &State) -> Vec<Entry> {
-        let mut sums: BTreeMap<Key, (u64, TaskId)> = BTreeMap::new();
-        for (task, _) in state.tasks() {
-            let time = self.tasks.get(task.index()).map_or(0, |seen| seen.time);
-            if time > 0 {
-                sums.entry(self.key(task, state)).or_insert((0, task)).0 += time;
-            }
+    /// The colour of each key, by number.
+    fn colours(&self, state: &State) -> Vec<Colour> {
+        let theme = &self.options.theme;
+        let named = |key: &Key| !matches!(key, Key::Unknown | Key::Other);
+        // Those that need one of the palette, and their places among these.
+        let wants: Vec<usize> =
+            (0..self.keys.met.len()).filter(|&key| named(&self.keys.met[key].0)).collect();
+        let place =
+            |key: u32| wants.binary_search(&(key as usize)).map_or(u32::MAX, |place| place as u32);
+        let times: Vec<u64> = wants.iter().map(|&key| self.keys.met[key].2).collect();
+        let mut fixed = BTreeMap::new();
+        for (place, &key) in wants.iter().enumerate().filter(|_| !self.like.is_empty()) {
+            let (key, task, _) = &self.keys.met[key];
+            let name = key.name(*task, state);
+            let same = self.like.iter().find(|entry| entry.name == name);
+            let colour = same
+                .and_then(|entry| theme.tasks.iter().position(|colour| *colour == entry.colour));
+            fixed.extend(colour.map(|colour| (place, colour)));
         }
-        let entry = |(key, (time, task)): (Key, (u64, TaskId))| Entry {
-            colour: key.colour(state, &self.options.theme),
+        let given = assign(&times, &self.touching.pairs(place), &fixed, theme.tasks.len());
+        let colour = |number: usize| match self.keys.met[number].0 {
+            Key::Unknown => theme.unknown,
+            Key::Other => theme.other,
+            _ => theme.tasks[given[place(number as u32) as usize]],
+        };
+        (0..self.keys.met.len()).map(colour).collect()
+    }
+
+    fn legend(&self, colours: &[Colour], state: &State) -> Vec<Entry> {
+        let met = self.keys.met.iter().zip(colours).filter(|(met, _)| met.2 > 0);
+        let entry = |(&(key, task, time), &colour): (&(Key, TaskId, u64), &Colour)| Entry {
+            colour,
             name: key.name(task, state),
             time: Nanos(time),
         };
-        let mut entries: Vec<Entry> = sums.into_iter().map(entry).collect();
-        entries.sort_by_key(|entry| std::cmp::Reverse(entry.time));
-        if self.unknown > Nanos::ZERO {
-            let (colour, name) = (self.options.theme.unknown, "not known".to_owned());
-            entries.insert(0, Entry { colour, name, time: self.unknown });
+        let mut entries: Vec<(bool, Entry)> =
+            met.map(|met| (met.0.0 != Key::Unknown, entry(met))).collect();
+        // What is not known stands first: it says how much the rest is worth.
+        entries.sort_by_key(|(known, entry)| (*known, std::cmp::Reverse(entry.time)));
+        entries.into_iter().map(|(_, entry)| entry).collect()
+    }
+}
+
+/// The number of [`Key::Unknown`].
+const UNKNOWN: u32 = 0;
+
+impl Keys {
+    fn new() -> Self {
+        let mut keys = Self { numbers: BTreeMap::new(), met: Vec::new() };
+        keys.number(Key::Unknown, TaskId::NONE);
+        keys
+    }
+
+    fn number(&mut self, key: Key, task: TaskId) -> u32 {
+        let next = u32::try_from(self.met.len()).unwrap_or(u32::MAX);
+        let number = *self.numbers.entry(key).or_insert(next);
+        if number == next {
+            self.met.push((key, task, 0));
         }
-        entries
+        number
     }
 }
 
@@ -286,8 +356,11 @@ impl Question for Rows {
             Change::Switch(Switch { at, cpu, was, since, .. }) => {
                 self.add(cpu, since, at, was, state);
             }
-            Change::Renamed { task, .. } => self.seen(task).colour = None,
-            Change::Born { task, parent, .. } => self.seen(task).parent = Some(parent),
+            Change::Renamed { task, .. } => self.seen(task).key = None,
+            Change::Born { task, parent, .. } => {
+                let seen = self.seen(task);
+                (seen.parent, seen.key) = (Some(parent), None);
+            }
             _ => {}
         }
     }
@@ -300,7 +373,8 @@ impl Question for Rows {
         } else {
             self.nothing_known(state);
         }
-        let legend = self.legend(state);
+        let colours = self.colours(state);
+        let legend = self.legend(&colours, state);
         let names = std::iter::once(String::new())
             .chain(state.tasks().map(|(task, _)| state.name(task)))
             .collect();
@@ -311,7 +385,8 @@ impl Question for Rows {
             .filter(|(cpu, _)| self.shows(*cpu))
             .map(|(cpu, _)| {
                 let track = tracks.get_mut(cpu.index());
-                let fill = track.map_or(Fill::Pieces(Vec::new()), |track| track.fill(&self.edges));
+                let fill = track
+                    .map_or(Fill::Pieces(Vec::new()), |track| track.fill(&self.edges, &colours));
                 Row { cpu, place: None, fill }
             })
             .collect();
@@ -320,56 +395,61 @@ impl Question for Rows {
 }
 
 impl Track {
-    fn fill(&mut self, edges: &[u64]) -> Fill {
+    fn fill(&mut self, edges: &[u64], colours: &[Colour]) -> Fill {
         match self {
-            Self::Boxes(pieces) => Fill::Pieces(std::mem::take(pieces)),
+            Self::Boxes(boxes) => {
+                let piece = |&Boxed { span, key, name }: &Boxed| Piece {
+                    span,
+                    colour: colours[key as usize],
+                    name,
+                };
+                Fill::Pieces(std::mem::take(boxes).iter().map(piece).collect())
+            }
             Self::Columns { sums, .. } => {
                 let columns = sums.iter().zip(edges.windows(2));
-                Fill::Shades(columns.map(|(sum, edge)| sum.shade(edge[1] - edge[0])).collect())
+                let shade = |(sum, edge): (&Sum, &[u64])| sum.shade(edge[1] - edge[0], colours);
+                Fill::Shades(columns.map(shade).collect())
             }
         }
     }
 }
 
 impl Sum {
-    fn add(&mut self, time: u64, colour: Colour) {
-        // A column would have to last 2 years for this to saturate.
-        let weighed = |part: u8| time.saturating_mul(part.into());
+    fn add(&mut self, time: u64, key: u32) {
         self.time = self.time.saturating_add(time);
-        self.red = self.red.saturating_add(weighed(colour.r));
-        self.green = self.green.saturating_add(weighed(colour.g));
-        self.blue = self.blue.saturating_add(weighed(colour.b));
+        let last = self.parts.len() == KEYS_PER_COLUMN;
+        match self.parts.iter_mut().find(|part| part.0 == key) {
+            Some(part) => part.1 = part.1.saturating_add(time),
+            // Later ones only make the column stronger, in the shade of the others.
+            None if last => {}
+            None => self.parts.push((key, time)),
+        }
     }
 
     /// The mean colour, as opaque as the column was busy; 32 steps each, which the eye can't tell
     /// from more, so that neighbours often are the same.
-    fn shade(&self, length: u64) -> Colour {
-        let mean = |sum: u64, whole: u64| {
-            let part = u8::try_from((sum / whole.max(1)).min(255)).expect("at most 255");
+    fn shade(&self, length: u64, colours: &[Colour]) -> Colour {
+        let whole = self.parts.iter().map(|part| u128::from(part.1)).sum::<u128>().max(1);
+        let mean = |channel: fn(&Colour) -> u8| {
+            let weighed = |&(key, time): &(u32, u64)| {
+                u128::from(time) * u128::from(channel(&colours[key as usize]))
+            };
+            let sum: u128 = self.parts.iter().map(weighed).sum();
+            let part = u8::try_from((sum / whole).min(255)).expect("at most 255");
             part & 0xf8 | part >> 5
         };
         let busy = u128::from(self.time) * 255 / u128::from(length.max(1));
         let opacity = u8::try_from(busy.min(255)).expect("at most 255");
         // A column in which anything ran at all is not white.
         let opacity = if self.time > 0 { (opacity & 0xf8 | opacity >> 5).max(16) } else { 0 };
-        Colour {
-            r: mean(self.red, self.time),
-            g: mean(self.green, self.time),
-            b: mean(self.blue, self.time),
-            a: opacity,
-        }
+        Colour { r: mean(|c| c.r), g: mean(|c| c.g), b: mean(|c| c.b), a: opacity }
     }
-}
-
-/// The colour of a pid, the same in all pictures and on the page.
-#[must_use]
-pub fn colour_of_pid(pid: Pid) -> Colour {
-    of_number(u64::from(pid.0.unsigned_abs()))
 }
 
 /// What decides a colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Key {
+    Unknown,
     /// Not its pid, which another task may have had before.
     Task(TaskId),
     Command([u8; 16]),
@@ -380,33 +460,83 @@ enum Key {
 }
 
 impl Key {
-    fn colour(self, state: &State, theme: &Theme) -> Colour {
-        match self {
-            Self::Task(task) | Self::Parent(task) => colour_of_pid(state.task(task).pid),
-            Self::Command(name) => {
-                let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
-                of_name(&name[..end])
-            }
-            Self::Priority(prio) => of_number(u64::from(prio.unsigned_abs())),
-            Self::Node(node) => of_number(node.into()),
-            Self::Other => theme.other,
-        }
-    }
-
     fn name(self, task: TaskId, state: &State) -> String {
         match self {
+            Self::Unknown => "not known".to_owned(),
             Self::Task(task) => format!("{}:{}", state.name(task), state.task(task).pid),
-            Self::Command(_) => state.name(task),
+            Self::Command(name) => {
+                let end = name.iter().position(|&byte| byte == 0).unwrap_or(name.len());
+                match &name[..end] {
+                    [] => state.name(task),
+                    name => String::from_utf8_lossy(name).into_owned(),
+                }
+            }
             Self::Parent(parent) => {
                 format!("children of {}:{}", state.name(parent), state.task(parent).pid)
             }
-            Self::Priority(prio) => match prio {
-                ..0 => "deadline".to_owned(),
-                0..100 => format!("real-time {}", 99 - prio),
-                _ => format!("nice {}", prio - 120),
-            },
+            Self::Priority(prio) => priority(prio),
             Self::Node(node) => format!("first ran on node {node}"),
             Self::Other => "others".to_owned(),
+        }
+    }
+}
+
+/// A priority of the kernel in words.
+pub(crate) fn priority(prio: i16) -> String {
+    match prio {
+        ..0 => "deadline".to_owned(),
+        0..100 => format!("real-time {}", 99 - prio),
+        _ => format!("nice {}", prio - 120),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::EventSource as _;
+    use schedlab_timeline::{ask, notation, span_of};
+
+    fn legend(text: &str, columns: u32, like: &[Entry]) -> Vec<Entry> {
+        let trace = notation::parse(text).unwrap();
+        let options = RowsOptions {
+            window: span_of(&mut trace.source()).unwrap(),
+            columns,
+            colouring: Colouring::Command,
+            target: None,
+            cpus: None,
+            topology: None,
+            theme: Theme::light(),
+        };
+        assert!(trace.source().info().cpus.iter().count() > 0);
+        ask(&mut trace.source(), Rows::new(options).like(like)).unwrap().answer.legend
+    }
+
+    const TRACE: &str = "
+        0 | AAABBBAAABBBCCDDEEFFGGHHIIJJKK
+        1 | LLMMNNOOPPLLMMNNOOPP..........
+        A is called ua
+        B is called kworker/93:1";
+
+    #[test]
+    fn commands_of_a_picture_have_colours_of_their_own() {
+        for columns in [1_000, 3] {
+            let legend = legend(TRACE, columns, &[]);
+            assert_eq!(legend.len(), 16);
+            let mut colours: Vec<Colour> = legend.iter().map(|entry| entry.colour).collect();
+            colours.sort_unstable();
+            colours.dedup();
+            assert_eq!(colours.len(), 16, "in {columns} columns");
+        }
+    }
+
+    #[test]
+    fn a_name_has_its_colour_in_each_trace_of_a_picture() {
+        let first = legend(TRACE, 1_000, &[]);
+        let second =
+            legend("0 | CCCCCBAAD\nA is called ua\nB is called kworker/93:1", 1_000, &first);
+        for entry in &second {
+            let same = first.iter().find(|other| other.name == entry.name).expect("in both");
+            assert_eq!(entry.colour, same.colour, "{}", entry.name);
         }
     }
 }

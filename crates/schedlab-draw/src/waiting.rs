@@ -2,7 +2,8 @@
 //!
 //! Waiting is stacked on running, as in a pile: where the pile is higher than the dotted line at the
 //! number of CPUs, somebody must wait; where something waits and running is below that line, work
-//! conservation is violated. The shaded area is the time lost to waiting.
+//! conservation is violated. The shaded area is the time lost to waiting. A column is a mean; a pale
+//! area above it reaches to the most tasks that were runnable at one instant of the column.
 
 use crate::axis::{TimeAxis, counts, duration, frame, heading, legend};
 use crate::colour::{Colour, Theme};
@@ -18,6 +19,8 @@ pub struct Level {
     pub waiting: Nanos,
     /// The most tasks that ever waited at once in this part.
     pub waiting_max: u32,
+    /// The most tasks that ever ran or waited at once in this part.
+    pub most: u32,
 }
 
 /// A curve for a part of the machine, or for all of it.
@@ -112,21 +115,34 @@ fn draw(running: &Running, width_px: i32, left_px: i32, tints: Tints, theme: &Th
     }
     y += 32 * PX;
     let lost: u64 = running.curves.first().map_or(0, |curve| curve.lost().0);
-    let entries = [
+    let mut entries = vec![
         (tints.running, "running".to_owned()),
         (tints.waiting, format!("waiting for a CPU ({} in all)", duration(Nanos(lost)))),
     ];
+    let most = running.curves.first().and_then(Curve::most).filter(|most| *most > 0);
+    entries.extend(most.map(|most| (peaks(theme), format!("most at one instant (up to {most})"))));
     y = legend(&mut scene, theme, at(axis.x, y), width, &entries);
     scene.height = y + 8 * PX;
     scene
 }
 
 impl Curve {
+    /// The most tasks that ever ran or waited at once; `None` without columns.
+    #[must_use]
+    pub fn most(&self) -> Option<u32> {
+        self.levels.iter().map(|level| level.most).max()
+    }
+
     /// Time that tasks lost to waiting, summed over them.
     #[must_use]
     pub fn lost(&self) -> Nanos {
         self.levels.iter().fold(Nanos::ZERO, |sum, level| sum + level.waiting)
     }
+}
+
+/// The colour of what lasted for an instant.
+fn peaks(theme: &Theme) -> Colour {
+    theme.panel.mix(theme.muted, 110)
 }
 
 /// From tasks to units of height.
@@ -161,12 +177,14 @@ impl Part<'_> {
         let highest =
             self.curve.levels.iter().map(|l| (l.running + l.waiting).0 / column + 1).max();
         self.scale = self.scale.grown(highest.unwrap_or(1));
+        self.scale = self.scale.grown(self.curve.most().unwrap_or(0).into());
         // Room above, so that the line at the number of CPUs is not the frame.
         self.scale.top += self.scale.top.div_ceil(12);
         scene.rect(self.theme.panel, self.plot);
         self.grid(scene);
         let running = self.steps(|level| level.running);
         let both = self.steps(|level| level.running + level.waiting);
+        self.peaks(scene, column);
         if running.len() > 1 {
             let base = self.plot.bottom();
             let mut area = running.clone();
@@ -191,6 +209,18 @@ impl Part<'_> {
             }
         }
         frame(scene, self.theme, self.plot);
+    }
+
+    /// From the mean of each column to its most, behind the rest.
+    fn peaks(&self, scene: &mut Scene, column: u64) {
+        let both = self.steps(|level| level.running + level.waiting);
+        let most = self.steps(|level| Nanos(column.saturating_mul(level.most.into())));
+        let higher = |(low, high): (&[Point], &[Point])| {
+            let h = low[0].y - high[0].y;
+            (h > 0).then(|| Rect::new(high[0].x, high[0].y, (high[1].x - high[0].x).max(1), h))
+        };
+        let rects = both.chunks(2).zip(most.chunks(2)).filter_map(higher).collect();
+        scene.rects(peaks(self.theme), rects);
     }
 
     /// Length of a column, in nanoseconds.

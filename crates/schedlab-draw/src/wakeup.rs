@@ -3,12 +3,13 @@
 //! What people draw by hand: an arrow from the waker to where the woken task was put, its wait
 //! there, the CPU on which it ran before, and what was idle meanwhile.
 
+use crate::assign::{Touching, assign};
 use crate::colour::{Colour, Theme};
 use crate::cores::{Cores, Fill, Label, Mark, Marks, Piece, Row, Size, cores};
-use crate::rows::colour_of_pid;
 use crate::scene::{PX, Scene, Style};
 use schedlab_model::{Cpu, CpuSet, Nanos, Span};
 use schedlab_timeline::{Slice, SlicesAnswer, State, TaskId};
+use std::collections::BTreeMap;
 
 /// A placement to be drawn.
 #[derive(Clone, Debug)]
@@ -69,7 +70,8 @@ impl Wakeup {
             Ok(task) if task.is_some() => format!("{}:{}", state.name(task), state.task(task).pid),
             _ => String::new(),
         });
-        let row = |&cpu: &Cpu| Row { cpu, place: None, fill: self.fill(cpu, ran, state, theme) };
+        let colours = colours(ran, theme);
+        let row = |&cpu: &Cpu| Row { cpu, place: None, fill: fill(cpu, ran, &colours, theme) };
         let grey = |slice: &Slice| !slice.task.is_some() && cpus.contains(&slice.cpu);
         let unknown = ran.slices.iter().any(grey);
         let name = state.name(self.task);
@@ -107,25 +109,6 @@ impl Wakeup {
             labels: self.labels(window, ran),
         };
         cores(&picture, Size { width_px, row_px: Some(40) }, theme)
-    }
-
-    fn fill(&self, cpu: Cpu, ran: &SlicesAnswer, state: &State, theme: &Theme) -> Fill {
-        let mut pieces: Vec<Piece> = ran
-            .slices
-            .iter()
-            .filter(|slice| slice.cpu == cpu)
-            .map(|slice| {
-                let known = slice.task.is_some();
-                let colour = |task| -> Colour { colour_of_pid(state.task(task).pid) };
-                Piece {
-                    span: Span::new(slice.from, slice.to),
-                    colour: if known { colour(slice.task) } else { theme.unknown },
-                    name: known.then_some(slice.task.0),
-                }
-            })
-            .collect();
-        pieces.sort_by_key(|piece| piece.span.start);
-        Fill::Pieces(pieces)
     }
 
     /// When a CPU that the task may use was idle while it waited for nothing: what no slice covers.
@@ -171,6 +154,37 @@ impl Wakeup {
         }
         labels
     }
+}
+
+/// The colour of each task that ran.
+fn colours(ran: &SlicesAnswer, theme: &Theme) -> BTreeMap<TaskId, Colour> {
+    let known = || ran.slices.iter().filter(|slice| slice.task.is_some());
+    let mut times: BTreeMap<TaskId, u64> = BTreeMap::new();
+    let mut touching = Touching::new();
+    for slice in known() {
+        *times.entry(slice.task).or_default() += (slice.to - slice.from).0;
+        touching.see(slice.cpu, Span::new(slice.from, slice.to), slice.task.0);
+    }
+    let tasks: Vec<TaskId> = times.keys().copied().collect();
+    let place = |task: u32| {
+        let place = tasks.binary_search(&TaskId(task)).unwrap_or(usize::MAX);
+        u32::try_from(place).unwrap_or(u32::MAX)
+    };
+    let sums: Vec<u64> = times.into_values().collect();
+    let given = assign(&sums, &touching.pairs(place), &BTreeMap::new(), theme.tasks.len());
+    tasks.into_iter().zip(given).map(|(task, colour)| (task, theme.tasks[colour])).collect()
+}
+
+fn fill(cpu: Cpu, ran: &SlicesAnswer, colours: &BTreeMap<TaskId, Colour>, theme: &Theme) -> Fill {
+    let here = ran.slices.iter().filter(|slice| slice.cpu == cpu);
+    let piece = |slice: &Slice| Piece {
+        span: Span::new(slice.from, slice.to),
+        colour: colours.get(&slice.task).copied().unwrap_or(theme.unknown),
+        name: slice.task.is_some().then_some(slice.task.0),
+    };
+    let mut pieces: Vec<Piece> = here.map(piece).collect();
+    pieces.sort_by_key(|piece| piece.span.start);
+    Fill::Pieces(pieces)
 }
 
 /// A sentence as lines that fit.

@@ -5,9 +5,9 @@
     reason = "tests read files and start peers; the crate does not"
 )]
 
-use schedlab_draw::page::{Columns, Note, page};
-use schedlab_model::{EventSource, Nanos, Span};
-use schedlab_timeline::{ask, notation, span_of};
+use schedlab_draw::page::{Columns, Note, Story, page};
+use schedlab_model::{Cpu, CpuSet, EventSource, Nanos, Span};
+use schedlab_timeline::{TaskId, ask, notation, span_of};
 use std::path::{Path, PathBuf};
 
 #[path = "browser/mod.rs"]
@@ -37,6 +37,13 @@ fn html() -> String {
         span: Span::new(at(4), at(5)),
         cpu: 0,
         text: "CPU 1 idle while b waits <on> 0".into(),
+        story: Some(Story {
+            since: at(4),
+            task: TaskId(2),
+            cost: Nanos(1_000),
+            waker: Some((TaskId(1), Cpu(0))),
+            free: [Cpu(1)].into_iter().collect::<CpuSet>(),
+        }),
     };
     page("a <test>.dat", &reply.answer, None, &[note], 3)
 }

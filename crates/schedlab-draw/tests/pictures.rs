@@ -9,7 +9,7 @@ mod golden;
 use golden::check;
 use schedlab_draw::cores::{Cores, Fill, Label, Mark, Marks, Piece, Row, Size, cores, stacked};
 use schedlab_draw::waiting::{Curve, Level, Running, Tints, waiting};
-use schedlab_draw::{Colour, PALETTE, Theme, of_number};
+use schedlab_draw::{Colour, PALETTE, Theme};
 use schedlab_model::{Cpu, Nanos, Place, Span};
 
 fn span(start: u64, end: u64) -> Span {
@@ -19,7 +19,7 @@ fn span(start: u64, end: u64) -> Span {
 fn pieces(list: &[(u64, u64, u32)]) -> Fill {
     let piece = |&(start, end, name): &(u64, u64, u32)| Piece {
         span: span(start * 1_000, end * 1_000),
-        colour: of_number(name.into()),
+        colour: Theme::light().tasks[name as usize],
         name: Some(name),
     };
     Fill::Pieces(list.iter().map(piece).collect())
@@ -56,7 +56,7 @@ fn small() -> Cores {
         names: ["ua", "kworker/1:2", "<b>&\"", "שלום", "a\u{7}b", "sh", "make", "cc1plus"]
             .map(String::from)
             .to_vec(),
-        legend: (0..8).map(|task| (of_number(task), format!("task {task}"))).collect(),
+        legend: (0..8).map(|task| (Theme::light().tasks[task], format!("task {task}"))).collect(),
         marks: vec![
             Marks {
                 name: "wakeups".into(),
@@ -143,6 +143,7 @@ fn curve(name: &str, cpus: u32) -> Curve {
             running: Nanos(running * 10_000),
             waiting: Nanos(waiting * 10_000),
             waiting_max: u32::try_from(waiting).expect("few"),
+            most: u32::try_from(running + waiting + column % 7 / 5).expect("few"),
         }
     };
     Curve { name: name.into(), cpus, levels: (0..100).map(level).collect() }

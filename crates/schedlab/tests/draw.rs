@@ -47,7 +47,7 @@ fn done(output: &Output) {
 #[test]
 fn every_picture_comes_in_every_format_and_says_what_it_is() {
     let desk = Desk::new("formats");
-    for picture in ["cores", "waiting", "latency"] {
+    for picture in ["cores", "tasks", "waiting", "latency"] {
         for (end, magic) in [("svg", &b"<svg"[..]), ("pdf", b"%PDF"), ("png", b"\x89PNG")] {
             let output = desk.run(&format!("draw {picture} x.dat -o {picture}.{end} --json"));
             done(&output);
@@ -109,6 +109,8 @@ fn what_cannot_be_drawn_is_refused_with_the_reason() {
         ("draw cores x.dat --from 9h -o x.svg", 1, "the trace lasts"),
         ("draw cores x.dat --mark sched_switch:who=me -o x.svg", 2, "comm=NAME"),
         ("draw cores x.dat --topology none -o x.svg", 1, "lscpu -p"),
+        ("draw tasks x.dat --target nosuch -o x.svg", 1, "no task's name begins"),
+        ("view x.dat --from 9h", 1, "the trace lasts"),
     ] {
         let output = desk.run(arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -301,4 +303,55 @@ next_pid=0 next_prio=120
     let part = svg();
     assert!(part.contains(">b:2, 500 ms<") && !part.contains(">d:4"), "{part}");
     assert!(part.contains(">1 CPUs, 3 tasks, "), "{part}");
+}
+
+#[test]
+fn several_latencies_are_all_named() {
+    let desk = Desk::new("latencies");
+    std::fs::create_dir(desk.0.join("a")).expect("writable");
+    std::fs::copy(desk.0.join("x.dat"), desk.0.join("a/x.dat")).expect("writable");
+    std::fs::copy(desk.0.join("x.dat"), desk.0.join("y.dat")).expect("writable");
+    done(&desk.run("draw latency x.dat y.dat -o two.svg"));
+    let svg = String::from_utf8(desk.read("two.svg")).expect("SVG is text");
+    assert!(svg.contains(">wakeup latency of x.dat and y.dat<"), "{svg}");
+    done(&desk.run("draw latency a/x.dat ./x.dat -o same.svg"));
+    let svg = String::from_utf8(desk.read("same.svg")).expect("SVG is text");
+    assert!(svg.contains(">a/x.dat<"), "{svg}");
+}
+
+/// A page, and its bytes.
+fn page(desk: &Desk, arguments: &str) -> (String, usize) {
+    done(&desk.run(arguments));
+    let page = String::from_utf8(desk.read("p.html")).expect("HTML is text");
+    (page.clone(), page.len())
+}
+
+#[test]
+fn the_page_of_a_large_trace_is_bounded_by_its_columns() {
+    let desk = Desk::new("large");
+    let write = |name: &str, events| {
+        let plan = Plan { cpus: 16, tasks_per_cpu: 8, events, seed: 3 };
+        Synthetic::new(plan).write(&desk.0.join(name), Header::default()).expect("writable");
+    };
+    write("few.dat", 100_000);
+    write("many.dat", 400_000);
+    let view = |name: &str| page(&desk, &format!("view {name} -o p.html --slices-max 100000"));
+    let ((few, few_bytes), (many, many_bytes)) = (view("few.dat"), view("many.dat"));
+    for page in [&few, &many] {
+        assert!(page.contains("\"fine\":65536"), "as many columns as a page may have");
+    }
+    // 1,024 CPUs have 8,192 columns each: eight times these cells, with as many bytes for each.
+    assert!(8 * many_bytes.max(few_bytes) < 60_000_000, "{few_bytes} and {many_bytes} bytes");
+    let output = desk.run("view few.dat -o p.html --slices-max 100000");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("shows columns") && said.contains("--from"), "{said}");
+}
+
+#[test]
+fn a_page_can_show_a_part_and_counts_from_the_begin_of_the_trace() {
+    let desk = Desk::new("part");
+    let (whole, _) = page(&desk, "view x.dat -o p.html");
+    let (part, _) = page(&desk, "view x.dat -o p.html --from 500us --to 900us");
+    assert!(whole.contains("\"shift\":0,") && whole.contains("\"fine\":0,"));
+    assert!(part.contains("\"shift\":500000,\"span\":400000,"));
 }

@@ -9,7 +9,7 @@ use super::Chart;
 use super::line::dots;
 use super::panel::{Panel, begin, name_y, place, say_empty};
 use super::scale::Axis;
-use crate::colour::{Colour, PALETTE, Theme};
+use crate::colour::{Colour, Theme};
 use crate::font::shorten;
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
 use schedlab_stats::Sample;
@@ -62,7 +62,7 @@ impl Chart for Boxes {
             let label = format!("{} (n={})", group.name, values.len());
             let label = shorten(&label, style.size, style.weight, room - 6 * PX);
             scene.text(at(middle, plot.bottom() + 16 * PX), Anchor::Middle, style, &label);
-            let colour = PALETTE[index % PALETTE.len()];
+            let colour = theme.series(index);
             self.group(&mut scene, &panel, theme, &values, (middle, room), colour);
         }
         if values().next().is_none() {

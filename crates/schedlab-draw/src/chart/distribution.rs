@@ -5,7 +5,7 @@ use super::line::staircase;
 use super::panel::{BELOW_PX, Panel, begin, place, say_empty};
 use super::scale::{Axis, Values};
 use crate::axis::legend;
-use crate::colour::{Colour, PALETTE, Theme};
+use crate::colour::{Colour, Theme};
 use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
 
 /// A histogram: how many values fell between two bounds.
@@ -117,7 +117,7 @@ impl Chart for Cdf {
         let mut entries: Vec<(Colour, String)> = Vec::new();
         scene.clipped(plot, |scene| {
             for (index, curve) in self.curves.iter().enumerate() {
-                let colour = PALETTE[index % PALETTE.len()];
+                let colour = theme.series(index);
                 let height = |fraction| match self.tail {
                     true => plot.bottom() - (stretched(fraction) * f64::from(plot.h)) as i32,
                     false => panel.y_at(fraction),

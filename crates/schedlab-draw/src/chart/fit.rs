@@ -5,7 +5,7 @@ use super::line::dots;
 use super::panel::{BELOW_PX, Panel, begin, place, say_empty};
 use super::scale::Axis;
 use crate::axis::legend;
-use crate::colour::{PALETTE, Theme};
+use crate::colour::Theme;
 use crate::scene::{PX, Rect, Scene, Stroke, at};
 
 /// A fit with its residuals.
@@ -40,7 +40,7 @@ impl Chart for Fit {
         let x = self.x.scale(points.iter().map(|p| p.0));
         let heights = points.iter().flat_map(|&(x, y)| [y, line(x)]);
         let panel = Panel { plot, x, y: self.y.scale(heights) };
-        let colours = [PALETTE[0], PALETTE[5]];
+        let colours = [theme.series(0), theme.series(5)];
 
         scene.rect(theme.panel, plot);
         panel.draw_y(&mut scene, theme, &self.y);

@@ -4,7 +4,7 @@ use super::Chart;
 use super::panel::{BELOW_PX, Panel, begin, place, say_empty};
 use super::scale::Axis;
 use crate::axis::legend;
-use crate::colour::{Colour, PALETTE, Theme};
+use crate::colour::{Colour, Theme};
 use crate::scene::{Item, PX, Point, Scene, Stroke, at, circle};
 
 /// A measured point, perhaps with its interval.
@@ -102,7 +102,7 @@ impl Chart for Line {
                     Shape::Ideal => theme.muted,
                     _ => {
                         measured += 1;
-                        PALETTE[(measured - 1) % PALETTE.len()]
+                        theme.series(measured - 1)
                     }
                 };
                 let colour = series.colour.unwrap_or(own);

@@ -5,7 +5,7 @@ use super::line::{Sample, dots};
 use super::panel::{BELOW_PX, Panel, begin, name_y, say_empty};
 use super::scale::Axis;
 use crate::axis::{frame, tick_label};
-use crate::colour::{PALETTE, Theme};
+use crate::colour::Theme;
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
 
 /// Room left of each panel for its values, in pixels.
@@ -128,7 +128,7 @@ impl Multiples {
         });
         scene.lines(Stroke::solid(theme.axis, PX / 2), marks.collect());
         frame(scene, theme, plot);
-        let colour = PALETTE[row % PALETTE.len()];
+        let colour = theme.series(row);
         let points: Vec<Point> = samples.iter().map(|s| panel.at(s.x, s.y)).collect();
         scene.clipped(plot, |scene| {
             let whiskers = samples.iter().filter_map(|sample| {
@@ -180,7 +180,7 @@ fn regions(scene: &mut Scene, theme: &Theme, panel: &Panel, column: &Column, nam
     for (index, region) in column.regions.iter().enumerate() {
         let (from, to) = (panel.x_at(region.from), panel.x_at(region.to));
         let shade = if index % 2 == 0 { 18 } else { 52 };
-        scene.rect(PALETTE[0].fade(shade), Rect::new(from, plot.y, to - from, plot.h));
+        scene.rect(theme.series(0).fade(shade), Rect::new(from, plot.y, to - from, plot.h));
         if named {
             let style = Style::bold(10, theme.muted);
             let middle = at(from + (to - from) / 2, plot.y + 12 * PX);

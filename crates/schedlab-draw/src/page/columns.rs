@@ -5,11 +5,14 @@
 //! 40 bytes a mark, of which the first 100,000 are kept.
 
 use super::said::Said;
-use crate::rows::colour_of_pid;
+use crate::assign::{Touching, assign};
+use crate::colour::Theme;
+use crate::waiting::Level;
 use schedlab_model::{Cpu, Left, Nanos, Phase, Span, TraceInfo};
 use schedlab_timeline::{
-    By, Cell, Change, Density, DensityAnswer, Occupant, Question, State, Switch,
+    By, Cell, Change, Density, DensityAnswer, Occupant, Question, State, Switch, TaskId,
 };
+use std::collections::BTreeMap;
 
 /// Slices of a part: it is unpacked at one go, between two frames of the page.
 const SLICES_PER_PART: usize = 16_384;
@@ -26,6 +29,9 @@ pub struct Columns {
     cpus: Vec<Track>,
     coarse: Density,
     points: Points,
+    /// By task: how long it ran, and who created it.
+    ran: Vec<(u64, TaskId)>,
+    touching: Touching,
     /// Bytes that may still come; `None` once they did not suffice.
     room: Option<usize>,
 }
@@ -82,9 +88,22 @@ pub struct PageData {
     pub(super) cpus: Vec<(u16, Track)>,
     pub(super) coarse: DensityAnswer,
     pub(super) points: Points,
-    /// Pid, name, colour.
-    pub(super) tasks: Vec<(i32, String, String)>,
+    pub(super) tasks: Vec<TaskHead>,
+    /// What stands for the slices of a trace that is too large for them.
+    pub(super) fine: Option<(DensityAnswer, Vec<Level>)>,
     whole: bool,
+}
+
+/// What a page says of a task.
+#[derive(Clone, Debug, Default)]
+pub(super) struct TaskHead {
+    pub(super) pid: i32,
+    pub(super) name: String,
+    /// Who created it; 0 where that was not seen.
+    pub(super) parent: u32,
+    pub(super) prio: i16,
+    /// The place in the palette of its colour by task, command, parent and priority.
+    pub(super) colours: [usize; 4],
 }
 
 impl Columns {
@@ -92,7 +111,77 @@ impl Columns {
     #[must_use]
     pub fn new(window: Span) -> Self {
         let coarse = Density::new(window, COARSE_COLUMNS, By::Task);
-        Self { window, cpus: Vec::new(), coarse, points: Points::default(), room: Some(usize::MAX) }
+        let (cpus, ran, points) = (Vec::new(), Vec::new(), Points::default());
+        Self {
+            window,
+            cpus,
+            coarse,
+            points,
+            ran,
+            touching: Touching::new(),
+            room: Some(usize::MAX),
+        }
+    }
+
+    fn ran(&mut self, task: TaskId) -> &mut (u64, TaskId) {
+        if self.ran.len() <= task.index() {
+            self.ran.resize(task.index() + 1, (0, TaskId::NONE));
+        }
+        &mut self.ran[task.index()]
+    }
+
+    /// What the page says of each task, those before the first included.
+    fn tasks(&self, state: &State) -> Vec<TaskHead> {
+        let of = |task: TaskId| self.ran.get(task.index()).copied().unwrap_or((0, TaskId::NONE));
+        let mut names: BTreeMap<String, u32> = BTreeMap::new();
+        let mut heads = vec![TaskHead::default()];
+        // Groups by command, parent and priority; those by task are the tasks.
+        let mut groups = [const { Vec::new() }; 4];
+        for groups in &mut groups {
+            groups.push(0_u32);
+        }
+        for (task, known) in state.tasks() {
+            let name = state.name(task);
+            let next = u32::try_from(names.len()).unwrap_or(u32::MAX) + 1;
+            let command = *names.entry(name.clone()).or_insert(next);
+            let parent = of(task).1;
+            let prio = u32::try_from(i32::from(known.prio.0) + 32_768).unwrap_or(0);
+            let parents = if parent.is_some() { parent } else { task };
+            for (groups, group) in groups.iter_mut().zip([task.0, command, parents.0, prio]) {
+                groups.push(group);
+            }
+            let (pid, prio) = (known.pid.0, known.prio.0);
+            heads.push(TaskHead { pid, name, parent: parent.0, prio, colours: [0; 4] });
+        }
+        for (rule, groups) in groups.iter().enumerate() {
+            for (head, colour) in heads.iter_mut().zip(self.colours(groups)).skip(1) {
+                head.colours[rule] = colour;
+            }
+        }
+        heads
+    }
+
+    /// The colour of each task whose group has this number.
+    fn colours(&self, groups: &[u32]) -> Vec<usize> {
+        let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
+        for (&group, next) in groups.iter().zip(0..) {
+            dense.entry(group).or_insert(next);
+        }
+        // Numbers without holes, in the order of the groups.
+        for (place, next) in dense.values_mut().zip(0..) {
+            *place = next;
+        }
+        let place = |task: u32| {
+            let group = groups.get(task as usize).copied().unwrap_or(0);
+            dense.get(&group).copied().unwrap_or(0)
+        };
+        let mut times = vec![0_u64; dense.len()];
+        for (task, (time, _)) in (0_u32..).zip(&self.ran) {
+            times[place(task) as usize] += time;
+        }
+        let colours = Theme::light().tasks.len();
+        let given = assign(&times, &self.touching.pairs(place), &BTreeMap::new(), colours);
+        (0..groups.len() as u32).map(|task| given[place(task) as usize]).collect()
     }
 
     /// Asks for user marks and other tracepoints too, by the names that the trace gives them.
@@ -120,8 +209,15 @@ impl Columns {
     }
 
     fn add(&mut self, cpu: usize, since: Nanos, at: Nanos, who: Occupant, left: Option<Left>) {
-        let (window, Some(room)) = (self.window, self.room) else { return };
+        let window = self.window;
         let span = window.intersection(Span::new(since, at));
+        if let Occupant::Task(task) = who
+            && span.start < span.end
+        {
+            self.ran(task).0 += span.duration().0;
+            self.touching.see(Cpu(u16::try_from(cpu).unwrap_or(u16::MAX)), span, task.0);
+        }
+        let Some(room) = self.room else { return };
         let task = match who {
             Occupant::Idle => return,
             Occupant::Task(task) => task.0,
@@ -239,6 +335,9 @@ impl Question for Columns {
 
     fn see(&mut self, change: &Change, state: &State) {
         self.coarse.see(change, state);
+        if let Change::Born { task, parent, .. } = *change {
+            self.ran(task).1 = parent;
+        }
         let Change::Switch(Switch { at, cpu, was, since, left, is, wait, .. }) = *change else {
             return self.points.see(self.window, change, state);
         };
@@ -253,14 +352,7 @@ impl Question for Columns {
         for (cpu, known) in state.observed_cpus() {
             self.add(cpu.index(), known.since, state.window().end, known.occupant, None);
         }
-        let unknown = (0, String::new(), "d1d5db".to_owned());
-        let task = |task| {
-            let pid = state.task(task).pid;
-            let colour = colour_of_pid(pid);
-            let hex = format!("{:02x}{:02x}{:02x}", colour.r, colour.g, colour.b);
-            (pid.0, state.name(task), hex)
-        };
-        let tasks = std::iter::once(unknown).chain(state.tasks().map(|(id, _)| task(id))).collect();
+        let tasks = self.tasks(state);
         let cpus = state
             .observed_cpus()
             .map(|(cpu, _)| (cpu.0, std::mem::take(self.track(cpu.index()))))
@@ -271,6 +363,7 @@ impl Question for Columns {
             coarse: self.coarse.answer(state),
             points: self.points,
             tasks,
+            fine: None,
             whole: self.room.is_some(),
         }
     }
@@ -280,9 +373,9 @@ impl PageData {
     /// A page without CPUs, and one task.
     #[cfg(test)]
     pub(super) fn named(window: Span, name: &str) -> Self {
-        let tasks = vec![(1, name.to_owned(), "000000".to_owned())];
+        let tasks = vec![TaskHead { pid: 1, name: name.to_owned(), ..TaskHead::default() }];
         let (coarse, points) = (DensityAnswer::default(), Points::default());
-        Self { window, cpus: Vec::new(), coarse, points, tasks, whole: true }
+        Self { window, cpus: Vec::new(), coarse, points, tasks, fine: None, whole: true }
     }
 
     /// Shows what tracepoints said, too: those of the same pass.
@@ -298,6 +391,21 @@ impl PageData {
         }
         self.points.texts = said.texts;
         self
+    }
+
+    /// Shows columns where the slices are too many: who ran longest in each and how busy it was, and
+    /// how many tasks ran and waited. Both are answers about the page's window.
+    #[must_use]
+    pub fn with_columns(mut self, columns: DensityAnswer, levels: Vec<Level>) -> Self {
+        self.fine = Some((columns, levels));
+        self
+    }
+
+    /// How many columns a page of so many CPUs holds for each: 8 million in all, so that the page
+    /// stays below 60 MB; at least those of the first picture.
+    #[must_use]
+    pub fn columns_of(cpus: usize) -> usize {
+        ((8 << 20) / cpus.max(1)).clamp(COARSE_COLUMNS, 1 << 16)
     }
 
     /// Whether every slice is there: not so where there were more than [`Columns::at_most`].

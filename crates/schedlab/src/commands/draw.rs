@@ -6,6 +6,7 @@ mod csv;
 mod latency;
 mod names;
 mod recipe;
+mod tasks;
 pub(crate) mod topology;
 mod waiting;
 mod wakeup;
@@ -34,6 +35,8 @@ pub(crate) struct Args {
 enum Picture {
     /// Each CPU's row over time, each task in its colour
     Cores(cores::Args),
+    /// What each task did over time: running, waiting, sleeping, and who woke it
+    Tasks(tasks::Args),
     /// How many tasks ran and how many waited, over time
     Waiting(waiting::Args),
     /// How long tasks waited for a CPU: a histogram, or cumulative curves
@@ -59,6 +62,7 @@ pub(crate) use names::{dat2graph2, running_waiting};
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.picture {
         Picture::Cores(args) => cores::run(&args),
+        Picture::Tasks(args) => tasks::run(&args),
         Picture::Waiting(args) => waiting::run(&args),
         Picture::Latency(args) => latency::run(&args),
         Picture::Wakeup(args) => wakeup::run(&args),
@@ -107,7 +111,7 @@ pub(crate) struct Common {
 }
 
 /// A time with a unit, or a plain number of seconds as dat2graph2 takes it.
-fn instant(text: &str) -> Result<Nanos, String> {
+pub(crate) fn instant(text: &str) -> Result<Nanos, String> {
     let seconds = format!("{text}s");
     let plain = text.chars().all(|c| c.is_ascii_digit() || c == '.') && !text.is_empty();
     if plain { seconds.as_str() } else { text }.parse().map_err(|error| format!("{error}"))

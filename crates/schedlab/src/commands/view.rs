@@ -1,10 +1,11 @@
 //! `schedlab view`: the interactive page of a trace.
 
 use crate::json;
-use anyhow::Context;
-use schedlab_draw::page::{Columns, Listening, notes, page};
+use anyhow::{Context, bail};
+use schedlab_draw::levels::Levels;
+use schedlab_draw::page::{Columns, Listening, PageData, notes, page_from};
 use schedlab_model::{Nanos, Span, Warning};
-use schedlab_timeline::{Conservation, ConservationOptions, ask, span_of};
+use schedlab_timeline::{By, Conservation, ConservationOptions, Cut, Density, ask_within, span_of};
 use schedlab_trace::{Options, open_with};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -14,6 +15,12 @@ use std::process::ExitCode;
 
 /// How many episodes of lost CPU time the page lists, costliest first.
 const EPISODES_MAX: usize = 1_000;
+
+/// Bytes that slices may take before compression: a page of them has at most 60 MB.
+const SLICES_MAX: usize = 60 << 20;
+
+/// Columns of the curve of running and waiting tasks, on a page without slices.
+const LEVELS: u32 = 1 << 16;
 
 /// Options of `schedlab view`.
 #[derive(clap::Args)]
@@ -27,6 +34,15 @@ pub(crate) struct Args {
     /// /sys, or 'host' for this machine
     #[arg(long, value_name = "FILE|DIR|host")]
     topology: Option<String>,
+    /// Show from here, counted from the trace's begin (seconds, or with a unit: 3.0755s, 20ms)
+    #[arg(long, value_name = "TIME", value_parser = super::draw::instant)]
+    from: Option<Nanos>,
+    /// Show up to here
+    #[arg(long, value_name = "TIME", value_parser = super::draw::instant)]
+    to: Option<Nanos>,
+    /// Bytes for slices before compression; a page with more of them shows columns in their place
+    #[arg(long, value_name = "SIZE", default_value_t = SLICES_MAX, hide = true)]
+    slices_max: usize,
     /// What was written, as JSON
     #[arg(long)]
     json: bool,
@@ -59,7 +75,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = Options { arguments: true, ..Options::default() };
     let mut source = open_with(file, &options)?;
     let mut info = source.info().clone();
-    let span = match info.span {
+    let whole = match info.span {
         Some(span) => span,
         None => {
             let span = span_of(source.as_mut()).with_context(|| file.display().to_string())?;
@@ -73,17 +89,34 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Some(from) => Some(super::draw::topology::read(from)?),
         None => info.topology.clone(),
     };
+    let span = part(&args, whole)?;
+    let cut = Cut { from: args.from, to: args.to };
     let options = ConservationOptions { limit: EPISODES_MAX, ..ConservationOptions::default() };
     let conservation = Conservation::new(options, &info);
-    let slices = Columns::new(Span::new(span.start, span.end)).with_marks(&info);
+    let slices = Columns::new(span).with_marks(&info).at_most(args.slices_max);
     let question = (slices, conservation);
     let mut listening = Listening::new(source.as_mut());
-    let reply = ask(&mut listening, question).with_context(|| file.display().to_string())?;
+    let reply =
+        ask_within(&mut listening, cut, question).with_context(|| file.display().to_string())?;
     let (slices, conservation) = reply.answer;
-    let slices = slices.with_arguments(listening.said());
+    let mut slices = slices.with_arguments(listening.said());
+    let too_many = !slices.is_whole();
+    if too_many {
+        slices = in_columns(slices, &args, span, cut)?;
+    }
+    let mut warnings = reply.warnings;
+    warnings.extend(too_many.then(|| {
+        let what = "the page shows columns, since the trace has too many slices for it".to_owned();
+        Warning::new(
+            "page-columns",
+            what,
+            "--from and --to choose a part that is shown with all of them",
+        )
+    }));
     let notes = notes(&conservation, &reply.state);
     let title = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
-    let html = page(&title, &slices, topology.as_ref(), &notes, conservation.count);
+    let count = conservation.count;
+    let html = page_from(&title, &slices, whole.start, topology.as_ref(), &notes, count);
     let output = args.output.unwrap_or_else(|| file.with_extension("html"));
     std::fs::write(&output, &html)
         .with_context(|| format!("{} could not be written", output.display()))?;
@@ -91,18 +124,46 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         json::print(&Document {
             path: output.display().to_string(),
             bytes: html.len(),
-            origin_ns: span.start.0.to_string(),
+            origin_ns: whole.start.0.to_string(),
             duration_ns: span.duration(),
             cpus: slices.cpus(),
             slices: slices.slices(),
             episodes: conservation.count,
-            warnings: reply.warnings,
+            warnings,
         })?;
     } else {
         writeln!(crate::output::stdout(), "{}", output.display())?;
-        for warning in &reply.warnings {
+        for warning in &warnings {
             writeln!(crate::output::stderr(), "schedlab: {warning}")?;
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The part of the trace that is asked for.
+fn part(args: &Args, whole: Span) -> anyhow::Result<Span> {
+    let start = whole.start + args.from.unwrap_or(Nanos::ZERO);
+    let end = args.to.map_or(whole.end, |to| (whole.start + to).min(whole.end));
+    if (args.from.is_some() || args.to.is_some()) && start >= end {
+        bail!(
+            "{}: nothing lies between --from {} and --to {}: the trace lasts {}",
+            args.file.display(),
+            args.from.unwrap_or(Nanos::ZERO),
+            args.to.unwrap_or(whole.duration()),
+            whole.duration()
+        );
+    }
+    Ok(Span::new(start, end))
+}
+
+/// Reads the trace once more, for columns in place of slices.
+fn in_columns(page: PageData, args: &Args, span: Span, cut: Cut) -> anyhow::Result<PageData> {
+    let mut source = open_with(&args.file, &Options::default())?;
+    let columns = Density::new(span, PageData::columns_of(page.cpus()), By::Task);
+    let question = (columns, Levels::new(span, LEVELS, Vec::new()));
+    let reply = ask_within(source.as_mut(), cut, question)
+        .with_context(|| args.file.display().to_string())?;
+    let (columns, curves) = reply.answer;
+    let levels = curves.into_iter().next().map_or_else(Vec::new, |machine| machine.levels);
+    Ok(page.with_columns(columns, levels))
 }

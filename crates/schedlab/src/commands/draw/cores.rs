@@ -36,7 +36,7 @@ pub(crate) struct View {
     /// What decides a task's colour
     #[arg(long, value_enum, default_value_t = ColourBy::Pid)]
     pub(crate) colour_by: ColourBy,
-    /// Only tasks whose name begins so have colours; the rest is black (white on dark)
+    /// Only tasks whose name begins so have colours; the rest is black (dim on dark)
     #[arg(long, value_name = "NAME")]
     pub(crate) target: Option<String>,
     /// Rows by CPU number, or with sockets, caches and SMT siblings together
@@ -164,8 +164,11 @@ pub(super) fn draw(
     let size = Size { width_px: common.width, row_px: view.row_height };
     let mut traces = Vec::new();
     let mut all: Option<Drawn> = None;
+    // One name has one colour in all rows of the picture.
+    let mut given: Vec<Entry> = Vec::new();
     for file in files {
-        let (cores, drawn) = trace(file, common, view, size, &theme)?;
+        let (cores, legend, drawn) = like(file, common, view, size, &theme, &given)?;
+        given.extend(legend);
         traces.push(cores);
         match &mut all {
             Some(all) => all.join(drawn),
@@ -184,6 +187,19 @@ pub(super) fn trace(
     size: Size,
     theme: &Theme,
 ) -> anyhow::Result<(Cores, Drawn)> {
+    let (cores, _, drawn) = like(file, common, view, size, theme, &[])?;
+    Ok((cores, drawn))
+}
+
+/// The rows of one trace, in the colours that `given` has for the same names; and what its colours mean.
+fn like(
+    file: &Path,
+    common: &Common,
+    view: &View,
+    size: Size,
+    theme: &Theme,
+    given: &[Entry],
+) -> anyhow::Result<(Cores, Vec<Entry>, Drawn)> {
     let wanted = view.wanted()?;
     let events: Vec<EventMark> = wanted.iter().filter_map(Wanted::event).cloned().collect();
     let arguments = events.iter().any(EventMark::has_fields);
@@ -204,7 +220,8 @@ pub(super) fn trace(
         cpus: view.cpus.clone(),
         topology: window.topology.clone(),
         theme: theme.clone(),
-    });
+    })
+    .like(given);
     let marking = (!wanted.is_empty())
         .then(|| Marking::new(window.span, columns, wanted, &window.info, theme.clone()));
     let conservation = view
@@ -251,7 +268,7 @@ pub(super) fn trace(
         marks,
         labels: Vec::new(),
     };
-    Ok((cores, drawn))
+    Ok((cores, legend, drawn))
 }
 
 /// Marks whose events the trace does not have.

@@ -3,7 +3,7 @@
 use super::{Common, Drawn};
 use schedlab_draw::chart::{Axis, Cdf, Chart, cdf_of, histogram_of};
 use schedlab_timeline::{Latency, ask_within};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// How many curves can be told apart.
@@ -38,14 +38,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut curves = Vec::new();
     let mut bars = None;
     let mut all: Option<Drawn> = None;
-    for file in &args.files {
+    let names = told_apart(&args.files);
+    for (file, name) in args.files.iter().zip(&names) {
         let mut window = common.open(file)?;
         let reply = ask_within(window.source.as_mut(), window.cut, Latency::new())?;
         let which = |delays: &schedlab_timeline::Delays| match args.run_delay {
             true => delays.run_delay.clone(),
             false => delays.wakeup.clone(),
         };
-        let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy();
         if args.by_command {
             let commands = reply.answer.by_comm();
             curves.extend(commands.iter().take(CURVES_MAX).map(|(comm, delays)| {
@@ -54,7 +54,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 cdf_of(&name, &which(delays))
             }));
         } else {
-            curves.push(cdf_of(&name, &which(&reply.answer.total)));
+            curves.push(cdf_of(name, &which(&reply.answer.total)));
         }
         bars = Some(histogram_of(&common.title(label, file), label, &which(&reply.answer.total)));
         let drawn = Drawn {
@@ -75,7 +75,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let theme = common.theme();
     let scene = if args.curve || args.tail || args.by_command || args.files.len() > 1 {
         let cdf = Cdf {
-            title: common.title(label, &args.files[0]),
+            title: common.title.clone().unwrap_or_else(|| format!("{label} of {}", listed(&names))),
             notes: Vec::new(),
             x: Axis::nanoseconds(label).logarithmic(),
             curves,
@@ -87,4 +87,45 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     common.write(&scene, &drawn)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files by their names; where two have the same name, by as much of their paths as tells them apart.
+fn told_apart(files: &[PathBuf]) -> Vec<String> {
+    let tail = |file: &Path, parts: usize| {
+        let all: Vec<_> = file.components().collect();
+        let tail: PathBuf = all[all.len().saturating_sub(parts)..].iter().collect();
+        tail.to_string_lossy().into_owned()
+    };
+    let name = |file: &PathBuf| {
+        let same =
+            |parts| files.iter().filter(|other| tail(other, parts) == tail(file, parts)).count();
+        let longest = file.components().count().max(1);
+        let parts = (1..longest).find(|&parts| same(parts) == 1).unwrap_or(longest);
+        tail(file, if same(1) == 1 { 1 } else { parts })
+    };
+    files.iter().map(name).collect()
+}
+
+/// `a`, `a and b`, `a, b and c`.
+fn listed(names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] => format!("{} and {last}", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_of_the_same_name_are_told_apart_by_their_folders() {
+        let names = |list: &[&str]| told_apart(&list.iter().map(PathBuf::from).collect::<Vec<_>>());
+        assert_eq!(names(&["a/x.dat", "b/x.dat"]), ["a/x.dat", "b/x.dat"]);
+        assert_eq!(names(&["r/a/x.dat", "r/b/x.dat", "y.dat"]), ["a/x.dat", "b/x.dat", "y.dat"]);
+        assert_eq!(names(&["r/a/x.dat"]), ["x.dat"]);
+        assert_eq!(names(&["x.dat", "x.dat"]), ["x.dat", "x.dat"]);
+        assert_eq!(listed(&names(&["a", "b", "c"])), "a, b and c");
+    }
 }

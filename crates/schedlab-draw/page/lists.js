@@ -1,0 +1,136 @@
+// @ts-check
+// The column beside the picture: what is chosen, sums by task, what colours mean, episodes, waits.
+import { after, duration, taskName } from "./data.js";
+import { DOING, groupName } from "./lanes.js";
+
+/**
+ * @typedef {import("./data.js").Trace} Trace
+ * @typedef {import("./view.js").View} View
+ */
+
+/** Sums by task take at most so many slices at one go: about a quarter of a second. */
+const SLICES_MAX = 20_000_000;
+/** Entries of the table of sums. */
+const SUMS_MAX = 14;
+
+/** A button in a list, perhaps with a swatch. @param {string} text @param {() => void} action @param {string} [colour] */
+export function entry(text, action, colour) {
+  const item = document.createElement("li"), button = document.createElement("button");
+  button.textContent = text;
+  button.addEventListener("click", action);
+  if (colour !== undefined) button.prepend(swatch(colour));
+  item.append(button);
+  return item;
+}
+
+/** @param {string} colour */
+function swatch(colour) {
+  const box = document.createElement("i");
+  box.className = "swatch";
+  box.style.background = colour;
+  return box;
+}
+
+/** @param {number} rgb */
+export const hexOf = (rgb) => `#${rgb.toString(16).padStart(6, "0")}`;
+
+/**
+ * Time run and waited by task in a window; `null` where it has too many slices. Waits count where they
+ * ended with running.
+ * @param {Trace} trace @param {number} from @param {number} to
+ */
+function sumsOf(trace, from, to) {
+  if (from <= 0 && to >= trace.span) return { ran: trace.ran, waited: trace.waited };
+  const ran = new Float64Array(trace.ran.length), waited = new Float64Array(trace.ran.length);
+  if (trace.head.fine > 0) {
+    for (const { share, top } of trace.rows) {
+      const width = Math.max(trace.span, 1) / share.length;
+      for (let i = Math.floor(from / width); i < share.length && i * width < to; i++) {
+        const part = Math.min(to, (i + 1) * width) - Math.max(from, i * width);
+        ran[top[i]] += (share[i] / 255) * Math.max(0, part);
+      }
+    }
+    return { ran, waited };
+  }
+  const ends = trace.rows.map((row) => [after(row, from), Math.min(after(row, to) + 2, row.count)]);
+  if (ends.reduce((sum, [first, end]) => sum + end - first, 0) > SLICES_MAX) return null;
+  trace.rows.forEach(({ start, end, task, wait }, r) => {
+    for (let i = ends[r][0]; i < ends[r][1]; i++) {
+      ran[task[i]] += Math.max(0, Math.min(end[i], to) - Math.max(start[i], from));
+      if (wait[i] > 0) waited[task[i]] += Math.max(0, Math.min(start[i], to) - Math.max(start[i] - wait[i], from));
+    }
+  });
+  return { ran, waited };
+}
+
+/**
+ * The sums of the selection, or of what is seen, by what decides colours; so it is the legend, too.
+ * @param {Trace} trace @param {View} view @param {(task: number) => void} follow
+ * @returns {{title: string, items: HTMLElement[]}}
+ */
+export function sums(trace, view, follow) {
+  const [a, b] = view.measure ?? [view.from, view.to], from = Math.min(a, b), to = Math.max(a, b);
+  const chosen = view.measure !== null && to > from;
+  const title = chosen ? `In the selection of ${duration(to - from)}` : `In the ${duration(view.to - view.from)} shown`;
+  const found = chosen ? sumsOf(trace, from, to) : sumsOf(trace, view.from, view.to);
+  if (!found) return { title: `${title}: too much to sum up; look closer`, items: [] };
+  /** @type {Map<string, {task: number, ran: number, waited: number, most: number}>} */
+  const groups = new Map();
+  found.ran.forEach((ran, task) => {
+    const waited = found.waited[task], name = groupName(trace, task, view.by);
+    if (ran + waited <= 0) return;
+    const group = groups.get(name) ?? { task, ran: 0, waited: 0, most: -1 };
+    if (ran > group.most) [group.task, group.most] = [task, ran];
+    group.ran += ran;
+    group.waited += waited;
+    groups.set(name, group);
+  });
+  const order = [...groups].sort(([, a], [, b]) => b.ran - a.ran || b.waited - a.waited);
+  const items = order.slice(0, SUMS_MAX).map(([name, { task, ran, waited }]) =>
+    entry(`${name}  ${duration(ran)}` + (waited > 0 ? `, waited ${duration(waited)}` : ""), () => { if (task > 0) follow(task); }, hexOf(trace.colours[task])));
+  if (order.length > SUMS_MAX) {
+    const rest = order.slice(SUMS_MAX).reduce((sum, [, group]) => sum + group.ran, 0), item = document.createElement("li");
+    item.textContent = `and ${order.length - SUMS_MAX} more, ${duration(rest)}`;
+    items.push(item);
+  }
+  return { title: trace.head.fine > 0 ? `${title} (by who ran longest in each column)` : title, items };
+}
+
+/** What else is in the picture. @param {Trace} trace @param {import("./paint.js").Painter} painter @returns {HTMLElement[]} */
+export function legend(trace, { tone, lanes }) {
+  /** @type {[string, string][]} */
+  const entries = lanes.kind === "cpu"
+    ? [[hexOf(tone.ground), "idle"], [hexOf(tone.unknown), "not known: before a CPU's first switch, or after lost events"]]
+    : DOING.map((name, state) => [hexOf(tone.doing[state]), name]);
+  if (trace.head.episodes.length > 0) entries.push([tone.alarm, "episode of lost CPU time; hatched: free meanwhile"]);
+  const interrupts = trace.rows.flatMap((row) => [...new Set(row.interrupts.soft)]);
+  if (interrupts.includes(0)) entries.push([tone.events[0], "interrupt"]);
+  if (interrupts.includes(1)) entries.push([tone.events[1], "softirq"]);
+  if (trace.head.points.counts.some((count) => count > 0)) entries.push([tone.text, "mark or tracepoint; a band where they are dense"]);
+  entries.push([tone.running, "below: tasks that run"], [tone.waiting, "and tasks that wait"]);
+  return entries.map(([colour, text]) => {
+    const item = document.createElement("li");
+    item.append(swatch(colour), text);
+    return item;
+  });
+}
+
+/** The longest waits of all rows. @param {Trace} trace @param {number} most */
+export function longestWaits(trace, most) {
+  /** @type {{wait: number, row: number, slice: number}[]} */
+  let longest = [];
+  let least = 0;
+  const cut = () => { longest = longest.sort((a, b) => b.wait - a.wait).slice(0, most); };
+  trace.rows.forEach(({ wait, count }, r) => {
+    for (let i = 0; i < count; i++) {
+      if (wait[i] <= least) continue;
+      longest.push({ wait: wait[i], row: r, slice: i });
+      if (longest.length > 10 * most) {
+        cut();
+        least = longest[most - 1].wait;
+      }
+    }
+  });
+  cut();
+  return longest.map(({ wait, row, slice }) => ({ text: `${duration(wait)}  ${taskName(trace, trace.rows[row].task[slice])}, CPU ${trace.rows[row].cpu}`, row, slice }));
+}

@@ -1,0 +1,86 @@
+//! `schedlab draw tasks`: what each task did over time.
+
+use super::{Common, Drawn};
+use anyhow::bail;
+use schedlab_draw::duration;
+use schedlab_draw::tasks::{By, Wanted, rows};
+use schedlab_timeline::{Slices, ask_within};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// More intervals of one kind than this do not fit into memory at one go.
+const INTERVALS_MAX: usize = 4_000_000;
+
+/// Options of `schedlab draw tasks`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// The trace, in any format that schedlab reads
+    file: PathBuf,
+    #[command(flatten)]
+    common: Common,
+    /// A row for each task, or for all tasks of a command
+    #[arg(long, value_enum, default_value_t = Rows::Task)]
+    by: Rows,
+    /// Only tasks whose name begins so
+    #[arg(long, value_name = "NAME")]
+    target: Option<String>,
+    /// Draw so many rows, those that ran and waited longest
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    top: u32,
+}
+
+#[derive(Clone, Copy, Default, clap::ValueEnum)]
+enum Rows {
+    #[default]
+    Task,
+    Command,
+}
+
+/// Draws the tasks' rows.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let common = &args.common;
+    let file = args.file.display();
+    let mut window = common.open(&args.file)?;
+    let question = Slices::new(INTERVALS_MAX).with_sleeps();
+    let reply = ask_within(window.source.as_mut(), window.cut, question)?;
+    let seen = reply.answer;
+    if seen.left_out > 0 {
+        bail!(
+            "{file}: more than {INTERVALS_MAX} intervals lie in this window: name a shorter one \
+             with --from and --to"
+        );
+    }
+    let wanted = Wanted {
+        by: match args.by {
+            Rows::Task => By::Task,
+            Rows::Command => By::Command,
+        },
+        target: args.target.clone(),
+        rows: usize::try_from(args.top)?,
+    };
+    let mut picture = rows(&seen, &wanted, &reply.state);
+    if let Some(target) = args.target.as_ref().filter(|_| picture.rows.is_empty()) {
+        bail!(
+            "{file}: no task's name begins with --target {target}; \
+             `schedlab trace tasks --top 0 {file}` lists them"
+        );
+    }
+    let drawn = Drawn {
+        origin: window.origin,
+        window: window.span,
+        cpus: reply.state.observed_cpus().count(),
+        tasks: reply.state.task_count(),
+        warnings: window.doubts(reply.warnings),
+    };
+    let shown = picture.rows.len();
+    let rows = match shown + picture.more_rows {
+        all if all == shown => format!("{shown} rows"),
+        all => format!("{shown} of {all} rows, those that ran and waited longest"),
+    };
+    let note = format!("{rows}, {}", duration(window.span.duration()));
+    picture.notes = [Some(note), drawn.who_ran_is_not_known()].into_iter().flatten().collect();
+    picture.title = common.title("tasks", &args.file);
+    (picture.window, picture.origin) = (window.span, window.origin);
+    common.write(&picture.scene(common.width, &common.theme()), &drawn)?;
+    Ok(ExitCode::SUCCESS)
+}
