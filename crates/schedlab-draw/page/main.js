@@ -49,7 +49,7 @@ class Page {
       const at = new URLSearchParams(this.wanted.replace(/^#/, "")).get("at");
       if (at && this.view.row < 0) fromLink(this.trace, this.view, `at=${at}`);
       // Who ran how long is known now, and so are rows of tasks and their order.
-      this.painter.changed(this.view);
+      this.changed();
       this.waits();
       this.details();
     }

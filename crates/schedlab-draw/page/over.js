@@ -248,7 +248,8 @@ export function chosenEpisode(painter, view, layout) {
   });
   if (lane === undefined || lane < 0) return;
   const name = story && story.task > 0 ? `${trace.head.tasks[story.task]?.[1] ?? "a task"} waits, ` : "";
-  const text = `${name}${duration(note.end - note.start)} lost`, above = y(lane) - half - 6;
+  const lost = story ? `, ${duration(story.cost)} lost` : "";
+  const text = `${name}${duration(note.end - note.start)}${lost}`, above = y(lane) - half - 6;
   // Beside its row, not on it.
   const beside = above >= box.top + 10 ? above : y(lane) + half + 14;
   plate(painter, text, (Math.max(start, box.left) + Math.min(end, box.left + box.width)) / 2, beside, box.left, box.left + box.width);

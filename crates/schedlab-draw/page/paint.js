@@ -20,7 +20,7 @@ export function tones(trace, dark) {
   const number = (/** @type {string} */ hex) => parseInt(hex.slice(1), 16), ground = number(theme.ground);
   const { text, muted, grid, axis, running, waiting, alarm, events } = theme;
   const doing = [running, waiting, theme.moved, text, theme.unknown].map(number);
-  return { ground, text, muted, grid, axis, unknown: number(theme.unknown), running, waiting, alarm, events, doing: [...doing, mix(number(axis), ground, 0.3)] };
+  return { ground, text, muted, grid, axis, unknown: number(theme.unknown), running, waiting, alarm, events, doing: [...doing, mix(number(running), ground, 0.16)] };
 }
 
 /** @param {number} over @param {number} under @param {number} part 0..1 of `over` */
