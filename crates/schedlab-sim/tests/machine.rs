@@ -114,6 +114,19 @@ fn settled(machine: &str, name: &str, options: &[(&str, &str)], settings: &[(&st
     told
 }
 
+/// Experiments ask the machine which knobs may be an axis.
+#[test]
+fn knobs_of_classes_and_groups_are_offered() {
+    let names = |machine: &str| -> Vec<String> {
+        let model = Model::of(&machine.parse().unwrap(), None).unwrap();
+        Simulated::new(model).offers().knobs.iter().map(|knob| knob.name.clone()).collect()
+    };
+    let has = |machine: &str, name: &str| names(machine).iter().any(|one| one == name);
+    assert!(has("sim:kernel=cfs-6.1", "rt_runtime") && has("sim:kernel=cfs-6.1", "cgroup_max"));
+    assert!(has("sim:kernel=eevdf-6.12", "fair_server_runtime"));
+    assert!(!has("sim:kernel=eevdf-6.12", "rt_runtime") && !has("sim:kernel=fifo", "cgroup_max"));
+}
+
 #[test]
 fn classes_groups_and_speeds_are_reached_by_options_and_settings() {
     let load = [("duration", "200ms"), ("tasks", "2")];

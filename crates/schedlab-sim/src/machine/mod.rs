@@ -83,7 +83,7 @@ impl Simulated {
             machine: model.name.clone(),
             topology: model.topology.clone(),
             allowed: model.topology.cpus(),
-            knobs: model.tuned.knobs(),
+            knobs: model.knobs(),
             recording: Fact::Known(recording),
             speeds: Fact::Known(vec!["exact".to_owned()]),
             commands: no("a simulator performs workloads of the catalogue; run it on the host"),

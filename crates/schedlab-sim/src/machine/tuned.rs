@@ -116,20 +116,6 @@ impl Tuned {
             ],
             Self::Eevdf(_) => &[(BASE_SLICE, "EEVDF: time a task asks for")],
         };
-        let knob = |name: &str, value: Option<String>, unit: &str, meaning: &str| {
-            let limits = knobs::tunable(name).and_then(|tunable| tunable.range);
-            Knob {
-                name: name.to_owned(),
-                value,
-                unit: unit.to_owned(),
-                min: limits.map(|(least, _)| least),
-                max: limits.map(|(_, most)| most),
-                meaning: meaning.to_owned(),
-                r#where: "the simulated scheduler".to_owned(),
-                writable: true,
-                why_not: String::new(),
-            }
-        };
         let mut copy = *self;
         let mut knobs: Vec<Knob> = names
             .iter()
@@ -145,7 +131,50 @@ impl Tuned {
     }
 }
 
+/// A knob of the simulated scheduler.
+fn knob(name: &str, value: Option<String>, unit: &str, meaning: &str) -> Knob {
+    let limits = knobs::tunable(name).and_then(|tunable| tunable.range);
+    Knob {
+        name: name.to_owned(),
+        value,
+        unit: unit.to_owned(),
+        min: limits.map(|(least, _)| least),
+        max: limits.map(|(_, most)| most),
+        meaning: meaning.to_owned(),
+        r#where: "the simulated scheduler".to_owned(),
+        writable: true,
+        why_not: String::new(),
+    }
+}
+
 impl Model {
+    /// All knobs with their values: those of the scheduler, then those of real-time tasks and of control groups.
+    pub(super) fn knobs(&self) -> Vec<Knob> {
+        let mut knobs = self.tuned.knobs();
+        let (classes, us) = (&self.classes, |ns: u64| Some((ns / 1_000).to_string()));
+        let own = match self.kernel {
+            super::Kernel::Cfs61 => {
+                [("rt_runtime", us(classes.rt_runtime)), ("rt_period", us(classes.rt_period))]
+            }
+            super::Kernel::Eevdf612 => [
+                ("fair_server_runtime", Some(classes.server.runtime.to_string())),
+                ("fair_server_period", Some(classes.server.period.to_string())),
+            ],
+            _ => return knobs,
+        };
+        let groups = [
+            ("bandwidth_slice", us(self.bandwidth_slice)),
+            ("cgroup_weight", None),
+            ("cgroup_max", None),
+            ("cgroup_burst", None),
+        ];
+        for (name, value) in own.into_iter().chain(groups) {
+            let tunable = knobs::tunable(name).expect("the table has it");
+            knobs.push(knob(name, value, tunable.unit, tunable.meaning));
+        }
+        knobs
+    }
+
     /// The policy of the model, for these CPUs; chances come from `seed`.
     #[must_use]
     pub fn policy(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
