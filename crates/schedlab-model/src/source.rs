@@ -1,6 +1,6 @@
 //! Where events come from, and what a source knows besides them.
 
-use crate::{Comm, CpuSet, Event, KindSet, Nanos, Pid, Span, Topology, Warning};
+use crate::{Comm, CpuSet, Event, Groups, KindSet, Nanos, Pid, Span, Topology, Warning};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -52,6 +52,8 @@ pub struct TraceInfo {
     pub topology: Option<Topology>,
     /// Where tasks were allowed to run, ascending by pid then time; `None` when the trace does not tell.
     pub affinity: Option<Vec<Affinity>>,
+    /// Control groups of the tasks; `None` when the trace does not tell.
+    pub groups: Option<Groups>,
     /// First and last instant observed, where known before reading.
     pub span: Option<Span>,
     /// Names known from outside the events (saved command lines).
@@ -75,6 +77,7 @@ impl TraceInfo {
             kinds: KindSet::ALL,
             topology: None,
             affinity: None,
+            groups: None,
             span: None,
             comms: BTreeMap::new(),
             others: Vec::new(),

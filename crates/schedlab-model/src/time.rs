@@ -137,6 +137,9 @@ pub enum NanosError {
     /// Not a number with a unit.
     #[error("'{0}' is not a duration: write a number and a unit, as in 1.5ms")]
     Malformed(String),
+    /// Not a time on a trace's clock.
+    #[error("'{0}' is not a time on the trace's clock: write seconds, as in @12345.678901")]
+    Clock(String),
     /// More than 2^64 ns.
     #[error("'{0}' is longer than 584 years")]
     TooLong(String),

@@ -11,6 +11,7 @@
 mod copy;
 mod error;
 mod ftrace;
+mod groups;
 mod options;
 mod recorder;
 mod rings;

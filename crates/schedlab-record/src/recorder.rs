@@ -2,6 +2,7 @@
 
 use super::error::tracefs_right;
 use super::ftrace::Instance;
+use super::groups::Groups;
 use super::options::Meaning as _;
 use super::rings::{self, Rings};
 use super::shared::{Ended, Shared, spawn};
@@ -72,7 +73,7 @@ impl Recorder {
         let (rings, drains, watched) = Rings::open(options, &head)?;
         let rings = Arc::new(rings);
         let shared = Arc::<Shared>::default();
-        let mut threads = vec![watcher(dir, watched, &shared)?];
+        let mut threads = vec![watcher(dir, watched, options, &shared)?];
         threads.extend(Rings::threads(&rings, drains, options, dir, &head, &shared)?);
         rings.enable().map_err(RecordError::io("starting the events"))?;
         let backend = Backend::Perf(rings);
@@ -91,7 +92,7 @@ impl Recorder {
         spool::write(&spool::head(dir), &head)?;
         let shared = Arc::<Shared>::default();
         let instance = Instance::guarded(tracefs, options, &head)?;
-        let mut threads = vec![watcher(dir, rings::watch(&head), &shared)?];
+        let mut threads = vec![watcher(dir, rings::watch(&head), options, &shared)?];
         if !options.overwrites() {
             threads.push(instance.thread(options, dir, &shared)?);
         }
@@ -231,13 +232,21 @@ fn create(dir: &Path) -> Result<(), RecordError> {
 fn watcher(
     dir: &Path,
     watched: Vec<Ring>,
+    options: &Options,
     shared: &Arc<Shared>,
 ) -> Result<JoinHandle<io::Result<()>>, RecordError> {
     let path = spool::tasks(dir);
     let out = File::create(&path).map_err(RecordError::file(&path))?;
     // Where the kernel tells of new tasks, that is all to be looked at.
     let pause = if watched.is_empty() { WATCH_ALL } else { WATCH };
-    let mut watcher = Watcher::start(out, watched).map_err(RecordError::file(&path))?;
+    let groups = match options.cgroups {
+        true => Some(Groups::here().ok_or_else(|| RecordError::Unsupported {
+            what: "--cgroup".into(),
+            why: "no hierarchy of control groups is mounted".into(),
+        })?),
+        false => None,
+    };
+    let mut watcher = Watcher::start(out, watched, groups).map_err(RecordError::file(&path))?;
     let shared = Arc::clone(shared);
     spawn("watcher", move || {
         while !shared.stop.load(Ordering::Acquire) {

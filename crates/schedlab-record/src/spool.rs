@@ -57,6 +57,12 @@ pub(crate) enum Seen {
     Allowed { pid: Pid, at: Nanos, cpus: CpuSet },
     /// It is called so.
     Named { pid: Pid, comm: schedlab_model::Comm },
+    /// It is in this control group.
+    Member { pid: Pid, at: Nanos, group: String },
+    /// A control group's counters say this; `count.group` means nothing.
+    Counted { group: String, count: schedlab_model::Count },
+    /// The machine's steal time, summed over CPUs.
+    Stolen { at: Nanos, steal: Nanos },
 }
 
 pub(crate) const SCHEMA: u32 = 1;

@@ -114,7 +114,9 @@ fn header(
     marks: &Marks,
     mark_id: u16,
 ) -> Header {
-    let (seen, affinity) = gather(spool::read_tasks(dir));
+    let all = spool::read_tasks(dir);
+    let groups = super::groups::gather(&all);
+    let (seen, affinity) = gather(all);
     for (pid, comm) in seen {
         names.entry(pid).or_insert(comm);
     }
@@ -128,7 +130,8 @@ fn header(
         topology: head.topology.clone(),
         affinity: Some(affinity),
         marks: marks.names.clone(),
-        span: None,
+        groups,
+        ..Companion::default()
     };
     Header {
         page_size: head.page_size,

@@ -29,7 +29,7 @@ pub(crate) struct Tracepoint {
 }
 
 /// The scheduler's events and those that `extra` names: `system:name`, `system` for all of it, or `name` in
-/// whatever systems have it.
+/// whatever systems have it. One with a `?` behind it is left out where the kernel does not have it.
 pub(crate) fn choose(tracefs: &Tracefs, extra: &[String]) -> Result<Vec<Tracepoint>, RecordError> {
     let mut chosen: Vec<Tracepoint> = Vec::new();
     let mut add = |system: &str, name: &str| -> std::io::Result<()> {
@@ -50,7 +50,11 @@ pub(crate) fn choose(tracefs: &Tracefs, extra: &[String]) -> Result<Vec<Tracepoi
         }
     }
     for asked in extra {
-        let no_event = |why: String| RecordError::NoEvent { name: asked.clone(), why };
+        let (asked, optional) = match asked.strip_suffix('?') {
+            Some(asked) => (asked, true),
+            None => (asked.as_str(), false),
+        };
+        let no_event = |why: String| RecordError::NoEvent { name: asked.to_owned(), why };
         let (system, name) = asked.split_once(':').unwrap_or((asked, "*"));
         let sane = |part: &str| !part.is_empty() && !part.contains(['/', '.']);
         if !sane(system) || !sane(name) {
@@ -59,6 +63,9 @@ pub(crate) fn choose(tracefs: &Tracefs, extra: &[String]) -> Result<Vec<Tracepoi
             ));
         }
         let there = tracefs.events(system);
+        if optional && name != "*" && !there.iter().any(|event| event == name) {
+            continue;
+        }
         let systems = tracefs.systems_of(system);
         match name {
             "*" if !asked.contains(':') && there.is_empty() && !systems.is_empty() => {
@@ -166,6 +173,13 @@ mod tests {
         assert!(names("irq:nothing").unwrap_err().contains("irq_handler_entry"));
         assert!(names("nothing").unwrap_err().contains("no such system and no event"));
         assert_eq!(names("irq_handler_exit").unwrap(), ["sched_switch", "irq_handler_exit"]);
+        assert_eq!(
+            names("irq:nothing?").unwrap(),
+            ["sched_switch"],
+            "what is optional may be absent"
+        );
+        assert_eq!(names("nothing:nothing?").unwrap(), ["sched_switch"]);
+        assert_eq!(names("irq:irq_handler_exit?").unwrap().len(), 2);
         assert!(names("irq_handler_exit:*").is_err());
         assert!(names("../x").unwrap_err().contains("write system"));
     }

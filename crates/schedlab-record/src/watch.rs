@@ -5,6 +5,7 @@
 //! its parent's allowed CPUs, unless it changed them itself. A task that is bound anew is looked at
 //! when it executes a program, and at the end.
 
+use super::groups::Groups;
 use super::spool::Seen;
 use schedlab_model::{Comm, CpuSet, Nanos, Pid};
 use schedlab_sys::perf::{Ring, record};
@@ -17,13 +18,17 @@ pub(crate) struct Watcher {
     out: BufWriter<File>,
     rings: Vec<Ring>,
     allowed: BTreeMap<Pid, CpuSet>,
+    /// Where control groups are kept too.
+    groups: Option<Groups>,
 }
 
 impl Watcher {
     /// Looks at every task there is.
-    pub(crate) fn start(out: File, rings: Vec<Ring>) -> io::Result<Self> {
-        let mut watcher = Self { out: BufWriter::new(out), rings, allowed: BTreeMap::new() };
+    pub(crate) fn start(out: File, rings: Vec<Ring>, groups: Option<Groups>) -> io::Result<Self> {
+        let out = BufWriter::new(out);
+        let mut watcher = Self { out, rings, allowed: BTreeMap::new(), groups };
         watcher.look_at_all()?;
+        watcher.count()?;
         Ok(watcher)
     }
 
@@ -61,7 +66,15 @@ impl Watcher {
     /// Looks at every task that is still there once more.
     pub(crate) fn finish(mut self) -> io::Result<()> {
         self.look_at_new()?;
-        self.look_at_all()
+        self.look_at_all()?;
+        self.count()?;
+        self.out.flush()
+    }
+
+    /// Reads what the kernel counts for groups.
+    fn count(&mut self) -> io::Result<()> {
+        let counted = self.groups.as_ref().map(Groups::count).unwrap_or_default();
+        counted.iter().try_for_each(|seen| self.note(seen))
     }
 
     fn look_at_all(&mut self) -> io::Result<()> {
@@ -78,6 +91,10 @@ impl Watcher {
 
     /// Notes where a task may run, when that is news. One that is gone had what its parent has.
     fn look(&mut self, pid: Pid, parent: Option<Pid>) -> io::Result<()> {
+        let groups = self.groups.as_mut();
+        for seen in groups.map(|groups| groups.look(pid, parent)).unwrap_or_default() {
+            self.note(&seen)?;
+        }
         let inherited = || self.allowed.get(&parent?).cloned();
         let Some(cpus) = sched::affinity(pid).ok().or_else(inherited) else { return Ok(()) };
         if self.allowed.get(&pid) == Some(&cpus) {
@@ -117,6 +134,8 @@ pub(crate) fn gather(seen: Vec<Seen>) -> (BTreeMap<Pid, Comm>, Vec<schedlab_mode
             Seen::Allowed { pid, at, cpus } => {
                 allowed.push(schedlab_model::Affinity { pid, at, allowed: cpus });
             }
+            // `groups` gathers these.
+            Seen::Member { .. } | Seen::Counted { .. } | Seen::Stolen { .. } => {}
         }
     }
     allowed.sort_by_key(|entry| (entry.pid, entry.at));

@@ -171,6 +171,53 @@ fn place(dir: &Path, mountinfo: &str, membership: &str) -> Option<PathBuf> {
     Some(mount.at.join(below(&mount.root, path)))
 }
 
+/// The hierarchy by which the kernel divides CPU time: that of the controller `cpu`, or the unified one.
+#[must_use]
+pub fn of_cpu() -> Option<Hierarchy> {
+    let mountinfo = std::fs::read_to_string("/proc/self/mountinfo").ok()?;
+    let membership = std::fs::read_to_string("/proc/self/cgroup").ok()?;
+    find("cpu", &mountinfo, &membership)
+}
+
+impl Hierarchy {
+    /// The group of a task as a path from the hierarchy's root: `/system.slice/sshd.service`; `None` when the task is gone.
+    #[must_use]
+    pub fn name_of(&self, task: Pid) -> Option<String> {
+        let membership = std::fs::read_to_string(format!("/proc/{task}/cgroup")).ok()?;
+        self.name_in(&membership)
+    }
+
+    fn name_in(&self, membership: &str) -> Option<String> {
+        membership.lines().find_map(|line| {
+            let mut parts = line.splitn(3, ':');
+            let (id, names, path) = (parts.next()?, parts.next()?, parts.next()?);
+            let is_it = match self.version {
+                Version::V1 => names.split(',').any(|name| name == "cpu"),
+                Version::V2 => id == "0" && names.is_empty(),
+            };
+            is_it.then(|| path.to_owned())
+        })
+    }
+
+    /// How often and how long a group was throttled: `nr_periods`, `nr_throttled` and the time; `None` where the kernel
+    /// does not count that.
+    #[must_use]
+    pub fn throttled(&self, name: &str) -> Option<(u64, u64, Nanos)> {
+        let dir = self.mount.join(name.trim_start_matches('/'));
+        throttled(&std::fs::read_to_string(dir.join("cpu.stat")).ok()?)
+    }
+}
+
+fn throttled(stat: &str) -> Option<(u64, u64, Nanos)> {
+    let number = |key: &str| {
+        let mut lines = stat.lines().filter_map(|line| line.split_once(' '));
+        lines.find(|(name, _)| *name == key)?.1.trim().parse::<u64>().ok()
+    };
+    let time = number("throttled_usec").map(|micros| micros.saturating_mul(1_000));
+    let time = time.or_else(|| number("throttled_time"))?;
+    Some((number("nr_periods")?, number("nr_throttled")?, Nanos(time)))
+}
+
 /// CPU time that the tasks of a group have used, ended ones included. Version 1 counts in a group of `cpuacct`,
 /// version 2 in every group.
 ///
@@ -195,6 +242,23 @@ pub fn usage(version: Version, dir: &Path) -> io::Result<Nanos> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn throttling_is_read_in_the_words_of_both_versions() {
+        let v2 = "usage_usec 9\nnr_periods 5\nnr_throttled 2\nthrottled_usec 7\n";
+        assert_eq!(throttled(v2), Some((5, 2, Nanos(7_000))));
+        assert_eq!(
+            throttled("nr_periods 5\nnr_throttled 2\nthrottled_time 7\n"),
+            Some((5, 2, Nanos(7)))
+        );
+        assert_eq!(throttled("usage_usec 9\n"), None, "a root group has no quota");
+        let named = |version, text: &str| {
+            Hierarchy { version, mount: "/x".into(), path: "".into() }.name_in(text)
+        };
+        let membership = "2:cpu,cpuacct:/a\n0::/b/c\n";
+        assert_eq!(named(Version::V1, membership).as_deref(), Some("/a"));
+        assert_eq!(named(Version::V2, membership).as_deref(), Some("/b/c"));
+    }
 
     #[test]
     fn a_task_is_found_in_the_hierarchy_of_a_group() {

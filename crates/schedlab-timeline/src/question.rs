@@ -2,7 +2,10 @@
 
 use crate::change::Change;
 use crate::state::State;
-use schedlab_model::{Event, EventSink, EventSource, Kind, Nanos, Span, TraceInfo, Warning};
+use schedlab_model::{
+    Cpu, Event, EventSink, EventSource, Kind, Nanos, Span, TraceInfo, Warning, What,
+};
+use std::borrow::Cow;
 use std::io;
 
 /// What a pass over a trace can be asked. A tuple of questions is a question.
@@ -13,6 +16,15 @@ pub trait Question {
     /// Whether it looks at queues: who waits on a CPU, and how many do. Where no question does, nobody keeps
     /// them: [`State::waiters`] gives none, and [`crate::CpuState::waiting`] stays 0.
     const QUEUES: bool = true;
+
+    /// Whether it wants the arguments of tracepoints beyond the scheduler's ([`Self::told`]).
+    const ARGUMENTS: bool = false;
+
+    /// A tracepoint beyond the scheduler's fired; `state` is the state then. This is told of those before the window too,
+    /// since they say what holds when it opens. Only where [`Self::ARGUMENTS`], and by a source that was opened for it.
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        let _ = (told, state);
+    }
 
     /// The window opens: what is true at its first instant. Intervals that are open now began
     /// before [`State::window`] does.
@@ -27,11 +39,42 @@ pub trait Question {
     fn answer(self, state: &State) -> Self::Answer;
 }
 
+/// A tracepoint beyond the scheduler's, with its arguments.
+#[derive(Clone, Copy, Debug)]
+pub struct Told<'a> {
+    /// When it fired.
+    pub at: Nanos,
+    /// The CPU that logged it.
+    pub cpu: Cpu,
+    /// Index into [`State::others`].
+    pub format: u16,
+    /// Its arguments as text: `state=1 cpu_id=3`.
+    pub arguments: &'a str,
+}
+
+impl Told<'_> {
+    /// The number that an argument has, also in hexadecimal.
+    #[must_use]
+    pub fn number(&self, name: &str) -> Option<u64> {
+        let mut words = self.arguments.split_whitespace();
+        let value = words.find_map(|word| word.strip_prefix(name)?.strip_prefix('='))?;
+        match value.strip_prefix("0x") {
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+            // An unsigned -1 is told as a negative number by some.
+            None => value.parse().ok().or_else(|| value.parse().ok().map(i64::cast_unsigned)),
+        }
+    }
+}
+
 macro_rules! tuple {
     ($($name:ident $index:tt),+) => {
         impl<$($name: Question),+> Question for ($($name,)+) {
             type Answer = ($($name::Answer,)+);
             const QUEUES: bool = $($name::QUEUES)||+;
+            const ARGUMENTS: bool = $($name::ARGUMENTS)||+;
+            fn told(&mut self, told: &Told<'_>, state: &State) {
+                $(self.$index.told(told, state);)+
+            }
             fn begin(&mut self, state: &State) {
                 $(self.$index.begin(state);)+
             }
@@ -58,6 +101,12 @@ tuple!(A 0, B 1, C 2, D 3, E 4, F 5, G 6, H 7);
 impl<Q: Question> Question for Option<Q> {
     type Answer = Option<Q::Answer>;
     const QUEUES: bool = Q::QUEUES;
+    const ARGUMENTS: bool = Q::ARGUMENTS;
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        if let Some(question) = self {
+            question.told(told, state);
+        }
+    }
     fn begin(&mut self, state: &State) {
         if let Some(question) = self {
             question.begin(state);
@@ -134,7 +183,7 @@ pub fn ask_within<Q: Question>(
     let end = cut.to.map_or(Nanos::MAX, |to| pass.state.origin + to);
     while more {
         pass.state.learn(source.info());
-        if !pass.feed(&batch, end) {
+        if !pass.feed(&batch, end, &|index| source.arguments(index)) {
             break;
         }
         more = source.next(&mut batch)?;
@@ -145,7 +194,8 @@ pub fn ask_within<Q: Question>(
 }
 
 /// Asks about a whole trace whose source is known by its type: [`EventSource::drain`] then makes one loop
-/// of decoding and answering, where [`ask`] goes by batches. The reply is the same.
+/// of decoding and answering, where [`ask`] goes by batches. The reply is the same, but for questions that want arguments
+/// ([`Question::ARGUMENTS`]): they are for [`ask`].
 ///
 /// # Errors
 /// When the source can't be read.
@@ -159,7 +209,7 @@ pub fn ask_all<Q: Question>(
     source.next(&mut batch)?;
     let start = span.map(|span| span.start).or_else(|| first_instant(&batch));
     pass.start(start.unwrap_or(Nanos::ZERO), Cut::default());
-    pass.feed(&batch, Nanos::MAX);
+    pass.feed(&batch, Nanos::MAX, &|index| source.arguments(index));
     source.drain(&mut pass)?;
     let last = span.map_or(pass.state.now, |span| span.end);
     Ok(pass.reply(last, source.warnings()))
@@ -223,14 +273,20 @@ impl<Q: Question> Pass<Q> {
     }
 
     /// Takes in a batch; false when the window's end has come.
-    fn feed(&mut self, batch: &[Event], end: Nanos) -> bool {
+    fn feed<'a>(
+        &mut self,
+        batch: &[Event],
+        end: Nanos,
+        arguments: &dyn Fn(usize) -> Option<Cow<'a, str>>,
+    ) -> bool {
         debug_assert!(self.started);
-        let mut rest = batch;
+        let (mut rest, mut before) = (batch, 0);
         if !self.open {
             let from = self.state.window.start;
-            let before = batch.iter().position(|event| event.time >= from).unwrap_or(batch.len());
-            for event in &batch[..before] {
+            before = batch.iter().position(|event| event.time >= from).unwrap_or(batch.len());
+            for (index, event) in batch[..before].iter().enumerate() {
                 self.state.step(event, &mut |_, _| {});
+                self.tell(event, index, arguments);
             }
             rest = &batch[before..];
             if rest.is_empty() {
@@ -238,13 +294,31 @@ impl<Q: Question> Pass<Q> {
             }
             self.open();
         }
-        for event in rest {
+        for (index, event) in rest.iter().enumerate() {
             if event.time >= end {
                 return false;
             }
             self.take(event);
+            self.tell(event, before + index, arguments);
         }
         true
+    }
+
+    /// Hands on the arguments of the event at `index`, where the question wants them.
+    #[inline(always)]
+    fn tell<'a>(
+        &mut self,
+        event: &Event,
+        index: usize,
+        arguments: &dyn Fn(usize) -> Option<Cow<'a, str>>,
+    ) {
+        if Q::ARGUMENTS
+            && let What::Other { format } = event.what
+            && let Some(text) = arguments(index)
+        {
+            let told = Told { at: event.time, cpu: event.cpu, format, arguments: &text };
+            self.question.told(&told, &self.state);
+        }
     }
 
     fn reply(self, end: Nanos, warned: &[Warning]) -> Reply<Q::Answer> {

@@ -72,6 +72,11 @@ impl Encoder {
         &self.comms
     }
 
+    /// A task's name from now on, without a record.
+    pub(crate) fn call(&mut self, pid: Pid, comm: Comm) {
+        self.comms.insert(pid, comm);
+    }
+
     /// The body of an event's record (little-endian, 64-bit); `None` for what is no record: a loss,
     /// and a task's first name.
     pub fn body(&mut self, event: &Event) -> Option<&[u8]> {

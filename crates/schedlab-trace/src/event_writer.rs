@@ -3,6 +3,7 @@
 use crate::dat::{Companion, Compression, Header, Spool, Version};
 use crate::encode::Encoder;
 use crate::order::Order;
+use crate::part::Part;
 use schedlab_model::{Clock, Event, TraceInfo, What};
 use std::io;
 use std::path::Path;
@@ -73,6 +74,13 @@ impl EventWriter {
         events.iter().try_for_each(|event| self.event(event))
     }
 
+    /// Learns what an event tells that is not written: the name that its task has from now on.
+    pub(crate) fn pass_over(&mut self, what: &What) {
+        if let What::Comm { pid, comm } = *what {
+            self.encoder.call(pid, comm);
+        }
+    }
+
     /// Learns tracepoints that the source met on the way.
     pub(crate) fn learn(&mut self, info: &TraceInfo) {
         self.encoder.learn(&info.others);
@@ -89,19 +97,21 @@ impl EventWriter {
     /// I/O.
     pub fn finish(self) -> io::Result<()> {
         let info = self.info.clone();
-        self.finish_as(&info)
+        self.finish_as(&info, &Part::default())
     }
 
-    /// Writes the file with what is known by now: streams learn CPUs and the names of marks on the way.
+    /// Writes the file with what is known by now: streams learn CPUs and the names of marks on the way. It holds
+    /// `part` of its source.
     ///
     /// # Errors
     /// I/O.
-    pub(crate) fn finish_as(mut self, info: &TraceInfo) -> io::Result<()> {
+    pub(crate) fn finish_as(mut self, info: &TraceInfo, part: &Part) -> io::Result<()> {
         let header = self.spool.header();
         header.formats = Encoder::new(info).formats().to_vec();
         header.cmdlines = self.encoder.comms().iter().map(|(pid, comm)| (*pid, *comm)).collect();
         header.companion = Some(companion(info));
         header.cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
+        part.tell(header);
         self.spool.finish()
     }
 }
@@ -110,8 +120,10 @@ fn companion(info: &TraceInfo) -> Companion {
     Companion {
         topology: info.topology.clone(),
         affinity: info.affinity.clone(),
+        groups: info.groups.clone(),
         marks: info.marks.clone(),
         span: info.span,
+        ..Companion::default()
     }
 }
 

@@ -33,6 +33,7 @@ mod names;
 mod near;
 mod numbers;
 mod order;
+mod part;
 mod perf;
 mod perfetto;
 mod piped;
@@ -49,12 +50,13 @@ mod text;
 mod trace;
 
 pub use census::Census;
-pub use convert::{Converted, Target, convert, replace, unfinished};
+pub use convert::{Converted, Line, List, Target, convert, cut, list, replace, unfinished};
 pub use dat::{RecordSource, Sink};
 pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;
 pub use event_writer::EventWriter;
+pub use part::Part;
 pub use record::open_records;
 pub use trace::Trace;
 

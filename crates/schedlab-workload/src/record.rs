@@ -112,6 +112,9 @@ pub struct RecordSpec {
     /// Record only for this long; the load goes on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub time: Option<Nanos>,
+    /// Whether to keep the control groups of tasks, and what the kernel counts for these groups.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub cgroups: bool,
     /// Whether the run is worth nothing without its trace: then it is not begun without the right.
     #[serde(default, skip_serializing_if = "is_default")]
     pub required: bool,

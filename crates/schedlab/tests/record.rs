@@ -392,6 +392,145 @@ fn a_snapshot_keeps_what_led_to_a_long_wait() {
     assert!(ours(dir.path(), "x.dat").values().sum::<u64>() > 0);
 }
 
+/// A process that ends with the test.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn snapshots_repeat_until_sigterm_and_the_newest_are_kept() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let busy = || {
+        let mut command = Command::new("taskset");
+        command.args(["-c", "0", "timeout", "60", "sh", "-c", "while :; do :; done"]);
+        Killed(command.stdin(Stdio::null()).spawn().expect("taskset starts"))
+    };
+    let _busy = [busy(), busy(), busy()];
+    let mut watcher = schedlab();
+    watcher.args(["record", "-o", "late.dat", "--snapshot", "1ms", "--keep", "5ms", "--max", "2"]);
+    let watcher = watcher.args(["--json"]).current_dir(dir.path());
+    let watcher = watcher.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let child = watcher.spawn().expect("the built command starts");
+    let third = dir.path().join("late-000003.dat");
+    for _ in 0..600 {
+        if third.exists() {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let term = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(term.expect("kill starts").success());
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.lines().count() >= 3, "a line of JSON for each: {said}");
+    let names = std::fs::read_dir(dir.path()).unwrap().flatten();
+    let mut names: Vec<String> =
+        names.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    assert_eq!(names.len(), 2, "the newest two, and nothing else: {names:?}");
+    for name in &names {
+        assert!(name.starts_with("late-0000"), "{names:?}");
+        assert!(ours(dir.path(), name).values().sum::<u64>() > 0);
+    }
+}
+
+/// A group with a tenth of a CPU, removed with the test.
+struct Group(std::path::PathBuf);
+
+impl Group {
+    fn make() -> Option<Self> {
+        let name = format!("schedlab-test-{}", std::process::id());
+        for root in ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup"] {
+            let group = Self(Path::new(root).join(&name));
+            if std::fs::create_dir(&group.0).is_err() {
+                continue;
+            }
+            let files = [("cpu.cfs_quota_us", "10000"), ("cpu.max", "10000 100000")];
+            if files.iter().any(|(file, quota)| {
+                group.0.join(file).exists() && std::fs::write(group.0.join(file), quota).is_ok()
+            }) {
+                return Some(group);
+            }
+        }
+        None
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        for _ in 0..100 {
+            if std::fs::remove_dir(&self.0).is_ok() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+#[test]
+fn control_groups_are_kept_with_what_their_tasks_got_and_how_they_were_throttled() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let Some(group) = Group::make() else {
+        return missing("the right to make a control group with a quota (root)");
+    };
+    let name = format!("/{}", group.0.file_name().unwrap().to_string_lossy());
+    let join = format!("echo $$ > {}/cgroup.procs", group.0.display());
+    let busy = format!("{join}; exec timeout 1 sh -c 'while :; do :; done'");
+    let output = record(dir.path(), &["-o", "x.dat", "--cgroup", "--", "sh", "-c", &busy]);
+    assert_eq!(output.status.code(), Some(124), "{}", stderr(&output));
+    let mut table = schedlab();
+    table.args(["trace", "tasks", "--by", "cgroup", "--json", "x.dat"]).current_dir(dir.path());
+    let table = table.output().expect("the built command starts");
+    assert!(table.status.success(), "{}", stderr(&table));
+    let table: serde_json::Value = serde_json::from_slice(&table.stdout).expect("JSON");
+    let rows = table["groups"].as_array().expect("rows");
+    let ours = rows.iter().find(|row| row["group"].as_str().is_some_and(|g| g.ends_with(&name)));
+    let ours = ours.unwrap_or_else(|| panic!("no {name} in {rows:?}"));
+    let number = |key: &str| ours[key].as_u64().unwrap_or(0);
+    assert!(number("run_ns") > 0 && number("tasks") > 0, "{ours}");
+    assert!(number("throttled_ns") > 0 && number("throttled_periods") > 0, "{ours}");
+    assert!(table["steal_ns"].is_u64(), "steal time is sampled");
+    assert!(rows.len() > 1, "others run in other groups: {rows:?}");
+    // A trace that does not tell is refused, not answered by zeros.
+    let output = record(dir.path(), &["-o", "y.dat", "--", "true"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let mut table = schedlab();
+    table.args(["trace", "latency", "--by", "cgroup", "y.dat"]).current_dir(dir.path());
+    let table = table.output().expect("the built command starts");
+    assert!(!table.status.success() && stderr(&table).contains("--cgroup"), "{}", stderr(&table));
+}
+
+#[test]
+fn power_events_that_the_kernel_has_are_recorded_and_the_others_left_out() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let output = record(dir.path(), &["-o", "x.dat", "--for", "power", "--", "sleep", "0.3"]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(ours(dir.path(), "x.dat").keys().any(|(_, name)| name == "hrtimer_expire_entry"));
+    let mut table = schedlab();
+    table.args(["trace", "power", "--json", "x.dat"]).current_dir(dir.path());
+    let table = table.output().expect("the built command starts");
+    assert!(table.status.success(), "{}", stderr(&table));
+    let table: serde_json::Value = serde_json::from_slice(&table.stdout).expect("JSON");
+    let cpus = table["cpus"].as_array().expect("rows").iter();
+    let timers: u64 = cpus.filter_map(|row| row["hrtimers"].as_u64()).sum();
+    assert!(timers > 0, "the timer that ended the sleep: {table}");
+}
+
 #[test]
 fn the_exit_code_of_the_command_passes_through() {
     if !may_record() {

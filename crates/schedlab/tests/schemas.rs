@@ -66,6 +66,8 @@ const EVERYWHERE: &[&str] = &[
     "trace locality a.dat --topology host --json",
     "trace migrations a.dat --topology host --json",
     "trace compare a.dat b.dat --json",
+    "trace events a.dat --limit 3 --json",
+    "trace power a.dat --json",
     "draw cores a.dat -o a.svg --json",
     "draw boxes table.csv --value y --by x -o boxes.svg --json",
     "view a.dat -o a.html --json",
@@ -96,7 +98,8 @@ const EVERYWHERE: &[&str] = &[
 
 /// Needs rights; says so where they are missing.
 const WITH_RIGHTS: &[(&str, &[&str])] = &[
-    ("record -o r.dat --json -- true", &["record"]),
+    ("record -o r.dat --cgroup --json -- true", &["record"]),
+    ("trace tasks r.dat --by cgroup --json", &["trace-groups"]),
     ("jobs posts --time 100ms --json", &["jobs-posts"]),
     (
         "slow --no-measure --method quota --cpu 0=50% --json -- sleep 1.5",

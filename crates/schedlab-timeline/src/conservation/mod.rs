@@ -91,6 +91,8 @@ pub struct Conservation {
     sums: sums::Integrals,
     lost: sums::Losses,
     answer: ConservationAnswer,
+    /// By task: what was lost while it waited, in parts of a nanosecond.
+    by_task: Vec<u128>,
 }
 
 /// What was found.
@@ -114,6 +116,8 @@ pub struct ConservationAnswer {
     pub bound_threads: Nanos,
     /// The same under other tools' definitions.
     pub sums: Sums,
+    /// What was lost while a task waited, however short its episode, in order of tasks. Each is rounded down.
+    pub by_task: Vec<(TaskId, Nanos)>,
 }
 
 impl Conservation {
@@ -138,6 +142,7 @@ impl Conservation {
             sums: sums::Integrals::default(),
             lost: sums::Losses::default(),
             answer: ConservationAnswer::default(),
+            by_task: Vec::new(),
         }
     }
 
@@ -191,6 +196,10 @@ impl Conservation {
             Role::Counts => {
                 let cost = self.matching.served(class, at) - open.served;
                 let part = Part { task, since: open.start, cost, ended };
+                if task.index() >= self.by_task.len() {
+                    self.by_task.resize(task.index() + 1, 0);
+                }
+                self.by_task[task.index()] += cost;
                 let (free, mask) = (&self.free, &self.allowed.masks[class as usize]);
                 let idle = |from: Step| match mask {
                     Some(mask) => free.during(from).intersection(mask),
@@ -479,7 +488,10 @@ impl Question for Conservation {
             self.finish(cpu);
         }
         let affinity_known = self.allowed.is_told() && !self.lost.unknown_affinity();
+        let whole = |parts: u128| Nanos(u64::try_from(parts / matching::PARTS).unwrap_or(u64::MAX));
+        let lost = (0..).map(TaskId).zip(&self.by_task).filter(|(_, parts)| **parts > 0);
         ConservationAnswer {
+            by_task: lost.map(|(task, parts)| (task, whole(*parts))).collect(),
             episodes: self.episodes.into_worst(),
             lost: self.lost.told(affinity_known, self.cores.is_some()),
             sums: self.sums.sums,

@@ -6,27 +6,29 @@ use crate::dat::{
 };
 use crate::event_writer::EventWriter;
 use crate::left_out::{Unknown, arguments_left_out, cannot_hold};
+use crate::part::{Choice, Part, Taken};
 use schedlab_model::{Clock, EventSource, What};
 use std::io;
 use std::path::Path;
 
-/// Records as they are.
+/// Records as they are, of the part that is wanted.
 pub(super) fn pass(
     source: &mut dyn RecordSource,
     to: &Path,
-    version: Version,
-    compression: Compression,
+    (version, compression): (Version, Compression),
+    part: &Part,
 ) -> io::Result<Converted> {
     let mut header = source.header().clone();
     header.version = version;
     header.compression = compression;
-    let mut passed = once(source, to, &header)?;
+    part.tell(&mut header);
+    let mut passed = once(source, to, &header, part)?;
     if !passed.fits() {
         // perf's ring takes records of up to 64 KiB; pages of the kernel's size hold less, larger ones
         // are read alike.
         header.page_size = page_for(passed.longest);
         header.header_page = String::new();
-        passed = once(source, to, &header)?;
+        passed = once(source, to, &header, part)?;
     }
     let warnings = source.warnings().to_vec();
     Ok(Converted { untouched: true, events: passed.events, warnings })
@@ -58,18 +60,31 @@ fn page_for(length: usize) -> u32 {
     u32::try_from((length + 24).next_power_of_two()).unwrap_or(u32::MAX)
 }
 
-fn once(source: &mut dyn RecordSource, to: &Path, header: &Header) -> io::Result<Passed> {
+fn once(
+    source: &mut dyn RecordSource,
+    to: &Path,
+    header: &Header,
+    part: &Part,
+) -> io::Result<Passed> {
     let room = longest_body(header.encoding, header.page_size as usize);
     let mut passed = Passed { room, longest: 0, events: 0 };
+    let mut choice = Choice::new(part, source.header(), source.clock());
     if source.by_cpu() {
-        by_cpu(source, to, header, &mut passed)?;
+        by_cpu(source, (to, header), &mut choice, &mut passed)?;
         return Ok(passed);
     }
     let mut spool = Spool::create(to, header.clone())?;
-    source.each(&mut |_, cpu, piece| match piece {
-        Piece::Record(time, body) if passed.take(body) => spool.record(cpu, time, body),
-        Piece::Record(..) => Ok(()),
-        Piece::Lost(count) => spool.lost(cpu, count),
+    source.each(&mut |buffer, cpu, piece| {
+        match choice.take(buffer, cpu, piece) {
+            Taken::Not => return Ok(()),
+            Taken::AfterLoss(count) => spool.lost(cpu, count)?,
+            Taken::Yes => {}
+        }
+        match piece {
+            Piece::Record(time, body) if passed.take(body) => spool.record(cpu, time, body),
+            Piece::Record(..) => Ok(()),
+            Piece::Lost(count) => spool.lost(cpu, count),
+        }
     })?;
     if passed.fits() {
         // Names that the source learnt on the way.
@@ -82,18 +97,27 @@ fn once(source: &mut dyn RecordSource, to: &Path, header: &Header) -> io::Result
 /// Buffer by buffer and CPU by CPU, as the target wants them: a spool for each buffer would be waste.
 fn by_cpu(
     source: &mut dyn RecordSource,
-    to: &Path,
-    header: &Header,
+    (to, header): (&Path, &Header),
+    choice: &mut Choice<'_>,
     passed: &mut Passed,
 ) -> io::Result<()> {
     let mut run = PageRun::new(Writer::create(to, header)?);
     source.each(&mut |buffer, cpu, piece| {
-        run.with(buffer, cpu, |lane| match piece {
-            Piece::Record(time, body) => {
-                passed.events += 1;
-                lane.record(time, body)
+        let taken = choice.take(buffer, cpu, piece);
+        if matches!(taken, Taken::Not) {
+            return Ok(());
+        }
+        run.with(buffer, cpu, |lane| {
+            if let Taken::AfterLoss(count) = taken {
+                lane.lost(count)?;
             }
-            Piece::Lost(count) => lane.lost(count),
+            match piece {
+                Piece::Record(time, body) => {
+                    passed.events += 1;
+                    lane.record(time, body)
+                }
+                Piece::Lost(count) => lane.lost(count),
+            }
         })
     })?;
     run.finish()?;
@@ -103,12 +127,12 @@ fn by_cpu(
 /// Bytes of a text of arguments that are kept: a record must fit a page.
 const ARGUMENTS_MAX: usize = 3000;
 
-/// Events, spelt as records.
+/// Events of the part that is wanted, spelt as records.
 pub(super) fn encode(
     source: &mut dyn EventSource,
     to: &Path,
-    version: Version,
-    compression: Compression,
+    (version, compression): (Version, Compression),
+    part: &Part,
 ) -> io::Result<Converted> {
     let mut writer = EventWriter::create_as(to, source.info(), version, compression)?;
     let mut converted = Converted::default();
@@ -119,6 +143,10 @@ pub(super) fn encode(
         writer.learn(source.info());
         for (index, event) in batch.iter().enumerate() {
             let what = event.what;
+            if !part.holds(event) {
+                writer.pass_over(&what);
+                continue;
+            }
             let text = source.arguments(index);
             others += u64::from(matches!(what, What::Other { .. }) && text.is_none());
             let text = text.unwrap_or_default();
@@ -133,7 +161,7 @@ pub(super) fn encode(
     // Streams learn names and marks on the way.
     let info = source.info();
     let moved = writer.moved();
-    writer.finish_as(info)?;
+    writer.finish_as(info, part)?;
     converted.warnings = source.warnings().to_vec();
     converted.warnings.extend(arguments_left_out(others));
     if cut > 0 {

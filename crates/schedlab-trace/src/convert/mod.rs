@@ -5,6 +5,7 @@ mod csv;
 mod dat;
 #[cfg(feature = "parquet")]
 mod events;
+mod list;
 mod report;
 mod row;
 mod target;
@@ -12,8 +13,10 @@ mod target;
 use crate::error::TraceError;
 use crate::event_sink::{EventSink, TaskNames};
 use crate::left_out::cannot_hold;
+use crate::part::Part;
 use crate::perfetto::PerfettoWriter;
 use crate::{Options, dat as trace_dat, open, open_records, open_with};
+pub use list::{Line, List, list};
 use schedlab_model::{Clock, EventSource, Nanos, TraceInfo, Warning, What};
 pub use target::{replace, unfinished};
 
@@ -71,14 +74,45 @@ pub fn convert(from: &Path, to: &Path, target: Target) -> Result<Converted, Trac
     replace(to, |part| write(from, part, target).map_err(|error| error.of(part, to)))
 }
 
+/// Writes a part of the trace `from` as the trace.dat `to`, as [`convert`] does. Records keep their bytes, and the head
+/// its formats, names and options.
+///
+/// # Errors
+/// As [`convert`]; or no event belongs to the part.
+pub fn cut(
+    from: &Path,
+    to: &Path,
+    how: (trace_dat::Version, trace_dat::Compression),
+    part: &Part,
+) -> Result<Converted, TraceError> {
+    replace(to, |file| {
+        let written = to_dat(from, file, how, part).map_err(|error| error.of(file, to))?;
+        if written.events == 0 {
+            let what = "no event of it belongs to the part that was asked for".into();
+            return Err(TraceError::NoEvents { path: from.to_owned(), format: "trace", what });
+        }
+        Ok(written)
+    })
+}
+
+fn to_dat(
+    from: &Path,
+    file: &Path,
+    how: (trace_dat::Version, trace_dat::Compression),
+    part: &Part,
+) -> Result<Converted, TraceError> {
+    let failed = |error| TraceError::io(file, error);
+    if let Some(mut source) = open_records(from)? {
+        return dat::pass(source.as_mut(), file, how, part).map_err(failed);
+    }
+    let mut source = open(from)?;
+    dat::encode(source.as_mut(), file, how, part).map_err(failed)
+}
+
 fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceError> {
     let failed = |error| TraceError::io(part, error);
     if let Target::Dat(version, compression) = target {
-        if let Some(mut source) = open_records(from)? {
-            return dat::pass(source.as_mut(), part, version, compression).map_err(failed);
-        }
-        let mut source = open(from)?;
-        return dat::encode(source.as_mut(), part, version, compression).map_err(failed);
+        return to_dat(from, part, (version, compression), &Part::default());
     }
     if target == Target::Parquet {
         return parquet(from, part);

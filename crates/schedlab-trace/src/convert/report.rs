@@ -117,7 +117,8 @@ impl<W: Write> EventSink for Report<W> {
     }
 }
 
-fn arguments(
+/// What stands behind an event's name; empty for tracepoints beyond the scheduler's.
+pub(super) fn arguments(
     out: &mut String,
     what: &What,
     event: &Event,

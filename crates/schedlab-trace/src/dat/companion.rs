@@ -2,7 +2,7 @@
 //!
 //! It is stored as JSON in an option of our own, which `trace-cmd report` passes over.
 
-use schedlab_model::{Affinity, CpuSet, Nanos, Pid, Place, Span, Topology};
+use schedlab_model::{Affinity, CpuSet, Groups, Nanos, Pid, Place, Span, Topology};
 use serde_json::{Value, json};
 
 /// What a recorder knows besides the events.
@@ -16,6 +16,12 @@ pub struct Companion {
     pub marks: Vec<String>,
     /// From when to when was looked, where that is more than from the first event to the last.
     pub span: Option<Span>,
+    /// The CPUs that were observed, where these are not all.
+    pub observed: Option<CpuSet>,
+    /// Control groups of the tasks; `None` when nobody looked.
+    pub groups: Option<Groups>,
+    /// Where only events about some tasks are kept: how many tasks these are.
+    pub chosen: Option<usize>,
 }
 
 impl Companion {
@@ -34,6 +40,15 @@ impl Companion {
         });
         if let Some(span) = self.span {
             root["span"] = json!([span.start.0, span.end.0]);
+        }
+        if let Some(observed) = &self.observed {
+            root["observed"] = json!(observed.to_string());
+        }
+        if let Some(groups) = &self.groups {
+            root["groups"] = json!(groups);
+        }
+        if let Some(chosen) = self.chosen {
+            root["chosen"] = json!(chosen);
         }
         root.to_string().into_bytes()
     }
@@ -55,7 +70,16 @@ impl Companion {
         let at = |index: usize| root["span"].get(index)?.as_u64().map(Nanos);
         let span = at(0).zip(at(1)).filter(|(start, end)| start < end);
         let span = span.map(|(start, end)| Span::new(start, end));
-        Some(Self { topology, affinity, marks: marks.collect(), span })
+        let observed = root["observed"].as_str().and_then(|list| list.parse::<CpuSet>().ok());
+        let chosen = root["chosen"].as_u64().and_then(|count| usize::try_from(count).ok());
+        let mut groups: Option<Groups> = serde_json::from_value(root["groups"].clone()).ok();
+        if let Some(groups) = &mut groups {
+            let known = groups.names.len();
+            groups.members.retain(|member| (member.group as usize) < known);
+            groups.members.sort_unstable();
+            groups.counts.retain(|count| (count.group as usize) < known);
+        }
+        Some(Self { topology, affinity, marks: marks.collect(), span, observed, groups, chosen })
     }
 }
 
@@ -99,6 +123,9 @@ mod tests {
             }]),
             marks: vec!["warm-up".into(), "ü\"".into()],
             span: Some(Span::new(Nanos(3), Nanos(u64::MAX))),
+            observed: Some("1,3-4".parse().unwrap()),
+            groups: Some(Groups { names: vec!["/a".into()], ..Groups::default() }),
+            chosen: Some(2),
         };
         assert_eq!(Companion::from_json(&companion.to_json()), Some(companion));
         assert_eq!(

@@ -24,6 +24,7 @@ use crate::plan::Decoder;
 use crate::spelling::Spelling;
 use schedlab_model::{Cpu, CpuSet, Event, EventSink, EventSource, Nanos, Span, TraceInfo, Warning};
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::io;
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -93,6 +94,11 @@ impl DatReader {
         hold_the_largest_pages(&mut header, &buffers);
         // Version 7 leaves out CPUs without data that were recorded all the same; the count has them.
         info.cpus = CpuSet::first(header.cpus as usize);
+        let companion = header.companion.as_ref();
+        if let Some(observed) = companion.and_then(|companion| companion.observed.as_ref()) {
+            info.cpus = info.cpus.intersection(observed);
+        }
+        warnings.extend(companion.and_then(|companion| companion.chosen).map(filtered));
         let known = header.companion.as_ref().and_then(|companion| companion.span);
         info.span = opening.span(known);
         opening.choose_buffer(&buffers, &mut warnings);
@@ -180,9 +186,30 @@ impl RecordSource for DatReader {
         true
     }
 
+    fn clock(&self) -> Box<dyn Fn(usize, Cpu, Nanos) -> Nanos> {
+        let lanes = self.lanes.lanes.iter();
+        let corrected = lanes.filter(|lane| !lane.correction.is_identity());
+        let corrections: BTreeMap<_, _> =
+            corrected.map(|lane| ((lane.buffer, lane.cpu), lane.correction.clone())).collect();
+        Box::new(move |buffer, cpu, time| {
+            corrections
+                .get(&(buffer, cpu))
+                .map_or(time, |correction| Nanos(correction.time(time.0)))
+        })
+    }
+
     fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
+}
+
+/// What it means that only events about some tasks are there.
+fn filtered(tasks: usize) -> Warning {
+    let plural = if tasks == 1 { "" } else { "s" };
+    let what = format!(
+        "the trace was cut to {tasks} task{plural}: figures of CPUs and of other tasks are not valid"
+    );
+    Warning::new("events-filtered", what, "ask the whole trace about them")
 }
 
 /// Passes records on undecoded, with the times that the file has.
@@ -226,6 +253,7 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
     if let Some(companion) = &header.companion {
         info.topology.clone_from(&companion.topology);
         info.affinity.clone_from(&companion.affinity);
+        info.groups.clone_from(&companion.groups);
         info.marks.clone_from(&companion.marks);
     }
     if info.marks.is_empty()

@@ -28,6 +28,11 @@ pub trait RecordSource {
     /// I/O, or what the sink returns.
     fn each(&mut self, sink: &mut Sink<'_>) -> io::Result<()>;
 
+    /// From the time of a record of this buffer and CPU to the time on the trace's clock: files keep corrections apart.
+    fn clock(&self) -> Box<dyn Fn(usize, Cpu, Nanos) -> Nanos> {
+        Box::new(|_, _, time| time)
+    }
+
     /// Whether the records come buffer by buffer and CPU by CPU.
     fn by_cpu(&self) -> bool;
 

@@ -152,7 +152,7 @@ fn companion() -> Companion {
             allowed: "0-1".parse().unwrap(),
         }]),
         marks: vec!["warm-up".into(), "load".into()],
-        span: None,
+        ..Companion::default()
     }
 }
 

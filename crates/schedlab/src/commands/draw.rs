@@ -15,7 +15,7 @@ use crate::json::{self, Schema};
 use anyhow::{Context, bail};
 use clap::Subcommand;
 use schedlab_draw::{Scene, SvgOptions, Theme};
-use schedlab_model::{EventSource, Nanos, Span, Topology, TraceInfo, Warning};
+use schedlab_model::{EventSource, Nanos, Point, Span, Topology, TraceInfo, Warning};
 use schedlab_timeline::Cut;
 use schedlab_trace::Options;
 use schemars::JsonSchema;
@@ -80,12 +80,13 @@ pub(crate) struct Common {
     /// Where the picture goes; the name's end says which format: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Show from here, counted from the trace's begin (seconds, or with a unit: 3.0755s, 20ms)
+    /// Show from here, counted from the trace's begin (seconds, or with a unit: 3.0755s, 20ms), or on the
+    /// trace's clock (@12345.678)
     #[arg(long = "from", alias = "min", value_name = "TIME", value_parser = instant)]
-    min: Option<Nanos>,
+    min: Option<Point>,
     /// Show up to here
     #[arg(long = "to", alias = "max", value_name = "TIME", value_parser = instant)]
-    max: Option<Nanos>,
+    max: Option<Point>,
     /// Width of the picture in pixels
     #[arg(long, value_name = "PX", default_value_t = 1200, value_parser = clap::value_parser!(i32).range(200..=20_000))]
     width: i32,
@@ -111,7 +112,7 @@ pub(crate) struct Common {
 }
 
 /// A time with a unit, or a plain number of seconds as dat2graph2 takes it.
-pub(crate) fn instant(text: &str) -> Result<Nanos, String> {
+pub(crate) fn instant(text: &str) -> Result<Point, String> {
     let seconds = format!("{text}s");
     let plain = text.chars().all(|c| c.is_ascii_digit() || c == '.') && !text.is_empty();
     if plain { seconds.as_str() } else { text }.parse().map_err(|error| format!("{error}"))
@@ -196,14 +197,16 @@ impl Common {
                 (schedlab_trace::open_with(file, options)?, first.info().clone(), span)
             }
         };
-        let start = whole.start + self.min.unwrap_or(Nanos::ZERO);
-        let end = self.max.map_or(whole.end, |max| (whole.start + max).min(whole.end));
-        if self.min.is_some() && start >= whole.end || self.max.is_some() && start >= end {
+        let since = |point: Option<Point>| point.map(|point| point.since(whole.start));
+        let cut = Cut { from: since(self.min), to: since(self.max) };
+        let start = whole.start + cut.from.unwrap_or(Nanos::ZERO);
+        let end = cut.to.map_or(whole.end, |to| (whole.start + to).min(whole.end));
+        if cut.from.is_some() && start >= whole.end || cut.to.is_some() && start >= end {
             bail!(
                 "{}: nothing lies between --from {} and --to {}: the trace lasts {}",
                 file.display(),
-                self.min.unwrap_or(Nanos::ZERO),
-                self.max.unwrap_or(whole.duration()),
+                self.min.unwrap_or(Nanos::ZERO.into()),
+                self.max.unwrap_or(whole.duration().into()),
                 whole.duration()
             );
         }
@@ -211,7 +214,8 @@ impl Common {
             (_, Some(from)) => Some(topology::read(from)?),
             (own, None) => own.clone(),
         };
-        let clipped = self.max.filter(|max| whole.start + *max > whole.end).map(|max| {
+        let late = self.max.filter(|max| max.since(whole.start) > whole.duration());
+        let clipped = late.map(|max| {
             let what =
                 format!("--to {max} lies behind the end: the trace lasts {}", whole.duration());
             Warning::new("window-clipped", what, "")
@@ -222,7 +226,7 @@ impl Common {
             clipped,
             span: Span::new(start, end),
             origin: whole.start,
-            cut: Cut { from: self.min, to: self.max },
+            cut,
             topology,
         })
     }

@@ -1,5 +1,7 @@
 //! `schedlab record`.
 
+mod repeat;
+
 use super::UsageError;
 use crate::json;
 use crate::machines;
@@ -26,12 +28,15 @@ Examples:
   schedlab record --for replay -o x.dat -- make -j8
   schedlab record --time 10s --size 100MiB --full overwrite
   schedlab record --snapshot 20ms --keep 200ms -- ./server
+  schedlab record --snapshot 20ms --max 20 -o /var/log/late.dat
+  schedlab record --cgroup --time 10s; schedlab trace tasks --by cgroup trace.dat
   trace-cmd report x.dat; kernelshark x.dat")]
 pub(crate) struct Args {
     /// The trace to write
     #[arg(short, long, value_name = "FILE", default_value = "trace.dat")]
     output: PathBuf,
-    /// Record these tracepoints as well: a system, system:name, or a name
+    /// Record these tracepoints as well: a system, system:name, or a name; with a '?' behind it, only if the
+    /// kernel has it
     #[arg(short, long = "event", value_name = "SYSTEM[:NAME]|NAME")]
     events: Vec<String>,
     /// Record what this needs as well
@@ -61,6 +66,18 @@ pub(crate) struct Args {
     /// End when a task was runnable for this long without running, and keep what led to it
     #[arg(long, value_name = "DURATION", conflicts_with = "size")]
     snapshot: Option<Nanos>,
+    /// Go on after a snapshot, and keep this many of the newest, as FILE-000001.dat and so on: for a service
+    #[arg(
+        long,
+        value_name = "N",
+        requires = "snapshot",
+        conflicts_with_all = ["command", "salvage"],
+        value_parser = clap::value_parser!(u32).range(1..)
+    )]
+    max: Option<u32>,
+    /// Keep the control groups of tasks, what the kernel counts for them, and steal time
+    #[arg(long)]
+    cgroup: bool,
     /// How much of the time before a snapshot is kept
     #[arg(long, value_name = "DURATION", default_value = "100ms", requires = "snapshot")]
     keep: Nanos,
@@ -92,10 +109,26 @@ enum Interface {
 enum Purpose {
     /// `schedlab replay`: interrupts, softirqs and, where the kernel has it, changes of frequency
     Replay,
+    /// `schedlab trace power`: frequencies, idle states, IPIs and hrtimers, as far as the kernel has them
+    Power,
 }
 
 /// What a replay needs beyond scheduler events. The first is there on each kernel.
 const FOR_REPLAY: [&str; 2] = ["irq", "power:cpu_frequency"];
+
+/// What `trace power` asks about. IPIs have names of their own on each architecture.
+const FOR_POWER: [&str; 10] = [
+    "power:cpu_frequency?",
+    "power:cpu_idle?",
+    "timer:hrtimer_expire_entry?",
+    "timer:hrtimer_expire_exit?",
+    "ipi:ipi_entry?",
+    "ipi:ipi_exit?",
+    "irq_vectors:reschedule_entry?",
+    "irq_vectors:reschedule_exit?",
+    "irq_vectors:call_function_single_entry?",
+    "irq_vectors:call_function_single_exit?",
+];
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum AtSize {
@@ -106,6 +139,9 @@ enum AtSize {
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = options(&args)?;
+    if let Some(max) = args.max {
+        return repeat::run(&options, &args.output, max, args.json);
+    }
     let Args { output, salvage, json, command, on, .. } = args;
     let spool = salvage.clone().unwrap_or_else(|| spool_of(&output));
     let done = match (salvage, command.is_empty()) {
@@ -263,8 +299,13 @@ fn options(args: &Args) -> anyhow::Result<Options> {
              without a recording; docs/recording.md has the cost of an event",
         );
     }
+    if args.purpose == Some(Purpose::Power) {
+        let more = FOR_POWER.iter().map(|event| (*event).to_owned());
+        events.extend(more.filter(|event| !args.events.contains(event)));
+    }
     Ok(Options {
         events,
+        cgroups: args.cgroup,
         ring_bytes: args.ring.0,
         via: match args.via {
             Interface::Auto => Via::Auto,

@@ -4,7 +4,7 @@ use crate::json;
 use anyhow::{Context, bail};
 use schedlab_draw::levels::Levels;
 use schedlab_draw::page::{Columns, Listening, PageData, notes, page_from};
-use schedlab_model::{Nanos, Span, Warning};
+use schedlab_model::{Nanos, Point, Span, Warning};
 use schedlab_timeline::{By, Conservation, ConservationOptions, Cut, Density, ask_within, span_of};
 use schedlab_trace::{Options, open_with};
 use schemars::JsonSchema;
@@ -34,12 +34,13 @@ pub(crate) struct Args {
     /// /sys, or 'host' for this machine
     #[arg(long, value_name = "FILE|DIR|host")]
     topology: Option<String>,
-    /// Show from here, counted from the trace's begin (seconds, or with a unit: 3.0755s, 20ms)
+    /// Show from here, counted from the trace's begin (seconds, or with a unit: 3.0755s, 20ms), or on the
+    /// trace's clock (@12345.678)
     #[arg(long, value_name = "TIME", value_parser = super::draw::instant)]
-    from: Option<Nanos>,
+    from: Option<Point>,
     /// Show up to here
     #[arg(long, value_name = "TIME", value_parser = super::draw::instant)]
-    to: Option<Nanos>,
+    to: Option<Point>,
     /// Bytes for slices before compression; a page with more of them shows columns in their place
     #[arg(long, value_name = "SIZE", default_value_t = SLICES_MAX, hide = true)]
     slices_max: usize,
@@ -90,7 +91,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => info.topology.clone(),
     };
     let span = part(&args, whole)?;
-    let cut = Cut { from: args.from, to: args.to };
+    let cut = Cut { from: since(args.from, whole), to: since(args.to, whole) };
     let options = ConservationOptions { limit: EPISODES_MAX, ..ConservationOptions::default() };
     let conservation = Conservation::new(options, &info);
     let slices = Columns::new(span).with_marks(&info).at_most(args.slices_max);
@@ -140,16 +141,21 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A point as the time since the trace began.
+fn since(point: Option<Point>, whole: Span) -> Option<Nanos> {
+    point.map(|point| point.since(whole.start))
+}
+
 /// The part of the trace that is asked for.
 fn part(args: &Args, whole: Span) -> anyhow::Result<Span> {
-    let start = whole.start + args.from.unwrap_or(Nanos::ZERO);
-    let end = args.to.map_or(whole.end, |to| (whole.start + to).min(whole.end));
+    let start = whole.start + since(args.from, whole).unwrap_or(Nanos::ZERO);
+    let end = since(args.to, whole).map_or(whole.end, |to| (whole.start + to).min(whole.end));
     if (args.from.is_some() || args.to.is_some()) && start >= end {
         bail!(
             "{}: nothing lies between --from {} and --to {}: the trace lasts {}",
             args.file.display(),
-            args.from.unwrap_or(Nanos::ZERO),
-            args.to.unwrap_or(whole.duration()),
+            args.from.unwrap_or(Nanos::ZERO.into()),
+            args.to.unwrap_or(whole.duration().into()),
             whole.duration()
         );
     }

@@ -11,7 +11,7 @@ use clap::Parser;
 use schedlab_draw::cores::Size;
 use schedlab_draw::waiting::{Tints, waiting as draw_waiting};
 use schedlab_draw::{Colour, Scene, Theme};
-use schedlab_model::Nanos;
+use schedlab_model::{Nanos, Point};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -138,7 +138,7 @@ fn parse<T: Parser>(arguments: Vec<OsString>) -> Result<T, ExitCode> {
 fn window(
     min: &Option<String>,
     max: &Option<String>,
-) -> anyhow::Result<(Option<Nanos>, Option<Nanos>)> {
+) -> anyhow::Result<(Option<Point>, Option<Point>)> {
     let time = |text: &Option<String>| text.as_deref().map(super::instant).transpose();
     Ok((time(min).map_err(super::usage)?, time(max).map_err(super::usage)?))
 }
@@ -152,7 +152,7 @@ fn stem(file: &Path) -> String {
 /// length when there is no end.
 fn end(file: &Path, common: &Common) -> anyhow::Result<Nanos> {
     let window = common.open(file)?;
-    let Some(max) = common.max else { return Ok(window.span.end - window.origin) };
+    let Some(max) = window.cut.to else { return Ok(window.span.end - window.origin) };
     let (mut source, mut batch) = (window.source, Vec::new());
     let mut last = window.span.end;
     while source.next(&mut batch)? {

@@ -28,10 +28,20 @@ pub(super) fn print<A: Answer>(
     answer: &A,
     text: impl FnOnce(&A) -> String,
 ) -> anyhow::Result<()> {
-    if part.json {
+    print_as((part.json, part.csv), warnings, answer, text)
+}
+
+/// The same, for who has no [`Part`]: whether as JSON, and whether as CSV.
+pub(super) fn print_as<A: Answer>(
+    (as_json, as_csv): (bool, bool),
+    warnings: &[Warning],
+    answer: &A,
+    text: impl FnOnce(&A) -> String,
+) -> anyhow::Result<()> {
+    if as_json {
         return json::print(answer);
     }
-    let text = if part.csv { csv::<A::Row>(&answer.rows())? } else { text(answer) };
+    let text = if as_csv { csv::<A::Row>(&answer.rows())? } else { text(answer) };
     input::print_text(&text)?;
     input::print_notes(warnings);
     Ok(())

@@ -81,7 +81,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Ctrl-C ends a conversion at once, and takes the unfinished files with it.
-fn leave_nothing_when_interrupted(targets: Vec<PathBuf>) -> anyhow::Result<()> {
+pub(super) fn leave_nothing_when_interrupted(targets: Vec<PathBuf>) -> anyhow::Result<()> {
     let signals = schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     let life = move || {
         while signals.caught().is_none() {

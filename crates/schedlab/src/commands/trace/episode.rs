@@ -100,7 +100,7 @@ pub(super) fn to_text(episode: &Episode, state: &State, origin: Nanos) -> String
         "{cost} of CPU time lost in {} at {}: {count} task{} waited {waited} on CPU {overloaded} \
          while CPU{s} {} {is} free\n    ",
         *end - *start,
-        *start - origin,
+        super::input::at(origin, *start),
         if count == 1 { "" } else { "s" },
         few(&episode.idle),
     );

@@ -2,8 +2,10 @@
 
 use crate::commands::UsageError;
 use anyhow::Context as _;
-use schedlab_model::{Cpu, Nanos, Pid, Span, Topology, Warning};
-use schedlab_timeline::{Chosen, Cut, Question, Reply, State, TaskId, Who, ask_all, ask_within};
+use schedlab_model::{Cpu, Nanos, Pid, Point, Span, Topology, Warning};
+use schedlab_timeline::{
+    Chosen, Cut, Question, Reply, State, TaskId, Who, ask_all, ask_within, span_of,
+};
 use schedlab_trace::{Options, Trace};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -22,12 +24,12 @@ pub(crate) struct Input {
 /// A part of a trace, and how to print.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Part {
-    /// Begin here, as time since the trace began (1.5s, 20ms)
+    /// Begin here: since the trace began (1.5s, 20ms), or on the trace's clock (@12345.678)
     #[arg(long, value_name = "TIME")]
-    pub(crate) from: Option<Nanos>,
-    /// End here, as time since the trace began
+    pub(crate) from: Option<Point>,
+    /// End here, in the same way
     #[arg(long, value_name = "TIME")]
-    pub(crate) to: Option<Nanos>,
+    pub(crate) to: Option<Point>,
     /// Threads that read the trace, the one that answers among them; by default one for each CPU, at most 4
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -40,14 +42,23 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(crate) fn cut(&self) -> anyhow::Result<Cut> {
+    /// The part of `path` that is asked about. A point on the clock needs the trace's first instant, for which a trace
+    /// that does not tell it is read once more.
+    pub(crate) fn cut(&self, path: &Path) -> anyhow::Result<Cut> {
+        let on_clock = |point: &Point| matches!(point, Point::At(_));
+        let origin = match self.from.iter().chain(&self.to).any(on_clock) {
+            true => span(path)?.start,
+            false => Nanos::ZERO,
+        };
+        let since = |point: Option<Point>| point.map(|point| point.since(origin));
+        let cut = Cut { from: since(self.from), to: since(self.to) };
         if let (Some(from), Some(to)) = (self.from, self.to)
-            && from >= to
+            && cut.from >= cut.to
         {
             let what = format!("--from {from} is not before --to {to}");
             return Err(UsageError(what).into());
         }
-        Ok(Cut { from: self.from, to: self.to })
+        Ok(cut)
     }
 
     /// How to read.
@@ -64,8 +75,9 @@ impl Part {
         path: &Path,
         question: impl FnOnce(&schedlab_model::TraceInfo) -> Q,
     ) -> anyhow::Result<Reply<Q::Answer>> {
-        let cut = self.cut()?;
-        let mut source = schedlab_trace::open_with(path, &self.options())?;
+        let cut = self.cut(path)?;
+        let options = Options { arguments: Q::ARGUMENTS, ..self.options() };
+        let mut source = schedlab_trace::open_with(path, &options)?;
         let question = question(source.info());
         let reply = ask_within(&mut *source, cut, question);
         let reply = reply.with_context(|| path.display().to_string())?;
@@ -89,7 +101,7 @@ impl Input {
         &self,
         question: Q,
     ) -> anyhow::Result<Reply<Q::Answer>> {
-        if self.part.cut()? != Cut::default() {
+        if self.part.cut(&self.file)? != Cut::default() {
             return self.ask(|_| question);
         }
         let mut trace = Trace::open(&self.file, &self.part.options())?;
@@ -110,6 +122,17 @@ impl Input {
     pub(crate) fn chosen(&self, selection: &Selection) -> anyhow::Result<Chosen> {
         selection.chosen(&self.part, &self.file)
     }
+}
+
+/// First and last instant of the trace at `path`.
+pub(crate) fn span(path: &Path) -> anyhow::Result<Span> {
+    let mut source = schedlab_trace::open(path)?;
+    span_of(&mut *source).with_context(|| path.display().to_string())
+}
+
+/// A point of a trace in both ways: `1.5s (@12345.678901234)`.
+pub(crate) fn at(origin: Nanos, time: Nanos) -> String {
+    format!("{} ({})", time - origin, Point::At(time))
 }
 
 /// What is known of the machine.
@@ -201,14 +224,19 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    pub(crate) fn of<A>(reply: &Reply<A>) -> Self {
+    /// Of what was no question to the state machine.
+    pub(crate) fn about(origin: Nanos, part: Span, warnings: &[Warning]) -> Self {
         Self {
-            origin_ns: reply.origin.0.to_string(),
-            start_ns: reply.observed.start - reply.origin,
-            end_ns: reply.observed.end - reply.origin,
-            lower_bound: is_lower_bound(&reply.warnings),
-            warnings: reply.warnings.clone(),
+            origin_ns: origin.0.to_string(),
+            start_ns: part.start - origin,
+            end_ns: part.end - origin,
+            lower_bound: is_lower_bound(warnings),
+            warnings: warnings.to_vec(),
         }
+    }
+
+    pub(crate) fn of<A>(reply: &Reply<A>) -> Self {
+        Self::about(reply.origin, reply.observed, &reply.warnings)
     }
 }
 
@@ -282,7 +310,7 @@ pub(crate) fn looked_at<A>(reply: &Reply<A>) -> String {
     let cpus: Vec<Cpu> = reply.state.observed_cpus().map(|(cpu, _)| cpu).collect();
     let Span { start, end } = reply.observed;
     let from = if start > reply.origin {
-        format!(" from {}", start - reply.origin)
+        format!(" from {}", at(reply.origin, start))
     } else {
         String::new()
     };

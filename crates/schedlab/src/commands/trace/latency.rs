@@ -49,6 +49,8 @@ enum By {
     Comm,
     /// The CPU on which they ran after the wait
     Cpu,
+    /// The control group, with CPU time, lost CPU time and throttling too (`record --cgroup`)
+    Cgroup,
 }
 
 /// All that is asked in one pass.
@@ -60,6 +62,9 @@ struct Answer {
 
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.by == By::Cgroup {
+        return super::groups::run(&args.input, &args.selection, args.top);
+    }
     let mut reply = answer(args)?;
     if args.selection.is_any() {
         args.selection.check(&reply.state, &args.input.file)?;
@@ -304,6 +309,8 @@ fn to_text(document: &Document, reply: &Reply<Answer>, args: &Args) -> String {
         By::Task => &BY_TASK[..],
         By::Comm => &BY_COMM,
         By::Cpu => &BY_CPU,
+        // It has a table of its own.
+        By::Cgroup => &[],
     };
     let mut table = Rows::new(named.iter().chain(&SHOWN));
     let total = |name| (name, "total".to_owned());
@@ -389,7 +396,7 @@ fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> 
     format!(
         "{} at {}: {} on CPU {}, {why}\n    {instead}",
         wait.at - wait.since,
-        wait.since - reply.origin,
+        input::at(reply.origin, wait.since),
         name(wait.task),
         wait.cpu
     )

@@ -225,7 +225,8 @@ fn to_text(reply: &Reply<MigrationsAnswer>, about: &str) -> String {
             "\ndistances are not known: the trace does not tell the topology (see --topology)\n";
     }
     for hops in &answer.chains {
-        let at = hops.first().map_or(reply.origin, |hop| hop.moved.at) - reply.origin;
+        let at = hops.first().map_or(reply.origin, |hop| hop.moved.at);
+        let at = input::at(reply.origin, at);
         let took = chain_duration(hops);
         let _ = writeln!(text, "\n{} moves in {took}, from {at}:", hops.len());
         for hop in hops {

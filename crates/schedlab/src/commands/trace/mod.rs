@@ -5,7 +5,10 @@ mod compare;
 mod conservation;
 mod convert;
 mod cpus;
+mod cut;
 mod episode;
+mod events;
+mod groups;
 mod info;
 pub(crate) mod input;
 #[cfg(feature = "parquet")]
@@ -13,6 +16,7 @@ mod intervals;
 mod latency;
 mod locality;
 mod migrations;
+mod power;
 pub(crate) mod table;
 mod tasks;
 mod waiting;
@@ -45,12 +49,18 @@ enum Question {
     Conservation(conservation::Args),
     /// Why a task was late: what an interval of its life was spent on
     Why(why::Args),
+    /// Frequencies, idle states, IPIs and timers of CPUs; work of tasks in cycles
+    Power(power::Args),
     /// Who wakes whom, wakeups that leave the LLC, node or socket, run time away from home
     Locality(locality::Args),
     /// How many tasks were moved, how far and by what; chains of moves
     Migrations(migrations::Args),
     /// Two traces side by side on all of the above
     Compare(compare::Args),
+    /// A list of events, filtered, page by page
+    Events(events::Args),
+    /// A part of a trace as a trace.dat: some of its time, CPUs and tasks
+    Cut(cut::Args),
     /// From any format to any other; says what the target can't hold
     Convert(convert::Args),
 }
@@ -69,6 +79,9 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<locality::Document>(),
         json::of::<migrations::Document>(),
         json::of::<compare::Document>(),
+        json::of::<events::Document>(),
+        json::of::<groups::Document>(),
+        json::of::<power::Document>(),
     ]
 }
 
@@ -85,6 +98,9 @@ fn described() -> Vec<columns::Described> {
         columns::described::<locality::Document>(),
         columns::described::<migrations::Document>(),
         columns::described::<compare::Document>(),
+        columns::described::<events::Document>(),
+        columns::described::<groups::Document>(),
+        columns::described::<power::Document>(),
     ]
 }
 
@@ -98,9 +114,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Question::Waiting(args) => waiting::run(&args),
         Question::Conservation(args) => conservation::run(&args),
         Question::Why(args) => why::run(&args),
+        Question::Power(args) => power::run(&args),
         Question::Locality(args) => locality::run(&args),
         Question::Migrations(args) => migrations::run(&args),
         Question::Compare(args) => compare::run(&args),
+        Question::Events(args) => events::run(&args),
+        Question::Cut(args) => cut::run(&args),
         Question::Convert(args) => convert::run(&args),
     }
 }

@@ -31,13 +31,28 @@ pub(crate) struct Args {
     selection: Selection,
     #[command(flatten)]
     machine: Machine,
+    /// What a row stands for
+    #[arg(long, value_enum, default_value_t = By::Task)]
+    by: By,
     /// Rows to print, longest run time first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
 }
 
+/// What a row stands for.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum By {
+    /// A thread
+    Task,
+    /// The control group, with run delay, lost CPU time and throttling (`record --cgroup`)
+    Cgroup,
+}
+
 /// Runs it.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if args.by == By::Cgroup {
+        return super::groups::run(&args.input, &args.selection, args.top);
+    }
     let mut topology = args.machine.topology()?;
     let mut reply = args.input.ask(|info| {
         topology = topology.take().or_else(|| info.topology.clone());

@@ -7,7 +7,7 @@ use super::input::{self, Head, Input, Named};
 use super::table::Table;
 use crate::json;
 use anyhow::bail;
-use schedlab_model::{Cpu, Nanos, Pid};
+use schedlab_model::{Cpu, Nanos, Pid, Point};
 use schedlab_timeline::{Doing, Reply, Spent, State, TaskId, WhyLate, WhyLateAnswer};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -217,7 +217,11 @@ fn told(
         table.row(vec![share, time.to_string(), said(*doing, *task, asked, state)]);
     }
     let mut text = table.text(0);
-    let _ = writeln!(text, "\nin order of time since {from} (a waker is evidence, not proof):");
+    let _ = writeln!(
+        text,
+        "\nin order of time since {from} ({}; a waker is evidence, not proof):",
+        Point::At(start)
+    );
     let shown = if top == 0 { spent.len() } else { top };
     for Spent { span, task, doing, depth } in spent.iter().take(shown) {
         let _ = writeln!(

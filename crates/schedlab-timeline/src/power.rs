@@ -1,0 +1,406 @@
+//! Frequencies, idle states and the interrupts between CPUs: what CPUs and tasks did with them.
+//!
+//! The events are `power:cpu_frequency` and `power:cpu_idle` (`state`, `cpu_id`), `ipi:ipi_entry` and `ipi_exit`, x86's
+//! `irq_vectors:reschedule_*` and `call_function*_*`, and `timer:hrtimer_expire_entry` and `_exit`. What a trace does not
+//! hold is absent, not zero. A CPU's frequency is unknown until the first event that names it.
+//!
+//! Work is time x frequency: cycles, as far as the frequency that the kernel set is the one that the CPU had. Memory: the
+//! CPUs and tasks seen, and one [`Step`] for each change of frequency up to the limit.
+
+use crate::change::{Change, Switch};
+use crate::question::{Question, Told};
+use crate::state::{Occupant, State};
+use crate::task::TaskId;
+use schedlab_model::{Cpu, Nanos, OtherFormat};
+use std::collections::BTreeMap;
+
+/// `cpu_idle` tells the end of an idle state by this (`PWR_EVENT_EXIT`, -1 in 32 bits).
+const IDLE_EXIT: u64 = u32::MAX as u64;
+
+/// Asks for frequencies, idle states, and the interrupts of IPIs and hrtimers.
+#[derive(Clone, Debug)]
+pub struct Power {
+    formats: Vec<Option<Which>>,
+    cpus: Vec<Here>,
+    tasks: Vec<Work>,
+    steps: Vec<Step>,
+    limit: usize,
+    left_out: u64,
+    has: Has,
+}
+
+/// Which of these events were seen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Has {
+    frequency: bool,
+    idle: bool,
+    ipi: bool,
+    timer: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Which {
+    Frequency,
+    Idle,
+    IpiEntry,
+    IpiExit,
+    TimerEntry,
+    TimerExit,
+}
+
+impl Which {
+    fn of(format: &OtherFormat) -> Option<Self> {
+        let name = format.name.as_str();
+        let ipi = |end: &str| {
+            name.strip_suffix(end).is_some_and(|start| {
+                matches!(start, "ipi" | "reschedule") || start.starts_with("call_function")
+            })
+        };
+        Some(match name {
+            "cpu_frequency" => Self::Frequency,
+            "cpu_idle" => Self::Idle,
+            "hrtimer_expire_entry" => Self::TimerEntry,
+            "hrtimer_expire_exit" => Self::TimerExit,
+            _ if ipi("_entry") => Self::IpiEntry,
+            _ if ipi("_exit") => Self::IpiExit,
+            _ => return None,
+        })
+    }
+}
+
+/// Time x frequency, in nanoseconds x kilohertz, and the time of which the frequency is known.
+#[derive(Clone, Copy, Debug, Default)]
+struct Work {
+    product: u128,
+    known: Nanos,
+}
+
+/// Handlers of one kind on a CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Handled {
+    since: Option<Nanos>,
+    count: u64,
+    time: Nanos,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Here {
+    khz: Option<u64>,
+    /// Up to here, the occupant's time is summed.
+    summed: Nanos,
+    changes: u64,
+    lowest: Option<u64>,
+    highest: Option<u64>,
+    busy: Work,
+    idle: Option<(u64, Nanos)>,
+    idle_states: BTreeMap<u64, (u64, Nanos)>,
+    left_idle: Option<Nanos>,
+    exits: u64,
+    exit_time: Nanos,
+    exit_max: Nanos,
+    ipi: Handled,
+    timer: Handled,
+}
+
+/// An idle state of a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IdleState {
+    /// Its number, as the kernel's `cpuidle` has it.
+    pub state: u64,
+    /// How often it was entered.
+    pub entered: u64,
+    /// How long the CPU was in it.
+    pub time: Nanos,
+}
+
+/// What one CPU did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CpuPower {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// The mean frequency while a task ran, in hertz; `None` while it is not known.
+    pub busy_hz: Option<f64>,
+    /// Time in which a task ran at a known frequency.
+    pub known: Nanos,
+    /// The lowest and the highest frequency, in hertz.
+    pub range_hz: Option<(u64, u64)>,
+    /// Changes of frequency.
+    pub changes: Option<u64>,
+    /// Its idle states, by number; `None` where the trace tells none.
+    pub idle: Option<Vec<IdleState>>,
+    /// Wakeups whose task waited for this CPU to leave an idle state.
+    pub exits: u64,
+    /// How long these tasks waited for that, together.
+    pub exit_time: Nanos,
+    /// The longest of these waits.
+    pub exit_max: Nanos,
+    /// IPIs handled, and the time in them.
+    pub ipis: Option<(u64, Nanos)>,
+    /// Timers expired (hrtimer), and the time in them.
+    pub timers: Option<(u64, Nanos)>,
+}
+
+/// What one task did.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TaskPower {
+    /// The task.
+    pub task: TaskId,
+    /// Time in which it ran at a known frequency.
+    pub known: Nanos,
+    /// Its work in that time: time x frequency.
+    pub cycles: f64,
+    /// The mean frequency in that time, in hertz.
+    pub mean_hz: f64,
+}
+
+/// A CPU's frequency from a time on, for pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// When; before the window for the frequency with which it opens.
+    pub at: Nanos,
+    /// The CPU.
+    pub cpu: Cpu,
+    /// In hertz.
+    pub hz: u64,
+}
+
+/// What was found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PowerAnswer {
+    /// Each observed CPU.
+    pub cpus: Vec<CpuPower>,
+    /// Tasks that ran at a known frequency, most work first.
+    pub tasks: Vec<TaskPower>,
+    /// Changes of frequency in order of time.
+    pub steps: Vec<Step>,
+    /// How many were left out, since there were more than the limit.
+    pub left_out: u64,
+}
+
+impl Power {
+    /// With at most `limit` steps of frequency.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self {
+            formats: Vec::new(),
+            cpus: Vec::new(),
+            tasks: Vec::new(),
+            steps: Vec::new(),
+            limit,
+            left_out: 0,
+            has: Has::default(),
+        }
+    }
+
+    fn here(&mut self, cpu: Cpu) -> &mut Here {
+        if cpu.index() >= self.cpus.len() {
+            self.cpus.resize(cpu.index() + 1, Here::default());
+        }
+        &mut self.cpus[cpu.index()]
+    }
+
+    /// Sums up the time of a CPU's occupant until `at`.
+    fn sum(&mut self, cpu: Cpu, was: Occupant, since: Nanos, at: Nanos, state: &State) {
+        let from = since.max(state.window().start);
+        let here = self.here(cpu);
+        let from = from.max(std::mem::replace(&mut here.summed, at));
+        let (Some(khz), Occupant::Task(task)) = (here.khz, was) else { return };
+        if at <= from {
+            return;
+        }
+        let time = at - from;
+        here.busy.add(time, khz);
+        if task.index() >= self.tasks.len() {
+            self.tasks.resize(task.index() + 1, Work::default());
+        }
+        self.tasks[task.index()].add(time, khz);
+    }
+
+    fn frequency(&mut self, at: Nanos, cpu: Cpu, khz: u64, state: &State) {
+        self.has.frequency = true;
+        if let Some(now) = state.cpu(cpu) {
+            self.sum(cpu, now.occupant, now.since, at, state);
+        }
+        let is_open = at >= state.window().start;
+        let here = self.here(cpu);
+        let changed = here.khz.replace(khz) != Some(khz);
+        if is_open {
+            here.changes += u64::from(changed);
+            here.lowest = Some(here.lowest.map_or(khz, |low| low.min(khz)));
+            here.highest = Some(here.highest.map_or(khz, |high| high.max(khz)));
+        }
+        let step = Step { at, cpu, hz: khz * 1000 };
+        if is_open && changed && self.steps.len() >= self.limit {
+            self.left_out += 1;
+        } else if is_open && changed {
+            self.steps.push(step);
+        }
+    }
+
+    fn idle(&mut self, at: Nanos, cpu: Cpu, entered: u64, state: &State) {
+        self.has.idle = true;
+        let start = state.window().start;
+        let here = self.here(cpu);
+        if let Some((before, since)) = here.idle.take()
+            && at > since.max(start)
+        {
+            here.idle_states.entry(before).or_default().1 += at - since.max(start);
+        }
+        if entered & IDLE_EXIT == IDLE_EXIT {
+            here.left_idle = Some(at);
+            return;
+        }
+        here.idle = Some((entered, at));
+        let count = &mut here.idle_states.entry(entered).or_default().0;
+        *count += u64::from(at >= start);
+    }
+
+    fn switched(&mut self, switch: &Switch, state: &State) {
+        let Switch { at, cpu, was, since, wait, .. } = *switch;
+        self.sum(cpu, was, since, at, state);
+        let here = self.here(cpu);
+        // The task waited for the CPU to leave its idle state.
+        if was == Occupant::Idle
+            && let (Some(wait), Some(left)) = (wait, here.left_idle)
+            && wait.why.is_wakeup()
+            && wait.since < left
+        {
+            let time = left - wait.since;
+            here.exits += 1;
+            here.exit_time += time;
+            here.exit_max = here.exit_max.max(time);
+        }
+        if matches!(switch.is, Occupant::Task(_)) {
+            here.left_idle = None;
+        }
+    }
+}
+
+impl Work {
+    fn add(&mut self, time: Nanos, khz: u64) {
+        self.product += u128::from(time.0) * u128::from(khz);
+        self.known += time;
+    }
+
+    fn hz(&self) -> Option<f64> {
+        (self.known > Nanos::ZERO).then(|| self.product as f64 / self.known.0 as f64 * 1000.0)
+    }
+}
+
+impl Handled {
+    fn entry(&mut self, at: Nanos) {
+        self.since = Some(at);
+    }
+
+    fn exit(&mut self, at: Nanos, start: Nanos) {
+        if let Some(since) = self.since.take()
+            && at >= start
+        {
+            self.count += 1;
+            self.time += at - since.max(start);
+        }
+    }
+}
+
+impl Question for Power {
+    type Answer = PowerAnswer;
+    const QUEUES: bool = false;
+    const ARGUMENTS: bool = true;
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        let formats = state.others();
+        let learnt = self.formats.len().min(formats.len());
+        self.formats.extend(formats[learnt..].iter().map(Which::of));
+        let Some(Some(which)) = self.formats.get(usize::from(told.format)).copied() else { return };
+        let (at, start) = (told.at, state.window().start);
+        let named = told.number("cpu_id").and_then(|cpu| u16::try_from(cpu).ok()).map(Cpu);
+        match (which, told.number("state")) {
+            (Which::Frequency, Some(khz)) if khz > 0 => {
+                self.frequency(at, named.unwrap_or(told.cpu), khz, state);
+            }
+            (Which::Idle, Some(entered)) => {
+                self.idle(at, named.unwrap_or(told.cpu), entered, state);
+            }
+            (Which::Frequency | Which::Idle, _) => {}
+            (Which::IpiEntry, _) => self.here(told.cpu).ipi.entry(at),
+            (Which::TimerEntry, _) => self.here(told.cpu).timer.entry(at),
+            (Which::IpiExit, _) => {
+                self.has.ipi = true;
+                self.here(told.cpu).ipi.exit(at, start);
+            }
+            (Which::TimerExit, _) => {
+                self.has.timer = true;
+                self.here(told.cpu).timer.exit(at, start);
+            }
+        }
+    }
+
+    fn begin(&mut self, state: &State) {
+        let at = state.window().start;
+        for (cpu, here) in (0..=u16::MAX).map(Cpu).zip(&mut self.cpus) {
+            here.lowest = here.khz;
+            here.highest = here.khz;
+            self.steps.extend(here.khz.map(|khz| Step { at, cpu, hz: khz * 1000 }));
+        }
+    }
+
+    fn see(&mut self, change: &Change, state: &State) {
+        match change {
+            Change::Switch(switch) => self.switched(switch, state),
+            Change::Lost { cpu, .. } => {
+                let here = self.here(*cpu);
+                (here.idle, here.left_idle) = (None, None);
+                (here.ipi.since, here.timer.since) = (None, None);
+            }
+            _ => {}
+        }
+    }
+
+    fn answer(mut self, state: &State) -> PowerAnswer {
+        let end = state.window().end;
+        let has = self.has;
+        let mut cpus = Vec::new();
+        for (cpu, now) in state.observed_cpus() {
+            self.sum(cpu, now.occupant, now.since, end, state);
+            if let Some((entered, _)) = self.here(cpu).idle {
+                let exit = entered | IDLE_EXIT;
+                self.idle(end, cpu, exit, state);
+            }
+            cpus.push(self.here(cpu).row(cpu, has));
+        }
+        let tasks = (0..).map(TaskId).zip(&self.tasks);
+        let mut tasks: Vec<TaskPower> = tasks
+            .filter_map(|(task, work)| {
+                let (known, mean_hz) = (work.known, work.hz()?);
+                // 1 ns x 1 kHz is a millionth of a cycle.
+                Some(TaskPower { task, known, cycles: work.product as f64 / 1e6, mean_hz })
+            })
+            .collect();
+        tasks.sort_by(|a, b| b.cycles.total_cmp(&a.cycles).then(a.task.cmp(&b.task)));
+        PowerAnswer { cpus, tasks, steps: self.steps, left_out: self.left_out }
+    }
+}
+
+impl Here {
+    fn row(&self, cpu: Cpu, has: Has) -> CpuPower {
+        let states = self.idle_states.iter().map(|(state, (entered, time))| IdleState {
+            state: *state,
+            entered: *entered,
+            time: *time,
+        });
+        let handled = |seen: bool, all: Handled| seen.then_some((all.count, all.time));
+        CpuPower {
+            cpu,
+            busy_hz: self.busy.hz(),
+            known: self.busy.known,
+            range_hz: self.lowest.zip(self.highest).map(|(low, high)| (low * 1000, high * 1000)),
+            changes: has.frequency.then_some(self.changes),
+            idle: has.idle.then(|| states.collect()),
+            exits: self.exits,
+            exit_time: self.exit_time,
+            exit_max: self.exit_max,
+            ipis: handled(has.ipi, self.ipi),
+            timers: handled(has.timer, self.timer),
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! `record --snapshot --max N`: one snapshot after the other, the newest kept. It runs as a service: it ends by SIGTERM or
+//! Ctrl-C, goes on where an earlier run stopped, and removes what a killed run left.
+//!
+//! While a snapshot is written, nothing is watched. That time is told.
+
+use super::{LOOK, finish, note};
+use anyhow::Context as _;
+use schedlab_model::Nanos;
+use schedlab_record::{Ended, Options, Recorder};
+use schedlab_sys::{clock, process, signal};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Snapshots until a signal, or until `options.time` is over. Each is a file beside `output`.
+pub(super) fn run(
+    options: &Options,
+    output: &Path,
+    max: u32,
+    json: bool,
+) -> anyhow::Result<ExitCode> {
+    let signals = signal::catch()?;
+    let files = Files::of(output)?;
+    let until = options.time.map(|time| clock::monotonic() + time);
+    let is_over = || until.is_some_and(|until| clock::monotonic() >= until);
+    files.remove_what_was_killed();
+    note("watching; end with Ctrl-C");
+    let mut blind: Option<Nanos> = None;
+    loop {
+        let recorder = Recorder::start(options, &files.spool())?;
+        if let Some(since) = blind {
+            note(&format!("nothing was watched for {}", clock::monotonic() - since));
+        }
+        while signals.caught().is_none() && !is_over() && recorder.ended().is_none() {
+            process::poll(&[signals.fd()], Some(LOOK))?;
+        }
+        let ended = recorder.ended();
+        let dir = recorder.stop()?;
+        if !matches!(ended, Some(Ended::Spike(_))) {
+            std::fs::remove_dir_all(&dir)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        blind = Some(clock::monotonic());
+        if let Some(ended) = ended {
+            note(&ended.to_string());
+        }
+        let file = files.next()?;
+        finish(&dir, &file, json).with_context(|| file.display().to_string())?;
+        files.prune(max)?;
+    }
+}
+
+/// The numbered files of a run: `late-000001.dat` for `late.dat`.
+struct Files {
+    dir: PathBuf,
+    stem: String,
+    ending: String,
+}
+
+impl Files {
+    fn of(output: &Path) -> anyhow::Result<Self> {
+        let text =
+            |part: Option<&std::ffi::OsStr>| part.map(|part| part.to_string_lossy().into_owned());
+        let stem = text(output.file_stem()).context("-o names no file")?;
+        let ending = text(output.extension());
+        let ending = ending.map_or_else(String::new, |ending| format!(".{ending}"));
+        let dir = output.parent().filter(|dir| !dir.as_os_str().is_empty());
+        Ok(Self { dir: dir.unwrap_or(Path::new(".")).to_owned(), stem, ending })
+    }
+
+    fn file(&self, number: u64) -> PathBuf {
+        self.dir.join(format!("{}-{number:06}{}", self.stem, self.ending))
+    }
+
+    /// Numbers of the snapshots that are there, ascending.
+    fn numbers(&self) -> std::io::Result<Vec<u64>> {
+        let entries = std::fs::read_dir(&self.dir)?.flatten();
+        let mut numbers: Vec<u64> =
+            entries.filter_map(|entry| self.number(entry.file_name().to_str()?)).collect();
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    fn number(&self, name: &str) -> Option<u64> {
+        let digits =
+            name.strip_prefix(&self.stem)?.strip_prefix('-')?.strip_suffix(&self.ending)?;
+        let is_ours = digits.len() >= 6 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_ours.then(|| digits.parse().ok()).flatten()
+    }
+
+    fn next(&self) -> std::io::Result<PathBuf> {
+        Ok(self.file(self.numbers()?.last().copied().unwrap_or(0) + 1))
+    }
+
+    /// Removes all but the newest.
+    fn prune(&self, max: u32) -> std::io::Result<()> {
+        let numbers = self.numbers()?;
+        let old = numbers.len().saturating_sub(max as usize);
+        numbers[..old].iter().try_for_each(|number| std::fs::remove_file(self.file(*number)))
+    }
+
+    /// Where the recording grows. Its name holds this process, so that a dead one's is known.
+    fn spool(&self) -> PathBuf {
+        self.dir.join(format!("{}{}.{}.spool", self.stem, self.ending, std::process::id()))
+    }
+
+    /// A run that was killed leaves its spool, with at most the heads of a snapshot in it.
+    fn remove_what_was_killed(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
+        let start = format!("{}{}.", self.stem, self.ending);
+        for entry in entries.flatten() {
+            let name = entry.file_name();
+            let owner = name.to_str().and_then(|name| {
+                name.strip_prefix(&start)?.strip_suffix(".spool")?.parse::<u32>().ok()
+            });
+            let is_dead = owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists());
+            if is_dead && std::fs::remove_dir_all(entry.path()).is_ok() {
+                let path = entry.path();
+                note(&format!("removed {}, which a killed recording left", path.display()));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn snapshots_are_numbered_on_and_the_oldest_give_way() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::of(&dir.path().join("late.dat")).unwrap();
+        assert_eq!(files.next().unwrap(), dir.path().join("late-000001.dat"));
+        let ours = ["late-000003.dat", "late-000012.dat", "late-000004.dat"];
+        for name in ours.iter().chain(&["late-7.dat", "late.dat"]) {
+            std::fs::write(dir.path().join(name), "x").unwrap();
+        }
+        assert_eq!(files.next().unwrap(), dir.path().join("late-000013.dat"));
+        files.prune(2).unwrap();
+        assert_eq!(files.numbers().unwrap(), [4, 12]);
+        assert!(dir.path().join("late-7.dat").exists(), "what is not ours stays");
+    }
+
+    #[test]
+    fn the_spool_of_a_dead_process_is_removed_and_that_of_a_living_one_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let files = Files::of(&dir.path().join("late.dat")).unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        let dead = dir.path().join(format!("late.dat.{}.spool", child.id()));
+        child.wait().unwrap();
+        for spool in [&dead, &files.spool()] {
+            std::fs::create_dir(spool).unwrap();
+        }
+        files.remove_what_was_killed();
+        assert!(!dead.exists() && files.spool().exists());
+    }
+}

@@ -1,0 +1,143 @@
+//! `schedlab trace cut`: a part of a trace as a trace of its own.
+
+use super::input::{self, Selection};
+use crate::commands::UsageError;
+use schedlab_model::{CpuSet, Nanos, Pid, Point, Span};
+use schedlab_trace::dat::{Compression, Version};
+use schedlab_trace::{Part, cut};
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Options of `schedlab trace cut`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+The part is a trace.dat that trace-cmd and KernelShark open. It keeps formats, names of tasks,
+topology, affinity and the kernel's name. Times stay those of the whole trace, so @12345.678 means
+the same in both. At the begin of a part, a CPU is unknown until its first switch.
+--pid, --comm and --regex keep the events that name one of these tasks or that fired while it ran.
+Figures of CPUs and of other tasks are then not valid, and schedlab warns about that.
+
+Examples:
+  schedlab trace cut x.dat part.dat --from 2s --to 2.5s
+  schedlab trace cut x.dat part.dat --from @12345.6 --to @12345.7 --cpus 0-3
+  schedlab trace cut x.dat part.dat --comm server --compress")]
+pub(crate) struct Args {
+    /// The trace, in any format that schedlab reads; `-` is the standard input
+    file: PathBuf,
+    /// The trace.dat to write; `-` is the standard output
+    #[arg(value_name = "TO")]
+    target: PathBuf,
+    #[command(flatten)]
+    bounds: Bounds,
+    /// Write a trace.dat of version 7, packed by Zstandard
+    #[arg(long)]
+    compress: bool,
+}
+
+/// Which part of a trace.
+#[derive(clap::Args)]
+pub(super) struct Bounds {
+    /// Begin here: since the trace began (1.5s, 20ms), or on the trace's clock (@12345.678)
+    #[arg(long, value_name = "TIME")]
+    from: Option<Point>,
+    /// End here, in the same way
+    #[arg(long, value_name = "TIME")]
+    to: Option<Point>,
+    /// Only events that these CPUs logged (0-3,8)
+    #[arg(long, value_name = "LIST")]
+    cpus: Option<CpuSet>,
+    #[command(flatten)]
+    selection: Selection,
+}
+
+/// A part of a trace whose bounds were looked up in it.
+pub(super) struct Bounded {
+    pub(super) part: Part,
+    /// The first instant of the trace.
+    pub(super) origin: Nanos,
+    /// From when to when the part goes.
+    pub(super) span: Span,
+}
+
+impl Bounds {
+    /// Looks up what the bounds mean in `file`.
+    pub(super) fn of(&self, file: &std::path::Path) -> anyhow::Result<Bounded> {
+        let whole = input::span(file)?;
+        let on_clock = |point: Point| whole.start + point.since(whole.start);
+        let start = self.from.map_or(whole.start, on_clock);
+        let end = self.to.map_or(whole.end, on_clock);
+        let empty = start > whole.end || start >= end && self.to.is_some();
+        if empty {
+            let what = format!(
+                "{}: nothing lies between --from {} and --to {}: the trace goes from {} to {}",
+                file.display(),
+                Point::At(start),
+                Point::At(end),
+                Point::At(whole.start),
+                Point::At(whole.end)
+            );
+            return Err(UsageError(what).into());
+        }
+        let span = Span::new(start, end.min(whole.end).max(start));
+        let limited = self.from.is_some() || self.to.is_some();
+        // Its last event is at the end of the trace.
+        let kept = Span::new(start, self.to.map_or(Nanos(whole.end.0 + 1), on_clock));
+        let part = Part {
+            span: limited.then_some(kept),
+            cpus: self.cpus(file)?,
+            tasks: self.tasks(file)?,
+        };
+        Ok(Bounded { part, origin: whole.start, span })
+    }
+
+    fn cpus(&self, file: &std::path::Path) -> anyhow::Result<Option<CpuSet>> {
+        let Some(cpus) = &self.cpus else { return Ok(None) };
+        let source = schedlab_trace::open(file)?;
+        let known = &source.info().cpus;
+        let unknown = cpus.iter().find(|cpu| !known.is_empty() && !known.contains(*cpu));
+        match unknown {
+            Some(cpu) => {
+                let what =
+                    format!("--cpus {cpus}: {} has no CPU {cpu}; it has {known}", file.display());
+                Err(UsageError(what).into())
+            }
+            None => Ok(Some(cpus.clone())),
+        }
+    }
+
+    fn tasks(&self, file: &std::path::Path) -> anyhow::Result<Option<BTreeSet<Pid>>> {
+        if !self.selection.is_any() {
+            return Ok(None);
+        }
+        let mut source = schedlab_trace::open(file)?;
+        let state = schedlab_timeline::ask(&mut *source, schedlab_timeline::Who)?.state;
+        self.selection.check(&state, file)?;
+        let tasks =
+            state.tasks().filter(|(id, task)| self.selection.keeps(task.pid, &state.name(*id)));
+        Ok(Some(tasks.map(|(_, task)| task.pid).collect()))
+    }
+}
+
+/// Runs it.
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let Bounded { part, origin, span } = args.bounds.of(&args.file)?;
+    if part.is_whole() {
+        let what = "which part? Give --from, --to, --cpus, --pid, --comm or --regex";
+        return Err(UsageError(what.into()).into());
+    }
+    super::convert::leave_nothing_when_interrupted(vec![args.target.clone()])?;
+    let how = match args.compress {
+        true => (Version::V7, Compression::Zstd),
+        false => (Version::V6, Compression::None),
+    };
+    let cut = cut(&args.file, &args.target, how, &part)?;
+    let mut err = crate::output::stderr();
+    let (from, to) = (input::at(origin, span.start), input::at(origin, span.end));
+    writeln!(err, "{}: {} events from {from} to {to}", args.target.display(), cut.events)?;
+    for warning in &cut.warnings {
+        writeln!(err, "note: {warning}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
