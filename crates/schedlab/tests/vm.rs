@@ -212,8 +212,10 @@ fn a_guest_with_the_clock_of_the_machine_runs_with_kvm_or_without() {
 /// How long tasks ran on a CPU, in seconds of the guest, if each has 0.2 s of work and the guest has two CPUs.
 fn busy_loops(tasks: u32, qemu: &str, folder: &Path) -> Result<Vec<f64>, String> {
     let (program, trace) = (folder.join("loops.json"), folder.join("trace.dat"));
-    let text = r#"{"tasks": {"loop": {"instance": N, "loop": 1, "run": 200000}}}"#;
-    std::fs::write(&program, text.replace('N', &tasks.to_string())).unwrap();
+    // Each stays on a CPU of its own: two that begin on one CPU share that CPU first.
+    let task = |cpu| format!(r#""loop{cpu}": {{"loop": 1, "run": 200000, "cpus": [{cpu}]}}"#);
+    let tasks: Vec<String> = (0..tasks).map(task).collect();
+    std::fs::write(&program, format!(r#"{{"tasks": {{{}}}}}"#, tasks.join(", "))).unwrap();
     let machine = format!("vm:kernel=debian-6.1,cpus=2,qemu={qemu}");
     let schedlab = |words: &[&str]| {
         let output = Command::new(env!("CARGO_BIN_EXE_schedlab")).args(words).output().unwrap();
@@ -244,11 +246,11 @@ fn two_loops_on_two_cpus_share_one_budget_of_instructions() {
     };
     let two = busy_loops(2, &qemu, folder.path()).unwrap();
     assert_eq!((one.len(), two.len()), (1, 2), "{one:?} {two:?}");
-    // The second CPU adds nothing: each loop takes twice as long as one alone.
-    for time in &two {
-        let times = time / one[0];
-        assert!((1.9..2.1).contains(&times), "{one:?} {two:?}");
-    }
+    // The second CPU adds nothing: the last loop ends when one CPU would have done the work of both. QEMU gives
+    // turns that are long, so the other loop may have done more of its work early.
+    let last = two[0].max(two[1]) / one[0];
+    assert!((1.9..2.1).contains(&last), "{one:?} {two:?}");
+    assert!(two.iter().all(|time| time / one[0] > 1.5), "{one:?} {two:?}");
     if std::env::var_os("SCHEDLAB_EVIDENCE").is_some_and(|wish| wish == "write") {
         let version = Command::new(&qemu).arg("--version").output().unwrap().stdout;
         let version = String::from_utf8(version).unwrap();

@@ -16,7 +16,7 @@ type Chore = fn(&Path, &Path) -> Result<()>;
 pub(super) const CHORES: [(&str, Chore); 3] =
     [("placebos", placebos), ("bisect", bisect), ("versions", versions)];
 
-const HACKBENCH: &str = "hackbench -g 2 -f 10 -l 60";
+const HACKBENCH: &str = "hackbench -g 1 -f 10 -l 60";
 const SCHBENCH: &str = "schbench -m 1 -t 4 -r 1 -w 0";
 
 /// Neutral kernels beside each other: the patch changes the placement on several CPUs, and the guest has one.
@@ -24,8 +24,9 @@ fn placebos(program: &Path, results: &Path) -> Result<()> {
     let patch = "examples/wake-affine/no-previous-idle.patch";
     let build = ["vm", "build", "linux-source-6.1", "--name", "6.1-no-previous-idle", "--patch"];
     steps::run(Command::new(program).args(build).arg(patch))?;
-    let sides = ["linux-source-6.1", "6.1-no-previous-idle", "--workload", HACKBENCH];
-    compare(program, results, "placebos", &sides, "compare.json")
+    let sides = ["linux-source-6.1", "6.1-no-previous-idle", "--starts", "4"];
+    let words = [&sides[..], &["--workload", HACKBENCH]].concat();
+    compare(program, results, "placebos", &words, "compare.json")
 }
 
 /// The commits of examples/bisect on Debian's 6.12. One of them makes wakeups preempt; the others change
