@@ -1,186 +1,285 @@
-//! How true speeds are for programs that this project did not write, and that nothing was tuned with: a loop in C,
-//! CPython, Node and a compiler. Run alone on a quiet machine:
+//! How true speeds are for programs that nothing was tuned with: a loop in C, CPython, Node and gcc;
+//! and, in C, threads that meet at a barrier and phases of computing and sleep. Run alone on a quiet
+//! machine:
 //!
 //! ```text
-//! cargo bench -p schedlab --bench audit                        # the table of docs/slow.md: about 100 minutes
-//! cargo bench -p schedlab --bench audit -- quota 50% python    # a piece: methods, speeds, programs by name
-//! cargo bench -p schedlab --bench audit -- --short             # two pairs of a second, for a look
+//! cargo bench -p schedlab --bench audit                        # the table of docs/slow.md: 24 minutes at most
+//! cargo bench -p schedlab --bench audit -- --minutes 60 python quota 30%    # a piece, and another limit
+//! cargo bench -p schedlab --bench audit -- --table             # the table of what is stored
+//! cargo bench -p schedlab --bench audit -- --short             # two pairs of each point, for a look
 //! ```
 //!
-//! Each program works for a time and prints how many rounds it did. A pair is a run at full speed and a slowed run on
-//! the same CPU, the order changing from pair to pair. Printed is the median of the ratios of 8 pairs, with the least
-//! and the largest, as a Markdown table; off is in points of full speed.
+//! Each program works for a time and prints its rounds a second. Runs come in groups: up to six points
+//! with a run at full speed in their middle, with which each of them makes a pair. A round has each
+//! point once; the order changes from round to round, so a point comes before the full run as often as
+//! after it. Each group is stored as it ends (`--store FILE`); a run that was cut goes on with what is
+//! stored. Rounds come first, so after a cut all points have the same number of pairs.
 
-#![expect(clippy::print_stdout, reason = "a benchmark speaks")]
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark speaks")]
 
+#[path = "audit/programs.rs"]
+mod programs;
+#[path = "audit/table.rs"]
+mod table;
+
+use programs::Programs;
 use schedlab_host::slow::{Ground, last};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::fmt::Write as _;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use table::Sample;
 
 type Failure = Box<dyn std::error::Error>;
 
-const SCHEDLAB: &str = env!("CARGO_BIN_EXE_schedlab");
-const SPEEDS: [&str; 4] = ["20%", "30%", "50%", "80%"];
-/// A name, and the options that make it.
-const METHODS: [(&str, &[&str]); 5] = [
-    ("hogs", &["--method", "hogs"]),
-    ("quota", &["--method", "quota", "--filler", "off"]),
-    ("quota-filled", &["--method", "quota", "--filler", "on"]),
-    ("weight", &["--method", "weight-pinned"]),
-    ("stop", &["--method", "stop-group"]),
-];
-/// A name, the file that it is in, and its text. `SECONDS` is its first argument.
-const PROGRAMS: [(&str, &str, &str); 4] = [
-    (
-        "c",
-        "loop.c",
-        "#include <stdio.h>\n#include <stdlib.h>\n#include <time.h>\n\
-         static double now(void) { struct timespec t; clock_gettime(CLOCK_MONOTONIC, &t); return t.tv_sec + t.tv_nsec / 1e9; }\n\
-         static unsigned table[1 << 15];\n\
-         int main(int argc, char **argv) {\n  double end = now() + atof(argv[argc - 1]);\n  unsigned long rounds = 0; unsigned x = 1;\n\
-         \x20 while (now() < end) { for (int i = 0; i < 2000; i++) { x = x * 1664525u + 1013904223u; table[x >> 17] += x; } rounds++; }\n\
-         \x20 printf(\"%lu\\n\", rounds); return table[0] == 1; }\n",
-    ),
-    (
-        "python",
-        "loop.py",
-        "import sys, time\nend = time.monotonic() + float(sys.argv[1])\nrounds = 0\n\
-         while time.monotonic() < end:\n    d = {}\n    for i in range(300):\n        d[str(i)] = [i, i * i]\n    \
-         s = sum(v[1] for v in d.values())\n    rounds += 1\nprint(rounds)\n",
-    ),
-    (
-        "node",
-        "loop.js",
-        "const end = performance.now() + Number(process.argv[2]) * 1000; let rounds = 0;\n\
-         while (performance.now() < end) { const m = new Map(); for (let i = 0; i < 500; i++) m.set('k' + i, {i});\n\
-         \x20 let s = 0; for (const v of m.values()) s += v.i; rounds++; }\nconsole.log(rounds);\n",
-    ),
-    (
-        "compiler",
-        "compile.sh",
-        "end=$(($(date +%s%N) + $(echo \"$1\" | awk '{printf \"%d\", $1 * 1e9}'))); n=0\n\
-         cd \"$(dirname \"$0\")\"\nwhile [ $(date +%s%N) -lt $end ]; do gcc -O1 -c loop.c -o loop.$$.o || exit 1; n=$((n + 1)); done\n\
-         took=$(($(date +%s%N) - end + $(echo \"$1\" | awk '{printf \"%d\", $1 * 1e9}')))\n\
-         rm -f loop.$$.o; awk \"BEGIN { print $n * 1e9 / $took * $1 }\"\n",
-    ),
+const ROUNDS: usize = 8;
+/// How long a program works: long enough for a first second and as much again.
+const SECONDS: f64 = 2.2;
+/// Points that share a run at full speed.
+const GROUP: usize = 6;
+const SPEEDS: [&str; 3] = ["20%", "50%", "80%"];
+
+/// What makes a method, and how far off it may be.
+struct Method {
+    name: &'static str,
+    options: &'static [&'static str],
+    /// In points of full speed; `None` where nothing is promised.
+    promise: Option<f64>,
+}
+
+const METHODS: [Method; 5] = [
+    Method { name: "hogs", options: &["--method", "hogs"], promise: Some(1.0) },
+    Method {
+        name: "quota-filled",
+        options: &["--method", "quota", "--filler", "on"],
+        promise: Some(1.0),
+    },
+    Method { name: "weight", options: &["--method", "weight-pinned"], promise: Some(1.0) },
+    Method { name: "stop", options: &["--method", "stop-group"], promise: Some(3.0) },
+    Method { name: "quota", options: &["--method", "quota", "--filler", "off"], promise: None },
 ];
 
-/// The command line of a program that works for some seconds.
-fn argv(program: &str, folder: &Path, seconds: f64) -> Vec<String> {
-    let at = |file: &str| folder.join(file).display().to_string();
-    let seconds = seconds.to_string();
-    match program {
-        "c" => vec![at("loop"), seconds],
-        "python" => vec!["python3".into(), at("loop.py"), seconds],
-        "node" => vec!["node".into(), at("loop.js"), seconds],
-        _ => vec!["sh".into(), at("compile.sh"), seconds],
-    }
+/// A program under a method at a speed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Point {
+    program: &'static str,
+    method: &'static str,
+    speed: String,
 }
 
-/// Writes the programs and compiles what is C. Returns those that this machine can run; others are said.
-fn prepare(folder: &Path) -> Result<Vec<&'static str>, Failure> {
-    for (_, file, text) in PROGRAMS {
-        std::fs::write(folder.join(file), text)?;
-    }
-    let mut gcc = Command::new("gcc");
-    gcc.arg("-O2").arg(folder.join("loop.c")).arg("-o").arg(folder.join("loop"));
-    let compiled = gcc.status().is_ok_and(|status| status.success());
-    let runs = |name: &&str| match *name {
-        "c" | "compiler" => compiled,
-        name => {
-            let program = if name == "python" { "python3" } else { name };
-            let probe = Command::new(program).arg("--version").stdout(Stdio::null()).status();
-            probe.is_ok_and(|status| status.success())
-        }
-    };
-    let (can, cannot): (Vec<_>, Vec<_>) =
-        PROGRAMS.map(|(name, ..)| name).into_iter().partition(runs);
-    for name in cannot {
-        println!("MISSING: {name} does not run here; it is not measured");
-    }
-    Ok(can)
+/// What was asked for on the command line.
+struct Wanted {
+    rounds: usize,
+    limit: Duration,
+    table: bool,
+    /// Where samples are kept. Pieces have groups of their own, so each piece has its own file.
+    store: Option<PathBuf>,
+    words: Vec<String>,
 }
 
-/// The rounds that a command printed.
-fn rounds(command: &mut Command) -> Result<f64, Failure> {
-    let output = command.stdin(Stdio::null()).output()?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).into_owned().into());
-    }
-    let text = String::from_utf8(output.stdout)?;
-    Ok(text.trim().parse()?)
-}
-
-/// Ratios of slowed to full work, sorted.
-fn ratios(
-    program: &[String],
-    cpu: &str,
-    (speed, options): (&str, &[&str]),
-    pairs: usize,
-) -> Result<Vec<f64>, Failure> {
-    let full = || rounds(Command::new("taskset").args(["-c", cpu]).args(program));
-    let slowed = || {
-        let mut command = Command::new(SCHEDLAB);
-        command.args(["slow", "--no-measure", "--cpu", &format!("{cpu}={speed}")]).args(options);
-        rounds(command.arg("--").args(program))
-    };
-    let mut all = Vec::new();
-    for pair in 0..pairs {
-        let (full, slowed) = match pair % 2 {
-            0 => (full()?, slowed()?),
-            _ => {
-                let slowed = slowed()?;
-                (full()?, slowed)
-            }
+impl Wanted {
+    fn read() -> Result<Self, Failure> {
+        let mut wanted = Self {
+            rounds: ROUNDS,
+            limit: Duration::from_secs(24 * 60),
+            table: false,
+            store: None,
+            words: Vec::new(),
         };
-        all.push(slowed / full);
+        let mut arguments = std::env::args().skip(1);
+        while let Some(word) = arguments.next() {
+            let mut value = || arguments.next().ok_or(format!("{word} needs a value"));
+            match word.as_str() {
+                // It comes from cargo.
+                "--bench" => {}
+                "--short" => wanted.rounds = 2,
+                "--table" => wanted.table = true,
+                "--store" => wanted.store = Some(value()?.into()),
+                "--minutes" => {
+                    wanted.limit = Duration::from_secs_f64(value()?.parse::<f64>()? * 60.0);
+                }
+                _ if word.ends_with('%') || METHODS.iter().any(|method| method.name == word) => {
+                    wanted.words.push(word);
+                }
+                _ if programs::NAMES.contains(&word.as_str()) => wanted.words.push(word),
+                _ => {
+                    let methods = METHODS.map(|method| method.name);
+                    let names = programs::NAMES;
+                    return Err(format!(
+                        "'{word}' is none of {methods:?} {names:?}, nor a speed, as in 30%, nor one of --short \
+                         --table --store FILE --minutes N"
+                    )
+                    .into());
+                }
+            }
+        }
+        Ok(wanted)
     }
-    all.sort_by(f64::total_cmp);
-    Ok(all)
+
+    fn store(&self) -> PathBuf {
+        let mut name = "audit".to_owned();
+        for word in &self.words {
+            let _ = write!(name, "-{}", word.trim_end_matches('%'));
+        }
+        if self.rounds != ROUNDS {
+            name.push_str("-short");
+        }
+        let there = || Path::new(env!("CARGO_TARGET_TMPDIR")).join(name + ".tsv");
+        self.store.clone().unwrap_or_else(there)
+    }
+
+    /// Those of the words that are of a kind; what is usual where there is none.
+    fn named(&self, kind: impl Fn(&str) -> bool, usual: &[&str]) -> Vec<String> {
+        let named: Vec<String> = self.words.iter().filter(|word| kind(word)).cloned().collect();
+        match named.is_empty() {
+            true => usual.iter().map(ToString::to_string).collect(),
+            false => named,
+        }
+    }
+
+    /// The points of a program. What quota costs without a filler is measured with one program only; threads that meet
+    /// and phases are for methods that make a speed and not a budget.
+    fn points(&self, program: &'static str) -> Vec<Point> {
+        let (methods, speeds): (&[&str], &[&str]) = match program {
+            "barrier" | "phases" => (&["hogs"], &["25%", "50%"]),
+            "python" => (&["hogs", "quota-filled", "weight", "stop", "quota"], &SPEEDS),
+            _ => (&["hogs", "quota-filled", "weight", "stop"], &SPEEDS),
+        };
+        let methods = self.named(|word| METHODS.iter().any(|method| method.name == word), methods);
+        let speeds = self.named(|word| word.ends_with('%'), speeds);
+        let known = METHODS.iter().filter(|method| methods.iter().any(|name| name == method.name));
+        known
+            .flat_map(|method| speeds.iter().map(|speed| (method.name, speed.clone())))
+            .map(|(method, speed)| Point { program, method, speed })
+            .collect()
+    }
+}
+
+/// The groups of a round: each has its run at full speed (`None`) in its middle.
+fn groups(mut points: Vec<Point>, round: usize) -> Vec<Vec<Option<Point>>> {
+    if points.is_empty() {
+        return Vec::new();
+    }
+    // No usual number of points has the divisor 7, so a point takes another place in each round.
+    let shift = round * 7 % points.len();
+    points.rotate_left(shift);
+    let size = points.len().div_ceil(points.len().div_ceil(GROUP));
+    let with_full = |group: &[Point]| {
+        let mut group: Vec<Option<Point>> = group.iter().cloned().map(Some).collect();
+        group.insert(group.len() / 2, None);
+        group
+    };
+    points.chunks(size).map(with_full).collect()
+}
+
+/// Runs a group and returns its samples.
+fn measure(
+    programs: &Programs,
+    program: &'static str,
+    group: &[Option<Point>],
+    (round, number): (usize, usize),
+) -> Result<Vec<Sample>, Failure> {
+    group
+        .iter()
+        .map(|point| {
+            let stolen = stolen_ns();
+            let work = match point {
+                None => programs.full(program, SECONDS)?,
+                Some(point) => {
+                    let method = METHODS.iter().find(|method| method.name == point.method);
+                    let options = method.map(|method| method.options).unwrap_or_default();
+                    programs.slowed(program, SECONDS, &point.speed, options)?
+                }
+            };
+            let (method, speed) = point.as_ref().map_or(("full", "100%"), |p| (p.method, &p.speed));
+            Ok(Sample {
+                program: program.to_owned(),
+                method: method.to_owned(),
+                speed: speed.to_owned(),
+                round,
+                group: number,
+                work,
+                stolen_ms: (stolen_ns() - stolen) as f64 / 1e6,
+            })
+        })
+        .collect()
+}
+
+/// What a hypervisor took from all CPUs so far.
+fn stolen_ns() -> u64 {
+    schedlab_host::facts::facts().load.steal_ns
+}
+
+/// Adds samples to the file, all or none of a group.
+fn store(path: &Path, samples: &[Sample]) -> Result<(), Failure> {
+    let mut text = String::new();
+    for sample in samples {
+        writeln!(text, "{}", sample.line())?;
+    }
+    let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path)?;
+    Ok(file.write_all(text.as_bytes())?)
+}
+
+fn stored(path: &Path) -> Result<Vec<Sample>, Failure> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => text.lines().map(|line| Ok(line.parse()?)).collect(),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(format!("{}: {error}", path.display()).into()),
+    }
+}
+
+/// Measures round after round until all is measured or the time is over.
+fn rounds(wanted: &Wanted, programs: &Programs, samples: &mut Vec<Sample>) -> Result<(), Failure> {
+    let began = Instant::now();
+    let mut longest = Duration::ZERO;
+    for round in 0..wanted.rounds {
+        if began.elapsed() + longest > wanted.limit {
+            println!("The time limit ended it after {round} of {} rounds.\n", wanted.rounds);
+            break;
+        }
+        let round_began = Instant::now();
+        for program in wanted.named(|word| programs::NAMES.contains(&word), &programs::NAMES) {
+            let Some(program) = programs.known(&program) else { continue };
+            for (number, group) in groups(wanted.points(program), round).iter().enumerate() {
+                let has = |point: &Option<Point>| {
+                    let (method, speed) =
+                        point.as_ref().map_or(("full", "100%"), |p| (p.method, p.speed.as_str()));
+                    samples.iter().any(|s| s.is(program, method, speed) && s.at(round, number))
+                };
+                if group.iter().all(has) {
+                    continue;
+                }
+                let new = measure(programs, program, group, (round, number))?;
+                store(&wanted.store(), &new)?;
+                samples.extend(new);
+            }
+        }
+        longest = longest.max(round_began.elapsed());
+        eprintln!(
+            "round {} of {}: {:.0} s so far",
+            round + 1,
+            wanted.rounds,
+            began.elapsed().as_secs_f64()
+        );
+    }
+    Ok(())
 }
 
 fn main() -> Result<(), Failure> {
-    let words: Vec<String> = std::env::args().skip(1).filter(|word| word != "--bench").collect();
-    let short = words.iter().any(|word| word == "--short");
-    let methods = METHODS.map(|(name, _)| name);
-    let programs = PROGRAMS.map(|(name, ..)| name);
-    let kinds: [&[&str]; 3] = [&methods, &SPEEDS, &programs];
-    let known = |word: &&String| {
-        *word == "--short" || kinds.iter().any(|kind| kind.contains(&word.as_str()))
-    };
-    if let Some(word) = words.iter().find(|word| !known(word)) {
-        return Err(
-            format!("'{word}' is none of {methods:?} {SPEEDS:?} {programs:?} --short").into()
+    let wanted = Wanted::read()?;
+    let mut samples = stored(&wanted.store())?;
+    if !wanted.table {
+        let load = std::fs::read_to_string("/proc/loadavg")?;
+        let cpus = last(&Ground::here().allowed, 2);
+        println!(
+            "CPUs {cpus}, load average {}, stored in {}",
+            load.trim(),
+            wanted.store().display()
         );
+        println!("{} samples were there before\n", samples.len());
+        let programs = Programs::prepare(cpus)?;
+        rounds(&wanted, &programs, &mut samples)?;
     }
-    let has = |word: &str, kind: &[&str]| {
-        let mut named = words.iter().filter(|word| kind.contains(&word.as_str())).peekable();
-        named.peek().is_none() || named.any(|named| named == word)
-    };
-    let (pairs, seconds) = if short { (2, 1.0) } else { (8, 4.0) };
-    let folder = tempfile::tempdir()?;
-    let can = prepare(folder.path())?;
-    let cpu = last(&Ground::here().allowed, 1).to_string();
-    println!("load average {}", std::fs::read_to_string("/proc/loadavg")?.trim());
-    println!("CPU {cpu}, {pairs} pairs of {seconds} s\n");
-    println!(
-        "| program | method | asked | work | least to most | off |\n|---|---|---|---|---|---|"
-    );
-    for program in can.into_iter().filter(|program| has(program, &programs)) {
-        let argv = argv(program, folder.path(), seconds);
-        for (method, options) in METHODS.iter().filter(|(method, _)| has(method, &methods)) {
-            for speed in SPEEDS.iter().filter(|speed| has(speed, &SPEEDS)) {
-                let all = ratios(&argv, &cpu, (speed, options), pairs)?;
-                let median = f64::midpoint(all[(pairs - 1) / 2], all[pairs / 2]) * 100.0;
-                let asked: f64 = speed.trim_end_matches('%').parse()?;
-                println!(
-                    "| {program} | {method} | {speed} | {median:.1} % | {:.1} to {:.1} % | {:+.1} |",
-                    all[0] * 100.0,
-                    all[pairs - 1] * 100.0,
-                    median - asked
-                );
-            }
-        }
-    }
+    print!("{}", table::print(&samples));
     Ok(())
 }
