@@ -4,21 +4,23 @@
 //! are undone in reverse order and the journal goes. When the process dies instead, `kill -9`
 //! included, a guardian notices: the same program, re-executed in a session of its own with the
 //! hidden first argument [`ARGUMENT`], that does nothing but wait for the end of a pipe that only
-//! the guarded process holds open; it then undoes what the journal still lists. Should both die,
-//! [`restore`] finds journals whose owner is gone.
+//! the guarded process holds open; it then undoes what the journal still lists. A guardian that is
+//! killed alone is replaced at once. Should both die, [`restore`] finds journals whose owner is gone.
 //!
 //! A step must be harmless when its change was never made, and when it is undone twice.
 
+mod post;
+
 use crate::lock::Lock;
 use crate::tracefs::Tracefs;
+use post::Post;
 use schedlab_model::Pid;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// First argument of the re-executed program; the second is the journal's path.
@@ -151,12 +153,7 @@ pub struct Guard {
     path: PathBuf,
     steps: Vec<(u32, Undo)>,
     next: u32,
-    guardian: Option<Child>,
-    /// Readable when the guardian has ended; `None` on kernels that can't tell.
-    ended: Option<OwnedFd>,
-    program: PathBuf,
-    /// Held by the guardian as well.
-    locks: Vec<Lock>,
+    post: Post,
 }
 
 impl Guard {
@@ -190,15 +187,12 @@ impl Guard {
         let path = directory.join(format!("{pid}-{started}-{count}.journal"));
         // Before the journal: killed in between, nobody would be there to remove it. A guardian without
         // a journal has nothing to do.
-        let guardian = post(program, &path, &locks)?;
-        let ended = crate::process::ended(&guardian).ok();
-        let guardian = Some(guardian);
+        let post = Post::start(program, &path, locks)?;
         let journal = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
-        let program = program.to_owned();
-        let steps = Vec::new();
-        let mut guard = Self { journal, path, steps, next: 0, guardian, ended, program, locks };
+        let mut guard = Self { journal, path, steps: Vec::new(), next: 0, post };
         guard.append(&Line::Owner { pid, started })?;
-        let files: Vec<PathBuf> = guard.locks.iter().map(|lock| lock.path().to_owned()).collect();
+        let files: Vec<PathBuf> =
+            guard.post.locks().iter().map(|lock| lock.path().to_owned()).collect();
         // First on the list, so undone last, by whoever holds the lock then.
         for path in files {
             guard.before(Undo::RemoveFile { path })?;
@@ -206,31 +200,18 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Replaces the guardian if it died while its owner lives. Returns whether it had.
+    /// Whether the guardian was killed and replaced since this was asked last.
     ///
     /// # Errors
-    /// When it can't be started again.
-    pub fn renew(&mut self) -> io::Result<bool> {
-        let Some(guardian) = &mut self.guardian else { return Ok(false) };
-        if guardian.try_wait()?.is_none() {
-            return Ok(false);
-        }
-        let next = post(&self.program, &self.path, &self.locks)?;
-        self.ended = crate::process::ended(&next).ok();
-        self.guardian = Some(next);
-        Ok(true)
+    /// When it could not be started again.
+    pub fn replaced(&mut self) -> io::Result<bool> {
+        self.post.replaced()
     }
 
     /// The guardian process.
     #[must_use]
     pub fn guardian(&self) -> Option<Pid> {
-        self.guardian.as_ref().map(|guardian| Pid(guardian.id().cast_signed()))
-    }
-
-    /// Readable when the guardian has ended: then [`Guard::renew`] it. `None` on kernels before 5.3.
-    #[must_use]
-    pub fn guardian_fd(&self) -> Option<BorrowedFd<'_>> {
-        self.ended.as_ref().map(AsFd::as_fd)
+        self.post.guardian()
     }
 
     /// Notes how to undo a change that is about to be made.
@@ -286,11 +267,7 @@ impl Guard {
         if failed.is_empty() {
             let _ = std::fs::remove_file(&self.path);
         }
-        if let Some(mut guardian) = self.guardian.take() {
-            // The end of its pipe wakes it; it finds no journal and goes.
-            drop(guardian.stdin.take());
-            let _ = guardian.wait();
-        }
+        self.post.end();
         failed
     }
 
@@ -300,16 +277,6 @@ impl Guard {
         // One write: a process that dies leaves whole lines.
         self.journal.write_all(text.as_bytes())
     }
-}
-
-/// Starts a guardian of a journal, who holds the locks as well.
-fn post(program: &Path, journal: &Path, locks: &[Lock]) -> io::Result<Child> {
-    let mut command = Command::new(program);
-    crate::process::hand_down(&mut command, locks.iter().map(AsFd::as_fd));
-    command.arg(ARGUMENT).arg(journal);
-    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-    crate::process::own_session(&mut command);
-    command.spawn()
 }
 
 impl Drop for Guard {

@@ -65,6 +65,40 @@ fn workers_and_messengers_have_groups_of_their_own_which_go_with_a_killed_run() 
     });
 }
 
+/// The guardian of a process.
+fn guardian(of: u32) -> Option<u32> {
+    let journal = format!("/{of}-");
+    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.find(|pid| {
+        let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        let line = String::from_utf8_lossy(&line).into_owned();
+        line.contains("__guard") && line.contains(&journal)
+    })
+}
+
+#[test]
+fn a_guardian_that_was_killed_has_a_successor_who_cleans_up() {
+    let Some(above) = groups_above() else {
+        return missing("the right to make control groups: no guardian was killed");
+    };
+    let mut child = load("schbench -m 1 -t 2 -r 300 --weight worker=200").spawn().unwrap();
+    let worker = above.join(format!("schedlab-{}-worker", child.id()));
+    eventually(|| if worker.exists() { Ok(()) } else { Err("no group".to_owned()) });
+    let first = guardian(child.id()).unwrap();
+    schedlab_sys::process::kill(schedlab_model::Pid(first.cast_signed()), 9).unwrap();
+    eventually(|| match guardian(child.id()).filter(|next| *next != first) {
+        Some(_) => Ok(()),
+        None => Err("the guardian has no successor".to_owned()),
+    });
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually(|| match worker.exists() {
+        false => Ok(()),
+        true => Err("a group was left behind by the successor".to_owned()),
+    });
+}
+
 #[test]
 fn over_a_link_the_network_is_the_bound_and_its_namespace_goes() {
     eventually(|| {

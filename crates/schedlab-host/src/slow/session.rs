@@ -127,7 +127,7 @@ impl Active {
             bound: node.bind || plan.method.binds(),
             step: 0,
             shown,
-            proof: proof::Watch::new(&node.name),
+            proof: proof::Watch::new(&node.name, !plan.method.takes_time()),
             phases: Phases::new(
                 matches!(plan.method, Method::Hogs | Method::Deadline).then(|| plan.grid.period()),
             ),
@@ -164,7 +164,7 @@ impl Session {
         let woke =
             if plan.request.wakeups { latency::read(&[], &cpus, signals)? } else { Vec::new() };
         let sentinel = match plan.request.measure {
-            true => Some(Sentinel::start(&cpus, &mut guard)?),
+            true => Some(Sentinel::start(&cpus, plan.method, &mut guard)?),
             false => None,
         };
         if plan.method == Method::Deadline {
@@ -292,7 +292,8 @@ impl Session {
         // A command's time and a script's begin when all is in place.
         self.started = clock::monotonic();
         // Runs that measure the slowing are not looked at meanwhile.
-        if self.plan.method.takes_time() && !self.plan.request.heavy {
+        let can_be_judged = self.plan.method.takes_time() || self.sentinel.is_some();
+        if can_be_judged && !self.plan.request.heavy {
             for active in &mut self.nodes {
                 active.proof.start(self.started);
             }
@@ -478,7 +479,7 @@ impl Session {
             Nanos::MAX => None,
             next => Some(Nanos(next.0.saturating_sub(clock::monotonic().0))),
         };
-        let Self { nodes, under, noise, control, guard, .. } = self;
+        let Self { nodes, under, noise, control, .. } = self;
         let mut fds = first.to_vec();
         for active in nodes {
             let commands = active.commands.iter().filter(|r| r.code.is_none());
@@ -486,7 +487,6 @@ impl Session {
             fds.extend(active.held.aides().iter().map(Aide::fd));
         }
         fds.extend(control.fds());
-        fds.extend(guard.guardian_fd());
         fds.extend(under.aides().map(|aide| aide.fd()));
         fds.extend(noise.iter().map(Aide::fd));
         let mut ready = process::poll(&fds, timeout).map_err(|e| SlowError::io("waiting", e))?;
@@ -585,7 +585,14 @@ impl Session {
                 active.proof.break_off(now + Nanos::from_secs(1));
                 continue;
             };
-            let reading = proof::Reading { at, used, wanted: proof::wanted(&processes) };
+            let method = self.plan.method;
+            let pace = match (method.takes_time(), &self.sentinel) {
+                (true, _) => Some(1.0),
+                (false, sentinel) => {
+                    sentinel.as_ref().and_then(|s| s.pace(&active.node.cpus(), method))
+                }
+            };
+            let reading = proof::Reading { at, used, wanted: proof::wanted(&processes), pace };
             active.proof.see(reading, &mut active.node.speeds.values().copied());
         }
         self.nodes.iter().map(|active| active.proof.due()).min().unwrap_or(Nanos::MAX)
@@ -600,10 +607,10 @@ impl Session {
             .filter(|proof| proof.seconds > 0)
     }
 
-    /// One that was killed is replaced; if that fails, nobody would undo our changes if we were killed too.
+    /// One that was killed was replaced; if that failed, nobody would undo our changes if we were killed too.
     fn look_after_the_guardian(&mut self) -> Result<(), SlowError> {
         let replaced =
-            self.guard.renew().map_err(|e| SlowError::io("replacing the guardian", e))?;
+            self.guard.replaced().map_err(|e| SlowError::io("replacing the guardian", e))?;
         if replaced {
             let what = "the guardian process died and was replaced";
             let remedy = "leave it alone: it undoes all changes when this process is killed";
