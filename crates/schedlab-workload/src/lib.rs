@@ -33,6 +33,7 @@ mod spec;
 mod speed;
 mod speed_settings;
 pub mod upstream;
+pub mod wish;
 pub mod workloads;
 
 pub use behaviour::{

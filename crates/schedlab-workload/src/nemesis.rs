@@ -20,8 +20,9 @@
 //! ```
 
 use crate::link::{RawNet, link_of};
+use crate::wish::{Measure, Wish};
 use crate::{Link, Speed};
-use schedlab_model::Nanos;
+use schedlab_model::{Cpu, Nanos};
 use schedlab_stats::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -110,6 +111,8 @@ pub(crate) struct Seat {
     pub(crate) wired: bool,
     /// Of its first CPU.
     pub(crate) speed: Option<Speed>,
+    /// Its first CPU.
+    pub(crate) cpu: Cpu,
 }
 
 #[derive(Deserialize)]
@@ -134,7 +137,7 @@ pub(crate) struct RawEvent {
     fail: Option<String>,
     recover: Option<String>,
     node: Option<String>,
-    speed: Option<Speed>,
+    speed: Option<Wish>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -184,6 +187,7 @@ pub(crate) fn cluster(
     links: Vec<RawLink>,
     events: Vec<RawEvent>,
     nemesis: Option<&RawNemesis>,
+    measure: Measure<'_>,
 ) -> Result<Cluster, String> {
     let mut read = Cluster::default();
     for raw in links {
@@ -196,7 +200,8 @@ pub(crate) fn cluster(
     }
     for raw in events {
         let at = time(&raw.at)?;
-        let what = happening(raw, nodes).map_err(|why| format!("the event at {at}: {why}"))?;
+        let what = happening(raw, nodes, measure);
+        let what = what.map_err(|why| format!("the event at {at}: {why}"))?;
         read.events.push(Event { at, what });
     }
     if let Some(nemesis) = nemesis {
@@ -232,7 +237,7 @@ fn named<'n>(name: &str, nodes: &'n [Seat]) -> Result<&'n Seat, String> {
     })
 }
 
-fn happening(raw: RawEvent, nodes: &[Seat]) -> Result<Happening, String> {
+fn happening(raw: RawEvent, nodes: &[Seat], measure: Measure<'_>) -> Result<Happening, String> {
     let net = RawNet { rate: raw.rate, delay: raw.delay, loss: raw.loss };
     let shaped = net.rate.is_some() || net.delay.is_some() || net.loss.is_some();
     let node = |name: String, change| named(&name, nodes).map(|_| Happening::Node(name, change));
@@ -244,7 +249,10 @@ fn happening(raw: RawEvent, nodes: &[Seat]) -> Result<Happening, String> {
     all.extend(raw.fail.map(|name| node(name, Change::Fail)));
     all.extend(raw.recover.map(|name| node(name, Change::Recover)));
     match (raw.node, raw.speed) {
-        (Some(name), Some(speed)) => all.push(node(name, Change::Speed(speed))),
+        (Some(name), Some(wish)) => {
+            let speed = wish.settle(named(&name, nodes)?.cpu, measure)?;
+            all.push(node(name, Change::Speed(speed)));
+        }
         (None, None) => {}
         _ => return Err("node and speed belong together".into()),
     }
@@ -326,7 +334,8 @@ mod tests {
                          [[node]]\nname = \"bare\"\ncpus = \"2\"\nspeed = \"80%\"\n";
 
     fn read(rest: &str) -> Result<Cluster, String> {
-        parse(&format!("{NODES}{rest}")).map(|file| file.cluster).map_err(|error| error.to_string())
+        let file = parse(&format!("{NODES}{rest}"), &mut |text, _| Err(text.to_owned()));
+        file.map(|file| file.cluster).map_err(|error| error.to_string())
     }
 
     #[test]

@@ -21,12 +21,15 @@
 //! rate = 20.0
 //! length = "500us"
 //! ```
+//!
+//! A speed may also be `like:FILE`, `800MHz@FILE` or `1200MHz`: whoever reads the file measures them.
 
 use crate::link::{RawNet, link_of};
 pub use crate::nemesis::Change;
 use crate::nemesis::{self, Cluster, RawEvent, RawLink, RawNemesis, Seat};
+use crate::wish::{Measure, Wish};
 use crate::{Assignment, Link, Noise, Speed, Speeds, speeds};
-use schedlab_model::{CpuSet, Nanos, Pid};
+use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -126,9 +129,9 @@ struct File {
 struct RawNode {
     name: String,
     cpus: CpuSet,
-    speed: Option<Speed>,
+    speed: Option<Wish>,
     #[serde(default)]
-    speeds: BTreeMap<String, Speed>,
+    speeds: BTreeMap<String, Wish>,
     #[serde(default)]
     commands: Vec<RawCommand>,
     #[serde(default)]
@@ -157,7 +160,7 @@ enum RawCommand {
 #[serde(deny_unknown_fields)]
 struct RawStep {
     at: String,
-    speed: Option<Speed>,
+    speed: Option<Wish>,
     #[serde(default)]
     fail: bool,
     #[serde(default)]
@@ -174,11 +177,12 @@ struct RawNoise {
     seed: u64,
 }
 
-/// Reads the text of a file of nodes. Tasks of nodes are bound to their CPUs.
+/// Reads the text of a file of nodes. Tasks of nodes are bound to their CPUs. `measure` turns speeds such as
+/// `like:pi4.toml` into parts of the full speed of a CPU.
 ///
 /// # Errors
 /// In a sentence, with the line where the text is no TOML.
-pub fn parse(text: &str) -> Result<NodesFile, NodesError> {
+pub fn parse(text: &str, measure: Measure<'_>) -> Result<NodesFile, NodesError> {
     let file: File = toml::from_str(text).map_err(|error| NodesError(error.to_string()))?;
     if file.node.is_empty() {
         let example = "[[node]]\nname = \"small\"\ncpus = \"0\"\nspeed = \"30%\"";
@@ -198,16 +202,19 @@ pub fn parse(text: &str) -> Result<NodesFile, NodesError> {
     };
     for raw in file.node {
         let name = raw.name.clone();
-        read.nodes.push(node(raw).map_err(|why| NodesError(format!("node {name}: {why}")))?);
+        let node = node(raw, measure).map_err(|why| NodesError(format!("node {name}: {why}")))?;
+        read.nodes.push(node);
     }
     let seat = |node: &Node| Seat {
         name: node.name.clone(),
         wired: node.net.is_some(),
         speed: node.speeds.values().next().copied(),
+        cpu: node.speeds.keys().next().copied().unwrap_or_default(),
     };
     let seats: Vec<Seat> = read.nodes.iter().map(seat).collect();
-    read.cluster = nemesis::cluster(&seats, file.link, file.event, file.nemesis.as_ref())
-        .map_err(NodesError)?;
+    let nemesis = file.nemesis.as_ref();
+    read.cluster =
+        nemesis::cluster(&seats, file.link, file.event, nemesis, measure).map_err(NodesError)?;
     for raw in file.noise {
         let length = duration(&raw.length)?;
         read.noise.push(Noise { cpus: raw.cpus, rate: raw.rate, length, seed: raw.seed });
@@ -215,23 +222,30 @@ pub fn parse(text: &str) -> Result<NodesFile, NodesError> {
     Ok(read)
 }
 
-fn node(raw: RawNode) -> Result<Node, String> {
+fn node(raw: RawNode, measure: Measure<'_>) -> Result<Node, String> {
     let mut all = Vec::new();
-    for (cpus, &speed) in &raw.speeds {
+    for (cpus, wish) in &raw.speeds {
         let cpus: CpuSet = cpus.parse().map_err(|e: schedlab_model::CpuListError| e.to_string())?;
         if let Some(cpu) = cpus.iter().find(|cpu| !raw.cpus.contains(*cpu)) {
             return Err(format!("CPU {cpu} has a speed and is not among its cpus, {}", raw.cpus));
         }
+        let speed = wish.settle(cpus.iter().next().unwrap_or_default(), measure)?;
         all.push(Assignment { cpus, speed });
     }
     let named: CpuSet = all.iter().flat_map(|assignment| assignment.cpus.iter()).collect();
     let rest: CpuSet = raw.cpus.iter().filter(|cpu| !named.contains(*cpu)).collect();
     match raw.speed {
-        Some(speed) => all.push(Assignment { cpus: rest, speed }),
+        Some(_) if rest.is_empty() => {}
+        Some(wish) => {
+            let speed = wish.settle(rest.iter().next().unwrap_or_default(), measure)?;
+            all.push(Assignment { cpus: rest, speed });
+        }
         None if rest.is_empty() => {}
         None => return Err(format!("no speed for CPUs {rest}: add speed = \"...\"")),
     }
-    let script = raw.script.iter().map(step).collect::<Result<Vec<Step>, String>>()?;
+    let first = raw.cpus.iter().next().unwrap_or_default();
+    let steps = raw.script.iter().map(|raw| step(raw, first, measure));
+    let script = steps.collect::<Result<Vec<Step>, String>>()?;
     if script.windows(2).any(|pair| pair[0].at > pair[1].at) {
         return Err("the steps of its script are not in the order of time".into());
     }
@@ -252,10 +266,10 @@ fn node(raw: RawNode) -> Result<Node, String> {
     })
 }
 
-fn step(raw: &RawStep) -> Result<Step, String> {
+fn step(raw: &RawStep, cpu: Cpu, measure: Measure<'_>) -> Result<Step, String> {
     let at = raw.at.parse().map_err(|error: schedlab_model::NanosError| error.to_string())?;
-    let change = match (raw.speed, raw.fail, raw.recover) {
-        (Some(speed), false, false) => Change::Speed(speed),
+    let change = match (&raw.speed, raw.fail, raw.recover) {
+        (Some(wish), false, false) => Change::Speed(wish.settle(cpu, measure)?),
         (None, true, false) => Change::Fail,
         (None, false, true) => Change::Recover,
         _ => return Err(format!("the step at {} needs one of speed, fail, recover", raw.at)),
@@ -266,7 +280,13 @@ fn step(raw: &RawStep) -> Result<Step, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_model::Cpu;
+
+    fn parse(text: &str) -> Result<NodesFile, NodesError> {
+        super::parse(text, &mut |text, cpu| match text {
+            "like:pi.toml" => Ok(Speed::percent(10 + u32::from(cpu.0)).unwrap()),
+            _ => Err(format!("no machine measures {text}")),
+        })
+    }
 
     const FILE: &str = r#"
 method = "hogs"
@@ -317,6 +337,20 @@ length = "500us"
         for empty in ["", "node = []", "method = \"hogs\""] {
             assert!(parse(empty).unwrap_err().to_string().contains("[[node]]"), "{empty}");
         }
+    }
+
+    #[test]
+    fn speeds_that_need_a_machine_are_measured_for_the_first_cpu_that_they_are_for() {
+        let text = FILE
+            .replace("speed = \"60%\"", "speed = \"like:pi.toml\"")
+            .replace("{ \"2-3\" = \"90%\" }", "{ \"2-3\" = \"like:pi.toml\" }");
+        let event = "\n[[event]]\nat = \"1s\"\nnode = \"large\"\nspeed = \"like:pi.toml\"\n";
+        let read = parse(&(text.clone() + event)).unwrap();
+        assert_eq!(read.nodes[0].script[0].change, Change::Speed(Speed::percent(10).unwrap()));
+        assert_eq!(read.nodes[1].speeds[&Cpu(3)].to_string(), "12%");
+        assert_eq!(read.cluster.events[0].what.to_string(), "speed large 11%");
+        let error = parse(&text.replace("like:pi.toml", "900MHz")).unwrap_err().to_string();
+        assert!(error.contains("node small: no machine measures 900MHz"), "{error}");
     }
 
     #[test]

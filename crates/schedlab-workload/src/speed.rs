@@ -95,27 +95,32 @@ impl From<Speed> for String {
 /// From its text, and from a number as people write it in files: `"30%"`, `0.3`.
 impl<'de> Deserialize<'de> for Speed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Read;
-        impl Visitor<'_> for Read {
-            type Value = Speed;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a speed as in \"30%\" or 0.3")
-            }
-            fn visit_str<E: Error>(self, text: &str) -> Result<Speed, E> {
-                text.parse().map_err(E::custom)
-            }
-            fn visit_f64<E: Error>(self, number: f64) -> Result<Speed, E> {
-                number.to_string().parse().map_err(E::custom)
-            }
-            fn visit_i64<E: Error>(self, number: i64) -> Result<Speed, E> {
-                number.to_string().parse().map_err(E::custom)
-            }
-            fn visit_u64<E: Error>(self, number: u64) -> Result<Speed, E> {
-                number.to_string().parse().map_err(E::custom)
-            }
-        }
-        deserializer.deserialize_any(Read)
+        text(deserializer)?.parse().map_err(D::Error::custom)
     }
+}
+
+/// A speed as it is written, before it is read.
+pub(crate) fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    struct Read;
+    impl Visitor<'_> for Read {
+        type Value = String;
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a speed as in \"30%\" or 0.3")
+        }
+        fn visit_str<E: Error>(self, text: &str) -> Result<String, E> {
+            Ok(text.to_owned())
+        }
+        fn visit_f64<E: Error>(self, number: f64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+        fn visit_i64<E: Error>(self, number: i64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+        fn visit_u64<E: Error>(self, number: u64) -> Result<String, E> {
+            Ok(number.to_string())
+        }
+    }
+    deserializer.deserialize_any(Read)
 }
 
 /// What `--cpu` takes: a list of CPUs and their speed, `1-3=75%`.

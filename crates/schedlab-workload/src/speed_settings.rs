@@ -2,6 +2,7 @@
 
 use crate::knobs::SPEED;
 use crate::speed::{Assignment, Speed, Speeds, speeds};
+use crate::wish::is_measured;
 use schedlab_model::{Cpu, Nanos, NanosError, Setting};
 
 /// What the settings of a run say about speeds: `speed:CPUS` the speed of CPUs, [`METHOD`] how they are
@@ -33,6 +34,9 @@ pub struct SpeedChange {
 impl SpeedSettings {
     /// The setting that names how CPUs are slowed.
     pub const METHOD: &str = "speed:method";
+    /// A setting of this prefix holds the text of the file that a speed such as `like:pi4.toml` names. So a run
+    /// carries all that its speeds rest on.
+    pub const PROFILE: &str = "speed:profile:";
     /// The setting of runs that measure the slowing itself, those at full speed included: `true` binds the
     /// load to the CPUs named, where it outweighs whatever else runs, and speeds are not measured before.
     pub const MEASURING: &str = "speed:measuring";
@@ -53,6 +57,12 @@ impl SpeedSettings {
         for Setting { knob, value } in settings {
             let Some(cpus) = knob.strip_prefix(SPEED) else { continue };
             match knob.as_str() {
+                knob if knob.starts_with(Self::PROFILE) => {}
+                _ if is_measured(value) => {
+                    return Err(format!(
+                        "a speed of {value} needs a real machine to compare: give a part of full speed, as in 30%"
+                    ));
+                }
                 Self::METHOD => read.method = Some(value.clone()),
                 Self::MEASURING => {
                     let wrong = |_| format!("{knob} is true or false, not '{value}'");
@@ -78,7 +88,9 @@ impl SpeedSettings {
     pub fn read_over_time(settings: &[Setting]) -> Result<(Self, Vec<SpeedChange>), String> {
         let (mut first, mut changes) = (Vec::new(), Vec::new());
         for Setting { knob, value } in settings {
-            let Some(cpus) = knob.strip_prefix(SPEED).filter(|_| value.contains('@')) else {
+            let changes_later = value.contains('@') && !is_measured(value);
+            let changes_later = changes_later && !knob.starts_with(Self::PROFILE);
+            let Some(cpus) = knob.strip_prefix(SPEED).filter(|_| changes_later) else {
                 first.push(Setting { knob: knob.clone(), value: value.clone() });
                 continue;
             };
@@ -161,6 +173,10 @@ mod tests {
             ([setting("speed:0", "1"), setting("speed:0-1", "1")], "CPU 0"),
             ([setting("speed:x", "1"), setting("speed:1", "1")], "x"),
             ([setting("speed:0", "1"), setting("speed:measuring", "perhaps")], "true or false"),
+            (
+                [setting("speed:0", "like:a.toml"), setting("speed:profile:a.toml", "")],
+                "a real machine",
+            ),
         ] {
             let error = SpeedSettings::read(&wrong).unwrap_err();
             assert!(error.contains(why), "{error}");

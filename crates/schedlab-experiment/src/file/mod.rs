@@ -7,6 +7,7 @@ mod axis;
 mod decode;
 mod measured;
 mod places;
+mod profiles;
 mod sections;
 mod tuning;
 
@@ -206,7 +207,13 @@ impl Experiment {
     pub fn read(path: &Path) -> Result<Self, FileError> {
         let text = std::fs::read_to_string(path)
             .map_err(|error| FileError::Read { path: path.to_owned(), error })?;
-        Self::parse(&text, path)
+        let mut experiment = Self::parse(&text, path)?;
+        let folder = path.parent().unwrap_or(Path::new(""));
+        profiles::add(&mut experiment, folder).map_err(|mistake| FileError::Wrong {
+            path: path.to_owned(),
+            mistakes: vec![mistake],
+        })?;
+        Ok(experiment)
     }
 
     /// Reads an experiment from text; `path` is for the messages, and its stem is the name where the

@@ -297,10 +297,12 @@ impl Under {
                     still
                 }
             };
+            // On a grid, so that what comes late does not add up.
+            let pitch = Nanos(now.0 - now.0 % PITCH.0);
             clock.next = match first {
                 Nanos::MAX => Nanos::MAX,
-                first if clock.second => now + (PITCH - first),
-                first => now + first,
+                _ if clock.second => pitch + PITCH,
+                first => pitch + first,
             };
         }
         Ok(frozen)

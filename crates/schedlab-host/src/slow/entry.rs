@@ -67,6 +67,8 @@ pub(super) enum Entry {
     Sentinel {
         /// Where.
         cpus: CpuSet,
+        /// Once it knows full speed, it must not lift the clock.
+        clamped: bool,
     },
     /// Measure how fast a CPU is.
     Probe {
@@ -155,7 +157,7 @@ pub fn hidden(arguments: &[OsString]) -> u8 {
         Some(Entry::Meter(task)) => meter::child(&task),
         Some(Entry::Sleeper { groups, cpu }) => latency::child(&groups, cpu),
         Some(Entry::Noise(noise)) => noise::child(&noise),
-        Some(Entry::Sentinel { cpus }) => sentinel::child(&cpus),
+        Some(Entry::Sentinel { cpus, clamped }) => sentinel::child(&cpus, clamped),
         Some(Entry::Probe { groups, cpu, time, align, realtime }) => {
             probe::child(&groups, cpu, time, align, realtime)
         }

@@ -24,6 +24,7 @@
 
 mod aide;
 mod apply;
+mod asked;
 mod bandwidth;
 mod burner;
 mod claim;
@@ -58,6 +59,7 @@ mod target;
 mod weight;
 mod zone;
 
+pub use asked::{Asked, ReadProfile, Settled};
 pub use claim::free;
 pub use control::{NodeStatus, Order, Status, ask, sessions};
 pub use entry::{ARGUMENT, hidden, set_program};

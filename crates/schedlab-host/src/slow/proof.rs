@@ -4,6 +4,9 @@
 //! A task that sleeps uses less than it may have, and that is no fault. So a second is judged in two ways. In every
 //! second the node must not have had more than was asked. In a *busy* second, in which its tasks ran or waited for a
 //! CPU all the time on all of its CPUs, it must not have had less either.
+//!
+//! A method that changes the clock grants all of the CPU time, which does less work. There the CPU time counts by the
+//! work that the sentinel does in it.
 
 use super::Speed;
 use schedlab_model::{Nanos, Pid, Warning};
@@ -49,6 +52,8 @@ impl std::fmt::Display for Worked {
 pub struct Proof {
     /// The node.
     pub node: String,
+    /// What was granted is CPU time times the work that a second of it does: the method changes the clock.
+    pub by_work: bool,
     /// Seconds in which its speed did not change.
     pub seconds: u32,
     /// Those in which it was busy.
@@ -91,8 +96,9 @@ impl std::fmt::Display for Proof {
             None => write!(f, "node {node}: its tasks did not use all that they may have")?,
             Some((least, most)) => write!(
                 f,
-                "node {node}: granted {:.1} to {:.1} % while its tasks always wanted to run; as asked in \
+                "node {node}: {} {:.1} to {:.1} % while its tasks always wanted to run; as asked in \
                  {right} of these {busy} seconds",
+                if self.by_work { "did the work of" } else { "granted" },
                 least * 100.0,
                 most * 100.0
             )?,
@@ -113,6 +119,9 @@ pub(super) struct Reading {
     pub(super) used: Nanos,
     /// Time for which its threads had run or waited for a CPU; empty where nobody was asked.
     pub(super) wanted: BTreeMap<Pid, Nanos>,
+    /// How much of the work at full speed a second of CPU time does: 1 if the method takes time away; `None` where it
+    /// is not known, so that the second does not count.
+    pub(super) pace: Option<f64>,
 }
 
 /// For how long each thread of processes has run or waited for a CPU (`/proc/PID/task/TID/schedstat`).
@@ -134,8 +143,8 @@ pub(super) struct Watch {
 
 impl Watch {
     /// A watch that looks at nothing until it is started.
-    pub(super) fn new(node: &str) -> Self {
-        let proof = Proof { node: node.to_owned(), ..Proof::default() };
+    pub(super) fn new(node: &str, by_work: bool) -> Self {
+        let proof = Proof { node: node.to_owned(), by_work, ..Proof::default() };
         Self { proof, before: None, due: Nanos::MAX }
     }
 
@@ -183,10 +192,8 @@ impl Proof {
     /// Judges the time between two readings.
     fn judge(&mut self, before: &Reading, now: &Reading, asked: f64, cpus: f64) {
         let wall = (now.at - before.at).0 as f64;
-        if wall < SECOND.0 as f64 / 2.0 {
-            return;
-        }
-        let granted = (now.used.0 - before.used.0.min(now.used.0)) as f64 / wall / cpus;
+        let Some(pace) = now.pace.filter(|_| wall >= SECOND.0 as f64 / 2.0) else { return };
+        let granted = (now.used.0 - before.used.0.min(now.used.0)) as f64 / wall / cpus * pace;
         // A thread that came meanwhile counts from its beginning, one that ended not at all: then it looks less busy.
         let since = |thread: &Pid| before.wanted.get(thread).map_or(0, |wanted| wanted.0);
         let wanted: u64 = now.wanted.iter().map(|(thread, w)| w.0 - since(thread).min(w.0)).sum();
@@ -211,14 +218,24 @@ mod tests {
 
     /// Readings a second apart, of a node of one CPU: (used, wanted) in milliseconds of each second.
     fn seen(asked: u32, seconds: &[(u64, u64)]) -> Proof {
-        let mut watch = Watch::new("n");
+        let seconds: Vec<_> = seconds.iter().map(|(used, wanted)| (*used, *wanted, None)).collect();
+        worked(asked, &seconds)
+    }
+
+    /// The same with the work of a second of CPU time, for methods that change the clock.
+    fn worked(asked: u32, seconds: &[(u64, u64, Option<f64>)]) -> Proof {
+        let by_work = seconds.iter().any(|(.., pace)| pace.is_some());
+        let mut watch = Watch::new("n", by_work);
         let ms = Nanos::from_millis;
         let (mut used, mut wanted) = (0, 0);
-        for (second, (more_used, more_wanted)) in [(0, 0)].iter().chain(seconds).enumerate() {
+        for (second, (more_used, more_wanted, pace)) in
+            [(0, 0, None)].iter().chain(seconds).enumerate()
+        {
             (used, wanted) = (used + more_used, wanted + more_wanted);
             let at = Nanos::from_secs(second as u64 + 1);
-            let reading =
-                Reading { at, used: ms(used), wanted: BTreeMap::from([(Pid(1), ms(wanted))]) };
+            let wanted = BTreeMap::from([(Pid(1), ms(wanted))]);
+            let pace = if by_work { *pace } else { Some(1.0) };
+            let reading = Reading { at, used: ms(used), wanted, pace };
             watch.see(reading, &mut std::iter::once(Speed::percent(asked).unwrap()));
         }
         watch.proof().clone()
@@ -244,12 +261,33 @@ mod tests {
     }
 
     #[test]
+    fn under_a_clock_cpu_time_counts_by_the_work_that_it_did() {
+        let all = |pace| (1000, 1000, pace);
+        let held = worked(50, &[all(None), all(Some(0.49)), all(Some(0.51))]);
+        assert_eq!((held.seconds, held.busy, held.right, held.above), (2, 2, 2, 0), "{held:?}");
+        assert!(held.to_string().contains("did the work of 49.0 to 51.0 %"), "{held}");
+        // A turbo, or a driver that does as it likes.
+        let fast = worked(50, &[all(Some(0.5)), all(Some(0.99))]);
+        assert_eq!((fast.right, fast.above, fast.holds()), (1, 1, false));
+        assert!(fast.doubt().unwrap().what.contains("more than asked in 1 of 2"), "{fast}");
+        // The nearest level of the hardware is another speed.
+        assert!(!worked(70, &[all(Some(0.75))]).holds());
+        // Other load has half of the CPU.
+        assert!(!worked(50, &[(500, 1000, Some(0.5))]).holds());
+        // It sleeps, and frozen tasks do not wait for a CPU.
+        assert!(worked(25, &[(500, 500, Some(0.5))]).holds());
+        let unknown = worked(50, &[all(None), all(Some(0.5)), all(None)]);
+        assert_eq!((unknown.seconds, unknown.right), (1, 1), "nobody measured the others");
+    }
+
+    #[test]
     fn a_second_in_which_the_speed_changed_does_not_count() {
-        let mut watch = Watch::new("n");
+        let mut watch = Watch::new("n", false);
         let reading = |second, used| Reading {
             at: Nanos::from_secs(second),
             used: Nanos::from_millis(used),
             wanted: BTreeMap::new(),
+            pace: Some(1.0),
         };
         let speed = |percent| std::iter::once(Speed::percent(percent).unwrap());
         watch.see(reading(1, 0), &mut speed(20));

@@ -4,17 +4,21 @@
 //! SMT sibling or a hypervisor make the same second do less. So a child runs one loop of half a millisecond on each
 //! slowed CPU in each second, above all fair tasks where it may, and compares it with the same loop before the
 //! session. It costs 0.05 % of each CPU. The loop uses registers only, so cold caches do not show in it.
+//!
+//! For methods that change the clock this work is the speed. `gov` alternates between two clocks: loops come at
+//! another place of its pitch in each second, and the last [`SPAN`] of them see all places.
 
 use super::aide::Aide;
 use super::entry::Entry;
+use super::frequency::PITCH;
 use super::proof::Worked;
-use super::{SlowError, hogs};
+use super::{Method, SlowError, hogs};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::guard::Guard;
 use schedlab_sys::sched::Policy;
 use schedlab_sys::{clock, process, sched};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsFd;
 use std::process::{ChildStdout, Stdio};
@@ -25,6 +29,8 @@ const LOOP: Nanos = Nanos::from_micros(500);
 const EVERY: Nanos = Nanos::from_secs(1);
 /// Loops before the session, of which the median is what later ones are compared with.
 const BEFORE: usize = 5;
+/// So many places in a pitch of `gov` are visited by turns.
+const SPAN: usize = 20;
 
 /// What one loop did.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -48,17 +54,24 @@ pub(super) struct Sentinel {
     before: BTreeMap<Cpu, f64>,
     /// For each CPU, sorted.
     parts: BTreeMap<Cpu, Vec<f64>>,
+    /// The last [`SPAN`] at the speed that is in force, in the order of time.
+    recent: BTreeMap<Cpu, VecDeque<f64>>,
 }
 
 impl Sentinel {
     /// Starts it, and returns once it knows how much work each CPU does now.
-    pub(super) fn start(cpus: &CpuSet, guard: &mut Guard) -> Result<Self, SlowError> {
-        let mut command = Entry::Sentinel { cpus: cpus.clone() }.helper()?;
+    pub(super) fn start(
+        cpus: &CpuSet,
+        method: Method,
+        guard: &mut Guard,
+    ) -> Result<Self, SlowError> {
+        let clamped = method == Method::Uclamp;
+        let mut command = Entry::Sentinel { cpus: cpus.clone(), clamped }.helper()?;
         command.stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|e| SlowError::io("starting the sentinel", e))?;
         let output = BufReader::new(child.stdout.take().expect("it was asked to be a pipe"));
         let aide = Aide::new("the sentinel", child, guard)?;
-        let mut new = Self { aide, output, before: BTreeMap::new(), parts: BTreeMap::new() };
+        let mut new = Self::of(aide, output, BTreeMap::new());
         let mut first: BTreeMap<Cpu, Vec<f64>> = BTreeMap::new();
         for _ in 0..BEFORE * cpus.len() {
             let mut line = String::new();
@@ -77,6 +90,10 @@ impl Sentinel {
             new.before.insert(cpu, rates[rates.len() / 2]);
         }
         Ok(new)
+    }
+
+    const fn of(aide: Aide, output: BufReader<ChildStdout>, before: BTreeMap<Cpu, f64>) -> Self {
+        Self { aide, output, before, parts: BTreeMap::new(), recent: BTreeMap::new() }
     }
 
     /// Takes what it has said since; waits for nothing.
@@ -107,6 +124,27 @@ impl Sentinel {
         let part = reading.rate() / before;
         let parts = self.parts.entry(reading.cpu).or_default();
         parts.insert(parts.partition_point(|one| *one < part), part);
+        let recent = self.recent.entry(reading.cpu).or_default();
+        recent.push_back(part);
+        recent.drain(..recent.len().saturating_sub(SPAN));
+    }
+
+    /// The work of CPU time now on the CPUs of a node, as their mean; `None` until it has been measured at the speed
+    /// in force. Under `gov` that takes [`SPAN`] seconds.
+    pub(super) fn pace(&self, cpus: &CpuSet, method: Method) -> Option<f64> {
+        let span = if method == Method::Gov { SPAN } else { 1 };
+        let of_cpu = |cpu: Cpu| {
+            let recent = self.recent.get(&cpu).filter(|recent| recent.len() >= span)?;
+            Some(recent.iter().rev().take(span).sum::<f64>() / span as f64)
+        };
+        let all: Vec<f64> = cpus.iter().map(of_cpu).collect::<Option<_>>()?;
+        (!all.is_empty()).then(|| all.iter().sum::<f64>() / all.len() as f64)
+    }
+
+    /// The speed of these CPUs changes: what was measured before is of another one.
+    pub(super) fn forget(&mut self, cpus: &CpuSet) {
+        self.hear();
+        self.recent.retain(|cpu, _| !cpus.contains(*cpu));
     }
 
     /// What the CPUs of a node did; `None` before the first loop.
@@ -126,7 +164,7 @@ impl Sentinel {
 }
 
 /// The life of the child: until nobody reads.
-pub(super) fn child(cpus: &CpuSet) -> i32 {
+pub(super) fn child(cpus: &CpuSet, clamped: bool) -> i32 {
     hogs::leave_fair_group();
     // Without the right it is a fair task, and its CPU time is counted as well.
     let _ = sched::set(Pid(0), &Policy::Fifo { priority: 1 }.into());
@@ -144,14 +182,32 @@ pub(super) fn child(cpus: &CpuSet) -> i32 {
             return 1;
         }
     }
-    let mut next = clock::monotonic();
+    // A real-time task asks for the highest clock. This one asks for none, and so measures the clock that others get.
+    if clamped && !stops_lifting() {
+        return 1;
+    }
+    let mut beat = clock::monotonic().0 / EVERY.0;
     loop {
-        next = (next + EVERY).max(clock::monotonic());
-        clock::sleep_until(next);
+        beat = (beat + 1).max(clock::monotonic().0 / EVERY.0);
+        clock::sleep_until(Nanos(beat * EVERY.0) + place(beat));
         if !cpus.iter().all(&mut round) {
             return 1;
         }
     }
+}
+
+/// Where in a pitch the loops of a second begin: in the middle of each of [`SPAN`] parts by turns, neighbours apart.
+const fn place(beat: u64) -> Nanos {
+    let span = SPAN as u64;
+    // 7 and SPAN have no common divisor.
+    Nanos(((beat * 7) % span * 2 + 1) * PITCH.0 / (2 * span))
+}
+
+fn stops_lifting() -> bool {
+    sched::get(Pid(0)).is_ok_and(|now| {
+        let clamped = sched::Attributes { clamp: Some((0, 0)), ..now };
+        sched::set(Pid(0), &clamped).is_ok()
+    })
 }
 
 fn once(cpu: Cpu) -> Reading {
@@ -184,7 +240,7 @@ mod tests {
         let aide = Aide::new("the sentinel", child, &mut guard).unwrap();
         let rate = Reading { cpu: Cpu(1), rounds: 100, used: Nanos(1_000) }.rate();
         let before = BTreeMap::from([(Cpu(1), rate)]);
-        let mut sentinel = Sentinel { aide, output, before, parts: BTreeMap::new() };
+        let mut sentinel = Sentinel::of(aide, output, before);
         let cpus = |cpu: u16| CpuSet::from_iter([Cpu(cpu)]);
         super::super::until(|| {
             sentinel.hear();
@@ -195,8 +251,32 @@ mod tests {
         assert!(!off(worked.median, 0.9) && !off(worked.low, 0.5) && !off(worked.high, 1.0));
         assert!(worked.to_string().contains("90.0 % of the work"), "{worked}");
         assert_eq!(sentinel.worked(&cpus(0)), None, "another node's CPU");
+        // The last loop is the speed under one clock; two by turns take more.
+        let pace = |sentinel: &Sentinel, cpu, method| sentinel.pace(&cpus(cpu), method);
+        assert!(!off(pace(&sentinel, 1, Method::Freq).unwrap(), 0.5));
+        assert_eq!(pace(&sentinel, 1, Method::Gov), None);
+        assert_eq!(pace(&sentinel, 0, Method::Freq), None);
+        for rounds in [50, 100].into_iter().cycle().take(SPAN) {
+            sentinel.note(Reading { cpu: Cpu(1), rounds, used: Nanos(1_000) });
+        }
+        assert!(!off(pace(&sentinel, 1, Method::Gov).unwrap(), 0.75));
+        sentinel.forget(&cpus(1));
+        assert_eq!(pace(&sentinel, 1, Method::Freq), None, "the speed changed");
         super::super::until(|| !sentinel.lives());
         sentinel.hear();
+    }
+
+    #[test]
+    fn loops_see_each_part_of_a_pitch_once_in_a_span() {
+        let part = PITCH.0 / SPAN as u64;
+        for first in [0, 13] {
+            let mut parts: Vec<u64> =
+                (first..first + SPAN as u64).map(|beat| place(beat).0 / part).collect();
+            parts.sort_unstable();
+            assert_eq!(parts, (0..SPAN as u64).collect::<Vec<_>>());
+        }
+        // The second begins where a pitch does.
+        assert_eq!(EVERY.0 % PITCH.0, 0);
     }
 
     #[test]

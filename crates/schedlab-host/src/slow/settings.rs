@@ -1,9 +1,10 @@
 //! Slowing as settings of a run (see [`SpeedSettings`]): by hogs where no method is named.
 
-use super::{Ground, Method, Node, Proof, Request, Session, SlowError};
-use schedlab_model::{Pid, Setting, Warning};
+use super::{Asked, Ground, Method, Node, Proof, Request, Session, SlowError};
+use schedlab_model::{CpuSet, Pid, Setting, Warning};
 use schedlab_workload::SpeedSettings;
 use schedlab_workload::knobs::SPEED;
+use schedlab_workload::wish::is_measured;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -47,7 +48,7 @@ pub fn hold(settings: &[Setting]) -> Result<Option<Slowed>, SlowError> {
 
 fn request(settings: &[Setting]) -> Result<Request, SlowError> {
     let SpeedSettings { speeds, method, measuring } =
-        SpeedSettings::read(settings).map_err(SlowError::Usage)?;
+        SpeedSettings::read(&settled(settings)?).map_err(SlowError::Usage)?;
     let method = method.map_or(Ok(Method::Hogs), |name| name.parse());
     let method = method.map_err(SlowError::Usage)?;
     let node =
@@ -61,6 +62,30 @@ fn request(settings: &[Setting]) -> Result<Request, SlowError> {
         heavy: measuring,
         ..Request::default()
     })
+}
+
+/// The same with speeds such as `like:pi4.toml` in parts of full speed. The profiles are among the settings.
+fn settled(settings: &[Setting]) -> Result<Vec<Setting>, SlowError> {
+    let read = |path: &std::path::Path| {
+        let knob = format!("{}{}", SpeedSettings::PROFILE, path.display());
+        let found = settings.iter().find(|setting| setting.knob == knob);
+        found
+            .map(|setting| setting.value.clone())
+            .ok_or_else(|| std::io::ErrorKind::NotFound.into())
+    };
+    let one = |setting: &Setting| {
+        let Setting { knob, value } = setting;
+        let profile = knob.starts_with(SpeedSettings::PROFILE);
+        let cpus = knob.strip_prefix(SPEED).filter(|_| !profile && is_measured(value));
+        let Some(cpus) = cpus else { return Ok(setting.clone()) };
+        let usage = |why: String| SlowError::Usage(format!("{knob}: {why}"));
+        let cpus: CpuSet =
+            cpus.parse().map_err(|e: schedlab_model::CpuListError| usage(e.to_string()))?;
+        let asked: Asked = value.parse().map_err(usage)?;
+        let settled = asked.settle(cpus.iter().next().unwrap_or_default(), &read)?;
+        Ok(Setting { knob: knob.clone(), value: settled.speed.to_string() })
+    };
+    settings.iter().map(one).collect()
 }
 
 /// A session that is kept up by a thread of its own while something else runs.
@@ -157,6 +182,16 @@ mod tests {
         assert_eq!(wanted.nodes[0].speeds.len(), 2);
         assert!(wanted.measure && !wanted.nodes[0].bind);
         assert!(request(&[setting("speed:0", "130%")]).is_err());
+    }
+
+    #[test]
+    fn a_speed_like_that_of_a_machine_rests_on_the_profile_beside_it() {
+        let speed = setting("speed:0", "like:old.toml");
+        let error = request(std::slice::from_ref(&speed)).unwrap_err().to_string();
+        assert!(error.contains("old.toml"), "{error}");
+        let profile = "machine = \"old\"\nbuild = \"none\"\n[work]\ninteger = 1.0\nbranches = 1.0\nmemory = 1.0\n";
+        let error = request(&[speed, setting("speed:profile:old.toml", profile)]).unwrap_err();
+        assert!(error.to_string().contains("old was measured by a none build"), "{error}");
     }
 
     #[test]

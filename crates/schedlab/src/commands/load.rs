@@ -16,6 +16,7 @@ mod repeat;
 mod show;
 
 pub(crate) use repeat::perform;
+pub(crate) use show::print;
 
 use crate::commands::UsageError;
 use crate::json::{self, Schema};
@@ -152,6 +153,17 @@ pub(crate) fn workload_of(line: &str) -> anyhow::Result<(String, WorkloadSpec)> 
     };
     let (_, options) = words_of(name, rest, &[])?;
     Ok((name.clone(), WorkloadSpec::Builtin { name: name.clone(), options }))
+}
+
+/// Performs a run on a machine and returns its figures as text.
+pub(crate) fn told_once(on: &MachineName, spec: &RunSpec) -> anyhow::Result<String> {
+    let mut machine = machines::make(on)?;
+    machine.check(spec).map_err(once::told)?;
+    let mut heard = |_: once::Heard<'_>| {};
+    let (measured, _) =
+        once::perform(machine.as_mut(), spec, None, &mut heard).map_err(once::told)?;
+    let quantiles = show::quantiles("50,90,99,99.9").map_err(usage)?;
+    Ok(show::text(&measured, &quantiles))
 }
 
 /// A workload by name, and the options that stand after it, of its own and of `own`.

@@ -2,20 +2,23 @@
 
 mod evaluation;
 mod running;
+mod simulated;
 mod speeds;
 
 use super::UsageError;
 use crate::json::{self, Schema};
+use crate::machines;
 use schedlab_host::slow::{
-    self, Assignment, Ended, Ground, Lateness, METHODS, Measured, Method, Node, Noise, Plan, Proof,
-    Request, Session, SlowError, Speed, Wakeups,
+    self, Asked, Assignment, Ended, Ground, Lateness, METHODS, Measured, Method, Node, Noise, Plan,
+    Proof, Request, Session, SlowError, Speed, Wakeups,
 };
 use schedlab_model::{Nanos, Warning};
 use schedlab_sys::signal;
-use schedlab_workload::nodes;
+use schedlab_workload::nodes::{self, NodesFile};
+use schedlab_workload::{HOST, MachineName};
 use schemars::JsonSchema;
 use serde::Serialize;
-use speeds::{Asked, Asking, assignments, part};
+use speeds::{Asking, InFile, assignments, part};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,6 +53,9 @@ pub(crate) struct Args {
     /// A file of virtual nodes; or a speed, as in 30%, for the command on CPUs that schedlab chooses
     #[arg(value_name = "NODES.toml|SPEED", conflicts_with = "cpu")]
     nodes: Option<PathBuf>,
+    /// Run the loads of a file of nodes on another machine, as in sim:cpus=4
+    #[arg(long, value_name = "MACHINE", requires = "nodes")]
+    on: Option<MachineName>,
     #[command(flatten)]
     how: How,
     /// Run this, slowed
@@ -131,6 +137,13 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => Vec::new(),
         false => vec![args.command.clone()],
     };
+    if let (Some(path), Some(on)) = (&args.nodes, args.on.as_ref().filter(|on| on.kind != HOST)) {
+        anyhow::ensure!(
+            on.kind == machines::SIM && args.command.is_empty(),
+            UsageError("--on takes sim:..., for the loads of a file of nodes".into())
+        );
+        return simulated::run(&read_nodes(path)?, on);
+    }
     let request = match &args.nodes {
         Some(path) if path.to_str().is_some_and(is_speed) => {
             if args.command.is_empty() {
@@ -240,15 +253,9 @@ fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Reque
     if !command.is_empty() {
         anyhow::bail!(UsageError("commands of nodes stand in their file, not after --".into()));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| {
-        let other = path.extension().is_none_or(|extension| extension != "toml");
-        let hint =
-            if other { " (it is read as a file of nodes; a command goes after --)" } else { "" };
-        anyhow::anyhow!("{}: {error}{hint}", path.display())
-    })?;
     let there = |error: String| UsageError(format!("{}: {error}", path.display()));
-    let file = nodes::parse(&text).map_err(|error| there(error.to_string()))?;
-    let mut request = Request::try_from(file).map_err(|error| there(error.to_string()))?;
+    let mut request =
+        Request::try_from(read_nodes(path)?).map_err(|error| there(error.to_string()))?;
     if how.method != "auto" {
         request.method = method(&how.method)?;
     }
@@ -266,6 +273,21 @@ fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Reque
         note(&format!("no network is emulated for {}: only its CPUs are", bare.join(", ")));
     }
     Ok(with_options(request, how))
+}
+
+/// Reads a file of nodes; speeds such as `like:pi4.toml` are measured for the CPUs of this machine.
+fn read_nodes(path: &Path) -> anyhow::Result<NodesFile> {
+    let text = std::fs::read_to_string(path).map_err(|error| {
+        let other = path.extension().is_none_or(|extension| extension != "toml");
+        let hint =
+            if other { " (it is read as a file of nodes; a command goes after --)" } else { "" };
+        anyhow::anyhow!("{}: {error}{hint}", path.display())
+    })?;
+    let there = |error: String| UsageError(format!("{}: {error}", path.display()));
+    let (folder, mut speeds) = (path.parent().unwrap_or(Path::new("")), InFile::default());
+    let mut measure = |text: &str, cpu| speeds.settle(text, cpu, folder);
+    let file = nodes::parse(&text, &mut measure).map_err(|error| there(error.to_string()))?;
+    Ok(file)
 }
 
 fn with_options(mut request: Request, how: &How) -> Request {

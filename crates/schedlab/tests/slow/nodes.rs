@@ -240,3 +240,38 @@ fn a_machine_slowed_as_a_whole_still_answers() {
     assert!(said.contains("leave a CPU at full speed"), "{said}");
     until(|| left(session.id()).is_empty());
 }
+
+#[test]
+fn a_file_of_nodes_runs_on_the_simulated_machine_with_speeds_over_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("nodes.toml");
+    let loops = |rest: &str| {
+        let node = |name: &str, cpu: u32, more: &str| {
+            format!(
+                "[[node]]\nname = \"{name}\"\ncpus = \"{cpu}\"\nspeed = \"50%\"\n\
+                 commands = [\"schedlab load cpu --duration 200ms\"]\n{more}\n"
+            )
+        };
+        let steps = "script = [{ at = \"100ms\", fail = true }]";
+        let text = node("one", 0, "") + &node("two", 1, steps) + rest;
+        std::fs::write(&file, text).unwrap();
+        let mut command = super::Command::new(super::PROGRAM);
+        command.arg("slow").arg(&file).args(["--on", "sim:cpus=2"]);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        let count = |node: &str| {
+            let part = said.split(&format!("node {node} on CPUs")).nth(1)?;
+            let line = part.lines().find(|line| line.trim_start().starts_with("loops"))?;
+            line.split_whitespace().find_map(|word| word.replace(',', "").parse::<f64>().ok())
+        };
+        (count("one"), count("two"), said, super::stderr(&output))
+    };
+    let (one, two, said, notes) = loops("");
+    let (one, two) = (one.expect(&said), two.expect(&said));
+    // A loop is a millisecond of work: 100 in 200 ms, and none while the node stands still.
+    assert!((95.0..=100.0).contains(&one) && (45.0..=51.0).contains(&two), "{said}\n{notes}");
+    let (.., notes) = loops("[[event]]\nat = \"1ms\"\nnode = \"one\"\nspeed = \"100%\"\n");
+    assert!(notes.contains("after 1ms: speed one 100%"), "{notes}");
+    let (none, _, _, why) = loops("[[noise]]\ncpus = \"0\"\nrate = 1.0\nlength = \"1ms\"\n");
+    assert!(none.is_none() && why.contains("noise is not simulated"), "{why}");
+}

@@ -11,7 +11,10 @@ fn a_file_names_its_method_and_one_that_is_none_is_refused() {
     let text = |method: &str| {
         format!("method = \"{method}\"\n[[node]]\nname = \"a\"\ncpus = \"0\"\nspeed = 0.5")
     };
-    let file = |method: &str| schedlab_workload::nodes::parse(&text(method)).unwrap();
+    let file = |method: &str| {
+        let none = &mut |text: &str, _| Err(text.to_owned());
+        schedlab_workload::nodes::parse(&text(method), none).unwrap()
+    };
     let of = |method| Request::try_from(file(method));
     assert_eq!(of("hogs").unwrap().method, Some(Method::Hogs));
     assert_eq!(of("auto").unwrap().method, None);

@@ -79,6 +79,9 @@ impl Session {
             // Only now: what is told to be in force is.
             *now = speed;
         }
+        if let Some(sentinel) = &mut self.sentinel {
+            sentinel.forget(&active.node.cpus());
+        }
         active.shown.as_ref().map_or(Ok(()), |shown| shown.set(&active.node.speeds))
     }
 

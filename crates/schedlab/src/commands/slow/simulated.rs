@@ -1,0 +1,210 @@
+//! A file of nodes on a simulated machine: `schedlab slow nodes.toml --on sim:cpus=4`.
+//!
+//! Nodes share no CPU, and simulated loads send nothing from one node to another. So each node is a run of its own, on
+//! the machine's CPUs that are the node's. Scripts, events and the nemesis become speeds over time.
+
+use super::note;
+use crate::commands::UsageError;
+use crate::commands::load;
+use schedlab_model::{Cpu, CpuSet, Setting};
+use schedlab_workload::nodes::NodesFile;
+use schedlab_workload::{
+    Change, Event, Happening, MachineName, Node, RunSpec, Speed, WorkloadSpec,
+};
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+/// A node that failed: a millisecond of work takes a quarter of an hour.
+const STILL: Speed = Speed::from_millionths(1).expect("it is above 0");
+
+/// Runs each node and prints what it did.
+pub(super) fn run(file: &NodesFile, on: &MachineName) -> anyhow::Result<ExitCode> {
+    refuse(file).map_err(UsageError)?;
+    let specs = file.nodes.iter().map(|node| spec(node, file));
+    let specs = specs.collect::<anyhow::Result<Vec<RunSpec>>>()?;
+    for event in &file.cluster.events {
+        note(&format!("after {}: {}", event.at, event.what));
+    }
+    let mut text = String::new();
+    for (node, spec) in file.nodes.iter().zip(&specs) {
+        let done = load::told_once(on, spec)?;
+        let _ = writeln!(text, "node {} on CPUs {} of {on}\n{done}", node.name, node.cpus());
+    }
+    load::print(&text)
+}
+
+/// What a simulated machine has no model for.
+fn refuse(file: &NodesFile) -> Result<(), String> {
+    let links = "simulated loads send nothing from node to node, so a link would change nothing";
+    let cut = |event: &&Event| !matches!(event.what, Happening::Node(..));
+    if let Some(event) = file.cluster.events.iter().find(cut) {
+        return Err(format!("the event '{}' at {}: {links}: leave it out", event.what, event.at));
+    }
+    if let Some(pair) = file.cluster.links.keys().next() {
+        return Err(format!("the link of {pair}: {links}: leave it out"));
+    }
+    if let Some(node) = file.nodes.iter().find(|node| node.net.is_some()) {
+        return Err(format!("node {}: {links}: leave its net out", node.name));
+    }
+    if !file.noise.is_empty() {
+        return Err("noise is not simulated: leave it out".into());
+    }
+    if let Some(node) = file.nodes.iter().find(|node| node.memory.is_some()) {
+        return Err(format!("node {}: memory bandwidth is not simulated", node.name));
+    }
+    let mut taken = CpuSet::new();
+    for node in &file.nodes {
+        if let Some(cpu) = node.cpus().iter().find(|cpu| taken.contains(*cpu)) {
+            return Err(format!("node {}: CPU {cpu} belongs to a node before it", node.name));
+        }
+        taken = taken.iter().chain(node.cpus().iter()).collect();
+    }
+    Ok(())
+}
+
+/// The run of a node.
+fn spec(node: &Node, file: &NodesFile) -> anyhow::Result<RunSpec> {
+    let wrong = |why: String| UsageError(format!("node {}: {why}", node.name));
+    let line = line(node).map_err(wrong)?;
+    let (_, workload) = load::workload_of(&line)?;
+    let WorkloadSpec::Builtin { name, mut options } = workload else {
+        anyhow::bail!(wrong("a command is not simulated".into()));
+    };
+    options.entry("cpus".to_owned()).or_insert_with(|| node.cpus().to_string());
+    Ok(RunSpec {
+        workload: WorkloadSpec::Builtin { name, options },
+        beside: Vec::new(),
+        settings: settings(node, &file.cluster.events),
+        record: None,
+        seed: 1,
+        repeat: 0,
+        time_limit: file.time_limit,
+    })
+}
+
+/// The workload that the node's only command runs, as in `schedlab load schbench -m 2`.
+fn line(node: &Node) -> Result<String, String> {
+    let how = "a simulated machine runs one load: commands = [\"schedlab load cpu\"]";
+    let [command] = &node.commands[..] else {
+        return Err(format!("it has {} commands; {how}", node.commands.len()));
+    };
+    let words: Vec<&str> = match &command[..] {
+        [sh, c, text] if sh == "sh" && c == "-c" => text.split_whitespace().collect(),
+        argv => argv.iter().map(String::as_str).collect(),
+    };
+    match &words[..] {
+        [program, load, rest @ ..]
+            if program.rsplit('/').next() == Some("schedlab")
+                && *load == "load"
+                && !rest.is_empty() =>
+        {
+            Ok(rest.join(" "))
+        }
+        _ => Err(format!("it can't run '{}'; {how}", command.join(" "))),
+    }
+}
+
+/// The speeds of the node's CPUs over time: its script first, then events at the same time, as on this machine.
+fn settings(node: &Node, events: &[Event]) -> Vec<Setting> {
+    let script = node.script.iter().map(|step| (step.at, step.change));
+    let own = events.iter().filter_map(|event| match &event.what {
+        Happening::Node(name, change) if *name == node.name => Some((event.at, *change)),
+        _ => None,
+    });
+    let mut changes: Vec<_> = script.chain(own).collect();
+    changes.sort_by_key(|(at, _)| *at);
+    let setting = |(cpu, first): (&Cpu, &Speed)| {
+        let (mut speed, mut failed) = (*first, false);
+        let mut over_time = BTreeMap::new();
+        for (at, change) in &changes {
+            match change {
+                Change::Speed(new) => speed = *new,
+                Change::Fail => failed = true,
+                Change::Recover => failed = false,
+            }
+            // What comes last at one time holds.
+            over_time.insert(*at, if failed { STILL } else { speed });
+        }
+        let mut value = first.to_string();
+        for (at, speed) in over_time {
+            let _ = write!(value, " {speed}@{at}");
+        }
+        Setting { knob: format!("speed:{cpu}"), value }
+    };
+    node.speeds.iter().map(setting).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_workload::nodes::parse;
+
+    const FILE: &str = r#"
+[[node]]
+name = "a"
+cpus = "0"
+speed = "50%"
+commands = ["schedlab load cpu --tasks 2"]
+script = [{ at = "10ms", speed = "25%" }, { at = "20ms", fail = true }, { at = "30ms", recover = true }]
+[[node]]
+name = "b"
+cpus = "1-2"
+speed = "80%"
+commands = [["/usr/bin/schedlab", "load", "mixed"]]
+[[event]]
+at = "15ms"
+node = "a"
+speed = "75%"
+[[event]]
+at = "5ms"
+fail = "b"
+"#;
+
+    fn read(text: &str) -> NodesFile {
+        parse(text, &mut |text, _| Err(text.to_owned())).unwrap()
+    }
+
+    #[test]
+    fn scripts_and_events_become_speeds_over_time() {
+        let file = read(FILE);
+        refuse(&file).unwrap();
+        let specs: Vec<RunSpec> =
+            file.nodes.iter().map(|node| spec(node, &file).unwrap()).collect();
+        let setting = |knob: &str, value: &str| Setting { knob: knob.into(), value: value.into() };
+        let a = setting("speed:0", "50% 25%@10ms 75%@15ms 0.0001%@20ms 75%@30ms");
+        assert_eq!(specs[0].settings, [a]);
+        let b = ["speed:1", "speed:2"].map(|knob| setting(knob, "80% 0.0001%@5ms"));
+        assert_eq!(specs[1].settings, b);
+        let WorkloadSpec::Builtin { name, options } = &specs[0].workload else { panic!() };
+        assert_eq!((name.as_str(), options["tasks"].as_str()), ("cpu", "2"));
+        assert_eq!(options["cpus"], "0");
+    }
+
+    #[test]
+    fn what_is_not_simulated_is_refused_with_the_reason() {
+        for (from, to, why) in [
+            (
+                "[[event]]",
+                "[[noise]]\ncpus = \"1\"\nrate = 1.0\nlength = \"1ms\"\n[[event]]",
+                "noise",
+            ),
+            ("speed = \"80%\"", "speed = \"80%\"\nmemory = \"50%\"", "node b: memory"),
+            ("cpus = \"1-2\"", "cpus = \"0-2\"", "node b: CPU 0 belongs"),
+            ("[[event]]", "[node.net]\n[[event]]", "node b: simulated loads send nothing"),
+        ] {
+            let text = FILE.replacen(from, to, 1);
+            let error = refuse(&read(&text)).unwrap_err();
+            assert!(error.contains(why), "{to}: {error}");
+        }
+        for (from, to, why) in [
+            ("schedlab load cpu --tasks 2", "./server", "can't run 'sh -c ./server'"),
+            ("\"schedlab load cpu --tasks 2\"", "\"a\", \"b\"", "it has 2 commands"),
+            ("load cpu --tasks", "load cpu --task-s", "task-s"),
+        ] {
+            let file = read(&FILE.replacen(from, to, 1));
+            let Err(error) = spec(&file.nodes[0], &file) else { panic!("{to} was taken") };
+            assert!(error.to_string().contains(why), "{to}: {error}");
+        }
+    }
+}
