@@ -268,3 +268,46 @@ fn two_loops_on_two_cpus_share_one_budget_of_instructions() {
         std::fs::write(folder.join("times.txt"), text).unwrap();
     }
 }
+
+#[test]
+fn speeds_are_held_by_groups_of_version_2_on_a_real_kernel() {
+    let text = r#"
+name = "grid"
+machine = "vm:kernel=debian-6.12"
+repeats = 1
+order = "listed"
+measure = ["loops"]
+[workload]
+name = "cpu"
+options = { duration = "400ms" }
+[[axis]]
+knob = "speed:method"
+values = ["hogs", "quota", "weight-pinned", "stop-group"]
+[[axis]]
+speed = "0"
+values = ["100%", "50%"]
+"#;
+    let folder = tempfile::tempdir().unwrap();
+    match run(text, folder.path()) {
+        Err(error) if is_missing(&error, "speeds on cgroup version 2") => return,
+        all => assert_eq!(all.unwrap().len(), 8),
+    }
+    let mut loops: BTreeMap<String, BTreeMap<String, f64>> = BTreeMap::new();
+    for run in std::fs::read_dir(folder.path().join("grid/runs")).unwrap().flatten() {
+        let read = |file: &str| std::fs::read_to_string(run.path().join(file)).unwrap();
+        let manifest: serde_json::Value = serde_json::from_str(&read("manifest.json")).unwrap();
+        let axis = |name: &str| manifest["point"][name].as_str().unwrap().to_owned();
+        let figures = read("figures.jsonl");
+        let figures = figures.lines().map(|line| serde_json::from_str(line).unwrap());
+        let counted: Vec<serde_json::Value> = figures
+            .filter(|figure: &serde_json::Value| figure["metric"]["name"] == "loops")
+            .collect();
+        let count = counted[0]["samples"][0].as_f64().unwrap();
+        loops.entry(axis("speed:method")).or_default().insert(axis("speed"), count);
+    }
+    // The guest's clock counts instructions, so these are the same each time.
+    for (method, of) in loops {
+        let part = of["50%"] / of["100%"];
+        assert!((part - 0.5).abs() < 0.03, "{method}: {part} of full speed");
+    }
+}
