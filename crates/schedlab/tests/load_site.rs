@@ -68,7 +68,7 @@ fn workers_and_messengers_have_groups_of_their_own_which_go_with_a_killed_run() 
 /// The guardian of a process.
 fn guardian(of: u32) -> Option<u32> {
     let journal = format!("/{of}-");
-    let entries = std::fs::read_dir("/proc").unwrap().flatten();
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
     pids.find(|pid| {
         let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
