@@ -392,12 +392,13 @@ fn a_snapshot_keeps_what_led_to_a_long_wait() {
     assert!(ours(dir.path(), "x.dat").values().sum::<u64>() > 0);
 }
 
-/// A process that ends with the test.
+/// A `timeout` that ends with the test.
 struct Killed(Child);
 
 impl Drop for Killed {
     fn drop(&mut self) {
-        let _ = self.0.kill();
+        // `timeout` passes this on to its command; a SIGKILL it could not.
+        let _ = Command::new("kill").args(["-TERM", &self.0.id().to_string()]).status();
         let _ = self.0.wait();
     }
 }
