@@ -2,7 +2,8 @@
 //
 //	schedlab jobs compare --executor 'schedlab,cmd:go run examples/executors/goroutines.go' --shape fork-join
 //
-// Goroutines have no numbers, so a job takes one of as many places as there are workers.
+// Goroutines have no numbers, so a job takes one of as many places as there are workers. They move between threads, so
+// the answer has no thread ids.
 package main
 
 import (
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"syscall"
+	"time"
 	"unsafe"
 )
 
@@ -25,11 +27,14 @@ type line struct {
 	Job     int      `json:"job"`
 	Rounds  uint64   `json:"rounds"`
 	After   []uint32 `json:"after"`
+	Start   int64    `json:"start_ns"`
+	Base    int64    `json:"base_ns"`
 	Go      bool     `json:"go"`
 }
 
 type job struct {
 	rounds     uint64
+	start      int64
 	after      []uint32
 	successors []uint32
 	waits      atomic.Int32
@@ -44,20 +49,21 @@ func mix(value uint64) uint64 {
 
 // CLOCK_MONOTONIC, as the protocol asks for.
 func now() int64 {
-	var time syscall.Timespec
-	syscall.Syscall(syscall.SYS_CLOCK_GETTIME, 1, uintptr(unsafe.Pointer(&time)), 0)
-	return time.Nano()
+	var at syscall.Timespec
+	syscall.Syscall(syscall.SYS_CLOCK_GETTIME, 1, uintptr(unsafe.Pointer(&at)), 0)
+	return at.Nano()
 }
 
 func main() {
 	input := json.NewDecoder(bufio.NewReader(os.Stdin))
 	var head line
-	if err := input.Decode(&head); err != nil || head.Schema != "schedlab/jobs-lines/2" {
+	if err := input.Decode(&head); err != nil || head.Schema != "schedlab/jobs-lines/3" {
 		fmt.Fprintln(os.Stderr, "unknown version of the lines:", head.Schema, err)
 		os.Exit(1)
 	}
 	nonce, _ := strconv.ParseUint(head.Nonce, 16, 64)
 	jobs := make([]job, head.Jobs)
+	var base int64
 	for {
 		var order line
 		if err := input.Decode(&order); err != nil {
@@ -65,10 +71,11 @@ func main() {
 			os.Exit(1)
 		}
 		if order.Go {
+			base = order.Base
 			break
 		}
 		one := &jobs[order.Job]
-		one.rounds, one.after = order.Rounds, order.After
+		one.rounds, one.after, one.start = order.Rounds, order.After, order.Start
 		one.waits.Store(int32(len(order.After)))
 		for _, before := range order.After {
 			jobs[before].successors = append(jobs[before].successors, uint32(order.Job))
@@ -84,6 +91,9 @@ func main() {
 	var start func(number uint32)
 	start = func(number uint32) {
 		one := &jobs[number]
+		for left := base + one.start - now(); base > 0 && left > 0; left = base + one.start - now() {
+			time.Sleep(time.Duration(left))
+		}
 		one.worker = <-places
 		one.begin = now()
 		value := mix(nonce ^ uint64(number+1))

@@ -210,6 +210,7 @@ fn jobs_are_a_graph_and_a_timeline() {
         notes: vec![],
         lanes: (0..4).map(|i| format!("worker {i}")).collect(),
         jobs: (0..20).map(job).collect(),
+        over: vec![],
         legend: vec![(PALETTE[0], "seed 0".into())],
     };
     check("chart-gantt", &gantt.scene(760, &Theme::light()));
@@ -233,6 +234,29 @@ fn jobs_are_a_graph_and_a_timeline() {
         legend: vec![],
     };
     check("chart-graph", &graph.scene(600, &Theme::light()));
+}
+
+#[test]
+fn the_lanes_of_sixty_four_workers_have_names_and_what_is_over_jobs_has_its_colour() {
+    let part = |lane: usize, from: u64, colour| Job {
+        lane,
+        span: Span::new(Nanos(from), Nanos(from + 50_000)),
+        name: String::new(),
+        colour,
+        due: None,
+    };
+    let gantt = Gantt {
+        title: "jobs".into(),
+        notes: vec![],
+        lanes: (0..64).map(|i| format!("worker {i}")).collect(),
+        jobs: (0..64).map(|lane| part(lane, 0, PALETTE[0])).collect(),
+        over: (0..64).map(|lane| part(lane, 50_000, PALETTE[5])).collect(),
+        legend: vec![(PALETTE[0], "in jobs".into()), (PALETTE[5], "run delay".into())],
+    };
+    let svg = schedlab_draw::svg(&gantt.scene(1200, &Theme::light()));
+    let texts = |name: &str| svg.contains(&format!(">{name}<"));
+    assert!((0..64).all(|i| texts(&format!("worker {i}"))), "each lane is named");
+    assert!(texts("run delay") && svg.contains("#d55e00"));
 }
 
 #[test]

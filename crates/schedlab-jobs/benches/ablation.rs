@@ -13,6 +13,7 @@ use schedlab_jobs::policy::{
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::run::{Clock, Run, Schedule};
+use schedlab_jobs::stealing::Stealing;
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -113,6 +114,15 @@ fn main() {
                 let _ = write!(row, " {value:.3} |");
             }
             println!("{row}");
+        }
+        if job.share.is_none() {
+            let mut row = "| work stealing |".to_owned();
+            for workers in [4, 8, 64] {
+                let pool = VirtualTime::new(Policy::new(workers), Costs::USUAL);
+                let mut executor = pool.stealing(Stealing::Always);
+                let _ = write!(row, " {:.3} |", job.figure(&mut executor, burner));
+            }
+            println!("{row}{}", if real { " |" } else { "" });
         }
     }
 }

@@ -14,6 +14,10 @@ pub struct Offers {
     pub dependencies: bool,
     /// Jobs can be cancelled.
     pub cancellation: bool,
+    /// Jobs may end, or fail, after they returned.
+    pub asynchronous: bool,
+    /// It has no timers: the rig submits each job at its start time.
+    pub paced: bool,
     /// Its times are real; otherwise computed.
     pub real: bool,
 }
@@ -25,8 +29,13 @@ impl Offers {
         deadlines: false,
         dependencies: false,
         cancellation: false,
+        asynchronous: false,
+        paced: false,
         real: true,
     };
+
+    /// The same with a rig that submits each job at its start time.
+    pub const PACED: Self = Self { start_times: true, paced: true, ..Self::PLAIN };
 }
 
 /// Why a graph was not run.
@@ -93,6 +102,9 @@ pub fn refuse_times(executor: &dyn Executor, run: &Run) -> Result<(), ExecutorEr
     }
     if run.schedule().has_deadlines() && !offers.deadlines {
         return Err(ExecutorError::NotOffered { executor: name(), what: "deadlines" });
+    }
+    if run.has_io() && !offers.asynchronous {
+        return Err(ExecutorError::NotOffered { executor: name(), what: "asynchronous I/O" });
     }
     Ok(())
 }

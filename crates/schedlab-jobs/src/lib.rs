@@ -5,6 +5,8 @@
 //! - [`policy`]: the scheduler as a state machine that is fed with time;
 //! - [`token`]: the one lock that all management goes through, and the entrance beside it;
 //! - [`pool`]: threads that drive the policy; [`virtual_time`]: the same policy without threads;
+//! - [`planning`]: how the jobs of a run get into the pool;
+//! - [`bundle`]: many short jobs as one, with work stealing;
 //! - [`run`], [`profile`]: a graph under load, its log, its proof and its figures;
 //! - [`executor`], [`adaptors`]: one border for our pool and those of others;
 //! - [`load`]: calibrated work, lengths, arrivals; [`rig`]: breaking point and grain.
@@ -37,12 +39,15 @@
 
 #[cfg(not(loom))]
 pub mod adaptors;
+pub mod bundle;
+mod deque;
 pub mod executor;
 #[doc(hidden)]
 pub mod fault;
 pub mod graph;
 #[cfg(not(loom))]
 pub mod load;
+pub mod planning;
 pub mod policy;
 pub mod pool;
 pub mod profile;
@@ -50,6 +55,7 @@ pub mod proof;
 #[cfg(not(loom))]
 pub mod rig;
 pub mod run;
+pub mod stealing;
 #[cfg(loom)]
 pub mod sync;
 #[cfg(not(loom))]

@@ -18,14 +18,21 @@ pub struct Profile {
     pub at_concurrency_ns: Vec<Nanos>,
     /// Sum of the jobs' wall times.
     pub wall_ns: Nanos,
-    /// Sum of the jobs' CPU times, 0 where not measured.
+    /// Sum of the jobs' CPU times, 0 where not measured: of one job in sixteen.
     pub cpu_ns: Nanos,
+    /// How many jobs that is.
+    pub cpu_jobs: usize,
     /// Sum of the jobs' planned times.
     pub planned_ns: Nanos,
     /// The same by kind of work, in order of names.
     pub kinds: Vec<KindTimes>,
     /// Start lateness of every job, ascending: after its start time and the end of its predecessors.
     pub lateness_ns: Vec<Nanos>,
+    /// From when a job could have started, and was posted, until it began, ascending: the executor's part of lateness,
+    /// without that of planning.
+    pub post_to_start_ns: Vec<Nanos>,
+    /// How long after a job could have started it was posted, ascending; only jobs that were posted late.
+    pub posted_late_ns: Vec<Nanos>,
     /// Between two jobs of a worker while the next one was ready already, ascending.
     pub gaps_ns: Vec<Nanos>,
     /// First begin until all workers run a job for the first time; `None` when they never do.
@@ -50,8 +57,10 @@ pub struct KindTimes {
     pub jobs: u64,
     /// Wall time.
     pub wall_ns: Nanos,
-    /// CPU time, 0 where not measured.
+    /// CPU time, 0 where not measured: of one job in sixteen.
     pub cpu_ns: Nanos,
+    /// How many jobs that is.
+    pub cpu_jobs: u64,
     /// Planned time.
     pub planned_ns: Nanos,
 }
@@ -65,6 +74,7 @@ impl KindTimes {
             times.jobs += 1;
             times.wall_ns += span.end.saturating_sub(span.begin);
             times.cpu_ns += span.cpu_ns;
+            times.cpu_jobs += u64::from(span.cpu_ns > 0);
             times.planned_ns += run.expected_ns(span.node);
         }
         kinds.into_values().collect()
@@ -96,6 +106,7 @@ impl Profile {
         let mut lateness_ns: Vec<_> =
             spans.iter().map(|s| s.begin.saturating_sub(ready[s.node as usize])).collect();
         lateness_ns.sort_unstable();
+        let (post_to_start_ns, posted_late_ns) = postings(run, &spans, &ready);
         Self {
             jobs: spans.len(),
             covered_ns: last - first,
@@ -103,9 +114,12 @@ impl Profile {
             at_concurrency_ns: steps.at_concurrency(workers),
             wall_ns,
             cpu_ns: spans.iter().map(|s| s.cpu_ns).sum(),
+            cpu_jobs: spans.iter().filter(|s| s.cpu_ns > 0).count(),
             planned_ns,
             kinds: KindTimes::of(run, &spans),
             lateness_ns,
+            post_to_start_ns,
+            posted_late_ns,
             gaps_ns: gaps(&spans, &ready),
             ramp_up_ns: steps.first_at(workers).map(|t| t - first),
             shutdown_ns: steps.last_at(workers).map(|t| last - t),
@@ -138,6 +152,11 @@ impl Profile {
     /// A quantile of start lateness, `q` from 0 to 1.
     pub fn lateness(&self, q: f64) -> Option<Nanos> {
         quantile(&self.lateness_ns, q)
+    }
+
+    /// A quantile of the time from post to start.
+    pub fn post_to_start(&self, q: f64) -> Option<Nanos> {
+        quantile(&self.post_to_start_ns, q)
     }
 
     /// A quantile of the gaps between jobs.
@@ -211,7 +230,7 @@ impl Steps {
 pub fn ready_times(run: &Run, spans: &[Span]) -> Vec<Nanos> {
     let mut end = vec![0; run.graph().len() as usize];
     for span in spans {
-        end[span.node as usize] = span.end;
+        end[span.node as usize] = span.done;
     }
     let ready = |node: Node| {
         let predecessors = run.graph().predecessors(node).iter().map(|&p| end[p as usize]);
@@ -220,6 +239,23 @@ pub fn ready_times(run: &Run, spans: &[Span]) -> Vec<Nanos> {
     (0..run.graph().len()).map(ready).collect()
 }
 
+/// From post to start, and how late the postings were.
+fn postings(run: &Run, spans: &[Span], ready: &[Nanos]) -> (Vec<Nanos>, Vec<Nanos>) {
+    let (mut starts, mut late) = (Vec::with_capacity(spans.len()), Vec::new());
+    for span in spans {
+        let ready = ready[span.node as usize];
+        let posted = run.posted(span.node).unwrap_or(0);
+        starts.push(span.begin.saturating_sub(ready.max(posted)));
+        if posted > ready {
+            late.push(posted - ready);
+        }
+    }
+    starts.sort_unstable();
+    late.sort_unstable();
+    (starts, late)
+}
+
+/// Gaps beside a job whose CPU time was read are left out: reading it takes about as long as the gap.
 fn gaps(spans: &[Span], ready: &[Nanos]) -> Vec<Nanos> {
     let mut by_worker: Vec<&Span> = spans.iter().collect();
     by_worker.sort_unstable_by_key(|s| (s.worker, s.begin));
@@ -227,6 +263,7 @@ fn gaps(spans: &[Span], ready: &[Nanos]) -> Vec<Nanos> {
         .windows(2)
         .filter(|pair| pair[0].worker == pair[1].worker)
         .filter(|pair| ready[pair[1].node as usize] <= pair[0].end)
+        .filter(|pair| pair[0].cpu_ns == 0 && pair[1].cpu_ns == 0)
         .map(|pair| pair[1].begin.saturating_sub(pair[0].end))
         .collect();
     gaps.sort_unstable();

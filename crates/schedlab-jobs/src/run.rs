@@ -5,9 +5,9 @@
 
 use crate::executor::{ExecutorError, Told};
 use crate::graph::{Graph, Node};
-use crate::policy::{Counts, NEVER, Nanos, Significance};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Mutex, PoisonError};
+use crate::policy::{Counts, NEVER, Nanos, Significance, StreamId};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 /// What a job does.
@@ -22,6 +22,18 @@ pub trait Work: Send + Sync {
     fn kind(&self, _: Node) -> &'static str {
         ""
     }
+
+    /// Computes for about so long: what planning costs beyond its own work. Nothing where the work can't.
+    fn compute(&self, _: Nanos) {}
+}
+
+/// What goes on after a job returned: its worker is free, and its successors wait for the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Io {
+    /// How long it takes.
+    pub ns: Nanos,
+    /// It ends in a failure: what depends on the job is dropped.
+    pub fails: bool,
 }
 
 /// No work at all: what remains is the executor's own cost.
@@ -93,6 +105,9 @@ impl Schedule {
     }
 }
 
+/// The CPU clock is read for every so many jobs: it takes about as long as all else that a pool does for a job.
+const CPU_SAMPLE: u32 = 16;
+
 #[derive(Debug, Default)]
 struct Entry {
     begin: AtomicU64,
@@ -101,11 +116,25 @@ struct Entry {
     cpu_ns: AtomicU64,
     runs: AtomicU32,
     worker: AtomicU32,
+    /// When its I/O ended; 0: it has none.
+    done: AtomicU64,
+    failed: AtomicBool,
+    /// When it was posted; 0: before the run.
+    posted: AtomicU64,
+}
+
+impl Entry {
+    fn done(&self) -> Nanos {
+        match self.done.load(Relaxed) {
+            0 => self.end.load(Relaxed),
+            done => done,
+        }
+    }
 }
 
 /// A graph to be run once, and the log of it.
 pub struct Run {
-    graph: Graph,
+    graph: Arc<Graph>,
     schedule: Schedule,
     work: Box<dyn Work>,
     clock: Clock,
@@ -116,6 +145,10 @@ pub struct Run {
     stop: Option<fn() -> bool>,
     /// Per node; empty: all normal.
     significance: Vec<Significance>,
+    /// Per node; empty: all in the first one.
+    streams: Vec<StreamId>,
+    /// Per node; empty: none.
+    io: Vec<Option<Io>>,
     dropped: Mutex<Dropped>,
     entries: Vec<Entry>,
 }
@@ -129,6 +162,8 @@ pub struct Dropped {
     pub shed: u64,
     /// A predecessor was dropped.
     pub abandoned: u64,
+    /// They ran, and failed.
+    pub failed: u64,
     /// Compulsory jobs that missed their deadline, dropped or not: emergencies.
     pub emergencies: u64,
 }
@@ -142,8 +177,8 @@ impl Dropped {
 
 impl From<Counts> for Dropped {
     fn from(counts: Counts) -> Self {
-        let Counts { missed, shed, abandoned, emergencies, .. } = counts;
-        Self { missed, shed, abandoned, emergencies }
+        let Counts { missed, shed, abandoned, failed, emergencies, .. } = counts;
+        Self { missed, shed, abandoned, failed, emergencies }
     }
 }
 
@@ -160,6 +195,8 @@ pub struct Span {
     pub end: Nanos,
     /// CPU time used, 0 where that was not measured.
     pub cpu_ns: Nanos,
+    /// When its successors could start: `end`, or the end of its I/O.
+    pub done: Nanos,
 }
 
 /// What is wrong with a run.
@@ -174,9 +211,15 @@ pub enum Flaw {
     /// A job began before its predecessor had ended.
     #[error("job {1} began {2} ns before its predecessor {0} had ended")]
     Early(Node, Node, Nanos),
+    /// A job began before its start time.
+    #[error("job {0} began {1} ns before its start time")]
+    BeforeStart(Node, Nanos),
     /// A job ran though a predecessor did not.
     #[error("job {1} ran, but its predecessor {0} did not")]
     Orphan(Node, Node),
+    /// Other jobs failed than those that were to fail.
+    #[error("{0} jobs failed by the log, but the executor tells of {1}")]
+    Failed(u64, u64),
     /// Other jobs are missing than those that were dropped.
     #[error("{0} jobs did not run, but {1} were dropped")]
     Dropped(u64, u64),
@@ -194,9 +237,34 @@ impl Run {
         let entries = std::iter::repeat_with(Entry::default).take(graph.len() as usize).collect();
         let base = AtomicU64::new(clock.now());
         let dropped = Mutex::default();
-        let significance = Vec::new();
-        let (cpu_clock, stop) = (None, None);
-        Self { graph, schedule, work, clock, base, cpu_clock, stop, significance, dropped, entries }
+        Self {
+            graph: Arc::new(graph),
+            schedule,
+            work,
+            clock,
+            base,
+            cpu_clock: None,
+            stop: None,
+            significance: Vec::new(),
+            streams: Vec::new(),
+            io: Vec::new(),
+            dropped,
+            entries,
+        }
+    }
+
+    /// The same, each job in a stream, in order of nodes.
+    #[must_use]
+    pub fn with_streams(mut self, streams: Vec<StreamId>) -> Self {
+        self.streams = streams;
+        self
+    }
+
+    /// The same, some jobs ending later than they return, in order of nodes.
+    #[must_use]
+    pub fn with_io(mut self, io: Vec<Option<Io>>) -> Self {
+        self.io = io;
+        self
     }
 
     /// The same, with CPU time taken of each job by this clock.
@@ -238,6 +306,11 @@ impl Run {
         &self.graph
     }
 
+    /// The graph, to be kept.
+    pub fn shared_graph(&self) -> Arc<Graph> {
+        Arc::clone(&self.graph)
+    }
+
     /// When jobs may start.
     pub fn schedule(&self) -> &Schedule {
         &self.schedule
@@ -256,6 +329,49 @@ impl Run {
     /// How much a job matters.
     pub fn significance(&self, node: Node) -> Significance {
         self.significance.get(node as usize).copied().unwrap_or_default()
+    }
+
+    /// Whether no job matters more or less than another.
+    pub fn is_normal(&self) -> bool {
+        self.significance.iter().all(|&significance| significance == Significance::Normal)
+    }
+
+    /// The stream of a job.
+    pub fn stream(&self, node: Node) -> StreamId {
+        self.streams.get(node as usize).copied().unwrap_or_default()
+    }
+
+    /// What goes on after a job returned.
+    pub fn io(&self, node: Node) -> Option<Io> {
+        self.io.get(node as usize).copied().flatten()
+    }
+
+    /// Whether some jobs end later than they return.
+    pub fn has_io(&self) -> bool {
+        self.io.iter().any(Option::is_some)
+    }
+
+    /// Whether some jobs fail.
+    pub fn has_failures(&self) -> bool {
+        self.io.iter().flatten().any(|io| io.fails)
+    }
+
+    /// Computes for about so long, as planning does.
+    pub fn compute(&self, ns: Nanos) {
+        if ns > 0 {
+            self.work.compute(ns);
+        }
+    }
+
+    /// A job was given to the executor just then, on the run's clock.
+    pub fn set_posted(&self, node: Node, time: Nanos) {
+        self.entries[node as usize].posted.store(time, Relaxed);
+    }
+
+    /// When a job was given to the executor; `None`: before the run.
+    pub fn posted(&self, node: Node) -> Option<Nanos> {
+        let posted = self.entries[node as usize].posted.load(Relaxed);
+        (posted > 0).then_some(posted)
     }
 
     /// What became of the jobs that did not run; none unless the run has deadlines.
@@ -285,28 +401,65 @@ impl Run {
 
     /// Does the job of a node on a worker, and logs it; nothing once the run was ended.
     pub fn perform(&self, node: Node, worker: usize) {
+        self.perform_io(node, worker);
+    }
+
+    /// As [`Run::perform`]; what goes on after the job, if anything does. [`Run::end_io`] tells its end.
+    pub fn perform_io(&self, node: Node, worker: usize) -> Option<Io> {
         if self.is_stopped() {
-            return;
+            return None;
         }
-        let cpu_before = self.cpu_clock.map(|clock| clock());
+        let cpu_clock = self.cpu_clock.filter(|_| node.is_multiple_of(CPU_SAMPLE));
+        let cpu_before = cpu_clock.map(|clock| clock());
         let begin = self.clock.now();
         self.work.perform(node);
-        self.log(node, worker, begin, None);
-        if let (Some(clock), Some(before)) = (self.cpu_clock, cpu_before) {
+        let io = self.io(node);
+        if io.is_some() {
+            self.log_return(node, worker, begin, self.clock.now());
+        } else {
+            self.log(node, worker, begin, None);
+        }
+        if let (Some(clock), Some(before)) = (cpu_clock, cpu_before) {
             self.entries[node as usize].cpu_ns.store(clock() - before, Relaxed);
         }
+        io
     }
 
     /// Logs a job that was run elsewhere, or in virtual time, from and until then; `None` is now.
     pub fn log(&self, node: Node, worker: usize, begin: Nanos, end: Option<Nanos>) {
-        let entry = &self.entries[node as usize];
         // A predecessor that has not run yet holds 0 here, so order is part of the proof.
-        let hash = self.graph.node_hash(node, |p| self.entries[p as usize].hash.load(Relaxed));
-        entry.hash.store(hash, Relaxed);
+        self.log_hash(node);
+        let entry = &self.entries[node as usize];
         entry.begin.store(begin, Relaxed);
         entry.worker.store(worker as u32, Relaxed);
         entry.runs.fetch_add(1, Relaxed);
         entry.end.store(end.unwrap_or_else(|| self.clock.now()), Relaxed);
+    }
+
+    /// Logs a job that returned, and whose I/O goes on.
+    pub fn log_return(&self, node: Node, worker: usize, begin: Nanos, end: Nanos) {
+        let entry = &self.entries[node as usize];
+        entry.begin.store(begin, Relaxed);
+        entry.worker.store(worker as u32, Relaxed);
+        entry.runs.fetch_add(1, Relaxed);
+        entry.end.store(end, Relaxed);
+        entry.done.store(NEVER, Relaxed);
+    }
+
+    /// The I/O of a job ended then, well or not; `None` is now.
+    pub fn end_io(&self, node: Node, fails: bool, time: Option<Nanos>) {
+        let entry = &self.entries[node as usize];
+        if fails {
+            entry.failed.store(true, Relaxed);
+        } else {
+            self.log_hash(node);
+        }
+        entry.done.store(time.unwrap_or_else(|| self.clock.now()), Relaxed);
+    }
+
+    fn log_hash(&self, node: Node) {
+        let hash = self.graph.node_hash(node, |p| self.entries[p as usize].hash.load(Relaxed));
+        self.entries[node as usize].hash.store(hash, Relaxed);
     }
 
     /// What the log holds, in order of nodes; jobs that did not run are left out.
@@ -318,6 +471,7 @@ impl Run {
                 begin: entry.begin.load(Relaxed),
                 end: entry.end.load(Relaxed),
                 cpu_ns: entry.cpu_ns.load(Relaxed),
+                done: entry.done(),
             })
         };
         self.entries.iter().enumerate().filter_map(ran).collect()
@@ -340,12 +494,17 @@ impl Run {
             }
         }
         let dropped = self.dropped().jobs();
+        let failed = self.entries.iter().filter(|entry| entry.failed.load(Relaxed)).count() as u64;
         match missing {
-            Some(node) if dropped == 0 || !self.schedule.has_deadlines() => {
+            Some(node) if dropped == 0 || !(self.schedule.has_deadlines() || failed > 0) => {
                 Err(Flaw::Missing(node))
             }
             _ if count != dropped => Err(Flaw::Dropped(count, dropped)),
+            _ if failed != self.dropped().failed => {
+                Err(Flaw::Failed(failed, self.dropped().failed))
+            }
             Some(_) => self.verify_nodes(),
+            None if failed > 0 => self.verify_nodes(),
             None => {
                 let of = |node: Node| self.entries[node as usize].hash.load(Relaxed);
                 let (hash, expected) = (self.graph.fold_exits(of), self.graph.hash());
@@ -356,12 +515,20 @@ impl Run {
 
     fn verify_order(&self, node: Node, entry: &Entry) -> Result<(), Flaw> {
         let begin = entry.begin.load(Relaxed);
+        let start = match self.schedule.start(node) {
+            0 => 0,
+            start => self.base() + start,
+        };
+        if begin < start {
+            return Err(Flaw::BeforeStart(node, start - begin));
+        }
         for &p in self.graph.predecessors(node) {
             let before = &self.entries[p as usize];
-            if before.runs.load(Relaxed) == 0 && self.dropped().jobs() > 0 {
+            let ended_badly = before.runs.load(Relaxed) == 0 && self.dropped().jobs() > 0;
+            if ended_badly || before.failed.load(Relaxed) {
                 return Err(Flaw::Orphan(p, node));
             }
-            let end = before.end.load(Relaxed);
+            let end = before.done();
             if begin < end {
                 return Err(Flaw::Early(p, node, end - begin));
             }
@@ -373,7 +540,7 @@ impl Run {
     fn verify_nodes(&self) -> Result<(), Flaw> {
         for (node, entry) in (0..self.graph.len()).zip(&self.entries) {
             let right = entry.hash.load(Relaxed) == self.graph.expected(node);
-            if entry.runs.load(Relaxed) > 0 && !right {
+            if entry.runs.load(Relaxed) > 0 && !entry.failed.load(Relaxed) && !right {
                 return Err(Flaw::NodeHash(node));
             }
         }

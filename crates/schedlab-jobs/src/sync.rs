@@ -12,8 +12,8 @@ mod real {
     use std::sync::{PoisonError, TryLockError};
     use std::time::Duration;
 
-    pub(crate) use std::sync::atomic::{AtomicBool, fence};
-    pub(crate) use std::sync::{Mutex, MutexGuard as OwnedGuard};
+    pub(crate) use std::sync::atomic::{AtomicBool, AtomicU32, fence};
+    pub(crate) use std::sync::{Mutex, MutexGuard, MutexGuard as OwnedGuard};
     pub(crate) use std::thread::{Builder, JoinHandle, Thread, yield_now};
 
     /// What one thread at a time has, and others mostly don't wait for. A panic of its owner is a defect of ours; the
@@ -72,7 +72,8 @@ mod model {
     use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 
     pub use loom::sync::Mutex;
-    pub(crate) use loom::sync::atomic::{AtomicBool, fence};
+    pub(crate) use loom::sync::MutexGuard;
+    pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU32, fence};
     pub(crate) use loom::thread::yield_now;
 
     /// As in the real one. Loom does not look for attempts at its own lock that fail, but for those at an atomic.

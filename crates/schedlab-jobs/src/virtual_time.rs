@@ -3,14 +3,19 @@
 //! Workers are events. What costs time on a real machine is a constant here: holding the token, waking,
 //! and a timer's lateness. With all costs 0 and notifications on, the result is an ideal list schedule.
 
+mod steal;
+
 use crate::executor::{Executor, ExecutorError, Offers, Told};
 use crate::graph::Node;
+use crate::planning::{Planner, Planning, plan_range};
 use crate::policy::{
-    Agenda, Asker, Finished, Ladder, Nanos, Outcome, Pause, Plan, Policy, Posting, Pulled, Verdict,
+    Agenda, Asker, Finished, JobId, Ladder, Nanos, Outcome, Pause, Policy, Pulled, Verdict,
 };
 use crate::run::Run;
+use crate::stealing::Stealing;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::ops::Range;
 use std::sync::Arc;
 
 /// What things cost, in nanoseconds.
@@ -28,12 +33,27 @@ pub struct Costs {
     pub start_ns: Nanos,
     /// One turn of a spinning worker.
     pub spin_ns: Nanos,
+    /// Planning a job while the run goes on, with the token.
+    pub plan_ns: Nanos,
+    /// Where workers steal: taking a job of one's own, with its successors.
+    pub take_ns: Nanos,
+    /// Where workers steal: taking jobs of another worker.
+    pub steal_ns: Nanos,
 }
 
 impl Costs {
     /// Nothing costs anything, but a spinning worker lets a little time pass.
-    pub const NONE: Self =
-        Self { pull_ns: 0, job_ns: 0, wake_ns: 0, timer_ns: 0, start_ns: 0, spin_ns: 1_000 };
+    pub const NONE: Self = Self {
+        pull_ns: 0,
+        job_ns: 0,
+        wake_ns: 0,
+        timer_ns: 0,
+        start_ns: 0,
+        spin_ns: 1_000,
+        plan_ns: 0,
+        take_ns: 0,
+        steal_ns: 0,
+    };
 
     /// About what a small server costs: measured on a virtual machine with two CPUs of 2.x GHz.
     pub const USUAL: Self = Self {
@@ -43,6 +63,9 @@ impl Costs {
         timer_ns: 60_000,
         start_ns: 60_000,
         spin_ns: 200,
+        plan_ns: 90,
+        take_ns: 30,
+        steal_ns: 300,
     };
 }
 
@@ -51,19 +74,40 @@ impl Costs {
 pub struct VirtualTime {
     policy: Policy,
     costs: Costs,
+    planning: Planning,
+    stealing: Stealing,
     name: &'static str,
 }
 
 impl VirtualTime {
     /// So many workers as the policy says, at these costs.
     pub fn new(policy: Policy, costs: Costs) -> Self {
-        Self { policy, costs, name: "virtual" }
+        Self {
+            policy,
+            costs,
+            planning: Planning::default(),
+            stealing: Stealing::Never,
+            name: "virtual",
+        }
+    }
+
+    /// The same, with jobs that are planned in this way.
+    #[must_use]
+    pub fn planning(self, planning: Planning) -> Self {
+        Self { planning, ..self }
+    }
+
+    /// The same, with workers that steal jobs from each other.
+    #[must_use]
+    pub fn stealing(self, stealing: Stealing) -> Self {
+        Self { stealing, ..self }
     }
 
     /// The ideal: a list schedule in order of start times without any cost.
     pub fn ideal(workers: usize) -> Self {
         let policy = Policy { batch_ns: 0, ..Policy::new(workers) };
-        Self { policy, costs: Costs::NONE, name: "ideal" }
+        let (costs, planning) = (Costs::NONE, Planning::default());
+        Self { policy, costs, planning, stealing: Stealing::Never, name: "ideal" }
     }
 }
 
@@ -82,14 +126,20 @@ impl Executor for VirtualTime {
             deadlines: true,
             dependencies: true,
             cancellation: true,
+            asynchronous: true,
             real: false,
+            ..Offers::PLAIN
         }
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
         run.set_base(0);
-        let mut world = World::new(self.policy.clone(), self.costs);
-        world.agenda.plan(plan_of(run, 0));
+        if self.stealing.decide(run, &self.policy, &self.planning)? {
+            let management_ns = steal::run(run, self.policy.workers, self.costs);
+            return Ok(Told { management_ns: Some(management_ns), ..Told::default() });
+        }
+        let mut world = World::new(self.policy.clone(), self.costs, self.planning);
+        world.begin(run);
         world.run(run);
         if world.agenda.backlog() > 0 {
             let what = format!("{} jobs are left", world.agenda.backlog());
@@ -100,26 +150,31 @@ impl Executor for VirtualTime {
     }
 }
 
-/// The whole graph of a run as a plan, its schedule moved to `base`.
-pub(crate) fn plan_of(run: &Run, base: Nanos) -> Plan<Node> {
-    let mut plan = Plan::default();
-    let schedule = run.schedule();
-    for node in 0..run.graph().len() {
-        let deadline = schedule.deadline(node).saturating_add(base);
-        let posting = Posting::new(node, base + schedule.start(node)).deadline(deadline);
-        let significance = run.significance(node);
-        plan.add(Posting { expected_ns: run.expected_ns(node), significance, ..posting });
-        for &p in run.graph().predecessors(node) {
-            plan.link(p, node);
-        }
-    }
-    plan
+/// A job of the virtual pool.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Node(Node),
+    /// Plans a chunk.
+    Chunk(u32),
+}
+
+/// What happens at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Event {
+    /// The I/O of a job ends.
+    Io(Node, JobId),
+    /// A chunk gets into the agenda; a planning job does that, or a poster.
+    Planned(u32),
+    /// A poster begins with a chunk.
+    Poster(u32),
+    /// A worker's next step, and its stamp.
+    Step(usize, u64),
 }
 
 struct Worker {
     ladder: Ladder,
     finished: Vec<Finished>,
-    batch: Vec<Pulled<Node>>,
+    batch: Vec<Pulled<Order>>,
     busy_ns: Nanos,
     worked: Nanos,
     slept: bool,
@@ -128,18 +183,21 @@ struct Worker {
 }
 
 struct World {
-    agenda: Agenda<Node>,
+    agenda: Agenda<Order>,
     costs: Costs,
+    planning: Planning,
     workers: Vec<Worker>,
-    /// Time, order of posting, worker, stamp.
-    events: BinaryHeap<Reverse<(Nanos, u64, usize, u64)>>,
+    /// Time, order of posting, what.
+    events: BinaryHeap<Reverse<(Nanos, u64, Event)>>,
     posted: u64,
+    /// By node, as far as they were planned.
+    ids: Vec<JobId>,
     token_free: Nanos,
     management_ns: Nanos,
 }
 
 impl World {
-    fn new(policy: Policy, costs: Costs) -> Self {
+    fn new(policy: Policy, costs: Costs, planning: Planning) -> Self {
         let worker = |number| Worker {
             ladder: Ladder::new(number, policy.step),
             finished: Vec::new(),
@@ -154,8 +212,10 @@ impl World {
         let mut world = Self {
             agenda: Agenda::new(policy),
             costs,
+            planning,
             events: BinaryHeap::new(),
             posted: 0,
+            ids: Vec::new(),
             token_free: 0,
             management_ns: 0,
             workers,
@@ -166,22 +226,122 @@ impl World {
         world
     }
 
+    /// Plans the run, or lets it be planned.
+    fn begin(&mut self, run: &Run) {
+        match self.planning.planner {
+            Planner::Ahead => {
+                let all = 0..run.graph().len();
+                let none = |_| -> JobId { unreachable!("all predecessors are in the plan") };
+                self.ids = self.agenda.plan(plan_range(run, 0, all, none, Order::Node));
+            }
+            Planner::Jobs => {
+                let first = self.planning.posting(run, 0, 0, Order::Chunk(0));
+                self.agenda.post(first);
+            }
+            Planner::Posters(threads) => {
+                for chunk in 0..(threads.max(1) as u32).min(self.planning.chunks(run)) {
+                    self.push(self.planning.due(run, 0, chunk), Event::Poster(chunk));
+                }
+            }
+        }
+    }
+
+    fn push(&mut self, time: Nanos, event: Event) {
+        self.posted += 1;
+        self.events.push(Reverse((time, self.posted, event)));
+    }
+
     /// The worker's next step is then, and no other.
     fn at(&mut self, time: Nanos, worker: usize) {
-        self.posted += 1;
         self.workers[worker].stamp += 1;
         let stamp = self.workers[worker].stamp;
-        self.events.push(Reverse((time, self.posted, worker, stamp)));
+        self.push(time, Event::Step(worker, stamp));
     }
 
     fn run(&mut self, run: &Run) {
-        while let Some(Reverse((now, _, worker, stamp))) = self.events.pop() {
-            if self.workers[worker].stamp == stamp {
-                self.step(now, worker, run);
+        while let Some(Reverse((now, _, event))) = self.events.pop() {
+            match event {
+                Event::Step(worker, stamp) if self.workers[worker].stamp == stamp => {
+                    self.step(now, worker, run);
+                }
+                Event::Step(..) => {}
+                Event::Poster(chunk) => {
+                    self.push(now + self.planning.cost_ns(run, chunk), Event::Planned(chunk));
+                }
+                // Whoever is no worker waits for the token.
+                Event::Io(..) | Event::Planned(_) if now < self.token_free => {
+                    self.push(self.token_free, event);
+                }
+                Event::Io(node, id) => self.end_io(now, node, id, run),
+                Event::Planned(chunk) => self.plan(now, chunk, run),
             }
-            if self.agenda.backlog() == 0 {
+            if self.agenda.backlog() == 0 && self.ids.len() == run.graph().len() as usize {
                 return;
             }
+        }
+    }
+
+    fn end_io(&mut self, now: Nanos, node: Node, id: JobId, run: &Run) {
+        let fails = run.io(node).is_some_and(|io| io.fails);
+        run.end_io(node, fails, Some(now));
+        if fails {
+            self.agenda.fail(id);
+        } else {
+            self.agenda.complete(id);
+        }
+        self.hold(now, self.costs.pull_ns + self.costs.job_ns);
+        self.call(now);
+    }
+
+    /// A chunk gets into the agenda; chunks do so in their order, since jobs wait for those of earlier ones.
+    fn plan(&mut self, now: Nanos, chunk: u32, run: &Run) {
+        let range = self.planning.range(run, chunk);
+        if range.start as usize > self.ids.len() {
+            return self.push(now + self.costs.spin_ns.max(1), Event::Planned(chunk));
+        }
+        let cost = self.costs.plan_ns * Nanos::from(range.end - range.start);
+        let ids = &self.ids;
+        let plan = plan_range(run, 0, range.clone(), |p| ids[p as usize], Order::Node);
+        range.for_each(|node| run.set_posted(node, now.max(1)));
+        let new = self.agenda.plan(plan);
+        self.ids.extend(new);
+        self.hold(now, cost);
+        let next = match self.planning.planner {
+            Planner::Posters(threads) => chunk + threads.max(1) as u32,
+            Planner::Ahead | Planner::Jobs => chunk + 1,
+        };
+        if next < self.planning.chunks(run) {
+            if let Planner::Posters(_) = self.planning.planner {
+                let due = self.planning.due(run, 0, next);
+                self.push(due.max(now + cost), Event::Poster(next));
+            } else {
+                let posting = self.planning.posting(run, 0, next, Order::Chunk(next));
+                self.agenda.post(posting);
+            }
+        }
+        self.call(now);
+    }
+
+    fn hold(&mut self, now: Nanos, ns: Nanos) {
+        self.token_free = now + ns;
+        self.management_ns += ns;
+    }
+
+    /// Whoever changed the agenda without being a worker wakes one, and starts those that are wanted.
+    fn call(&mut self, now: Nanos) {
+        let free = self.token_free.max(now);
+        if let Some(sleeper) = self.agenda.wake(now) {
+            self.at(free + self.costs.wake_ns, sleeper);
+        }
+        self.start(free);
+    }
+
+    fn start(&mut self, free: Nanos) {
+        for newcomer in self.agenda.starts() {
+            let from = free + self.costs.start_ns;
+            self.workers[newcomer].worked = from;
+            self.workers[newcomer].slept = true;
+            self.at(from, newcomer);
         }
     }
 
@@ -199,13 +359,12 @@ impl World {
         let busy_ns = std::mem::take(&mut worker.busy_ns);
         let given = worker.finished.len();
         self.agenda.finish(&mut worker.finished, busy_ns);
-        let idle_ns = now - worker.worked;
+        let idle_ns = now.saturating_sub(worker.worked);
         let asker = Asker { worker: number, idle_ns, from_work: !worker.slept };
         let pull = self.agenda.pull(now, asker, &mut worker.batch);
         let hold = self.costs.pull_ns + self.costs.job_ns * (given + worker.batch.len()) as Nanos;
         let free = now + hold;
-        self.token_free = free;
-        self.management_ns += hold;
+        self.hold(now, hold);
         match pull.verdict {
             Verdict::Run => {
                 let end = self.perform(free, number, run);
@@ -219,26 +378,40 @@ impl World {
             // No event of its own is left: it steps no more until it is started again.
             Verdict::Retire => {}
         }
-        for newcomer in self.agenda.starts() {
-            let from = free + self.costs.start_ns;
-            self.workers[newcomer].worked = from;
-            self.workers[newcomer].slept = true;
-            self.at(from, newcomer);
-        }
+        self.start(free);
         if let Some(sleeper) = pull.wake {
             self.at(free + self.costs.wake_ns, sleeper);
         }
     }
 
     fn perform(&mut self, from: Nanos, number: usize, run: &Run) -> Nanos {
-        let worker = &mut self.workers[number];
+        let mut batch = std::mem::take(&mut self.workers[number].batch);
         let mut now = from;
-        for Pulled { id, job, .. } in worker.batch.drain(..) {
-            let end = now + run.expected_ns(job);
-            run.log(job, number, now, Some(end));
-            worker.finished.push(Finished { id, outcome: Outcome::Done });
-            now = end;
+        for Pulled { id, job, .. } in batch.drain(..) {
+            let mut outcome = Outcome::Done;
+            match job {
+                Order::Chunk(chunk) => {
+                    now += self.planning.cost_ns(run, chunk);
+                    self.push(now, Event::Planned(chunk));
+                    let Range { start, end } = self.planning.range(run, chunk);
+                    now += self.costs.plan_ns * Nanos::from(end - start);
+                }
+                Order::Node(node) => {
+                    let end = now + run.expected_ns(node);
+                    if let Some(io) = run.io(node) {
+                        run.log_return(node, number, now, end);
+                        self.push(end + io.ns, Event::Io(node, id));
+                        outcome = Outcome::Pending;
+                    } else {
+                        run.log(node, number, now, Some(end));
+                    }
+                    now = end;
+                }
+            }
+            self.workers[number].finished.push(Finished { id, outcome });
         }
+        let worker = &mut self.workers[number];
+        worker.batch = batch;
         worker.busy_ns += now - from;
         worker.worked = now;
         worker.slept = false;

@@ -7,6 +7,7 @@ use schedlab_jobs::policy::{Nanos, Order, Policy, Queues, Step};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::run::{Clock, Nothing, Run, Schedule, Work};
+use schedlab_jobs::stealing::Stealing;
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use std::sync::Arc;
 
@@ -40,6 +41,9 @@ fn executors(workers: usize) -> Vec<Box<dyn Executor>> {
             }
         }
     }
+    all.push(Box::new(Ours::new(Options::new(workers)).stealing(Stealing::Always)));
+    let stealing = VirtualTime::new(Policy::new(workers), Costs::USUAL);
+    all.push(Box::new(stealing.stealing(Stealing::Always)));
     #[cfg(feature = "rayon")]
     all.push(Box::new(schedlab_jobs::adaptors::RayonScope::start(workers).expect("threads")));
     #[cfg(feature = "tokio")]
@@ -62,27 +66,38 @@ fn every_executor_proves_every_shape() {
 #[test]
 fn more_workers_than_cpus_prove_large_graphs() {
     for workers in [1, 3, 8] {
-        let mut ours = Ours::new(Options::new(workers));
-        let run = run(Shape::LoadBursts, 5_000, Schedule::default(), Nothing);
-        ours.run(&run).unwrap();
-        assert_eq!(run.verify(), Ok(()), "{workers} workers");
+        for stealing in [Stealing::Never, Stealing::Always] {
+            for shape in [Shape::LoadBursts, Shape::Tree, Shape::Stencil] {
+                let mut ours = Ours::new(Options::new(workers)).stealing(stealing);
+                let run = run(shape, 5_000, Schedule::default(), Nothing);
+                ours.run(&run).unwrap();
+                assert_eq!(run.verify(), Ok(()), "{workers} workers, {stealing:?}, {shape}");
+            }
+        }
     }
 }
 
 #[test]
 fn no_job_starts_before_its_time() {
     let starts: Vec<Nanos> = (0..60).map(|i| (i * 37 % 60) * 50_000).collect();
-    let drivers: [Box<dyn Executor>; 2] = [
+    let mut drivers: Vec<Box<dyn Executor>> = vec![
         Box::new(Ours::new(Options::new(2))),
         Box::new(VirtualTime::new(Policy::new(2), Costs::USUAL)),
+        Box::new(ChannelThreads::start(2).expect("threads")),
     ];
-    for mut driver in drivers {
+    #[cfg(feature = "rayon")]
+    drivers.push(Box::new(schedlab_jobs::adaptors::RayonScope::start(2).expect("threads")));
+    #[cfg(feature = "tokio")]
+    drivers.push(Box::new(schedlab_jobs::adaptors::TokioTasks::start(2).expect("threads")));
+    for driver in &mut drivers {
         let schedule = Schedule { starts: starts.clone(), life_ns: None, ..Schedule::default() };
-        let run = run(Shape::Isolated, 60, schedule, Nothing);
-        driver.run(&run).unwrap();
-        assert_eq!(run.verify(), Ok(()));
-        for span in run.spans() {
-            assert!(span.begin >= run.base() + starts[span.node as usize], "{span:?}");
+        for shape in [Shape::Isolated, Shape::Stencil] {
+            let run = run(shape, 60, schedule.clone(), Nothing);
+            driver.run(&run).unwrap();
+            assert_eq!(run.verify(), Ok(()), "{}", driver.name());
+            for span in run.spans() {
+                assert!(span.begin >= run.base() + starts[span.node as usize], "{span:?}");
+            }
         }
     }
 }
@@ -90,9 +105,40 @@ fn no_job_starts_before_its_time() {
 #[test]
 fn what_is_not_offered_is_refused() {
     let schedule = Schedule { starts: vec![0, 1_000], life_ns: None, ..Schedule::default() };
+    let refused = Serial.run(&run(Shape::Isolated, 2, schedule, Nothing));
+    assert!(matches!(refused, Err(ExecutorError::NotOffered { what: "start times", .. })));
+    let schedule = Schedule { life_ns: Some(1), ..Schedule::default() };
     let refused =
         ChannelThreads::start(1).expect("threads").run(&run(Shape::Isolated, 2, schedule, Nothing));
-    assert!(matches!(refused, Err(ExecutorError::NotOffered { what: "start times", .. })));
+    assert!(matches!(refused, Err(ExecutorError::NotOffered { what: "deadlines", .. })));
+}
+
+#[test]
+fn workers_steal_only_where_a_run_asks_for_nothing_else() {
+    let timed = || Schedule { starts: vec![0, 1_000], ..Schedule::default() };
+    let mut always = Ours::new(Options::new(2)).stealing(Stealing::Always);
+    let refused = always.run(&run(Shape::Isolated, 2, timed(), Nothing));
+    assert!(matches!(refused, Err(ExecutorError::NotOffered { .. })), "{refused:?}");
+    let mut possible = Ours::new(Options::new(2)).stealing(Stealing::WherePossible);
+    let run = run(Shape::Isolated, 2, timed(), Nothing);
+    possible.run(&run).expect("by the policy alone");
+    assert_eq!(run.verify(), Ok(()));
+}
+
+#[test]
+fn in_virtual_time_stealing_keeps_sixty_four_workers_busy_with_jobs_of_two_microseconds() {
+    for shape in [Shape::Isolated, Shape::Tree] {
+        let covered = |stealing| {
+            let run = run(shape, 64_000, Schedule::default(), Fixed(2_000));
+            let pool = VirtualTime::new(Policy::new(64), Costs::USUAL);
+            pool.stealing(stealing).run(&run).expect("the run ends");
+            assert_eq!(run.verify(), Ok(()));
+            Profile::of(&run, 64).covered_ns
+        };
+        let ideal = 64_000 * 2_000 / 64;
+        let (stealing, token) = (covered(Stealing::Always), covered(Stealing::Never));
+        assert!(stealing < ideal * 3 / 2 && stealing < token / 2, "{shape}: {stealing} {token}");
+    }
 }
 
 #[test]

@@ -4,6 +4,9 @@
 //! *successors, const uint32_t *waits, void (*perform)(void *, uint32_t job, uint32_t worker), void *run)`:
 //! the successors of job j are `successors[begin[j] .. begin[j + 1]]`, and it waits for `waits[j]` jobs.
 //! It calls `perform` once per job, from any thread, and returns when all have ended; 0 is success.
+//!
+//! A library of version 2 also has `uint32_t schedlab_executor_abi(void)`, which returns the version, and may have
+//! `schedlab_execute_at`: the same with `const uint64_t *start_ns` after `waits`, on `CLOCK_MONOTONIC`.
 
 use std::ffi::{CStr, CString, c_int, c_void};
 use std::io;
@@ -21,10 +24,29 @@ type Execute = unsafe extern "C" fn(
     *mut c_void,
 ) -> c_int;
 
+type ExecuteAt = unsafe extern "C" fn(
+    u32,
+    u32,
+    *const u32,
+    *const u32,
+    *const u32,
+    *const u64,
+    Perform,
+    *mut c_void,
+) -> c_int;
+type Abi = unsafe extern "C" fn() -> u32;
+
+/// The newest version of the C ABI; older ones are understood.
+pub const ABI: u32 = 2;
+
+/// The graph of a run: where each job's successors begin, they, and for how many jobs each waits.
+pub type Graph<'a> = (&'a [u32], &'a [u32], &'a [u32]);
+
 /// A loaded executor. It stays loaded: its threads may outlive any call.
 #[derive(Debug)]
 pub struct Executor {
     execute: Execute,
+    execute_at: Option<ExecuteAt>,
 }
 
 /// What is called for each job, with its number and the worker's.
@@ -34,7 +56,7 @@ impl Executor {
     /// Loads the library; whoever names a file here runs its code.
     ///
     /// # Errors
-    /// When it can't be loaded, or has no function `schedlab_execute`.
+    /// When it can't be loaded, has no function `schedlab_execute`, or speaks a newer version than [`ABI`].
     pub fn open(file: &Path) -> io::Result<Self> {
         // Without a slash the loader would look in its own folders.
         let file = file.canonicalize()?;
@@ -51,38 +73,61 @@ impl Executor {
         }
         // SAFETY: the library promises by the function's name that it has this type.
         let execute = unsafe { std::mem::transmute::<*mut c_void, Execute>(symbol) };
-        Ok(Self { execute })
+        // SAFETY: `library` is open, and the name ends in 0.
+        let abi = unsafe { libc::dlsym(library, c"schedlab_executor_abi".as_ptr()) };
+        if !abi.is_null() {
+            // SAFETY: the library promises by the function's name that it has this type.
+            let abi = unsafe { std::mem::transmute::<*mut c_void, Abi>(abi) };
+            // SAFETY: it takes nothing and returns a number.
+            let version = unsafe { abi() };
+            if !(1..=ABI).contains(&version) {
+                let what = format!(
+                    "it speaks version {version} of the C interface; this schedlab speaks 1 to {ABI}"
+                );
+                return Err(io::Error::new(io::ErrorKind::InvalidData, what));
+            }
+        }
+        // SAFETY: `library` is open, and the name ends in 0.
+        let symbol = unsafe { libc::dlsym(library, c"schedlab_execute_at".as_ptr()) };
+        // SAFETY: null is `None`, and the library promises the type by the function's name.
+        let execute_at = unsafe { std::mem::transmute::<*mut c_void, Option<ExecuteAt>>(symbol) };
+        Ok(Self { execute, execute_at })
     }
 
-    /// Runs a graph; returns the library's code, 0 for success.
+    /// Whether it can hold jobs back until their start times.
+    pub fn knows_start_times(&self) -> bool {
+        self.execute_at.is_some()
+    }
+
+    /// Runs a graph, each job not before its start time on `CLOCK_MONOTONIC` where such are given; returns the library's
+    /// code, 0 for success.
     ///
     /// # Panics
-    /// When `begin` does not hold one number more than `waits`.
+    /// When `begin` does not hold one number more than `waits`, or start times are not as many as jobs, or not known to it.
     pub fn execute(
         &self,
         workers: u32,
-        begin: &[u32],
-        successors: &[u32],
-        waits: &[u32],
+        (begin, successors, waits): Graph<'_>,
+        start_ns: Option<&[u64]>,
         perform: Job<'_>,
     ) -> i32 {
         assert_eq!(begin.len(), waits.len() + 1, "a list of successors for each job");
         let jobs = u32::try_from(waits.len()).unwrap_or(u32::MAX);
         let mut perform = perform;
         let run: *mut c_void = (&raw mut perform).cast();
+        let (begin, successors, counts) = (begin.as_ptr(), successors.as_ptr(), waits.as_ptr());
+        if let Some(start_ns) = start_ns {
+            assert_eq!(start_ns.len(), waits.len(), "a start time for each job");
+            let execute = self.execute_at.expect("the caller has asked whether it knows them");
+            let start_ns = start_ns.as_ptr();
+            // SAFETY: as below.
+            return unsafe {
+                execute(workers, jobs, begin, successors, counts, start_ns, call, run)
+            };
+        }
         // SAFETY: the slices and `perform` live until the call returns, by when, as it promises,
         // nothing of the library uses them any more.
-        unsafe {
-            (self.execute)(
-                workers,
-                jobs,
-                begin.as_ptr(),
-                successors.as_ptr(),
-                waits.as_ptr(),
-                call,
-                run,
-            )
-        }
+        unsafe { (self.execute)(workers, jobs, begin, successors, counts, call, run) }
     }
 }
 

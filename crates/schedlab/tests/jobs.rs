@@ -1,5 +1,6 @@
 //! `schedlab jobs`, as a user runs it.
 
+mod jobs_in_time;
 mod jobs_outside;
 mod patience;
 
@@ -345,9 +346,22 @@ fn what_an_executor_does_not_offer_is_shown_not_faked() {
     let load = ["--shape", "isolated", "--nodes", "20", "--time", "10us", "--arrivals", "gap:50us"];
     let compared = json(&[&["compare", "--json", "--repeat", "1"], load.as_slice()].concat());
     let results = compared["results"].as_array().unwrap();
-    let rayon = results.iter().find(|result| result["executor"] == "rayon").unwrap();
-    assert_eq!(rayon["not_offered"], "start times");
-    assert_eq!(rayon["run_ns"].as_array().unwrap().len(), 0);
+    let found = |name: &str| results.iter().find(|result| result["executor"] == name).unwrap();
+    assert_eq!(found("serial")["not_offered"], "start times");
+    assert_eq!(found("serial")["run_ns"].as_array().unwrap().len(), 0);
+    // Those that have no timers are paced, and that is said.
+    for name in ["rayon", "channel", "tokio"] {
+        assert!(found(name)["not_offered"].is_null());
+        assert!(found(name)["runs"][0]["lateness_ns_p99"].is_u64());
+        let offers = found(name)["offers"].as_array().unwrap();
+        let own = if name == "tokio" { "start times" } else { "start times (paced by the rig)" };
+        assert!(offers.contains(&own.into()), "{name}: {offers:?}");
+    }
+    let life = [load.as_slice(), &["--life", "1s"]].concat();
+    let compared = json(
+        &[&["compare", "--json", "--repeat", "1", "--executor", "rayon"], life.as_slice()].concat(),
+    );
+    assert_eq!(compared["results"][0]["not_offered"], "deadlines");
 }
 
 #[test]

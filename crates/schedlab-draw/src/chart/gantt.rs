@@ -35,6 +35,8 @@ pub struct Gantt {
     pub lanes: Vec<String>,
     /// The jobs, in any order.
     pub jobs: Vec<Job>,
+    /// Painted over the jobs, without names: stretches of a lane, such as the causes of stalls.
+    pub over: Vec<Job>,
     /// What the colours mean.
     pub legend: Vec<(Colour, String)>,
 }
@@ -43,7 +45,8 @@ impl Chart for Gantt {
     fn scene(&self, width_px: i32, theme: &Theme) -> Scene {
         let (mut scene, top) = begin(width_px, theme, &self.title, &self.notes);
         let lanes = i32::try_from(self.lanes.len().max(1)).unwrap_or(i32::MAX);
-        let row = (520 / lanes).clamp(4, 24) * PX;
+        // 64 lanes are high enough for their names.
+        let row = (704 / lanes).clamp(4, 24) * PX;
         let plot = Rect { h: row * lanes, ..place(&scene, top, 0) };
         let starts = self.jobs.iter().map(|job| job.span.start.min(job.due.unwrap_or(Nanos::MAX)));
         let start = starts.min().unwrap_or_default();
@@ -54,7 +57,8 @@ impl Chart for Gantt {
         axis.draw(&mut scene, plot, theme, "the first job");
         let style = Style::regular(11, theme.muted);
         let y_of = |lane: usize| plot.y + row * i32::try_from(lane).unwrap_or(0);
-        for (lane, name) in self.lanes.iter().enumerate().filter(|_| row >= 11 * PX) {
+        let named = usize::try_from((11 * PX + row - 1) / row).unwrap_or(1);
+        for (lane, name) in self.lanes.iter().enumerate().step_by(named) {
             let name = shorten(name, style.size, style.weight, 62 * PX);
             let point = at(plot.x - 6 * PX, y_of(lane) + row / 2 + 4 * PX);
             scene.text(point, Anchor::End, style, &name);
@@ -77,6 +81,15 @@ impl Chart for Gantt {
         }
         scene.lines(Stroke::solid(theme.alarm.fade(130), PX), late);
         for (colour, rects) in boxes {
+            scene.rects(colour, rects);
+        }
+        let mut over: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
+        for part in self.over.iter().filter(|part| part.lane < self.lanes.len()) {
+            let (x, right) = (axis.place(part.span.start), axis.place(part.span.end));
+            let rect = Rect::new(x, y_of(part.lane) + PX / 2, (right - x).max(PX / 5), row - PX);
+            over.entry(part.colour).or_default().push(rect);
+        }
+        for (colour, rects) in over {
             scene.rects(colour, rects);
         }
         for (point, style, name) in names {

@@ -16,6 +16,7 @@ use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Rules, Shape};
 use schedlab_jobs::policy::Cpus;
 use schedlab_jobs::pool::{Options, binding};
+use schedlab_jobs::stealing::Stealing;
 
 /// A part by its name, and what measures it with so many repeats.
 type Section = (&'static str, fn(usize));
@@ -42,7 +43,7 @@ fn main() {
 /// Ours first, bound as it is by default; the others as their users have them, and bound in the same way.
 fn executors(workers: usize, bound_too: bool) -> Vec<(String, Box<dyn Executor>)> {
     let mut all: Vec<(String, Box<dyn Executor>)> =
-        vec![("schedlab".to_owned(), Box::new(Ours::new(Options::new(workers))))];
+        vec![("schedlab".to_owned(), Box::new(ours(workers)))];
     for (cpus, note) in [(Cpus::Any, ""), (Cpus::Own, ", bound")] {
         if cpus == Cpus::Own && !bound_too {
             break;
@@ -56,6 +57,11 @@ fn executors(workers: usize, bound_too: bool) -> Vec<(String, Box<dyn Executor>)
         all.extend(others.map(|other| (other.name() + note, other)));
     }
     all
+}
+
+/// As `schedlab jobs` has it.
+fn ours(workers: usize) -> Ours {
+    Ours::new(Options::new(workers)).stealing(Stealing::WherePossible)
 }
 
 fn graph(shape: Shape, nodes: u32) -> Graph {

@@ -1,6 +1,7 @@
 //! What many programs do: threads that share the receiving end of a channel.
 
 use super::countdown::Countdown;
+use super::pace::{PRE_ROLL_NS, pace};
 use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use crate::graph::Node;
 use crate::pool::OnStart;
@@ -87,7 +88,7 @@ impl Executor for ChannelThreads {
     }
 
     fn offers(&self) -> Offers {
-        Offers::PLAIN
+        Offers::PACED
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
@@ -96,15 +97,21 @@ impl Executor for ChannelThreads {
         let exits = (0..graph.len()).filter(|&node| graph.successors(node).is_empty()).count();
         let (ended, endings) = channel();
         let sender = self.sender.clone();
-        let work = Arc::new(Work {
-            run: Arc::clone(run),
-            countdown: Countdown::new(graph),
-            sender,
-            ended,
-        });
-        run.set_base(run.clock().now());
-        for node in Countdown::roots(graph) {
-            let _ = self.sender.send(Order::Job(Arc::clone(&work), node));
+        let work =
+            Arc::new(Work { run: Arc::clone(run), countdown: Countdown::of(run), sender, ended });
+        let send = |node| self.sender.send(Order::Job(Arc::clone(&work), node));
+        if run.schedule().is_timed() {
+            run.set_base(run.clock().now() + PRE_ROLL_NS);
+            pace(run, |node| {
+                if work.countdown.last(node) {
+                    let _ = send(node);
+                }
+            });
+        } else {
+            run.set_base(run.clock().now());
+            for node in Countdown::roots(graph) {
+                let _ = send(node);
+            }
         }
         drop(work);
         let arrived = endings.iter().take(exits).count();

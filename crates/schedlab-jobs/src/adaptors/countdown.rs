@@ -1,6 +1,7 @@
-//! Predecessors that have not ended, per node: for executors that know no dependencies.
+//! What has to happen before a job may run, per node: for executors that know no dependencies.
 
 use crate::graph::{Graph, Node};
+use crate::run::Run;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 pub(super) struct Countdown(Vec<AtomicU32>);
@@ -11,7 +12,16 @@ impl Countdown {
         Self((0..graph.len()).map(count).collect())
     }
 
-    /// A predecessor of `node` ended: was it the last one?
+    /// Predecessors, and where the run has start times, its release then.
+    pub(super) fn of(run: &Run) -> Self {
+        let mut all = Self::new(run.graph());
+        if run.schedule().is_timed() {
+            all.0.iter_mut().for_each(|count| *count.get_mut() += 1);
+        }
+        all
+    }
+
+    /// One of these happened: was it the last one?
     pub(super) fn last(&self, node: Node) -> bool {
         self.0[node as usize].fetch_sub(1, Ordering::AcqRel) == 1
     }

@@ -3,7 +3,10 @@
 
 mod channel;
 mod countdown;
+mod device;
+mod feed;
 mod ours;
+mod pace;
 #[cfg(feature = "rayon")]
 mod rayon;
 mod serial;

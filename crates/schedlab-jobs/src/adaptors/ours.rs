@@ -1,11 +1,14 @@
 //! Our own pool under the rig.
 
+use super::device::Device;
+use super::feed::{Feed, Order};
+use crate::bundle::{Asked, Bundle, Share};
 use crate::executor::{Executor, ExecutorError, Offers, Told};
-use crate::graph::Node;
-use crate::policy::Nanos;
+use crate::planning::{Planner, Planning};
+use crate::policy::{Nanos, Plan, Posting};
 use crate::pool::{Context, Flow, Handle, Options, Pool, Report, Runner};
 use crate::run::Run;
-use crate::virtual_time::plan_of;
+use crate::stealing::Stealing;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,14 +21,55 @@ const PLAN_NODE_NS: Nanos = 400;
 /// How soon it is seen that the user ended the run.
 const LOOK: Duration = Duration::from_millis(50);
 
-struct GraphRunner(Arc<Run>);
+/// What the jobs of a run share.
+struct GraphRunner {
+    run: Arc<Run>,
+    feed: Feed,
+    /// Where the I/O of jobs goes on.
+    device: Option<Device<Self>>,
+    /// All jobs, where workers steal them from each other.
+    bundle: Option<Bundle>,
+}
+
+impl GraphRunner {
+    fn share(&self, bundle: &Bundle, context: &Context<'_, Self>) -> Flow {
+        let post = || {
+            let share = Posting::new(Order::Share, context.pool().now());
+            // Of a pool that is closed, nothing is wanted any more.
+            let _ = context.post(share);
+        };
+        let worker = context.worker();
+        let ask = |asked| match asked {
+            Asked::Run(node) => self.run.perform(node, worker),
+            Asked::Help => post(),
+        };
+        if bundle.work(worker, || self.run.clock().now(), ask) == Share::Again {
+            post();
+        }
+        Flow::Done
+    }
+}
 
 impl Runner for GraphRunner {
-    type Job = Node;
+    type Job = Order;
 
-    fn run(&self, node: Node, context: &mut Context<'_, Self>) -> Flow {
-        self.0.perform(node, context.worker());
-        Flow::Done
+    fn run(&self, order: Order, context: &mut Context<'_, Self>) -> Flow {
+        match order {
+            Order::Node(node) => {
+                let io = self.run.perform_io(node, context.worker());
+                let (Some(io), Some(device)) = (io, &self.device) else { return Flow::Done };
+                device.begin(node, io, self.run.clock().now() + io.ns, context.completion());
+                Flow::Pending
+            }
+            Order::Share => match &self.bundle {
+                Some(bundle) => self.share(bundle, context),
+                None => Flow::Failed,
+            },
+            Order::Chunk(chunk) => {
+                let planned = self.feed.plan_and_post_next(chunk, context.pool());
+                if planned { Flow::Done } else { Flow::Failed }
+            }
+        }
     }
 }
 
@@ -33,6 +77,8 @@ impl Runner for GraphRunner {
 #[derive(Debug)]
 pub struct Ours {
     options: Options,
+    planning: Planning,
+    stealing: Stealing,
     patience: Duration,
     last: Option<Report>,
 }
@@ -40,7 +86,22 @@ pub struct Ours {
 impl Ours {
     /// A pool with these options.
     pub fn new(options: Options) -> Self {
-        Self { options, patience: Duration::from_secs(600), last: None }
+        let (planning, patience) = (Planning::default(), Duration::from_secs(600));
+        Self { options, planning, stealing: Stealing::Never, patience, last: None }
+    }
+
+    /// The same, with jobs that are planned in this way.
+    #[must_use]
+    pub fn planning(mut self, planning: Planning) -> Self {
+        self.planning = planning;
+        self
+    }
+
+    /// The same, with workers that steal jobs from each other.
+    #[must_use]
+    pub fn stealing(mut self, stealing: Stealing) -> Self {
+        self.stealing = stealing;
+        self
     }
 
     /// The same, giving up a run after so long.
@@ -70,6 +131,16 @@ fn drain(pool: &Handle<GraphRunner>, run: &Run, patience: Duration) -> bool {
     }
 }
 
+impl Ours {
+    fn post_shares(&self, start: Nanos, pool: &Handle<GraphRunner>) -> Result<(), String> {
+        let mut plan = Plan::default();
+        for _ in 0..self.workers() {
+            plan.add(Posting::new(Order::Share, start));
+        }
+        pool.plan(plan).map(drop).map_err(|error| error.to_string())
+    }
+}
+
 impl Executor for Ours {
     fn name(&self) -> String {
         "schedlab".to_owned()
@@ -85,35 +156,41 @@ impl Executor for Ours {
             deadlines: true,
             dependencies: true,
             cancellation: true,
-            real: true,
+            asynchronous: true,
+            ..Offers::PLAIN
         }
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
-        let unfinished = |what| ExecutorError::Unfinished { executor: "schedlab".to_owned(), what };
-        let pool = Pool::start(GraphRunner(Arc::clone(run)), self.options.clone(), run.clock())
-            .map_err(|error| unfinished(format!("no threads: {error}")))?;
+        let steals = self.stealing.decide(run, &self.options.policy, &self.planning)?;
+        let device = run.has_io().then(|| Device::start(Arc::clone(run))).transpose();
+        let device = device.map_err(no_threads)?;
+        let feed = Feed::new(Arc::clone(run), self.planning);
+        let begun = run.clock().now();
+        let bundle = steals.then(|| Bundle::new(run.shared_graph(), self.workers()));
+        let bundling_ns = run.clock().now() - begun;
+        let runner = GraphRunner { run: Arc::clone(run), feed: feed.clone(), device, bundle };
+        let pool = Pool::start(runner, self.options.clone(), run.clock()).map_err(no_threads)?;
         let planned = run.clock().now();
-        let nodes = Nanos::from(run.graph().len());
-        let base = planned + PRE_ROLL_NS + nodes * PLAN_NODE_NS;
-        run.set_base(base);
-        let refused = pool.handle().plan(plan_of(run, base)).err();
-        let planning_ns = run.clock().now() - planned;
-        let drained = drain(pool.handle(), run, self.patience);
+        let ahead = self.planning.planner == Planner::Ahead && !steals;
+        let nodes = if ahead { Nanos::from(run.graph().len()) } else { 0 };
+        run.set_base(planned + PRE_ROLL_NS + nodes * PLAN_NODE_NS);
+        let fed = if steals {
+            self.post_shares(run.base(), pool.handle())
+        } else {
+            feed.begin(pool.handle())
+        };
+        let planning_ns = if ahead { run.clock().now() - planned } else { bundling_ns };
+        let drained = fed.is_ok() && drain(pool.handle(), run, self.patience);
         let report = pool.stop(self.patience.min(Duration::from_secs(10)));
         let counts = report.counts;
-        let sum = |of: fn(&crate::pool::WorkerReport) -> Nanos| {
-            report.workers.iter().flatten().map(of).sum::<Nanos>()
-        };
-        let (management_ns, back_off_ns) = (sum(|w| w.management_ns), sum(|w| w.back_off_ns));
+        let (management_ns, back_off_ns) = managed(run, &report, steals);
         self.last = Some(report);
-        if let Some(error) = refused {
-            return Err(unfinished(error.to_string()));
-        }
         run.set_dropped(counts.into());
         if run.is_stopped() {
             return Err(ExecutorError::Interrupted);
         }
+        fed.and_then(|()| feed.all_planned()).map_err(unfinished)?;
         if !drained || counts.ended() != counts.posted {
             let left = counts.posted - counts.ended();
             return Err(unfinished(format!("{left} of {} jobs have not ended", counts.posted)));
@@ -124,4 +201,27 @@ impl Executor for Ours {
         let (management_ns, back_off_ns) = (Some(management_ns), Some(back_off_ns));
         Ok(Told { planning_ns, management_ns, back_off_ns, ..Told::default() })
     }
+}
+
+fn unfinished(what: String) -> ExecutorError {
+    ExecutorError::Unfinished { executor: "schedlab".to_owned(), what }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
+fn no_threads(error: std::io::Error) -> ExecutorError {
+    unfinished(format!("no threads: {error}"))
+}
+
+/// Time of the workers in management, and backing off.
+fn managed(run: &Run, report: &Report, steals: bool) -> (Nanos, Nanos) {
+    let sum = |of: fn(&crate::pool::WorkerReport) -> Nanos| {
+        report.workers.iter().flatten().map(of).sum::<Nanos>()
+    };
+    let mut management_ns = sum(|w| w.management_ns);
+    if steals {
+        // What of its shares a worker did not spend in jobs.
+        let in_jobs: Nanos = run.spans().iter().map(|s| s.end.saturating_sub(s.begin)).sum();
+        management_ns += sum(|w| w.busy_ns).saturating_sub(in_jobs);
+    }
+    (management_ns, sum(|w| w.back_off_ns))
 }

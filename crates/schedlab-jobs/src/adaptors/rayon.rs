@@ -1,6 +1,7 @@
 //! Rayon: a scope in which a job spawns the successors whose last predecessor it was.
 
 use super::countdown::Countdown;
+use super::pace::{PRE_ROLL_NS, pace};
 use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use crate::graph::Node;
 use crate::pool::OnStart;
@@ -55,12 +56,24 @@ impl Executor for RayonScope {
     }
 
     fn offers(&self) -> Offers {
-        Offers::PLAIN
+        Offers::PACED
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
         refuse_times(self, run)?;
-        let countdown = Countdown::new(run.graph());
+        let countdown = Countdown::of(run);
+        if run.schedule().is_timed() {
+            run.set_base(run.clock().now() + PRE_ROLL_NS);
+            // The pacer is no worker: it spawns from outside.
+            self.0.in_place_scope(|scope| {
+                pace(run, |node| {
+                    if countdown.last(node) {
+                        spawn(scope, run, &countdown, node);
+                    }
+                });
+            });
+            return run.told(Told::default());
+        }
         run.set_base(run.clock().now());
         self.0.scope(|scope| {
             for node in Countdown::roots(run.graph()) {

@@ -1,6 +1,7 @@
-//! Tokio: a task per job on the multi-threaded runtime.
+//! Tokio: a task per job on the multi-threaded runtime. Start times and I/O are its own timers, of a millisecond.
 
 use super::countdown::Countdown;
+use super::pace::PRE_ROLL_NS;
 use crate::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use crate::graph::Node;
 use crate::pool::OnStart;
@@ -9,6 +10,7 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
 
 thread_local! {
     static WORKER: Cell<usize> = const { Cell::new(0) };
@@ -37,6 +39,7 @@ impl TokioTasks {
         let (count, on_start) = (AtomicUsize::new(0), Arc::clone(on_start));
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(workers)
+            .enable_time()
             .on_thread_start(move || {
                 let number = count.fetch_add(1, Ordering::Relaxed) % workers;
                 WORKER.set(number);
@@ -47,6 +50,9 @@ impl TokioTasks {
     }
 }
 
+/// How soon it is seen that the user ended the run.
+const LOOK_NS: u64 = 50_000_000;
+
 struct Work {
     run: Arc<Run>,
     countdown: Countdown,
@@ -55,7 +61,19 @@ struct Work {
 
 fn spawn(work: Arc<Work>, node: Node) {
     tokio::spawn(async move {
-        work.run.perform(node, WORKER.get());
+        let run = &work.run;
+        while run.schedule().is_timed() && !run.is_stopped() {
+            let start = run.base() + run.schedule().start(node);
+            let left = start.saturating_sub(run.clock().now());
+            if left == 0 {
+                break;
+            }
+            tokio::time::sleep(Duration::from_nanos(left.min(LOOK_NS))).await;
+        }
+        if let Some(io) = run.perform_io(node, WORKER.get()) {
+            tokio::time::sleep(Duration::from_nanos(io.ns)).await;
+            run.end_io(node, false, None);
+        }
         let successors = work.run.graph().successors(node);
         for &next in successors {
             if work.countdown.last(next) {
@@ -78,17 +96,22 @@ impl Executor for TokioTasks {
     }
 
     fn offers(&self) -> Offers {
-        Offers::PLAIN
+        Offers { start_times: true, asynchronous: true, ..Offers::PLAIN }
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
         refuse_times(self, run)?;
+        if run.has_failures() {
+            let what = "jobs that fail";
+            return Err(ExecutorError::NotOffered { executor: self.name(), what });
+        }
         let graph = run.graph();
         let exits = (0..graph.len()).filter(|&node| graph.successors(node).is_empty()).count();
         let (ended, endings) = channel();
         let countdown = Countdown::new(graph);
         let work = Arc::new(Work { run: Arc::clone(run), countdown, ended });
-        work.run.set_base(work.run.clock().now());
+        let pre_roll_ns = if run.schedule().is_timed() { PRE_ROLL_NS } else { 0 };
+        run.set_base(run.clock().now() + pre_roll_ns);
         // From a worker, as programs do: from outside, every spawn would take the shared queue's lock.
         self.runtime.spawn(async move {
             for node in Countdown::roots(work.run.graph()) {

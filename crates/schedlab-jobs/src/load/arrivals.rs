@@ -87,7 +87,7 @@ impl FromStr for Arrivals {
 }
 
 /// A duration with its unit, in nanoseconds.
-fn duration(text: &str) -> Result<Nanos, String> {
+pub(super) fn duration(text: &str) -> Result<Nanos, String> {
     let at = text.find(|c: char| c.is_alphabetic()).unwrap_or(text.len());
     let (number, unit) = text.split_at(at);
     let scale = match unit {

@@ -204,6 +204,12 @@ impl Load {
         Self { burner, planned_ns, kinds, shared: Mutex::new(()), data: None }
     }
 
+    /// The same, with other planned lengths, in order of nodes.
+    #[must_use]
+    pub fn with_lengths(self, planned_ns: Vec<Nanos>) -> Self {
+        Self { planned_ns, ..self }
+    }
+
     /// The same, and each job first reads the results of its predecessors and at last writes one of so many bytes.
     /// That takes time beyond what is planned.
     #[must_use]
@@ -241,6 +247,11 @@ impl Work for Load {
 
     fn kind(&self, node: Node) -> &'static str {
         self.kinds[node as usize].name()
+    }
+
+    /// Arithmetic, as calibrated for a mix with such jobs.
+    fn compute(&self, ns: Nanos) {
+        burn(Kind::Cpu, self.burner.rounds(Kind::Cpu, ns));
     }
 }
 

@@ -133,7 +133,7 @@ impl<T: FromStr<Err = String>> FromStr for Part<T> {
     }
 }
 
-fn percent(text: &str) -> Result<f64, String> {
+pub(super) fn percent(text: &str) -> Result<f64, String> {
     let number = text.strip_suffix('%').and_then(|number| number.parse::<f64>().ok());
     let share = number.filter(|percent| (0.0..=100.0).contains(percent));
     share.map(|percent| percent / 100.0).ok_or_else(|| format!("`{text}` is no share; such as 20%"))

@@ -2,7 +2,7 @@
 
 /// The time that a fraction `q` of jobs waits at most, in units of the mean job length, when jobs arrive
 /// at random (Poisson), have exponential lengths, and keep `workers` busy for a fraction `utilisation` of the
-/// time: Erlang's C formula (1917). Jobs of fixed length wait less: it is an upper bound for them. `None`
+/// time: Erlang's C formula (1917). It holds for such jobs alone; with jobs of fixed length the mean wait is shorter. `None`
 /// when the utilisation is not between 0 and 1.
 pub fn waiting(workers: usize, utilisation: f64, q: f64) -> Option<f64> {
     if !(0.0..1.0).contains(&utilisation) || workers == 0 {

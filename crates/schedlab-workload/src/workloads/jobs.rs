@@ -110,7 +110,7 @@ fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> 
         }
     }
     let arrivals: Arrivals = parsed(options, "arrivals")?;
-    if executor != "schedlab" && arrivals != Arrivals::AtOnce {
+    if executor == "serial" && arrivals != Arrivals::AtOnce {
         let why = format!("{executor} does not offer start times (use --executor schedlab)");
         return Err(OptionError::new("arrivals", why));
     }

@@ -14,12 +14,15 @@ mod options;
 mod outcome;
 mod peak;
 mod picture;
+mod planning;
 mod posts;
 mod rules;
 mod run;
 mod soak;
 mod stalls;
+mod streams;
 mod table;
+mod threads;
 mod witness;
 
 use super::UsageError;

@@ -22,7 +22,8 @@ It is broken in either of two cases:
   nearly all runs end late
 
 `raw` is the stress as set. `adjusted` divides out the concurrency and job times that the executor
-really had, and is near 1 by construction. `bound` is the limit by critical path and workers.")]
+really had, and is near 1 by construction. `bound` is the limit by critical path and workers for runs
+that end in time. `raw` counts runs as kept that end --fail late: its limit is `bound_late`.")]
 pub(super) struct Args {
     #[command(flatten)]
     setup: Setup,
@@ -48,6 +49,7 @@ pub(super) struct Args {
 
 /// Runs it.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    args.setup.load.streams.refuse("jobs break")?;
     let graph = args.setup.graph.graph()?;
     let mut executor = args.setup.executor.named(&args.executor)?;
     let burner = args.setup.load.burner(executor.workers());
@@ -126,12 +128,12 @@ struct FoundFigures {
     adjusted: Vec<Option<f64>>,
     #[schemars(with = "Option<[Option<f64>; 2]>")]
     adjusted_ci95: Option<[f64; 2]>,
-    /// What no scheduler can exceed without ending late.
+    /// What no scheduler can exceed without ending late. `raw` can, since it allows some lateness.
     bound: f64,
-    /// The same when runs may end as late as the thresholds allow.
+    /// The same when runs may end as late as the thresholds allow: `raw` exceeds it only if jobs take less time than
+    /// calibrated.
     bound_late: Option<f64>,
-    /// `raw` as a part of `bound`, of the searches that found one.
-    of_bound: Vec<f64>,
+    /// `raw` as a part of `bound_late`, of the searches that found one.
     of_bound_late: Vec<Option<f64>>,
     critical_path_ns: u64,
     stress_at_miss_rate: Vec<Option<f64>>,
@@ -165,7 +167,6 @@ impl Found {
             adjusted_ci95: interval(&adjusted),
             bound: first.bound,
             bound_late: first.bound_late,
-            of_bound: raw.iter().map(|raw| raw / first.bound).collect(),
             of_bound_late: raw.iter().map(|raw| first.bound_late.map(|b| raw / b)).collect(),
             critical_path_ns: path_ns,
             stress_at_miss_rate: self.kept.clone(),

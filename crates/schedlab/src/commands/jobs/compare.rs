@@ -124,7 +124,8 @@ impl json::Document for Document {
 #[derive(Serialize, JsonSchema)]
 struct Entered {
     executor: String,
-    /// What it can do: `start times`, `deadlines`, `dependencies`, `cancellation`.
+    /// What it can do: `start times` (by itself, or paced by the rig), `deadlines`, `dependencies`, `cancellation`,
+    /// `asynchronous I/O`.
     offers: Vec<&'static str>,
     /// What it was asked and cannot do.
     not_offered: Option<String>,
@@ -154,10 +155,12 @@ impl Entered {
 
 fn offered(offers: Offers) -> Vec<&'static str> {
     [
-        (offers.start_times, "start times"),
+        (offers.start_times && !offers.paced, "start times"),
+        (offers.paced, "start times (paced by the rig)"),
         (offers.deadlines, "deadlines"),
         (offers.dependencies, "dependencies"),
         (offers.cancellation, "cancellation"),
+        (offers.asynchronous, "asynchronous I/O"),
     ]
     .into_iter()
     .filter_map(|(offered, name)| offered.then_some(name))

@@ -1,12 +1,14 @@
 //! Executors of others: a process that speaks JSON lines, or a shared library with a C function.
 //!
 //! Over lines (`docs/executors.md`): we write the graph, one job a line, then `{"go":true}`; the process does each job's
-//! rounds of work, writes one line per job with its times on CLOCK_MONOTONIC and the value that the work gave, and
-//! `{"done":true}`. The values prove the work ([`Asked::check`]). Lines in a file, without values, are what `jobs run
-//! --events` reads. A process that has not said it is done within a time is ended, with all that it started.
+//! rounds of work, not before its start time, writes one line per job with its times on CLOCK_MONOTONIC, its thread and
+//! the value that the work gave, and `{"done":true}`. What it can't do it answers as `{"not_offered":"start times"}`. The
+//! values prove the work ([`Asked::check`]). Lines in a file, without values, are what `jobs run --events` reads. A
+//! process that has not said it is done within a time is ended, with all that it started.
 
 mod asked;
 
+use super::threads::Threads;
 use asked::Asked;
 
 use anyhow::Context;
@@ -15,6 +17,7 @@ use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::process;
 use serde_json::Value;
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -28,12 +31,13 @@ pub(super) struct Lines {
     workers: usize,
     /// Beyond the jobs' own work, one after another.
     patience: Duration,
+    threads: Threads,
 }
 
 impl Lines {
     /// The command is split at blanks; each run starts it anew.
-    pub(super) fn new(command: &str, workers: usize, patience: Nanos) -> Self {
-        Self { command: command.to_owned(), workers, patience: patience.as_duration() }
+    pub(super) fn new(command: &str, workers: usize, patience: Nanos, threads: Threads) -> Self {
+        Self { command: command.to_owned(), workers, patience: patience.as_duration(), threads }
     }
 
     /// Runs the graph; how many values were computed again.
@@ -50,7 +54,8 @@ impl Lines {
         let input = child.stdin.take().context("its input is no pipe")?;
         let output = child.stdout.take().context("its output is no pipe")?;
         let work_ns: u64 = (0..run.graph().len()).map(|node| run.expected_ns(node)).sum();
-        let limit = self.patience.saturating_add(Duration::from_nanos(work_ns));
+        let last_start = run.schedule().starts.iter().max().copied().unwrap_or(0);
+        let limit = self.patience.saturating_add(Duration::from_nanos(work_ns + last_start));
         let until = Instant::now() + limit;
         let (told, answers) = mpsc::channel();
         let (theirs, given) = (Arc::clone(run), asked.clone());
@@ -60,8 +65,18 @@ impl Lines {
             let from = schedlab_sys::clock::monotonic().0;
             let written = given.write(&theirs, input).context("it does not take the graph");
             let jobs = Some((theirs.graph().len(), given.workers));
-            let read = || Ok((from, read_lines(BufReader::new(output), jobs)?));
-            let _ = told.send(written.and_then(|()| read()));
+            let read = |base| {
+                let answer = read_lines(BufReader::new(output), jobs)?;
+                Ok::<_, anyhow::Error>((from, base, answer))
+            };
+            // One that says at once what it does not offer does not take the graph.
+            let _ = told.send(match written {
+                Ok(base) => read(base),
+                Err(error) => match read(0) {
+                    Ok(said @ (.., Answer { not_offered: Some(_), .. })) => Ok(said),
+                    _ => Err(error),
+                },
+            });
         };
         if let Err(error) = std::thread::Builder::new().name("talk".to_owned()).spawn(talk) {
             end_all(&mut child)?;
@@ -83,13 +98,21 @@ impl Lines {
             )
             .into());
         }
-        let (from, ran) = answer.expect("it came")?;
+        let (from, base, Answer { ran, not_offered }) = answer.expect("it came")?;
+        match not_offered.as_deref() {
+            None => {}
+            Some("start times") => return Err(Fault::NotOffered("start times")),
+            Some(other) => return Err(anyhow::anyhow!("it does not offer {other}").into()),
+        }
         let status = child.wait().context("its end")?;
         if !status.success() {
             return Err(anyhow::anyhow!("it ended with {status}").into());
         }
         let recomputed = asked.check(run, &ran, from..=schedlab_sys::clock::monotonic().0)?;
-        log(run, ran);
+        for (worker, thread) in ran.iter().filter_map(|ran| Some((ran.worker, ran.thread?))) {
+            self.threads.tell(worker as usize, thread);
+        }
+        log_on_clock(run, &ran, base);
         Ok(recomputed)
     }
 }
@@ -97,6 +120,7 @@ impl Lines {
 /// Why a run over lines gave nothing.
 enum Fault {
     Interrupted,
+    NotOffered(&'static str),
     Error(anyhow::Error),
 }
 
@@ -153,7 +177,7 @@ impl Executor for Lines {
     }
 
     fn offers(&self) -> Offers {
-        Offers { dependencies: true, ..Offers::PLAIN }
+        Offers { dependencies: true, start_times: true, ..Offers::PLAIN }
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
@@ -166,6 +190,9 @@ impl Executor for Lines {
         match self.talk(run) {
             Ok(recomputed) => Ok(Told { recomputed: Some(recomputed), ..Told::default() }),
             Err(Fault::Interrupted) => Err(ExecutorError::Interrupted),
+            Err(Fault::NotOffered(what)) => {
+                Err(ExecutorError::NotOffered { executor: self.name(), what })
+            }
             Err(Fault::Error(error)) => {
                 let what = format!("{error:#}");
                 Err(ExecutorError::Unfinished { executor: self.name(), what })
@@ -181,11 +208,21 @@ struct Ran {
     end: u64,
     /// What its work gave; none in events that were written by themselves.
     value: Option<u64>,
+    /// The thread id of its worker, where it is told.
+    thread: Option<i32>,
+}
+
+/// What a process said.
+#[derive(Default)]
+struct Answer {
+    ran: Vec<Ran>,
+    /// What it can't do.
+    not_offered: Option<String>,
 }
 
 /// The lines of an executor. With the numbers of jobs and workers that it was given, each line must keep to them.
-fn read_lines(lines: impl BufRead, given: Option<(u32, usize)>) -> anyhow::Result<Vec<Ran>> {
-    let mut all = Vec::new();
+fn read_lines(lines: impl BufRead, given: Option<(u32, usize)>) -> anyhow::Result<Answer> {
+    let mut all = Answer::default();
     for (number, line) in lines.lines().enumerate() {
         let line = line?;
         if line.trim().is_empty() {
@@ -197,7 +234,11 @@ fn read_lines(lines: impl BufRead, given: Option<(u32, usize)>) -> anyhow::Resul
         if value.get("done").is_some() {
             break;
         }
-        all.push(one_line(&value, given).with_context(at)?);
+        if let Some(what) = value.get("not_offered").and_then(Value::as_str) {
+            all.not_offered = Some(what.to_owned());
+            break;
+        }
+        all.ran.push(one_line(&value, given).with_context(at)?);
     }
     Ok(all)
 }
@@ -217,8 +258,14 @@ fn one_line(line: &Value, given: Option<(u32, usize)>) -> anyhow::Result<Ran> {
         begin: field("begin_ns")?,
         end: field("end_ns")?,
         value: value.transpose()?,
+        thread: line
+            .get("tid")
+            .map(|_| field("tid"))
+            .transpose()?
+            .map(i32::try_from)
+            .transpose()?,
     };
-    let Ran { job, worker, begin, end, value } = &ran;
+    let Ran { job, worker, begin, end, value, .. } = &ran;
     anyhow::ensure!(end >= begin, "job {job} ends before it begins");
     if let Some((jobs, workers)) = given {
         anyhow::ensure!(*job < jobs, "there is no job {job}: there are {jobs}");
@@ -229,6 +276,20 @@ fn one_line(line: &Value, given: Option<(u32, usize)>) -> anyhow::Result<Ran> {
         anyhow::ensure!(value.is_some(), "`value` is missing: what the job's work gave");
     }
     Ok(ran)
+}
+
+/// Logs what ran in the order in which it ended, on the run's clock; without start times, `base` is the first begin.
+fn log_on_clock(run: &Run, ran: &[Ran], base: u64) {
+    let mut order: Vec<&Ran> = ran.iter().collect();
+    order.sort_by_key(|ran| (ran.end, ran.job));
+    let origin = schedlab_sys::clock::monotonic().0.saturating_sub(run.clock().now());
+    let first = ran.iter().map(|ran| ran.begin).min().unwrap_or(base);
+    let base = if run.schedule().is_timed() { base } else { first };
+    run.set_base(base.saturating_sub(origin));
+    for Ran { job, worker, begin, end, .. } in order {
+        let on_clock = |time: &u64| time.saturating_sub(origin);
+        run.log(*job, *worker as usize, on_clock(begin), Some(on_clock(end)));
+    }
 }
 
 /// Logs what ran in the order in which it ended, relative to the first begin.
@@ -245,8 +306,9 @@ fn log(run: &Run, mut events: Vec<Ran>) {
 pub(super) fn read_events(file: &Path, run: &Run) -> anyhow::Result<usize> {
     let opened = std::fs::File::open(file).with_context(|| format!("{}", file.display()))?;
     let jobs = run.graph().len();
-    let mut events =
+    let answer =
         read_lines(BufReader::new(opened), None).with_context(|| format!("{}", file.display()))?;
+    let mut events = answer.ran;
     if let Some(stray) = events.iter().find(|ran| ran.job >= jobs) {
         let job = stray.job;
         anyhow::bail!("{}: it ran a job {job}, but the graph has {jobs}", file.display());
@@ -258,19 +320,28 @@ pub(super) fn read_events(file: &Path, run: &Run) -> anyhow::Result<usize> {
     Ok(places.len().max(1))
 }
 
+/// Between the begin of a run with start times and its first one: workers go to sleep, as those of our pool do.
+const PRE_ROLL_NS: u64 = 3_000_000;
+
+std::thread_local! {
+    /// The worker that this thread told to be.
+    static WORKER: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
 /// A shared library with the function `schedlab_execute` (examples/executors/schedlab_executor.h).
 pub(super) struct Library {
     library: schedlab_sys::library::Executor,
     name: String,
     workers: usize,
+    threads: Threads,
 }
 
 impl Library {
     /// Loads it.
-    pub(super) fn open(file: &Path, workers: usize) -> anyhow::Result<Self> {
+    pub(super) fn open(file: &Path, workers: usize, threads: Threads) -> anyhow::Result<Self> {
         let library = schedlab_sys::library::Executor::open(file)
             .with_context(|| format!("{}: is no executor", file.display()))?;
-        Ok(Self { library, name: format!("lib:{}", file.display()), workers })
+        Ok(Self { library, name: format!("lib:{}", file.display()), workers, threads })
     }
 }
 
@@ -284,7 +355,7 @@ impl Executor for Library {
     }
 
     fn offers(&self) -> Offers {
-        Offers::PLAIN
+        Offers { start_times: self.library.knows_start_times(), ..Offers::PLAIN }
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
@@ -296,18 +367,29 @@ impl Executor for Library {
             begin.push(successors.len() as u32);
             waits.push(graph.predecessors(node).len() as u32);
         }
-        run.set_base(run.clock().now());
+        let timed = run.schedule().is_timed();
+        let base = run.clock().now() + if timed { PRE_ROLL_NS } else { 0 };
+        run.set_base(base);
+        // On CLOCK_MONOTONIC, which the library reads as well.
+        let origin = schedlab_sys::clock::monotonic().0.saturating_sub(run.clock().now());
+        let start = |node| origin + base + run.schedule().start(node);
+        let starts: Option<Vec<u64>> = timed.then(|| (0..graph.len()).map(start).collect());
         let (jobs, workers) = (graph.len(), self.workers as u32);
         let stray = Mutex::new(None);
         // A panic would end the process: the caller is C.
         let perform = |node: u32, worker: u32| {
             if node < jobs && worker < workers {
+                if WORKER.replace(Some(worker)) != Some(worker) {
+                    self.threads.tell_own(worker as usize);
+                }
                 run.perform(node, worker as usize);
             } else {
                 stray.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((node, worker));
             }
         };
-        let code = self.library.execute(workers, &begin, &successors, &waits, &perform);
+        let library = &self.library;
+        let starts = starts.as_deref();
+        let code = library.execute(workers, (&begin, &successors, &waits), starts, &perform);
         if let Some((node, worker)) = stray.into_inner().unwrap_or_else(PoisonError::into_inner) {
             let what = format!(
                 "it performed job {node} on worker {worker}; there are {jobs} jobs and {workers} workers, from 0 on"

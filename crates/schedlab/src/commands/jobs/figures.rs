@@ -24,7 +24,8 @@ pub(super) struct Figures {
     /// Offered load as a part of the workers.
     utilisation: Option<f64>,
     job_wall_ns: f64,
-    job_cpu_ns: f64,
+    /// Of one job in sixteen.
+    job_cpu_ns: Option<f64>,
     job_planned_ns: f64,
     /// Wall time over planned time.
     inflation: Option<f64>,
@@ -39,6 +40,13 @@ pub(super) struct Figures {
     /// What it would be if jobs arrived as a Poisson process (M/M/c).
     lateness_ns_p99_poisson: Option<f64>,
     lateness_ns_max: Option<u64>,
+    /// From when a job was due and posted until it began: lateness without that of planning.
+    post_to_start_ns_p50: Option<u64>,
+    post_to_start_ns_p99: Option<u64>,
+    post_to_start_ns_max: Option<u64>,
+    /// Jobs that were posted after they were due.
+    posted_late: usize,
+    posted_late_ns_max: Option<u64>,
     gap_ns_p50: Option<u64>,
     gap_ns_p99: Option<u64>,
     ramp_up_ns: Option<u64>,
@@ -54,7 +62,7 @@ struct Kind {
     kind: &'static str,
     jobs: u64,
     job_wall_ns: f64,
-    job_cpu_ns: f64,
+    job_cpu_ns: Option<f64>,
     job_planned_ns: f64,
     inflation: Option<f64>,
 }
@@ -66,11 +74,16 @@ impl Kind {
             kind: times.kind,
             jobs: times.jobs,
             job_wall_ns: times.wall_ns as f64 / jobs,
-            job_cpu_ns: times.cpu_ns as f64 / jobs,
+            job_cpu_ns: mean(times.cpu_ns, times.cpu_jobs as usize),
             job_planned_ns: times.planned_ns as f64 / jobs,
             inflation: times.inflation(),
         }
     }
+}
+
+/// The mean; none of no jobs.
+pub(super) fn mean(ns: u64, jobs: usize) -> Option<f64> {
+    (jobs > 0).then(|| ns as f64 / jobs as f64)
 }
 
 impl Figures {
@@ -90,7 +103,7 @@ impl Figures {
             offered: profile.offered,
             utilisation: profile.offered.map(|offered| offered / workers as f64),
             job_wall_ns: profile.wall_ns as f64 / jobs,
-            job_cpu_ns: profile.cpu_ns as f64 / jobs,
+            job_cpu_ns: mean(profile.cpu_ns, profile.cpu_jobs),
             job_planned_ns: profile.planned_ns as f64 / jobs,
             inflation: profile.inflation(),
             kinds: profile.kinds.iter().map(Kind::of).collect(),
@@ -101,6 +114,11 @@ impl Figures {
             lateness_ns_p999: profile.lateness(0.999),
             lateness_ns_p99_poisson: profile.offered.and_then(poisson),
             lateness_ns_max: profile.lateness_ns.last().copied(),
+            post_to_start_ns_p50: profile.post_to_start(0.5),
+            post_to_start_ns_p99: profile.post_to_start(0.99),
+            post_to_start_ns_max: profile.post_to_start_ns.last().copied(),
+            posted_late: profile.posted_late_ns.len(),
+            posted_late_ns_max: profile.posted_late_ns.last().copied(),
             gap_ns_p50: profile.gap(0.5),
             gap_ns_p99: profile.gap(0.99),
             ramp_up_ns: profile.ramp_up_ns,

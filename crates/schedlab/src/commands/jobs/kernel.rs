@@ -1,10 +1,11 @@
-//! `jobs run --record`: the kernel's events while the pool runs, on the same clock, with a mark for every job;
-//! and what they say of each moment in which a worker ran none.
+//! `jobs run --record`: the kernel's events while an executor runs, on the same clock, with a mark for every job; and
+//! what they say of each moment in which a worker ran none. When a worker is awake, our pool says what for, and the
+//! kernel's events tell when the threads of others sleep.
 
 use super::stalls::{Cause, Demand, Lane, Stalls};
 use super::table;
 use anyhow::Context;
-use schedlab_jobs::pool::{Options as PoolOptions, Report, What};
+use schedlab_jobs::pool::{Report, What};
 use schedlab_jobs::profile::ready_times;
 use schedlab_jobs::run::Run;
 use schedlab_model::{Cpu, Nanos, Phase, Pid, Span};
@@ -15,33 +16,22 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
 
 /// Intervals of each kind that are held at once: some 400 MiB at most.
 const INTERVALS_MAX: usize = 8 << 20;
 
-/// A recording that goes on while a pool runs.
+/// A recording that goes on while an executor runs.
 pub(super) struct Recording {
     recorder: Recorder,
     output: PathBuf,
-    pids: Arc<Mutex<Vec<i32>>>,
 }
 
 impl Recording {
-    /// Begins to record into `output`, and has the pool's workers tell their numbers.
-    pub(super) fn start(output: &Path, pool: &mut PoolOptions) -> anyhow::Result<Self> {
+    /// Begins to record into `output`.
+    pub(super) fn start(output: &Path) -> anyhow::Result<Self> {
         let recorder = Recorder::start(Options::default(), &spool_of(output))
             .context("the kernel's events can't be recorded (schedlab doctor says more)")?;
-        let pids = Arc::new(Mutex::new(vec![0; pool.policy.workers]));
-        let (told, place) = (Arc::clone(&pids), pool.on_start.take());
-        pool.on_start = Some(Arc::new(move |worker| {
-            let pid = schedlab_sys::process::thread_id().0;
-            told.lock().unwrap_or_else(PoisonError::into_inner)[worker] = pid;
-            if let Some(place) = &place {
-                place(worker);
-            }
-        }));
-        Ok(Self { recorder, output: output.to_owned(), pids })
+        Ok(Self { recorder, output: output.to_owned() })
     }
 
     /// Ends it and leaves nothing behind.
@@ -50,10 +40,15 @@ impl Recording {
         Ok(std::fs::remove_dir_all(dir)?)
     }
 
-    /// Ends it, writes the trace with the jobs as marks, and puts the workers' time down to causes.
-    pub(super) fn finish(self, run: &Run, report: &Report) -> anyhow::Result<Stalls> {
+    /// Ends it, writes the trace with the jobs as marks, and puts the time of the workers, which are these threads, down
+    /// to causes.
+    pub(super) fn finish(
+        self,
+        run: &Run,
+        pids: &[i32],
+        report: Option<&Report>,
+    ) -> anyhow::Result<Stalls> {
         let dir = self.recorder.stop()?;
-        let pids = self.pids.lock().unwrap_or_else(PoisonError::into_inner).clone();
         // The run's clock and the trace's are one, with different origins.
         let origin = schedlab_sys::clock::monotonic().0 - run.clock().now();
         let summary = stitch(&dir, &self.output, &Marks::default())?;
@@ -66,10 +61,16 @@ impl Recording {
         if reply.answer.left_out > 0 {
             table::note("the trace is too long to be held: run delay is a lower bound");
         }
-        stitch(&dir, &self.output, &marks(run, &pids, origin, &reply.answer, &reply.state))?;
+        stitch(&dir, &self.output, &marks(run, pids, origin, &reply.answer, &reply.state))?;
         std::fs::remove_dir_all(&dir)?;
-        let delayed = delays_in(&reply.answer, &reply.state, &pids, origin);
-        Ok(account(run, report, delayed))
+        let delayed = delays_in(&reply.answer, &reply.state, pids, origin);
+        Ok(match report {
+            Some(report) => account(run, report, delayed),
+            None => {
+                let ran = runs_in(&reply.answer, &reply.state, pids, origin);
+                account_of_others(run, delayed, &ran)
+            }
+        })
     }
 }
 
@@ -94,6 +95,20 @@ fn delays_in(answer: &SlicesAnswer, state: &State, pids: &[i32], origin: u64) ->
         }
     }
     delayed
+}
+
+/// When threads ran, per thread, in order of time.
+fn runs_in(answer: &SlicesAnswer, state: &State, pids: &[i32], origin: u64) -> Vec<Vec<Span>> {
+    let mut ran = vec![Vec::new(); pids.len()];
+    for slice in answer.slices.iter().filter(|s| s.task != schedlab_timeline::TaskId::NONE) {
+        let Pid(pid) = state.task(slice.task).pid;
+        if let Some(worker) = pids.iter().position(|&known| known == pid) {
+            let on_clock = |time: Nanos| Nanos(time.0.saturating_sub(origin));
+            ran[worker].push(Span::new(on_clock(slice.from), on_clock(slice.to)));
+        }
+    }
+    ran.iter_mut().for_each(|ran: &mut Vec<Span>| ran.sort_by_key(|span| span.start));
+    ran
 }
 
 /// A mark where each job began and ended, named after it.
@@ -129,14 +144,13 @@ fn marks(run: &Run, pids: &[i32], origin: u64, answer: &SlicesAnswer, state: &St
     Marks { names, marks }
 }
 
-/// From first begin to last end, all time of all workers.
-fn account(run: &Run, report: &Report, delayed: Vec<Vec<Span>>) -> Stalls {
+/// What ran, what waited, and from first begin to last end.
+fn jobs_of(run: &Run, delayed: Vec<Vec<Span>>) -> (Vec<Lane>, Demand, Span) {
     let spans = run.spans();
     let ready = ready_times(run, &spans);
     let mut lanes: Vec<Lane> =
         delayed.into_iter().map(|delayed| Lane { delayed, ..Lane::default() }).collect();
     let mut demand = Demand::default();
-    let between = |from: u64, to: u64| Span::new(Nanos(from), Nanos(to));
     for span in &spans {
         lanes[span.worker as usize].jobs.push(between(span.begin, span.end));
         let could = ready[span.node as usize];
@@ -144,6 +158,38 @@ fn account(run: &Run, report: &Report, delayed: Vec<Vec<Span>>) -> Stalls {
         demand.ready.push(between(could, span.begin));
         demand.blocked.push(between(due, could));
     }
+    let first = spans.iter().map(|span| span.begin).min().unwrap_or(0);
+    let last = spans.iter().map(|span| span.end).max().unwrap_or(0);
+    (lanes, demand, between(first, last))
+}
+
+fn between(from: u64, to: u64) -> Span {
+    Span::new(Nanos(from), Nanos(to))
+}
+
+/// All time of all workers of an executor of which the kernel alone tells: a thread that neither runs nor waits sleeps.
+fn account_of_others(run: &Run, delayed: Vec<Vec<Span>>, ran: &[Vec<Span>]) -> Stalls {
+    let (mut lanes, demand, window) = jobs_of(run, delayed);
+    for (lane, ran) in lanes.iter_mut().zip(ran) {
+        let mut awake: Vec<Span> = ran.iter().chain(&lane.delayed).copied().collect();
+        awake.sort_by_key(|span| span.start);
+        let mut from = window.start;
+        for span in awake {
+            if span.start > from {
+                lane.asleep.push(Span::new(from, span.start));
+            }
+            from = from.max(span.end);
+        }
+        if window.end > from {
+            lane.asleep.push(Span::new(from, window.end));
+        }
+    }
+    Stalls::of_others(&lanes, &demand, window)
+}
+
+/// All time of all workers of our pool.
+fn account(run: &Run, report: &Report, delayed: Vec<Vec<Span>>) -> Stalls {
+    let (mut lanes, demand, window) = jobs_of(run, delayed);
     for (lane, worker) in lanes.iter_mut().zip(&report.workers) {
         for event in worker.iter().flat_map(|worker| worker.events.events()) {
             match event.what {
@@ -159,9 +205,7 @@ fn account(run: &Run, report: &Report, delayed: Vec<Vec<Span>>) -> Stalls {
             }
         }
     }
-    let first = spans.iter().map(|span| span.begin).min().unwrap_or(0);
-    let last = spans.iter().map(|span| span.end).max().unwrap_or(0);
-    Stalls::of(&lanes, &demand, between(first, last))
+    Stalls::of(&lanes, &demand, window)
 }
 
 /// How many of the longest stalls are shown.
@@ -173,6 +217,8 @@ pub(super) struct Account {
     window_ns: Nanos,
     /// Time by cause (`run_delay_ns`), summed over the workers.
     sums: BTreeMap<String, Nanos>,
+    /// Causes that this executor tells nothing of; their time is in `awake_ns` or `asleep_ns`.
+    not_offered: Vec<&'static str>,
     /// The longest stretches of one cause.
     longest: Vec<Stretch>,
 }
@@ -197,7 +243,11 @@ impl Account {
         let sum = |cause: Cause| (format!("{}_ns", cause.key()), stalls.sum(cause));
         Self {
             window_ns: stalls.window.duration(),
-            sums: Cause::ALL.into_iter().map(sum).collect(),
+            sums: stalls.causes().map(sum).collect(),
+            not_offered: match stalls.unknown.as_slice() {
+                [Cause::Awake] => Vec::new(),
+                unknown => unknown.iter().map(|cause| cause.key()).collect(),
+            },
             longest: longest.collect(),
         }
     }
@@ -212,11 +262,14 @@ pub(super) fn as_text(stalls: &Stalls, base: u64) -> String {
         let share = format!("{:.3}", ns as f64 / window);
         rows.push(vec![format!("  {name}"), table::time(ns as f64), share]);
     };
-    for cause in Cause::ALL {
+    for cause in stalls.causes() {
         row(&cause.key().replace('_', " "), stalls.sum(cause).0);
     }
-    row("sum", Cause::ALL.map(|cause| stalls.sum(cause).0).iter().sum());
+    row("sum", stalls.causes().map(|cause| stalls.sum(cause).0).sum());
     let mut text = table::columns(&rows);
+    if stalls.unknown.contains(&Cause::Token) {
+        text.push_str("  not offered: back off, late timer, token (awake and asleep hold them)\n");
+    }
     for stall in stalls.longest(LONGEST) {
         let at = stall.span.start.0 as f64 - base as f64;
         let took = table::time(stall.span.duration().0 as f64);

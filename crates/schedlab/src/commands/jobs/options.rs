@@ -1,15 +1,19 @@
 //! Options that several of the subcommands share, and what they mean.
 
+use super::planning::PlanningArgs;
 use super::rules;
+use super::streams::StreamArgs;
+use super::threads::Threads;
 use crate::commands::UsageError;
 use anyhow::Context;
 use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::{Graph, Hashing, Rule, Rules, Shape, parse_dot, parse_stg};
-use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load, Mix};
+use schedlab_jobs::load::{Arrivals, Burner, Kind, Length, Load, Mix, Streams};
 use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Queues, Significance, Step};
 use schedlab_jobs::pool::{OnStart, Options, binding};
-use schedlab_jobs::run::{Clock, Run, Schedule};
+use schedlab_jobs::run::{Clock, Run};
+use schedlab_jobs::stealing::Stealing;
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use schedlab_model::{Bytes, Cpu, CpuSet, Nanos, Pid};
 use std::path::{Path, PathBuf};
@@ -202,6 +206,8 @@ pub(super) struct LoadArgs {
     /// deadline is an --emergency
     #[arg(long, value_name = "SIGNIFICANCE[@CATEGORY][=SHARE],...", requires = "life")]
     pub(super) significance: Option<Mix<Significance>>,
+    #[command(flatten)]
+    pub(super) streams: StreamArgs,
 }
 
 impl LoadArgs {
@@ -215,6 +221,11 @@ impl LoadArgs {
         self.at(self.time, graph, burner, seed)
     }
 
+    /// The jobs by stream.
+    pub(super) fn streams(&self, time: Nanos, seed: u64) -> anyhow::Result<Streams> {
+        self.streams.streams(time, self.length, self.life, seed)
+    }
+
     /// The same, with another length of jobs.
     pub(super) fn at(
         &self,
@@ -225,18 +236,21 @@ impl LoadArgs {
     ) -> anyhow::Result<Arc<Run>> {
         data_fits(self.data, &graph)?;
         let load = Load::new(&graph, burner, time.0, self.length, seed);
+        let streams = self.streams(time, seed)?;
+        let load = load.with_lengths(streams.lengths(&graph));
         let load = load.with_data(&graph, usize::try_from(self.data.0)?);
         let starts = match &self.arrival_trace {
             None => self.arrivals.starts(&graph, seed),
             Some(file) => Arrivals::Trace(times(file)?).starts(&graph, seed),
         };
-        let schedule =
-            Schedule { starts, life_ns: self.life.map(|life| life.0), ..Schedule::default() };
-        let significance = self.significance.map_or_else(Vec::new, |mix| {
-            (0..graph.len()).map(|node| mix.of(&graph, seed, node)).collect()
-        });
+        let schedule = streams.schedule(&graph, starts);
+        let usual = |node| self.significance.map(|mix| mix.of(&graph, seed, node));
+        let significance = |node| streams.significance(node).or_else(|| usual(node));
+        let significance =
+            (0..graph.len()).map(|node| significance(node).unwrap_or_default()).collect();
         let run = Run::new(graph, schedule, Box::new(load), Clock::start());
         let run = run.with_significance(significance).with_stop(super::interrupted);
+        let run = streams.apply(run);
         Ok(Arc::new(run.with_cpu_clock(|| schedlab_sys::clock::thread_cpu().0)))
     }
 }
@@ -296,8 +310,9 @@ pub(super) struct ExecutorArgs {
     /// Which due job goes first: start, deadline, laxity or path (the most work behind it)
     #[arg(long, default_value = "start")]
     order: OrderName,
-    /// Where due jobs wait: one-token or per-worker
-    #[arg(long, default_value = "one-token")]
+    /// Where due jobs wait: one-token; per-worker; stealing (workers take jobs from each other; jobs then have no start time,
+    /// deadline or significance); or auto: stealing where that is possible, else one-token
+    #[arg(long, default_value = "auto")]
     queues: QueuesName,
     /// How contention is forgotten: halving, linear or none
     #[arg(long, default_value = "halving")]
@@ -308,6 +323,8 @@ pub(super) struct ExecutorArgs {
     /// Keep N workers of our pool for compulsory jobs
     #[arg(long, value_name = "N", default_value_t = 0)]
     reserve: usize,
+    #[command(flatten)]
+    pub(super) planning: PlanningArgs,
     /// Sleepers wake by their timers only, as in the original
     #[arg(long)]
     no_notify: bool,
@@ -326,6 +343,8 @@ enum OrderName {
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum QueuesName {
+    Auto,
+    Stealing,
     OneToken,
     PerWorker,
 }
@@ -421,7 +440,7 @@ impl ExecutorArgs {
                 OrderName::Path => Order::Path,
             },
             queues: match self.queues {
-                QueuesName::OneToken => Queues::OneToken,
+                QueuesName::Auto | QueuesName::Stealing | QueuesName::OneToken => Queues::OneToken,
                 QueuesName::PerWorker => Queues::PerWorker,
             },
             step: match self.ladder {
@@ -450,6 +469,25 @@ impl ExecutorArgs {
         let options = Options { events, ..Options::new(policy.workers) };
         let settle = self.settled()?;
         Ok(Options { policy, on_start: Some(Arc::new(move |_| settle())), ..options })
+    }
+
+    /// Our pool, with so many events kept per worker.
+    pub(super) fn ours(&self, events: usize) -> anyhow::Result<Ours> {
+        self.planning.check("schedlab")?;
+        Ok(self.ours_of(self.options(events)?))
+    }
+
+    /// Our pool with these options, and with the planning and stealing that was asked for.
+    pub(super) fn ours_of(&self, options: Options) -> Ours {
+        Ours::new(options).planning(self.planning.planning()).stealing(self.stealing())
+    }
+
+    fn stealing(&self) -> Stealing {
+        match self.queues {
+            QueuesName::Auto => Stealing::WherePossible,
+            QueuesName::Stealing => Stealing::Always,
+            QueuesName::OneToken | QueuesName::PerWorker => Stealing::Never,
+        }
     }
 
     /// What each worker does first, of our pool and of others alike, but for its CPU. Tried here once, its CPUs
@@ -512,36 +550,62 @@ impl ExecutorArgs {
     pub(super) fn all(&self) -> anyhow::Result<Vec<Box<dyn Executor>>> {
         ["schedlab", "rayon", "tokio", "channel", "serial", "virtual", "ideal"]
             .into_iter()
+            .filter(|name| self.planning.check(name).is_ok())
             .map(|name| self.named(name))
             .collect()
     }
 
     /// An executor by name, `cmd:PROGRAM ARGUMENTS`, or `lib:FILE.so`.
     pub(super) fn named(&self, name: &str) -> anyhow::Result<Box<dyn Executor>> {
+        self.named_telling(name, &Threads::default())
+    }
+
+    /// The same, its workers telling their threads.
+    pub(super) fn named_telling(
+        &self,
+        name: &str,
+        threads: &Threads,
+    ) -> anyhow::Result<Box<dyn Executor>> {
         let workers = self.workers()?;
+        // Whoever has no timers is paced by this thread.
+        schedlab_sys::sched::set_timer_slack(self.timer_slack)?;
+        let on_start = || Ok::<_, anyhow::Error>(threads.told(Some(self.on_start()?)));
+        self.planning.check(name)?;
         if self.grows() && !matches!(name, "schedlab" | "virtual") {
             let what = format!("{name} offers no pool that grows: give one number of --workers");
             return Err(UsageError(what).into());
         }
         if let Some(command) = name.strip_prefix("cmd:") {
-            return Ok(Box::new(super::external::Lines::new(command, workers, self.patience)));
+            return Ok(Box::new(super::external::Lines::new(
+                command,
+                workers,
+                self.patience,
+                threads.clone(),
+            )));
         }
         if let Some(file) = name.strip_prefix("lib:") {
-            return Ok(Box::new(super::external::Library::open(file.as_ref(), workers)?));
+            return Ok(Box::new(super::external::Library::open(
+                file.as_ref(),
+                workers,
+                threads.clone(),
+            )?));
         }
         Ok(match name {
-            "schedlab" => Box::new(Ours::new(self.options(0)?)),
-            "rayon" => {
-                Box::new(RayonScope::start_with(workers, &self.on_start()?).context("rayon")?)
-            }
-            "tokio" => {
-                Box::new(TokioTasks::start_with(workers, &self.on_start()?).context("tokio")?)
-            }
+            "schedlab" => Box::new(self.ours(0)?),
+            "rayon" => Box::new(RayonScope::start_with(workers, &on_start()?).context("rayon")?),
+            "tokio" => Box::new(TokioTasks::start_with(workers, &on_start()?).context("tokio")?),
             "channel" => {
-                Box::new(ChannelThreads::start_with(workers, &self.on_start()?).context("channel")?)
+                Box::new(ChannelThreads::start_with(workers, &on_start()?).context("channel")?)
             }
-            "serial" => Box::new(Serial),
-            "virtual" => Box::new(VirtualTime::new(self.policy()?, Costs::USUAL)),
+            "serial" => {
+                threads.tell_own(0);
+                Box::new(Serial)
+            }
+            "virtual" => {
+                let virtual_time = VirtualTime::new(self.policy()?, Costs::USUAL);
+                let virtual_time = virtual_time.planning(self.planning.planning());
+                Box::new(virtual_time.stealing(self.stealing()))
+            }
             "ideal" => Box::new(VirtualTime::ideal(workers)),
             _ => {
                 return Err(UsageError(format!(

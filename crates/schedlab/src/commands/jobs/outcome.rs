@@ -34,8 +34,10 @@ pub(super) struct Dropped {
     missed: u64,
     /// The emergency policy shed them.
     shed: u64,
-    /// A predecessor was dropped.
+    /// A predecessor was dropped, or failed.
     abandoned: u64,
+    /// They ran, and their I/O failed.
+    failed: u64,
     emergencies: u64,
     by_significance: Vec<Significant>,
 }
@@ -50,7 +52,7 @@ struct Significant {
 
 /// What was dropped; none for a run without deadlines.
 pub(super) fn dropped(run: &Run) -> Option<Dropped> {
-    if !run.schedule().has_deadlines() {
+    if !run.schedule().has_deadlines() && !run.has_failures() {
         return None;
     }
     let dropped = run.dropped();
@@ -59,6 +61,7 @@ pub(super) fn dropped(run: &Run) -> Option<Dropped> {
         missed: dropped.missed,
         shed: dropped.shed,
         abandoned: dropped.abandoned,
+        failed: dropped.failed,
         emergencies: dropped.emergencies,
         by_significance: by_significance(run).into_iter().map(of).collect(),
     })
@@ -77,7 +80,7 @@ pub(super) fn text(
     if profile.kinds.len() > 1 {
         text.push_str(&table::columns(&kinds_table(profile)));
     }
-    if run.schedule().has_deadlines() {
+    if run.schedule().has_deadlines() || run.has_failures() {
         let dropped = run.dropped();
         text.push_str(&format_dropped(run, dropped.jobs()));
     }
@@ -105,7 +108,8 @@ fn kinds_table(profile: &Profile) -> Vec<Vec<String>> {
             times.kind.to_owned(),
             times.jobs.to_string(),
             mean(times.wall_ns),
-            mean(times.cpu_ns),
+            super::figures::mean(times.cpu_ns, times.cpu_jobs as usize)
+                .map_or_else(|| "-".to_owned(), table::time),
             mean(times.planned_ns),
             inflation,
         ]
@@ -114,13 +118,14 @@ fn kinds_table(profile: &Profile) -> Vec<Vec<String>> {
 }
 
 fn format_dropped(run: &Run, jobs: u64) -> String {
-    let schedlab_jobs::run::Dropped { missed, shed, abandoned, emergencies } = run.dropped();
+    let schedlab_jobs::run::Dropped { missed, shed, abandoned, failed, emergencies } =
+        run.dropped();
     let all = run.graph().len();
     let of = |(name, all, ran): (&str, u64, u64)| format!("{name} {ran} of {all}");
     let ran: Vec<String> = by_significance(run).into_iter().map(of).collect();
     format!(
         "dropped {jobs} of {all} jobs: {missed} missed their deadline, {shed} were shed, {abandoned} waited for a \
-         dropped one; emergencies: {emergencies}\nran: {}\n",
+         dropped or failed one; failed: {failed}; emergencies: {emergencies}\nran: {}\n",
         ran.join(", ")
     )
 }

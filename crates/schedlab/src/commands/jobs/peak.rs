@@ -361,7 +361,8 @@ fn text(rows: &[Row], label: &str, workers: usize) -> String {
                 .offered
                 .map_or_else(|| format!("all ({workers})"), |offered| format!("{offered:.2}")),
             table::time(profile.wall_ns as f64 / jobs),
-            table::time(profile.cpu_ns as f64 / jobs),
+            super::figures::mean(profile.cpu_ns, profile.cpu_jobs)
+                .map_or_else(|| "-".to_owned(), table::time),
             profile.lateness(0.99).map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64)),
             table::time(profile.impeded_ns() as f64),
         ]);

@@ -1,5 +1,6 @@
 //! Pictures of graphs, runs and sweeps, through the charts of `schedlab-draw`.
 
+use super::stalls::{Cause, Stalls};
 use super::table::save;
 use crate::commands::UsageError;
 use schedlab_draw::chart::{
@@ -71,6 +72,51 @@ pub(super) fn graph(graph: &Graph, title: &str) -> GraphChart {
     }
 }
 
+/// What the colours of a painted run mean; time without any work to do stays blank.
+const CAUSES: [(Cause, usize); 8] = [
+    (Cause::JobDelayed, 1),
+    (Cause::RunDelay, 5),
+    (Cause::BackOff, 7),
+    (Cause::LateTimer, 9),
+    (Cause::Token, 2),
+    (Cause::Awake, 6),
+    (Cause::Asleep, 3),
+    (Cause::Dependency, 8),
+];
+
+/// A recorded run: its jobs, and each other moment of each worker in the colour of its cause.
+pub(super) fn painted(
+    run: &Run,
+    workers: usize,
+    title: &str,
+    notes: Vec<String>,
+    stalls: &Stalls,
+) -> Gantt {
+    let mut gantt = self::run(run, workers, title, notes);
+    let job = PALETTE[0];
+    gantt.jobs.iter_mut().for_each(|one| one.colour = job);
+    let base = run.base();
+    let at = |time: Nanos| Nanos(time.0.saturating_sub(base));
+    gantt.legend.push((job, "in jobs".to_owned()));
+    for (cause, colour) in CAUSES {
+        let colour = PALETTE[colour];
+        let all = stalls.stretches.iter().flatten().filter(|stall| stall.cause == cause);
+        let before = gantt.over.len();
+        gantt.over.extend(all.map(|stall| Job {
+            lane: stall.worker,
+            span: Span::new(at(stall.span.start), at(stall.span.end)),
+            name: String::new(),
+            colour,
+            due: None,
+        }));
+        if gantt.over.len() > before {
+            gantt.legend.push((colour, cause.key().replace('_', " ")));
+        }
+    }
+    gantt.legend.push((Theme::light().panel, "no work".to_owned()));
+    gantt
+}
+
 /// A run: a lane per worker, each job where it ran.
 pub(super) fn run(run: &Run, workers: usize, title: &str, notes: Vec<String>) -> Gantt {
     let base = run.base();
@@ -88,6 +134,7 @@ pub(super) fn run(run: &Run, workers: usize, title: &str, notes: Vec<String>) ->
         notes,
         lanes: (0..workers).map(|worker| format!("worker {worker}")).collect(),
         jobs: jobs.collect(),
+        over: Vec::new(),
         legend: Vec::new(),
     }
 }

@@ -1,16 +1,16 @@
 //! `schedlab jobs run`: one graph on one executor, proved, with every figure.
 
-use super::figures::Figures;
+use super::figures::{Figures, mean};
 use super::jitter::{self, Jitter};
 use super::kernel::{self, Account, Recording};
 use super::options::Setup;
 use super::stalls::Stalls;
+use super::threads::Threads;
 use super::witness::{self, Witness, steal};
-use super::{external, outcome, picture, soak, table};
+use super::{external, outcome, picture, soak, streams, table};
 use crate::commands::UsageError;
 use crate::json;
 use anyhow::Context;
-use schedlab_jobs::adaptors::Ours;
 use schedlab_jobs::executor::{Executor, ExecutorError, Told};
 use schedlab_jobs::graph::Graph;
 use schedlab_jobs::policy::Growth;
@@ -37,7 +37,7 @@ pub(super) struct Args {
     /// Measures the machine's own jitter for so long before a run with start times; 0 leaves it out
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     jitter: Nanos,
-    /// Draws the jobs, a lane per worker: .svg, .pdf or .png
+    /// Draws the jobs, a lane per worker, and with --record the causes of stalls: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Draws how many jobs ran at once over time: .svg, .pdf or .png; or writes it: .csv
@@ -82,7 +82,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let workers = args.setup.executor.workers()?;
     let burner = args.setup.load.burner(workers);
-    let run = args.setup.load.run(graph, burner, args.setup.graph.seed.unwrap_or(0))?;
+    let seed = args.setup.graph.seed.unwrap_or(0);
+    let streams = args.setup.load.streams(args.setup.load.time, seed)?;
+    let run = args.setup.load.run(graph, burner, seed)?;
     let jitter = if run.schedule().is_timed() && args.events.is_none() && args.jitter.0 > 0 {
         let place = args.setup.executor.on_start()?;
         let jitter = Jitter::probe(workers, args.jitter, &place);
@@ -93,7 +95,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let before = steal();
     let Ran { name, workers, told, report, stalls, interrupted } = execute(args, &run)?;
     let proof = run.verify();
-    let complete = proof.is_ok() && run.dropped().jobs() == 0;
+    // What I/O fails, and what waits for it, a replay does not know.
+    let complete = proof.is_ok() && run.dropped().jobs() == 0 && !run.has_io();
     // Events that another program wrote say when jobs ran, not that their work was done.
     let believed = args.events.is_some();
     let witness = (report.as_ref().filter(|_| run.schedule().is_timed() && complete))
@@ -102,7 +105,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         save_trace(file, &run, workers, report.as_ref())?;
     }
     let profile = Profile::of(&run, workers);
-    draw(args, &run, workers, &name, &profile)?;
+    draw(args, &run, workers, &name, (&profile, stalls.as_ref()))?;
     if args.setup.json {
         let replayed = if complete { replay(&run, workers)?.lateness(0.99) } else { None };
         json::print(&Document {
@@ -115,6 +118,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             interrupted,
             values_recomputed: told.recomputed,
             lateness_ns_p99_replayed: replayed,
+            streams: streams::Figures::of(&run, &streams),
             dropped: outcome::dropped(&run),
             proved: proof.is_ok() && !believed,
             consistent: proof.is_ok(),
@@ -123,9 +127,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         table::say(&show(&name, &profile, workers, &told))?;
         table::say(&outcome::text(&run, &profile, proof, believed))?;
+        table::say(&streams::text(&streams::Figures::of(&run, &streams)))?;
         table::say(&recomputed(&run, &told))?;
         if let Some(report) = &report {
-            table::say(&lost(report, &profile, workers))?;
+            table::say(&lost(report, &profile, &told, workers))?;
         }
         // Without the jobs that were dropped, the others are no longer late for the same reasons.
         if complete {
@@ -146,6 +151,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn soaked(args: &Args, graph: &Graph, time: Nanos) -> anyhow::Result<ExitCode> {
+    args.setup.executor.planning.check("a soak")?;
+    args.setup.load.streams.refuse("a soak")?;
     let options = args.setup.executor.options(0)?;
     let faults = soak::Faulty {
         panic_every: args.panic_every,
@@ -212,14 +219,42 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     if args.executor == "schedlab" {
         return ours(args, run);
     }
-    if args.record.is_some() {
-        let what = format!("--record needs the events of our pool: {} has none", args.executor);
+    let threads = Threads::default();
+    let mut executor = args.setup.executor.named_telling(&args.executor, &threads)?;
+    let (name, workers) = (executor.name(), executor.workers());
+    if args.record.is_some() && !executor.offers().real {
+        let what = format!("{name} does not offer --record: its times are computed");
         return Err(UsageError(what).into());
     }
-    let mut executor = args.setup.executor.named(&args.executor)?;
-    let (told, interrupted) = unless_interrupted(executor.run(run))?;
-    let (name, workers) = (executor.name(), executor.workers());
+    let recording = args.record.as_deref().map(Recording::start).transpose()?;
+    let told = unless_interrupted(executor.run(run));
+    let stalls = match recording {
+        Some(recording) => recorded(recording, run, &name, (&threads, workers), told.is_ok())?,
+        None => None,
+    };
+    let (told, interrupted) = told?;
     Ok(Ran { name, workers, told, report, stalls, interrupted })
+}
+
+/// The account of an executor of others, if it came to its end and its workers tell their threads.
+fn recorded(
+    recording: Recording,
+    run: &Run,
+    name: &str,
+    (threads, workers): (&Threads, usize),
+    ended: bool,
+) -> anyhow::Result<Option<Stalls>> {
+    let mut ran = vec![false; workers];
+    run.spans().iter().for_each(|span| ran[span.worker as usize] = true);
+    match threads.of(&ran) {
+        Ok(pids) if ended => recording.finish(run, &pids, None).map(Some),
+        Ok(_) => recording.discard().map(|()| None),
+        Err(why) => {
+            recording.discard()?;
+            let what = format!("{name} does not offer --record: {why}");
+            if ended { Err(UsageError(what).into()) } else { Ok(None) }
+        }
+    }
 }
 
 fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
@@ -233,13 +268,20 @@ fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     if run.schedule().is_timed() {
         options.run_delay = Some(|| schedlab_sys::task::own_run_delay().map(|delay| delay.0));
     }
-    let recording =
-        args.record.as_deref().map(|file| Recording::start(file, &mut options)).transpose()?;
-    let mut ours = Ours::new(options);
+    let threads = Threads::default();
+    if args.record.is_some() {
+        options.on_start = Some(threads.told(options.on_start.take()));
+    }
+    let recording = args.record.as_deref().map(Recording::start).transpose()?;
+    let workers = options.policy.workers;
+    let mut ours = args.setup.executor.ours_of(options);
     let told = unless_interrupted(ours.run(run));
     let report = ours.take_report();
     let stalls = match (recording, &report) {
-        (Some(recording), Some(report)) if told.is_ok() => Some(recording.finish(run, report)?),
+        (Some(recording), Some(report)) if told.is_ok() => {
+            let pids = threads.of(&vec![false; workers]).map_err(anyhow::Error::msg)?;
+            Some(recording.finish(run, &pids, Some(report))?)
+        }
         (Some(recording), _) => {
             recording.discard()?;
             None
@@ -255,12 +297,17 @@ fn draw(
     run: &Run,
     workers: usize,
     name: &str,
-    profile: &Profile,
+    (profile, stalls): (&Profile, Option<&Stalls>),
 ) -> anyhow::Result<()> {
     let mean = profile.concurrency();
     let notes = vec![format!("{name}, {} jobs, concurrency {mean:.2} of {workers}", profile.jobs)];
     if let Some(file) = &args.output {
-        picture::write(file, &picture::run(run, workers, "Jobs by worker", notes.clone()))?;
+        let title = "Jobs by worker";
+        let chart = match stalls {
+            Some(stalls) => picture::painted(run, workers, title, notes.clone(), stalls),
+            None => picture::run(run, workers, title, notes.clone()),
+        };
+        picture::write(file, &chart)?;
     }
     match &args.concurrency {
         Some(file) if file.extension().is_some_and(|end| end == "csv") => {
@@ -304,11 +351,16 @@ fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
         vec!["run time".to_owned(), ns(profile.covered_ns)],
         vec!["concurrency".to_owned(), format!("{:.3} of {workers}", profile.concurrency())],
         vec!["job, wall".to_owned(), ns(profile.wall_ns / jobs)],
-        vec!["job, CPU".to_owned(), ns(profile.cpu_ns / jobs)],
+        vec![
+            "job, CPU".to_owned(),
+            mean(profile.cpu_ns, profile.cpu_jobs).map_or_else(|| "-".to_owned(), table::time),
+        ],
         vec!["job, planned".to_owned(), ns(profile.planned_ns / jobs)],
         vec!["impeded".to_owned(), ns(profile.impeded_ns())],
         vec!["lateness p50".to_owned(), maybe(profile.lateness(0.5))],
         vec!["lateness p99".to_owned(), maybe(profile.lateness(0.99))],
+        vec!["post to start p50".to_owned(), maybe(profile.post_to_start(0.5))],
+        vec!["post to start p99".to_owned(), maybe(profile.post_to_start(0.99))],
         vec!["gap p50".to_owned(), maybe(profile.gap(0.5))],
         vec!["ramp-up".to_owned(), maybe(profile.ramp_up_ns)],
         vec!["shutdown".to_owned(), maybe(profile.shutdown_ns)],
@@ -316,12 +368,19 @@ fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
         vec!["management".to_owned(), maybe(told.management_ns)],
         vec!["back-off".to_owned(), maybe(told.back_off_ns)],
     ];
+    if let Some(&latest) = profile.posted_late_ns.last() {
+        let count = profile.posted_late_ns.len();
+        let at = rows.iter().position(|row| row[0] == "post to start p50").unwrap_or(rows.len());
+        let what = format!("{count} jobs, by up to {}", ns(latest));
+        rows.insert(at, vec!["posted after they were due".to_owned(), what]);
+    }
     if let Some(offered) = profile.offered {
         let share = 100.0 * offered / workers as f64;
         if let Some(wait) = waiting(workers, offered / workers as f64, 0.99) {
-            let bound = table::time(wait * profile.planned_ns as f64 / jobs as f64);
-            let at = rows.iter().position(|row| row[0] == "gap p50").unwrap_or(rows.len());
-            rows.insert(at, vec!["  if Poisson (M/M/c)".to_owned(), bound]);
+            let wait = table::time(wait * profile.planned_ns as f64 / jobs as f64);
+            let at =
+                rows.iter().position(|row| row[0] == "post to start p50").unwrap_or(rows.len());
+            rows.insert(at, vec!["  if Poisson (M/M/c)".to_owned(), wait]);
         }
         rows.insert(4, vec!["offered load".to_owned(), format!("{offered:.3} ({share:.0} %)")]);
     }
@@ -369,6 +428,8 @@ pub(super) struct Document {
     values_recomputed: Option<u32>,
     /// The lateness of an ideal schedule of jobs as long as these were; `null` if jobs were dropped.
     lateness_ns_p99_replayed: Option<u64>,
+    /// By stream, with `--stream`.
+    streams: Vec<streams::Figures>,
     /// `null` without deadlines.
     dropped: Option<outcome::Dropped>,
     /// Whether every job's work is proved.
@@ -402,14 +463,14 @@ impl Pool {
 }
 
 /// Where the workers' time went that no job had.
-fn lost(report: &Report, profile: &Profile, workers: usize) -> String {
+fn lost(report: &Report, profile: &Profile, told: &Told, workers: usize) -> String {
     let all: Vec<&WorkerReport> = report.workers.iter().flatten().collect();
     let sum =
         |of: fn(&WorkerReport) -> u64| all.iter().map(|worker| of(worker)).sum::<u64>() as f64;
     let mut rows = vec![vec!["time of all workers".to_owned(), String::new()]];
     let mut row = |name: &str, ns: f64| rows.push(vec![format!("  {name}"), table::time(ns)]);
-    row("in jobs", sum(|w| w.busy_ns));
-    row("with the token, or awake for it", sum(|w| w.management_ns));
+    row("in jobs", profile.wall_ns as f64);
+    row("with the token, or awake for it", told.management_ns.unwrap_or(0) as f64);
     row("backing off from contention", sum(|w| w.back_off_ns));
     row("asleep (before and after the run as well)", sum(|w| w.asleep_ns));
     row("without a job during the run", profile.idle_ns(workers) as f64);

@@ -22,6 +22,8 @@ pub(super) enum Cause {
     LateTimer,
     /// Awake: with the token, or on the way to it.
     Token,
+    /// Awake without a job; an executor of others does not tell what for.
+    Awake,
     /// Asleep as asked: nobody had called it yet.
     Asleep,
     /// No job was ready for it: what was due waited for predecessors.
@@ -32,13 +34,14 @@ pub(super) enum Cause {
 
 impl Cause {
     /// All, in order.
-    pub(super) const ALL: [Self; 9] = [
+    pub(super) const ALL: [Self; 10] = [
         Self::Job,
         Self::JobDelayed,
         Self::RunDelay,
         Self::BackOff,
         Self::LateTimer,
         Self::Token,
+        Self::Awake,
         Self::Asleep,
         Self::Dependency,
         Self::NoWork,
@@ -53,6 +56,7 @@ impl Cause {
             Self::BackOff => "back_off",
             Self::LateTimer => "late_timer",
             Self::Token => "token",
+            Self::Awake => "awake",
             Self::Asleep => "asleep",
             Self::Dependency => "dependency",
             Self::NoWork => "no_work",
@@ -95,6 +99,8 @@ pub(super) struct Stalls {
     pub(super) window: Span,
     /// Per worker, in order of time, without gaps.
     pub(super) stretches: Vec<Vec<Stall>>,
+    /// Causes that the executor tells nothing of.
+    pub(super) unknown: Vec<Cause>,
 }
 
 /// What begins or ends at a moment.
@@ -113,7 +119,8 @@ impl Stalls {
         edges.sort_by_key(|&(time, ..)| time);
         let mut state = vec![[0i64; 5]; lanes.len()];
         let (mut ready, mut blocked) = (0i64, 0i64);
-        let mut stalls = Self { window, stretches: vec![Vec::new(); lanes.len()] };
+        let mut stalls =
+            Self { window, stretches: vec![Vec::new(); lanes.len()], unknown: vec![Cause::Awake] };
         let mut since = window.start;
         for (time, edge, change) in edges.into_iter().chain([(window.end, Edge::Ready, 0)]) {
             if time > since {
@@ -164,6 +171,23 @@ impl Stalls {
             Some(last) if last.cause == cause => last.span.end = span.end,
             _ => self.stretches[worker].push(Stall { worker, cause, span }),
         }
+    }
+
+    /// The same of an executor of others, which does not say what its workers are awake for.
+    pub(super) fn of_others(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
+        let mut stalls = Self::of(lanes, demand, window);
+        for stall in stalls.stretches.iter_mut().flatten() {
+            if stall.cause == Cause::Token {
+                stall.cause = Cause::Awake;
+            }
+        }
+        stalls.unknown = vec![Cause::BackOff, Cause::LateTimer, Cause::Token];
+        stalls
+    }
+
+    /// The causes that can be told apart.
+    pub(super) fn causes(&self) -> impl Iterator<Item = Cause> {
+        Cause::ALL.into_iter().filter(|cause| !self.unknown.contains(cause))
     }
 
     /// Time of a cause, over all workers.

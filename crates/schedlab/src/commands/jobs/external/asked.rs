@@ -12,7 +12,9 @@ use std::ops::RangeInclusive;
 use super::Ran;
 
 /// The version of the lines.
-const SCHEMA: &str = "schedlab/jobs-lines/2";
+const SCHEMA: &str = "schedlab/jobs-lines/3";
+/// From the last line to the first start time.
+const PRE_ROLL_NS: u64 = 20_000_000;
 /// Values are computed again for so long at most.
 const CHECK_NS: f64 = 1e9;
 /// So many of them at least.
@@ -40,12 +42,18 @@ struct Job<'g> {
     work_ns: u64,
     /// The jobs that must end before.
     after: &'g [u32],
+    /// Earliest start after the base, where the run has start times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    start_ns: Option<u64>,
 }
 
 /// The last line: the process begins.
 #[derive(Serialize)]
 struct Go {
     go: bool,
+    /// To which start times are relative, on CLOCK_MONOTONIC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base_ns: Option<u64>,
 }
 
 fn line(input: &mut impl Write, line: &impl Serialize) -> std::io::Result<()> {
@@ -72,7 +80,8 @@ impl Asked {
         Self { workers, nonce: RandomState::new().hash_one("nonce"), rounds, rounds_per_ns }
     }
 
-    pub(super) fn write(&self, run: &Run, input: impl Write) -> std::io::Result<()> {
+    /// Writes the run; the base of its start times.
+    pub(super) fn write(&self, run: &Run, input: impl Write) -> std::io::Result<u64> {
         let mut input = BufWriter::new(input);
         let (graph, nonce) = (run.graph(), format!("{:016x}", self.nonce));
         let head = Head { schema: SCHEMA, workers: self.workers, jobs: graph.len(), nonce: &nonce };
@@ -80,10 +89,13 @@ impl Asked {
         for job in 0..graph.len() {
             let (work_ns, after) = (run.expected_ns(job), graph.predecessors(job));
             let rounds = self.rounds[job as usize];
-            line(&mut input, &Job { job, rounds, work_ns, after })?;
+            let start_ns = run.schedule().is_timed().then(|| run.schedule().start(job));
+            line(&mut input, &Job { job, rounds, work_ns, after, start_ns })?;
         }
-        line(&mut input, &Go { go: true })?;
-        input.flush()
+        let base = schedlab_sys::clock::monotonic().0 + PRE_ROLL_NS;
+        line(&mut input, &Go { go: true, base_ns: run.schedule().is_timed().then_some(base) })?;
+        input.flush()?;
+        Ok(base)
     }
 
     /// Holds each line against what could be, and values against the work: all of them if that takes less than a second,
@@ -154,7 +166,14 @@ mod tests {
             let before = run.graph().predecessors(job).iter().map(|&p| values[p as usize]);
             values.push(proof::value(asked.nonce, job, before, asked.rounds[job as usize]));
         }
-        let ran = |(job, value)| Ran { job, worker: 0, begin: 5, end: 6, value: Some(value) };
+        let ran = |(job, value)| Ran {
+            job,
+            worker: 0,
+            begin: 5,
+            end: 6,
+            value: Some(value),
+            thread: None,
+        };
         (0..).zip(values).map(ran).collect()
     }
 

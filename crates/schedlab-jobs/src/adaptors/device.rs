@@ -1,0 +1,84 @@
+//! A device for the I/O of jobs: a thread that tells their completions when their time has come.
+
+use crate::graph::Node;
+use crate::policy::Nanos;
+use crate::pool::{Completion, Runner};
+use crate::run::{Io, Run};
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+struct Pending<R: Runner> {
+    /// By time and order of arrival.
+    jobs: BTreeMap<(Nanos, u64), (Node, Io, Completion<R>)>,
+    begun: u64,
+    closed: bool,
+}
+
+type Shared<R> = (Mutex<Pending<R>>, Condvar);
+
+fn lock<R: Runner>(shared: &Shared<R>) -> MutexGuard<'_, Pending<R>> {
+    shared.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// It ends with its owner; what is pending then fails.
+pub(super) struct Device<R: Runner>(Arc<Shared<R>>);
+
+impl<R: Runner> Device<R> {
+    pub(super) fn start(run: Arc<Run>) -> std::io::Result<Self> {
+        let pending = Pending { jobs: BTreeMap::new(), begun: 0, closed: false };
+        let shared = Arc::new((Mutex::new(pending), Condvar::new()));
+        let own = Arc::clone(&shared);
+        std::thread::Builder::new().name("device".to_owned()).spawn(move || serve(&own, &run))?;
+        Ok(Self(shared))
+    }
+
+    /// The I/O of a job ends then.
+    pub(super) fn begin(&self, node: Node, io: Io, until: Nanos, completion: Completion<R>) {
+        let mut pending = lock(&self.0);
+        pending.begun += 1;
+        let key = (until, pending.begun);
+        pending.jobs.insert(key, (node, io, completion));
+        let first = pending.jobs.first_key_value().is_some_and(|(&first, _)| first == key);
+        drop(pending);
+        if first {
+            self.0.1.notify_one();
+        }
+    }
+}
+
+impl<R: Runner> Drop for Device<R> {
+    fn drop(&mut self) {
+        lock(&self.0).closed = true;
+        self.0.1.notify_one();
+    }
+}
+
+fn serve<R: Runner>(shared: &Shared<R>, run: &Run) {
+    let mut pending = lock(shared);
+    while !pending.closed {
+        let now = run.clock().now();
+        let left_ns = match pending.jobs.first_entry() {
+            None => Nanos::MAX,
+            Some(first) if first.key().0 > now => first.key().0 - now,
+            Some(first) => {
+                let (node, io, completion) = first.remove();
+                drop(pending);
+                run.end_io(node, io.fails, None);
+                if io.fails {
+                    completion.fail();
+                } else {
+                    completion.complete();
+                }
+                pending = lock(shared);
+                continue;
+            }
+        };
+        let wait = Duration::from_nanos(left_ns.min(1_000_000_000));
+        pending = shared.1.wait_timeout(pending, wait).unwrap_or_else(PoisonError::into_inner).0;
+    }
+    let left = std::mem::take(&mut pending.jobs);
+    drop(pending);
+    // Dropped without a word, each fails its job; the pool takes that in.
+    drop(left);
+}

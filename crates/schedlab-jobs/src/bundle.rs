@@ -1,0 +1,305 @@
+//! A bundle: a graph of many short jobs that is one job for the policy, and work for all workers.
+//!
+//! The policy hands out *shares*, which are jobs like any other: they have a place in the order, can be cancelled, and end.
+//! A worker with a share takes jobs of the bundle from its own deque, then new ones of the graph, then those of other
+//! workers. So a short job costs no token. After [`SLICE_NS`] a share lets go, so that whatever else is due gets its turn;
+//! the pool posts it again.
+//!
+//! ```text
+//!  policy ──share──> worker: own deque <─ successors of what it ran     (none left: next roots of the graph)
+//!                       └──── steals from the deques of the others      (none left: the share ends)
+//! ```
+//!
+//! ```
+//! use schedlab_jobs::bundle::{Asked, Bundle, Share};
+//! use schedlab_jobs::graph::{Rules, Shape};
+//! use schedlab_jobs::policy::Posting;
+//! use schedlab_jobs::pool::{Context, Flow, Options, Pool, Runner};
+//! use schedlab_jobs::run::Clock;
+//! use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+//! use std::sync::Arc;
+//! use std::time::Duration;
+//!
+//! /// Its jobs are the shares of one bundle.
+//! struct Shares(Arc<(Bundle, AtomicU32)>);
+//! impl Runner for Shares {
+//!     type Job = ();
+//!     fn run(&self, (): (), context: &mut Context<'_, Self>) -> Flow {
+//!         let (bundle, sum) = &*self.0;
+//!         let post = || { let _ = context.post(Posting::new((), context.pool().now())); };
+//!         let share = bundle.work(context.worker(), || context.pool().now(), |asked| match asked {
+//!             Asked::Run(node) => { sum.fetch_add(node, Relaxed); }
+//!             Asked::Help => post(),
+//!         });
+//!         if share == Share::Again { post(); }
+//!         Flow::Done
+//!     }
+//! }
+//! let graph = Arc::new(Shape::Tree.build(&Rules { nodes: 1000, ..Rules::default() }));
+//! let shared = Arc::new((Bundle::new(graph, 2), AtomicU32::new(0)));
+//! let pool = Pool::start(Shares(Arc::clone(&shared)), Options::new(2), Clock::start())?;
+//! pool.handle().post(Posting::new((), 0)).expect("room");
+//! pool.handle().post(Posting::new((), 0)).expect("room");
+//! assert!(pool.handle().wait(Duration::from_secs(10)));
+//! assert!(shared.0.is_done());
+//! assert_eq!(shared.1.load(Relaxed), 999 * 1000 / 2);
+//! # Ok::<(), std::io::Error>(())
+//! ```
+//!
+//! Each job of a deque belongs to a share that is running or posted again, so no job is left behind. A share that ends for
+//! lack of work is wanted again when some worker has two jobs ([`Asked::Help`]).
+
+use crate::deque::{Deque, Stealer};
+use crate::graph::{Graph, Node};
+use crate::policy::Nanos;
+use crate::sync::{AtomicBool, AtomicU32, Mutex, MutexGuard};
+use std::ops::Range;
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release};
+use std::sync::{Arc, PoisonError};
+
+/// A share lets go after so long, and the job that it runs then.
+pub const SLICE_NS: Nanos = 200_000;
+/// A share looks for work for so long before it ends.
+pub const LINGER_NS: Nanos = 20_000;
+/// The clock is read after so many jobs at most.
+const LOOK_MAX: u32 = 64;
+/// Jobs that take this long together make the next look at the clock an earlier one.
+const LOOK_NS: Nanos = 10_000;
+/// Nodes of the graph that are looked at for roots at once, at most.
+const ROOTS_MAX: u32 = 16;
+
+/// How a share ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Share {
+    /// There is nothing for it to do now.
+    Idle,
+    /// It lets others go first: post it again.
+    Again,
+}
+
+/// What a share asks of its caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// Run this job.
+    Run(Node),
+    /// Post one more share: there is work for another worker.
+    Help,
+}
+
+struct Place {
+    deque: Mutex<Deque>,
+    stealer: Stealer,
+}
+
+/// See the module.
+pub struct Bundle {
+    graph: Arc<Graph>,
+    /// Predecessors that have not ended, by job.
+    waits: Vec<AtomicU32>,
+    /// From here on nobody has looked for roots.
+    next: AtomicU32,
+    /// Jobs that have not ended, or whose end was not told.
+    left: AtomicU32,
+    /// Shares that ended for lack of work.
+    idle: AtomicU32,
+    /// A job panicked: no other one begins.
+    broken: AtomicBool,
+    places: Vec<Place>,
+}
+
+impl Bundle {
+    /// A bundle for so many workers.
+    pub fn new(graph: Arc<Graph>, workers: usize) -> Self {
+        let wait = |node| AtomicU32::new(graph.predecessors(node).len() as u32);
+        let place = || {
+            let deque = Deque::new();
+            Place { stealer: deque.stealer(), deque: Mutex::new(deque) }
+        };
+        Self {
+            waits: (0..graph.len()).map(wait).collect(),
+            next: AtomicU32::new(0),
+            left: AtomicU32::new(graph.len()),
+            idle: AtomicU32::new(0),
+            broken: AtomicBool::new(false),
+            places: std::iter::repeat_with(place).take(workers.max(1)).collect(),
+            graph,
+        }
+    }
+
+    /// Whether all jobs have ended.
+    pub fn is_done(&self) -> bool {
+        self.left.load(Acquire) == 0
+    }
+
+    /// A worker's share: asks for jobs to be run until there is nothing to do, or until others shall go first. `now` is
+    /// the pool's clock. A panic of `ask` ends the bundle: no further job begins.
+    pub fn work(
+        &self,
+        worker: usize,
+        now: impl Fn() -> Nanos,
+        mut ask: impl FnMut(Asked),
+    ) -> Share {
+        let place = &self.places[worker % self.places.len()];
+        let deque = place.deque.lock().unwrap_or_else(PoisonError::into_inner);
+        let begin = now();
+        let mut share = Working {
+            bundle: self,
+            worker,
+            deque,
+            roots: 0..0,
+            hand: None,
+            ended: 0,
+            idle_since: None,
+            looks: Looks { begin, last: begin, every: 1, count: 0 },
+        };
+        loop {
+            match share.take() {
+                Some(job) => {
+                    ask(Asked::Run(job));
+                    share.end(job, &mut ask);
+                    if share.looks.are_over(&now) {
+                        return Share::Again;
+                    }
+                }
+                None if share.waits_for_work(&now) => {}
+                None => return Share::Idle,
+            }
+        }
+    }
+}
+
+/// When the clock is read.
+struct Looks {
+    begin: Nanos,
+    last: Nanos,
+    every: u32,
+    count: u32,
+}
+
+impl Looks {
+    /// After each job: whether the share's time is over.
+    fn are_over(&mut self, now: impl Fn() -> Nanos) -> bool {
+        self.count += 1;
+        if self.count < self.every {
+            return false;
+        }
+        let time = now();
+        let took = time.saturating_sub(self.last);
+        self.every = if took < LOOK_NS { (2 * self.every).min(LOOK_MAX) } else { 1 };
+        (self.last, self.count) = (time, 0);
+        time.saturating_sub(self.begin) >= SLICE_NS
+    }
+}
+
+struct Working<'b> {
+    bundle: &'b Bundle,
+    worker: usize,
+    deque: MutexGuard<'b, Deque>,
+    /// Nodes of the graph that it looks at for roots.
+    roots: Range<Node>,
+    /// The next job: most have one successor that is ready, and that one needs no deque.
+    hand: Option<Node>,
+    /// Jobs whose end was not told.
+    ended: u32,
+    /// Since when it has found nothing.
+    idle_since: Option<Nanos>,
+    looks: Looks,
+}
+
+impl Working<'_> {
+    fn take(&mut self) -> Option<Node> {
+        if self.bundle.broken.load(Relaxed) {
+            return None;
+        }
+        let own = self.hand.take().or_else(|| self.deque.pop());
+        own.or_else(|| self.root()).or_else(|| self.steal())
+    }
+
+    /// The next job of the graph that waits for nothing.
+    fn root(&mut self) -> Option<Node> {
+        let Bundle { graph, next, places, .. } = self.bundle;
+        loop {
+            if let Some(node) = self.roots.find(|&node| graph.predecessors(node).is_empty()) {
+                return Some(node);
+            }
+            let from = next.load(Relaxed);
+            let left = graph.len().saturating_sub(from);
+            if left == 0 {
+                return None;
+            }
+            // Fewer at the end: what one worker has taken, no other one can steal.
+            let count = (left / (8 * places.len() as u32)).clamp(1, ROOTS_MAX);
+            let from = next.fetch_add(count, Relaxed).min(graph.len());
+            self.roots = from..(from + count).min(graph.len());
+        }
+    }
+
+    fn steal(&mut self) -> Option<Node> {
+        let places = &self.bundle.places;
+        (1..places.len()).find_map(|further| {
+            places[(self.worker + further) % places.len()].stealer.steal_into(&self.deque)
+        })
+    }
+
+    /// A job has ended: which of its successors may start?
+    fn end(&mut self, job: Node, ask: &mut impl FnMut(Asked)) {
+        self.ended += 1;
+        self.idle_since = None;
+        let Bundle { graph, waits, idle, .. } = self.bundle;
+        for &next in graph.successors(job) {
+            if waits[next as usize].fetch_sub(1, AcqRel) != 1 {
+                continue;
+            }
+            if self.hand.is_none() {
+                self.hand = Some(next);
+                continue;
+            }
+            self.deque.push(next);
+            let one_less = |idle: u32| idle.checked_sub(1);
+            if idle.load(Relaxed) > 0 && idle.fetch_update(Relaxed, Relaxed, one_less).is_ok() {
+                ask(Asked::Help);
+            }
+        }
+    }
+
+    fn tell(&mut self) {
+        let ended = std::mem::take(&mut self.ended);
+        if ended > 0 {
+            self.bundle.left.fetch_sub(ended, Release);
+        }
+    }
+
+    /// Without work: tells what has ended, and waits a little; false when the share is to end.
+    fn waits_for_work(&mut self, now: impl Fn() -> Nanos) -> bool {
+        self.tell();
+        if self.bundle.is_done() || self.bundle.broken.load(Relaxed) {
+            return false;
+        }
+        let time = now();
+        let since = *self.idle_since.get_or_insert(time);
+        if time.saturating_sub(since) < LINGER_NS
+            && time.saturating_sub(self.looks.begin) < SLICE_NS
+        {
+            crate::sync::yield_now();
+            return true;
+        }
+        self.bundle.idle.fetch_add(1, Relaxed);
+        false
+    }
+}
+
+impl Drop for Working<'_> {
+    /// What it holds is left where others find it.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.bundle.broken.store(true, Relaxed);
+        }
+        if let Some(job) = self.hand.take() {
+            self.deque.push(job);
+        }
+        let graph = &self.bundle.graph;
+        let roots = self.roots.clone().filter(|&node| graph.predecessors(node).is_empty());
+        roots.for_each(|node| self.deque.push(node));
+        self.tell();
+    }
+}
