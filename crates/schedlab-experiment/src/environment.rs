@@ -27,7 +27,7 @@ pub(crate) fn doubts(before: &MachineFacts, after: &MachineFacts, took_ns: u64) 
     let running = before.load.runnable.saturating_sub(1) as f64;
     if load > LOAD_MAX * cpus && running > LOAD_MAX * cpus {
         let what = format!("{running} other tasks were runnable before the run (load {load:.1})");
-        out.push(Warning::new("machine-busy", what, "stop them, or wait"));
+        out.push(Warning::new("machine-busy", what, "stop other tasks, or wait"));
     }
     if let (Fact::Known(a), Fact::Known(b)) =
         (&before.frequency.governors, &after.frequency.governors)

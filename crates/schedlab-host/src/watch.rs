@@ -164,7 +164,7 @@ impl Seen {
             let part = others.as_secs_f64() / all * 100.0;
             let what =
                 format!("other processes used {others}, {part:.0} % of all CPU time, meanwhile");
-            out.push(Warning::new("others-ran", what, "stop them, or wait"));
+            out.push(Warning::new("others-ran", what, "stop other tasks, or wait"));
         }
         let throttled = last.throttles.saturating_sub(first.throttles);
         if throttled > 0 {
