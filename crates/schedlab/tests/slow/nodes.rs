@@ -252,7 +252,7 @@ fn a_file_of_nodes_runs_on_the_simulated_machine_with_speeds_over_time() {
                  commands = [\"schedlab load cpu --duration 200ms\"]\n{more}\n"
             )
         };
-        let steps = "script = [{ at = \"100ms\", fail = true }]";
+        let steps = "script = [{ at = \"50ms\", fail = true }, { at = \"150ms\", recover = true }]";
         let text = node("one", 0, "") + &node("two", 1, steps) + rest;
         std::fs::write(&file, text).unwrap();
         let mut command = super::Command::new(super::PROGRAM);

@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// A node that failed: a millisecond of work takes a quarter of an hour.
-const STILL: Speed = Speed::from_millionths(1).expect("it is above 0");
+/// A node that failed: a millisecond of work takes 10 s, so a load that ends meanwhile still ends soon.
+const STILL: Speed = Speed::from_millionths(100).expect("it is above 0");
 
 /// Runs each node and prints what it did.
 pub(super) fn run(file: &NodesFile, on: &MachineName) -> anyhow::Result<ExitCode> {
@@ -172,9 +172,9 @@ fail = "b"
         let specs: Vec<RunSpec> =
             file.nodes.iter().map(|node| spec(node, &file).unwrap()).collect();
         let setting = |knob: &str, value: &str| Setting { knob: knob.into(), value: value.into() };
-        let a = setting("speed:0", "50% 25%@10ms 75%@15ms 0.0001%@20ms 75%@30ms");
+        let a = setting("speed:0", "50% 25%@10ms 75%@15ms 0.01%@20ms 75%@30ms");
         assert_eq!(specs[0].settings, [a]);
-        let b = ["speed:1", "speed:2"].map(|knob| setting(knob, "80% 0.0001%@5ms"));
+        let b = ["speed:1", "speed:2"].map(|knob| setting(knob, "80% 0.01%@5ms"));
         assert_eq!(specs[1].settings, b);
         let WorkloadSpec::Builtin { name, options } = &specs[0].workload else { panic!() };
         assert_eq!((name.as_str(), options["tasks"].as_str()), ("cpu", "2"));
