@@ -213,8 +213,9 @@ impl Under {
     ) -> Result<Self, SlowError> {
         let mut under = Self { gov: plan.method == Method::Gov, ..Self::default() };
         if plan.fills {
+            let groups = super::burner::idle_groups(ground, guard)?;
             for cpu in speeds.keys() {
-                under.fillers.push(super::burner::fill(*cpu, guard)?);
+                under.fillers.push(super::burner::fill(*cpu, &groups, guard)?);
             }
         }
         match plan.method {

@@ -3,15 +3,23 @@
 //! `quota` and `stop` leave a CPU idle while the slowed tasks wait. Then it sleeps deeply, its clock may fall, and
 //! what it runs next begins slowly. A filler of the class `SCHED_IDLE` keeps the CPU awake and gives way at once. The
 //! CPU draws the power of a busy one all the time, and an SMT sibling runs slower beside it.
+//!
+//! A class counts only among the tasks of one group. The kernel makes a group of each session of processes
+//! (`sched_autogroup_enabled`), of the weight of any other. So a filler has a control group that is idle itself; without
+//! root it stays in our session, beside the commands.
 
-use super::SlowError;
 use super::aide::Aide;
 use super::entry::{Entry, enter};
+use super::zone::{Wants, Zone, write};
+use super::{Ground, SlowError};
 use schedlab_model::{Cpu, CpuSet, Pid};
+use schedlab_sys::cgroup::Version;
 use schedlab_sys::guard::Guard;
+use schedlab_sys::process;
 use schedlab_sys::sched::Policy;
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 
 const READY: &str = "ready";
 
@@ -33,19 +41,48 @@ pub(super) fn start(groups: &[PathBuf], cpu: Cpu, guard: &mut Guard) -> Result<A
     }
 }
 
-/// Starts a filler, bound to a CPU.
-pub(super) fn fill(cpu: Cpu, guard: &mut Guard) -> Result<Aide, SlowError> {
-    let mut command = Entry::Fill { cpu }.helper()?;
+/// Makes the control groups of fillers. None without root.
+pub(super) fn idle_groups(ground: &Ground, guard: &mut Guard) -> Result<Vec<PathBuf>, SlowError> {
+    let name = format!("schedlab-{}-filler", std::process::id());
+    let wants = Wants { cpu: true, ..Wants::default() };
+    let zone = match ground.root && ground.cpu_group.is_some() {
+        true => Zone::create(&name, &wants, ground, guard)?,
+        false => Zone::default(),
+    };
+    if let Some((version, dir)) = &zone.cpu {
+        make_idle(*version, dir)?;
+    }
+    Ok(zone.groups)
+}
+
+/// Makes the tasks of a group give way to those of all others; before Linux 5.15 they get next to nothing.
+fn make_idle(version: Version, dir: &Path) -> Result<(), SlowError> {
+    let idle = dir.join("cpu.idle");
+    if idle.exists() {
+        return write(&idle, "1");
+    }
+    match version {
+        Version::V1 => write(&dir.join("cpu.shares"), "2"),
+        Version::V2 => write(&dir.join("cpu.weight"), "1"),
+    }
+}
+
+/// Starts a filler in control groups, bound to a CPU.
+pub(super) fn fill(cpu: Cpu, groups: &[PathBuf], guard: &mut Guard) -> Result<Aide, SlowError> {
+    let mut command = Entry::Fill { groups: groups.to_vec(), cpu }.command()?;
+    // No signal of the terminal reaches it, and its session is that of the commands.
+    command.process_group(0);
+    process::die_with_parent(&mut command);
     command.stdin(std::process::Stdio::null()).stdout(std::process::Stdio::null());
     let child = command.spawn().map_err(|e| SlowError::io("starting a filler", e))?;
     Aide::new(format!("the filler of CPU {cpu}"), child, guard)
 }
 
 /// The life of a filler.
-pub(super) fn filler(cpu: Cpu) -> i32 {
+pub(super) fn filler(groups: &[PathBuf], cpu: Cpu) -> i32 {
     let idle = schedlab_sys::sched::set(Pid(0), &Policy::Idle.into()).is_ok();
     // As a fair task it would take half of the CPU.
-    if !idle || enter(&[], &CpuSet::from_iter([cpu])).is_err() {
+    if !idle || enter(groups, &CpuSet::from_iter([cpu])).is_err() {
         return 1;
     }
     burn()
@@ -69,4 +106,22 @@ pub(super) fn child(groups: &[PathBuf], cpu: Cpu) -> i32 {
         return 1;
     }
     burn()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_of_fillers_is_idle_or_of_the_least_weight() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
+        crate::slow::zone::fake(dir.path(), &["cpu.shares", "cpu.weight"]);
+        make_idle(Version::V1, dir.path()).unwrap();
+        make_idle(Version::V2, dir.path()).unwrap();
+        assert_eq!((read("cpu.shares"), read("cpu.weight")), ("2".to_owned(), "1".to_owned()));
+        crate::slow::zone::fake(dir.path(), &["cpu.idle"]);
+        make_idle(Version::V2, dir.path()).unwrap();
+        assert_eq!(read("cpu.idle"), "1");
+    }
 }

@@ -49,6 +49,8 @@ pub(super) enum Entry {
     },
     /// Burn whenever nobody else wants to run.
     Fill {
+        /// The groups' directories.
+        groups: Vec<PathBuf>,
         /// Where.
         cpu: Cpu,
     },
@@ -153,7 +155,7 @@ pub fn hidden(arguments: &[OsString]) -> u8 {
         }
         Some(Entry::Hogs { period, speeds, burning }) => hogs::child(period, &speeds, &burning),
         Some(Entry::Burn { groups, cpu }) => burner::child(&groups, cpu),
-        Some(Entry::Fill { cpu }) => burner::filler(cpu),
+        Some(Entry::Fill { groups, cpu }) => burner::filler(&groups, cpu),
         Some(Entry::Meter(task)) => meter::child(&task),
         Some(Entry::Sleeper { groups, cpu }) => latency::child(&groups, cpu),
         Some(Entry::Noise(noise)) => noise::child(&noise),
