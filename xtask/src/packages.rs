@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 
 /// A program that some test or check runs, and the package that holds it.
-const NEEDED: [(&str, &str); 13] = [
+const NEEDED: [(&str, &str); 18] = [
     ("trace-cmd", "trace-cmd"),
     ("perf", "linux-perf"),
     ("hackbench", "rt-tests"),
@@ -22,6 +22,12 @@ const NEEDED: [(&str, &str); 13] = [
     ("go", "golang-go"),
     // It boots the kernels that tests run workloads on.
     ("qemu-system-x86_64", "qemu-system-x86"),
+    // Hosts and jobs on this machine.
+    ("sshd", "openssh-server"),
+    ("munged", "munge"),
+    ("slurmctld", "slurmctld"),
+    ("slurmd", "slurmd"),
+    ("sbatch", "slurm-client"),
     // The page's types are checked by TypeScript, which it gets.
     ("npm", "npm"),
 ];

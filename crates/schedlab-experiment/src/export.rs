@@ -28,10 +28,9 @@ pub fn csv(runs: &[StoredRun]) -> String {
                 manifest.block.to_string(),
             ];
             row.extend(axes.iter().map(|a| quoted(manifest.point.get(*a).map_or("", |v| v))));
-            let unit = serde_json::to_value(figure.metric.unit).unwrap_or_default();
             row.extend([
                 quoted(&figure.metric.name),
-                unit.as_str().unwrap_or_default().to_owned(),
+                unit(figure.metric.unit),
                 quoted(&figure.of),
                 if figure.value.is_finite() { figure.value.to_string() } else { String::new() },
                 run.is_whole().to_string(),
@@ -54,6 +53,74 @@ fn quoted(text: &str) -> String {
     } else {
         text.to_owned()
     }
+}
+
+/// A metric of a run, as a row of a table whose columns are the same for all experiments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Row {
+    /// The name of the run.
+    pub run: String,
+    /// The label of its workload.
+    pub workload: String,
+    /// The machine as the experiment names it.
+    pub machine: String,
+    /// The host, or the model of a simulated machine.
+    pub host: String,
+    /// The release of its kernel.
+    pub kernel: String,
+    /// The repeat.
+    pub block: u32,
+    /// When the run began, in UTC (RFC 3339).
+    pub started_at: String,
+    /// The choice on every axis, as a JSON object with sorted keys.
+    pub point: String,
+    /// The name of the metric.
+    pub metric: String,
+    /// Its unit, as the registry of metrics spells it.
+    pub unit: String,
+    /// The label of what ran beside, or of the part that the value is of; empty for the run itself.
+    pub of: String,
+    /// The value; `None` where it is not finite.
+    pub value: Option<f64>,
+    /// Whether the run came to its end and its load succeeded.
+    pub whole: bool,
+    /// Whether its time limit ended it: its times are lower bounds.
+    pub censored: bool,
+    /// The codes of its warnings, with spaces between.
+    pub warnings: String,
+}
+
+/// All metrics of all runs, in the order of the runs.
+pub fn rows(runs: &[StoredRun]) -> impl Iterator<Item = Row> + '_ {
+    runs.iter().flat_map(|run| {
+        let manifest = &run.manifest;
+        let point = serde_json::to_string(&manifest.point).expect("points are texts");
+        let codes: Vec<&str> = run.warnings.iter().map(|warning| warning.code.as_str()).collect();
+        let warnings = codes.join(" ");
+        run.figures.iter().map(move |figure| Row {
+            run: manifest.id.to_string(),
+            workload: manifest.workload.clone(),
+            machine: manifest.machine.clone(),
+            host: manifest.facts.host.clone(),
+            kernel: manifest.facts.kernel.release.clone(),
+            block: manifest.block,
+            started_at: manifest.started_at.clone(),
+            point: point.clone(),
+            metric: figure.metric.name.clone(),
+            unit: unit(figure.metric.unit),
+            of: figure.of.clone(),
+            value: figure.value.is_finite().then_some(figure.value),
+            whole: run.is_whole(),
+            censored: manifest.censored,
+            warnings: warnings.clone(),
+        })
+    })
+}
+
+/// A unit as it is written in JSON.
+fn unit(unit: Unit) -> String {
+    let text = serde_json::to_value(unit).unwrap_or_default();
+    text.as_str().unwrap_or_default().to_owned()
 }
 
 /// All runs for other programs.

@@ -26,6 +26,7 @@ pub mod export;
 #[cfg(test)]
 mod fake;
 mod file;
+pub mod frozen;
 mod hooks;
 mod id;
 mod machines;
@@ -44,8 +45,8 @@ pub mod tune;
 pub use environment::{conditions, is_passing, machine_line};
 pub use exact::incomparable;
 pub use file::{
-    Axis, Drawing, Experiment, FileError, Hooks, Limit, Mistake, Order, StopRule, Tuning, Varies,
-    When, Workload, keys,
+    Axis, Drawing, Experiment, FileError, Hooks, Hosts, Limit, Mistake, Order, StopRule, Tuning,
+    Varies, When, Workload, keys,
 };
 pub use id::RunId;
 pub use machines::{Machines, Make};
@@ -53,6 +54,6 @@ pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, run_plan};
 pub use session::run_experiment;
 pub use store::{
-    MEASURING, Manifest, Place, RunWriter, SCHEMA, SCHEMA_OLD, StoreError, StoredRun, StoredRuns,
-    mixed_versions, name_places, runs_of,
+    Durable, MEASURING, Manifest, Place, RunWriter, SCHEMA, SCHEMA_OLD, StoreError, StoredRun,
+    StoredRuns, mixed_versions, name_places, runs_of,
 };

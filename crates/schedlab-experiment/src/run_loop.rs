@@ -8,7 +8,8 @@
 use crate::environment::{doubts, is_passing};
 use crate::hooks::{Beside, hook, take_figures};
 use crate::store::{
-    Manifest, Place, Places, RunWriter, SCHEMA_OLD, StoreError, StoredRun, lock, write_synced,
+    Durable, Manifest, Place, Places, RunWriter, SCHEMA_OLD, StoreError, StoredRun, lock,
+    write_synced,
 };
 use crate::together::{self, Left};
 use crate::{Machines, Plan, Planned};
@@ -158,6 +159,13 @@ pub(crate) struct Work<'w> {
     pub(crate) stop: &'w dyn Fn() -> bool,
 }
 
+/// Where runs go, and when they are on disk.
+#[derive(Clone, Copy)]
+pub(crate) struct Stored<'r> {
+    pub(crate) results: &'r Path,
+    pub(crate) durable: Durable,
+}
+
 /// As [`run_plan`], with so many further attempts at doubtful runs.
 pub(crate) fn run_with(
     machines: &mut Machines<'_>,
@@ -238,7 +246,8 @@ fn one_by_one(
         let done = machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
             // A program may have changed since the loop began.
             let done = (*run, &places.of(machine, run));
-            until_content(machine, done, work.results, work.stop, progress, work.retries)
+            let stored = Stored { results: work.results, durable: Durable::Each };
+            until_content(machine, done, stored, work.stop, progress, work.retries)
         });
         match done {
             Ok(stored) => {
@@ -269,14 +278,14 @@ impl Planned {
 pub(crate) fn until_content(
     machine: &mut dyn Machine,
     (run, place): (&Planned, &Place),
-    results: &Path,
+    to: Stored<'_>,
     stop: &dyn Fn() -> bool,
     progress: &mut dyn FnMut(&Progress<'_>),
     retries: u32,
 ) -> Result<StoredRun, LoopError> {
     let mut attempt = 0;
     loop {
-        let stored = one(machine, (run, place), results, stop, attempt)?;
+        let stored = one(machine, (run, place), to, stop, attempt)?;
         let doubtful = stored.warnings.iter().any(is_passing);
         if !doubtful || attempt >= retries || stop() {
             return Ok(stored);
@@ -290,12 +299,12 @@ pub(crate) fn until_content(
 fn one(
     machine: &mut dyn Machine,
     (run, place): (&Planned, &Place),
-    results: &Path,
+    to: Stored<'_>,
     stop: &dyn Fn() -> bool,
     attempt: u32,
 ) -> Result<StoredRun, LoopError> {
     let hooks = &run.hooks;
-    let mut writer = RunWriter::create(results, &place.folder(run), stop)?;
+    let mut writer = RunWriter::create(to.results, &place.folder(run), stop)?;
     let folder = writer.folder().to_owned();
     let done = hook(&hooks.before, &folder).and_then(|_| {
         // With what runs beside: a sched_ext scheduler belongs to the machine that is measured.
@@ -331,7 +340,7 @@ fn one(
     let after = hook(&hooks.after, &folder);
     let manifest = done?;
     after?;
-    let folder = writer.finish(&manifest)?;
+    let folder = writer.finish(&manifest, to.durable)?;
     Ok(StoredRun::read(&folder)?)
 }
 

@@ -56,14 +56,20 @@ pub fn run_experiment(
     };
     tally.add(done);
     if !tally.stopped && tally.boots_left == 0 && experiment.stop.looks.is_empty() {
-        let mut looks = looks_of(results)?;
-        let cells = runs_of(results)?.runs;
-        let repeats = cells.iter().map(|run| run.manifest.block + 1).max().unwrap_or(0);
-        if looks.take(repeats) {
-            keep_looks(results, &looks)?;
-        }
+        count_look(results)?;
     }
     Ok(tally)
+}
+
+/// Counts the verdict on all runs that are there as a look, unless it was one before.
+pub(crate) fn count_look(results: &Path) -> Result<(), StoreError> {
+    let mut looks = looks_of(results)?;
+    let cells = runs_of(results)?.runs;
+    let repeats = cells.iter().map(|run| run.manifest.block + 1).max().unwrap_or(0);
+    if looks.take(repeats) {
+        keep_looks(results, &looks)?;
+    }
+    Ok(())
 }
 
 /// An experiment under way.
@@ -133,7 +139,7 @@ impl Session<'_, '_> {
                 keep_looks(self.results, &looks)?;
             }
             let mut runs = runs_of(self.results)?.runs;
-            name_places(&mut runs);
+            name_places(&mut runs, self.experiment.hosts);
             if answer::is_decided(self.experiment, &runs, &looks)
                 || is_over(self.experiment, began.elapsed())
             {

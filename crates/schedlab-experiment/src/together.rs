@@ -5,11 +5,14 @@
 //! of the runs, tells progress and looks whether the user wants to stop. A run's result does not depend
 //! on which thread does it: its machine knows nothing but its spec.
 //!
+//! Such runs are short, and a file that is written to disk takes milliseconds. So they are written to
+//! disk in batches. What a power cut left of a batch is done again.
+//!
 //! [`Offers::parallel`]: schedlab_workload::Offers::parallel
 
 use crate::machines::{Machines, Make};
-use crate::run_loop::{LoopError, Progress, Tally, Work, until_content};
-use crate::store::{Place, StoredRun};
+use crate::run_loop::{LoopError, Progress, Stored, Tally, Work, until_content};
+use crate::store::{Durable, Place, StoreError, StoredRun};
 use crate::{Hooks, Planned};
 use schedlab_workload::MachineError;
 use std::path::Path;
@@ -20,6 +23,9 @@ use std::time::{Duration, Instant};
 
 /// How often the calling thread looks whether the user wants to stop.
 const LOOK: Duration = Duration::from_millis(20);
+
+/// So many finished runs at most are lost by a power cut.
+const BATCH: usize = 256;
 
 /// A run to do.
 pub(crate) struct Left<'p> {
@@ -123,7 +129,8 @@ impl Shared<'_> {
             };
             let done = machines.get(&run.machine).map_err(LoopError::from).and_then(|machine| {
                 let done = (*run, place);
-                until_content(machine, done, self.results, &stop, &mut again, self.retries)
+                let to = Stored { results: self.results, durable: Durable::Batch };
+                until_content(machine, done, to, &stop, &mut again, self.retries)
             });
             say(match done {
                 Ok(stored) => Told::Ended(Box::new(stored)),
@@ -170,6 +177,12 @@ impl Shared<'_> {
                 Told::Again(doubtful) => progress(&Progress::Again { run, doubtful: &doubtful }),
                 Told::Ended(stored) => {
                     ended += 1;
+                    if ended % BATCH == 0
+                        && let Err(error) = on_disk(self.results)
+                    {
+                        self.stopping.store(true, Ordering::Relaxed);
+                        gave_up.get_or_insert(error.into());
+                    }
                     tally.stopped |= stored.manifest.interrupted && (work.stop)();
                     progress(&Progress::Ended { run, stored: &stored });
                 }
@@ -183,6 +196,7 @@ impl Shared<'_> {
                 }
             }
         }
+        on_disk(self.results)?;
         tally.done += ended;
         tally.stopped |= (work.stop)() && ended + failed.len() < self.runs.len();
         // In the order of the plan, whichever thread was first.
@@ -196,6 +210,11 @@ impl Shared<'_> {
         tally.failed.extend(failed.iter().map(|(at, error)| self.runs[*at].run.failed(error)));
         Ok(())
     }
+}
+
+/// Has the system write what was stored.
+fn on_disk(results: &Path) -> Result<(), StoreError> {
+    schedlab_sys::disk::sync(results).map_err(|error| StoreError::io(results, error))
 }
 
 #[cfg(test)]

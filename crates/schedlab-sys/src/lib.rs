@@ -16,6 +16,7 @@ pub mod allocation;
 pub mod cgroup;
 pub mod channel;
 pub mod clock;
+pub mod disk;
 pub mod futex;
 pub mod guard;
 pub mod library;

@@ -27,12 +27,14 @@ pub enum ColumnKind {
     Cpu,
     /// Another number: `INT32`.
     Number,
+    /// A measured value: `DOUBLE`.
+    Real,
     /// Text: UTF-8, in a dictionary as far as it repeats.
     Text,
 }
 
 /// A value on its way into a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
     /// Does not apply, or is not known.
     Absent,
@@ -40,6 +42,8 @@ pub enum Cell<'a> {
     Time(u64),
     /// Of a column of [`ColumnKind::Cpu`] or [`ColumnKind::Number`].
     Number(i32),
+    /// Of a column of [`ColumnKind::Real`].
+    Real(f64),
     /// Of a column of [`ColumnKind::Text`].
     Text(&'a str),
 }
@@ -55,6 +59,7 @@ pub struct Table {
 enum Values {
     Time(Vec<i64>),
     Number(Vec<i32>, Vec<i16>),
+    Real(Vec<f64>, Vec<i16>),
     Text(Vec<ByteArray>, Vec<i16>, BTreeMap<String, ByteArray>),
 }
 
@@ -70,6 +75,7 @@ impl Table {
                 ColumnKind::Time => ("REQUIRED INT64", ""),
                 ColumnKind::Cpu => ("OPTIONAL INT32", " (UINT_16)"),
                 ColumnKind::Number => ("OPTIONAL INT32", ""),
+                ColumnKind::Real => ("OPTIONAL DOUBLE", ""),
                 ColumnKind::Text => ("OPTIONAL BYTE_ARRAY", " (UTF8)"),
             };
             let _ = write!(schema, " {kind} {column}{note};");
@@ -142,6 +148,7 @@ impl Values {
         match kind {
             ColumnKind::Time => Self::Time(Vec::new()),
             ColumnKind::Cpu | ColumnKind::Number => Self::Number(Vec::new(), Vec::new()),
+            ColumnKind::Real => Self::Real(Vec::new(), Vec::new()),
             ColumnKind::Text => Self::Text(Vec::new(), Vec::new(), BTreeMap::new()),
         }
     }
@@ -156,6 +163,10 @@ impl Values {
                 values.push(number);
                 levels.push(1);
             }
+            (Self::Real(values, levels), Cell::Real(value)) => {
+                values.push(value);
+                levels.push(1);
+            }
             (Self::Text(values, levels, known), Cell::Text(text)) => {
                 // The same text is the same memory: names repeat by the thousand.
                 let value = known.get(text).cloned().unwrap_or_else(|| {
@@ -166,7 +177,10 @@ impl Values {
                 values.push(value);
                 levels.push(1);
             }
-            (Self::Number(_, levels) | Self::Text(_, levels, _), Cell::Absent) => levels.push(0),
+            (
+                Self::Number(_, levels) | Self::Real(_, levels) | Self::Text(_, levels, _),
+                Cell::Absent,
+            ) => levels.push(0),
             _ => return false,
         }
         true
@@ -179,6 +193,11 @@ impl Values {
                 values.clear();
             }
             (Self::Number(values, levels), ColumnWriter::Int32ColumnWriter(writer)) => {
+                writer.write_batch(values, Some(levels), None)?;
+                values.clear();
+                levels.clear();
+            }
+            (Self::Real(values, levels), ColumnWriter::DoubleColumnWriter(writer)) => {
                 writer.write_batch(values, Some(levels), None)?;
                 values.clear();
                 levels.clear();

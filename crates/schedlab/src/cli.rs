@@ -62,6 +62,14 @@ pub(crate) enum Command {
     Run(commands::run::Args),
     /// Search for a setting that beats the default, and prove the gain with fresh runs
     Tune(commands::tune::Args),
+    /// The runs of an experiment, shown, or frozen for several machines
+    Plan(commands::plan::Args),
+    /// Some runs of a frozen plan, here
+    Work(commands::work::Args),
+    /// The runs of all workers in one report
+    Gather(commands::gather::Args),
+    /// An experiment on other machines, through ssh or Slurm
+    Submit(commands::submit::Args),
     /// A report from stored results
     Report(commands::report::Args),
     /// Two sets of stored results, with a verdict

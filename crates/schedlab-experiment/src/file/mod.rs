@@ -46,6 +46,8 @@ pub struct Experiment {
     pub boots: u32,
     /// In which order the runs go.
     pub order: Order,
+    /// What hosts are to each other whose runs are in one folder.
+    pub hosts: Hosts,
     /// Runs before the first one that counts; they are thrown away.
     pub warm_up: u32,
     /// Seed of the order and of everything random in the workloads.
@@ -109,6 +111,17 @@ pub enum Order {
     Listed,
 }
 
+/// What hosts are to each other whose runs are in one folder of results.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Hosts {
+    /// Their runs are kept apart: the host is an axis, and each host does all runs.
+    #[default]
+    Apart,
+    /// Each block is done on one host, and hosts share the blocks. Points are compared within blocks,
+    /// so what differs between hosts cancels.
+    Blocks,
+}
+
 /// When an experiment is done.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct StopRule {
@@ -125,7 +138,9 @@ pub struct StopRule {
 }
 
 /// Commands around a run, each as program and arguments.
-#[derive(Clone, Debug, Default, PartialEq, Eq, schemars::JsonSchema, serde::Serialize)]
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, schemars::JsonSchema, serde::Serialize, serde::Deserialize,
+)]
 pub struct Hooks {
     /// Before each run; the run is not done when it fails.
     pub before: Vec<String>,

@@ -5,7 +5,7 @@ use super::decode::{Decoder, Entry, Keys};
 use super::measured::unmeasured;
 use super::places::Part;
 use super::tuning::{self, tuning};
-use super::{Drawing, Experiment, Hooks, Order, StopRule, Varies, Workload};
+use super::{Drawing, Experiment, Hooks, Hosts, Order, StopRule, Varies, Workload};
 use schedlab_model::Setting;
 use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,7 @@ const ROOT: &[&str] = &[
     "repeats",
     "boots",
     "order",
+    "hosts",
     "warm_up",
     "seed",
     "time_limit",
@@ -69,6 +70,7 @@ pub(super) fn experiment(
     let retries = whole(decoder, &mut keys, "retries", 0, 100).unwrap_or(1);
     let seed = keys.take("seed").and_then(|e| decoder.whole(&e, 0..1 << 63)).unwrap_or(1);
     let order = keys.take("order").and_then(|e| order(decoder, &e));
+    let hosts = keys.take("hosts").and_then(|e| hosts(decoder, &e));
     let time_limit = keys.take("time_limit").and_then(|e| time_limit(decoder, &e));
     let (measure, measured_at) = measure(decoder, &mut keys);
     let noise = keys.take("noise").and_then(|e| noise(decoder, &e));
@@ -110,6 +112,7 @@ pub(super) fn experiment(
         repeats,
         boots,
         order: order.unwrap_or_default(),
+        hosts: hosts.unwrap_or_default(),
         warm_up,
         seed,
         time_limit,
@@ -167,6 +170,10 @@ fn order(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<Order> {
         ("listed", Order::Listed),
     ];
     decoder.word(entry, &words)
+}
+
+fn hosts(decoder: &mut Decoder<'_>, entry: &Entry<'_>) -> Option<Hosts> {
+    decoder.word(entry, &[("apart", Hosts::Apart), ("blocks", Hosts::Blocks)])
 }
 
 /// In how many boots: a boot is one machine's.

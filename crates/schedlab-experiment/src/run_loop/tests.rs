@@ -45,6 +45,20 @@ fn every_run_is_done_once_in_the_plans_order_and_stored() {
 }
 
 #[test]
+fn rows_of_a_table_are_alike_for_all_experiments() {
+    let results = tempfile::tempdir().unwrap();
+    go(&mut Fake::new(), &plan(SIX), results.path(), &NEVER).unwrap();
+    let stored = runs_of(results.path()).unwrap().runs;
+    let rows: Vec<crate::export::Row> = crate::export::rows(&stored).collect();
+    assert_eq!(rows.len(), stored.iter().map(|run| run.figures.len()).sum::<usize>());
+    let time = rows.iter().find(|row| row.metric == "time_s").unwrap();
+    let point = &stored[0].manifest.point;
+    assert_eq!((time.unit.as_str(), time.value), ("seconds", stored[0].value("time_s")));
+    assert_eq!(time.point, format!("{{\"slice\":\"{}\"}}", point["slice"]));
+    assert!(time.whole && !time.censored && time.host == "fake <host>");
+}
+
+#[test]
 fn events_of_a_machine_become_the_trace_of_the_run_and_its_figures() {
     let results = tempfile::tempdir().unwrap();
     let plan = plan("record = true\n[workload]\nname = \"hackbench\"\n");

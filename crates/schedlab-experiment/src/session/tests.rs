@@ -271,7 +271,7 @@ fn another_kernel_adds_a_column_to_the_same_folder() {
     );
     let mut stored = runs_of(results.path()).unwrap();
     assert_eq!(stored.looks.taken, [3], "a further column is not a further look");
-    assert_eq!(crate::name_places(&mut stored.runs), ["kernel"]);
+    assert_eq!(crate::name_places(&mut stored.runs, crate::Hosts::Apart), ["kernel"]);
     let kernels: std::collections::BTreeSet<&str> =
         stored.runs.iter().map(|run| run.manifest.point["kernel"].as_str()).collect();
     assert_eq!(kernels.into_iter().collect::<Vec<_>>(), ["6.1 #1", "6.2 #1"]);

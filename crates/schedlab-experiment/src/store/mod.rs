@@ -28,8 +28,8 @@ use place::place_axes;
 pub use place::{MEASURING, Place, mixed_versions, name_places};
 pub(crate) use stored::boots;
 pub use stored::{StoredRun, StoredRuns, runs_of};
-pub use writing::RunWriter;
 pub(crate) use writing::write_synced;
+pub use writing::{Durable, RunWriter};
 
 use schedlab_sys::lock::{Lock, LockError};
 use std::io;

@@ -1,6 +1,6 @@
 //! Where a run was done: two runs of one spec are repeats of each other only at one place.
 
-use crate::{Planned, Point, StoredRun};
+use crate::{Hosts, Planned, Point, StoredRun};
 use schedlab_model::{Fact, MachineFacts};
 use schedlab_workload::{Machine, WorkloadSpec};
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ pub const MEASURING: u32 = 1;
 /// The names of the fields of [`Place`], as axes in points.
 const AXES: [&str; 7] =
     ["host", "kernel", "command_line", "sched_ext", "hypervisor", "program", "measuring"];
+
+/// The axes in which hosts differ, whatever is measured on them.
+const OF_HOSTS: [&str; 4] = ["host", "kernel", "command_line", "hypervisor"];
 
 /// What besides the spec must be the same in repeats. Values that could not be read are empty.
 #[derive(
@@ -79,6 +82,12 @@ impl Place {
     pub fn is_near(&self, other: &Self) -> bool {
         Self { program: String::new(), ..self.clone() }
             == Self { program: String::new(), ..other.clone() }
+    }
+
+    /// The host alone, whatever scheduler and program were measured on it.
+    #[must_use]
+    pub fn host(&self) -> Self {
+        Self { program: String::new(), sched_ext: String::new(), measuring: 0, ..self.clone() }
     }
 
     /// Whether some field has the text in it.
@@ -176,9 +185,9 @@ fn found(program: &str) -> Option<PathBuf> {
 }
 
 /// Adds what the places of runs differ in to their points, so that each place is a column of its own.
-/// Places that an axis of machines already tells apart add nothing. Returns the names of the axes that
-/// were added.
-pub fn name_places(runs: &mut [StoredRun]) -> Vec<&'static str> {
+/// Places that an axis of machines already tells apart add nothing, nor do hosts that are blocks, if each
+/// block is of one host. Returns the names of the axes that were added.
+pub fn name_places(runs: &mut [StoredRun], hosts: Hosts) -> Vec<&'static str> {
     let mut seen: BTreeMap<(&str, usize), BTreeSet<String>> = BTreeMap::new();
     for run in runs.iter() {
         for (axis, value) in run.manifest.place().values().into_iter().enumerate() {
@@ -191,6 +200,9 @@ pub fn name_places(runs: &mut [StoredRun]) -> Vec<&'static str> {
     if differing.contains(&1) {
         differing.retain(|axis| *axis != 2 || !has_one_line_each(runs));
     }
+    if hosts == Hosts::Blocks && is_each_block_of_one_host(runs) {
+        differing.retain(|axis| !OF_HOSTS.contains(&AXES[*axis]));
+    }
     for run in runs.iter_mut() {
         let values = run.manifest.place().values();
         for axis in &differing {
@@ -198,6 +210,16 @@ pub fn name_places(runs: &mut [StoredRun]) -> Vec<&'static str> {
         }
     }
     differing.into_iter().map(|axis| AXES[axis]).collect()
+}
+
+/// Whether the runs of each block, on each machine of the experiment, were done on one host.
+fn is_each_block_of_one_host(runs: &[StoredRun]) -> bool {
+    let mut hosts: BTreeMap<(u32, &str), BTreeSet<Place>> = BTreeMap::new();
+    for run in runs {
+        let block = (run.manifest.block, run.manifest.machine.as_str());
+        hosts.entry(block).or_default().insert(run.manifest.place().host());
+    }
+    hosts.values().all(|places| places.len() == 1)
 }
 
 /// The part of a point that [`name_places`] added.

@@ -2,9 +2,9 @@
 
 use super::manifest::SCHEMA_BEFORE;
 use super::writing::{FIGURES, FigureLine, INTERVALS, IntervalLine, WARNINGS};
-use super::{Manifest, Place, SCHEMA, SCHEMA_OLD, StoreError, looks_of, place_axes};
-use crate::Point;
+use super::{Manifest, Place, SCHEMA, SCHEMA_OLD, StoreError, looks_of, name_places, place_axes};
 use crate::analysis::Looks;
+use crate::{Experiment, Point};
 use schedlab_model::Warning;
 use schedlab_workload::{Figure, Interval, Stream};
 use std::fs;
@@ -36,6 +36,17 @@ pub struct StoredRuns {
     pub damaged: Vec<StoreError>,
     /// The looks at them so far.
     pub looks: Looks,
+}
+
+impl StoredRuns {
+    /// Adds what the places of the runs differ in to their points ([`name_places`]), as the experiment
+    /// says what hosts are to each other.
+    pub fn name_places(&mut self) {
+        let text = self.experiment.as_deref().unwrap_or_default();
+        // A file of another version may not be understood; hosts are then kept apart.
+        let experiment = Experiment::parse(text, &self.folder.join("experiment.toml"));
+        name_places(&mut self.runs, experiment.map(|e| e.hosts).unwrap_or_default());
+    }
 }
 
 impl StoredRun {

@@ -34,6 +34,16 @@ pub(super) struct IntervalLine {
     pub(super) interval: Interval,
 }
 
+/// When a finished run is on disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durable {
+    /// Before it has its name.
+    Each,
+    /// With others of its batch. What a power cut leaves of a run is found by the counts in its manifest,
+    /// and the run is done again.
+    Batch,
+}
+
 /// A run directory being written. Dropped without [`RunWriter::finish`] it is removed.
 pub struct RunWriter<'s> {
     temporary: PathBuf,
@@ -98,12 +108,12 @@ impl<'s> RunWriter<'s> {
         self.trace.take().map_or(Ok(()), EventWriter::finish)
     }
 
-    /// Completes the directory and gives it its name. All is on disk before the name is, so that a
-    /// directory with a proper name is complete even after a power cut.
+    /// Completes the directory and gives it its name. With [`Durable::Each`] all is on disk before the name
+    /// is, so that a directory with a proper name is complete even after a power cut.
     ///
     /// # Errors
     /// When something can't be written; the run then counts as not done.
-    pub fn finish(mut self, manifest: &Manifest) -> Result<PathBuf, StoreError> {
+    pub fn finish(mut self, manifest: &Manifest, durable: Durable) -> Result<PathBuf, StoreError> {
         let failed = |path: &Path| {
             let path = path.to_owned();
             move |error| StoreError::Io { path, error }
@@ -111,9 +121,11 @@ impl<'s> RunWriter<'s> {
         let here = self.temporary.clone();
         self.finish_trace().map_err(failed(&here))?;
         self.figures.flush().map_err(failed(&here))?;
-        self.figures.get_ref().sync_all().map_err(failed(&here))?;
-        write_lines(&here.join(INTERVALS), &self.intervals)?;
-        write_lines(&here.join(WARNINGS), &self.warnings)?;
+        if durable == Durable::Each {
+            self.figures.get_ref().sync_all().map_err(failed(&here))?;
+        }
+        write_lines(&here.join(INTERVALS), &self.intervals, durable)?;
+        write_lines(&here.join(WARNINGS), &self.warnings, durable)?;
         let counts = [
             (FIGURES, self.count),
             (INTERVALS, self.intervals.len()),
@@ -123,13 +135,13 @@ impl<'s> RunWriter<'s> {
         let manifest = Manifest { lines, ..manifest.clone() };
         let mut text = serde_json::to_string_pretty(&manifest).expect("manifests are plain values");
         text.push('\n');
-        write_synced(&here.join("manifest.json"), text.as_bytes())?;
+        write(&here.join("manifest.json"), text.as_bytes(), durable)?;
         // The same run may be there from an earlier attempt that was doubtful: it gives way.
         if self.wanted.exists() {
             fs::remove_dir_all(&self.wanted).map_err(failed(&self.wanted))?;
         }
         fs::rename(&here, &self.wanted).map_err(failed(&self.wanted))?;
-        if let Some(runs) = self.wanted.parent() {
+        if let Some(runs) = self.wanted.parent().filter(|_| durable == Durable::Each) {
             File::open(runs).and_then(|folder| folder.sync_all()).map_err(failed(runs))?;
         }
         self.finished = true;
@@ -138,18 +150,29 @@ impl<'s> RunWriter<'s> {
 }
 
 pub(crate) fn write_synced(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    let mut file = File::create(path).map_err(|e| StoreError::io(path, e))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(|e| StoreError::io(path, e))
+    write(path, bytes, Durable::Each)
+}
+
+fn write(path: &Path, bytes: &[u8], durable: Durable) -> Result<(), StoreError> {
+    let written = File::create(path).and_then(|mut file| {
+        file.write_all(bytes)?;
+        if durable == Durable::Each { file.sync_all() } else { Ok(()) }
+    });
+    written.map_err(|e| StoreError::io(path, e))
 }
 
 /// A value a line; no values, no file.
-fn write_lines<T: Serialize>(path: &Path, values: &[T]) -> Result<(), StoreError> {
+fn write_lines<T: Serialize>(
+    path: &Path,
+    values: &[T],
+    durable: Durable,
+) -> Result<(), StoreError> {
     let mut lines = String::new();
     for value in values {
         lines.push_str(&serde_json::to_string(value).expect("they are plain values"));
         lines.push('\n');
     }
-    if lines.is_empty() { Ok(()) } else { write_synced(path, lines.as_bytes()) }
+    if lines.is_empty() { Ok(()) } else { write(path, lines.as_bytes(), durable) }
 }
 
 impl Drop for RunWriter<'_> {

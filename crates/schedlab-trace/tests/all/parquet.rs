@@ -83,6 +83,27 @@ fn a_table_without_rows_is_a_table() {
 }
 
 #[test]
+fn measured_values_keep_all_their_digits_and_may_be_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.parquet");
+    let mut table = Table::create(&path, "x", &[("value", ColumnKind::Real)]).unwrap();
+    for cell in [Cell::Real(0.1 + 0.2), Cell::Absent, Cell::Real(-1e300)] {
+        table.row(&[cell]).unwrap();
+    }
+    assert!(table.row(&[Cell::Number(1)]).is_err());
+    table.finish().unwrap();
+    let reader = SerializedFileReader::new(std::fs::File::open(&path).unwrap()).unwrap();
+    let rows = reader.get_row_iter(None).unwrap();
+    let values: Vec<Option<f64>> = rows
+        .map(|row| match row.unwrap().get_column_iter().next().unwrap().1 {
+            Field::Double(value) => Some(*value),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(values, [Some(0.1 + 0.2), None, Some(-1e300)]);
+}
+
+#[test]
 fn a_row_of_other_kinds_is_refused() {
     let dir = tempfile::tempdir().unwrap();
     let columns = [("a", ColumnKind::Time), ("b", ColumnKind::Text)];

@@ -127,6 +127,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         true => measured.sets()?,
         false => (sets::of_folders(&folders)?, false),
     };
+    if let Some(why) = sets::of_different_hosts(&folders, &sets) {
+        anyhow::bail!("these results cannot be compared: {why}");
+    }
     if let Some(why) = incomparable(sets.iter().flat_map(|set| &set.runs)) {
         anyhow::bail!("these results cannot be compared: {why}");
     }

@@ -52,7 +52,13 @@ enum Action {
         #[arg(last = true, required = true, value_name = "CMD")]
         command: Vec<String>,
     },
-    /// Put back what `set` changed
+    /// Set the knobs of a sysctl.d file or a tuned profile until `schedlab knobs restore`
+    Apply {
+        /// The file, such as profile.sysctl.conf of `schedlab tune`
+        #[arg(value_name = "FILE")]
+        file: PathBuf,
+    },
+    /// Put back what `set` and `apply` changed
     Restore,
     /// Print settings as a file of another tool
     Write {
@@ -99,6 +105,9 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         Action::List { json, long } => list(&tree, json, long)?,
         Action::Get { name } => get(&tree, &name)?,
         Action::Set { wanted } => set(&tree, &wanted)?,
+        Action::Apply { file } => {
+            set(&tree, &Wanted { settings: Vec::new(), from: Some(file) })?;
+        }
         Action::Run { wanted, command } => return run_under(&tree, &wanted, &command),
         Action::Restore => return restore(),
         Action::Write { wanted, format } => {

@@ -1,12 +1,15 @@
 //! The subcommands: one file each, an `Args` and a `run`.
 
+mod asked;
 pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod draw;
+pub(crate) mod gather;
 pub(crate) mod jobs;
 pub(crate) mod knobs;
 pub(crate) mod load;
 mod observe;
+pub(crate) mod plan;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod report;
@@ -16,11 +19,13 @@ mod scratch;
 pub(crate) mod shell;
 pub(crate) mod sim;
 pub(crate) mod slow;
+pub(crate) mod submit;
 pub(crate) mod tour;
 pub(crate) mod trace;
 pub(crate) mod tune;
 pub(crate) mod view;
 pub(crate) mod vm;
+pub(crate) mod work;
 
 use crate::cli::Command;
 use crate::json::{self, Schema};
@@ -117,6 +122,10 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Jobs(args) => jobs::run(args),
         Command::Run(args) => run::run(args),
         Command::Tune(args) => tune::run(args),
+        Command::Submit(args) => submit::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Work(args) => work::run(args),
+        Command::Gather(args) => gather::run(&args),
         Command::Vm(args) => vm::run(args),
         Command::Report(args) => report::run(args),
         Command::Compare(args) => compare::run(args),

@@ -1,11 +1,11 @@
 //! `schedlab report`: one HTML file from stored results.
 
+mod table;
+
 use crate::json;
 use anyhow::Context as _;
 use schedlab_experiment::report::{self, Report, TracePictures};
-use schedlab_experiment::{
-    Drawing, Experiment, StoredRun, StoredRuns, export, name_places, runs_of,
-};
+use schedlab_experiment::{Drawing, Experiment, StoredRun, StoredRuns, export, runs_of};
 use schedlab_host::knobs::{Tree, write_sysctl, write_tuned};
 use schedlab_workload::Stream;
 use std::collections::BTreeSet;
@@ -22,6 +22,9 @@ pub(crate) struct Args {
     /// Where the report goes [default: report.html in the first folder]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
+    /// Write all metrics of all runs as a Parquet table, and no report (docs/formats.md)
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "title"])]
+    parquet: Option<PathBuf>,
     /// Title of the report [default: the folder's name]
     #[arg(long)]
     title: Option<String>,
@@ -29,7 +32,7 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { folders, output, title } = args;
+    let Args { folders, output, parquet, title } = args;
     let first = &folders[0];
     let mut all = runs_in(first)?;
     for folder in &folders[1..] {
@@ -37,7 +40,10 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         all.experiment = all.experiment.or(found.experiment);
         all.runs.extend(found.runs);
     }
-    name_places(&mut all.runs);
+    if let Some(path) = parquet {
+        return table::write(&all.runs, &path);
+    }
+    all.name_places();
     let name =
         first.canonicalize().ok().and_then(|p| Some(p.file_name()?.to_string_lossy().into_owned()));
     // A file of another version of schedlab may not be understood; the runs still are.
@@ -60,7 +66,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// When there are none, or none is whole.
 pub(crate) fn stored(folder: &Path) -> anyhow::Result<StoredRuns> {
     let mut found = runs_in(folder)?;
-    name_places(&mut found.runs);
+    found.name_places();
     Ok(found)
 }
 

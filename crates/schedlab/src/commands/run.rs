@@ -1,5 +1,6 @@
 //! `schedlab run`: an experiment file, planned, run, stored and reported.
 
+use super::asked::Asked;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::report::{answer, readable, text_map};
@@ -7,7 +8,7 @@ use schedlab_experiment::{
     Experiment, FileError, Machines, Place, Plan, Planned, Progress, StoredRun, StoredRuns, Tally,
     is_passing, machine_line, mixed_versions, run_experiment, run_plan, runs_of,
 };
-use schedlab_workload::{MachineName, WorkloadSpec};
+use schedlab_workload::WorkloadSpec;
 use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -19,15 +20,8 @@ pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 /// Options of `schedlab run`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The experiment file (docs/experiments.md says what it may hold)
-    #[arg(value_name = "FILE.toml")]
-    file: PathBuf,
-    /// Where results go; finished runs that are there already are not done again
-    #[arg(short, long, value_name = "DIR", default_value = "results")]
-    output: PathBuf,
-    /// The machine that does the runs, instead of the file's
-    #[arg(long, value_name = "MACHINE")]
-    on: Option<MachineName>,
+    #[command(flatten)]
+    asked: Asked,
     /// Print the plan and how long it will take, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -35,21 +29,12 @@ pub(crate) struct Args {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { file, output, on, dry_run } = args;
-    let mut experiment = read(&file)?;
+    let Args { asked, dry_run } = args;
     let mut machines = Machines::made_by(&machines::make);
-    if let Some(machine) = on {
-        // What is wrong with it is not the file's mistake.
-        machines.get(&machine)?;
-        experiment.put_on(machine);
-    }
+    let (experiment, results) = asked.read(&mut machines)?;
     let plan = Plan::new(&experiment);
-    let results = output.join(&experiment.name);
     if dry_run {
-        print_plan(&plan)?;
-        check(&mut machines, &experiment, &plan)?;
-        let told = estimate(&mut machines, &experiment, &plan, &results)?;
-        crate::output::stdout().write_all(told.as_bytes())?;
+        show_plan(&mut machines, &experiment, &results)?;
         return Ok(ExitCode::SUCCESS);
     }
     check(&mut machines, &experiment, &plan)?;
@@ -59,21 +44,38 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let told = estimate(&mut machines, &experiment, &plan, &results)?;
     crate::output::stderr().write_all(told.as_bytes())?;
     let tally = perform(&mut machines, &experiment, &results)?;
-    let stored = super::report::stored(&results)?;
-    let path = results.join("report.html");
-    super::report::write(Some(&experiment), &experiment.title, &stored, &path)?;
-    tell_answer(&experiment, &stored, &tally)?;
-    writeln!(crate::output::stdout(), "{}", path.display())?;
+    conclude(&experiment, &results, tally.stopped || tally.boots_left > 0)?;
     Ok(exit_code(&tally))
+}
+
+/// Writes the report of what is stored, and tells the answer; none while runs are `open`.
+pub(crate) fn conclude(experiment: &Experiment, results: &Path, open: bool) -> anyhow::Result<()> {
+    let stored = super::report::stored(results)?;
+    let path = results.join("report.html");
+    super::report::write(Some(experiment), &experiment.title, &stored, &path)?;
+    tell_answer(experiment, &stored, open)?;
+    Ok(writeln!(crate::output::stdout(), "{}", path.display())?)
+}
+
+/// Prints the plan of an experiment, after its machines were asked whether they can do it.
+pub(crate) fn show_plan(
+    machines: &mut Machines<'_>,
+    experiment: &Experiment,
+    results: &Path,
+) -> anyhow::Result<()> {
+    let plan = Plan::new(experiment);
+    print_plan(&plan)?;
+    check(machines, experiment, &plan)?;
+    let told = estimate(machines, experiment, &plan, results)?;
+    Ok(crate::output::stdout().write_all(told.as_bytes())?)
 }
 
 /// Lines and columns of a terminal.
 const SCREEN: (usize, usize) = (24, 80);
 
 /// The question, its answer, a map and the warnings, last on the terminal.
-fn tell_answer(experiment: &Experiment, stored: &StoredRuns, tally: &Tally) -> anyhow::Result<()> {
+fn tell_answer(experiment: &Experiment, stored: &StoredRuns, open: bool) -> anyhow::Result<()> {
     let (runs, looks) = (&stored.runs, &stored.looks);
-    let open = tally.stopped || tally.boots_left > 0;
     let answer = match open {
         // A verdict on some of the runs would be one look more.
         true => vec![format!("No answer yet: {} runs are done, and more are planned.", runs.len())],
@@ -172,7 +174,7 @@ pub(crate) fn check(
 }
 
 /// A line for each run, between runs only: what is drawn during a measurement disturbs it.
-fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
+pub(super) fn tell(progress: &Progress<'_>, told: &mut BTreeSet<String>) {
     let mut stderr = crate::output::stderr();
     let line = match progress {
         Progress::Begins { index, total, run, left } => {

@@ -3,13 +3,13 @@
 mod dialogue;
 
 use super::UsageError;
+use super::asked::Asked;
 use crate::{json, machines};
 use anyhow::Context as _;
 use schedlab_experiment::tune::{Axes, Step, Tuned, Verdict, tune};
 use schedlab_experiment::{Experiment, Machines, Plan, Progress, Tuning, Varies, machine_line};
 use schedlab_host::knobs::{Tree, write_script, write_sysctl, write_tmpfiles, write_tuned};
 use schedlab_model::Setting;
-use schedlab_workload::MachineName;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -17,15 +17,8 @@ use std::process::ExitCode;
 /// Options of `schedlab tune`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The experiment file, with a table [tune] (docs/tune.md)
-    #[arg(value_name = "FILE.toml")]
-    file: PathBuf,
-    /// Where results go; finished runs that are there already are not done again
-    #[arg(short, long, value_name = "DIR", default_value = "results")]
-    output: PathBuf,
-    /// The machine that does the runs, instead of the file's
-    #[arg(long, value_name = "MACHINE")]
-    on: Option<MachineName>,
+    #[command(flatten)]
+    asked: Asked,
     /// Check the file and the machine, and run nothing
     #[arg(long)]
     dry_run: bool,
@@ -53,21 +46,17 @@ impl json::Document for Tuned {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut experiment = super::run::read(&args.file)?;
+    let mut machines = Machines::made_by(&machines::make);
+    let (experiment, results) = args.asked.read(&mut machines)?;
     let Some(tuning) = experiment.tune.clone() else {
-        let what = format!("{}: there is no table [tune]: see docs/tune.md", args.file.display());
+        let file = experiment.path.display();
+        let what = format!("{file}: there is no table [tune]: see docs/tune.md");
         return Err(UsageError(what).into());
     };
-    let mut machines = Machines::made_by(&machines::make);
-    if let Some(machine) = args.on {
-        machines.get(&machine)?;
-        experiment.put_on(machine);
-    }
     if experiment.axes.iter().any(|axis| axis.varies == Varies::Machine) {
         let what = "a search runs on one machine: name it with --on, or in the file";
         return Err(UsageError(what.into()).into());
     }
-    let results = args.output.join(&experiment.name);
     if let Some(count) = args.ask {
         return dialogue::ask(&experiment, &tuning, &results, count);
     }

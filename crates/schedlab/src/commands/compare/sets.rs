@@ -2,8 +2,9 @@
 
 use super::super::{UsageError, report};
 use super::Set;
-use schedlab_experiment::{Experiment, Point, StoredRun, StoredRuns, name_places};
-use std::collections::BTreeMap;
+use schedlab_experiment::{Experiment, Point, StoredRun, StoredRuns};
+use schedlab_workload::HOST;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// The sets that folders hold: two of one folder with two places, else one of each folder.
@@ -21,6 +22,35 @@ pub(super) fn of_folders(folders: &[PathBuf]) -> anyhow::Result<Vec<Set>> {
         }
     }
     Ok(sets)
+}
+
+/// Why sets of folders cannot be compared: they were measured on different hosts, which nobody asked to
+/// compare.
+pub(super) fn of_different_hosts(folders: &[PathBuf], sets: &[Set]) -> Option<String> {
+    // A place that was named by `DIR@TEXT` was meant.
+    if folders.len() != sets.len() || !folders.iter().all(|folder| folder.exists()) {
+        return None;
+    }
+    sets.chunks_exact(2).zip(folders.chunks_exact(2)).find_map(|(sets, folders)| {
+        let (before, after) = (hosts(&sets[0]), hosts(&sets[1]));
+        if before.is_empty() || after.is_empty() || !before.is_disjoint(&after) {
+            return None;
+        }
+        let told = |hosts: BTreeSet<String>| hosts.into_iter().collect::<Vec<_>>().join(", ");
+        let (before, after) = (told(before), told(after));
+        let (a, b) = (folders[0].display(), folders[1].display());
+        Some(format!(
+            "'{}' was measured on {before} and '{}' on {after}: a change could be the machine's. Measure both on one \
+             host, or compare the machines on purpose: {a}@{before} {b}@{after}",
+            sets[0].name, sets[1].name
+        ))
+    })
+}
+
+/// The hosts on which a set was measured; none where it was simulated or done in virtual machines.
+fn hosts(set: &Set) -> BTreeSet<String> {
+    let measured = set.runs.iter().filter(|run| run.manifest.machine == HOST);
+    measured.map(|run| run.manifest.place().host).collect()
 }
 
 /// One folder, or with `DIR@TEXT` its runs at the place whose host, kernel or program has the text in it.
@@ -43,7 +73,7 @@ fn of_folder(asked: &Path) -> anyhow::Result<Set> {
     for run in &mut found.runs {
         run.manifest.point.retain(|axis, _| !axes.contains_key(axis));
     }
-    name_places(&mut found.runs);
+    found.name_places();
     Ok(Set { path: path.clone(), ..set(text, found) })
 }
 

@@ -1,0 +1,33 @@
+//! The options of all commands that take an experiment file.
+
+use schedlab_experiment::{Experiment, Machines};
+use schedlab_workload::MachineName;
+use std::path::PathBuf;
+
+/// An experiment file, where its results go, and what does its runs.
+#[derive(clap::Args)]
+pub(crate) struct Asked {
+    /// The experiment file (docs/experiments.md, docs/tune.md)
+    #[arg(value_name = "FILE.toml")]
+    file: PathBuf,
+    /// Where results go; finished runs that are there already are not done again
+    #[arg(short, long, value_name = "DIR", default_value = "results")]
+    output: PathBuf,
+    /// The machine that does the runs, instead of the file's
+    #[arg(long, value_name = "MACHINE")]
+    on: Option<MachineName>,
+}
+
+impl Asked {
+    /// The experiment, and the folder of its results.
+    pub(crate) fn read(self, machines: &mut Machines<'_>) -> anyhow::Result<(Experiment, PathBuf)> {
+        let mut experiment = super::run::read(&self.file)?;
+        if let Some(machine) = self.on {
+            // What is wrong with it is not the file's mistake.
+            machines.get(&machine)?;
+            experiment.put_on(machine);
+        }
+        let results = self.output.join(&experiment.name);
+        Ok((experiment, results))
+    }
+}
