@@ -45,8 +45,8 @@ pub mod tune;
 pub use environment::{conditions, is_passing, machine_line};
 pub use exact::incomparable;
 pub use file::{
-    Axis, Drawing, Experiment, FileError, Hooks, Hosts, Limit, Mistake, Order, StopRule, Tuning,
-    Varies, When, Workload, keys,
+    Axis, Drawing, Experiment, FileError, Hooks, Hosts, Limit, Mistake, Order, Screen, StopRule,
+    Tuning, Varies, When, Workload, keys,
 };
 pub use id::RunId;
 pub use machines::{Machines, Make};

@@ -4,6 +4,7 @@
 //! one run, which share its luck. Every method names its paper; reference values in the tests come from
 //! other implementations (see `docs/statistics.md`).
 
+mod agreement;
 mod change;
 mod distribution;
 mod effect;
@@ -18,6 +19,7 @@ mod rank;
 mod sample;
 mod steady;
 
+pub use agreement::{Agreement, agreement};
 pub use change::{Level, change_points, change_points_among, level_changes};
 pub use distribution::{
     binomial_cdf, f_cdf, normal_cdf, normal_quantile, t_cdf, t_power, t_quantile,

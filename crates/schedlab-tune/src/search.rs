@@ -95,6 +95,8 @@ pub struct Search {
     space: Space,
     options: Options,
     opening: Vec<Point>,
+    /// Points that somebody proposed, to be measured after the opening.
+    proposed: Vec<Point>,
     told: Vec<Trial>,
     /// Shapes of the last fits, one for each value that is modelled.
     shapes: Vec<Option<Shape>>,
@@ -114,7 +116,8 @@ impl Search {
             }
             Method::Random => Vec::new(),
         };
-        Self { space, options, opening, told: Vec::new(), shapes: Vec::new() }
+        let (proposed, told, shapes) = (Vec::new(), Vec::new(), Vec::new());
+        Self { space, options, opening, proposed, told, shapes }
     }
 
     /// What can be chosen.
@@ -146,7 +149,7 @@ impl Search {
         if done >= self.options.budget {
             return None;
         }
-        if let Some(point) = self.opening.get(done) {
+        if let Some(point) = self.opening.iter().chain(&self.proposed).nth(done) {
             return Some(point.clone());
         }
         let mut random = Random::new(self.options.seed ^ (done as u64) << 32);
@@ -155,6 +158,18 @@ impl Search {
             Method::Random => Some(self.space.any(&mut random)),
             Method::Model => Some(self.promising(&mut random)),
         }
+    }
+
+    /// Whether the points that fill the space are measured, and nothing else is yet.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.told.len() == self.opening.len() && self.proposed.is_empty()
+    }
+
+    /// Has points measured next that are promising for reasons of the caller's.
+    pub fn propose(&mut self, points: impl IntoIterator<Item = Point>) {
+        let points = points.into_iter().map(|point| self.space.canonical(point));
+        self.proposed = points.collect();
     }
 
     /// Several points to measure at the same time: after each the search believes what it expects there
@@ -183,14 +198,22 @@ impl Search {
     /// goals, the one that is best in all of them alike.
     #[must_use]
     pub fn advice(&self) -> Option<Advice> {
-        let beliefs = self.believed()?;
+        self.ranking().into_iter().next()
+    }
+
+    /// The points that were measured, the best first, in the order of [`Self::advice`].
+    #[must_use]
+    pub fn ranking(&self) -> Vec<Advice> {
+        let beliefs = self.believed().unwrap_or_default();
         let goals = self.goals();
         let scalars = scalars(&beliefs, &vec![1.0; goals]);
         let order = |a: &usize, b: &usize| {
             let miss = |i: usize| beliefs[i].keeps_limits;
             miss(*b).cmp(&miss(*a)).then(scalars[*a].total_cmp(&scalars[*b]))
         };
-        (0..beliefs.len()).min_by(order).map(|index| beliefs[index].clone())
+        let mut all: Vec<usize> = (0..beliefs.len()).collect();
+        all.sort_by(order);
+        all.into_iter().map(|index| beliefs[index].clone()).collect()
     }
 
     /// The points of which no other one is better in all goals (Pareto's front), as far as can be expected

@@ -15,7 +15,7 @@ pub use axis::{Axis, Varies, When};
 pub use decode::Mistake;
 pub(crate) use decode::nearest;
 pub(crate) use places::{Part, Places};
-pub use tuning::{Limit, Tuning};
+pub use tuning::{Limit, Screen, Tuning};
 
 use crate::Point;
 use decode::Decoder;

@@ -51,6 +51,7 @@ pub(super) const KEYS: &[(&str, &[&str])] = &[
     ("record", RECORD),
     ("stop", STOP),
     ("tune", tuning::KEYS),
+    ("tune.screen", tuning::SCREEN_KEYS),
     ("hooks", HOOKS),
 ];
 

@@ -6,7 +6,7 @@ use super::{Axis, Point, Varies, Workload};
 use crate::names;
 use schedlab_model::{Better, Nanos, Unit};
 use schedlab_tune::Method;
-use schedlab_workload::metrics;
+use schedlab_workload::{MachineName, metrics};
 use std::ops::Range;
 
 /// How settings are searched for.
@@ -26,6 +26,19 @@ pub struct Tuning {
     pub default: Point,
     /// Pairs of fresh runs that confirm the result, at most.
     pub confirm: u32,
+    /// What cheaper runs look for good settings first.
+    pub screen: Option<Screen>,
+}
+
+/// Cheaper runs that look for good settings, if a pilot shows that they rank settings alike.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Screen {
+    /// The machine that does them; `None`: the same.
+    pub machine: Option<MachineName>,
+    /// Options of the workloads that make runs short.
+    pub options: Point,
+    /// Measurements of them.
+    pub budget: u32,
 }
 
 /// A bound that a metric has to keep.
@@ -42,7 +55,8 @@ pub struct Limit {
 }
 
 pub(super) const KEYS: &[&str] =
-    &["budget", "start", "method", "goals", "limits", "default", "confirm"];
+    &["budget", "start", "method", "goals", "limits", "default", "confirm", "screen"];
+pub(super) const SCREEN_KEYS: &[&str] = &["machine", "options", "budget"];
 
 /// Measurements where the file says nothing.
 const BUDGET: u32 = 58;
@@ -75,6 +89,7 @@ pub(super) fn tuning(
     let goals = keys.take("goals").map(|e| goals(decoder, e, own_metrics)).unwrap_or_default();
     let limits = keys.take("limits").map(|e| limits(decoder, e)).unwrap_or_default();
     let default = keys.take("default").map(|e| default(decoder, e, axes)).unwrap_or_default();
+    let screen = keys.take("screen").and_then(|e| screen(decoder, e));
     decoder.finish(keys, KEYS);
     Some(Tuning {
         budget: budget.unwrap_or(BUDGET),
@@ -84,7 +99,33 @@ pub(super) fn tuning(
         limits,
         default,
         confirm: confirm.unwrap_or(CONFIRM),
+        screen,
     })
+}
+
+/// `screen = { machine = "sim:cpus=8" }`, or `{ options = { runtime = "1s" } }`.
+fn screen(decoder: &mut Decoder<'_>, entry: Entry<'_>) -> Option<Screen> {
+    let (place, key) = (entry.place.clone(), entry.key.clone());
+    let mut keys = decoder.table(entry)?;
+    let machine = keys.take("machine").and_then(|entry| {
+        let text = decoder.text(&entry, "a machine, such as \"sim:cpus=4\"")?;
+        let read = text.parse::<MachineName>();
+        read.map_err(|why| decoder.mistake(&entry.place, &entry.key, why)).ok()
+    });
+    let mut options = Point::new();
+    if let Some(mut keys) = keys.take("options").and_then(|entry| decoder.table(entry)) {
+        for (name, entry) in keys.rest() {
+            options.extend(decoder.scalar(&entry).map(|value| (name, value)));
+        }
+    }
+    let budget = number(decoder, &mut keys, "budget", 4).unwrap_or(BUDGET);
+    decoder.finish(keys, SCREEN_KEYS);
+    if machine.is_none() && options.is_empty() {
+        let what = "name what makes these runs cheaper: machine = \"sim:..\", or options = { .. }";
+        decoder.mistake(&place, &key, what);
+        return None;
+    }
+    Some(Screen { machine, options, budget })
 }
 
 /// Axes that ask a workload for more or less work: the least work is always done first.

@@ -64,9 +64,8 @@ impl Claims {
             return Ok(false);
         }
         // Only one of several wins the renaming; the others find the claim gone, or a new one.
-        match fs::rename(path, &own) {
-            Ok(()) | Err(_) => drop(fs::remove_file(&own)),
-        }
+        let _ = fs::rename(path, &own);
+        let _ = fs::remove_file(&own);
         Ok(true)
     }
 

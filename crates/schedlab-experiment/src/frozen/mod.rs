@@ -4,7 +4,7 @@
 //! FROZEN/
 //!   experiment.toml      the file, word for word
 //!   frozen.json          what holds for all runs, and the hash of runs.jsonl
-//!   runs.jsonl           one run a line, in the plan's order, each with the portion that it belongs to
+//!   runs.jsonl           one run a line, portion by portion
 //!   claims/7             the lease of portion 7: who does it; its time of change is when it was renewed
 //!   done/7               portion 7 is done; inside stands by whom
 //!   workers/NAME/        the results of one worker, a folder as `run` makes it
@@ -228,6 +228,8 @@ impl Frozen {
     /// # Errors
     /// When the mark cannot be written.
     pub fn mark_done(&self, portion: usize, by: &str) -> Result<(), StoreError> {
+        let folder = self.folder.join("done");
+        std::fs::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, e))?;
         write_synced(&self.done(portion), format!("{by}\n").as_bytes())
     }
 

@@ -6,7 +6,7 @@ use crate::run_loop::{LoopError, Progress, Tally, keep_experiment, run_with};
 use crate::session::{same_conditions, throw_away};
 use crate::store::{Place, StoreError, StoredRun, lock};
 use crate::{Machines, Plan};
-use schedlab_sys::lock::Lock;
+use schedlab_sys::lock::{Lock, LockError};
 use schedlab_workload::HOST;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -171,9 +171,8 @@ impl Worker<'_, '_> {
     }
 
     /// Does a portion and marks it as done; whether to go on.
-    fn portion(&mut self, portion: usize, claim: Option<Claim>) -> Result<bool, FrozenError> {
+    fn portion(&mut self, portion: usize, mut claim: Option<Claim>) -> Result<bool, FrozenError> {
         (self.tell)(&WorkStep::Takes { portion, of: self.frozen.portions.len() });
-        let mut claim = claim;
         let plan = self.frozen.portion(portion);
         let is_whole = self.part(&plan, &mut claim)?;
         if self.tally.stopped {
@@ -295,12 +294,15 @@ fn measuring(frozen: &Frozen) -> Result<Option<Lock>, FrozenError> {
     if !frozen.plan.runs.iter().any(|run| run.machine.kind == HOST) {
         return Ok(None);
     }
-    let path = frozen.folder.join("claims").join(format!(".measures-on-{}", host()));
-    Lock::take(&path).map(Some).map_err(|error| {
-        FrozenError::Refused(format!(
+    let folder = frozen.folder.join("claims");
+    std::fs::create_dir_all(&folder).map_err(|e| StoreError::io(&folder, e))?;
+    match Lock::take(&folder.join(format!(".measures-on-{}", host()))) {
+        Ok(lock) => Ok(Some(lock)),
+        Err(error @ LockError::Held { .. }) => Err(FrozenError::Refused(format!(
             "another worker measures on this machine, and two would disturb each other: {error}"
-        ))
-    })
+        ))),
+        Err(LockError::Io { path, error }) => Err(StoreError::io(&path, error).into()),
+    }
 }
 
 /// The host's name, as a part of a file's name.

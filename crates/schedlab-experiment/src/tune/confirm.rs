@@ -106,6 +106,7 @@ mod tests {
             limits: Vec::new(),
             default: Point::new(),
             confirm: 20,
+            screen: None,
         }
     }
 

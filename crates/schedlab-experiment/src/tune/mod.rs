@@ -8,11 +8,13 @@
 mod axes;
 mod confirm;
 mod goals;
+mod screen;
 mod told;
 
 pub use axes::Axes;
 pub use goals::Goals;
-pub use told::{Kept, Matters, Member, Tuned, Verdict};
+pub use screen::screened;
+pub use told::{Kept, Matters, Member, Screening, Tuned, Verdict};
 
 use crate::run_loop::{LoopError, Progress, keep_experiment, run_with};
 use crate::session::{same_conditions, throw_away};
@@ -43,6 +45,13 @@ pub enum Step<'s> {
     Measured {
         /// Its goals with their values; none: it failed.
         values: &'s [(String, f64)],
+    },
+    /// Cheaper runs look for good settings, or do a pilot of this.
+    Screens {
+        /// Measurements at most.
+        budget: usize,
+        /// Whether it is the pilot.
+        is_pilot: bool,
     },
     /// The search is over; so many pairs of fresh runs begin.
     Confirms {
@@ -98,21 +107,21 @@ pub fn tune(
     let (runs, stopped) = (Vec::new(), false);
     let mut tuner = Tuner { machines, experiment, goals, axes, results, stop, tell, runs, stopped };
     let mut values = Vec::new();
-    while let Some(point) = search.ask() {
-        let budget = tuning.budget as usize;
-        let named = tuner.axes.named(&point);
-        (tuner.tell)(&Step::Asks { index: search.told().len(), budget, point: &named });
-        let repeat = search.told().iter().filter(|trial| trial.point == point).count();
-        let measured = tuner.measure(&point, repeat as u32, search.told().is_empty())?;
-        if tuner.stopped {
-            return Ok(Tuned::stopped(search.told().len()));
+    let mut screening = None;
+    let budget = tuning.budget as usize;
+    while !tuner.stopped
+        && let Some(point) = search.ask()
+    {
+        values.extend(tuner.ask(&mut search, point, budget)?);
+        if let Some(screen) = tuning.screen.as_ref().filter(|_| search.is_open()) {
+            screening = screen::screen(&mut tuner, tuning, screen, &mut search)?;
         }
-        let told = measured.as_ref().map(|(told, _)| told.clone()).unwrap_or_default();
-        (tuner.tell)(&Step::Measured { values: &told });
-        values.push(told);
-        search.tell(point, measured.map(|(_, outcome)| outcome));
     }
-    tuner.conclude(tuning, &search, &default, &values)
+    if tuner.stopped {
+        return Ok(Tuned::stopped(search.told().len()));
+    }
+    let found = tuner.conclude(tuning, &search, &default, &values)?;
+    Ok(Tuned { screening, ..found })
 }
 
 /// Gets each point with the metrics that it gave; none: it failed.
@@ -157,6 +166,27 @@ pub fn measure(
 }
 
 impl Tuner<'_, '_> {
+    /// Measures a point that a search asks for, and tells the search. Returns the values, none where it
+    /// failed; `None` where the user stopped it.
+    fn ask(
+        &mut self,
+        search: &mut Search,
+        point: Vec<usize>,
+        budget: usize,
+    ) -> Result<Option<Vec<(String, f64)>>, LoopError> {
+        let named = self.axes.named(&point);
+        (self.tell)(&Step::Asks { index: search.told().len(), budget, point: &named });
+        let repeat = search.told().iter().filter(|trial| trial.point == point).count();
+        let measured = self.measure(&point, repeat as u32, search.told().is_empty())?;
+        if self.stopped {
+            return Ok(None);
+        }
+        let told = measured.as_ref().map(|(told, _)| told.clone()).unwrap_or_default();
+        (self.tell)(&Step::Measured { values: &told });
+        search.tell(point, measured.map(|(_, outcome)| outcome));
+        Ok(Some(told))
+    }
+
     /// Measures a point: its goals with their values, and as the search sees them; none where it failed.
     fn measure(
         &mut self,

@@ -115,3 +115,58 @@ fn mistakes_in_the_table_are_told_at_their_places() {
         assert!(error.contains(part), "{part} is not in {error}");
     }
 }
+
+/// Whether a run is a short one.
+fn is_short(spec: &RunSpec) -> bool {
+    let schedlab_workload::WorkloadSpec::Builtin { options, .. } = &spec.workload else {
+        return false;
+    };
+    options.get("loops").is_some_and(|loops| loops == "1")
+}
+
+const SCREENED: &str = "screen = { options = { loops = 1 }, budget = 24 }\n";
+
+#[test]
+fn short_runs_search_where_a_pilot_shows_that_they_rank_alike() {
+    let results = tempfile::tempdir().unwrap();
+    let text = format!("{TEXT}{SCREENED}");
+    let time = |spec: &RunSpec, index: usize| match is_short(spec) {
+        true => 0.1 * valley(spec, index),
+        false => valley(spec, index),
+    };
+    let (found, _) = tuned(&text, time, results.path());
+    let screening = found.screening.clone().unwrap();
+    assert!(screening.is_used && screening.at_least.unwrap() > 0.5, "{screening:?}");
+    assert!(!screening.handed_on.is_empty());
+    assert_eq!(found.verdict, Verdict::Gain, "{:#?}", found.sentences());
+    assert!(found.sentences().iter().any(|text| text.contains("The cheaper runs rank")));
+    // Short runs are no measurements of the search, and none of the fresh runs is short.
+    let runs = runs_of(results.path()).unwrap().runs;
+    let dear = runs.iter().filter(|run| !is_short(&run.manifest.spec)).count();
+    assert_eq!((found.trials, dear), (30, 30 + 2 * found.pairs));
+    let (again, ran) = tuned(&text, |_, _| panic!("all is stored"), results.path());
+    assert_eq!((again, ran), (found, 0));
+}
+
+#[test]
+fn short_runs_that_rank_otherwise_are_not_used() {
+    let results = tempfile::tempdir().unwrap();
+    let text = format!("{TEXT}{SCREENED}");
+    let time = |spec: &RunSpec, index: usize| match is_short(spec) {
+        true => 1.0 / valley(spec, index),
+        false => valley(spec, index),
+    };
+    let (found, _) = tuned(&text, time, results.path());
+    let screening = found.screening.as_ref().unwrap();
+    assert!(!screening.is_used && screening.handed_on.is_empty(), "{screening:?}");
+    assert_eq!(found.verdict, Verdict::Gain, "{:#?}", found.sentences());
+    assert!(found.sentences().iter().any(|text| text.ends_with("they were not used.")));
+}
+
+#[test]
+fn a_screen_names_what_makes_it_cheaper() {
+    let error =
+        Experiment::parse(&format!("{TEXT}screen = {{ budget = 9 }}\n"), Path::new("x.toml"));
+    let error = error.unwrap_err().to_string();
+    assert!(error.contains("name what makes these runs cheaper"), "{error}");
+}

@@ -49,6 +49,21 @@ pub struct Matters {
     pub p: f64,
 }
 
+/// What cheaper runs were good for.
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
+pub struct Screening {
+    /// Settings of the pilot, which both kinds of runs measured.
+    pub points: usize,
+    /// The rank correlation of the first goal between both; absent where too few settings tell.
+    pub correlation: Option<f64>,
+    /// The true correlation is above this with 95 %.
+    pub at_least: Option<f64>,
+    /// Whether they rank alike, so that the cheaper runs searched.
+    pub is_used: bool,
+    /// Their best settings, which were then measured as all others.
+    pub handed_on: Vec<Point>,
+}
+
 /// The result of a tuning.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Tuned {
@@ -76,6 +91,8 @@ pub struct Tuned {
     pub comparisons: Vec<Comparison>,
     /// The limits in them.
     pub limits: Vec<Kept>,
+    /// What cheaper runs were good for, where the file asks for them.
+    pub screening: Option<Screening>,
 }
 
 /// The chance at which an axis is said to matter.
@@ -97,6 +114,7 @@ impl Tuned {
             pairs: 0,
             comparisons: Vec::new(),
             limits: Vec::new(),
+            screening: None,
         }
     }
 
@@ -147,6 +165,7 @@ impl Tuned {
             "The search measured {} settings in {} measurements{failed}.",
             self.settings, self.trials
         ));
+        out.extend(self.screening.as_ref().map(|found| self.screened(found)));
         out.extend(self.matter());
         if !self.front.is_empty() {
             out.push("No other setting is better in all goals than one of these:".into());
@@ -161,6 +180,29 @@ impl Tuned {
             }));
         }
         out
+    }
+
+    /// What transferred from the cheaper runs.
+    fn screened(&self, found: &Screening) -> String {
+        let Some((correlation, least)) = found.correlation.zip(found.at_least) else {
+            return "The cheaper runs were not used: too few settings could be measured with both."
+                .into();
+        };
+        let alike = format!(
+            "The cheaper runs rank {} settings with a correlation of {correlation:.2} (above {least:.2} with 95 %)",
+            found.points
+        );
+        let best = self.best.as_ref().map(|best| &best.point);
+        match (found.is_used, found.handed_on.iter().position(|point| Some(point) == best)) {
+            (false, _) => format!("{alike}, too little to rely on: they were not used."),
+            (true, Some(place)) => {
+                format!("{alike}. Their choice number {} is the advised setting.", place + 1)
+            }
+            (true, None) => format!(
+                "{alike}. None of the {} settings that they chose is the advised one.",
+                found.handed_on.len()
+            ),
+        }
     }
 
     fn matter(&self) -> Option<String> {

@@ -1,8 +1,8 @@
 //! The options of all commands that take an experiment file.
 
-use schedlab_experiment::{Experiment, Machines};
+use schedlab_experiment::{Experiment, FileError, Machines};
 use schedlab_workload::MachineName;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An experiment file, where its results go, and what does its runs.
 #[derive(clap::Args)]
@@ -21,7 +21,7 @@ pub(crate) struct Asked {
 impl Asked {
     /// The experiment, and the folder of its results.
     pub(crate) fn read(self, machines: &mut Machines<'_>) -> anyhow::Result<(Experiment, PathBuf)> {
-        let mut experiment = super::run::read(&self.file)?;
+        let mut experiment = read(&self.file)?;
         if let Some(machine) = self.on {
             // What is wrong with it is not the file's mistake.
             machines.get(&machine)?;
@@ -30,4 +30,12 @@ impl Asked {
         let results = self.output.join(&experiment.name);
         Ok((experiment, results))
     }
+}
+
+/// Reads an experiment file; its mistakes are wrong usage, not failure.
+fn read(path: &Path) -> anyhow::Result<Experiment> {
+    Experiment::read(path).map_err(|error| match error {
+        FileError::Wrong { .. } => super::UsageError(error.to_string()).into(),
+        FileError::Read { .. } => error.into(),
+    })
 }

@@ -5,13 +5,13 @@ use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::report::{answer, readable, text_map};
 use schedlab_experiment::{
-    Experiment, FileError, Machines, Place, Plan, Planned, Progress, StoredRun, StoredRuns, Tally,
-    is_passing, machine_line, mixed_versions, run_experiment, run_plan, runs_of,
+    Experiment, Machines, Place, Plan, Planned, Progress, StoredRun, StoredRuns, Tally, is_passing,
+    machine_line, mixed_versions, run_experiment, run_plan, runs_of,
 };
 use schedlab_workload::WorkloadSpec;
 use std::collections::BTreeSet;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 /// What was measured is stored, but the user stopped before the end.
@@ -120,14 +120,6 @@ fn screen(question: &str, answer: &[String], map: Vec<String>, rest: Vec<String>
     out.extend(map);
     out.extend(rest);
     out
-}
-
-/// Reads an experiment file; its mistakes are wrong usage, not failure.
-pub(crate) fn read(path: &Path) -> anyhow::Result<Experiment> {
-    Experiment::read(path).map_err(|error| match error {
-        FileError::Wrong { .. } => super::UsageError(error.to_string()).into(),
-        FileError::Read { .. } => error.into(),
-    })
 }
 
 /// Does the runs of an experiment with progress on stderr, and keeps the file.

@@ -9,7 +9,6 @@ use super::UsageError;
 use super::asked::Asked;
 use crate::machines;
 use anyhow::Context as _;
-use schedlab_experiment::frozen::Frozen;
 use schedlab_experiment::{Hosts, Machines, Plan};
 use schedlab_workload::HOST;
 use std::io::Write as _;

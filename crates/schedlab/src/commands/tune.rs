@@ -6,7 +6,7 @@ use super::UsageError;
 use super::asked::Asked;
 use crate::{json, machines};
 use anyhow::Context as _;
-use schedlab_experiment::tune::{Axes, Step, Tuned, Verdict, tune};
+use schedlab_experiment::tune::{Axes, Step, Tuned, Verdict, screened, tune};
 use schedlab_experiment::{Experiment, Machines, Plan, Progress, Tuning, Varies, machine_line};
 use schedlab_host::knobs::{Tree, write_script, write_sysctl, write_tmpfiles, write_tuned};
 use schedlab_model::Setting;
@@ -109,7 +109,11 @@ fn check(
 ) -> anyhow::Result<()> {
     let points = Axes::new(experiment).beside_default(tuning);
     let runs = points.iter().flat_map(|point| Plan::at(experiment, point, 0).runs).collect();
-    super::run::check(machines, experiment, &Plan { runs })
+    super::run::check(machines, experiment, &Plan { runs })?;
+    let Some(screen) = &tuning.screen else { return Ok(()) };
+    let cheap = screened(experiment, screen);
+    let runs = points.iter().flat_map(|point| Plan::at(&cheap, point, 0).runs).collect();
+    super::run::check(machines, &cheap, &Plan { runs })
 }
 
 /// What will be done, in a sentence.
@@ -136,6 +140,12 @@ fn tell(step: &Step<'_>) {
         Step::Measured { values } => {
             let parts: Vec<String> = values.iter().map(|(n, v)| format!("{n} {v:.5}")).collect();
             writeln!(stderr, ": {}", parts.join(", "))
+        }
+        Step::Screens { budget, is_pilot: true } => {
+            writeln!(stderr, "pilot: do cheaper runs rank {budget} settings alike?")
+        }
+        Step::Screens { budget, is_pilot: false } => {
+            writeln!(stderr, "they do: {budget} cheaper measurements look for good settings")
         }
         Step::Confirms { point, pairs } => {
             writeln!(stderr, "{pairs} fresh pairs of the default and{}", super::run::place(point))

@@ -72,13 +72,17 @@ pub(super) fn run(
     std::thread::scope(|scope| {
         for (host, own) in all.iter().zip(&own) {
             let queue = if shares { &shared } else { own };
-            scope.spawn(move || {
+            let life = move || {
                 if let Err(error) = host.life(queue, binary, shares) {
                     let _ = writeln!(crate::output::stderr(), "schedlab: {}: {error:#}", host.name);
                 }
-            });
+            };
+            let started = std::thread::Builder::new().spawn_scoped(scope, life);
+            started.map_err(|error| schedlab_sys::process::thread_refused(&error))?;
         }
-    });
+        std::io::Result::Ok(())
+    })
+    .context("a thread for each host")?;
     let queues = if shares { std::slice::from_ref(&shared) } else { &own[..] };
     let is_empty = |queue: &Mutex<Queue>| locked(queue).left.is_empty();
     Ok(if queues.iter().all(is_empty) {

@@ -1,4 +1,9 @@
-//! What tests of work in several processes and on several machines share.
+//! One plan in several processes and on several machines, through ssh and Slurm for real.
+#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
+#![expect(clippy::print_stderr, reason = "a missing program is said aloud")]
+
+mod submit;
+mod work;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,6 @@
 //! One plan in several processes: what is killed is done by others, and the report is that of one call.
-#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
-mod elsewhere;
-
-use elsewhere::{SIMULATED, figures, finished, must, report, run, schedlab, wait_for};
+use crate::{SIMULATED, figures, finished, must, report, run, schedlab, wait_for};
 use std::process::Stdio;
 
 #[test]

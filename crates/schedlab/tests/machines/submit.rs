@@ -1,9 +1,6 @@
 //! Runs elsewhere for real: through an sshd and a Slurm of the test's own, on this machine.
-#![expect(clippy::unwrap_used, reason = "tests; clippy sees the functions beside them as none")]
 
-mod elsewhere;
-
-use elsewhere::{Processes, SIMULATED, figures, finished, has, must, run, schedlab, wait_for};
+use crate::{Processes, SIMULATED, figures, finished, has, must, run, schedlab, wait_for};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -45,10 +42,11 @@ fn hosts(here: &Path, processes: &mut Processes) {
                 tmp.display()
             ),
         );
-        config += &format!(
+        let host = format!(
             "Host {name}\nHostName 127.0.0.1\nPort {port}\nIdentityFile {at}/user\nIdentitiesOnly yes\n\
              StrictHostKeyChecking no\nUserKnownHostsFile /dev/null\nLogLevel ERROR\n"
         );
+        config += &host;
         let sshd = format!("sshd-{name}");
         // sshd starts itself again by its path.
         let mut command = Command::new("/usr/sbin/sshd");
