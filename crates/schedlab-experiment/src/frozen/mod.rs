@@ -185,8 +185,11 @@ impl Frozen {
             ));
         }
         let path = folder.join("experiment.toml");
-        let mut experiment = Experiment::parse(&read(&path)?, &path)
-            .map_err(|e| FrozenError::Refused(e.to_string()))?;
+        // Its name may be that of the file that it was read from.
+        let named = folder.join(format!("{}.toml", head.name));
+        let mut experiment = Experiment::parse(&read(&path)?, &named)
+            .map_err(|error| FrozenError::Refused(error.to_string()))?;
+        experiment.path = path;
         if let Some(machine) = &head.machine {
             experiment.put_on(machine.parse().map_err(FrozenError::Refused)?);
         }

@@ -48,6 +48,7 @@ fn a_frozen_plan_is_read_as_it_was_and_a_changed_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let frozen = freeze(TEN, folder.path());
     assert_eq!(frozen.plan, Plan::new(&experiment(TEN)));
+    assert_eq!((&*frozen.experiment.name, &*frozen.experiment.title), ("x", "x"));
     assert_eq!(frozen.portions.len(), 5, "a block each");
     for portion in &frozen.portions {
         let blocks: BTreeSet<u32> =

@@ -12,8 +12,8 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  schedlab plan x.toml                       what `schedlab run x.toml` does, and how long it takes
-  schedlab plan x.toml --freeze frozen       write the runs, for `schedlab work frozen` on any machine")]
+  schedlab plan x.toml                       what `run` does, and how long it takes
+  schedlab plan x.toml --freeze frozen       write the runs, for `work frozen` on any machine")]
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,

@@ -19,7 +19,7 @@ use std::process::ExitCode;
 #[derive(clap::Args)]
 #[command(after_help = "\
 Examples:
-  schedlab submit --ssh a,b,root@c x.toml    copy the program, do the runs there, fetch them, report
+  schedlab submit --ssh a,b,root@c x.toml    copy the program, do the runs there, report
   schedlab submit --slurm x.toml --dry-run   the scripts for sbatch
   schedlab submit --slurm x.toml             an array of jobs, and a job that gathers after it
 

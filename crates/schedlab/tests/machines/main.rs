@@ -11,7 +11,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 /// Sixty-four and more simulated runs, none alike: portions of 32, each some seconds of a debug build.
-pub(crate) const SIMULATED: &str = "repeats = 12\nmachine = \"sim:cpus=2\"\nmeasure = [\"wakeup_latency_ns_p99\"]\n\
+pub(crate) const SIMULATED: &str = "repeats = 12\nmachine = \"sim:cpus=2,kernel=eevdf-6.12\"\nmeasure = [\"wakeup_latency_ns_p99\"]\n\
     [workload]\nname = \"schbench\"\noptions = { runtime = \"1s\", threads = 4 }\n\
     [[axis]]\nknob = \"base_slice\"\nvalues = [\"1ms\", \"2ms\", \"3ms\", \"4ms\", \"5ms\", \"6ms\", \"7ms\", \"8ms\"]\n";
 
