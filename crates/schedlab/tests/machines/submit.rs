@@ -230,6 +230,10 @@ fn a_requeued_job_a_drained_node_and_a_restarted_controller_count_every_run_once
     let first = format!("{job}_1");
     slurm.ask("scontrol", &["requeue", &first]);
     slurm.ask("scontrol", &["update", "NodeName=n2", "State=DRAIN", "Reason=test"]);
+    // As its init script stops it: killed, it would forget what it started last.
+    let controller = slurm.processes.0.get_mut("slurmctld").unwrap();
+    Command::new("kill").arg(controller.id().to_string()).status().unwrap();
+    controller.wait().unwrap();
     slurm.processes.end("slurmctld");
     slurm.start_controller();
     // Slurm lets a requeued job wait for two minutes, unless it is asked not to.

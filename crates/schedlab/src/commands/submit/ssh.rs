@@ -149,9 +149,9 @@ impl Host<'_> {
             "exec 3<&0\n\
              {there}/schedlab work {there}/frozen --shard {number}/{of} --name shard-{number} </dev/null 3<&- &\n\
              work=$!\n\
-             {{ read -r end <&3; kill $work; while kill -0 $work; do sleep 0.1; done; rm -rf {there}; }} \
-             >/dev/null 2>&1 &\n\
-             look=$!\nwait $work\ncode=$?\nkill $look 2>/dev/null\nexit $code"
+             {{ read -r end <&3; : >{there}/left; kill $work; }} >/dev/null 2>&1 &\n\
+             look=$!\nwait $work\ncode=$?\n\
+             if [ -e {there}/left ]; then rm -rf {there}; else kill $look 2>/dev/null; fi\nexit $code"
         );
         let log = self.log()?;
         let mut command = self.ssh(&script);
