@@ -196,7 +196,7 @@ impl Host<'_> {
 
     /// Copies the program and the plan, and asks doctor. Returns the folder.
     fn prepare(&self, binary: &Path) -> anyhow::Result<String> {
-        let folder = self.ask("mktemp -d \"${TMPDIR:-/tmp}/schedlab.XXXXXX\"")?;
+        let folder = self.ask("mktemp -d")?;
         let folder = folder.trim_end().to_owned();
         ensure!(
             folder.starts_with('/') && !folder.contains('\n'),
