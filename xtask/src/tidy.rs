@@ -21,6 +21,21 @@ const JSON_BY_HAND: [&str; 4] = [
     "crates/schedlab-experiment/src/id.rs",
 ];
 
+/// Multipliers by which generators of random numbers are known (SplitMix64, xorshift*, PCG), in two parts, so that this
+/// file does not find itself. Each generator is in schedlab-random by its name.
+const GENERATORS: [(&str, &str); 4] = [
+    ("bf58476d", "1ce4e5b9"),
+    ("94d049bb", "133111eb"),
+    ("2545f491", "4f6cdd1d"),
+    ("5851f42d", "4c957f2d"),
+];
+
+/// Whether a line of code has a generator of random numbers of its own.
+fn generates(line: &str) -> bool {
+    let plain = line.replace('_', "").to_lowercase();
+    GENERATORS.iter().any(|(first, second)| plain.contains(&format!("{first}{second}")))
+}
+
 /// Checks the tree and lists all that it found.
 pub(crate) fn run() -> Result<()> {
     let files = tracked()?;
@@ -87,6 +102,9 @@ fn check_source(path: &Path, found: &mut Vec<String>) -> Result<()> {
         if line.chars().count() > COLUMNS_MAX {
             note(index + 1, &format!("longer than {COLUMNS_MAX} columns"));
         }
+        if generates(line) && !path.starts_with("crates/schedlab-random") {
+            note(index + 1, "a generator of random numbers of its own: use one of schedlab-random");
+        }
         if words.iter().any(|word| line.contains(word)) {
             note(index + 1, "a note to oneself: do it, or write an issue");
         }
@@ -95,4 +113,16 @@ fn check_source(path: &Path, found: &mut Vec<String>) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generator_is_known_by_its_multiplier_however_it_is_written() {
+        assert!(generates(concat!("z = (z ^ z >> 30).wrapping_mul(0xBF58_476D", "_1CE4_E5B9);")));
+        assert!(generates(concat!("(x.wrapping_mul(0x2545f4914f6c", "dd1d) >> 33)")));
+        assert!(!generates("seed ^ 0x9e37_79b9_7f4a_7c15"));
+    }
 }

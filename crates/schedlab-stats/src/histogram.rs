@@ -438,14 +438,10 @@ impl TryFrom<Sparse> for Histogram {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use schedlab_random::mix;
 
-    /// A small generator of our own (SplitMix64), spread over all magnitudes.
+    /// Numbers spread over all magnitudes.
     fn values(count: u64) -> Vec<u64> {
-        let mix = |mut z: u64| {
-            z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ z >> 31
-        };
         (1..=count).map(|i| mix(i.wrapping_mul(0x9e37_79b9_7f4a_7c15)) >> (mix(i) % 64)).collect()
     }
 

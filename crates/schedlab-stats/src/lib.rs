@@ -14,7 +14,6 @@ mod interval;
 mod moderate;
 mod multiple;
 mod power;
-mod random;
 mod rank;
 mod sample;
 mod steady;
@@ -33,10 +32,10 @@ pub use interval::{
 pub use moderate::{Variance, moderated};
 pub use multiple::{benjamini_hochberg, holm};
 pub use power::{Aim, detectable, runs_needed};
-pub use random::Random;
 pub use rank::{
     Shift, Test, brunner_munzel, cliffs_delta, hodges_lehmann, mann_whitney, paired_shift,
     signed_rank,
 };
 pub use sample::{Sample, SampleError};
+pub use schedlab_random::Random;
 pub use steady::{STEADY_VALUES_MIN, Steady, warm_up};

@@ -10,6 +10,7 @@ use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, EventSource, Left, Nanos, Pid, Prio, TraceInfo, Warning,
     What,
 };
+use schedlab_random::SplitMix64;
 use schedlab_timeline::{
     Chosen, Conservation, ConservationOptions, Cpus, Latency, LatencyByCpu, Locality, Migrations,
     Question, Tasks, Waiting, Who, Worst, ask,
@@ -43,7 +44,7 @@ enum Now {
 /// A machine that schedules at random but legally, so that the state machine takes its usual paths.
 struct Machine {
     size: Size,
-    seed: u64,
+    dice: SplitMix64,
     time: u64,
     tasks: Vec<(Now, u16)>,
     current: Vec<Pid>,
@@ -55,16 +56,11 @@ impl Machine {
         let tasks =
             (0..size.tasks).map(|task| (Now::Sleeps, (task % usize::from(size.cpus)) as u16));
         let (tasks, current) = (tasks.collect(), vec![Pid::IDLE; size.cpus.into()]);
-        Self { size, seed: 1, time: 0, tasks, current, events: Vec::new() }
+        Self { size, dice: SplitMix64::new(1), time: 0, tasks, current, events: Vec::new() }
     }
 
-    /// SplitMix64.
     fn roll(&mut self, sides: u64) -> u64 {
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.seed;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) % sides
+        self.dice.bits() % sides
     }
 
     fn log(&mut self, cpu: u16, what: What) {

@@ -3,22 +3,19 @@
 use schedlab_model::{
     Clock, Context, Cpu, CpuSet, Event, Kind, Left, Nanos, Phase, Pid, Prio, TraceInfo, What,
 };
+use schedlab_random::SplitMix64;
 use schedlab_timeline::notation::Trace;
 use schedlab_timeline::{
     By, Change, Chosen, Conservation, ConservationOptions, Cpus, Density, Latency, LatencyByCpu,
     Locality, Migrations, Occupant, Slices, State, Tasks, Waiting, Who, Worst, ask, span_of,
 };
 
-/// SplitMix64 (Steele, Lea, Flood 2014): small, and the same everywhere.
-struct Dice(u64);
+/// The same everywhere.
+struct Dice(SplitMix64);
 
 impl Dice {
     fn roll(&mut self, sides: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ z >> 31) % sides
+        self.0.bits() % sides
     }
 
     fn pid(&mut self) -> Pid {
@@ -81,7 +78,7 @@ impl Dice {
 #[test]
 fn no_task_is_in_two_places_after_any_event() {
     for seed in 0..60 {
-        let chaos = Dice(seed).trace(400);
+        let chaos = Dice(SplitMix64::new(seed)).trace(400);
         let mut state = State::new(&chaos.info);
         for (number, event) in chaos.events.iter().enumerate() {
             state.step(event, &mut |change, state| {
@@ -96,7 +93,7 @@ fn no_task_is_in_two_places_after_any_event() {
 fn an_event_alters_no_cpu_but_those_that_its_changes_name() {
     let mut moved_from_elsewhere = 0;
     for seed in 0..60 {
-        let chaos = Dice(seed).trace(400);
+        let chaos = Dice(SplitMix64::new(seed)).trace(400);
         let mut state = State::new(&chaos.info);
         let rows = |state: &State| -> Vec<_> {
             state.cpus().iter().map(|cpu| (cpu.occupant, cpu.waiting)).collect()
@@ -126,7 +123,7 @@ fn an_event_alters_no_cpu_but_those_that_its_changes_name() {
 fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
     let mut lossless = 0;
     for seed in 100..160 {
-        let mut chaos = Dice(seed).trace(500);
+        let mut chaos = Dice(SplitMix64::new(seed)).trace(500);
         if seed % 2 == 0 {
             chaos = chaos.without(&[Kind::Lost]);
         }
@@ -174,7 +171,7 @@ fn every_nanosecond_of_every_cpu_is_running_idle_or_unknown() {
 #[test]
 fn the_same_events_give_the_same_answers() {
     let answers = |seed| {
-        let chaos = Dice(seed).trace(300);
+        let chaos = Dice(SplitMix64::new(seed)).trace(300);
         format!(
             "{:?}",
             ask(&mut chaos.source(), (Tasks::new(), Cpus::new(), Latency::new())).unwrap().answer
@@ -189,7 +186,7 @@ fn work_conservation_does_not_depend_on_how_far_apart_cpus_are_numbered() {
     let mut found = 0;
     for seed in 0..60 {
         let answer = |far: &dyn Fn(Cpu) -> Cpu| {
-            let mut chaos = Dice(seed).trace(400);
+            let mut chaos = Dice(SplitMix64::new(seed)).trace(400);
             chaos.info.cpus = CpuSet::first(1024);
             for event in &mut chaos.events {
                 event.cpu = far(event.cpu);
@@ -222,7 +219,7 @@ fn work_conservation_does_not_depend_on_how_far_apart_cpus_are_numbered() {
 fn what_two_halves_of_the_tasks_do_is_what_all_do() {
     let (mut seen, mut lossless) = ([0; 5], 0);
     for seed in 200..260 {
-        let mut chaos = Dice(seed).trace(500);
+        let mut chaos = Dice(SplitMix64::new(seed)).trace(500);
         if seed % 2 == 0 {
             chaos = chaos.without(&[Kind::Lost]);
         }

@@ -6,6 +6,7 @@
 use schedlab_model::{
     Affinity, Clock, Comm, Context, Cpu, CpuSet, Event, Left, Nanos, Pid, Prio, TraceInfo, What,
 };
+use schedlab_random::SplitMix64;
 use schedlab_timeline::notation::Trace;
 use schedlab_timeline::{Cause, Conservation, ConservationOptions, Episode, ask};
 
@@ -30,16 +31,11 @@ struct Entry {
     cause: Cause,
 }
 
-/// SplitMix64 (Steele, Lea, Flood 2014).
-struct Dice(u64);
+struct Dice(SplitMix64);
 
 impl Dice {
     fn between(&mut self, low: u64, high: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        low + (z ^ z >> 31) % (high - low)
+        low + self.0.bits() % (high - low)
     }
 }
 
@@ -378,7 +374,7 @@ fn planted(seed: u64) -> (Trace, Vec<Entry>) {
             first,
             now: 1_000_000,
             current: [-1; CPUS as usize],
-            dice: Dice(seed * 100 + u64::from(first)),
+            dice: Dice(SplitMix64::new(seed * 100 + u64::from(first))),
             events: Vec::new(),
             ledger: Vec::new(),
             newborn,

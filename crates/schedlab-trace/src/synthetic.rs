@@ -12,6 +12,7 @@ use schedlab_model::{
     Clock, Comm, Context, Cpu, CpuSet, Event, EventSource, Kind, Left, Nanos, Pid, Prio, Topology,
     TraceInfo, Warning, What,
 };
+use schedlab_random::XorShiftStar;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
@@ -46,7 +47,7 @@ const FIRST_PID: i32 = 1000;
 pub struct Synthetic {
     plan: Plan,
     info: TraceInfo,
-    random: u64,
+    random: XorShiftStar,
     left: u64,
     cpus: Vec<CpuState>,
     tasks: Vec<Task>,
@@ -97,7 +98,7 @@ impl Synthetic {
         info.comms = (0..count).map(|task| (pid(task), name(task))).collect();
         let mut synthetic = Self {
             info,
-            random: plan.seed ^ 0x9e37_79b9_7f4a_7c15,
+            random: XorShiftStar::new(plan.seed ^ 0x9e37_79b9_7f4a_7c15),
             left: plan.events,
             cpus: (0..cpus).map(|_| CpuState::default()).collect(),
             tasks: Vec::new(),
@@ -137,12 +138,8 @@ impl Synthetic {
         spool.finish()
     }
 
-    /// xorshift*: small, fast, and the same everywhere.
     fn draw(&mut self) -> u64 {
-        self.random ^= self.random >> 12;
-        self.random ^= self.random << 25;
-        self.random ^= self.random >> 27;
-        self.random.wrapping_mul(0x2545_f491_4f6c_dd1d)
+        self.random.bits()
     }
 
     fn below(&mut self, limit: u64) -> u64 {
@@ -168,7 +165,7 @@ impl Synthetic {
         let by = by.map_or(Pid::IDLE, pid);
         self.pending.push(Event { time: Nanos(self.time), by, cpu: Cpu(cpu), context, what });
         // Two events of one trace are rarely closer.
-        self.time += 150 + (self.random & 255);
+        self.time += 150 + (self.random.state() & 255);
     }
 
     fn step(&mut self) -> bool {

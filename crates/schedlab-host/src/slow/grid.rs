@@ -9,6 +9,7 @@
 
 use super::Speed;
 use schedlab_model::{Nanos, Span};
+use schedlab_random::SplitMix64;
 
 /// A grid of slots.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,19 +50,11 @@ impl Grid {
         let burn = speed.lost(self.period.0);
         let room = u128::from(self.period.0 - burn);
         // 64 bits of the hash are the fraction r; the product's upper half is r times the room.
-        let offset =
-            u64::try_from((room * u128::from(hash(slot))) >> 64).expect("below the period");
+        let offset = u64::try_from((room * u128::from(SplitMix64::nth(slot))) >> 64)
+            .expect("below the period");
         let start = slot * self.period.0 + offset;
         Span::new(Nanos(start), Nanos(start + burn))
     }
-}
-
-/// The finalizer of SplitMix64 (Steele, Lea and Flood 2014) on the next state after `slot`.
-const fn hash(slot: u64) -> u64 {
-    let mut z = slot.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

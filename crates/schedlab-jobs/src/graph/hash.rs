@@ -1,6 +1,7 @@
 //! Two ways to fold hashes: one that other people's published graphs agree with, and a better one.
 
 use super::Node;
+use schedlab_random::mix;
 
 /// How node hashes are folded and drawn from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -43,12 +44,6 @@ impl Hashing {
             Self::Mixed => self.fold(mix(seed ^ 0x5eed), u64::from(node)),
         }
     }
-}
-
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -5,12 +5,11 @@ mod burner;
 mod data;
 mod length;
 mod mix;
-mod random;
 mod stream;
 
 pub use arrivals::{Arrivals, critical_path_bound, level_schedule};
 pub use burner::{Burner, Kind, Load};
 pub use length::Length;
 pub use mix::Mix;
-use random::Random;
+use schedlab_random::SplitMix64 as Random;
 pub use stream::{IoLoad, Stream, Streams, Usual};

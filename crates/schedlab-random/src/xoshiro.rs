@@ -1,10 +1,9 @@
-//! A generator of random numbers whose sequence is part of our results.
+//! xoshiro256++, with shuffling and the distributions that measurements need.
+
+use crate::SplitMix64;
 
 /// xoshiro256++ 1.0 (Blackman and Vigna, "Scrambled linear pseudorandom number generators", ACM TOMS
-/// 2021), seeded by SplitMix64 as its authors advise.
-///
-/// Kept here, with its shuffling, so that orders of runs and bootstrap intervals stay the same
-/// whatever a library of generators changes.
+/// 2021), seeded by [`SplitMix64`] as its authors advise.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
@@ -14,14 +13,8 @@ impl Random {
     /// The generator of a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
-        let mut mixed = seed;
-        let state = std::array::from_fn(|_| {
-            mixed = mixed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            let z = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-            z ^ (z >> 31)
-        });
-        Self { state }
+        let mut mixed = SplitMix64::new(seed);
+        Self { state: std::array::from_fn(|_| mixed.bits()) }
     }
 
     /// The next 64 bits.
