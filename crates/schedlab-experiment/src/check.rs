@@ -34,6 +34,7 @@ impl Plan {
                 }
                 Ok(machine) => {
                     warnings.extend(unrecorded(&runs, machine.offers()));
+                    warnings.extend(computed(name, &runs, machine.offers()));
                     let missing = missing(&runs, machine.offers(), experiment, &mut mistakes);
                     refused(&runs, machine, &missing, experiment, &mut mistakes);
                     unmeasured(machine, experiment, &mut mistakes);
@@ -55,6 +56,19 @@ fn unrecorded(runs: &[&Planned], offers: &Offers) -> Option<Warning> {
     runs.iter().any(|run| run.spec.record.is_some()).then(|| {
         let what = format!("no scheduler events are recorded here: {why}");
         Warning::new("no-recording", what, "see `schedlab doctor`")
+    })
+}
+
+/// What repeats mean where the same run has the same result each time.
+fn computed(name: &MachineName, runs: &[&Planned], offers: &Offers) -> Option<Warning> {
+    let repeats = runs.iter().any(|run| run.spec.repeat > 0);
+    (offers.repeatable && repeats).then(|| {
+        let what = format!(
+            "{name} gives the same result for the same run: repeats differ only by their seed and by the phase of \
+             the tick at which they begin"
+        );
+        let remedy = "read an interval as the range over seeds and phases, not as chance";
+        Warning::new("repeats-computed", what, remedy)
     })
 }
 

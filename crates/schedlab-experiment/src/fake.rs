@@ -55,7 +55,7 @@ impl Fake<'_> {
                 recording: Fact::Unknown("it is no machine".into()),
                 speeds: Fact::Unknown("it is no machine".into()),
                 commands: Fact::Known(()),
-                repeatable: true,
+                repeatable: false,
                 parallel: false,
             },
             ran: Vec::new(),

@@ -28,7 +28,8 @@ pub struct Offers {
     pub speeds: Fact<Vec<String>>,
     /// Whether a user's command can run.
     pub commands: Fact<()>,
-    /// Whether the same spec gives the same result, bit for bit.
+    /// Whether the same spec gives the same result, bit for bit. Repeats then differ by what the spec says alone (seed,
+    /// [`RunSpec::repeat`]), which plans tell beforehand, and a doubtful run is not done again.
     pub repeatable: bool,
     /// Whether several of these machines can run at the same time without changing each other's
     /// figures: true in virtual time.

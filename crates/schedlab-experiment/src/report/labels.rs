@@ -1,10 +1,11 @@
 //! Short labels for the values of an axis, where a picture has little room.
 
 use schedlab_workload::MachineName;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-/// A label for each value. Of machines only that in which they differ: `kernel=cfs-6.1` rather than
-/// `sim:cpus=1,kernel=cfs-6.1`. All else stays as it is, and so do machines that would become alike.
+/// A label for each value. Of machines only that in which they differ: `cpus=2` rather than `sim:cpus=2,kernel=cfs-6.1`.
+/// Where that is one setting whose values are words, the word says it all: `cfs-6.1`. All else stays as it is, and so do
+/// machines that would become alike.
 pub(super) fn short(values: &[String]) -> Vec<String> {
     if values.len() < 2 {
         return values.to_vec();
@@ -21,6 +22,17 @@ pub(super) fn short(values: &[String]) -> Vec<String> {
         machines.windows(2).any(|pair| of(&pair[0]) != of(&pair[1]))
     };
     let kinds = differs(&|one| Some(&one.kind));
+    let keys: BTreeSet<&String> = machines.iter().flat_map(|one| one.settings.keys()).collect();
+    let mut apart = keys.into_iter().filter(|key| differs(&|one| one.settings.get(*key)));
+    let word = |one: &MachineName, key: &String| {
+        let value = one.settings.get(key).filter(|value| value.starts_with(char::is_alphabetic));
+        value.cloned()
+    };
+    if let (false, Some(key), None) = (kinds, apart.next(), apart.next())
+        && let Some(words) = machines.iter().map(|one| word(one, key)).collect()
+    {
+        return words;
+    }
     let label = |one: &MachineName| {
         let told = |(key, _): &(&String, &String)| differs(&|other| other.settings.get(*key));
         let settings: BTreeMap<&String, &String> = one.settings.iter().filter(told).collect();
@@ -54,7 +66,11 @@ mod tests {
     #[test]
     fn machines_are_named_by_what_they_differ_in() {
         let kernels = ["sim:cpus=1,kernel=cfs-6.1", "sim:cpus=1,kernel=eevdf-6.12"];
-        assert_eq!(labels(&kernels), ["kernel=cfs-6.1", "kernel=eevdf-6.12"]);
+        assert_eq!(labels(&kernels), ["cfs-6.1", "eevdf-6.12"]);
+        let both = ["sim:cpus=1,kernel=cfs-6.1", "sim:cpus=2,kernel=eevdf-6.12"];
+        assert_eq!(labels(&both), ["cpus=1,kernel=cfs-6.1", "cpus=2,kernel=eevdf-6.12"]);
+        let numbers = ["sim:cpus=1,kernel=cfs-6.1", "sim:cpus=2,kernel=cfs-6.1"];
+        assert_eq!(labels(&numbers), ["cpus=1", "cpus=2"], "a number alone says too little");
         assert_eq!(labels(&["host", "sim:cpus=4"]), ["host", "sim:cpus=4"]);
         assert_eq!(labels(&["sim:cpus=2", "sim:cpus=2,seed=3"]), ["sim", "seed=3"]);
         assert_eq!(labels(&["sim:cpus=4"]), ["sim:cpus=4"], "it differs from nothing");

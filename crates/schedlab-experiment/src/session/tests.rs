@@ -101,6 +101,23 @@ fn a_doubtful_run_is_done_again_within_limits_and_marked() {
 }
 
 #[test]
+fn a_machine_that_repeats_itself_is_not_asked_again_and_says_so_beforehand() {
+    let results = tempfile::tempdir().unwrap();
+    let mut fake = Fake::new();
+    (fake.steals_always, fake.offers.repeatable) = (true, true);
+    let tally = go(&mut fake, "repeats = 2\nretries = 2", results.path());
+    assert_eq!((tally.done, fake.ran.len()), (4, 4), "another attempt would be a copy");
+    let experiment = experiment("repeats = 2");
+    let mut codes = |fake: &mut Fake<'_>| -> Vec<String> {
+        let checked = Plan::new(&experiment).check(&mut Machines::one(fake), &experiment);
+        checked.unwrap().into_iter().map(|warning| warning.code).collect()
+    };
+    assert_eq!(codes(&mut fake), ["repeats-computed"]);
+    fake.offers.repeatable = false;
+    assert_eq!(codes(&mut fake), [""; 0]);
+}
+
+#[test]
 fn each_further_attempt_is_told() {
     let results = tempfile::tempdir().unwrap();
     let mut fake = Fake::new();

@@ -6,6 +6,7 @@
 use super::chosen;
 use super::maps::loads;
 use crate::analysis::{Cells, Plane, planes};
+use crate::report::labels;
 use crate::{Experiment, StoredRun};
 use schedlab_model::Better;
 use std::fmt::Write as _;
@@ -17,7 +18,8 @@ const COLUMNS_MAX: usize = 8;
 /// Shades of 0 to 2 %, to 5 %, to 15 %, to 50 %, and beyond.
 const SHADES: [(f64, char); 4] = [(0.02, ' '), (0.05, '.'), (0.15, ':'), (0.5, 'x')];
 const DARKEST: char = '#';
-/// Columns of the terminal that a cell and the label of a row take.
+/// Columns of the terminal, and of them what a cell and the label of a row take at least.
+const WIDTH: usize = 80;
 const CELL: usize = 8;
 const LABEL: usize = 10;
 
@@ -60,23 +62,33 @@ fn drawn(plane: &Plane, load: Option<&str>, sign: f64, title: String) -> Vec<Str
         });
         alike.filter_map(|(.., cell)| cell.map(|log| sign * log)).fold(f64::INFINITY, f64::min)
     };
+    let (row_labels, column_labels) = (labels::short(&plane.rows), labels::short(&plane.columns));
+    let longest = |labels: &[String]| labels.iter().map(|one| one.chars().count()).max();
+    // Labels get what room the cells leave.
+    let room = WIDTH.saturating_sub(columns.len() * CELL + plane.x.chars().count() + 2);
+    let label = longest(&row_labels)
+        .unwrap_or(0)
+        .max(plane.y.chars().count())
+        .clamp(LABEL, room.max(LABEL));
+    let room = WIDTH.saturating_sub(label + plane.x.chars().count() + 2) / columns.len().max(1);
+    let cell = (longest(&column_labels).unwrap_or(0) + 2).clamp(CELL, room.max(CELL));
     let mut out = vec![title];
     // Values ascend upwards, as in the picture.
     for (at, row) in rows.iter().enumerate().rev() {
-        let mut line = format!("{:>LABEL$} ", short(&plane.rows[row.start]));
-        for (column, cell) in grid[at].iter().enumerate() {
-            let text = cell.map_or("-".to_owned(), |log| {
+        let mut line = format!("{:>label$} ", cut(&row_labels[row.start], label));
+        for (column, value) in grid[at].iter().enumerate() {
+            let text = value.map_or("-".to_owned(), |log| {
                 let worse = (sign * log - best(at, column)).exp_m1();
                 format!("{:.0} {}", worse * 100.0, shade(worse))
             });
-            let _ = write!(line, "{text:>CELL$}");
+            let _ = write!(line, "{text:>cell$}");
         }
         out.push(line);
     }
-    let mut line = format!("{:>LABEL$} ", short(&plane.y));
+    let mut line = format!("{:>label$} ", cut(&plane.y, label));
     for column in &columns {
-        let value = short(&plane.columns[column.start]);
-        let _ = write!(line, "{value:>width$}  ", width = CELL - 2);
+        let value = cut(&column_labels[column.start], cell - 2);
+        let _ = write!(line, "{value:>width$}  ", width = cell - 2);
     }
     out.push(format!("{} {}", line.trim_end(), plane.x));
     out
@@ -100,8 +112,8 @@ fn shade(worse: f64) -> char {
     SHADES.iter().find(|(limit, _)| worse < *limit).map_or(DARKEST, |(_, shade)| *shade)
 }
 
-fn short(text: &str) -> String {
-    text.chars().take(LABEL).collect()
+fn cut(text: &str, width: usize) -> String {
+    text.chars().take(width).collect()
 }
 
 #[cfg(test)]
@@ -131,6 +143,24 @@ mod tests {
         assert_eq!(lines[3], "    groups    0ms     1ms     2ms slice");
         let all = drawn(&plane, None, 1.0, "t".into());
         assert!(all[1].contains("100 #"), "{all:#?}");
+    }
+
+    #[test]
+    fn machines_are_told_apart_in_rows_and_in_columns() {
+        let machines = ["sim:cpus=1,kernel=cfs-6.1", "sim:cpus=1,kernel=eevdf-6.12"];
+        let machines = machines.map(str::to_owned).to_vec();
+        let of = |one: Plane| drawn(&one, None, 1.0, "t".into());
+        let rows = of(Plane { rows: machines.clone(), ..plane(3, 2, |_, _| 1.0) });
+        assert!(
+            rows[1].starts_with("eevdf-6.12 ") && rows[2].starts_with("   cfs-6.1 "),
+            "{rows:#?}"
+        );
+        let columns = of(Plane { columns: machines, ..plane(2, 3, |_, _| 1.0) });
+        assert_eq!(columns[4], "    groups    cfs-6.1  eevdf-6.12 slice");
+        let long = ["sim:cpus=1,hz=100,kernel=cfs-6.1", "sim:cpus=2,hz=1000,kernel=eevdf-6.12"];
+        let rows = of(Plane { rows: long.map(str::to_owned).to_vec(), ..plane(8, 2, |_, _| 1.0) });
+        assert!(rows.iter().all(|line| line.chars().count() <= WIDTH), "{rows:#?}");
+        assert_ne!(rows[1].split(' ').next(), rows[2].split(' ').next(), "{rows:#?}");
     }
 
     #[test]
