@@ -75,6 +75,16 @@ pub struct Told {
     pub recomputed: Option<u32>,
 }
 
+impl Run {
+    /// What an executor tells when all its jobs have returned.
+    ///
+    /// # Errors
+    /// When the run was ended meanwhile: the jobs that were left did nothing.
+    pub fn told(&self, told: Told) -> Result<Told, ExecutorError> {
+        if self.is_stopped() { Err(ExecutorError::Interrupted) } else { Ok(told) }
+    }
+}
+
 /// Runs graphs of jobs.
 pub trait Executor {
     /// What it is called in tables.

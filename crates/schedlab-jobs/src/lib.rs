@@ -4,6 +4,7 @@
 //! - [`graph`]: graphs by rules, shapes with a name, STG and DOT, a hash that proves a run;
 //! - [`policy`]: the scheduler as a state machine that is fed with time;
 //! - [`token`]: the one lock that all management goes through, and the entrance beside it;
+//! - [`rounds`]: a worker as a function of time, without its thread;
 //! - [`pool`]: threads that drive the policy; [`virtual_time`]: the same policy without threads;
 //! - [`planning`]: how the jobs of a run get into the pool;
 //! - [`bundle`]: many short jobs as one, with work stealing;
@@ -54,6 +55,7 @@ pub mod profile;
 pub mod proof;
 #[cfg(not(loom))]
 pub mod rig;
+pub mod rounds;
 pub mod run;
 pub mod stealing;
 #[cfg(loom)]

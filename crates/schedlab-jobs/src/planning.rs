@@ -68,6 +68,12 @@ impl Planning {
     }
 }
 
+/// All jobs of a run as a plan, its schedule moved to `base`.
+pub fn plan_of(run: &Run, base: Nanos) -> Plan<Node> {
+    let none = |_| -> JobId { unreachable!("all predecessors are in the plan") };
+    plan_range(run, base, 0..run.graph().len(), none, |node| node)
+}
+
 /// Some jobs of a run as a plan, its schedule moved to `base`. `id` names the jobs before the range, which were posted
 /// already.
 pub(crate) fn plan_range<J>(

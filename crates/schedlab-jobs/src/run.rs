@@ -3,7 +3,6 @@
 //! An executor calls [`Run::perform`] once for every node, from whichever thread; that takes the times,
 //! does the work and leaves the proof. What is written is written per node, so threads share nothing.
 
-use crate::executor::{ExecutorError, Told};
 use crate::graph::{Graph, Node};
 use crate::policy::{Counts, NEVER, Nanos, Significance, StreamId};
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -50,18 +49,27 @@ impl Work for Nothing {
 
 /// A clock with an origin.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(#[cfg_attr(loom, expect(dead_code, reason = "a model has its own time"))] Instant);
+pub struct Clock(
+    /// `None`: it stands still.
+    #[cfg_attr(loom, expect(dead_code, reason = "a model has its own time"))]
+    Option<Instant>,
+);
 
 impl Clock {
     /// A clock that begins now.
     pub fn start() -> Self {
-        Self(Instant::now())
+        Self(Some(Instant::now()))
+    }
+
+    /// A clock that stays at 0, for a run whose times another computes.
+    pub const fn still() -> Self {
+        Self(None)
     }
 
     /// Time since the origin. `CLOCK_MONOTONIC` on Linux.
     #[cfg(not(loom))]
     pub fn now(&self) -> Nanos {
-        self.0.elapsed().as_nanos() as Nanos
+        self.0.map_or(0, |origin| origin.elapsed().as_nanos() as Nanos)
     }
 
     /// The model's time.
@@ -284,14 +292,6 @@ impl Run {
     /// Whether the user has ended the run.
     pub fn is_stopped(&self) -> bool {
         self.stop.is_some_and(|stop| stop())
-    }
-
-    /// What an executor tells when all its jobs have returned.
-    ///
-    /// # Errors
-    /// When the run was ended meanwhile: the jobs that were left did nothing.
-    pub fn told(&self, told: Told) -> Result<Told, ExecutorError> {
-        if self.is_stopped() { Err(ExecutorError::Interrupted) } else { Ok(told) }
     }
 
     /// The same, with how much each job matters, in order of nodes.

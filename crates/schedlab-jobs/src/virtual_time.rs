@@ -8,9 +8,8 @@ mod steal;
 use crate::executor::{Executor, ExecutorError, Offers, Told};
 use crate::graph::Node;
 use crate::planning::{Planner, Planning, plan_range};
-use crate::policy::{
-    Agenda, Asker, Finished, JobId, Ladder, Nanos, Outcome, Pause, Policy, Pulled, Verdict,
-};
+use crate::policy::{Agenda, JobId, Nanos, Outcome, Pause, Policy, Verdict};
+use crate::rounds::Rounds;
 use crate::run::Run;
 use crate::stealing::Stealing;
 use std::cmp::Reverse;
@@ -67,6 +66,20 @@ impl Costs {
         take_ns: 30,
         steal_ns: 300,
     };
+
+    /// How long a turn with the token takes in which so many jobs were taken or given back.
+    #[must_use]
+    pub const fn hold_ns(&self, jobs: usize) -> Nanos {
+        self.pull_ns + self.job_ns * jobs as Nanos
+    }
+
+    /// How long a pause that spins takes.
+    #[must_use]
+    pub const fn spin_for_ns(&self, turns: u32, rounds: u32) -> Nanos {
+        // A turn of the spinning loop takes some ten nanoseconds.
+        let ns = turns as Nanos * rounds as Nanos * 10;
+        if ns > self.spin_ns { ns } else { self.spin_ns }
+    }
 }
 
 /// The policy, run by virtual workers.
@@ -172,12 +185,7 @@ enum Event {
 }
 
 struct Worker {
-    ladder: Ladder,
-    finished: Vec<Finished>,
-    batch: Vec<Pulled<Order>>,
-    busy_ns: Nanos,
-    worked: Nanos,
-    slept: bool,
+    rounds: Rounds<Order>,
     /// Tells a wake-up that is still meant from one that another has overtaken.
     stamp: u64,
 }
@@ -198,15 +206,7 @@ struct World {
 
 impl World {
     fn new(policy: Policy, costs: Costs, planning: Planning) -> Self {
-        let worker = |number| Worker {
-            ladder: Ladder::new(number, policy.step),
-            finished: Vec::new(),
-            batch: Vec::new(),
-            busy_ns: 0,
-            worked: 0,
-            slept: true,
-            stamp: 0,
-        };
+        let worker = |number| Worker { rounds: Rounds::new(number, policy.step), stamp: 0 };
         let workers: Vec<_> = (0..policy.workers).map(worker).collect();
         let first = policy.workers_min.clamp(1, policy.workers);
         let mut world = Self {
@@ -339,30 +339,21 @@ impl World {
     fn start(&mut self, free: Nanos) {
         for newcomer in self.agenda.starts() {
             let from = free + self.costs.start_ns;
-            self.workers[newcomer].worked = from;
-            self.workers[newcomer].slept = true;
+            self.workers[newcomer].rounds.begin(from);
             self.at(from, newcomer);
         }
     }
 
     fn step(&mut self, now: Nanos, number: usize, run: &Run) {
         if now < self.token_free {
-            let pause = match self.workers[number].ladder.climb() {
-                // A turn of the spinning loop takes some ten nanoseconds.
-                Pause::Spin { turns, rounds } => Nanos::from(turns * rounds) * 10,
-                Pause::Sleep(ns) => ns + self.costs.timer_ns,
+            let pause = match self.workers[number].rounds.back_off() {
+                Pause::Spin { turns, rounds } => self.costs.spin_for_ns(turns, rounds),
+                Pause::Sleep(ns) => (ns + self.costs.timer_ns).max(self.costs.spin_ns),
             };
-            return self.at(now + pause.max(self.costs.spin_ns), number);
+            return self.at(now + pause, number);
         }
-        let worker = &mut self.workers[number];
-        worker.ladder.ease();
-        let busy_ns = std::mem::take(&mut worker.busy_ns);
-        let given = worker.finished.len();
-        self.agenda.finish(&mut worker.finished, busy_ns);
-        let idle_ns = now.saturating_sub(worker.worked);
-        let asker = Asker { worker: number, idle_ns, from_work: !worker.slept };
-        let pull = self.agenda.pull(now, asker, &mut worker.batch);
-        let hold = self.costs.pull_ns + self.costs.job_ns * (given + worker.batch.len()) as Nanos;
+        let (pull, jobs) = self.workers[number].rounds.manage(now, &mut self.agenda);
+        let hold = self.costs.hold_ns(jobs);
         let free = now + hold;
         self.hold(now, hold);
         match pull.verdict {
@@ -372,7 +363,7 @@ impl World {
             }
             Verdict::Spin => self.at(free + self.costs.spin_ns, number),
             Verdict::Sleep { until } => {
-                self.workers[number].slept = true;
+                self.workers[number].rounds.slept();
                 self.at(until.max(free) + self.costs.timer_ns, number);
             }
             // No event of its own is left: it steps no more until it is started again.
@@ -385,11 +376,10 @@ impl World {
     }
 
     fn perform(&mut self, from: Nanos, number: usize, run: &Run) -> Nanos {
-        let mut batch = std::mem::take(&mut self.workers[number].batch);
         let mut now = from;
-        for Pulled { id, job, .. } in batch.drain(..) {
-            let mut outcome = Outcome::Done;
-            match job {
+        while let Some(pulled) = self.workers[number].rounds.next_job() {
+            let (begin, mut outcome) = (now, Outcome::Done);
+            match pulled.job {
                 Order::Chunk(chunk) => {
                     now += self.planning.cost_ns(run, chunk);
                     self.push(now, Event::Planned(chunk));
@@ -400,7 +390,7 @@ impl World {
                     let end = now + run.expected_ns(node);
                     if let Some(io) = run.io(node) {
                         run.log_return(node, number, now, end);
-                        self.push(end + io.ns, Event::Io(node, id));
+                        self.push(end + io.ns, Event::Io(node, pulled.id));
                         outcome = Outcome::Pending;
                     } else {
                         run.log(node, number, now, Some(end));
@@ -408,13 +398,8 @@ impl World {
                     now = end;
                 }
             }
-            self.workers[number].finished.push(Finished { id, outcome });
+            self.workers[number].rounds.ran(pulled.id, outcome, begin, now);
         }
-        let worker = &mut self.workers[number];
-        worker.batch = batch;
-        worker.busy_ns += now - from;
-        worker.worked = now;
-        worker.slept = false;
         now
     }
 }

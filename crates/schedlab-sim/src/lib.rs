@@ -17,7 +17,7 @@ pub mod validate;
 mod world;
 
 pub use costs::{CostError, Costs};
-pub use machine::{CPUS_MAX, Kernel, Model, SETTINGS, Simulated};
+pub use machine::{CPUS_MAX, Kernel, Model, SETTINGS, Simulated, SimulatedPool};
 pub use published::{PUBLISHED, Published};
 pub use scene::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
 pub use world::{Config, Deadlock, Start, Step, TaskUsage, World};

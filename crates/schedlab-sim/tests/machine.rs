@@ -169,3 +169,46 @@ fn classes_groups_and_speeds_are_reached_by_options_and_settings() {
         assert!((0.70..0.80).contains(&(some / all)), "{kernel}: {some} of {all}");
     }
 }
+
+#[test]
+fn a_graph_of_jobs_has_the_figures_of_the_host_and_a_mark_for_each_job() {
+    let options = [("shape", "stencil"), ("nodes", "60"), ("time", "100us"), ("load", "lock=20%")];
+    let told = run("sim:cpus=4,kernel=eevdf-6.12", "jobs", &options);
+    for name in [
+        "run_time_s",
+        "time_s",
+        "tasks",
+        "concurrency",
+        "idle_s",
+        "switches_voluntary",
+        "cpu_user_s",
+        "inflation",
+        "management_ns",
+        "back_off_ns",
+        "lateness_ns_p99",
+        "jobs",
+    ] {
+        assert!(told.figures.contains_key(name), "{name}: {:?}", told.figures.keys());
+    }
+    // 60 jobs of 100 us are 6 ms of work; on four workers they take a quarter of it at least.
+    assert_eq!((told.figures["jobs"], told.figures["tasks"]), (60.0, 4.0));
+    assert!(told.figures["cpu_user_s"] >= 0.006, "{}", told.figures["cpu_user_s"]);
+    assert!(told.figures["time_s"] >= 0.0015, "{}", told.figures["time_s"]);
+    let marks = told.events.iter().filter(|e| matches!(e.what, schedlab_model::What::Mark { .. }));
+    assert_eq!(marks.count(), 120);
+}
+
+#[test]
+fn jobs_that_are_not_done_in_time_and_executors_of_others_are_refused() {
+    let try_run = |options: &[(&str, &str)], time_limit| {
+        let options = options.iter().map(|&(k, v)| (k.to_owned(), v.to_owned())).collect();
+        let workload = WorkloadSpec::Builtin { name: "jobs".to_owned(), options };
+        let spec = RunSpec { time_limit, ..RunSpec::of(workload) };
+        let model = Model::of(&"sim:cpus=2".parse().unwrap(), None).unwrap();
+        Simulated::new(model).run(&spec, &mut Told::default()).unwrap_err().to_string()
+    };
+    let late = try_run(&[("nodes", "100"), ("time", "1ms")], Some(Nanos::from_millis(20)));
+    assert!(late.contains("the jobs were not done in 20ms"), "{late}");
+    let others = try_run(&[("executor", "rayon")], None);
+    assert!(others.contains("the threads of rayon are those of a library"), "{others}");
+}

@@ -106,6 +106,14 @@ pub enum Op {
     SleepUntil(Nanos),
     /// Wait until the word is woken; returns at once when a wake is pending.
     Wait(WordId),
+    /// The same, but no longer than until a point in time (the clock of `now`): [`Done::Woken`], or [`Done::Ok`] where
+    /// the time has come first.
+    WaitUntil {
+        /// The word.
+        word: WordId,
+        /// The end of the wait.
+        until: Nanos,
+    },
     /// Wake the word's waiter, leaving `stamp` for it.
     Wake {
         /// The word.

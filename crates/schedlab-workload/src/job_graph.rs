@@ -1,8 +1,9 @@
-//! A graph of jobs that a plan hands to an executor.
+//! A graph of jobs that a plan hands to an executor, or whose workers its tasks are.
 
 use schedlab_jobs::graph::{Graph, Rules, Shape};
-use schedlab_jobs::load::{self, Arrivals, Length};
+use schedlab_jobs::load::{self, Arrivals, Burner, Length, Load};
 use schedlab_jobs::policy::Policy;
+use schedlab_jobs::run::{Clock, Run, Schedule};
 use schedlab_model::Nanos;
 
 /// What the executor is asked to do. Its workers are the tasks of the plan.
@@ -38,5 +39,22 @@ impl Jobs {
     pub fn graph(&self) -> Graph {
         let graph = self.shape.build(&self.rules);
         if graph.weight_sum() == 0 { graph.with_weight(1) } else { graph }
+    }
+
+    /// When its jobs may start.
+    #[must_use]
+    pub fn schedule(&self, graph: &Graph) -> Schedule {
+        let starts = self.arrivals.starts(graph, self.seed);
+        Schedule { starts, life_ns: self.life.map(|life| life.0), ..Schedule::default() }
+    }
+
+    /// The run on a machine that computes its times.
+    #[must_use]
+    pub fn computed(&self) -> Run {
+        let graph = self.graph();
+        let planned = Burner::planned(self.load);
+        let load = Load::new(&graph, planned, self.time.0, self.length, self.seed);
+        let schedule = self.schedule(&graph);
+        Run::new(graph, schedule, Box::new(load), Clock::still())
     }
 }

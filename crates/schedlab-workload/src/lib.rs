@@ -14,6 +14,7 @@ mod check;
 pub mod demand;
 pub mod getopt;
 mod job_graph;
+pub mod jobs;
 pub mod knobs;
 pub mod link;
 mod machine;

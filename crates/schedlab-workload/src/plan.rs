@@ -217,7 +217,8 @@ pub struct Plan {
     pub processes: bool,
     /// The tasks.
     pub tasks: Vec<Task>,
-    /// A graph of jobs that an executor runs, on workers placed as the tasks are.
+    /// A graph of jobs. An executor runs it, on workers placed as the tasks are, or the tasks are its workers
+    /// ([`crate::jobs::Crew`]).
     pub jobs: Option<Box<Jobs>>,
     /// A command that a shell runs, placed as the one task is.
     pub command: Option<String>,

@@ -79,21 +79,21 @@ pub(crate) fn model(name: &MachineName) -> Result<schedlab_sim::Model, MachineEr
     Ok(model)
 }
 
-/// Whether executors of jobs can run on a machine. The machine is not made: a kernel would boot to say no.
+/// Whether executors of jobs can run on a machine, and its model if it is a simulated one. No machine is made: a kernel
+/// would boot to say no.
 ///
 /// # Errors
 /// When they cannot, or there is no such machine.
-pub(crate) fn has_executors(name: &MachineName) -> Result<(), MachineError> {
+pub(crate) fn for_executors(
+    name: &MachineName,
+) -> Result<Option<schedlab_sim::Model>, MachineError> {
     let why = match name.kind.as_str() {
         VM => {
             "executors are threads of this process: run the workload `jobs` there, with \
              `schedlab load jobs --on vm` or an experiment"
         }
-        SIM => {
-            "executors are threads, and it has none: use --executor virtual for the policy of \
-             schedlab's pool in virtual time"
-        }
-        _ => return make(name).map(drop),
+        SIM => return model(name).map(Some),
+        _ => return make(name).map(|_| None),
     };
     Err(MachineError::NotOffered {
         machine: name.to_string(),

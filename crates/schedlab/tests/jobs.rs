@@ -913,7 +913,7 @@ fn workers_of_every_executor_have_a_cpu_of_their_own_and_any_leaves_them_free() 
 #[test]
 fn on_takes_a_machine_and_names_the_option_of_executors() {
     for (on, part) in [
-        ("sim:cpus=2", "sim:cpus=2 can't run executors of jobs: executors are threads"),
+        ("sim:cpus=x", "cpus=x is not valid"),
         ("vm", "vm can't run executors of jobs: executors are threads of this process"),
         ("rayon", "'rayon' is an executor: use --executor rayon"),
         ("cmd:python3 x.py", "use --executor cmd:python3 x.py"),
@@ -926,4 +926,64 @@ fn on_takes_a_machine_and_names_the_option_of_executors() {
     }
     let out = jobs(&["run", "--nodes", "4", "--on", "host", "--executor", "ideal"]);
     assert!(out.status.success(), "{}", said(&out));
+}
+
+#[test]
+fn a_simulated_machine_runs_the_pool_and_its_trace_shows_the_workers() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("jobs.dat");
+    let shape = ["run", "--shape", "stencil", "--nodes", "60", "--time", "200us", "--json"];
+    let on = ["--on", "sim:cpus=4,kernel=eevdf-6.12", "--length", "exponential"];
+    let record = ["--record", file.to_str().unwrap()];
+    let run = json(&[&shape[..], &on, &record].concat());
+    assert_eq!(
+        (&run["executor"], &run["proved"]),
+        (&format!("schedlab on {}", on[1]).into(), &true.into())
+    );
+    assert_eq!(run, json(&[&shape[..], &on].concat()), "the same each time, recorded or not");
+    let mut trace = Command::new(env!("CARGO_BIN_EXE_schedlab"));
+    let tasks = trace.args(["trace", "tasks", file.to_str().unwrap()]).output().unwrap();
+    let told = String::from_utf8_lossy(&tasks.stdout).into_owned() + &said(&tasks);
+    assert!(tasks.status.success() && told.matches("jobs-worker").count() >= 4, "{told}");
+
+    // All that the rig does with executors, it does there.
+    let few = ["--nodes", "32", "--time", "100us", "--on", "sim:cpus=2", "--json"];
+    let compared = json(&[&["compare", "--repeat", "1"], &few[..]].concat());
+    let names: Vec<_> =
+        compared["results"].as_array().unwrap().iter().map(|r| &r["executor"]).collect();
+    assert_eq!(names, ["schedlab on sim:cpus=2", "virtual", "ideal"]);
+    let broken = json(
+        &[&["break", "--runs", "2", "--repeat", "1", "--shape", "load-bursts"], &few[..]].concat(),
+    );
+    assert_eq!(broken["workers"], 2, "as many as the machine has CPUs");
+}
+
+#[test]
+fn what_a_simulated_machine_cannot_run_is_said_beforehand() {
+    for (arguments, part) in [
+        (
+            &["run", "--executor", "cmd:true"][..],
+            "can't run the executor 'cmd:true': a simulator performs",
+        ),
+        (
+            &["run", "--executor", "lib:x.so"],
+            "can't run the executor 'lib:x.so': a simulator performs",
+        ),
+        (
+            &["run", "--executor", "tokio"],
+            "its code is not simulated: use schedlab, virtual, ideal",
+        ),
+        (&["run", "--data", "4KiB"], "leave --data out"),
+        (&["run", "--fifo", "5"], "leave --fifo and --slice out"),
+        (&["run", "--cpus", "0,7"], "its CPUs are 0 to 1"),
+        (&["run", "--soak", "1s"], "it measures threads of this process"),
+        (&["posts"], "it measures threads of this process"),
+    ] {
+        let out = jobs(&[arguments, &["--on", "sim:cpus=2"]].concat());
+        assert!(
+            !out.status.success() && said(&out).contains(part),
+            "{arguments:?}: {}",
+            said(&out)
+        );
+    }
 }

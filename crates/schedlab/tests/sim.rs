@@ -48,7 +48,7 @@ fn what_has_no_model_is_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
     for (arguments, part) in [
         (&["load", "command", "--on", "sim", "--", "true"][..], "can't run a command"),
-        (&["load", "jobs", "--on", "sim"], "can't run jobs"),
+        (&["load", "jobs", "--executor", "rayon", "--on", "sim"], "can't run jobs"),
         (&["load", "cpu", "--policy", "fifo:1", "--on", "sim:kernel=fifo"], "real-time"),
         (&["load", "cpu", "--cgroup", "a", "--on", "sim:kernel=fifo"], "control groups"),
         (&["load", "cpu", "--policy", "ext", "--on", "sim"], "sched_ext"),

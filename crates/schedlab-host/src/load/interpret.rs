@@ -222,6 +222,7 @@ impl<'a> Interpreter<'a> {
                 self.wake_futex(word, 1);
                 Done::Ok
             }
+            Op::WaitUntil { word, until } => self.wait_until(word, until),
             Op::AwaitPost(semaphore) => self.await_post(self.arena.semaphore(semaphore.0)),
             Op::Place(place) => match self.stage.place(place.0) {
                 Ok(()) => Done::Ok,
@@ -292,7 +293,11 @@ impl<'a> Interpreter<'a> {
 
     /// Sleeps while the word's low half holds `value`. Whether the task shall go on.
     fn sleep_on(&self, word: &AtomicU64, value: u32) -> Result<(), Done> {
-        match futex::wait(shared::low_half(word), value, self.arena.scope, None) {
+        self.sleep_on_for(word, value, None)
+    }
+
+    fn sleep_on_for(&self, word: &AtomicU64, value: u32, time: Option<Nanos>) -> Result<(), Done> {
+        match futex::wait(shared::low_half(word), value, self.arena.scope, time) {
             _ if self.arena.stopping() => Err(Done::Stopped),
             Ok(_) => Ok(()),
             Err(error) => Err(Done::Failed(code(&error))),
@@ -308,6 +313,24 @@ impl<'a> Interpreter<'a> {
                 Err(_) => return Done::Stopped,
             }
             if let Err(done) = self.sleep_on(state, 0) {
+                return done;
+            }
+        }
+    }
+
+    fn wait_until(&self, word: WordId, until: Nanos) -> Done {
+        let (state, stamp) = self.arena.word(word.0);
+        loop {
+            match state.compare_exchange(1, 0, Acquire, Relaxed) {
+                Ok(_) => return Done::Woken { stamp: Nanos(stamp.load(Relaxed)) },
+                Err(0) => {}
+                Err(_) => return Done::Stopped,
+            }
+            let now = clock::monotonic();
+            if now >= until {
+                return Done::Ok;
+            }
+            if let Err(done) = self.sleep_on_for(state, 0, Some(until - now)) {
                 return done;
             }
         }
@@ -649,5 +672,65 @@ mod tests {
             let out: Vec<u64> = std::iter::from_fn(|| fifo.pop()).collect();
             assert_eq!(out, [1, 2, 3].map(|n| round * 10 + n));
         }
+    }
+
+    #[test]
+    fn a_wait_ends_by_a_wake_or_by_its_time() {
+        let mut plan = schedlab_workload::plan::Plan::new("wait");
+        let word = plan.word();
+        let arena = Arena::new(&plan).unwrap();
+        let mut task = Interpreter::new(&arena, 0, Vec::new(), Vec::new(), &Bare);
+        let begin = clock::monotonic();
+        let until = begin + Nanos::from_millis(2);
+        let wait = |until| Op::WaitUntil { word, until };
+        assert_eq!(task.perform(wait(until), begin), Done::Ok);
+        assert!(clock::monotonic() >= until, "no earlier than asked");
+        // A wake that came before the wait ends it at once.
+        let stamp = Nanos(7);
+        assert_eq!(task.perform(Op::Wake { word, stamp }, begin), Done::Ok);
+        let far = begin + Nanos::from_secs(3_600);
+        assert_eq!(task.perform(wait(far), begin), Done::Woken { stamp });
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut other = Interpreter::new(&arena, 0, Vec::new(), Vec::new(), &Bare);
+                other.perform(Op::Sleep(Nanos::from_millis(2)), begin);
+                other.perform(Op::Wake { word, stamp }, begin);
+            });
+            assert_eq!(task.perform(wait(far), begin), Done::Woken { stamp });
+        });
+    }
+
+    /// The behaviours that a simulator schedules, on threads of this machine: the native pool is the same life without
+    /// them.
+    #[test]
+    fn the_workers_of_a_pool_prove_a_graph_as_tasks_too() {
+        use schedlab_jobs::graph::{Rules, Shape};
+        use schedlab_jobs::load::{Burner, Kind, Length, Load};
+        use schedlab_jobs::policy::Policy;
+        use schedlab_jobs::run::{Clock, Run, Schedule};
+        use schedlab_jobs::virtual_time::Costs;
+        use schedlab_workload::jobs::{Crew, worker};
+
+        let mut plan = schedlab_workload::plan::Plan::new("jobs");
+        plan.tasks = (0..3).map(|_| worker(0)).collect();
+        let graph = Shape::Stencil.build(&Rules { nodes: 60, fan: 6, ..Rules::default() });
+        let graph = graph.with_weight(1);
+        let planned = Burner::planned(Kind::Cpu.into());
+        let load = Load::new(&graph, planned, 20_000, Length::Fixed, 0);
+        let run = Run::new(graph, Schedule::default(), Box::new(load), Clock::still());
+        let (run, costs) = (Arc::new(run), (Costs::USUAL, 1_000));
+        let crew = Crew::man(&mut plan, run.clone(), Policy::new(3), costs, vec!["cpu"]);
+        let arena = Arena::new(&plan).unwrap();
+        std::thread::scope(|scope| {
+            for (number, task) in plan.tasks.iter_mut().enumerate() {
+                let arena = &arena;
+                scope.spawn(move || {
+                    let mut one = Interpreter::new(arena, number, Vec::new(), Vec::new(), &Bare);
+                    assert_eq!(one.run(&mut *task.behaviour), None);
+                });
+            }
+        });
+        assert!(crew.told().is_ok() && run.verify().is_ok(), "{:?}", run.verify());
+        assert_eq!(run.spans().len(), 60);
     }
 }

@@ -7,20 +7,18 @@ use super::told::Told;
 use crate::marks::{self, Marks};
 use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
 use schedlab_jobs::executor::Executor;
-use schedlab_jobs::executor::Told as Management;
 use schedlab_jobs::graph::Node;
 use schedlab_jobs::load::{Burner, Load};
 use schedlab_jobs::pool::{OnStart, Options};
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::run::{Clock, Run, Schedule, Work};
-use schedlab_model::{Better, Metric, Nanos, Phase, Unit, Warning};
-use schedlab_stats::Histogram;
+use schedlab_jobs::run::{Clock, Run, Work};
+use schedlab_model::{Nanos, Phase, Warning};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::task::Resources;
 use schedlab_sys::{clock, process, sched};
 use schedlab_workload::Jobs;
+use schedlab_workload::jobs::{figures, samples};
 use schedlab_workload::plan::{Placement, Task};
-use schedlab_workload::{Figure, Interval, Series};
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -52,9 +50,7 @@ pub(super) fn perform(
     }
     let graph = jobs.graph();
     let load = Load::new(&graph, burner, jobs.time.0, jobs.length, jobs.seed);
-    let starts = jobs.arrivals.starts(&graph, jobs.seed);
-    let schedule =
-        Schedule { starts, life_ns: jobs.life.map(|life| life.0), ..Schedule::default() };
+    let schedule = jobs.schedule(&graph);
     let kinds = jobs.load.all().iter().map(|kind| kind.name()).collect();
     let work =
         marked(load, kinds).map_err(|error| failed(format!("opening the mark file: {error}")))?;
@@ -79,7 +75,7 @@ pub(super) fn perform(
     run.verify().map_err(|flaw| failed(format!("the run is not proved: {flaw}")))?;
     let profile = Profile::of(&run, workers);
     Told::Interval(Box::new(samples(&profile))).tell();
-    for figure in figures(&profile, workers, managed, &used) {
+    for figure in figures(&profile, workers, managed, of_resources(&used)) {
         Told::Figure(figure).tell();
     }
     Told::Ended { interrupted: false, censored: false, failures: Vec::new() }.tell();
@@ -179,62 +175,4 @@ fn executor(jobs: &Jobs, places: Vec<Placement>) -> Result<Box<dyn Executor>, St
         "channel" => Box::new(ChannelThreads::start(workers).map_err(|e| format!("channel: {e}"))?),
         _ => Box::new(Serial),
     })
-}
-
-/// What is told of a run; a time that the executor does not measure is absent.
-fn figures(
-    profile: &Profile,
-    workers: usize,
-    managed: Management,
-    used: &Resources,
-) -> Vec<Figure> {
-    use Better::{Higher, Lower, Neither};
-    let figure = |name: &str, unit, better, value| Figure {
-        metric: Metric::new(name, unit, better),
-        of: String::new(),
-        value,
-    };
-    let seconds = |name, better, ns: u64| figure(name, Unit::Seconds, better, ns as f64 / 1e9);
-    let count = |name, better, value| figure(name, Unit::Count, better, value);
-    let mut all = vec![
-        seconds("run_time_s", Lower, profile.covered_ns),
-        seconds("time_s", Lower, profile.makespan_ns),
-        count("tasks", Neither, workers as f64),
-        count("concurrency", Higher, profile.concurrency()),
-        seconds("idle_s", Lower, profile.idle_ns(workers)),
-    ];
-    all.extend(of_resources(used));
-    all.extend(profile.inflation().map(|times| count("inflation", Lower, times)));
-    // Where there are several kinds of work, each has its own.
-    let kinds = profile.kinds.iter().filter(|_| profile.kinds.len() > 1);
-    all.extend(kinds.filter_map(|kind| {
-        let value = kind.inflation()?;
-        Some(Figure { of: kind.kind.to_owned(), ..count("inflation", Lower, value) })
-    }));
-    let times = [("management_ns", managed.management_ns), ("back_off_ns", managed.back_off_ns)];
-    let known = times.into_iter().filter_map(|(name, ns)| Some((name, ns?)));
-    all.extend(known.map(|(name, ns)| figure(name, Unit::Nanoseconds, Lower, ns as f64)));
-    all
-}
-
-/// How late jobs began and how long workers paused between them, over all jobs.
-fn samples(profile: &Profile) -> Interval {
-    let series = |name: &str, values: &[u64]| {
-        let mut histogram = Histogram::new();
-        values.iter().for_each(|&value| histogram.record(value));
-        let metric = Metric::new(name, Unit::Nanoseconds, Better::Lower);
-        Series { metric, of: "worker".to_owned(), histogram }
-    };
-    let total =
-        vec![series("lateness_ns", &profile.lateness_ns), series("gap_ns", &profile.gaps_ns)];
-    let elapsed = Nanos(profile.makespan_ns);
-    Interval {
-        elapsed,
-        covers: elapsed,
-        last: true,
-        since: total.clone(),
-        total,
-        counts: vec![("jobs".to_owned(), profile.jobs as u64)],
-        ..Interval::default()
-    }
 }

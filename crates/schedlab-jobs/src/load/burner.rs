@@ -73,6 +73,11 @@ pub struct Burner {
 }
 
 impl Burner {
+    /// Not calibrated, for a run whose times another computes: what is planned is known, and performing it takes no time.
+    pub const fn planned(mix: Mix<Kind>) -> Self {
+        Self { mix, cpu_rounds_per_us: 0.0, memory_rounds_per_us: 0.0 }
+    }
+
     /// Calibrates alone: the best of several tries, so that a disturbance does not count as slowness.
     pub fn calibrate(mix: impl Into<Mix<Kind>>) -> Self {
         Self::of(mix.into(), |kind| rate(kind, Duration::from_millis(20)))

@@ -1,13 +1,16 @@
 //! The simulated machine as a [`Machine`]: the same specs as on the host, in virtual time.
 //!
 //! `name` reads which machine is wanted, `tuned` has the schedulers' knobs, `facts` what a result carries about the
-//! machine, `figures` turns what the world counted into figures.
+//! machine, `run` performs and measures, `pool` is an executor of jobs whose workers are tasks of the machine.
 
 mod facts;
 mod groups;
 mod name;
+mod pool;
 mod run;
 mod tuned;
+
+pub use pool::SimulatedPool;
 
 pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
 
@@ -17,6 +20,7 @@ use crate::{Config, Hardware, Start, World};
 use groups::{Grouping, OwnGroup};
 use run::Run;
 use schedlab_model::{Affinity, Clock, Fact, Nanos, Setting, TraceInfo};
+use schedlab_workload::jobs::Crew;
 use schedlab_workload::knobs;
 use schedlab_workload::measure::{Measuring, Shape};
 use schedlab_workload::placement::Surroundings;
@@ -25,6 +29,7 @@ use schedlab_workload::{
     Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, SpeedSettings,
     WorkloadSpec, check_spec, workloads,
 };
+use std::sync::Arc;
 
 /// A CPU at full speed does one iteration of the calibrated loop in a nanosecond.
 const SPEED: u64 = 1_000;
@@ -41,6 +46,8 @@ pub struct Simulated {
 /// A run that can begin.
 struct Prepared {
     plan: Plan,
+    /// Where the tasks are workers that run a graph of jobs.
+    crew: Option<Arc<Crew>>,
     model: Model,
     hardware: Hardware,
     /// Changes of speeds: since the load began, the CPU, millionths.
@@ -112,16 +119,19 @@ impl Simulated {
         let around = Surroundings { topology, allowed, speed: SPEED, seed: spec.seed };
         let mut plan = workloads::plan(name, options, &around)
             .map_err(|error| self.refused(&format!("run '{name}'"), &error.to_string()))?;
-        if plan.jobs.is_some() {
-            let why =
-                "its workers are an executor's threads; `schedlab jobs` has its own virtual time";
-            return Err(self.refused("run jobs", why));
-        }
+        let jobs = plan.jobs.take();
+        let crew = jobs.as_ref().map(|jobs| Crew::of(jobs, &mut plan, SPEED)).transpose();
+        let crew = crew.map_err(|why| self.refused("run jobs", &why))?;
         if let Some(limit) = spec.time_limit {
             plan.limit(limit);
         }
         let (mut model, mut hardware) =
             (self.model.clone(), Hardware::new(self.model.topology.clone()));
+        if let Some(jobs) = jobs {
+            // All tasks are workers, and each asks the kernel for this.
+            let slack = &mut model.costs.timer_slack;
+            *slack = jobs.timer_slack.0.min(*slack);
+        }
         let (speeds, settings) = SpeedSettings::part(&spec.settings);
         let changes = self.slow(&speeds, &mut hardware)?;
         let mut own = OwnGroup::default();
@@ -141,7 +151,7 @@ impl Simulated {
             let why = "only the kernels of Linux have control groups: use kernel=cfs-6.1 or kernel=eevdf-6.12";
             return Err(self.refused("put tasks into groups", why));
         }
-        Ok(Prepared { plan, model, hardware, changes, grouping, above })
+        Ok(Prepared { plan, crew, model, hardware, changes, grouping, above })
     }
 
     /// Whether tasks are of classes above the fair ones, all of which the kernel would take.
@@ -271,24 +281,25 @@ impl Simulated {
         }
         Ok(())
     }
+}
 
-    fn trace_info(&self, world: &World, plan: &Plan) -> TraceInfo {
-        let mut info = TraceInfo::new("sim", Clock::Monotonic);
-        info.cpus = self.model.topology.cpus();
-        info.topology = Some(self.model.topology.clone());
-        let affinity = |(task, _, view): (crate::TaskId, &str, &crate::TaskView)| Affinity {
-            pid: world.pid(task),
-            at: Nanos(world.now()),
-            allowed: view.allowed.clone().unwrap_or_else(|| info.cpus.clone()),
-        };
-        let mut affinities: Vec<Affinity> = world.tasks().map(affinity).collect();
-        affinities.sort_by_key(|one| one.pid);
-        info.affinity = Some(affinities);
-        info.comms = world.comms();
-        info.marks = plan.marks.clone();
-        info.kernel = Some(facts::kernel(&self.model));
-        info
-    }
+/// What a trace says about itself before its first event.
+fn trace_info(model: &Model, world: &World, plan: &Plan) -> TraceInfo {
+    let mut info = TraceInfo::new("sim", Clock::Monotonic);
+    info.cpus = model.topology.cpus();
+    info.topology = Some(model.topology.clone());
+    let affinity = |(task, _, view): (crate::TaskId, &str, &crate::TaskView)| Affinity {
+        pid: world.pid(task),
+        at: Nanos(world.now()),
+        allowed: view.allowed.clone().unwrap_or_else(|| info.cpus.clone()),
+    };
+    let mut affinities: Vec<Affinity> = world.tasks().map(affinity).collect();
+    affinities.sort_by_key(|one| one.pid);
+    info.affinity = Some(affinities);
+    info.comms = world.comms();
+    info.marks = plan.marks.clone();
+    info.kernel = Some(facts::kernel(model));
+    info
 }
 
 /// How long after a tick a repeat begins: a fraction of the period that is another one for each of the first repeats,
@@ -327,7 +338,7 @@ impl Machine for Simulated {
         self.check(spec)?;
         let prepared = self.prepare(spec)?;
         let notes = prepared.notes();
-        let Prepared { mut plan, model, hardware, changes, grouping, above } = prepared;
+        let Prepared { mut plan, crew, model, hardware, changes, grouping, above } = prepared;
         for note in plan.notes.iter().chain(&facts::notes(&model)).chain(&notes) {
             out.note(note);
         }
@@ -352,12 +363,15 @@ impl Machine for Simulated {
         world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);
         world.set_speeds_over_time(&changes);
         if spec.record.is_some() {
-            let info = self.trace_info(&world, &plan);
+            let info = trace_info(&model, &world, &plan);
             out.trace(&info).map_err(|error| MachineError::io("storing the trace", error))?;
         }
         let mut run = Run::new(&mut world, Measuring::new(plan, shape).in_virtual_time());
         let time = spec.record.as_ref().and_then(|record| record.time);
         run.keeps_until = time.map(|time| config.begin_ns + time.0);
-        run.perform(out)
+        match crew {
+            Some(crew) => run.perform_jobs(&crew, out),
+            None => run.perform(out),
+        }
     }
 }

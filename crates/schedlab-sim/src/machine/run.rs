@@ -1,7 +1,9 @@
 //! One run in virtual time: the world moves from look to look, and measuring looks at it as at any machine.
 
 use crate::{Step, TaskId, World};
+use schedlab_jobs::profile::Profile;
 use schedlab_model::{Event, Nanos, Usage, Warning};
+use schedlab_workload::jobs::{self, Crew};
 use schedlab_workload::measure::{self, Copied, Measuring, Moment, Tasks, Times};
 use schedlab_workload::{Interval, MachineError, Outcome, Output, cut_by_limit};
 use std::io;
@@ -117,6 +119,42 @@ impl<'r> Run<'r> {
         cut_at.map(cut_by_limit).into_iter().for_each(|warning| out.warning(warning));
         let failed = self.world.stopped_at().is_none() && self.has_failed(out);
         Ok(Outcome { exit_code: i32::from(failed), interrupted, censored: cut_at.is_some() })
+    }
+
+    /// Runs a graph of jobs to its end, proves it, and tells its figures: those of the host, from the same log.
+    pub(super) fn perform_jobs(
+        mut self,
+        crew: &Crew,
+        out: &mut dyn Output,
+    ) -> Result<Outcome, MachineError> {
+        while self.step(self.now() + LOOK, out)? != Step::Ended {
+            if out.stopped() {
+                self.world.stop();
+                while self.step(Nanos(u64::MAX - 1), out)? != Step::Ended {}
+                return Ok(Outcome { exit_code: 1, interrupted: true, censored: false });
+            }
+        }
+        let failed = |why: String| MachineError::Load(why);
+        let told = crew.told().map_err(|error| match self.measuring.plan().timing.duration {
+            Some(limit) if self.world.stopped_at().is_some() => {
+                failed(format!("the jobs were not done in {limit}: fewer, shorter, or more time"))
+            }
+            _ => failed(error.to_string()),
+        })?;
+        let run = crew.run();
+        run.verify().map_err(|flaw| failed(format!("the run is not proved: {flaw}")))?;
+        let workers = self.measuring.shape().tasks();
+        let profile = Profile::of(run, workers);
+        let samples = jobs::samples(&profile);
+        out.interval(&samples);
+        let seen = Seen { world: self.world, counters: self.counters() };
+        let used: Vec<Usage> =
+            (0..workers).filter_map(|task| seen.ended(task)).map(|(_, usage)| usage).collect();
+        let whole = jobs::figures(&profile, workers, told, measure::kernel("", &used));
+        for figure in measure::figures(&samples).into_iter().chain(whole) {
+            out.figure(figure).map_err(|error| MachineError::io("storing a figure", error))?;
+        }
+        Ok(Outcome { exit_code: 0, interrupted: false, censored: false })
     }
 
     /// Runs until all tasks have ended, or are about to be told to: then the last interval, and whether the user

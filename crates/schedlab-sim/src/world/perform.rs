@@ -316,10 +316,12 @@ impl World {
                 _ => 0,
             },
             Op::Sleep(_) | Op::SleepUntil(_) => costs.wait,
-            Op::Wait(word) => match self.shared.words[word.0 as usize].pending {
-                Some(_) => costs.step,
-                None => costs.wait,
-            },
+            Op::Wait(word) | Op::WaitUntil { word, .. } => {
+                match self.shared.words[word.0 as usize].pending {
+                    Some(_) => costs.step,
+                    None => costs.wait,
+                }
+            }
             Op::Wake { word, .. } => match self.shared.words[word.0 as usize].pending {
                 Some(_) => costs.step,
                 None => costs.post,
@@ -393,6 +395,16 @@ impl World {
                 Some(stamp) => Effect::Done(Done::Woken { stamp: Nanos(stamp) }),
                 None => Effect::Sleep(On::Word(word.0)),
             },
+            Op::WaitUntil { word, until } => {
+                match self.shared.words[word.0 as usize].pending.take() {
+                    Some(stamp) => Effect::Done(Done::Woken { stamp: Nanos(stamp) }),
+                    None if until.0 <= self.scene.now => Effect::Done(Done::Ok),
+                    None => {
+                        self.sleeps_until(cpu, task, until.0);
+                        Effect::Sleep(On::Word(word.0))
+                    }
+                }
+            }
             Op::Wake { word, stamp } => {
                 let word = &mut self.shared.words[word.0 as usize];
                 if word.pending.is_none() {

@@ -1,6 +1,6 @@
 //! From a wakeup to a CPU.
 
-use super::body::{Phase, Resume, Stand};
+use super::body::{On, Phase, Resume, Stand};
 use super::{Happening, World};
 use crate::policy::{Arrival, Wake};
 use crate::scene::{TaskId, id};
@@ -111,6 +111,10 @@ impl World {
         if !late && way > 0 && self.scene.cpus[cpu].running.is_none() {
             let at = self.scene.now + way;
             return self.agenda.post(at, cpu, Happening::Timer(task, sleep, true));
+        }
+        if let Some(On::Word(word)) = self.bodies[task.index()].on {
+            // The time of its wait is over, and nobody has woken it.
+            self.shared.words[word as usize].sleeping.retain(|sleeping| *sleeping != task);
         }
         self.in_interrupt(cpu, |world| {
             let by = Waker { cpu, context: Context::HardIrq, sync: false };

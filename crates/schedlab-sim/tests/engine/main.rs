@@ -5,6 +5,7 @@ mod classes;
 mod fair;
 mod groups;
 mod hand;
+mod jobs;
 mod property;
 mod speed;
 mod workloads;

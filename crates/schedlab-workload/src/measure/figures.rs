@@ -68,48 +68,50 @@ pub(crate) fn of_run(shape: &Shape, tasks: &dyn Tasks, times: &Times, plan: &Pla
     }
     figures.extend(fairness(shape, tasks, times, plan));
     if !plan.upstream {
-        figures.extend(kernel(shape, tasks));
+        figures.extend(by_role(shape, tasks));
     }
     figures
 }
 
-/// What the kernel counted: for each role, and for all.
-fn kernel(shape: &Shape, tasks: &dyn Tasks) -> Vec<Figure> {
-    let sum = |those: &mut dyn Iterator<Item = usize>| {
-        let mut all = Usage { migrations: Some(0), ..Usage::default() };
-        for (_, one) in those.filter_map(|task| tasks.ended(task)) {
-            all.user += one.user;
-            all.system += one.system;
-            all.run_delay += one.run_delay;
-            all.voluntary += one.voluntary;
-            all.involuntary += one.involuntary;
-            all.timeslices += one.timeslices;
-            all.migrations = all.migrations.zip(one.migrations).map(|(a, b)| a + b);
-        }
-        all
+/// What the kernel counted for tasks, all of a kind (`of`) or of the run.
+#[must_use]
+pub fn kernel<'u>(of: &str, tasks: impl IntoIterator<Item = &'u Usage>) -> Vec<Figure> {
+    let mut all = Usage { migrations: Some(0), ..Usage::default() };
+    for one in tasks {
+        all.user += one.user;
+        all.system += one.system;
+        all.run_delay += one.run_delay;
+        all.voluntary += one.voluntary;
+        all.involuntary += one.involuntary;
+        all.timeslices += one.timeslices;
+        all.migrations = all.migrations.zip(one.migrations).map(|(a, b)| a + b);
+    }
+    let figure = |name, unit, value| Figure {
+        metric: Metric::new(name, unit, Better::Neither),
+        of: of.to_owned(),
+        value,
     };
-    let tell = |of: &str, usage: &Usage| {
-        let figure = |name, unit, value| Figure {
-            metric: Metric::new(name, unit, Better::Neither),
-            of: of.to_owned(),
-            value,
-        };
-        let mut told = vec![
-            figure("switches_voluntary", Unit::Count, usage.voluntary as f64),
-            figure("switches_involuntary", Unit::Count, usage.involuntary as f64),
-            figure("run_delay_s", Unit::Seconds, usage.run_delay.as_secs_f64()),
-            figure("cpu_user_s", Unit::Seconds, usage.user.as_secs_f64()),
-            figure("cpu_system_s", Unit::Seconds, usage.system.as_secs_f64()),
-        ];
-        if let Some(migrations) = usage.migrations {
-            told.push(figure("migrations", Unit::Count, migrations as f64));
-        }
-        told
-    };
-    let mut figures = tell("", &sum(&mut (0..shape.tasks())));
+    let mut told = vec![
+        figure("switches_voluntary", Unit::Count, all.voluntary as f64),
+        figure("switches_involuntary", Unit::Count, all.involuntary as f64),
+        figure("run_delay_s", Unit::Seconds, all.run_delay.as_secs_f64()),
+        figure("cpu_user_s", Unit::Seconds, all.user.as_secs_f64()),
+        figure("cpu_system_s", Unit::Seconds, all.system.as_secs_f64()),
+    ];
+    if let Some(migrations) = all.migrations {
+        told.push(figure("migrations", Unit::Count, migrations as f64));
+    }
+    told
+}
+
+/// The same of a run: for all, then for each role.
+fn by_role(shape: &Shape, tasks: &dyn Tasks) -> Vec<Figure> {
+    let ended = |task: usize| tasks.ended(task).map(|(_, usage)| usage);
+    let used: Vec<Option<Usage>> = (0..shape.tasks()).map(ended).collect();
+    let mut figures = kernel("", used.iter().flatten());
     for (role, name) in shape.names.iter().enumerate() {
-        let mut those = (0..shape.tasks()).filter(|&t| usize::from(shape.roles[t]) == role);
-        figures.extend(tell(name, &sum(&mut those)));
+        let those = used.iter().zip(&shape.roles).filter(|(_, of)| usize::from(**of) == role);
+        figures.extend(kernel(name, those.filter_map(|(usage, _)| usage.as_ref())));
     }
     figures
 }

@@ -9,7 +9,7 @@ mod moment;
 mod shape;
 mod steady;
 
-pub use figures::{Times, figures};
+pub use figures::{Times, figures, kernel};
 pub use moment::{Copied, Moment};
 pub use shape::Shape;
 

@@ -3,10 +3,10 @@
 
 use super::Workload;
 use crate::job_graph::Jobs;
+use crate::jobs::worker;
 use crate::options::{Kind, OptionError, Options, option};
 use crate::placement::Surroundings;
-use crate::plan::{Plan, Task};
-use crate::{Behaviour, Done, Instruments, Op};
+use crate::plan::Plan;
 use schedlab_jobs::graph::{Hashing, Rules};
 use schedlab_jobs::load::Arrivals;
 use schedlab_jobs::policy::{Cpus, Emergency, Order, Policy, Queues, Step};
@@ -183,17 +183,4 @@ fn policy(options: &Options, around: &Surroundings) -> Policy {
         batch_ns: if options.flag("no-batch") { 0 } else { usual.batch_ns },
         ..usual
     }
-}
-
-/// A worker as a task: where it runs. What it does is the executor's affair.
-struct Worker;
-
-impl Behaviour for Worker {
-    fn next(&mut self, _now: Nanos, _last: Done, _instruments: &mut dyn Instruments) -> Op {
-        Op::Exit
-    }
-}
-
-fn worker(role: u16) -> Task {
-    Task::new("jobs-worker", role, Box::new(Worker))
 }

@@ -18,6 +18,7 @@ mod planning;
 mod posts;
 mod rules;
 mod run;
+mod simulated;
 mod soak;
 mod stalls;
 mod streams;
@@ -29,8 +30,10 @@ use super::UsageError;
 use crate::json::{self, Schema};
 use crate::machines;
 use anyhow::Context;
+use schedlab_sim::Model;
 use schedlab_workload::{HOST, MachineName};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Options of `schedlab jobs`.
 #[derive(clap::Args)]
@@ -44,12 +47,13 @@ Examples:
   schedlab jobs break --shape load-bursts --nodes 64 --time 500us        how tight a schedule may be
   schedlab jobs grain                                                    the smallest useful job
   schedlab jobs compare --shape fork-join                                executors beside each other
+  schedlab jobs run --on sim:cpus=4 --record jobs.dat                    our pool on a simulated machine
   schedlab jobs fit measured.csv                                         the models on any data"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
-    /// The machine that does the runs
+    /// The machine that does the runs: host, or sim:KEY=VALUE,... for our pool in virtual time
     #[arg(long, global = true, value_name = "MACHINE", default_value = HOST)]
     on: String,
 }
@@ -101,20 +105,32 @@ fn code(usual: ExitCode) -> ExitCode {
     caught.map_or(usual, |signal| ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)))
 }
 
-/// Refuses machines that have no executors, and names of executors, which `--on` once took.
-fn check_machine(on: &str) -> anyhow::Result<()> {
+/// The machine of `--on`, if it is a simulated one. Refuses machines that have no executors, and names of executors, which
+/// `--on` once took.
+fn machine(on: &str) -> anyhow::Result<Option<Arc<Model>>> {
     let executor = on.split([',', ':']).next().unwrap_or_default();
     if options::EXECUTORS.contains(&executor) {
         let what = format!("--on takes a machine, and '{on}' is an executor: use --executor {on}");
         return Err(UsageError(what).into());
     }
     let name: MachineName = on.parse().map_err(|why| UsageError(format!("--on: {why}")))?;
-    Ok(machines::has_executors(&name)?)
+    Ok(machines::for_executors(&name)?.map(Arc::new))
 }
 
 /// Runs it.
-pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    check_machine(&args.on)?;
+pub(crate) fn run(mut args: Args) -> anyhow::Result<ExitCode> {
+    let on = machine(&args.on)?;
+    match (&mut args.what, &on) {
+        (What::Posts(_), Some(model)) => {
+            return Err(simulated::refuse(model, "measure post-to-start latency"));
+        }
+        (What::Run(args), _) => args.setup.executor.on = on,
+        (What::Peak(args), _) => args.setup.executor.on = on,
+        (What::Break(args), _) => args.setup.executor.on = on,
+        (What::Compare(args), _) => args.setup.executor.on = on,
+        (What::Grain(args), _) => args.executor.on = on,
+        (What::Generate(_) | What::Fit(_) | What::Posts(_), _) => {}
+    }
     if !matches!(args.what, What::Generate(_) | What::Fit(_)) {
         schedlab_sys::signal::catch().context("catching Ctrl-C")?;
     }

@@ -26,7 +26,7 @@ really had, and is near 1 by construction. `bound` is the limit by critical path
 that end in time. `raw` counts runs as kept that end --fail late: its limit is `bound_late`.")]
 pub(super) struct Args {
     #[command(flatten)]
-    setup: Setup,
+    pub(super) setup: Setup,
     /// schedlab, virtual or ideal: it must know start times
     #[arg(long, value_name = "NAME", default_value = "schedlab")]
     executor: String,
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     args.setup.load.streams.refuse("jobs break")?;
     let graph = args.setup.graph.graph()?;
     let mut executor = args.setup.executor.named(&args.executor)?;
-    let burner = args.setup.load.burner(executor.workers());
+    let burner = args.setup.burner(executor.workers())?;
     let usual = Thresholds {
         runs: args.runs.max(1),
         fail_ns: args.fail.0,

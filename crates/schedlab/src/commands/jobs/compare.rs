@@ -26,7 +26,7 @@ A feature that an executor lacks is shown as not offered. `ideal` is a list sche
 cost; `virtual` is the policy of `schedlab` in virtual time. Their times are computed.")]
 pub(super) struct Args {
     #[command(flatten)]
-    setup: Setup,
+    pub(super) setup: Setup,
     /// Executors; without it, all that are built in
     #[arg(long = "executor", value_name = "NAMES", value_delimiter = ',')]
     executors: Vec<String>,
@@ -72,7 +72,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .map(|executor| Entrant { executor, runs: Vec::new(), refused: None })
         .collect();
     let graph = args.setup.graph.sized(args.setup.graph.nodes, Shape::Stencil)?;
-    let burner = args.setup.load.burner(args.setup.executor.workers()?);
+    let burner = args.setup.burner(args.setup.executor.workers()?)?;
     'turns: for turn in 0..args.repeat.max(1) {
         for entrant in entrants.iter_mut().filter(|entrant| entrant.refused.is_none()) {
             let seed = args.setup.graph.seed.unwrap_or(0) + turn as u64;

@@ -6,7 +6,7 @@ use crate::commands::UsageError;
 use crate::json;
 use schedlab_jobs::executor::{Executor, ExecutorError};
 use schedlab_jobs::graph::{Graph, Shape};
-use schedlab_jobs::load::{Burner, Kind, Length};
+use schedlab_jobs::load::{Kind, Length};
 use schedlab_jobs::rig::{Jobs, metg};
 use schedlab_model::Bytes;
 use schedlab_stats::{Sample, median_interval};
@@ -29,7 +29,7 @@ pub(super) struct Args {
     #[command(flatten)]
     graph: GraphArgs,
     #[command(flatten)]
-    executor: ExecutorArgs,
+    pub(super) executor: ExecutorArgs,
     /// Executors, the first is the one that the others are compared with
     #[arg(
         long = "executor",
@@ -99,6 +99,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let graph = args.graph.sized(args.graph.nodes, Shape::Stencil)?.with_weight(1);
     data_fits(args.data, &graph)?;
+    args.executor.check_data(args.data)?;
     let counts = match args.worker_counts.as_slice() {
         [] => vec![args.executor.workers()?],
         counts => counts.to_vec(),
@@ -132,7 +133,7 @@ fn with_workers(args: &Args, graph: &Graph, workers: usize) -> anyhow::Result<Ve
     let mut executors = args.executors.iter().map(named).collect::<anyhow::Result<Vec<_>>>()?;
     let jobs = Jobs {
         graph,
-        burner: Burner::calibrate_at(Kind::Cpu, options.workers()?),
+        burner: options.burner(Kind::Cpu.into(), options.workers()?),
         length: args.length,
         data_bytes: usize::try_from(args.data.0)?,
         stop: super::interrupted,

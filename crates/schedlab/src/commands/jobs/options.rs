@@ -1,7 +1,7 @@
 //! Options that several of the subcommands share, and what they mean.
 
 use super::planning::PlanningArgs;
-use super::rules;
+use super::{rules, simulated};
 use super::streams::StreamArgs;
 use super::threads::Threads;
 use crate::commands::UsageError;
@@ -211,11 +211,6 @@ pub(super) struct LoadArgs {
 }
 
 impl LoadArgs {
-    /// Calibrates at the concurrency of the run.
-    pub(super) fn burner(&self, workers: usize) -> Burner {
-        Burner::calibrate_at(self.kinds, workers)
-    }
-
     /// The run of a graph under this load.
     pub(super) fn run(&self, graph: Graph, burner: Burner, seed: u64) -> anyhow::Result<Arc<Run>> {
         self.at(self.time, graph, burner, seed)
@@ -331,6 +326,9 @@ pub(super) struct ExecutorArgs {
     /// One job per pull, as in the original
     #[arg(long)]
     no_batch: bool,
+    /// The machine of `--on`, if it is a simulated one.
+    #[arg(skip)]
+    pub(super) on: Option<Arc<schedlab_sim::Model>>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -388,7 +386,28 @@ impl std::str::FromStr for Workers {
     }
 }
 
+impl Setup {
+    /// The work of the jobs.
+    pub(super) fn burner(&self, workers: usize) -> anyhow::Result<Burner> {
+        self.executor.check_data(self.load.data)?;
+        Ok(self.executor.burner(self.load.kinds, workers))
+    }
+}
+
 impl ExecutorArgs {
+    /// Refuses results of jobs where they take no time.
+    pub(super) fn check_data(&self, data: Bytes) -> anyhow::Result<()> {
+        self.on.as_ref().map_or(Ok(()), |model| simulated::check_data(model, data))
+    }
+
+    /// Work of these kinds, calibrated at the concurrency of the run. In virtual time there is nothing to calibrate.
+    pub(super) fn burner(&self, kinds: Mix<Kind>, workers: usize) -> Burner {
+        match self.on {
+            Some(_) => Burner::planned(kinds),
+            None => Burner::calibrate_at(kinds, workers),
+        }
+    }
+
     /// Whether the pool may grow and shrink.
     pub(super) fn grows(&self) -> bool {
         self.workers.is_some_and(|workers| workers.min < workers.max)
@@ -414,6 +433,7 @@ impl ExecutorArgs {
         let workers = self
             .workers
             .map(|workers| workers.max)
+            .or_else(|| self.on.as_ref().map(|model| model.topology.places().len()))
             .or_else(|| std::thread::available_parallelism().ok().map(usize::from))
             .unwrap_or(1);
         if !(1..=1024).contains(&workers) {
@@ -548,11 +568,10 @@ impl ExecutorArgs {
 
     /// Every executor that is built in, ours first.
     pub(super) fn all(&self) -> anyhow::Result<Vec<Box<dyn Executor>>> {
-        ["schedlab", "rayon", "tokio", "channel", "serial", "virtual", "ideal"]
-            .into_iter()
-            .filter(|name| self.planning.check(name).is_ok())
-            .map(|name| self.named(name))
-            .collect()
+        let here = ["schedlab", "rayon", "tokio", "channel", "serial", "virtual", "ideal"];
+        let names = if self.on.is_some() { &simulated::EXECUTORS[..] } else { &here[..] };
+        let planned = names.iter().filter(|name| self.planning.check(name).is_ok());
+        planned.map(|name| self.named(name)).collect()
     }
 
     /// An executor by name, `cmd:PROGRAM ARGUMENTS`, or `lib:FILE.so`.
@@ -574,6 +593,9 @@ impl ExecutorArgs {
         if self.grows() && !matches!(name, "schedlab" | "virtual") {
             let what = format!("{name} offers no pool that grows: give one number of --workers");
             return Err(UsageError(what).into());
+        }
+        if let Some(model) = &self.on {
+            return simulated::executor(model, name, self);
         }
         if let Some(command) = name.strip_prefix("cmd:") {
             return Ok(Box::new(super::external::Lines::new(

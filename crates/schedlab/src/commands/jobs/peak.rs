@@ -28,7 +28,7 @@ Jobs are independent unless you give --shape, and all due at once unless you giv
 With a gap between arrivals, concurrency cannot exceed the offered load; the table shows both.")]
 pub(super) struct Args {
     #[command(flatten)]
-    setup: Setup,
+    pub(super) setup: Setup,
     /// Sweeps the number of jobs
     #[arg(long, value_name = "FROM..TO", default_value = "10..100")]
     jobs: String,
@@ -131,7 +131,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut executor = args.setup.executor.named(&args.executor)?;
     let workers = executor.workers();
-    let burner = args.setup.load.burner(workers);
+    let burner = args.setup.burner(workers)?;
     let mut rows = Vec::new();
     let swept = points(args)?;
     'turns: for _ in 0..args.repeat {
@@ -260,8 +260,10 @@ fn one(
 
 fn serial(args: &Args, burner: Burner, x: f64) -> anyhow::Result<u64> {
     let run = one(args, burner, x, 0)?;
-    if run.schedule().is_timed() || run.schedule().has_deadlines() || run.is_stopped() {
-        // A serial pass knows no start times; its work is the sum of the planned work. So it is when no time is left.
+    let plain = !run.schedule().is_timed() && !run.schedule().has_deadlines();
+    if !plain || run.is_stopped() || args.setup.executor.on.is_some() {
+        // A serial pass knows no start times; its work is the sum of the planned work. So it is when no time is left,
+        // and in virtual time.
         return Ok((0..run.graph().len()).map(|node| run.expected_ns(node)).sum());
     }
     Serial.run(&run)?;

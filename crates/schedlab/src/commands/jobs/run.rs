@@ -7,7 +7,7 @@ use super::options::Setup;
 use super::stalls::Stalls;
 use super::threads::Threads;
 use super::witness::{self, Witness, steal};
-use super::{external, outcome, picture, soak, streams, table};
+use super::{external, outcome, picture, simulated, soak, streams, table};
 use crate::commands::UsageError;
 use crate::json;
 use anyhow::Context;
@@ -30,7 +30,7 @@ use std::sync::Arc;
 #[derive(clap::Args)]
 pub(super) struct Args {
     #[command(flatten)]
-    setup: Setup,
+    pub(super) setup: Setup,
     /// schedlab, rayon, tokio, channel, serial, virtual, ideal, cmd:PROGRAM or lib:FILE.so
     #[arg(long, value_name = "NAME", default_value = "schedlab")]
     executor: String,
@@ -46,8 +46,8 @@ pub(super) struct Args {
     /// The jobs by worker, and the events of our own pool: as text (.txt) or for Perfetto (.json)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Records the kernel's events into a trace.dat, with a mark for every job, and puts all time of all workers
-    /// down to its cause
+    /// Records the kernel's events into a trace.dat, with a mark for every job, and (on the host) puts all time of
+    /// all workers down to its cause
     #[arg(long, value_name = "FILE", conflicts_with_all = ["events", "soak"])]
     record: Option<PathBuf>,
     /// Runs nothing: takes the events of an executor from JSON lines {"job","worker","begin_ns","end_ns"}
@@ -81,11 +81,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return soaked(args, &graph, time);
     }
     let workers = args.setup.executor.workers()?;
-    let burner = args.setup.load.burner(workers);
+    let burner = args.setup.burner(workers)?;
     let seed = args.setup.graph.seed.unwrap_or(0);
     let streams = args.setup.load.streams(args.setup.load.time, seed)?;
     let run = args.setup.load.run(graph, burner, seed)?;
-    let jitter = if run.schedule().is_timed() && args.events.is_none() && args.jitter.0 > 0 {
+    let here = args.events.is_none() && args.setup.executor.on.is_none();
+    let jitter = if run.schedule().is_timed() && here && args.jitter.0 > 0 {
         let place = args.setup.executor.on_start()?;
         let jitter = Jitter::probe(workers, args.jitter, &place);
         Some(jitter.context("measuring the machine's own jitter")?)
@@ -151,6 +152,9 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn soaked(args: &Args, graph: &Graph, time: Nanos) -> anyhow::Result<ExitCode> {
+    if let Some(model) = &args.setup.executor.on {
+        return Err(simulated::refuse(model, "do a soak"));
+    }
     args.setup.executor.planning.check("a soak")?;
     args.setup.load.streams.refuse("a soak")?;
     let options = args.setup.executor.options(0)?;
@@ -215,6 +219,13 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
         let workers = external::read_events(file, run)?;
         let (name, told) = (file.display().to_string(), Told::default());
         return Ok(Ran { name, workers, told, report, stalls, interrupted: false });
+    }
+    if let Some(model) = args.setup.executor.on.as_ref().filter(|_| args.executor == "schedlab") {
+        let pool = simulated::pool(model, &args.setup.executor)?;
+        let workers = pool.workers();
+        let (name, told) = simulated::run(pool, run, args.record.as_deref())?;
+        let (told, interrupted) = unless_interrupted(told)?;
+        return Ok(Ran { name, workers, told, report, stalls, interrupted });
     }
     if args.executor == "schedlab" {
         return ours(args, run);

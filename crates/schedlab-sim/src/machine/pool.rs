@@ -1,0 +1,145 @@
+//! schedlab's pool on a simulated machine, as an executor of the rig: its workers are tasks that the machine's kernel
+//! schedules.
+
+use super::{Model, SECOND, SPEED, phase, trace_info};
+use crate::{Config, Hardware, Step, World};
+use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told};
+use schedlab_jobs::policy::Policy;
+use schedlab_jobs::run::Run;
+use schedlab_jobs::virtual_time::Costs;
+use schedlab_model::{Cpu, Event, Nanos, TraceInfo};
+use schedlab_workload::jobs::{Crew, worker};
+use schedlab_workload::plan::Plan;
+use std::sync::Arc;
+
+/// Virtual time between two looks whether the user wants to stop.
+const LOOK: u64 = 50_000_000;
+
+/// An executor whose workers are tasks in virtual time.
+pub struct SimulatedPool {
+    model: Model,
+    policy: Policy,
+    timer_slack: Nanos,
+    costs: Costs,
+    /// Runs so far: each begins at another phase of the tick, so that repeats are no copies.
+    runs: u32,
+    /// The events of the last run, where they are wanted.
+    recorded: Option<(TraceInfo, Vec<Event>)>,
+    records: bool,
+}
+
+impl SimulatedPool {
+    /// A pool of this policy on a machine. `timer_slack` is what its workers ask the kernel for.
+    #[must_use]
+    pub fn new(model: Model, policy: Policy, timer_slack: Nanos) -> Self {
+        let costs = Costs::USUAL;
+        Self { model, policy, timer_slack, costs, runs: 0, recorded: None, records: false }
+    }
+
+    /// The same, keeping the scheduler's events of a run, with a mark for each job.
+    #[must_use]
+    pub fn recording(mut self) -> Self {
+        self.records = true;
+        self
+    }
+
+    /// The same, with other costs of a worker's own work; the machine's costs are those of its model.
+    #[must_use]
+    pub fn with_costs(mut self, costs: Costs) -> Self {
+        self.costs = costs;
+        self
+    }
+
+    /// What the last run recorded.
+    pub fn take_recorded(&mut self) -> Option<(TraceInfo, Vec<Event>)> {
+        self.recorded.take()
+    }
+
+    /// A plan whose tasks are the workers, each where the policy puts it, and a mark for each kind of job.
+    fn plan(&self, run: &Arc<Run>) -> (Plan, Arc<Crew>) {
+        let mut plan = Plan::new("jobs");
+        let role = plan.role("worker");
+        let workers = self.policy.workers;
+        let allowed: Vec<usize> = self.model.topology.cpus().iter().map(Cpu::index).collect();
+        plan.tasks = (0..workers).map(|_| worker(role)).collect();
+        for (number, task) in plan.tasks.iter_mut().enumerate() {
+            let cpu = self.policy.cpus.of(number, workers, &allowed);
+            let cpu = cpu.and_then(|cpu| u16::try_from(cpu).ok());
+            task.placement.cpus = cpu.map(|cpu| std::iter::once(Cpu(cpu)).collect());
+        }
+        let mut kinds: Vec<&'static str> = Vec::new();
+        for node in 0..run.graph().len() {
+            let kind = run.kind(node);
+            if !kinds.contains(&kind) {
+                kinds.push(kind);
+            }
+        }
+        plan.marks = kinds.iter().map(|kind| format!("{kind} job")).collect();
+        let crew =
+            Crew::man(&mut plan, run.clone(), self.policy.clone(), (self.costs, SPEED), kinds);
+        (plan, crew)
+    }
+
+    fn world(&self, plan: &mut Plan) -> World {
+        let mut costs = self.model.costs;
+        costs.timer_slack = self.timer_slack.0.min(costs.timer_slack);
+        let config = Config {
+            costs,
+            tick_ns: SECOND / self.model.hz,
+            preempt_kernel: self.model.preempt_kernel,
+            record: self.records,
+            begin_ns: Config::default().begin_ns + phase(self.runs),
+            ..Config::default()
+        };
+        let hardware = Hardware::new(self.model.topology.clone());
+        let policy = self.model.policy(&hardware, config.seed);
+        World::new(plan, hardware, policy, config)
+    }
+}
+
+impl Executor for SimulatedPool {
+    fn name(&self) -> String {
+        "schedlab".to_owned()
+    }
+
+    fn workers(&self) -> usize {
+        self.policy.workers
+    }
+
+    fn offers(&self) -> Offers {
+        Offers {
+            start_times: true,
+            deadlines: true,
+            dependencies: true,
+            cancellation: true,
+            real: false,
+            ..Offers::PLAIN
+        }
+    }
+
+    fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
+        if run.has_io() {
+            let what = "jobs that end after they returned";
+            return Err(ExecutorError::NotOffered { executor: self.name(), what });
+        }
+        let (mut plan, crew) = self.plan(run);
+        let mut world = self.world(&mut plan);
+        self.runs += 1;
+        let info = self.records.then(|| trace_info(&self.model, &world, &plan));
+        let mut events = Vec::new();
+        let mut keep = |batch: &[Event]| events.extend_from_slice(batch);
+        let failed =
+            |what: String| ExecutorError::Unfinished { executor: "schedlab".to_owned(), what };
+        while world.run_until(world.now() + LOOK, &mut keep).map_err(|e| failed(e.to_string()))?
+            != Step::Ended
+        {
+            if run.is_stopped() {
+                world.stop();
+            }
+        }
+        self.recorded = info.map(|info| (info, events));
+        // What was left when the user ended it did not run.
+        let told = if run.is_stopped() { Told::default() } else { crew.told()? };
+        run.told(told)
+    }
+}

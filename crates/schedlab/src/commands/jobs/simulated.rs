@@ -1,0 +1,96 @@
+//! `--on sim:...`: the workers of our pool are tasks of a simulated machine, in virtual time.
+
+use super::options::ExecutorArgs;
+use anyhow::Context;
+use schedlab_jobs::executor::{Executor, ExecutorError, Told};
+use schedlab_jobs::policy::Cpus;
+use schedlab_jobs::run::Run;
+use schedlab_jobs::virtual_time::{Costs, VirtualTime};
+use schedlab_model::{Bytes, Fact};
+use schedlab_sim::{Model, Simulated, SimulatedPool};
+use schedlab_trace::EventWriter;
+use schedlab_workload::{Machine, MachineError};
+use std::path::Path;
+use std::sync::Arc;
+
+/// The executors that a simulated machine has.
+pub(super) const EXECUTORS: [&str; 3] = ["schedlab", "virtual", "ideal"];
+
+fn refused(model: &Model, what: String, why: &str) -> anyhow::Error {
+    let machine = model.name.clone();
+    MachineError::NotOffered { machine, what, why: why.to_owned() }.into()
+}
+
+/// An executor by name.
+pub(super) fn executor(
+    model: &Model,
+    name: &str,
+    args: &ExecutorArgs,
+) -> anyhow::Result<Box<dyn Executor>> {
+    let what = || format!("run the executor '{name}'");
+    match name {
+        "schedlab" => Ok(Box::new(pool(model, args)?)),
+        "virtual" => Ok(Box::new(VirtualTime::new(args.policy()?, Costs::USUAL))),
+        "ideal" => Ok(Box::new(VirtualTime::ideal(args.workers()?))),
+        _ if name.starts_with("cmd:") || name.starts_with("lib:") => {
+            match &Simulated::new(model.clone()).offers().commands {
+                Fact::Unknown(why) => Err(refused(model, what(), why)),
+                Fact::Known(()) => Err(refused(model, what(), "its code is not simulated")),
+            }
+        }
+        _ => {
+            let why = format!("its code is not simulated: use {}", EXECUTORS.join(", "));
+            Err(refused(model, what(), &why))
+        }
+    }
+}
+
+/// Our pool.
+pub(super) fn pool(model: &Model, args: &ExecutorArgs) -> anyhow::Result<SimulatedPool> {
+    let policy = args.policy()?;
+    if args.fifo.is_some() || args.slice.is_some() {
+        let why = "its workers are normal tasks: leave --fifo and --slice out";
+        return Err(refused(model, "place workers so".to_owned(), why));
+    }
+    let cpus = model.topology.places().len();
+    if let Cpus::List(list) = &policy.cpus
+        && (list.is_empty() || list.iter().any(|&cpu| cpu >= cpus))
+    {
+        let why = format!("--cpus: its CPUs are 0 to {}", cpus.saturating_sub(1));
+        return Err(refused(model, "place workers so".to_owned(), &why));
+    }
+    Ok(SimulatedPool::new(model.clone(), policy, args.timer_slack))
+}
+
+/// Refuses what jobs do that costs nothing in virtual time.
+pub(super) fn check_data(model: &Model, data: Bytes) -> anyhow::Result<()> {
+    if data.0 > 0 {
+        let why = "reads and writes of results take no virtual time: leave --data out";
+        return Err(refused(model, "run jobs with data".to_owned(), why));
+    }
+    Ok(())
+}
+
+/// Refuses a command that measures threads of this process.
+pub(super) fn refuse(model: &Model, what: &str) -> anyhow::Error {
+    refused(model, what.to_owned(), "it measures threads of this process: leave --on out")
+}
+
+/// One run, its scheduler events in a file where one is named.
+pub(super) fn run(
+    mut pool: SimulatedPool,
+    run: &Arc<Run>,
+    record: Option<&Path>,
+) -> anyhow::Result<(String, Result<Told, ExecutorError>)> {
+    if record.is_some() {
+        pool = pool.recording();
+    }
+    let told = pool.run(run);
+    if let (Some(path), Some((info, events))) = (record, pool.take_recorded()) {
+        let context = || format!("{}", path.display());
+        let mut writer = EventWriter::create(path, &info).with_context(context)?;
+        writer.events(&events).with_context(context)?;
+        writer.finish().with_context(context)?;
+    }
+    Ok((pool.name(), told))
+}
