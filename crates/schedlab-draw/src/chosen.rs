@@ -3,7 +3,7 @@
 //! Changes of the timeline hold no arguments, so what is chosen is told apart before: behind each event
 //! that a mark chooses comes another at the same instant, of a tracepoint that only this mark knows.
 
-use crate::marks::EventMark;
+use crate::marks::{EventMark, format};
 use schedlab_model::{Event, EventSource, TraceInfo, Warning, What};
 use std::borrow::Cow;
 use std::io;
@@ -20,11 +20,6 @@ impl<'a> Chosen<'a> {
     pub fn new(source: &'a mut dyn EventSource, marks: Vec<EventMark>) -> Self {
         Self { source, marks, read: Vec::new() }
     }
-}
-
-/// The tracepoint that stands for what the mark at this place chose: far from those that files have.
-pub(crate) fn format(place: usize) -> u16 {
-    u16::MAX - u16::try_from(place).unwrap_or(u16::MAX)
 }
 
 impl EventSource for Chosen<'_> {

@@ -5,10 +5,18 @@
 //! fonts is ever looked at. What the fonts can't show (control characters, bidirectional marks, other
 //! scripts) is spelled out as `\u{..}`, so that a name from a trace can't disturb what stands around it.
 
-use crate::scene::Glyph;
 use std::fmt::Write;
 use std::sync::OnceLock;
 use ttf_parser::{Face, GlyphId};
+
+/// A glyph of a bundled font.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Glyph {
+    /// Its index in the font.
+    pub id: u16,
+    /// Its origin along the baseline, in units from the start of the text.
+    pub x: i32,
+}
 
 /// A weight of the bundled font.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -35,10 +35,8 @@ pub mod wakeup;
 pub use axis::{TimeAxis, duration};
 pub use chosen::Chosen;
 pub use colour::{Colour, PALETTE, Theme};
-pub use font::{FAMILY, Weight, lay, printable, shorten};
+pub use font::{FAMILY, Glyph, Weight, lay, printable, shorten};
 pub use pdf::pdf;
 pub use png::{PngError, png};
-pub use scene::{
-    Anchor, Glyph, Item, PX, Point, Rect, Scene, Step, Stroke, Style, Text, at, circle,
-};
+pub use scene::{Anchor, Item, PX, Point, Rect, Scene, Step, Stroke, Style, Text, at, circle};
 pub use svg::{SvgOptions, base64, font_css, svg, svg_with};

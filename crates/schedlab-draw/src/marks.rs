@@ -36,6 +36,11 @@ impl Wanted {
     }
 }
 
+/// The tracepoint that stands for what the mark at this place chose: far from those that files have.
+pub(crate) fn format(place: usize) -> u16 {
+    u16::MAX - u16::try_from(place).unwrap_or(u16::MAX)
+}
+
 /// Events to be marked, as typed: `event[:condition[,condition]]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventMark {
@@ -146,7 +151,7 @@ impl Marking {
             let mut layer = Layer::new(wanted, info);
             if let Wanted::Events(mark) = &layer.wanted {
                 if mark.has_fields() {
-                    layer.others = BTreeSet::from([crate::chosen::format(chosen)]);
+                    layer.others = BTreeSet::from([format(chosen)]);
                 }
                 chosen += 1;
             }

@@ -26,6 +26,9 @@ use schedlab_timeline::{Cell, ConservationAnswer, Episode, State, TaskId};
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+/// Marks beyond these are counted only.
+const POINTS_MAX: usize = 100_000;
+
 /// A place that the page lists and can go to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {

@@ -8,7 +8,7 @@
 //! that is what keeps a picture of 100,000 boxes small (one path, not 100,000 elements).
 
 use crate::colour::Colour;
-use crate::font::{self, Weight};
+use crate::font::{self, Glyph, Weight};
 
 /// Units in a CSS pixel (1/96 inch). Coordinates grow to the right and down.
 pub const PX: i32 = 100;
@@ -109,15 +109,6 @@ pub enum Anchor {
     Middle,
     /// The point is at its end.
     End,
-}
-
-/// A glyph of a bundled font.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Glyph {
-    /// Its index in the font.
-    pub id: u16,
-    /// Its origin along the baseline, in units from the start of the text.
-    pub x: i32,
 }
 
 /// A line of text on its baseline, with every glyph placed.

@@ -38,7 +38,6 @@ pub mod report;
 mod run_loop;
 mod session;
 mod store;
-mod together;
 mod traced;
 pub mod tune;
 

@@ -1,9 +1,11 @@
 //! The one run loop: everything that repeats or sweeps goes through here.
 //!
 //! Runs are done one after another in the plan's order, after those whose machines leave each other's
-//! figures as they are (see [`crate::together`]). A run whose directory is there already is skipped,
+//! figures as they are (see [`together`]). A run whose directory is there already is skipped,
 //! which is all that resuming needs. Progress is told between runs, never during one that drawing could
 //! disturb: the callback may draw, and drawing is load.
+
+mod together;
 
 use crate::environment::{doubts, is_passing};
 use crate::hooks::{Beside, hook, take_figures};
@@ -11,13 +13,13 @@ use crate::store::{
     Durable, Manifest, Place, Places, RunWriter, SCHEMA_OLD, StoreError, StoredRun, lock,
     write_synced,
 };
-use crate::together::{self, Left};
 use crate::{Machines, Plan, Planned};
 use schedlab_model::{MachineFacts, Warning};
 use schedlab_workload::{Machine, MachineError, Output as _, Stream};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use together::Left;
 
 /// What the loop tells between runs.
 #[derive(Debug)]
@@ -274,7 +276,8 @@ impl Planned {
     }
 }
 
-/// Performs a run, and again while it is doubtful and attempts are left; the last one stays.
+/// Performs a run, and again while it is doubtful and attempts are left; the last one stays. On a machine that gives the
+/// same result for the same run, another attempt would be a copy.
 pub(crate) fn until_content(
     machine: &mut dyn Machine,
     (run, place): (&Planned, &Place),
@@ -283,6 +286,7 @@ pub(crate) fn until_content(
     progress: &mut dyn FnMut(&Progress<'_>),
     retries: u32,
 ) -> Result<StoredRun, LoopError> {
+    let retries = if machine.offers().repeatable { 0 } else { retries };
     let mut attempt = 0;
     loop {
         let stored = one(machine, (run, place), to, stop, attempt)?;

@@ -33,6 +33,7 @@ mod conservation;
 mod cpus;
 mod density;
 mod departures;
+mod doubts;
 mod everything;
 mod instead;
 mod interrupts;

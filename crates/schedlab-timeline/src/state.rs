@@ -3,9 +3,7 @@
 use crate::names::{CommId, Names};
 use crate::pids::Pids;
 use crate::task::{Activity, Task, TaskId};
-use schedlab_model::{
-    Comm, Cpu, CpuSet, Kind, KindSet, Nanos, OtherFormat, Pid, Span, TraceInfo, Warning,
-};
+use schedlab_model::{Comm, Cpu, CpuSet, Kind, KindSet, Nanos, OtherFormat, Pid, Span, TraceInfo};
 use std::collections::BTreeMap;
 
 /// Who is on a CPU.
@@ -304,12 +302,6 @@ impl State {
             let observed = known && self.observed.contains(number);
             self.cpus.push(CpuState::new(observed, self.origin));
         }
-    }
-
-    /// Doubts that concern every answer drawn from this trace; figures are lower bounds then.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<Warning> {
-        crate::question::warnings(self)
     }
 
     /// Checks what must hold after every event; for tests, which call it after each.

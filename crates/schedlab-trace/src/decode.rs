@@ -3,9 +3,10 @@
 //! The long way, for any field of any size in either byte order; `near` is the short one.
 
 use crate::encoding::Encoding;
+use crate::entry::{Entry, NameSlot, Plan, Slot};
 use crate::merge::{Batch, Out, append};
 use crate::names::{self, Names};
-use crate::plan::{Decoder, Entry, NameSlot, Plan, Slot};
+use crate::plan::Decoder;
 use schedlab_model::{Comm, Context, Cpu, Event, Left, Nanos, Phase, Pid, Prio, What};
 
 /// When and where a record was logged.

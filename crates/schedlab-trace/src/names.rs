@@ -1,10 +1,17 @@
 //! Names of tasks by pid, to notice when one changes.
 
-use crate::numbers::News;
 use schedlab_model::{Comm, Pid};
 
 /// The kernel's largest pid plus one (`PID_MAX_LIMIT` on 64-bit).
 pub(crate) const PIDS_MAX: usize = 1 << 22;
+
+/// A number that was given out for a name.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct News {
+    pub(crate) number: u32,
+    pub(crate) pid: i32,
+    pub(crate) comm: Comm,
+}
 
 /// The last name seen of each task, by pid. 16 bytes for each pid up to the largest seen: half a MiB
 /// where pids have 15 bits, 64 MiB at most.

@@ -5,16 +5,8 @@
 //! A number stands for one name of one task. It is given out anew two rounds after its task got another name:
 //! by then nothing that waits carries it.
 
-use crate::names::{PIDS_MAX, clean, reach};
+use crate::names::{News, PIDS_MAX, clean, reach};
 use schedlab_model::Comm;
-
-/// A number that was given out.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct News {
-    pub(crate) number: u32,
-    pub(crate) pid: i32,
-    pub(crate) comm: Comm,
-}
 
 /// The last name met of each task and its number, by pid: 20 bytes for each pid up to the largest seen.
 #[derive(Default)]

@@ -4,6 +4,7 @@ use crate::commands;
 use clap::error::{ContextKind, ContextValue};
 use clap::{CommandFactory, Parser, Subcommand};
 use std::ffi::OsString;
+use std::process::ExitCode;
 
 const ABOUT: &str = "A workbench for CPU schedulers: load, slow, record, draw, explain, tune";
 
@@ -78,6 +79,37 @@ pub(crate) enum Command {
     Schema(commands::schema::Args),
     /// Shell completions, or the man page
     Shell(commands::shell::Args),
+}
+
+impl Command {
+    /// Runs what was typed.
+    pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
+        match self {
+            Self::Tour(args) => commands::tour::run(args),
+            Self::Doctor(args) => commands::doctor::run(args),
+            Self::Load(args) => commands::load::run(args),
+            Self::Record(args) => commands::record::run(args),
+            Self::Trace(args) => commands::trace::run(args),
+            Self::Draw(args) => commands::draw::run(args),
+            Self::View(args) => commands::view::run(args),
+            Self::Slow(args) => commands::slow::run(args),
+            Self::Knobs(args) => commands::knobs::run(args),
+            Self::Replay(args) => commands::replay::run(&args),
+            Self::Sim(args) => commands::sim::run(args),
+            Self::Jobs(args) => commands::jobs::run(args),
+            Self::Run(args) => commands::run::run(args),
+            Self::Tune(args) => commands::tune::run(args),
+            Self::Submit(args) => commands::submit::run(args),
+            Self::Plan(args) => commands::plan::run(args),
+            Self::Work(args) => commands::work::run(args),
+            Self::Gather(args) => commands::gather::run(&args),
+            Self::Vm(args) => commands::vm::run(args),
+            Self::Report(args) => commands::report::run(args),
+            Self::Compare(args) => commands::compare::run(args),
+            Self::Schema(args) => commands::schema::run(&args),
+            Self::Shell(args) => commands::shell::run(&args, Cli::command()),
+        }
+    }
 }
 
 /// An error with what to do where a command was typed and the `--` before it was forgotten: the parser then

@@ -31,7 +31,7 @@ fn main() -> ExitCode {
             return tell(&cli::with_advice(error, &arguments));
         }
     };
-    finish(commands::run(cli.command))
+    finish(cli.command.run())
 }
 
 /// Prints what clap says. Help and version are results and go to stdout with 0; the rest is wrong usage, and repeats

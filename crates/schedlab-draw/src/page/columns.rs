@@ -4,6 +4,7 @@
 //! Resources: about 8 bytes a slice before they are compressed, 16 bytes a coarse column and CPU,
 //! 40 bytes a mark, of which the first 100,000 are kept.
 
+use super::POINTS_MAX;
 use super::said::Said;
 use crate::assign::{Touching, assign};
 use crate::colour::Theme;
@@ -19,9 +20,6 @@ const SLICES_PER_PART: usize = 16_384;
 
 /// Columns of the coarse picture, over the whole window.
 pub(super) const COARSE_COLUMNS: usize = 1_024;
-
-/// Marks beyond these are counted only.
-pub(super) const POINTS_MAX: usize = 100_000;
 
 /// The question: every slice of a window, packed, up to a limit where one is set.
 pub struct Columns {

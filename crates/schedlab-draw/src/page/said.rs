@@ -47,7 +47,7 @@ impl<'a> Listening<'a> {
 impl Said {
     /// Whether the page shows more events: to spell the others' arguments would be for nothing.
     fn has_room(&self) -> bool {
-        self.events.len() < super::columns::POINTS_MAX
+        self.events.len() < super::POINTS_MAX
     }
 
     fn note(&mut self, event: &Event, text: &str) {

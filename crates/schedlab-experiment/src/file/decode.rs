@@ -3,37 +3,13 @@
 //! Derived decoders stop at the first mistake and name types of ours; a person who edits a file wants
 //! all mistakes at once, in their own words, with the nearest right key.
 
-use super::places::{Part, Places};
+use super::places::{Mistake, Part, Places};
 use schedlab_model::Nanos;
 use std::collections::BTreeMap;
-use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
-
-/// One mistake in an experiment file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mistake {
-    /// Line, from 1.
-    pub line: usize,
-    /// Column in characters, from 1.
-    pub column: usize,
-    /// The key with its tables (`axis.values`), empty where the text is no TOML.
-    pub key: String,
-    /// What is wrong and what was expected.
-    pub what: String,
-}
-
-impl fmt::Display for Mistake {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}: ", self.line, self.column)?;
-        if !self.key.is_empty() {
-            write!(f, "{}: ", self.key)?;
-        }
-        f.write_str(&self.what)
-    }
-}
 
 /// Collects mistakes while tables are walked.
 pub(crate) struct Decoder<'t> {

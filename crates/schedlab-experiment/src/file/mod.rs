@@ -12,8 +12,8 @@ mod sections;
 mod tuning;
 
 pub use axis::{Axis, Varies, When};
-pub use decode::Mistake;
 pub(crate) use decode::nearest;
+pub use places::Mistake;
 pub(crate) use places::{Part, Places};
 pub use tuning::{Limit, Screen, Tuning};
 

@@ -1,6 +1,29 @@
 //! Where in an experiment file the parts of its runs are written.
 
-use super::Mistake;
+use std::fmt;
+
+/// One mistake in an experiment file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The key with its tables (`axis.values`), empty where the text is no TOML.
+    pub key: String,
+    /// What is wrong and what was expected.
+    pub what: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: ", self.line, self.column)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.what)
+    }
+}
 
 /// A part of a run that a machine may refuse.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ mod groups;
 mod name;
 mod pool;
 mod run;
+mod scheduler;
 mod tuned;
 
 pub use pool::SimulatedPool;

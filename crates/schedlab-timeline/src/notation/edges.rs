@@ -1,6 +1,6 @@
 //! What must have happened between two columns, as the events that a kernel would have logged.
 
-use super::parse::{Grid, ParseError, Place, Shown, pid};
+use super::grid::{Grid, ParseError, Place, Shown, pid};
 use schedlab_model::{Context, Cpu, Event, Left, Nanos, Phase, Pid, Prio, What};
 use std::num::NonZeroU32;
 

@@ -30,10 +30,12 @@
 //! moves between queues, switches, and last the wakeups by tasks that only begin to run there.
 
 mod edges;
+mod grid;
 mod parse;
 mod print;
 
-pub use parse::{ParseError, parse};
+pub use grid::ParseError;
+pub use parse::parse;
 pub use print::print;
 
 use schedlab_model::{Event, EventSource, Kind, Nanos, TraceInfo, Warning};

@@ -5,7 +5,7 @@
 //! and what does not join is decoded again (`together`). So times that go back cost time and nothing else.
 
 use super::clock::Correction;
-use super::lane::Shared;
+use super::shared::Shared;
 use super::walk::Layout;
 use crate::merge::ENDED;
 use std::ops::Range;

@@ -3,6 +3,7 @@
 use super::clock::Correction;
 use super::pages::{Feed, Pages, Trouble, Unpacker, Window};
 use super::read_ahead::Crew;
+use super::shared::Shared;
 use super::walk::{Body, Layout, Step, Visit, Walk, walk};
 use crate::decode::Stamp;
 use crate::input::Input;
@@ -45,14 +46,6 @@ pub(super) struct Lane {
 
 /// Lies beyond every window.
 const NO_RECORD: Body = Body { at: usize::MAX, length: 0 };
-
-/// What all lanes need, also in several threads.
-pub(super) struct Shared {
-    pub(super) input: Input,
-    pub(super) decoder: Decoder,
-    /// The one that passes the scheduler's events on as others.
-    pub(super) passing: Decoder,
-}
 
 /// Who fetches and unpacks.
 pub(super) enum Fetch {

@@ -22,6 +22,7 @@ mod read_ahead;
 mod reader;
 mod records;
 mod recover;
+mod shared;
 mod spool;
 mod team;
 mod together;

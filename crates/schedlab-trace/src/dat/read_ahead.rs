@@ -5,8 +5,8 @@
 //! same as with one thread. The caller unpacks what it needs and nobody has begun, and other chunks while the one that it
 //! needs is on the way. Memory: at least [`READY`] windows for each lane beside the one that is read.
 
-use super::lane::Shared;
 use super::pages::{Feed, Packed, Trouble, Unpacker, Window};
+use super::shared::Shared;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};

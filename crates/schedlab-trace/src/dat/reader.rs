@@ -8,10 +8,11 @@
 use super::clock::{Correction, clock};
 use super::head::{self, BufferHead, Head, TimeOptions};
 use super::header::{Header, Instance, Version};
-use super::lane::{Fetch, FileLanes, Lane, Shared};
+use super::lane::{Fetch, FileLanes, Lane};
 use super::pages::Feed;
 use super::read_ahead::Crew;
 use super::records::{Piece, RecordSource, Sink};
+use super::shared::Shared;
 use super::together::Together;
 use super::walk::{Layout, Visit, walk};
 use crate::Options;

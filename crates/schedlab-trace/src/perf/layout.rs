@@ -1,7 +1,9 @@
 //! Where the parts of a sample lie: it depends on what its event was asked to record.
 
-use super::records::SAMPLE;
 use crate::encoding::Encoding;
+
+/// The type of a record that holds a sample.
+pub(crate) const SAMPLE: u32 = 9;
 
 /// Bits of `sample_type`, in the order in which their parts follow each other in a sample.
 const IDENTIFIER: u64 = 1 << 16;

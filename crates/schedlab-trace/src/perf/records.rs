@@ -4,6 +4,7 @@
 //! a compressed record holds, and a record that straddles. It is read before more is unpacked, so it stays in the
 //! second-level cache as the window does.
 
+pub(crate) use super::layout::SAMPLE;
 use super::layout::{HEAD, Layout, Ordinary};
 use crate::encoding::Encoding;
 use crate::input::Input;
@@ -13,7 +14,6 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 pub(crate) const LOST: u32 = 2;
 pub(crate) const COMM: u32 = 3;
-pub(crate) const SAMPLE: u32 = 9;
 pub(crate) const LOST_SAMPLES: u32 = 13;
 pub(crate) const HEADER_ATTR: u32 = 64;
 pub(crate) const HEADER_TRACING_DATA: u32 = 66;

@@ -6,8 +6,9 @@
 
 use super::held::{Held, sane};
 use super::layout::{Ordinary, When};
+use crate::names::News;
 use crate::near::REACH;
-use crate::numbers::{News, Numbers};
+use crate::numbers::Numbers;
 use crate::plan::Decoder;
 use crate::spelling::Spelling;
 use schedlab_model::{Comm, Pid, TraceInfo, Warning, What};

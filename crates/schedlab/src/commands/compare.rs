@@ -5,9 +5,9 @@ mod commands;
 mod junit;
 mod markdown;
 mod sets;
-mod text;
 
 use super::UsageError;
+use super::verdicts::print_text;
 use crate::json;
 use commands::Measured;
 use schedlab_experiment::analysis::{Asked, Comparison, FailIf, Looks, Row, compare};
@@ -18,8 +18,6 @@ use serde::Serialize;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-pub(crate) use text::print_text;
 
 /// `git bisect run` skips a commit that ends with this code.
 const EXIT_CANT_TELL: u8 = 125;

@@ -23,11 +23,11 @@ pub(crate) mod submit;
 pub(crate) mod tour;
 pub(crate) mod trace;
 pub(crate) mod tune;
+mod verdicts;
 pub(crate) mod view;
 pub(crate) mod vm;
 pub(crate) mod work;
 
-use crate::cli::Command;
 use crate::json::{self, Schema};
 use schedlab_experiment::export;
 use std::ffi::OsString;
@@ -102,34 +102,5 @@ pub(crate) fn drop_in(arguments: &[OsString]) -> Option<ExitCode> {
         "hackbench" => Some(load::drop_in::hackbench(arguments)),
         "running_waiting" => Some(crate::finish(draw::running_waiting(arguments.to_vec()))),
         _ => None,
-    }
-}
-
-/// Runs what was typed.
-pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
-    match command {
-        Command::Tour(args) => tour::run(args),
-        Command::Doctor(args) => doctor::run(args),
-        Command::Load(args) => load::run(args),
-        Command::Record(args) => record::run(args),
-        Command::Trace(args) => trace::run(args),
-        Command::Draw(args) => draw::run(args),
-        Command::View(args) => view::run(args),
-        Command::Slow(args) => slow::run(args),
-        Command::Knobs(args) => knobs::run(args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Sim(args) => sim::run(args),
-        Command::Jobs(args) => jobs::run(args),
-        Command::Run(args) => run::run(args),
-        Command::Tune(args) => tune::run(args),
-        Command::Submit(args) => submit::run(args),
-        Command::Plan(args) => plan::run(args),
-        Command::Work(args) => work::run(args),
-        Command::Gather(args) => gather::run(&args),
-        Command::Vm(args) => vm::run(args),
-        Command::Report(args) => report::run(args),
-        Command::Compare(args) => compare::run(args),
-        Command::Schema(args) => schema::run(&args),
-        Command::Shell(args) => shell::run(&args),
     }
 }

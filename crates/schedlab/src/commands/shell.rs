@@ -1,7 +1,5 @@
 //! `schedlab shell`: completions and the man page, from the same source as the help.
 
-use crate::cli::Cli;
-use clap::CommandFactory;
 use std::io::Write;
 use std::process::ExitCode;
 
@@ -27,8 +25,8 @@ enum What {
     Man,
 }
 
-/// Runs it.
-pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+/// Runs it; `command` is all that can be typed.
+pub(crate) fn run(args: &Args, mut command: clap::Command) -> anyhow::Result<ExitCode> {
     use clap_complete::Shell;
     let mut text = Vec::new();
     let shell = match args.what {
@@ -40,16 +38,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::Man => None,
     };
     match shell {
-        Some(shell) => clap_complete::generate(shell, &mut Cli::command(), "schedlab", &mut text),
-        None => man(&mut text)?,
+        Some(shell) => clap_complete::generate(shell, &mut command, "schedlab", &mut text),
+        None => man(command, &mut text)?,
     }
     crate::output::stdout().write_all(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// One page for the command and all its subcommands, so that `man schedlab` finds everything.
-fn man(text: &mut Vec<u8>) -> std::io::Result<()> {
-    let mut command = Cli::command();
+fn man(mut command: clap::Command, text: &mut Vec<u8>) -> std::io::Result<()> {
     command.build();
     clap_mangen::Man::new(command.clone()).render(text)?;
     let subcommands: Vec<_> = command.get_subcommands().cloned().collect();

@@ -1,6 +1,6 @@
 //! From the units of two sides to an effect, before anything is decided.
 
-use super::units::Basis;
+use super::basis::Basis;
 use super::{Change, Side};
 use crate::Point;
 use schedlab_model::Metric;

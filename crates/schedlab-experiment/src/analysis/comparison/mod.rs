@@ -4,6 +4,7 @@
 //! an effect of each point and of all points together, and decides at one level for all of them
 //! ([`family`]). `docs/statistics.md` holds the method with its papers.
 
+mod basis;
 mod conditions;
 mod effects;
 mod family;
@@ -11,12 +12,12 @@ mod looks;
 mod sentences;
 mod units;
 
+pub use basis::Basis;
 pub use conditions::{FailIf, FailIfError};
 pub use effects::POWER_MIN;
 pub use family::Detail;
 pub use looks::{Looks, look_level};
 pub use sentences::percent;
-pub use units::Basis;
 
 use super::Cells;
 use crate::{Point, StoredRun, names};

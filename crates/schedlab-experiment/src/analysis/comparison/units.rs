@@ -1,5 +1,6 @@
 //! From runs to units that vary independently: pairs, runs, boots, or whole folders.
 
+use super::basis::Basis;
 use super::effects::{Estimate, RANKS_MIN, Raw, Scale, estimate, ranks_beside};
 use super::{Asked, BOOTS_MIN, Side};
 use crate::analysis::{Cell, Cells};
@@ -7,43 +8,7 @@ use crate::{Point, StoredRun, names};
 use schedlab_model::{Better, Metric};
 use schedlab_stats::Sample;
 use schedlab_workload::metrics;
-use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
-
-/// What varies independently in a comparison, and so is counted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Basis {
-    /// Pairs of runs that were done one after the other, in random order.
-    Pairs,
-    /// Runs.
-    Runs,
-    /// Boots: the runs of one boot share its luck.
-    Boots,
-    /// Boots in which both sides ran.
-    BootPairs,
-    /// Pairs of folders.
-    Folders,
-}
-
-impl Basis {
-    const fn is_paired(self) -> bool {
-        matches!(self, Self::Pairs | Self::BootPairs | Self::Folders)
-    }
-}
-
-impl fmt::Display for Basis {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Pairs => "pairs",
-            Self::Runs => "runs",
-            Self::Boots => "boots",
-            Self::BootPairs => "pairs of boots",
-            Self::Folders => "pairs of folders",
-        })
-    }
-}
 
 /// A run as a comparison sees it.
 #[derive(Clone, Debug)]

@@ -10,8 +10,8 @@
 //!
 //! [`Offers::parallel`]: schedlab_workload::Offers::parallel
 
+use super::{LoopError, Progress, Stored, Tally, Work, until_content};
 use crate::machines::{Machines, Make};
-use crate::run_loop::{LoopError, Progress, Stored, Tally, Work, until_content};
 use crate::store::{Durable, Place, StoreError, StoredRun};
 use crate::{Hooks, Planned};
 use schedlab_workload::MachineError;

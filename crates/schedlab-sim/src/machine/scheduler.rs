@@ -1,0 +1,120 @@
+//! From a model to its knobs, and to the policy that schedules its tasks.
+
+use super::name::Model;
+use super::tuned::{Tuned, knob};
+use crate::Hardware;
+use crate::policy::{
+    Cfs, CfsKnobs, Classes, Eevdf, Fifo, Group, Groups, Nested, Placer, Policy,
+    SharedFifo,
+};
+use schedlab_model::Knob;
+use schedlab_workload::knobs;
+
+impl Model {
+    /// All knobs with their values: those of the scheduler, then those of real-time tasks and of control groups.
+    pub(super) fn knobs(&self) -> Vec<Knob> {
+        let mut knobs = self.tuned.knobs();
+        let (classes, us) = (&self.classes, |ns: u64| Some((ns / 1_000).to_string()));
+        let own = match self.kernel {
+            super::Kernel::Cfs61 => {
+                [("rt_runtime", us(classes.rt_runtime)), ("rt_period", us(classes.rt_period))]
+            }
+            super::Kernel::Eevdf612 => [
+                ("fair_server_runtime", Some(classes.server.runtime.to_string())),
+                ("fair_server_period", Some(classes.server.period.to_string())),
+            ],
+            _ => return knobs,
+        };
+        let groups = [
+            ("bandwidth_slice", us(self.bandwidth_slice)),
+            ("cgroup_weight", None),
+            ("cgroup_max", None),
+            ("cgroup_burst", None),
+        ];
+        for (name, value) in own.into_iter().chain(groups) {
+            let tunable = knobs::tunable(name).expect("the table has it");
+            knobs.push(knob(name, value, tunable.unit, tunable.meaning));
+        }
+        knobs
+    }
+
+    /// The policy of the model, for these CPUs; chances come from `seed`.
+    #[must_use]
+    pub fn policy(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
+        self.policy_of(hardware, seed, &[], false)
+    }
+
+    /// The policy of the model, with control groups and with classes above the fair ones where a load has them.
+    pub(super) fn policy_of(
+        &self,
+        hardware: &Hardware,
+        seed: u64,
+        groups: &[Group],
+        above: bool,
+    ) -> Box<dyn Policy> {
+        let fair = match groups {
+            [] => self.flat(hardware, seed),
+            groups => self.grouped(hardware, seed, groups),
+        };
+        if above { Box::new(Classes::new(hardware.cpus(), self.classes, fair)) } else { fair }
+    }
+
+    fn grouped(&self, hardware: &Hardware, seed: u64, groups: &[Group]) -> Box<dyn Policy> {
+        let (cpus, tick) = (hardware.cpus(), 1_000_000_000 / self.hz);
+        // The groups' schedulers place nothing: all tasks of the machine are placed together.
+        let none = || Placer::new(1, self.placement);
+        let make = || -> Box<dyn Nested> {
+            match self.tuned {
+                Tuned::Eevdf(knobs) => Box::new(Eevdf::new(cpus, knobs, none())),
+                Tuned::Cfs(knobs) => Box::new(Cfs::new(cpus, knobs, none())),
+                _ => Box::new(Cfs::new(cpus, CfsKnobs::of(cpus), none())),
+            }
+        };
+        let placer = Placer::new(cpus, self.placement);
+        let times = (tick, seed, self.bandwidth_slice);
+        Box::new(Groups::new(groups, hardware, times, placer, &make))
+    }
+
+    fn flat(&self, hardware: &Hardware, seed: u64) -> Box<dyn Policy> {
+        let (cpus, tick) = (hardware.cpus(), 1_000_000_000 / self.hz);
+        let placer = Placer::new(cpus, self.placement);
+        match self.tuned {
+            Tuned::Fifo { slice_ns } => Box::new(Fifo::new(cpus, slice_ns)),
+            Tuned::Global { slice_ns } => Box::new(SharedFifo::of_machine(cpus, slice_ns)),
+            Tuned::Llc { slice_ns } => Box::new(SharedFifo::of_llcs(hardware, slice_ns)),
+            Tuned::Cfs(knobs) => {
+                Box::new(Cfs::new(cpus, knobs, placer).balanced(hardware, tick, seed))
+            }
+            Tuned::Eevdf(knobs) => {
+                Box::new(Eevdf::new(cpus, knobs, placer).balanced(hardware, tick, seed))
+            }
+        }
+    }
+
+    /// The model with one knob set.
+    ///
+    /// # Errors
+    /// A sentence: no such knob here, or a value that is wrong.
+    pub fn set(&mut self, knob: &str, value: &str) -> Result<(), String> {
+        let (linux, eevdf) = (self.kernel.is_linux(), self.kernel == super::Kernel::Eevdf612);
+        let microseconds = || -> Result<u64, String> {
+            let tunable = knobs::tunable(knob).ok_or("no such knob")?;
+            let text = knobs::read(tunable, value)?;
+            let time: i64 = text.parse().map_err(|_| format!("'{value}' is not a time"))?;
+            // -1 is no limit.
+            Ok(u64::try_from(time).map_or(u64::MAX, |time| time.saturating_mul(1_000)))
+        };
+        match knob {
+            "bandwidth_slice" if linux => self.bandwidth_slice = microseconds()?.max(1),
+            "rt_runtime" if linux && !eevdf => self.classes.rt_runtime = microseconds()?,
+            "rt_period" if linux && !eevdf => self.classes.rt_period = microseconds()?.max(1),
+            "fair_server_runtime" if eevdf => self.classes.server.runtime = microseconds()? / 1_000,
+            "fair_server_period" if eevdf => {
+                let period = microseconds()? / 1_000;
+                (self.classes.server.period, self.classes.server.deadline) = (period, period);
+            }
+            _ => return self.tuned.set(knob, value),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,85 @@
+//! Doubts about answers: what a trace lacks, and what of it contradicts itself.
+
+use crate::state::State;
+use schedlab_model::{Kind, Warning};
+
+impl State {
+    /// Doubts that concern every answer drawn from this trace; figures are lower bounds then.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        let mut doubt = |code: &str, what: String, remedy: &str| {
+            warnings.push(Warning::new(code, what, remedy));
+        };
+        let seen = self.seen;
+        let tally = &self.tally;
+        if !seen.contains(Kind::Switch) {
+            let what = "the trace holds no sched_switch: who ran is not known";
+            doubt("no-switches", what.into(), "record sched_switch");
+        } else if !self.sees_wakes()
+            && (tally.unwoken > 0
+                || !(self.kinds.contains(Kind::Waking) || self.kinds.contains(Kind::Wakeup)))
+        {
+            let what = "the trace holds no wakeups: only preempted tasks are seen to wait, so waits \
+                        are lower bounds";
+            doubt("no-wakeups", what.into(), "record sched_waking and sched_wakeup as well");
+        } else if !seen.contains(Kind::Wakeup) && !self.kinds.contains(Kind::Migrate) {
+            let what = "the trace holds neither sched_wakeup nor sched_migrate_task: a woken task is \
+                        taken to wait where it last ran";
+            doubt(
+                "no-placements",
+                what.into(),
+                "record sched_wakeup or sched_migrate_task as well",
+            );
+        }
+        if tally.losses > 0 {
+            let what = match tally.lost_events {
+                0 => format!("events were lost {} times", tally.losses),
+                events => format!("{events} events were lost, {} times", tally.losses),
+            };
+            let what = what
+                + ": the CPUs are unknown until their next switch, and figures are lower bounds";
+            doubt("events-lost", what, "record with larger buffers");
+        }
+        if tally.out_of_sight > 0 {
+            let what = format!(
+                "{} times a task went to a CPU that the trace does not cover: figures are lower bounds",
+                tally.out_of_sight
+            );
+            doubt("cpus-unobserved", what, "record all CPUs");
+        }
+        if tally.overlaps > 0 {
+            let what = format!(
+                "{} times a task began to run while it still ran on another CPU: the clocks of the CPUs \
+                 disagree, or recording stopped on one CPU before the other",
+                tally.overlaps
+            );
+            doubt("clocks-disagree", what, "record with a clock that is global (mono, perf)");
+        }
+        if tally.contradictions > 0 {
+            let what = format!(
+                "who ran is not certain for {} of CPU time: {} events named another task than the one seen \
+                 to run there, so switches are missing",
+                tally.contradicted, tally.contradictions
+            );
+            doubt("events-contradict", what, remedy_of_contradictions(tally.losses > 0));
+        }
+        if tally.unwoken > 0 && self.sees_wakes() {
+            let what = format!(
+                "{} times a task ran that was not seen to be woken: those waits are not counted",
+                tally.unwoken
+            );
+            doubt("wakeups-missing", what, "");
+        }
+        warnings
+    }
+}
+
+/// Seen without any loss: kernels of some virtual machines run no tracepoint while a secondary CPU idles, so its first
+/// switch away from idle is told neither to perf nor to ftrace.
+fn remedy_of_contradictions(losses: bool) -> &'static str {
+    if losses {
+        return "record with larger buffers";
+    }
+    "no loss was told, so it is the kernel that leaves them out (some do while a CPU idles)"
+}
