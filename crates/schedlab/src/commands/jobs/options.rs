@@ -395,6 +395,15 @@ impl Setup {
 }
 
 impl ExecutorArgs {
+    /// The workers of our pool, as a simulated machine is asked for them.
+    pub(super) fn simulated(&self) -> anyhow::Result<simulated::Workers> {
+        Ok(simulated::Workers {
+            policy: self.policy()?,
+            timer_slack: self.timer_slack,
+            attributes: self.fifo.is_some() || self.slice.is_some(),
+        })
+    }
+
     /// Refuses results of jobs where they take no time.
     pub(super) fn check_data(&self, data: Bytes) -> anyhow::Result<()> {
         self.on.as_ref().map_or(Ok(()), |model| simulated::check_data(model, data))
@@ -595,7 +604,7 @@ impl ExecutorArgs {
             return Err(UsageError(what).into());
         }
         if let Some(model) = &self.on {
-            return simulated::executor(model, name, self);
+            return simulated::executor(model, name, self.simulated()?);
         }
         if let Some(command) = name.strip_prefix("cmd:") {
             return Ok(Box::new(super::external::Lines::new(

@@ -221,7 +221,7 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
         return Ok(Ran { name, workers, told, report, stalls, interrupted: false });
     }
     if let Some(model) = args.setup.executor.on.as_ref().filter(|_| args.executor == "schedlab") {
-        let pool = simulated::pool(model, &args.setup.executor)?;
+        let pool = simulated::pool(model, args.setup.executor.simulated()?)?;
         let workers = pool.workers();
         let (name, told) = simulated::run(pool, run, args.record.as_deref())?;
         let (told, interrupted) = unless_interrupted(told)?;

@@ -1,12 +1,11 @@
 //! `--on sim:...`: the workers of our pool are tasks of a simulated machine, in virtual time.
 
-use super::options::ExecutorArgs;
 use anyhow::Context;
 use schedlab_jobs::executor::{Executor, ExecutorError, Told};
-use schedlab_jobs::policy::Cpus;
+use schedlab_jobs::policy::{Cpus, Policy};
 use schedlab_jobs::run::Run;
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
-use schedlab_model::{Bytes, Fact};
+use schedlab_model::{Bytes, Fact, Nanos};
 use schedlab_sim::{Model, Simulated, SimulatedPool};
 use schedlab_trace::EventWriter;
 use schedlab_workload::{Machine, MachineError};
@@ -21,17 +20,25 @@ fn refused(model: &Model, what: String, why: &str) -> anyhow::Error {
     MachineError::NotOffered { machine, what, why: why.to_owned() }.into()
 }
 
+/// What is asked of workers.
+pub(super) struct Workers {
+    pub(super) policy: Policy,
+    pub(super) timer_slack: Nanos,
+    /// Whether they are to have a real-time priority, or a slice.
+    pub(super) attributes: bool,
+}
+
 /// An executor by name.
 pub(super) fn executor(
     model: &Model,
     name: &str,
-    args: &ExecutorArgs,
+    workers: Workers,
 ) -> anyhow::Result<Box<dyn Executor>> {
     let what = || format!("run the executor '{name}'");
     match name {
-        "schedlab" => Ok(Box::new(pool(model, args)?)),
-        "virtual" => Ok(Box::new(VirtualTime::new(args.policy()?, Costs::USUAL))),
-        "ideal" => Ok(Box::new(VirtualTime::ideal(args.workers()?))),
+        "schedlab" => Ok(Box::new(pool(model, workers)?)),
+        "virtual" => Ok(Box::new(VirtualTime::new(workers.policy, Costs::USUAL))),
+        "ideal" => Ok(Box::new(VirtualTime::ideal(workers.policy.workers))),
         _ if name.starts_with("cmd:") || name.starts_with("lib:") => {
             match &Simulated::new(model.clone()).offers().commands {
                 Fact::Unknown(why) => Err(refused(model, what(), why)),
@@ -46,9 +53,9 @@ pub(super) fn executor(
 }
 
 /// Our pool.
-pub(super) fn pool(model: &Model, args: &ExecutorArgs) -> anyhow::Result<SimulatedPool> {
-    let policy = args.policy()?;
-    if args.fifo.is_some() || args.slice.is_some() {
+pub(super) fn pool(model: &Model, workers: Workers) -> anyhow::Result<SimulatedPool> {
+    let Workers { policy, timer_slack, attributes } = workers;
+    if attributes {
         let why = "its workers are normal tasks: leave --fifo and --slice out";
         return Err(refused(model, "place workers so".to_owned(), why));
     }
@@ -59,7 +66,7 @@ pub(super) fn pool(model: &Model, args: &ExecutorArgs) -> anyhow::Result<Simulat
         let why = format!("--cpus: its CPUs are 0 to {}", cpus.saturating_sub(1));
         return Err(refused(model, "place workers so".to_owned(), &why));
     }
-    Ok(SimulatedPool::new(model.clone(), policy, args.timer_slack))
+    Ok(SimulatedPool::new(model.clone(), policy, timer_slack))
 }
 
 /// Refuses what jobs do that costs nothing in virtual time.
