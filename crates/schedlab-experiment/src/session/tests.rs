@@ -108,7 +108,7 @@ fn a_machine_that_repeats_itself_is_not_asked_again_and_says_so_beforehand() {
     let tally = go(&mut fake, "repeats = 2\nretries = 2", results.path());
     assert_eq!((tally.done, fake.ran.len()), (4, 4), "another attempt would be a copy");
     let experiment = experiment("repeats = 2");
-    let mut codes = |fake: &mut Fake<'_>| -> Vec<String> {
+    let codes = |fake: &mut Fake<'_>| -> Vec<String> {
         let checked = Plan::new(&experiment).check(&mut Machines::one(fake), &experiment);
         checked.unwrap().into_iter().map(|warning| warning.code).collect()
     };

@@ -47,7 +47,7 @@ Examples:
   schedlab jobs break --shape load-bursts --nodes 64 --time 500us        how tight a schedule may be
   schedlab jobs grain                                                    the smallest useful job
   schedlab jobs compare --shape fork-join                                executors beside each other
-  schedlab jobs run --on sim:cpus=4 --record jobs.dat                    our pool on a simulated machine
+  schedlab jobs run --on sim:cpus=4 --record jobs.dat                    our pool, simulated
   schedlab jobs fit measured.csv                                         the models on any data"
 )]
 pub(crate) struct Args {
