@@ -4,8 +4,7 @@ use super::name::Model;
 use super::tuned::{Tuned, knob};
 use crate::Hardware;
 use crate::policy::{
-    Cfs, CfsKnobs, Classes, Eevdf, Fifo, Group, Groups, Nested, Placer, Policy,
-    SharedFifo,
+    Cfs, CfsKnobs, Classes, Eevdf, Fifo, Group, Groups, Nested, Placer, Policy, SharedFifo,
 };
 use schedlab_model::Knob;
 use schedlab_workload::knobs;
