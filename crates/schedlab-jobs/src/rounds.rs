@@ -4,7 +4,9 @@
 //! in which it is a task that a simulated kernel schedules. The threads of [`crate::pool`] go the same rounds; they
 //! have their own loop, since each round there takes less time than a call of the clock.
 
-use crate::policy::{Agenda, Asker, Finished, JobId, Ladder, Nanos, Outcome, Pause, Pull, Pulled, Step};
+use crate::policy::{
+    Agenda, Asker, Finished, JobId, Ladder, Nanos, Outcome, Pause, Pull, Pulled, Step,
+};
 
 /// A worker: what it has taken, and what it gives back at its next turn with the token.
 #[derive(Clone, Debug)]

@@ -974,6 +974,7 @@ fn what_a_simulated_machine_cannot_run_is_said_beforehand() {
             "its code is not simulated: use schedlab, virtual, ideal",
         ),
         (&["run", "--data", "4KiB"], "leave --data out"),
+        (&["run", "--plan", "jobs"], "leave --plan and --queues stealing out"),
         (&["run", "--fifo", "5"], "leave --fifo and --slice out"),
         (&["run", "--cpus", "0,7"], "its CPUs are 0 to 1"),
         (&["run", "--soak", "1s"], "it measures threads of this process"),

@@ -1,9 +1,9 @@
 //! Options that several of the subcommands share, and what they mean.
 
 use super::planning::PlanningArgs;
-use super::{rules, simulated};
 use super::streams::StreamArgs;
 use super::threads::Threads;
+use super::{rules, simulated};
 use crate::commands::UsageError;
 use anyhow::Context;
 use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
@@ -400,6 +400,8 @@ impl ExecutorArgs {
         Ok(simulated::Workers {
             policy: self.policy()?,
             timer_slack: self.timer_slack,
+            planning: self.planning.planning(),
+            stealing: self.stealing(),
             attributes: self.fifo.is_some() || self.slice.is_some(),
         })
     }

@@ -2,8 +2,10 @@
 
 use anyhow::Context;
 use schedlab_jobs::executor::{Executor, ExecutorError, Told};
+use schedlab_jobs::planning::{Planner, Planning};
 use schedlab_jobs::policy::{Cpus, Policy};
 use schedlab_jobs::run::Run;
+use schedlab_jobs::stealing::Stealing;
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use schedlab_model::{Bytes, Fact, Nanos};
 use schedlab_sim::{Model, Simulated, SimulatedPool};
@@ -24,6 +26,8 @@ fn refused(model: &Model, what: String, why: &str) -> anyhow::Error {
 pub(super) struct Workers {
     pub(super) policy: Policy,
     pub(super) timer_slack: Nanos,
+    pub(super) planning: Planning,
+    pub(super) stealing: Stealing,
     /// Whether they are to have a real-time priority, or a slice.
     pub(super) attributes: bool,
 }
@@ -37,7 +41,11 @@ pub(super) fn executor(
     let what = || format!("run the executor '{name}'");
     match name {
         "schedlab" => Ok(Box::new(pool(model, workers)?)),
-        "virtual" => Ok(Box::new(VirtualTime::new(workers.policy, Costs::USUAL))),
+        "virtual" => {
+            let virtual_time = VirtualTime::new(workers.policy, Costs::USUAL);
+            let virtual_time = virtual_time.planning(workers.planning);
+            Ok(Box::new(virtual_time.stealing(workers.stealing)))
+        }
         "ideal" => Ok(Box::new(VirtualTime::ideal(workers.policy.workers))),
         _ if name.starts_with("cmd:") || name.starts_with("lib:") => {
             match &Simulated::new(model.clone()).offers().commands {
@@ -54,7 +62,11 @@ pub(super) fn executor(
 
 /// Our pool.
 pub(super) fn pool(model: &Model, workers: Workers) -> anyhow::Result<SimulatedPool> {
-    let Workers { policy, timer_slack, attributes } = workers;
+    let Workers { policy, timer_slack, planning, stealing, attributes } = workers;
+    if planning.planner != Planner::Ahead || stealing == Stealing::Always {
+        let why = "its workers take jobs from one queue, planned ahead: leave --plan and --queues stealing out";
+        return Err(refused(model, "plan or steal so".to_owned(), why));
+    }
     if attributes {
         let why = "its workers are normal tasks: leave --fifo and --slice out";
         return Err(refused(model, "place workers so".to_owned(), why));
