@@ -85,14 +85,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seed = args.setup.graph.seed.unwrap_or(0);
     let streams = args.setup.load.streams(args.setup.load.time, seed)?;
     let run = args.setup.load.run(graph, burner, seed)?;
-    let here = args.events.is_none() && args.setup.executor.on.is_none();
-    let jitter = if run.schedule().is_timed() && here && args.jitter.0 > 0 {
-        let place = args.setup.executor.on_start()?;
-        let jitter = Jitter::probe(workers, args.jitter, &place);
-        Some(jitter.context("measuring the machine's own jitter")?)
-    } else {
-        None
-    };
+    let jitter = own_jitter(args, &run, workers)?;
     let before = steal();
     let Ran { name, workers, told, report, stalls, interrupted } = execute(args, &run)?;
     let proof = run.verify();
@@ -149,6 +142,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     proof.context("the run is not proved")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The jitter of this machine, where a run with start times is about to happen on it.
+fn own_jitter(args: &Args, run: &Run, workers: usize) -> anyhow::Result<Option<Jitter>> {
+    let here = args.events.is_none() && args.setup.executor.on.is_none();
+    if !run.schedule().is_timed() || !here || args.jitter.0 == 0 {
+        return Ok(None);
+    }
+    let place = args.setup.executor.on_start()?;
+    let jitter = Jitter::probe(workers, args.jitter, &place);
+    jitter.context("measuring the machine's own jitter").map(Some)
 }
 
 fn soaked(args: &Args, graph: &Graph, time: Nanos) -> anyhow::Result<ExitCode> {
