@@ -99,7 +99,7 @@ impl SimulatedPool {
 
 impl Executor for SimulatedPool {
     fn name(&self) -> String {
-        "schedlab".to_owned()
+        format!("schedlab on {}", self.model.name)
     }
 
     fn workers(&self) -> usize {

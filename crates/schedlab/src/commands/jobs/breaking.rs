@@ -22,8 +22,8 @@ It is broken in either of two cases:
   nearly all runs end late
 
 `raw` is the stress as set. `adjusted` divides out the concurrency and job times that the executor
-really had, and is near 1 by construction. `bound` is the limit by critical path and workers for runs
-that end in time. `raw` counts runs as kept that end --fail late: its limit is `bound_late`.")]
+really had, and is near 1 by construction. `bound` is the limit by critical path and workers for
+runs that end in time. `raw` counts runs as kept that end --fail late: its limit is `bound_late`.")]
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) setup: Setup,
