@@ -8,6 +8,7 @@ use super::{
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;
 
 #[test]
@@ -40,8 +41,11 @@ pub(super) struct Group(PathBuf);
 
 impl Group {
     pub(super) fn new(controller: &str, name: &str) -> Option<Self> {
+        // Tests run side by side, and each has a group of its own.
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let (process, count) = (std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
         let dir = Path::new("/sys/fs/cgroup").join(controller);
-        let dir = dir.join(format!("slow-test-{name}-{}", std::process::id()));
+        let dir = dir.join(format!("slow-test-{name}-{process}-{count}"));
         std::fs::create_dir(&dir).ok()?;
         if controller == "cpuset" {
             for file in ["cpuset.mems", "cpuset.cpus"] {
