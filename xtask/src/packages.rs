@@ -68,7 +68,9 @@ fn missing() -> Vec<&'static str> {
 
 fn on_path(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join(program).is_file())
+    // Servers lie where not every user's PATH leads.
+    let servers = Path::new("/usr/sbin").to_path_buf();
+    std::env::split_paths(&path).chain([servers]).any(|folder| folder.join(program).is_file())
 }
 
 fn may_install() -> bool {
