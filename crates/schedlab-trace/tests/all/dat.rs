@@ -207,7 +207,12 @@ fn files_of_others_count_as_trace_cmd_counts_them() {
         let mut source = open(&path).unwrap();
         let ours = Census::of(source.as_mut()).unwrap();
         assert!(source.warnings().is_empty(), "{:?}", source.warnings());
-        let Some((out, _)) = peer("trace-cmd", &["report", "-N", "-i"], &path) else { return };
+        let report = || peer("trace-cmd", &["report", "-N", "-i"], &path);
+        let Some((mut out, _)) = report() else { return };
+        // trace-cmd was seen to end by a signal on the oldest of these files, and then told nothing.
+        if out.is_empty() {
+            out = report().expect("it was there").0;
+        }
         let (theirs, lost) = counts(&out);
         assert_eq!(per_cpu(&ours), theirs, "{name}");
         assert_eq!(ours.lost, lost, "{name}");
