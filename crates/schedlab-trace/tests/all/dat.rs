@@ -209,7 +209,7 @@ fn files_of_others_count_as_trace_cmd_counts_them() {
         assert!(source.warnings().is_empty(), "{:?}", source.warnings());
         let report = || peer("trace-cmd", &["report", "-N", "-i"], &path);
         let Some((mut out, _)) = report() else { return };
-        // trace-cmd was seen to end by a signal on the oldest of these files, and then told nothing.
+        // trace-cmd was once seen to print nothing of the oldest of these files.
         if out.is_empty() {
             out = report().expect("it was there").0;
         }
