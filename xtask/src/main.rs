@@ -12,6 +12,7 @@ mod prose;
 mod release;
 mod schemas;
 mod steps;
+mod suite;
 mod tidy;
 mod types;
 
@@ -100,7 +101,7 @@ fn ci() -> Result<()> {
 
 fn test() -> Result<()> {
     packages::ensure()?;
-    steps::cargo(&["test", "--workspace", "--locked"])?;
+    suite::run(&["--workspace", "--locked"])?;
     // Off by default, since it costs minutes to compile; tested all the same.
     let parquet = ["test", "-p", "schedlab-trace", "--features", "parquet", "--locked"];
     steps::cargo(&[&parquet[..], &["--test", "all", "--", "parquet"]].concat())
