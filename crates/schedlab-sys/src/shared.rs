@@ -1,7 +1,7 @@
 //! Memory that forked processes share: zeroed words, never given back.
 
 use std::io;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// `count` words, zero at first, that this process and all that it forks from now on share. They
 /// live as long as the process: whoever forks a load child ends soon after.
@@ -57,6 +57,52 @@ pub fn fill(words: &[AtomicU64], count: usize, value: u8) {
     }
 }
 
+/// Multiplies each word of `row` by the word of `column` that lies `stride` words further each time, and
+/// stores the sum so far in `cell` after every step.
+///
+/// On x86-64 the loop is written out: eight instructions, as a C compiler makes of the loop in schbench
+/// at `-O2`. What LLVM makes of it takes 0.7 instead of 0.86 ns a step on an AMD EPYC, so a request of
+/// schbench would be lighter work than one of the original.
+///
+/// # Panics
+/// When `column` is too short for `row`.
+pub fn multiply_into(cell: &AtomicU64, row: &[AtomicU64], column: &[AtomicU64], stride: usize) {
+    let Some(steps) = row.len().checked_sub(1) else { return cell.store(0, Relaxed) };
+    let last = steps.checked_mul(stride).expect("a matrix fits in memory");
+    assert!(last < column.len(), "{} words are too few for {} rows", column.len(), row.len());
+    cell.store(0, Relaxed);
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the loop reads each word of the row and as many words of the column as were checked above,
+    // and writes the cell: aligned words that are atomic on this architecture.
+    unsafe {
+        std::arch::asm!(
+            ".p2align 4",
+            "2:",
+            "mov {term}, [{factor}]",
+            "imul {term}, [{other}]",
+            "add {factor}, 8",
+            "add {other}, {bytes}",
+            "add {sum}, {term}",
+            "mov [{cell}], {sum}",
+            "cmp {factor}, {end}",
+            "jne 2b",
+            factor = inout(reg) row.as_ptr() => _,
+            other = inout(reg) column.as_ptr() => _,
+            bytes = in(reg) stride * 8,
+            sum = inout(reg) 0_u64 => _,
+            cell = in(reg) cell.as_ptr(),
+            end = in(reg) row.as_ptr_range().end,
+            term = out(reg) _,
+            options(nostack)
+        );
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    for (factor, other) in row.iter().zip(column.iter().step_by(stride)) {
+        let term = factor.load(Relaxed).wrapping_mul(other.load(Relaxed));
+        cell.store(cell.load(Relaxed).wrapping_add(term), Relaxed);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -71,6 +117,20 @@ mod tests {
         assert_eq!(bytes[9..], [0; 15]);
         fill(words, 1 << 20, 7);
         assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0x0707_0707_0707_0707));
+    }
+
+    #[test]
+    fn a_cell_of_a_product_is_the_sum_over_row_and_column() {
+        let matrix: Vec<AtomicU64> = (1..=8).map(AtomicU64::new).collect();
+        let cell = AtomicU64::new(9);
+        multiply_into(&cell, &matrix[..3], &matrix[1..], 3);
+        assert_eq!(cell.load(Ordering::Relaxed), 2 + 2 * 5 + 3 * 8);
+        multiply_into(&cell, &[], &matrix, 3);
+        assert_eq!(cell.load(Ordering::Relaxed), 0);
+        let too_short = std::panic::catch_unwind(|| {
+            multiply_into(&AtomicU64::new(0), &matrix[..3], &matrix[2..], 3);
+        });
+        assert!(too_short.is_err());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Memory that a task works on, and the work.
 
 use super::arena::Arena;
+use schedlab_sys::shared;
 use schedlab_workload::Sweep;
 use schedlab_workload::plan::Block;
 use std::borrow::Cow;
@@ -97,7 +98,7 @@ impl Memory {
     /// Reads or writes `bytes` one after another, beginning at byte `from`, round and round.
     pub(super) fn walk(&self, from: u64, bytes: u64, writes: bool) {
         let Self::Page(words) = self else { return };
-        let all = schedlab_sys::shared::bytes(words);
+        let all = shared::bytes(words);
         let mut at = (from % all.len() as u64) as usize;
         let mut sum = 0_u8;
         for _ in 0..bytes {
@@ -120,7 +121,7 @@ impl Memory {
     }
 
     /// Adds the product of the first two matrices to nothing and stores it in the third, `times` over.
-    /// Every step loads and stores the sum in memory: the naive loop is the work, not a way to it.
+    /// Every step stores the sum in memory: the naive loop is the work, not a way to it.
     pub(super) fn multiply(&self, times: u32) {
         let Self::Matrices { words, side } = self else { return };
         let (n, words) = (*side, words.get());
@@ -129,14 +130,8 @@ impl Memory {
         for _ in 0..times {
             for i in 0..n {
                 for j in 0..n {
-                    let sum = &product[i * n + j];
-                    sum.store(0, Relaxed);
-                    for k in 0..n {
-                        let term = first[i * n + k]
-                            .load(Relaxed)
-                            .wrapping_mul(second[k * n + j].load(Relaxed));
-                        sum.store(sum.load(Relaxed).wrapping_add(term), Relaxed);
-                    }
+                    let row = &first[i * n..][..n];
+                    shared::multiply_into(&product[i * n + j], row, &second[j..], n);
                 }
             }
         }
@@ -148,7 +143,7 @@ impl Memory {
     /// Writes over the first `bytes`.
     pub(super) fn fill(&self, bytes: u32, value: u8) {
         let Self::Page(words) = self else { return };
-        schedlab_sys::shared::fill(words, bytes as usize, value);
+        shared::fill(words, bytes as usize, value);
     }
 
     /// One sweep over the arrays.
@@ -204,7 +199,7 @@ mod tests {
     fn a_chain_comes_by_each_of_its_pointers_once_a_round() {
         for (count, scattered) in [(1, true), (5, true), (8, true), (13, true), (13, false)] {
             let stride = 8;
-            let words = schedlab_sys::shared::words(count * stride + 3).unwrap();
+            let words = shared::words(count * stride + 3).unwrap();
             let mut memory = chain(words, stride, scattered);
             let mut seen = Vec::new();
             for _ in 0..count {
@@ -221,10 +216,10 @@ mod tests {
 
     #[test]
     fn a_walk_touches_every_byte_and_begins_again_at_the_end() {
-        let words = schedlab_sys::shared::words(2).unwrap();
+        let words = shared::words(2).unwrap();
         let memory = Memory::Page(words);
         memory.walk(14, 5, true);
-        let bytes = schedlab_sys::shared::bytes(words);
+        let bytes = shared::bytes(words);
         let seen: Vec<u8> = bytes.iter().map(|byte| byte.load(Relaxed)).collect();
         assert_eq!(seen, [0, 1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 14, 15]);
         memory.walk(0, 40, false);
