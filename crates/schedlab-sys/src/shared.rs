@@ -1,4 +1,4 @@
-//! Memory that forked processes share: zeroed words, never given back.
+//! Words of memory: those that forked processes share, never given back, and those of one task.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,6 +19,15 @@ pub fn words(count: usize) -> io::Result<&'static [AtomicU64]> {
     // SAFETY: the mapping is page-aligned, `count` words long, zeroed (a valid AtomicU64), only
     // ever touched as atomics, and never unmapped.
     Ok(unsafe { std::slice::from_raw_parts(base.cast::<AtomicU64>(), count) })
+}
+
+/// `count` words of the caller's own, zero at first. Nothing is written to them: where the allocator maps
+/// them anew (the C library does from 128 KiB on), all pages that are only read are the kernel's one page
+/// of zeroes, which costs a cache 4 KiB however many words there are.
+#[must_use]
+pub fn untouched(count: usize) -> Box<[AtomicU64]> {
+    // SAFETY: zero is a valid AtomicU64.
+    unsafe { Box::new_zeroed_slice(count).assume_init() }
 }
 
 /// The low half of a word (on every byte order the half that a small value lies in), as a futex.
@@ -131,6 +140,37 @@ mod tests {
             multiply_into(&AtomicU64::new(0), &matrix[..3], &matrix[2..], 3);
         });
         assert!(too_short.is_err());
+    }
+
+    /// Bytes that a mapping has in memory, by the kernel's account.
+    #[cfg(target_os = "linux")]
+    fn resident(words: &[AtomicU64]) -> u64 {
+        let wanted = words[words.len() / 2..].as_ptr().addr();
+        let mut inside = false;
+        for line in std::fs::read_to_string("/proc/self/smaps").unwrap().lines() {
+            let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+            let ends = range.and_then(|(from, to)| {
+                Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?))
+            });
+            if let Some((from, to)) = ends {
+                inside = (from..to).contains(&wanted);
+            } else if let Some(size) = line.strip_prefix("Rss:").filter(|_| inside) {
+                return size.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1024;
+            }
+        }
+        panic!("no mapping holds {wanted:#x}");
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn words_that_are_only_read_take_no_memory() {
+        let words = untouched(4 << 20);
+        assert!(words.iter().all(|word| word.load(Ordering::Relaxed) == 0));
+        let read = resident(&words);
+        assert!(read < 1 << 20, "{read} bytes of 32 MiB are resident after reading them");
+        words.iter().step_by(512).for_each(|word| word.store(1, Ordering::Relaxed));
+        let written = resident(&words);
+        assert!(written >= 32 << 20, "{written} bytes are resident after writing to each page");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(super) enum Memory {
 
 /// Words of the task or of all.
 pub(super) enum Words {
-    Own(Vec<AtomicU64>),
+    Own(Box<[AtomicU64]>),
     Shared(&'static [AtomicU64]),
 }
 
@@ -51,8 +51,7 @@ pub(super) fn of_task(blocks: &[Block], own: &[u32], arena: &Arena) -> Vec<Optio
             }
             Block::Matrices { side, shared: false, unwritten } if mine(index) => {
                 let count = 3 * (side as usize).pow(2);
-                let words = std::iter::repeat_with(|| AtomicU64::new(0)).take(count).collect();
-                Some(matrices(Words::Own(words), side, unwritten))
+                Some(matrices(Words::Own(shared::untouched(count)), side, unwritten))
             }
             Block::Page { .. } => Some(Memory::Page(shared.expect("pages are shared"))),
             Block::Chain { stride, scattered, .. } if mine(index) => {
@@ -181,9 +180,7 @@ mod tests {
     use super::*;
 
     fn own(side: u32, unwritten: bool) -> Memory {
-        let words = std::iter::repeat_with(|| AtomicU64::new(0));
-        let count = 3 * (side as usize).pow(2);
-        matrices(Words::Own(words.take(count).collect()), side, unwritten)
+        matrices(Words::Own(shared::untouched(3 * (side as usize).pow(2))), side, unwritten)
     }
 
     #[test]
