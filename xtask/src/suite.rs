@@ -58,7 +58,9 @@ fn once(arguments: &[&str]) -> Result<Outcome> {
         .spawn()
         .with_context(|| format!("`{line}` could not be started"))?;
     let errors = child.stderr.take().context("stderr is a pipe")?;
-    let targets = std::thread::spawn(move || copy(errors, std::io::stderr(), failed_target));
+    let targets = std::thread::Builder::new()
+        .spawn(move || copy(errors, std::io::stderr(), failed_target))
+        .context("no thread could be started")?;
     let output = child.stdout.take().context("stdout is a pipe")?;
     let tests = copy(output, std::io::stdout(), failed_test)?;
     let targets = targets.join().expect("copying does not panic")?;
