@@ -1,7 +1,8 @@
 //! The marks of the pool, each beside peers or a bound in the same run: time per job without load, the smallest job at
 //! which half of the time is work (METG), concurrency, breaking point, lateness. One line `mark` each, with its verdict;
 //! under three minutes on an idle machine: `cargo bench -p schedlab-jobs --bench executors --features rayon,tokio --
-//! 10`. The number is that of repeats; names (zero-load, grain, concurrency, break, lateness) choose some of them.
+//! 10`. The number is that of repeats; names (zero-load, grain, concurrency, break, lateness, pairs) choose some of them.
+//! `pairs` takes a minute, and is measured only if it is named.
 #![expect(clippy::print_stdout, reason = "a benchmark's figures are its result")]
 
 mod breaking;
@@ -9,6 +10,7 @@ mod concurrency;
 mod grain;
 mod lateness;
 mod mark;
+mod pairs;
 mod zero_load;
 
 use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, TokioTasks};
@@ -21,20 +23,24 @@ use schedlab_jobs::stealing::Stealing;
 /// A part by its name, and what measures it with so many repeats.
 type Section = (&'static str, fn(usize));
 
+/// The part that is measured only if it is named.
+const PAIRS: &str = "pairs";
+
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let repeats = arguments.iter().find_map(|a| a.parse().ok()).unwrap_or(10).max(5);
-    let sections: [Section; 5] = [
+    let sections: [Section; 6] = [
         ("zero-load", zero_load::measure),
         ("grain", |repeats| grain::measure(repeats.min(7))),
         ("concurrency", concurrency::measure),
         ("break", |_| breaking::measure(3)),
         ("lateness", |_| lateness::measure(3)),
+        (PAIRS, pairs::measure),
     ];
     let chosen = |name: &str| arguments.iter().any(|argument| argument == name);
     let all = !sections.iter().any(|(name, _)| chosen(name));
     for (name, measure) in sections {
-        if all || chosen(name) {
+        if (all && name != PAIRS) || chosen(name) {
             measure(repeats);
         }
     }

@@ -34,3 +34,14 @@ pub(super) fn mark(what: &str, found: Middle, bound: f64, below: bool) {
     let doubt = if within { ", the interval has the bound in it" } else { "" };
     println!("mark {what}: {found}, {word} {bound}: {verdict}{doubt}");
 }
+
+/// The same by the upper end of the interval; without a bound, the figure alone.
+pub(super) fn mark_upper(what: &str, found: Middle, bound: Option<f64>) {
+    match bound {
+        None => println!("{what}: {found}"),
+        Some(bound) => {
+            let verdict = if found.high <= bound { "reached" } else { "MISSED" };
+            println!("mark {what}: {found}, upper end at most {bound}: {verdict}");
+        }
+    }
+}
