@@ -1,4 +1,4 @@
-//! METG at 50 % and the cost of an empty job, ours against rayon in pairs: planning counts on both sides.
+//! METG at 50 % and the cost of an empty job, in pairs of ours and another executor: planning counts on both sides.
 //!
 //! METG counts our planning in full, and rayon's spawns only from its first job on. So the ratio flatters rayon.
 //! Each pair measures both executors right after each other, and takes turns in which one goes first. The verdict goes by
@@ -6,12 +6,12 @@
 
 use super::mark::{Middle, mark_upper};
 use super::{graph, ours};
-use schedlab_jobs::adaptors::RayonScope;
+use schedlab_jobs::adaptors::{Ours, RayonScope};
 use schedlab_jobs::executor::Executor;
 use schedlab_jobs::graph::Shape;
 use schedlab_jobs::load::{Burner, Kind, Length};
 use schedlab_jobs::policy::Cpus;
-use schedlab_jobs::pool::binding;
+use schedlab_jobs::pool::{Options, binding};
 use schedlab_jobs::profile::Profile;
 use schedlab_jobs::rig::{Jobs, metg};
 use schedlab_jobs::run::{Clock, Nothing, Run, Schedule};
@@ -30,12 +30,17 @@ pub(super) fn measure(repeats: usize) {
     }
 }
 
-/// As its users have it, and bound to CPUs as our workers are.
-fn rayons(workers: usize) -> [(&'static str, RayonScope); 2] {
-    [("rayon", Cpus::Any), ("rayon, bound", Cpus::Own)].map(|(name, cpus)| {
-        let pool = RayonScope::start_with(workers, &binding(&cpus, workers)).expect("threads");
-        (name, pool)
-    })
+/// Rayon as its users have it, rayon bound to CPUs as our workers are, and our pool without stealing; whether the mark
+/// is against it.
+fn others(workers: usize) -> [(&'static str, Box<dyn Executor>, bool); 3] {
+    let rayon = |cpus: Cpus| -> Box<dyn Executor> {
+        Box::new(RayonScope::start_with(workers, &binding(&cpus, workers)).expect("threads"))
+    };
+    [
+        ("rayon", rayon(Cpus::Any), true),
+        ("rayon, bound", rayon(Cpus::Own), true),
+        ("one token", Box::new(Ours::new(Options::new(workers))), false),
+    ]
 }
 
 /// The same figure of both, in turns.
@@ -72,15 +77,15 @@ fn grains(pairs: usize) {
         let grain = |executor: &mut dyn Executor| {
             metg(executor, &jobs, 0.5).expect("the runs end").unwrap_or(f64::INFINITY)
         };
-        for (name, mut rayon) in rayons(workers) {
-            let found = in_pairs(pairs, &mut rayon, grain, workers);
+        for (name, mut other, marked) in others(workers) {
+            let found = in_pairs(pairs, other.as_mut(), grain, workers);
             println!(
                 "METG at 50 %, {shape}, {workers} workers, {pairs} pairs: ours {} ns, {name} {} ns",
                 middle(found.iter().map(|pair| pair.0)),
                 middle(found.iter().map(|pair| pair.1)),
             );
             let ratio = middle(found.iter().map(|(ours, theirs)| ours / theirs));
-            let bound = (shape != Shape::Isolated).then_some(1.1);
+            let bound = (marked && shape != Shape::Isolated).then_some(1.1);
             mark_upper(&format!("METG at 50 %, {shape}, over that of {name}"), ratio, bound);
         }
     }
@@ -99,8 +104,8 @@ fn cost_ns(executor: &mut dyn Executor) -> f64 {
 }
 
 fn empty_jobs(workers: usize, pairs: usize) {
-    for (name, mut rayon) in rayons(workers) {
-        let found = in_pairs(pairs, &mut rayon, cost_ns, workers);
+    for (name, mut other, _) in others(workers) {
+        let found = in_pairs(pairs, other.as_mut(), cost_ns, workers);
         println!(
             "empty independent jobs, {workers} workers, {pairs} pairs: {name} {} ns a job",
             middle(found.iter().map(|pair| pair.1)),
