@@ -8,14 +8,14 @@ use std::ffi::c_void;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Posting {
-    run: Option<extern "C" fn(*mut c_void, *mut ContextC<'_, '_>) -> i32>,
-    drop: Option<extern "C" fn(*mut c_void)>,
-    data: *mut c_void,
-    start_ns: u64,
-    deadline_ns: u64,
-    expected_ns: u64,
-    stream: u16,
-    significance: u16,
+    pub(crate) run: Option<extern "C" fn(*mut c_void, *mut ContextC<'_, '_>) -> i32>,
+    pub(crate) drop: Option<extern "C" fn(*mut c_void)>,
+    pub(crate) data: *mut c_void,
+    pub(crate) start_ns: u64,
+    pub(crate) deadline_ns: u64,
+    pub(crate) expected_ns: u64,
+    pub(crate) stream: u16,
+    pub(crate) significance: u16,
 }
 
 impl Posting {

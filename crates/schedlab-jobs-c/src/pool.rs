@@ -204,9 +204,9 @@ pub unsafe extern "C" fn schedlab_post(
 
 fn post(handle: &Handle<Jobs>, posting: &Posting, after: &[u64]) -> Result<JobId, Code> {
     let after: Option<Vec<JobId>> = after.iter().map(|&bits| JobId::from_bits(bits)).collect();
-    let (Some(after), Some(posting)) = (after, posting.to_posting()) else {
-        return Err(Code::Invalid);
-    };
+    let after = after.ok_or(Code::Invalid)?;
+    // The last check: from here on the job drops its data, unless it is given back.
+    let posting = posting.to_posting().ok_or(Code::Invalid)?;
     if after.is_empty() {
         return handle.post(posting).map_err(|error| match error {
             PostError::Full(back) => give_back(back.job, Code::Full),
@@ -281,3 +281,6 @@ pub unsafe extern "C" fn schedlab_stream_on(of: *const PoolC, stream: u16) {
         pool.handle().switch_on(StreamId(stream));
     }
 }
+
+#[cfg(test)]
+mod tests;
