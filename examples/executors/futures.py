@@ -12,7 +12,17 @@ import time
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 
 MASK = (1 << 64) - 1
-workers_seen = {}
+own = threading.local()
+entering = threading.Lock()
+entered = 0
+
+
+def enter():
+    """Gives each thread of the pool its number."""
+    global entered
+    with entering:
+        own.worker = entered
+        entered += 1
 
 
 def mix(value):
@@ -21,14 +31,13 @@ def mix(value):
 
 def work(nonce, job, rounds, before):
     """Does a job; what its work gave, and when."""
-    worker = workers_seen.setdefault(threading.get_ident(), len(workers_seen))
     begin = time.monotonic_ns()
     value = mix(nonce ^ (job + 1))
     for known in before:
         value = mix(value ^ known)
     for _ in range(rounds):
         value = mix(value)
-    return job, worker, threading.get_native_id(), begin, time.monotonic_ns(), value
+    return job, own.worker, threading.get_native_id(), begin, time.monotonic_ns(), value
 
 
 def main():
@@ -51,7 +60,7 @@ def main():
             successors[before].append(job)
 
     values, lines = [0] * count, []
-    with ThreadPoolExecutor(head["workers"]) as pool:
+    with ThreadPoolExecutor(head["workers"], initializer=enter) as pool:
 
         def start(job):
             before = [values[known] for known in after[job]]

@@ -14,8 +14,10 @@ pub struct Offers {
     pub dependencies: bool,
     /// Jobs can be cancelled.
     pub cancellation: bool,
-    /// Jobs may end, or fail, after they returned.
+    /// Jobs may end after they returned.
     pub asynchronous: bool,
+    /// Jobs may fail: what depends on them is dropped.
+    pub failures: bool,
     /// It has no timers: the rig submits each job at its start time.
     pub paced: bool,
     /// Its times are real; otherwise computed.
@@ -30,6 +32,7 @@ impl Offers {
         dependencies: false,
         cancellation: false,
         asynchronous: false,
+        failures: false,
         paced: false,
         real: true,
     };
@@ -115,6 +118,9 @@ pub fn refuse_times(executor: &dyn Executor, run: &Run) -> Result<(), ExecutorEr
     }
     if run.has_io() && !offers.asynchronous {
         return Err(ExecutorError::NotOffered { executor: name(), what: "asynchronous I/O" });
+    }
+    if run.has_failures() && !offers.failures {
+        return Err(ExecutorError::NotOffered { executor: name(), what: "jobs that fail" });
     }
     Ok(())
 }

@@ -46,6 +46,7 @@ pub mod executor;
 #[doc(hidden)]
 pub mod fault;
 pub mod graph;
+mod held;
 #[cfg(not(loom))]
 pub mod load;
 pub mod planning;

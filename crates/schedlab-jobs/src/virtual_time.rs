@@ -140,6 +140,7 @@ impl Executor for VirtualTime {
             dependencies: true,
             cancellation: true,
             asynchronous: true,
+            failures: true,
             real: false,
             ..Offers::PLAIN
         }

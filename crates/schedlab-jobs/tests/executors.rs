@@ -6,7 +6,7 @@ use schedlab_jobs::graph::{Rules, Shape};
 use schedlab_jobs::policy::{Nanos, Order, Policy, Queues, Step};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::run::{Clock, Nothing, Run, Schedule, Work};
+use schedlab_jobs::run::{Clock, Io, Nothing, Run, Schedule, Work};
 use schedlab_jobs::stealing::Stealing;
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use std::sync::Arc;
@@ -102,15 +102,111 @@ fn no_job_starts_before_its_time() {
     }
 }
 
+/// Each executor once, with what it offers: start times, deadlines, asynchronous I/O, and jobs that fail.
+fn offering() -> Vec<(Box<dyn Executor>, [bool; 4])> {
+    let virtual_time = VirtualTime::new(Policy::new(2), Costs::USUAL);
+    let mut all: Vec<(Box<dyn Executor>, [bool; 4])> = vec![
+        (Box::new(Ours::new(Options::new(2))), [true; 4]),
+        (Box::new(virtual_time), [true; 4]),
+        (Box::new(VirtualTime::ideal(2)), [true; 4]),
+        (Box::new(Serial), [false; 4]),
+        (Box::new(ChannelThreads::start(2).expect("threads")), [true, false, false, false]),
+    ];
+    #[cfg(feature = "rayon")]
+    all.push((
+        Box::new(schedlab_jobs::adaptors::RayonScope::start(2).expect("threads")),
+        [true, false, false, false],
+    ));
+    #[cfg(feature = "tokio")]
+    all.push((
+        Box::new(schedlab_jobs::adaptors::TokioTasks::start(2).expect("threads")),
+        [true, false, true, false],
+    ));
+    all
+}
+
+/// The four runs that ask for one of these each, with the words of a refusal.
+fn asking() -> [(Arc<Run>, &'static str); 4] {
+    let chain = |schedule, io: Vec<Option<Io>>| {
+        let graph = Shape::Chain.build(&Rules { nodes: 3, ..Rules::default() });
+        Arc::new(Run::new(graph, schedule, Box::new(Nothing), Clock::start()).with_io(io))
+    };
+    let starts = vec![0, 1_000, 2_000];
+    let timed = Schedule { starts, ..Schedule::default() };
+    let hour_ns = Some(3_600_000_000_000);
+    let mortal = Schedule { life_ns: hour_ns, ..Schedule::default() };
+    let io = |fails| vec![Some(Io { ns: 1_000, fails }), None, None];
+    [
+        (chain(timed, Vec::new()), "start times"),
+        (chain(mortal, Vec::new()), "deadlines"),
+        (chain(Schedule::default(), io(false)), "asynchronous I/O"),
+        (chain(Schedule::default(), io(true)), "jobs that fail"),
+    ]
+}
+
 #[test]
-fn what_is_not_offered_is_refused() {
-    let schedule = Schedule { starts: vec![0, 1_000], life_ns: None, ..Schedule::default() };
-    let refused = Serial.run(&run(Shape::Isolated, 2, schedule, Nothing));
-    assert!(matches!(refused, Err(ExecutorError::NotOffered { what: "start times", .. })));
-    let schedule = Schedule { life_ns: Some(1), ..Schedule::default() };
-    let refused =
-        ChannelThreads::start(1).expect("threads").run(&run(Shape::Isolated, 2, schedule, Nothing));
-    assert!(matches!(refused, Err(ExecutorError::NotOffered { what: "deadlines", .. })));
+fn an_executor_does_what_it_offers_and_refuses_the_rest() {
+    for (mut executor, offered) in offering() {
+        let offers = executor.offers();
+        let told = [offers.start_times, offers.deadlines, offers.asynchronous, offers.failures];
+        let name = executor.name();
+        assert_eq!(told, offered, "{name}");
+        for ((run, asked), offered) in asking().into_iter().zip(offered) {
+            match executor.run(&run) {
+                Ok(_) => {
+                    assert!(offered, "{name} did what it does not offer: {asked}");
+                    assert_eq!(run.verify(), Ok(()), "{name}: {asked}");
+                }
+                Err(ExecutorError::NotOffered { what, .. }) => {
+                    assert!(!offered, "{name} refused {what}");
+                    // Whoever has no I/O at all is not asked whether that may fail.
+                    assert!(what == asked || run.has_io() && what == "asynchronous I/O", "{name}");
+                    assert!(run.spans().is_empty(), "{name} ran jobs of a run that it refused");
+                }
+                Err(error) => panic!("{name}, {asked}: {error}"),
+            }
+        }
+    }
+}
+
+/// The eighth job takes 3 ms, the others what is planned or less.
+struct OneLong;
+
+impl Work for OneLong {
+    fn perform(&self, node: u32) {
+        Fixed(if node == 7 { 3_000_000 } else { 1_000 }).perform(node);
+    }
+
+    fn expected_ns(&self, _: u32) -> Nanos {
+        20_000
+    }
+}
+
+#[test]
+fn a_job_that_was_held_up_is_found_whichever_executor_ran_it() {
+    let mut all: Vec<Box<dyn Executor>> =
+        vec![Box::new(Serial), Box::new(ChannelThreads::start(2).expect("threads"))];
+    #[cfg(feature = "rayon")]
+    all.push(Box::new(schedlab_jobs::adaptors::RayonScope::start(2).expect("threads")));
+    #[cfg(feature = "tokio")]
+    all.push(Box::new(schedlab_jobs::adaptors::TokioTasks::start(2).expect("threads")));
+    for mut executor in all {
+        for by_machine in [true, false] {
+            let graph = Shape::Isolated.build(&Rules { nodes: 16, ..Rules::default() });
+            let run = Run::new(graph, Schedule::default(), Box::new(OneLong), Clock::start());
+            // Without the kernel's account, nobody is accused.
+            let run_delay: fn() -> Option<Nanos> = if by_machine { || Some(0) } else { || None };
+            let run = Arc::new(run.with_run_delay(run_delay));
+            executor.run(&run).expect("the run ends");
+            assert_eq!(run.verify(), Ok(()));
+            let long = run.spans()[7];
+            let held = run.held();
+            let found = held.iter().find(|(_, held)| held.from == long.begin);
+            let (worker, held) = found.unwrap_or_else(|| panic!("{}: {held:?}", executor.name()));
+            assert_eq!((*worker as u32, held.by_machine()), (long.worker, by_machine));
+            assert!(held.lost_ns >= 2_980_000, "{held:?}");
+        }
+    }
 }
 
 #[test]

@@ -157,6 +157,7 @@ impl Executor for Ours {
             dependencies: true,
             cancellation: true,
             asynchronous: true,
+            failures: true,
             ..Offers::PLAIN
         }
     }

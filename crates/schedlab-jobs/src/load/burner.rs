@@ -250,6 +250,10 @@ impl Work for Load {
         self.planned_ns[node as usize]
     }
 
+    fn data_bytes(&self) -> usize {
+        self.data.as_ref().map_or(0, Data::bytes)
+    }
+
     fn kind(&self, node: Node) -> &'static str {
         self.kinds[node as usize].name()
     }

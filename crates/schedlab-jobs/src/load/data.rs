@@ -22,6 +22,11 @@ impl Data {
         Self { graph: graph.clone(), words, results }
     }
 
+    /// Of one result.
+    pub(super) fn bytes(&self) -> usize {
+        8 * self.words
+    }
+
     fn result(&self, node: Node) -> &[AtomicU64] {
         &self.results[node as usize * self.words..][..self.words]
     }

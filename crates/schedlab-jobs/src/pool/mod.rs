@@ -8,12 +8,11 @@
 mod backlog;
 mod errands;
 mod events;
-mod held;
 mod place;
 mod worker;
 
+pub use crate::held::{During, HELD_NS, Held};
 pub use events::{Event, Events, What, perfetto, text};
-pub use held::{During, HELD_NS, Held};
 pub use place::{allowed, binding};
 pub use worker::{Context, WorkerReport};
 

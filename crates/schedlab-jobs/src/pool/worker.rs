@@ -2,9 +2,9 @@
 
 use super::errands::Errands;
 use super::events::{Events, What};
-use super::held::{During, Held, Watch};
 use super::{Completion, Flow, Handle, PostError, Runner};
 use crate::fault::{Fix, is_out};
+use crate::held::{During, Held, Watch, lost_in_job};
 use crate::policy::{
     Agenda, Asker, Finished, JobId, Ladder, Nanos, Notice, Outcome, Pause, Plan, Posting, Pull,
     Pulled, Verdict,
@@ -297,10 +297,8 @@ impl<R: Runner> Worker<'_, R> {
         let end = shared.now();
         shared.busy_since[self.number].store(0, Ordering::Relaxed);
         let took_ns = end.saturating_sub(begin);
-        if expected_ns > 0 && took_ns > expected_ns + expected_ns / 4 {
-            let lost_ns = took_ns - expected_ns;
-            self.watch.note(&mut self.report.held, During::Job, begin, lost_ns);
-        }
+        let lost_ns = lost_in_job(took_ns, expected_ns);
+        self.watch.note(&mut self.report.held, During::Job, begin, lost_ns);
         self.report.events.add(end, What::Jobs { count: count as u32, took_ns });
         self.report.jobs += count as u64;
         self.report.busy_ns += took_ns;

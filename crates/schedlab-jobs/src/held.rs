@@ -1,16 +1,15 @@
 //! Where a worker was held up: it should have run and did not, by its own looks at the clock.
 //!
 //! The evidence costs nothing while all is well: a worker looks at the clock at the end of each of its phases anyway.
-//! Whether another task had the CPU meanwhile is asked only then, and before a sleep ([`Options::run_delay`]).
-//!
-//! [`Options::run_delay`]: super::Options::run_delay
+//! Whether another task had the CPU meanwhile is asked only then, and now and then before: so each answer is about a short
+//! time.
 
 use crate::policy::Nanos;
 
 /// Less than this is not told.
 pub const HELD_NS: Nanos = 100_000;
 /// Kept per worker; later ones are left out.
-const HELD_MAX: usize = 1 << 16;
+pub(crate) const HELD_MAX: usize = 1 << 16;
 
 /// In which phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +26,7 @@ pub enum During {
 /// Once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
-    /// From when, at the earliest, on the pool's clock.
+    /// From when, at the earliest, on the clock of the pool or of the run.
     pub from: Nanos,
     /// For how long.
     pub lost_ns: Nanos,
@@ -46,20 +45,26 @@ impl Held {
     }
 }
 
+/// What a job lost that took so long: 0 unless it took a quarter longer than planned.
+pub(crate) fn lost_in_job(took_ns: Nanos, planned_ns: Nanos) -> Nanos {
+    let much = planned_ns > 0 && took_ns > planned_ns + planned_ns / 4;
+    if much { took_ns - planned_ns } else { 0 }
+}
+
 /// What a worker keeps of it.
 #[derive(Debug)]
-pub(super) struct Watch {
+pub(crate) struct Watch {
     run_delay: Option<fn() -> Option<Nanos>>,
     last: Option<Nanos>,
 }
 
 impl Watch {
-    pub(super) fn start(run_delay: Option<fn() -> Option<Nanos>>) -> Self {
+    pub(crate) fn start(run_delay: Option<fn() -> Option<Nanos>>) -> Self {
         Self { run_delay, last: run_delay.and_then(|read| read()) }
     }
 
     /// Reads run delay, so that what comes next has little before it.
-    pub(super) fn look(&mut self) -> Option<Nanos> {
+    pub(crate) fn look(&mut self) -> Option<Nanos> {
         let now = self.run_delay.and_then(|read| read());
         let since = now.zip(self.last).map(|(now, last)| now.saturating_sub(last));
         self.last = now;
@@ -67,7 +72,7 @@ impl Watch {
     }
 
     /// Notes a span in `into` if it is long enough.
-    pub(super) fn note(
+    pub(crate) fn note(
         &mut self,
         into: &mut Vec<Held>,
         during: During,
