@@ -44,8 +44,8 @@ pub mod tune;
 pub use environment::{conditions, is_passing, machine_line};
 pub use exact::incomparable;
 pub use file::{
-    Axis, Drawing, Experiment, FileError, Hooks, Hosts, Limit, Mistake, Order, Screen, StopRule,
-    Tuning, Varies, When, Workload, keys,
+    Axis, Claim, Drawing, Experiment, FileError, Hooks, Hosts, Limit, Measure, Mistake, Order,
+    Screen, Short, StopRule, Tuning, Varies, When, Workload, keys,
 };
 pub use id::RunId;
 pub use machines::{Machines, Make};

@@ -46,7 +46,8 @@ fn the_schema_has_exactly_the_keys_that_are_read() {
 fn every_example_is_read_and_planned() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let mut count = 0;
-    for entry in std::fs::read_dir(folder).expect("there are examples") {
+    let listed = |folder: &Path| std::fs::read_dir(folder).expect("there are examples");
+    for entry in listed(&folder).chain(listed(&folder.join("gallery"))) {
         let path = entry.expect("it can be listed").path();
         if path.extension().is_some_and(|extension| extension == "toml") {
             let experiment =

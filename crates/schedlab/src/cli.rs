@@ -71,6 +71,8 @@ pub(crate) enum Command {
     Gather(commands::gather::Args),
     /// An experiment on other machines, through ssh or Slurm
     Submit(commands::submit::Args),
+    /// Published results about schedulers, repeated: list them, run them, read the verdicts
+    Gallery(commands::gallery::Args),
     /// A report from stored results
     Report(commands::report::Args),
     /// Two sets of stored results, with a verdict
@@ -104,6 +106,7 @@ impl Command {
             Self::Work(args) => commands::work::run(args),
             Self::Gather(args) => commands::gather::run(&args),
             Self::Vm(args) => commands::vm::run(args),
+            Self::Gallery(args) => commands::gallery::run(args),
             Self::Report(args) => commands::report::run(args),
             Self::Compare(args) => commands::compare::run(args),
             Self::Schema(args) => commands::schema::run(&args),
@@ -215,7 +218,9 @@ mod tests {
     #[test]
     fn commands_in_documents_and_help_are_understood() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let docs = std::fs::read_dir(format!("{root}/docs")).unwrap().flatten();
+        let docs = ["docs", "docs/gallery"];
+        let docs = docs.map(|folder| std::fs::read_dir(format!("{root}/{folder}")).unwrap());
+        let docs = docs.into_iter().flatten().flatten();
         let mut files: Vec<_> = docs.map(|entry| entry.path()).collect();
         files.extend(["README.md", "CONTRIBUTING.md"].map(|name| format!("{root}/{name}").into()));
         let (mut commands, mut found) = (0, mistakes_of_help(&Cli::command()));

@@ -122,7 +122,8 @@ fn make_inputs(dir: &Path) {
     let put = |name: &str, text: &str| std::fs::write(dir.join(name), text).expect("it is written");
     put("table.csv", "x,y,z\n1,2.1,5\n2,3.9,6\n3,6.2,7\n4,7.8,5\n");
     let experiment = "name = \"x\"\nrepeats = 2\nmachine = \"sim:cpus=2\"\n[workload]\nname = \"pingpong\"\n\
-         options = { duration = \"50ms\" }\n";
+         options = { duration = \"50ms\" }\n[[claim]]\nsays = \"it is fast\"\nwhy = \"a pipe is\"\n\
+         metric = \"round_trips_per_s\"\nat_least = 1\n";
     put("x.toml", experiment);
     let search = "machine = \"sim:cpus=2,kernel=eevdf-6.12\"\n[workload]\nname = \"pingpong\"\n\
          options = { duration = \"50ms\" }\n[[axis]]\nknob = \"base_slice\"\n\
@@ -152,7 +153,7 @@ fn what_commands_print_is_valid_by_its_schema() {
         assert_eq!(found.len(), usize::from(is_json), "{line}: {}", text(&output.stdout));
         said.extend(found);
     }
-    for file in ["graph.json", "results/x/figures.json"] {
+    for file in ["graph.json", "results/x/figures.json", "results/x/claims.json"] {
         said.extend(objects(&std::fs::read(dir.join(file)).expect("it was written")));
     }
     // A comparison of kernels is checked where a made QEMU runs them: tests/vm_build.rs.

@@ -6,6 +6,7 @@
 
 mod cells;
 mod centre;
+mod claims;
 mod comparison;
 mod curve;
 mod map;
@@ -16,6 +17,7 @@ mod winner;
 pub use cells::{Cell, Cells};
 pub(crate) use cells::{metrics, position};
 pub use centre::Centre;
+pub use claims::{Finding, Judged, judge};
 pub use comparison::{
     Asked, BOOTS_MIN, Basis, Change, Comparison, Detail, FailIf, FailIfError, Judgement, LEVEL,
     LOOK_LEVEL, Looks, POWER_MIN, Row, Side, Verdict, compare, compare_metrics, compare_pairs,

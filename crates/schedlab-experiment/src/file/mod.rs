@@ -4,17 +4,21 @@
 //! [`Experiment::read`] adds the file. What the words mean is in `docs/experiments.md`.
 
 mod axis;
+mod claims;
 mod decode;
 mod measured;
 mod places;
 mod profiles;
 mod sections;
+mod short;
 mod tuning;
 
 pub use axis::{Axis, Varies, When};
+pub use claims::{Claim, Measure};
 pub(crate) use decode::nearest;
 pub use places::Mistake;
 pub(crate) use places::{Part, Places};
+pub use short::Short;
 pub use tuning::{Limit, Screen, Tuning};
 
 use crate::Point;
@@ -70,6 +74,10 @@ pub struct Experiment {
     pub draw: Vec<Drawing>,
     /// How often a doubtful run is repeated.
     pub retries: u32,
+    /// Published results that the runs are to show; each gets a verdict of its own.
+    pub claims: Vec<Claim>,
+    /// What is smaller in a short run; `None`: nothing.
+    pub short: Option<Short>,
     /// The file, word for word: it goes into the report.
     pub text: String,
     /// The file's path, for messages.

@@ -1,11 +1,13 @@
 //! The tables of an experiment file, one function each.
 
 use super::axis::{self, MACHINE as MACHINE_KEY, axis};
+use super::claims::{self, Around};
 use super::decode::{Decoder, Entry, Keys};
 use super::measured::unmeasured;
 use super::places::Part;
+use super::short;
 use super::tuning::{self, tuning};
-use super::{Drawing, Experiment, Hooks, Hosts, Order, StopRule, Varies, Workload};
+use super::{Claim, Drawing, Experiment, Hooks, Hosts, Order, Short, StopRule, Varies, Workload};
 use schedlab_model::Setting;
 use schedlab_workload::{Beside, MACHINE, MachineName, RecordSpec, WorkloadSpec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +37,8 @@ const ROOT: &[&str] = &[
     "stop",
     "tune",
     "hooks",
+    "claim",
+    "short",
 ];
 const WORKLOAD: &[&str] = &["name", "command", "label", "options", "beside"];
 const BESIDE: &[&str] = &["name", "command", "label", "options"];
@@ -50,6 +54,8 @@ pub(super) const KEYS: &[(&str, &[&str])] = &[
     ("axis", &["option", "knob", "speed", "hook", "workload", "values", "range", "when"]),
     ("record", RECORD),
     ("stop", STOP),
+    ("claim", claims::KEYS),
+    ("short", short::KEYS),
     ("tune", tuning::KEYS),
     ("tune.screen", tuning::SCREEN_KEYS),
     ("hooks", HOOKS),
@@ -99,8 +105,10 @@ pub(super) fn experiment(
     let workloads = workloads(decoder, &mut keys)?;
     let mut axes = axes(decoder, &mut keys, &workloads, &hooks);
     axes.splice(0..0, machines);
-    let tune =
-        tuned.and_then(|e| tuning(decoder, e, &axes, (&workloads, !hooks.metric.is_empty())));
+    let own_metrics = !hooks.metric.is_empty();
+    let tune = tuned.and_then(|e| tuning(decoder, e, &axes, (&workloads, own_metrics)));
+    let around = Around { workloads: &workloads, axes: &axes, machine: &machine, own_metrics };
+    let (claims, short) = claimed(decoder, &mut keys, &around);
     decoder.finish(keys, ROOT);
     Some(Experiment {
         title: title.unwrap_or_else(|| name.clone()),
@@ -125,10 +133,23 @@ pub(super) fn experiment(
         hooks,
         draw,
         retries,
+        claims,
+        short,
         text: text.to_owned(),
         path: path.to_owned(),
         places: std::mem::take(&mut decoder.places),
     })
+}
+
+/// The claims, and the small size at which they are tried.
+fn claimed(
+    decoder: &mut Decoder<'_>,
+    keys: &mut Keys<'_>,
+    around: &Around<'_>,
+) -> (Vec<Claim>, Option<Short>) {
+    let claims = keys.take("claim").map(|e| claims::claims(decoder, e, around)).unwrap_or_default();
+    let short = keys.take("short").and_then(|e| short::short(decoder, e, around.axes, &claims));
+    (claims, short)
 }
 
 /// The metrics that matter, and where they are written.

@@ -10,6 +10,7 @@ pub use text::text_map;
 use super::{Section, Table, readable};
 use crate::analysis::{Cells, Centre, Winner, winner};
 use crate::{Drawing, Experiment, Point, StoredRun, Varies};
+use schedlab_draw::Scene;
 use schedlab_draw::chart::Values;
 use schedlab_model::{Better, Metric, Unit};
 
@@ -20,8 +21,8 @@ const PICTURES_MAX: usize = 6;
 /// A picture with what it shows.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// SVG of our own writer.
-    pub svg: String,
+    /// What is drawn.
+    pub scene: Scene,
     /// What it shows, in sentences.
     pub caption: String,
 }
@@ -115,7 +116,7 @@ fn workload(
         maps.extend(along.filter_map(|axis| curves(axis, WIDTH_PX)));
     }
     for picture in maps {
-        section.picture(picture.svg, picture.caption);
+        section.picture(super::picture(&picture.scene), picture.caption);
     }
     if let Some(sentence) = experiment.and_then(|e| take_home(e, cells, label, main)) {
         section.paragraph(sentence);

@@ -16,6 +16,7 @@
 
 pub mod answer;
 mod answers;
+pub mod claims;
 mod facts;
 mod html;
 mod labels;
@@ -269,9 +270,9 @@ impl Part {
             }
             Self::Row(row) => {
                 html.markup("<div class=\"row\">\n");
-                for Picture { svg, caption } in row {
+                for Picture { scene, caption } in row {
                     *pictures += 1;
-                    figure(html, svg, caption, *pictures);
+                    figure(html, &picture(scene), caption, *pictures);
                 }
                 html.markup("</div>\n");
             }

@@ -4,6 +4,7 @@ mod asked;
 pub(crate) mod compare;
 pub(crate) mod doctor;
 pub(crate) mod draw;
+pub(crate) mod gallery;
 pub(crate) mod gather;
 pub(crate) mod jobs;
 pub(crate) mod knobs;
@@ -57,6 +58,7 @@ pub(crate) fn documents() -> Vec<Schema> {
         json::of::<vm::compare::Document>(),
         json::of::<compare::Document<'_>>(),
         json::of::<export::Results<'_>>(),
+        json::of::<report::Claims>(),
     ];
     let mut all = [
         one,

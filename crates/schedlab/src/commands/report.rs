@@ -4,6 +4,7 @@ mod table;
 
 use crate::json;
 use anyhow::Context as _;
+use schedlab_experiment::analysis::{Judged, judge};
 use schedlab_experiment::report::{self, Report, TracePictures};
 use schedlab_experiment::{Drawing, Experiment, StoredRun, StoredRuns, export, runs_of};
 use schedlab_host::knobs::{Tree, write_sysctl, write_tuned};
@@ -93,12 +94,21 @@ pub(crate) fn write(
     output: &Path,
 ) -> anyhow::Result<()> {
     let runs = stored.runs.as_slice();
+    let put = |path: &Path, text: String| {
+        std::fs::write(path, text).with_context(|| path.display().to_string())
+    };
     let mut report = Report::new(title);
     let mut shown = report::answers(experiment, runs);
     if let Some(experiment) = experiment {
         report.lead(experiment.question.as_str());
         let first = std::mem::take(&mut shown.first);
         report.add(report::answer::section(experiment, runs, &stored.looks, first));
+        let judged = judge(experiment, runs);
+        if let Some(section) = report::claims::section(&judged) {
+            report.add(section);
+            let text = json::line(&Claims { claims: judged })? + "\n";
+            put(&output.with_file_name("claims.json"), text)?;
+        }
     } else if !shown.first.is_empty() {
         report.section("Pictures").pictures(shown.first);
     }
@@ -110,9 +120,6 @@ pub(crate) fn write(
     if let Some(experiment) = experiment {
         report.section("The experiment").folded("the file", experiment.text.as_str());
     }
-    let put = |path: &Path, text: String| {
-        std::fs::write(path, text).with_context(|| path.display().to_string())
-    };
     put(output, report.html())?;
     let measure = experiment.map(|e| e.measure.clone()).filter(|m| !m.is_empty());
     let measure = measure.unwrap_or_else(|| vec!["time_s".into()]);
@@ -121,6 +128,17 @@ pub(crate) fn write(
     put(&beside("figures.json"), json::line(&export::Results::of(runs))? + "\n")?;
     put(&beside("figures.gp"), export::gnuplot(runs, &measure))?;
     experiment.map_or(Ok(()), |experiment| put_winners(experiment, runs, output))
+}
+
+/// The verdicts on the claims of an experiment, as they lie beside its report.
+#[derive(schemars::JsonSchema, serde::Serialize)]
+pub(crate) struct Claims {
+    /// The claims in the order of the experiment's file.
+    claims: Vec<Judged>,
+}
+
+impl json::Document for Claims {
+    const ID: &'static str = "schedlab/claims/1";
 }
 
 impl json::Document for export::Results<'_> {

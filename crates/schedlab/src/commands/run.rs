@@ -3,7 +3,8 @@
 use super::asked::Asked;
 use crate::machines;
 use anyhow::Context as _;
-use schedlab_experiment::report::{answer, readable, text_map};
+use schedlab_experiment::analysis::judge;
+use schedlab_experiment::report::{answer, claims, readable, text_map};
 use schedlab_experiment::{
     Experiment, Machines, Place, Plan, Planned, Progress, StoredRun, StoredRuns, Tally, is_passing,
     machine_line, mixed_versions, run_experiment, run_plan, runs_of,
@@ -54,6 +55,10 @@ pub(crate) fn conclude(experiment: &Experiment, results: &Path, open: bool) -> a
     let path = results.join("report.html");
     super::report::write(Some(experiment), &experiment.title, &stored, &path)?;
     tell_answer(experiment, &stored, open)?;
+    if !open && !experiment.claims.is_empty() {
+        let told = claims::summary(&judge(experiment, &stored.runs));
+        writeln!(crate::output::stderr(), "{told}")?;
+    }
     Ok(writeln!(crate::output::stdout(), "{}", path.display())?)
 }
 

@@ -2,7 +2,7 @@
 
 use super::{PICTURES_MAX, Picture, factor, place, values};
 use crate::analysis::{Cells, Choice, Map, MapError, Noise, Plane, planes};
-use crate::report::{Section, labels, picture};
+use crate::report::{Section, labels};
 use crate::{Experiment, Point, Varies};
 use schedlab_draw::Theme;
 use schedlab_draw::chart::{Chart as _, Heatmap};
@@ -134,8 +134,8 @@ fn map_picture(
         stable: map.flat.iter().copied().filter(|_| !nothing).collect(),
         contours: (1..=levels).map(|i| contour(i) * factor(unit)).collect(),
     };
-    let svg = picture(&heat.scene(width_px, &Theme::default()));
-    Picture { svg, caption: map.sentences(plane).join(" ") }
+    let scene = heat.scene(width_px, &Theme::default());
+    Picture { scene, caption: map.sentences(plane).join(" ") }
 }
 
 fn scaled(means: &[Vec<Option<f64>>], unit: Unit) -> Vec<Vec<Option<f64>>> {

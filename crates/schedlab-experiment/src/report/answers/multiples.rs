@@ -4,7 +4,7 @@
 use super::{Picture, factor, values};
 use crate::analysis::{Cells, Curve, CurvePoint, curves};
 use crate::report::labels::{short as labels, short_of};
-use crate::report::{picture as svg_of, readable};
+use crate::report::readable;
 use schedlab_draw::Theme;
 use schedlab_draw::chart::{Axis, Chart as _, Column, Multiples, Region, Sample};
 use schedlab_model::Metric;
@@ -73,9 +73,9 @@ pub(super) fn picture(
         row_px: if metrics.len() > 1 { 92 } else { 180 },
         columns: shown.iter().map(column).collect(),
     };
-    let svg = svg_of(&chart.scene(width_px, &Theme::default()));
+    let scene = chart.scene(width_px, &Theme::default());
     let caption = if is_load { String::new() } else { sentences(&all, main) };
-    Some(Picture { svg, caption })
+    Some(Picture { scene, caption })
 }
 
 /// Curves from the first to the last, evenly, as many as fit.
