@@ -43,6 +43,7 @@ impl Offers {
 
 /// Why a graph was not run.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum ExecutorError {
     /// The run asks for what the executor does not offer.
     #[error("{executor} does not offer {what}")]

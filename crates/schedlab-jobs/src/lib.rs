@@ -65,3 +65,8 @@ pub mod sync;
 mod sync;
 pub mod token;
 pub mod virtual_time;
+
+/// The examples of README.md are tested with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

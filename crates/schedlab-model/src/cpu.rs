@@ -179,6 +179,7 @@ impl fmt::Display for CpuSet {
 
 /// Why a text is not a CPU list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum CpuListError {
     /// A part is neither a number, a range, nor a strided range.
     #[error("'{part}' in CPU list '{list}' is not a CPU or a range: write as in 0-3,8")]

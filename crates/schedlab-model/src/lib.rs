@@ -37,3 +37,8 @@ pub use topology::{Distance, Place, Topology};
 pub use usage::Usage;
 pub use visible::{visible, visible_but};
 pub use warning::Warning;
+
+/// The examples of README.md are tested with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -130,6 +130,7 @@ impl fmt::Display for Nanos {
 
 /// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum NanosError {
     /// No unit followed the number.
     #[error("'{0}' needs a unit: ns, us, ms, s, m or h (as in 1.5ms)")]

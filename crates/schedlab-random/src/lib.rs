@@ -17,3 +17,8 @@ mod xoshiro;
 pub use split_mix::{SplitMix64, mix};
 pub use xor_shift::XorShiftStar;
 pub use xoshiro::Random;
+
+/// The examples of README.md are tested with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -394,6 +394,7 @@ impl From<Histogram> for Sparse {
 
 /// Why a stored histogram is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum HistogramError {
     /// The buckets hold another number of values than `count` says.
     #[error("the buckets hold {held} values, not the {count} that it claims")]

@@ -39,3 +39,8 @@ pub use rank::{
 pub use sample::{Sample, SampleError};
 pub use schedlab_random::Random;
 pub use steady::{STEADY_VALUES_MIN, Steady, warm_up};
+
+/// The examples of README.md are tested with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -2,6 +2,7 @@
 
 /// Why numbers are no sample, or too small a one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SampleError {
     /// Fewer numbers than the method needs; with fewer it would claim what the data can't show.
     #[error("too few: {have}, and {need} are needed")]

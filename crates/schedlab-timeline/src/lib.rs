@@ -27,6 +27,9 @@
 //! Resources: an event is 40 bytes read once; a switch touches one CPU entry, two task entries and
 //! one page of the pid table, a wakeup one of each. No hashing, no allocation once a task is known.
 
+/// The types of events, times and CPUs.
+pub use schedlab_model as model;
+
 mod change;
 mod chosen;
 mod conservation;
@@ -86,3 +89,8 @@ pub use totals::{About, Total, Totals};
 pub use waiting::{Bin, Waiting, WaitingAnswer};
 pub use why_late::{Doing, Spent, WhyLate, WhyLateAnswer};
 pub use worst::{Worst, WorstWait};
+
+/// The examples of README.md are tested with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

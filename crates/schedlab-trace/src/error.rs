@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 /// Only what leaves nothing to read is an error; what is wrong inside a trace is a
 /// [`schedlab_model::Warning`] of its source.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum TraceError {
     /// The operating system refused.
     #[error("{}: {reason}", path.display())]

@@ -10,6 +10,9 @@
 //! wrong inside a file is a warning or a loss, and what can be read is read. Files are read by
 //! windows (`pread`), so memory does not grow with them and a file that shrinks is no signal.
 
+/// The types of events, times and CPUs.
+pub use schedlab_model as model;
+
 mod ahead;
 mod buffers;
 mod census;
@@ -138,3 +141,8 @@ pub fn open_bytes_with(
 ) -> Result<Box<dyn EventSource>, TraceError> {
     Ok(Trace::of(Input::memory(name, bytes), options)?.boxed())
 }
+
+/// The examples of README.md are tested with those of the documentation.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+pub struct Readme;

@@ -76,6 +76,7 @@ pub struct Place {
 
 /// Why a text is no graph of jobs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GraphTextError {
     /// A line that is not understood.
     #[error("line {line}: {what}")]
@@ -92,6 +93,7 @@ pub enum GraphTextError {
 
 /// Why nodes and edges make no [`Graph`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum GraphError {
     /// An edge names a node that is not there.
     #[error("an edge leads from node {from} to node {to}, but there are {nodes} nodes")]
