@@ -3,17 +3,18 @@
 //! machine:
 //!
 //! ```text
-//! cargo bench -p schedlab --bench audit                        # the table of docs/slow.md: 24 minutes at most
-//! cargo bench -p schedlab --bench audit -- --minutes 60 python quota 30%    # a piece, and another limit
-//! cargo bench -p schedlab --bench audit -- --table             # the table of what is stored
+//! cargo bench -p schedlab --bench audit                        # the table of docs/slow.md: half an hour
+//! cargo bench -p schedlab --bench audit -- --minutes 10        # at most so long; the next call goes on
+//! cargo bench -p schedlab --bench audit -- hogs-long node gcc 20%    # a piece: methods, programs, speeds
+//! cargo bench -p schedlab --bench audit -- --table             # the table of what is stored, pieces included
 //! cargo bench -p schedlab --bench audit -- --short             # two pairs of each point, for a look
 //! ```
 //!
-//! Each program works for a time and prints its rounds a second. Runs come in groups: up to six points
-//! with a run at full speed in their middle, with which each of them makes a pair. A round has each
-//! point once; the order changes from round to round, so a point comes before the full run as often as
-//! after it. Each group is stored as it ends (`--store FILE`); a run that was cut goes on with what is
-//! stored. Rounds come first, so after a cut all points have the same number of pairs.
+//! Each program does as much work slowed as at full speed, where it takes a second, and prints how long it took. Runs
+//! come in groups: up to six points with a run at full speed in their middle, with which each of them makes a pair. A
+//! round has each point once; the order changes from round to round, so a point comes before the full run as often as
+//! after it. Each group is stored as it ends (`--store FILE`); a run that was cut goes on with what is stored. Rounds
+//! come first, so after a cut all points have the same number of pairs.
 
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "a benchmark speaks")]
 
@@ -33,8 +34,6 @@ use table::Sample;
 type Failure = Box<dyn std::error::Error>;
 
 const ROUNDS: usize = 8;
-/// How long a program works: long enough for a first second and as much again.
-const SECONDS: f64 = 2.2;
 /// Points that share a run at full speed.
 const GROUP: usize = 6;
 const SPEEDS: [&str; 3] = ["20%", "50%", "80%"];
@@ -47,15 +46,19 @@ struct Method {
     promise: Option<f64>,
 }
 
-const METHODS: [Method; 5] = [
-    Method { name: "hogs", options: &["--method", "hogs"], promise: Some(1.0) },
-    Method {
-        name: "quota-filled",
-        options: &["--method", "quota", "--filler", "on"],
-        promise: Some(1.0),
-    },
-    Method { name: "weight", options: &["--method", "weight-pinned"], promise: Some(1.0) },
-    Method { name: "stop", options: &["--method", "stop-group"], promise: Some(3.0) },
+const fn method(name: &'static str, options: &'static [&'static str], promise: f64) -> Method {
+    Method { name, options, promise: Some(promise) }
+}
+
+/// Methods that end in `-long` have longer periods: what a program has in caches is lost less often.
+const METHODS: [Method; 8] = [
+    method("hogs", &["--method", "hogs"], 1.0),
+    method("hogs-long", &["--method", "hogs", "--period", "20ms"], 1.0),
+    method("quota-filled", &["--method", "quota", "--filler", "on"], 1.0),
+    method("quota-long", &["--method", "quota", "--filler", "on", "--quota-period", "50ms"], 1.0),
+    method("weight", &["--method", "weight-pinned"], 1.0),
+    method("stop", &["--method", "stop"], 3.0),
+    method("stop-group", &["--method", "stop-group"], 3.0),
     Method { name: "quota", options: &["--method", "quota", "--filler", "off"], promise: None },
 ];
 
@@ -72,7 +75,7 @@ struct Wanted {
     rounds: usize,
     limit: Duration,
     table: bool,
-    /// Where samples are kept. Pieces have groups of their own, so each piece has its own file.
+    /// Where samples are kept.
     store: Option<PathBuf>,
     words: Vec<String>,
 }
@@ -81,7 +84,7 @@ impl Wanted {
     fn read() -> Result<Self, Failure> {
         let mut wanted = Self {
             rounds: ROUNDS,
-            limit: Duration::from_secs(24 * 60),
+            limit: Duration::from_secs(45 * 60),
             table: false,
             store: None,
             words: Vec::new(),
@@ -117,15 +120,13 @@ impl Wanted {
     }
 
     fn store(&self) -> PathBuf {
-        let mut name = "audit".to_owned();
-        for word in &self.words {
-            let _ = write!(name, "-{}", word.trim_end_matches('%'));
-        }
-        if self.rounds != ROUNDS {
-            name.push_str("-short");
-        }
-        let there = || Path::new(env!("CARGO_TARGET_TMPDIR")).join(name + ".tsv");
+        let there = || Path::new(env!("CARGO_TARGET_TMPDIR")).join("audit-work.tsv");
         self.store.clone().unwrap_or_else(there)
+    }
+
+    /// The name of a group. Pieces have groups of their own.
+    fn group(&self, number: usize) -> String {
+        format!("{}#{number}", self.words.join(" "))
     }
 
     /// Those of the words that are of a kind; what is usual where there is none.
@@ -138,12 +139,16 @@ impl Wanted {
     }
 
     /// The points of a program. What quota costs without a filler is measured with one program only; threads that meet
-    /// and phases are for methods that make a speed and not a budget.
+    /// and phases are for methods that make a speed and not a budget. `stop` lets each process run freely at first, and a
+    /// compiler starts many.
     fn points(&self, program: &'static str) -> Vec<Point> {
         let (methods, speeds): (&[&str], &[&str]) = match program {
             "barrier" | "phases" => (&["hogs"], &["25%", "50%"]),
-            "python" => (&["hogs", "quota-filled", "weight", "stop", "quota"], &SPEEDS),
-            _ => (&["hogs", "quota-filled", "weight", "stop"], &SPEEDS),
+            "python" => {
+                (&["hogs", "quota-filled", "weight", "stop", "stop-group", "quota"], &SPEEDS)
+            }
+            "gcc" => (&["hogs", "quota-filled", "weight", "stop-group"], &SPEEDS),
+            _ => (&["hogs", "quota-filled", "weight", "stop", "stop-group"], &SPEEDS),
         };
         let methods = self.named(|word| METHODS.iter().any(|method| method.name == word), methods);
         let speeds = self.named(|word| word.ends_with('%'), speeds);
@@ -176,19 +181,19 @@ fn groups(mut points: Vec<Point>, round: usize) -> Vec<Vec<Option<Point>>> {
 fn measure(
     programs: &Programs,
     program: &'static str,
-    group: &[Option<Point>],
-    (round, number): (usize, usize),
+    points: &[Option<Point>],
+    (round, group): (usize, &str),
 ) -> Result<Vec<Sample>, Failure> {
-    group
+    points
         .iter()
         .map(|point| {
             let stolen = stolen_ns();
             let work = match point {
-                None => programs.full(program, SECONDS)?,
+                None => programs.full(program)?,
                 Some(point) => {
                     let method = METHODS.iter().find(|method| method.name == point.method);
                     let options = method.map(|method| method.options).unwrap_or_default();
-                    programs.slowed(program, SECONDS, &point.speed, options)?
+                    programs.slowed(program, &point.speed, options)?
                 }
             };
             let (method, speed) = point.as_ref().map_or(("full", "100%"), |p| (p.method, &p.speed));
@@ -197,7 +202,7 @@ fn measure(
                 method: method.to_owned(),
                 speed: speed.to_owned(),
                 round,
-                group: number,
+                group: group.to_owned(),
                 work,
                 stolen_ms: (stolen_ns() - stolen) as f64 / 1e6,
             })
@@ -240,16 +245,17 @@ fn rounds(wanted: &Wanted, programs: &Programs, samples: &mut Vec<Sample>) -> Re
         let round_began = Instant::now();
         for program in wanted.named(|word| programs::NAMES.contains(&word), &programs::NAMES) {
             let Some(program) = programs.known(&program) else { continue };
-            for (number, group) in groups(wanted.points(program), round).iter().enumerate() {
+            for (number, points) in groups(wanted.points(program), round).iter().enumerate() {
+                let group = wanted.group(number);
                 let has = |point: &Option<Point>| {
                     let (method, speed) =
                         point.as_ref().map_or(("full", "100%"), |p| (p.method, p.speed.as_str()));
-                    samples.iter().any(|s| s.is(program, method, speed) && s.at(round, number))
+                    samples.iter().any(|s| s.is(program, method, speed) && s.at(round, &group))
                 };
-                if group.iter().all(has) {
+                if points.iter().all(has) {
                     continue;
                 }
-                let new = measure(programs, program, group, (round, number))?;
+                let new = measure(programs, program, points, (round, &group))?;
                 store(&wanted.store(), &new)?;
                 samples.extend(new);
             }

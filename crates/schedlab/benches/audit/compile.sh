@@ -1,17 +1,19 @@
-# Compiles work.c for some seconds. Prints compilations a second: of the whole time, and of the first second.
+# Compiles work.c ROUNDS times. Prints the seconds that had passed at each twentieth of them, and a 1: it computes all
+# the time.
 
 cd "$(dirname "$0")" || exit 1
-nanoseconds=$(awk "BEGIN { printf \"%d\", $1 * 1e9 }")
-began=$(date +%s%N)
+rounds=$1
 compiled=0
-first=0
-passed=0
-while [ "$passed" -lt "$nanoseconds" ]; do
+parts=0
+times=""
+began=$(date +%s%N)
+while [ "$compiled" -lt "$rounds" ]; do
   gcc -O1 -c work.c -o work.o || exit 1
   compiled=$((compiled + 1))
   passed=$(($(date +%s%N) - began))
-  if [ "$first" = 0 ] && [ "$passed" -ge 1000000000 ]; then
-    first=$(awk "BEGIN { print $compiled * 1e9 / $passed }")
-  fi
+  while [ "$parts" -lt 20 ] && [ $((compiled * 20)) -ge $(((parts + 1) * rounds)) ]; do
+    parts=$((parts + 1))
+    times="$times $passed"
+  done
 done
-awk "BEGIN { print $compiled * 1e9 / $passed, $first }"
+echo "$times" | awk '{ for (i = 1; i <= NF; i++) printf "%.9f ", $i / 1e9; print 1 }'

@@ -1,14 +1,22 @@
-// Fills maps for some seconds. Prints rounds a second: of the whole time, and of the first second.
+// Fills maps for ROUNDS rounds. Prints the seconds that had passed at each twentieth of them, and a 1: it computes all
+// the time. A fifth as many rounds go before: how soon code is compiled differs from run to run.
 
-const began = performance.now(), seconds = Number(process.argv[2]);
-let rounds = 0, first = 0, passed = 0;
-while (passed < seconds) {
+const rounds = Number(process.argv[2]), times = [];
+
+function round() {
   const entries = new Map();
   for (let i = 0; i < 500; i++) entries.set("k" + i, { i });
   let total = 0;
   for (const entry of entries.values()) total += entry.i;
-  rounds++;
-  passed = (performance.now() - began) / 1000;
-  if (first === 0 && passed >= 1) first = rounds / passed;
+  return total;
 }
-console.log(rounds / passed, first);
+
+for (let done = 0; done < rounds / 5; done++) round();
+const began = performance.now();
+for (let done = 1; done <= rounds; done++) {
+  round();
+  while (times.length < 20 && done * 20 >= (times.length + 1) * rounds) {
+    times.push((performance.now() - began) / 1000);
+  }
+}
+console.log(...times, 1);

@@ -17,10 +17,17 @@ const FILES: [(&str, &str); 4] = [
     ("compile.sh", include_str!("compile.sh")),
 ];
 
+/// A twentieth of the rounds is the least that is timed.
+const ROUNDS_MIN: u64 = 20;
+/// What each program works in a run, in seconds at full speed. So a run that is slowed to a tenth has done a tenth of
+/// its work in its first second.
+const WORK_S: f64 = 1.0;
+
 /// The programs that this machine can run, ready to run.
 pub(super) struct Programs {
     folder: TempDir,
-    can: Vec<&'static str>,
+    /// Their names, with the rounds of a run. Rounds and not seconds: a start takes as much of both runs of a pair.
+    can: Vec<(&'static str, u64)>,
     /// The interpreter itself and not a script that looks for it, which would be slowed too.
     python: String,
     /// Steps of `work.c` in a millisecond at full speed.
@@ -42,28 +49,53 @@ impl Programs {
             output(Command::new("python3").args(["-c", "import sys; print(sys.executable)"]));
         let node = output(Command::new("node").arg("--version"));
         let two = cpus.len() == 2;
-        let can = NAMES.into_iter().filter(|name| match *name {
+        let runs = |name: &str| match name {
             "python" => python.is_ok(),
             "node" => node.is_ok(),
             "barrier" => compiled && two,
             _ => compiled,
-        });
-        let can: Vec<_> = can.collect();
-        for name in NAMES.iter().filter(|name| !can.contains(name)) {
+        };
+        let (can, cannot): (Vec<_>, Vec<_>) = NAMES.into_iter().partition(|name| runs(name));
+        for name in cannot {
             println!("MISSING: {name} does not run here; it is not measured");
         }
         let python = python.unwrap_or_default().trim().to_owned();
-        let mut programs = Self { folder, can, python, steps_in_ms: 0.0, cpus };
-        if compiled {
-            // A round of the loop is 2000 steps.
-            programs.steps_in_ms = programs.full("c", 1.2)?.rate * 2.0;
+        let mut programs = Self { folder, can: Vec::new(), python, steps_in_ms: 0.0, cpus };
+        // `c` is the first, and others need its steps.
+        for name in can {
+            let rounds = programs.calibrate(name)?;
+            programs.can.push((name, rounds));
+            if name == "c" {
+                // A round of the loop is 2000 steps.
+                programs.steps_in_ms = rounds as f64 / WORK_S * 2.0;
+            }
         }
         Ok(programs)
     }
 
+    /// How many rounds are the work of a run.
+    fn calibrate(&self, program: &str) -> Result<u64, Failure> {
+        let mut rounds = ROUNDS_MIN;
+        loop {
+            let part = self.run_full(program, rounds)?.seconds() / WORK_S;
+            if part >= 0.5 {
+                return Ok(((rounds as f64 / part) as u64).max(ROUNDS_MIN));
+            }
+            rounds = (rounds as f64 * (1.0 / part).clamp(2.0, 100.0)) as u64;
+        }
+    }
+
     /// The name, if the program runs here.
     pub(super) fn known(&self, name: &str) -> Option<&'static str> {
-        self.can.iter().find(|known| **known == name).copied()
+        self.can.iter().map(|(known, _)| *known).find(|known| *known == name)
+    }
+
+    /// The rounds of a program that runs here.
+    fn rounds(&self, program: &str) -> u64 {
+        self.can
+            .iter()
+            .find(|(known, _)| *known == program)
+            .map_or(ROUNDS_MIN, |(_, rounds)| *rounds)
     }
 
     /// The CPUs of a program.
@@ -74,43 +106,50 @@ impl Programs {
         }
     }
 
-    /// The command line of a program that works for some seconds.
-    fn argv(&self, program: &str, seconds: f64) -> Vec<String> {
+    /// The command line of a program that works for some rounds. Only `work.c` needs the steps of a millisecond.
+    fn argv(&self, program: &str, rounds: u64) -> Vec<String> {
         let at = |file: &str| self.folder.path().join(file).display().to_string();
-        let steps = self.steps_in_ms.round().to_string();
-        let work = |kind: &str| vec![at("work"), kind.to_owned(), seconds.to_string(), steps];
-        match program {
-            "c" => work("loop"),
-            "python" => vec![self.python.clone(), at("loop.py"), seconds.to_string()],
-            "node" => vec!["node".into(), at("loop.js"), seconds.to_string()],
-            "gcc" => vec!["sh".into(), at("compile.sh"), seconds.to_string()],
-            kind => work(kind),
-        }
+        let mut argv = match program {
+            "c" => vec![at("work"), "loop".into()],
+            "python" => vec![self.python.clone(), at("loop.py")],
+            "node" => vec!["node".into(), at("loop.js")],
+            "gcc" => vec!["sh".into(), at("compile.sh")],
+            kind => vec![at("work"), kind.into()],
+        };
+        argv.extend([rounds.to_string(), self.steps_in_ms.round().to_string()]);
+        argv
     }
 
-    pub(super) fn full(&self, program: &str, seconds: f64) -> Result<Work, Failure> {
+    /// Runs a program at full speed.
+    pub(super) fn full(&self, program: &str) -> Result<Work, Failure> {
+        self.run_full(program, self.rounds(program))
+    }
+
+    fn run_full(&self, program: &str, rounds: u64) -> Result<Work, Failure> {
         let mut command = Command::new("taskset");
-        command.args(["-c", &self.cpus(program)]).args(self.argv(program, seconds));
+        command.args(["-c", &self.cpus(program)]).args(self.argv(program, rounds));
         Ok(output(&mut command)?.parse()?)
     }
 
+    /// Runs a program slowed by these options of `schedlab slow`.
     pub(super) fn slowed(
         &self,
         program: &str,
-        seconds: f64,
         speed: &str,
         options: &[&str],
     ) -> Result<Work, Failure> {
         let mut command = Command::new(SCHEDLAB);
         command.args(["slow", "--cpu", &format!("{}={speed}", self.cpus(program))]).args(options);
-        Ok(output(command.arg("--").args(self.argv(program, seconds)))?.parse()?)
+        command.arg("--").args(self.argv(program, self.rounds(program)));
+        Ok(output(&mut command)?.parse()?)
     }
 }
 
 /// What a command printed.
 fn output(command: &mut Command) -> Result<String, Failure> {
-    let output =
-        command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    // Else CPython's dictionaries differ from run to run.
+    command.env("PYTHONHASHSEED", "0").stdin(Stdio::null());
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
     if !output.status.success() {
         let why = String::from_utf8_lossy(&output.stderr);
         return Err(format!("{command:?}: {}: {why}", output.status).into());

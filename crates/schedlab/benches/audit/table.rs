@@ -4,15 +4,35 @@ use super::METHODS;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
+/// Parts of a run that are timed.
+const PARTS: usize = 20;
+
 /// What a program did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Work {
-    /// Rounds a second.
-    pub(super) rate: f64,
-    /// Rounds a second in the first second.
-    first: f64,
-    /// The part of the time that it computed: 1 if it does not say.
+    /// The seconds that had passed at each twentieth of its rounds.
+    times: [f64; PARTS],
+    /// The part of the time that it computed.
     computed: f64,
+}
+
+impl Work {
+    /// How long it took.
+    pub(super) const fn seconds(&self) -> f64 {
+        self.times[PARTS - 1]
+    }
+
+    /// How fast it was, in points of another run of as many rounds.
+    fn beside(&self, full: &Self) -> f64 {
+        full.seconds() / self.seconds() * 100.0
+    }
+
+    /// The same of the first second. Full speed takes a second for all rounds, so this is the part of the rounds that
+    /// `speed` tells.
+    fn first_beside(&self, full: &Self, speed: f64) -> f64 {
+        let part = ((speed * PARTS as f64).round() as usize).clamp(1, PARTS) - 1;
+        full.times[part] / self.times[part] * 100.0
+    }
 }
 
 impl FromStr for Work {
@@ -21,14 +41,11 @@ impl FromStr for Work {
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("'{text}' is not what a program prints");
         let numbers: Result<Vec<f64>, _> = text.split_whitespace().map(str::parse).collect();
-        let (rate, first, computed) = match numbers.map_err(|_| wrong())?[..] {
-            [rate, first] => (rate, first, 1.0),
-            [rate, first, computed] => (rate, first, computed),
-            _ => return Err(wrong()),
-        };
-        match rate > 0.0 && first > 0.0 {
-            true => Ok(Self { rate, first, computed }),
-            false => Err(wrong()),
+        let numbers = numbers.map_err(|_| wrong())?;
+        let (times, computed) = numbers.split_first_chunk::<PARTS>().ok_or_else(wrong)?;
+        match (times[0] > 0.0 && times.is_sorted(), computed) {
+            (true, &[computed]) => Ok(Self { times: *times, computed }),
+            _ => Err(wrong()),
         }
     }
 }
@@ -41,7 +58,8 @@ pub(super) struct Sample {
     pub(super) method: String,
     pub(super) speed: String,
     pub(super) round: usize,
-    pub(super) group: usize,
+    /// Which piece it was a part of, and its group there.
+    pub(super) group: String,
     pub(super) work: Work,
     /// What a hypervisor took meanwhile from all CPUs together.
     pub(super) stolen_ms: f64,
@@ -50,17 +68,18 @@ pub(super) struct Sample {
 impl Sample {
     pub(super) fn line(&self) -> String {
         let Self { program, method, speed, round, group, work, stolen_ms } = self;
-        let Work { rate, first, computed } = work;
-        format!(
-            "{program}\t{method}\t{speed}\t{round}\t{group}\t{rate}\t{first}\t{computed}\t{stolen_ms:.1}"
-        )
+        let mut line = format!("{program}\t{method}\t{speed}\t{round}\t{group}\t{stolen_ms:.1}\t");
+        for time in work.times {
+            let _ = write!(line, "{time} ");
+        }
+        line + &work.computed.to_string()
     }
 
     pub(super) fn is(&self, program: &str, method: &str, speed: &str) -> bool {
         self.program == program && self.method == method && self.speed == speed
     }
 
-    pub(super) fn at(&self, round: usize, group: usize) -> bool {
+    pub(super) fn at(&self, round: usize, group: &str) -> bool {
         self.round == round && self.group == group
     }
 }
@@ -72,8 +91,7 @@ impl FromStr for Sample {
         let wrong =
             || format!("'{line}' is not a sample: remove the file, or name another by --store");
         let fields: Vec<&str> = line.split('\t').collect();
-        let [program, method, speed, round, group, rate, first, computed, stolen] = fields[..]
-        else {
+        let [program, method, speed, round, group, stolen, work] = fields[..] else {
             return Err(wrong());
         };
         Ok(Self {
@@ -81,8 +99,8 @@ impl FromStr for Sample {
             method: method.to_owned(),
             speed: speed.to_owned(),
             round: round.parse().map_err(|_| wrong())?,
-            group: group.parse().map_err(|_| wrong())?,
-            work: [rate, first, computed].join(" ").parse().map_err(|_| wrong())?,
+            group: group.to_owned(),
+            work: work.parse().map_err(|_| wrong())?,
             stolen_ms: stolen.parse().map_err(|_| wrong())?,
         })
     }
@@ -107,15 +125,16 @@ impl<'s> Row<'s> {
                 continue;
             }
             let full = samples.iter().find(|full| {
-                full.is(&sample.program, "full", "100%") && full.at(slowed.round, slowed.group)
+                full.is(&sample.program, "full", "100%") && full.at(slowed.round, &slowed.group)
             });
             let Some(full) = full else { continue };
-            work.push(slowed.work.rate / full.work.rate * 100.0);
-            first.push(slowed.work.first / full.work.first * 100.0);
             // Only computing takes longer. Threads that wait for each other compute less while they wait, but at each
             // speed.
             let computed = if sample.program == "phases" { full.work.computed } else { 1.0 };
-            ideals.push(100.0 / (1.0 - computed + computed / speed));
+            let ideal = 1.0 / (1.0 - computed + computed / speed);
+            work.push(slowed.work.beside(&full.work));
+            first.push(slowed.work.first_beside(&full.work, ideal));
+            ideals.push(ideal * 100.0);
         }
         let ideal = median(&mut ideals);
         Self { sample, ideal, work, first }

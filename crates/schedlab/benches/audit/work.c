@@ -1,20 +1,21 @@
-/* Work that nothing was tuned with: work KIND SECONDS STEPS, with STEPS the steps of a millisecond at full speed.
+/* Work that nothing was tuned with: work KIND ROUNDS STEPS, with STEPS the steps of a millisecond at full speed.
  *
- * loop     steps all the time
+ * loop     2000 steps a round
  * phases   1.1 ms of steps, 1.1 ms of sleep
  * barrier  two threads on two CPUs that meet after every 0.6 ms of steps
  *
- * Prints: rounds a second, rounds a second in the first second, the part of the time that one thread computed. */
+ * Prints the seconds that had passed at each twentieth of the rounds, and the part of the time that one thread
+ * computed. */
 
 #define _GNU_SOURCE
-#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+#define PARTS 20
 
 static double now(void)
 {
@@ -37,44 +38,43 @@ static void compute(int thread, long steps)
 }
 
 struct told {
-    double began, first, computed;
-    long rounds;
+    double began, computed, times[PARTS];
+    long done, rounds;
+    int parts;
 };
 
-/* Notes a round; returns whether the time is over. */
-static int note(struct told *told, double seconds)
+/* Notes a round. */
+static void note(struct told *told)
 {
-    double passed = now() - told->began;
-    told->rounds++;
-    if (told->first == 0 && passed >= 1)
-        told->first = told->rounds / passed;
-    return passed >= seconds;
+    told->done++;
+    while (told->parts < PARTS && told->done * PARTS >= (told->parts + 1) * told->rounds)
+        told->times[told->parts++] = now() - told->began;
 }
 
 static void tell(const struct told *told)
 {
-    double passed = now() - told->began;
-    printf("%.9g %.9g %.6f\n", told->rounds / passed, told->first, told->computed / passed);
+    for (int part = 0; part < PARTS; part++)
+        printf("%.9f ", told->times[part]);
+    printf("%.6f\n", told->computed / told->times[PARTS - 1]);
 }
 
-static void alone(double seconds, long steps, double sleep)
+static void alone(long rounds, long steps, double sleep)
 {
-    struct told told = {.began = now()};
+    struct told told = {.rounds = rounds, .began = now()};
     struct timespec pause = {.tv_nsec = (long)(sleep * 1e9)};
-    do {
+    while (told.done < rounds) {
         double before = now();
         compute(0, steps);
         told.computed += now() - before;
         if (sleep > 0)
             nanosleep(&pause, NULL);
-    } while (!note(&told, seconds));
+        note(&told);
+    }
     tell(&told);
 }
 
 static pthread_barrier_t meeting;
-static atomic_long last_round = LONG_MAX;
-static double together_seconds;
-static long together_steps;
+static long together_rounds, together_steps;
 
 static void bind_to_nth(int n)
 {
@@ -89,20 +89,18 @@ static void bind_to_nth(int n)
     }
 }
 
-/* The first thread says before a meeting that it is the last, so both end after the same one. */
 static void *together(void *argument)
 {
     int thread = argument != NULL;
     bind_to_nth(thread);
     pthread_barrier_wait(&meeting);
-    struct told told = {.began = now()};
-    for (long round = 0; round <= atomic_load(&last_round); round++) {
+    struct told told = {.rounds = together_rounds, .began = now()};
+    while (told.done < together_rounds) {
         double before = now();
         compute(thread, together_steps);
         told.computed += now() - before;
-        if (note(&told, together_seconds) && thread == 0 && round < atomic_load(&last_round))
-            atomic_store(&last_round, round);
         pthread_barrier_wait(&meeting);
+        note(&told);
     }
     if (thread == 0)
         tell(&told);
@@ -113,14 +111,15 @@ int main(int argc, char **argv)
 {
     if (argc != 4)
         return 2;
-    double seconds = atof(argv[2]), steps = atof(argv[3]);
+    long rounds = atol(argv[2]);
+    double steps = atof(argv[3]);
     if (strcmp(argv[1], "loop") == 0) {
-        alone(seconds, 2000, 0);
+        alone(rounds, 2000, 0);
     } else if (strcmp(argv[1], "phases") == 0) {
-        alone(seconds, steps * 1.1, 1.1e-3);
+        alone(rounds, steps * 1.1, 1.1e-3);
     } else {
         pthread_t other;
-        together_seconds = seconds;
+        together_rounds = rounds;
         together_steps = steps * 0.6;
         pthread_barrier_init(&meeting, NULL, 2);
         if (pthread_create(&other, NULL, together, argv) != 0)
