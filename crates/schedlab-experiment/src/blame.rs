@@ -5,7 +5,7 @@
 //! find their place in a file, whatever their words are.
 
 use crate::file::Part;
-use schedlab_workload::{Machine, MachineError, RunSpec, WorkloadSpec};
+use schedlab_workload::{Machine, MachineError, RunSpec, SpeedSettings, WorkloadSpec};
 
 /// The part of `spec` that the machine refused with `error`, and its value; the workload as a whole
 /// where no single part is.
@@ -43,7 +43,9 @@ fn parts(spec: &RunSpec, label: &str) -> Vec<(Part, String, RunSpec)> {
         let part = Part::Option { label: label.to_owned(), name: name.clone() };
         parts.push((part, value.clone(), RunSpec { workload, ..spec.clone() }));
     }
-    for setting in &spec.settings {
+    // Profiles are not written in the file: the speeds that name them are.
+    let written = |knob: &str| !knob.starts_with(SpeedSettings::PROFILE);
+    for setting in spec.settings.iter().filter(|setting| written(&setting.knob)) {
         let mut other = spec.clone();
         other.settings.retain(|kept| kept.knob != setting.knob);
         parts.push((Part::Setting(setting.knob.clone()), setting.value.clone(), other));

@@ -20,12 +20,13 @@
 //! ```
 
 use crate::link::{RawNet, link_of};
-use crate::wish::{Measure, Wish};
+use crate::wish::{Settling, Wish};
 use crate::{Link, Speed};
 use schedlab_model::{Cpu, Nanos};
 use schedlab_stats::Random;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use toml::Spanned;
 
 /// A pair of nodes, in the order of their names: a link is the same both ways.
 #[derive(
@@ -137,7 +138,7 @@ pub(crate) struct RawEvent {
     fail: Option<String>,
     recover: Option<String>,
     node: Option<String>,
-    speed: Option<Wish>,
+    speed: Option<Spanned<Wish>>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -187,7 +188,7 @@ pub(crate) fn cluster(
     links: Vec<RawLink>,
     events: Vec<RawEvent>,
     nemesis: Option<&RawNemesis>,
-    measure: Measure<'_>,
+    settling: &mut Settling<'_, '_>,
 ) -> Result<Cluster, String> {
     let mut read = Cluster::default();
     for raw in links {
@@ -200,7 +201,7 @@ pub(crate) fn cluster(
     }
     for raw in events {
         let at = time(&raw.at)?;
-        let what = happening(raw, nodes, measure);
+        let what = happening(raw, nodes, settling);
         let what = what.map_err(|why| format!("the event at {at}: {why}"))?;
         read.events.push(Event { at, what });
     }
@@ -237,7 +238,11 @@ fn named<'n>(name: &str, nodes: &'n [Seat]) -> Result<&'n Seat, String> {
     })
 }
 
-fn happening(raw: RawEvent, nodes: &[Seat], measure: Measure<'_>) -> Result<Happening, String> {
+fn happening(
+    raw: RawEvent,
+    nodes: &[Seat],
+    settling: &mut Settling<'_, '_>,
+) -> Result<Happening, String> {
     let net = RawNet { rate: raw.rate, delay: raw.delay, loss: raw.loss };
     let shaped = net.rate.is_some() || net.delay.is_some() || net.loss.is_some();
     let node = |name: String, change| named(&name, nodes).map(|_| Happening::Node(name, change));
@@ -250,7 +255,7 @@ fn happening(raw: RawEvent, nodes: &[Seat], measure: Measure<'_>) -> Result<Happ
     all.extend(raw.recover.map(|name| node(name, Change::Recover)));
     match (raw.node, raw.speed) {
         (Some(name), Some(wish)) => {
-            let speed = wish.settle(named(&name, nodes)?.cpu, measure)?;
+            let speed = settling.settle(&wish, named(&name, nodes)?.cpu)?;
             all.push(node(name, Change::Speed(speed)));
         }
         (None, None) => {}

@@ -27,12 +27,13 @@
 use crate::link::{RawNet, link_of};
 pub use crate::nemesis::Change;
 use crate::nemesis::{self, Cluster, RawEvent, RawLink, RawNemesis, Seat};
-use crate::wish::{Measure, Wish};
+use crate::wish::{Measure, Settling, Wish};
 use crate::{Assignment, Link, Noise, Speed, Speeds, speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use toml::Spanned;
 
 /// A virtual node: CPUs with their speeds, and the tasks that are scheduled there.
 #[derive(Clone, Debug, Default)]
@@ -129,9 +130,9 @@ struct File {
 struct RawNode {
     name: String,
     cpus: CpuSet,
-    speed: Option<Wish>,
+    speed: Option<Spanned<Wish>>,
     #[serde(default)]
-    speeds: BTreeMap<String, Wish>,
+    speeds: BTreeMap<String, Spanned<Wish>>,
     #[serde(default)]
     commands: Vec<RawCommand>,
     #[serde(default)]
@@ -160,7 +161,7 @@ enum RawCommand {
 #[serde(deny_unknown_fields)]
 struct RawStep {
     at: String,
-    speed: Option<Wish>,
+    speed: Option<Spanned<Wish>>,
     #[serde(default)]
     fail: bool,
     #[serde(default)]
@@ -181,7 +182,7 @@ struct RawNoise {
 /// `like:pi4.toml` into parts of the full speed of a CPU.
 ///
 /// # Errors
-/// In a sentence, with the line where the text is no TOML.
+/// In a sentence, with the line where the text is no TOML or a speed is wrong.
 pub fn parse(text: &str, measure: Measure<'_>) -> Result<NodesFile, NodesError> {
     let file: File = toml::from_str(text).map_err(|error| NodesError(error.to_string()))?;
     if file.node.is_empty() {
@@ -200,9 +201,11 @@ pub fn parse(text: &str, measure: Measure<'_>) -> Result<NodesFile, NodesError> 
         time_limit: file.time_limit.as_deref().map(duration).transpose()?,
         ..NodesFile::default()
     };
+    let mut settling = Settling { text, measure };
     for raw in file.node {
         let name = raw.name.clone();
-        let node = node(raw, measure).map_err(|why| NodesError(format!("node {name}: {why}")))?;
+        let node =
+            node(raw, &mut settling).map_err(|why| NodesError(format!("node {name}: {why}")))?;
         read.nodes.push(node);
     }
     let seat = |node: &Node| Seat {
@@ -213,8 +216,8 @@ pub fn parse(text: &str, measure: Measure<'_>) -> Result<NodesFile, NodesError> 
     };
     let seats: Vec<Seat> = read.nodes.iter().map(seat).collect();
     let nemesis = file.nemesis.as_ref();
-    read.cluster =
-        nemesis::cluster(&seats, file.link, file.event, nemesis, measure).map_err(NodesError)?;
+    let cluster = nemesis::cluster(&seats, file.link, file.event, nemesis, &mut settling);
+    read.cluster = cluster.map_err(NodesError)?;
     for raw in file.noise {
         let length = duration(&raw.length)?;
         read.noise.push(Noise { cpus: raw.cpus, rate: raw.rate, length, seed: raw.seed });
@@ -222,14 +225,14 @@ pub fn parse(text: &str, measure: Measure<'_>) -> Result<NodesFile, NodesError> 
     Ok(read)
 }
 
-fn node(raw: RawNode, measure: Measure<'_>) -> Result<Node, String> {
+fn node(raw: RawNode, settling: &mut Settling<'_, '_>) -> Result<Node, String> {
     let mut all = Vec::new();
     for (cpus, wish) in &raw.speeds {
         let cpus: CpuSet = cpus.parse().map_err(|e: schedlab_model::CpuListError| e.to_string())?;
         if let Some(cpu) = cpus.iter().find(|cpu| !raw.cpus.contains(*cpu)) {
             return Err(format!("CPU {cpu} has a speed and is not among its cpus, {}", raw.cpus));
         }
-        let speed = wish.settle(cpus.iter().next().unwrap_or_default(), measure)?;
+        let speed = settling.settle(wish, cpus.iter().next().unwrap_or_default())?;
         all.push(Assignment { cpus, speed });
     }
     let named: CpuSet = all.iter().flat_map(|assignment| assignment.cpus.iter()).collect();
@@ -237,14 +240,14 @@ fn node(raw: RawNode, measure: Measure<'_>) -> Result<Node, String> {
     match raw.speed {
         Some(_) if rest.is_empty() => {}
         Some(wish) => {
-            let speed = wish.settle(rest.iter().next().unwrap_or_default(), measure)?;
+            let speed = settling.settle(&wish, rest.iter().next().unwrap_or_default())?;
             all.push(Assignment { cpus: rest, speed });
         }
         None if rest.is_empty() => {}
         None => return Err(format!("no speed for CPUs {rest}: add speed = \"...\"")),
     }
     let first = raw.cpus.iter().next().unwrap_or_default();
-    let steps = raw.script.iter().map(|raw| step(raw, first, measure));
+    let steps = raw.script.iter().map(|raw| step(raw, first, settling));
     let script = steps.collect::<Result<Vec<Step>, String>>()?;
     if script.windows(2).any(|pair| pair[0].at > pair[1].at) {
         return Err("the steps of its script are not in the order of time".into());
@@ -266,10 +269,10 @@ fn node(raw: RawNode, measure: Measure<'_>) -> Result<Node, String> {
     })
 }
 
-fn step(raw: &RawStep, cpu: Cpu, measure: Measure<'_>) -> Result<Step, String> {
+fn step(raw: &RawStep, cpu: Cpu, settling: &mut Settling<'_, '_>) -> Result<Step, String> {
     let at = raw.at.parse().map_err(|error: schedlab_model::NanosError| error.to_string())?;
     let change = match (&raw.speed, raw.fail, raw.recover) {
-        (Some(wish), false, false) => Change::Speed(wish.settle(cpu, measure)?),
+        (Some(wish), false, false) => Change::Speed(settling.settle(wish, cpu)?),
         (None, true, false) => Change::Fail,
         (None, false, true) => Change::Recover,
         _ => return Err(format!("the step at {} needs one of speed, fail, recover", raw.at)),
@@ -349,8 +352,22 @@ length = "500us"
         assert_eq!(read.nodes[0].script[0].change, Change::Speed(Speed::percent(10).unwrap()));
         assert_eq!(read.nodes[1].speeds[&Cpu(3)].to_string(), "12%");
         assert_eq!(read.cluster.events[0].what.to_string(), "speed large 11%");
-        let error = parse(&text.replace("like:pi.toml", "900MHz")).unwrap_err().to_string();
-        assert!(error.contains("node small: no machine measures 900MHz"), "{error}");
+        // The node, the line and what it says.
+        for (from, why) in [
+            ("\nspeed = \"30%\"", "node small: line 7: speed '900MHz': no machine measures"),
+            ("at = \"10s\", speed = \"60%\"", "node small: line 9: speed '900MHz': no machine"),
+            ("\"2-3\" = \"90%\"", "node large: line 18: speed '900MHz': no machine"),
+        ] {
+            let percent = from.rsplit('"').nth(1).unwrap();
+            let text = FILE.replacen(from, &from.replace(percent, "900MHz"), 1);
+            let error = parse(&text).unwrap_err().to_string();
+            assert!(error.contains(why), "{from}: {error}");
+        }
+        let error = parse(&(FILE.to_owned() + &event.replace("like:pi.toml", "900MHz")));
+        let error = error.unwrap_err().to_string();
+        assert!(error.contains("the event at 1s: line 27: speed '900MHz'"), "{error}");
+        let error = parse(&FILE.replacen("30%", "0%", 1)).unwrap_err().to_string();
+        assert!(error.contains("line 7") && error.contains("\"0%\""), "{error}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use crate::speed::{Speed, text};
 use schedlab_model::Cpu;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
+use toml::Spanned;
 
 /// Turns a speed that must be measured into a part of the full speed of a CPU.
 pub type Measure<'m> = &'m mut dyn FnMut(&str, Cpu) -> Result<Speed, String>;
@@ -17,12 +18,22 @@ pub(crate) enum Wish {
     Measured(String),
 }
 
-impl Wish {
-    /// The part of the full speed of a CPU that it is.
-    pub(crate) fn settle(&self, cpu: Cpu, measure: Measure<'_>) -> Result<Speed, String> {
-        match self {
-            Self::Part(speed) => Ok(*speed),
-            Self::Measured(text) => measure(text, cpu),
+/// Settles the wishes of a file.
+pub(crate) struct Settling<'f, 'm> {
+    /// The text of the file.
+    pub(crate) text: &'f str,
+    pub(crate) measure: Measure<'m>,
+}
+
+impl Settling<'_, '_> {
+    /// The part of the full speed of a CPU that a wish is. An error names the line and what it says.
+    pub(crate) fn settle(&mut self, wish: &Spanned<Wish>, cpu: Cpu) -> Result<Speed, String> {
+        match wish.get_ref() {
+            Wish::Part(speed) => Ok(*speed),
+            Wish::Measured(asked) => (self.measure)(asked, cpu).map_err(|why| {
+                let before = self.text.get(..wish.span().start).unwrap_or_default();
+                format!("line {}: speed '{asked}': {why}", before.matches('\n').count() + 1)
+            }),
         }
     }
 }

@@ -2,48 +2,129 @@
 
 use super::{PROGRAM, Path, Stdio, has_rights, last_cpu, signal, slow, stderr, until};
 use std::collections::{BTreeMap, BTreeSet};
-use std::process::Command;
+use std::process::{Command, Output};
 
-#[test]
-fn speeds_are_an_axis_of_experiments_under_any_method() {
-    if !has_rights() || !Path::new("/sys/fs/cgroup/cpu").exists() {
-        eprintln!("MISSING: control groups of version 1; the speed axis is not tested");
-        return;
-    }
-    let dir = tempfile::tempdir().unwrap();
+/// An experiment over these speeds of the last CPU and these methods. Each run waits until it was moved to its group,
+/// and prints the budget that it has there.
+fn write_experiment(dir: &Path, speeds: &str, methods: &str) {
     let cpu = last_cpu();
-    // Each run waits until it was moved to its group, and prints the budget that it has there.
     let script = "until grep -q schedlab-$PPID- /proc/self/cgroup; do sleep 0.01; done; \
                   find /sys/fs/cgroup -path '*schedlab-'$PPID'-all/cpu.cfs_quota_us' -exec cat {} +";
     let text = format!(
         "repeats = 1\ntime_limit = \"60s\"\n[workload]\ncommand = [\"sh\", \"-c\", \"\"\"{script}\"\"\"]\n\
-         [[axis]]\nspeed = \"{cpu}\"\nvalues = [\"20%\", \"100%\"]\n\
-         [[axis]]\nknob = \"speed:method\"\nvalues = [\"hogs\", \"quota\"]\n"
+         [[axis]]\nspeed = \"{cpu}\"\nvalues = [{speeds}]\n\
+         [[axis]]\nknob = \"speed:method\"\nvalues = [{methods}]\n"
     );
-    std::fs::write(dir.path().join("speeds.toml"), text).unwrap();
-    let mut command = Command::new(PROGRAM);
-    let output = command.args(["run", "speeds.toml"]).current_dir(dir.path()).output().unwrap();
-    assert!(output.status.success(), "{}", stderr(&output));
-    let mut folders = vec![dir.path().join("results")];
-    let mut budgets = BTreeMap::new();
+    std::fs::write(dir.join("speeds.toml"), text).unwrap();
+}
+
+fn perform(dir: &Path) -> Output {
+    Command::new(PROGRAM).args(["run", "speeds.toml"]).current_dir(dir).output().unwrap()
+}
+
+/// The runs below a folder: each one's manifest, and what it printed.
+fn performed(dir: &Path) -> Vec<(serde_json::Value, String)> {
+    let mut folders = vec![dir.join("results")];
+    let mut runs = Vec::new();
     while let Some(folder) = folders.pop() {
         for path in std::fs::read_dir(&folder).unwrap().flatten().map(|entry| entry.path()) {
             if path.join("manifest.json").is_file() {
                 let manifest = std::fs::read_to_string(path.join("manifest.json")).unwrap();
-                let manifest: serde_json::Value = serde_json::from_str(&manifest).unwrap();
-                let axis = |name: &str| manifest["point"][name].as_str().unwrap().to_owned();
-                let point = format!("{} {}", axis("speed:method"), axis("speed"));
                 let printed = std::fs::read_to_string(path.join("stdout")).unwrap();
-                budgets.insert(point, printed.trim().to_owned());
+                let manifest = serde_json::from_str(&manifest).unwrap();
+                runs.push((manifest, printed.trim().to_owned()));
             } else if path.is_dir() {
                 folders.push(path);
             }
         }
     }
+    runs
+}
+
+/// Whether budgets can be read as [`write_experiment`] does.
+fn has_budgets() -> bool {
+    let has = has_rights() && Path::new("/sys/fs/cgroup/cpu").exists();
+    if !has {
+        eprintln!("MISSING: control groups of version 1; the speed axis is not tested");
+    }
+    has
+}
+
+#[test]
+fn speeds_are_an_axis_of_experiments_under_any_method() {
+    if !has_budgets() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    write_experiment(dir.path(), "\"20%\", \"100%\"", "\"hogs\", \"quota\"");
+    let output = perform(dir.path());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let point = |(manifest, printed): (serde_json::Value, String)| {
+        let axis = |name: &str| manifest["point"][name].as_str().unwrap().to_owned();
+        (format!("{} {}", axis("speed:method"), axis("speed")), printed)
+    };
+    let budgets: BTreeMap<String, String> = performed(dir.path()).into_iter().map(point).collect();
     let expected =
         [("hogs 100%", ""), ("hogs 20%", ""), ("quota 100%", "-1"), ("quota 20%", "2000")];
     let expected = expected.map(|(point, budget)| (point.to_owned(), budget.to_owned()));
     assert_eq!(budgets, BTreeMap::from(expected));
+}
+
+#[test]
+fn an_experiment_runs_as_slow_as_another_machine_and_keeps_its_profile() {
+    if !has_budgets() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let measured = Command::new(PROGRAM).args(["slow", "machine", "old"]).output().unwrap();
+    assert!(measured.status.success(), "{}", stderr(&measured));
+    let profile = String::from_utf8(measured.stdout).unwrap();
+    // Far from full speed, and from the slowest that can be had: machines under test change their speed.
+    let line = |line: &str| match line.split_once(" = ") {
+        Some((key @ ("integer" | "branches" | "memory"), rate)) => {
+            format!("{key} = {:.1}\n", rate.parse::<f64>().unwrap() * 0.3)
+        }
+        _ => format!("{line}\n"),
+    };
+    let profile: String = profile.lines().map(line).collect();
+    std::fs::write(dir.path().join("old.toml"), &profile).unwrap();
+    write_experiment(dir.path(), "\"100%\", \"like:old.toml\"", "\"quota\"");
+    let output = perform(dir.path());
+    assert!(output.status.success(), "{}", stderr(&output));
+    let runs = performed(dir.path());
+    let of = |speed: &str| runs.iter().find(|(run, _)| run["point"]["speed"] == speed).unwrap();
+    assert_eq!(of("100%").1, "-1");
+    let (run, budget) = of("like:old.toml");
+    let budget: u32 = budget.parse().unwrap();
+    assert!((1_000..10_000).contains(&budget), "{budget} us of each 10 ms");
+    // The run says what its speed rests on.
+    let settings = run["spec"]["settings"].as_array().unwrap();
+    let kept = settings.iter().find(|one| one["knob"] == "speed:profile:old.toml").unwrap();
+    assert_eq!(kept["value"], profile.as_str());
+}
+
+#[test]
+fn a_wrong_speed_of_an_experiment_is_told_with_its_file_line_and_value() {
+    if !has_rights() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("bad.toml"), "machine = 1\n").unwrap();
+    for (speed, why) in [
+        ("130%", "a speed of 130% can't be had"),
+        ("fast", "'fast' is no speed"),
+        ("like:bad.toml", "bad.toml: "),
+        ("like:no.toml", "no.toml: "),
+        ("5%", "5%"),
+    ] {
+        write_experiment(dir.path(), &format!("\"100%\", \"{speed}\""), "\"hogs\"");
+        let output = perform(dir.path());
+        assert!(!output.status.success(), "{speed}");
+        let said = stderr(&output);
+        assert!(said.contains("speeds.toml: line 7, column 19"), "{speed}: {said}");
+        assert!(said.contains(why), "{speed}: {said}");
+        assert!(!dir.path().join("results").exists(), "{speed}: nothing ran");
+    }
 }
 
 #[test]
