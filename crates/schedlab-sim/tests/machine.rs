@@ -15,6 +15,7 @@ struct Told {
     events: Vec<Event>,
     intervals: Vec<Interval>,
     traced: bool,
+    marks: Vec<String>,
     warnings: Vec<Warning>,
     notes: Vec<String>,
 }
@@ -34,6 +35,7 @@ impl Output for Told {
     }
     fn trace(&mut self, info: &TraceInfo) -> std::io::Result<()> {
         self.traced = info.topology.is_some();
+        self.marks.clone_from(&info.marks);
         Ok(())
     }
     fn events(&mut self, events: &[Event]) -> std::io::Result<()> {
@@ -168,6 +170,28 @@ fn classes_groups_and_speeds_are_reached_by_options_and_settings() {
         let (all, some) = (work(&settled(&machine, "cpu", &load, &[])), work(&slowed));
         assert!((0.70..0.80).contains(&(some / all)), "{kernel}: {some} of {all}");
     }
+}
+
+#[test]
+fn a_speed_that_changes_is_a_mark_of_the_recording() {
+    let load = [("duration", "200ms"), ("tasks", "2")];
+    let told = settled("sim:cpus=2", "cpu", &load, &[("speed:0-1", "100% 50%@50ms 80%@150ms")]);
+    // After the marks of the load itself.
+    let first = told.marks.len() - 4;
+    assert_eq!(told.marks[first..], ["speed 0 50%", "speed 1 50%", "speed 0 80%", "speed 1 80%"]);
+    let mark = |event: &Event| match event.what {
+        What::Mark { id, .. } => {
+            let change = (id as usize).checked_sub(first)?;
+            Some((change, event.cpu.0, event.time))
+        }
+        _ => None,
+    };
+    let mut seen: Vec<_> = told.events.iter().filter_map(mark).collect();
+    // Of CPUs that change at one time, any may be the first.
+    seen.sort_unstable();
+    let placed: Vec<_> = seen.iter().map(|(change, cpu, _)| (*change, *cpu)).collect();
+    assert_eq!(placed, [(0, 0), (1, 1), (2, 0), (3, 1)]);
+    assert!(seen[0].2 == seen[1].2 && seen[2].2 - seen[0].2 == Nanos::from_millis(100));
 }
 
 #[test]

@@ -23,8 +23,8 @@ use super::settings::Kept;
 use super::shown::Shown;
 use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency};
 use crate::net::Namespace;
-use attach::attach;
 pub(super) use attach::processes;
+use attach::{Targets, attach};
 use command::{Running, launch};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
@@ -44,6 +44,8 @@ pub enum Ended {
     Commands(i32),
     /// A signal came, this one.
     Interrupted(i32),
+    /// All that was attached has ended.
+    Targets,
     /// Its time limit.
     TimeLimit,
 }
@@ -71,6 +73,8 @@ pub struct Session {
     /// `None` where nothing is measured, or once it died.
     sentinel: Option<Sentinel>,
     watch: Watch,
+    /// When to look whether anybody of what was attached is left.
+    targets: Targets,
     // Last, so that it is dropped last: it undoes what the others have not.
     guard: Guard,
 }
@@ -80,8 +84,8 @@ struct Active {
     network: Option<Namespace>,
     held: Held,
     commands: Vec<Running>,
-    /// Processes that were attached and could not be moved into a group.
-    attached: Vec<Pid>,
+    /// Processes that were attached and could not be moved into a group, with when each began.
+    attached: Vec<(Pid, u64)>,
     failed: bool,
     /// Whether its tasks run on its CPUs only.
     bound: bool,
@@ -194,6 +198,7 @@ impl Session {
             noise: Vec::new(),
             sentinel,
             watch: Watch::new(method),
+            targets: Targets::default(),
             guard,
         };
         if session.plan.request.measure {
@@ -291,6 +296,7 @@ impl Session {
         self.look_now();
         // A command's time and a script's begin when all is in place.
         self.started = clock::monotonic();
+        self.targets = Targets::of(&self.nodes, self.started);
         // Runs that measure the slowing are not looked at meanwhile.
         let can_be_judged = self.plan.method.takes_time() || self.sentinel.is_some();
         if can_be_judged && !self.plan.request.heavy {
@@ -333,11 +339,14 @@ impl Session {
         let has_commands = self.nodes.iter().any(|active| !active.node.commands.is_empty());
         signals.relay().map_err(|e| SlowError::io("catching signals", e))?;
         loop {
-            let next = self.tick(&[])?.min(limit.unwrap_or(Nanos::MAX));
+            let next = self.tick(&[])?.min(limit.unwrap_or(Nanos::MAX)).min(self.targets.due());
             self.warnings[told..].iter().for_each(&mut *tell);
             told = self.warnings.len();
             if has_commands && self.nodes.iter_mut().all(Active::is_done) {
                 return Ok(Ended::Commands(self.code()));
+            }
+            if self.targets.have_ended(&self.nodes, clock::monotonic()) {
+                return Ok(Ended::Targets);
             }
             for came in signals.take() {
                 if let Some(ended) = self.heed(came, has_commands)? {

@@ -93,6 +93,11 @@ impl Zone {
         }
     }
 
+    /// Whether a group lists all of its tasks.
+    pub(super) const fn lists_members(&self) -> bool {
+        self.home.is_some()
+    }
+
     /// Whether one group of version 2 does all.
     pub(super) fn is_unified(&self) -> bool {
         self.home.as_ref().is_some_and(|(version, _)| *version == Version::V2)

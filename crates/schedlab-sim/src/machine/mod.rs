@@ -27,7 +27,7 @@ use schedlab_workload::measure::{Measuring, Shape};
 use schedlab_workload::placement::Surroundings;
 use schedlab_workload::plan::{Placement, Plan};
 use schedlab_workload::{
-    Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, SpeedSettings,
+    Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Speed, SpeedSettings,
     WorkloadSpec, check_spec, workloads,
 };
 use std::sync::Arc;
@@ -303,6 +303,12 @@ fn trace_info(model: &Model, world: &World, plan: &Plan) -> TraceInfo {
     info
 }
 
+/// The name of the mark of a change: `speed 1 30%`.
+fn speed_mark((_, cpu, speed): &(u64, usize, u64)) -> String {
+    let speed = u32::try_from(*speed).ok().and_then(Speed::from_millionths).unwrap_or(Speed::FULL);
+    format!("speed {cpu} {speed}")
+}
+
 /// How long after a tick a repeat begins: a fraction of the period that is another one for each of the first repeats,
 /// by the golden ratio (in 2^32nds); none for the first.
 fn phase(repeat: u32) -> u64 {
@@ -364,7 +370,9 @@ impl Machine for Simulated {
         world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);
         world.set_speeds_over_time(&changes);
         if spec.record.is_some() {
-            let info = trace_info(&model, &world, &plan);
+            let mut info = trace_info(&model, &world, &plan);
+            world.mark_speeds(info.marks.len() as u32);
+            info.marks.extend(changes.iter().map(speed_mark));
             out.trace(&info).map_err(|error| MachineError::io("storing the trace", error))?;
         }
         let mut run = Run::new(&mut world, Measuring::new(plan, shape).in_virtual_time());

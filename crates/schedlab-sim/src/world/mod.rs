@@ -106,8 +106,8 @@ enum Happening {
     Push(policy::Push),
     /// The policy acts by itself.
     Alarm(policy::Alarm),
-    /// A CPU gets another speed, in millionths.
-    Speed(usize, u64),
+    /// A CPU gets another speed: the change of this number.
+    Speed(usize),
     Tick,
     Stop,
 }
@@ -143,6 +143,8 @@ pub struct World {
     speeds: Vec<u64>,
     /// Changes of speeds, by the time since the load began.
     slowing: Vec<(u64, usize, u64)>,
+    /// The mark of the first change, if changes are marked.
+    speed_marks: Option<u32>,
     /// CPUs in their order at equal times.
     order: Vec<usize>,
     tick_armed: bool,
@@ -231,6 +233,7 @@ impl World {
             pieces: vec![Piece::default(); cpus],
             speeds,
             slowing: Vec::new(),
+            speed_marks: None,
             order,
             tick_armed: false,
             shared: Shared::of(plan),
@@ -328,7 +331,7 @@ impl World {
             Happening::Resched(cpu) => self.look(cpu),
             Happening::Push(push) => self.push(push),
             Happening::Alarm(alarm) => self.alarm(alarm),
-            Happening::Speed(cpu, speed) => self.change_speed(cpu, speed),
+            Happening::Speed(number) => self.change_speed(number),
             Happening::Tick => self.tick(),
             Happening::Stop => self.stop(),
         }

@@ -2,6 +2,7 @@
 
 use super::{Happening, World};
 use crate::scene::FULL_SPEED;
+use schedlab_model::{Context, Phase, Pid, What};
 
 impl World {
     /// CPUs change their speed while the load runs: each a time since the load began, the CPU, and its speed from then
@@ -10,15 +11,28 @@ impl World {
         self.slowing = changes.to_vec();
     }
 
+    /// Each of these changes becomes a mark of a recording. The first has the id `first`, and ids ascend.
+    pub fn mark_speeds(&mut self, first: u32) {
+        self.speed_marks = Some(first);
+    }
+
     /// The load begins: changes of speeds are planned.
     pub(super) fn plan_speeds(&mut self) {
-        for (after, cpu, speed) in std::mem::take(&mut self.slowing) {
+        for (number, &(after, cpu, _)) in self.slowing.iter().enumerate() {
             let at = self.scene.now.saturating_add(after);
-            self.agenda.post(at, cpu, Happening::Speed(cpu, speed));
+            self.agenda.post(at, cpu, Happening::Speed(number));
         }
     }
 
-    pub(super) fn change_speed(&mut self, cpu: usize, speed: u64) {
+    /// A change of a speed, by its number.
+    pub(super) fn change_speed(&mut self, number: usize) {
+        let (_, cpu, speed) = self.slowing[number];
+        if let Some(first) = self.speed_marks {
+            // It concerns the CPU and no task.
+            let id = first + number as u32;
+            let what = What::Mark { pid: Pid::IDLE, id, phase: Phase::Point, request: 0 };
+            self.emit(cpu, Context::HardIrq, what);
+        }
         self.scene.hardware.set_speed(cpu, speed);
         self.respeed(cpu);
     }

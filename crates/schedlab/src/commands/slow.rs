@@ -56,6 +56,9 @@ pub(crate) struct Args {
     /// Run the loads of a file of nodes on another machine, as in sim:cpus=4
     #[arg(long, value_name = "MACHINE", requires = "nodes")]
     on: Option<MachineName>,
+    /// Write a trace of all simulated nodes, with a mark for each change
+    #[arg(long, value_name = "FILE", requires = "on")]
+    trace: Option<PathBuf>,
     #[command(flatten)]
     how: How,
     /// Run this, slowed
@@ -142,8 +145,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             on.kind == machines::SIM && args.command.is_empty(),
             UsageError("--on takes sim:..., for the loads of a file of nodes".into())
         );
-        return simulated::run(&read_nodes(path)?, on);
+        return simulated::run(&read_nodes(path)?, on, args.trace.as_deref());
     }
+    anyhow::ensure!(
+        args.trace.is_none(),
+        UsageError("--trace is for --on sim:...; on this machine: schedlab record -o FILE -- schedlab slow ...".into())
+    );
     let request = match &args.nodes {
         Some(path) if path.to_str().is_some_and(is_speed) => {
             if args.command.is_empty() {
@@ -348,6 +355,10 @@ fn session(request: Request, how: &How) -> anyhow::Result<ExitCode> {
     match ended.map_err(told)? {
         Ended::Commands(code) => Ok(ExitCode::from(u8::try_from(code).unwrap_or(1))),
         Ended::Interrupted(signal) => Ok(after(signal)),
+        Ended::Targets => {
+            note("all that was attached has ended");
+            Ok(ExitCode::SUCCESS)
+        }
         Ended::TimeLimit => {
             note("ended by its time limit (--time-limit)");
             Ok(if has_commands { ExitCode::FAILURE } else { ExitCode::SUCCESS })

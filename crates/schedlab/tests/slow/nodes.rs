@@ -3,6 +3,8 @@
 use super::{
     Path, Stdio, has_rights, last_cpu, left, marked, node, run, signal, slow, stderr, until,
 };
+use schedlab_model::{Nanos, What};
+use std::collections::BTreeSet;
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
@@ -274,4 +276,77 @@ fn a_file_of_nodes_runs_on_the_simulated_machine_with_speeds_over_time() {
     assert!(notes.contains("after 1ms: speed one 100%"), "{notes}");
     let (none, _, _, why) = loops("[[noise]]\ncpus = \"0\"\nrate = 1.0\nlength = \"1ms\"\n");
     assert!(none.is_none() && why.contains("noise is not simulated"), "{why}");
+}
+
+/// What a trace shows of a CPU: the pids that it ran, and the marks of changes with their times. Loads have marks too.
+fn shown(trace: &Path, cpu: u16) -> (BTreeSet<i32>, Vec<(String, u64)>) {
+    let mut source = schedlab_trace::open(trace).unwrap();
+    let names = source.info().marks.clone();
+    let (mut ran, mut marks, mut batch) = (BTreeSet::new(), Vec::new(), Vec::new());
+    while source.next(&mut batch).unwrap() {
+        for event in batch.iter().filter(|event| event.cpu.0 == cpu) {
+            match event.what {
+                What::Switch { next, .. } if !next.is_idle() => {
+                    ran.insert(next.0);
+                }
+                What::Mark { id, .. } => {
+                    let name = names[id as usize].clone();
+                    let changes =
+                        ["speed", "fail", "recover"].contains(&name.split(' ').next().unwrap());
+                    marks.extend(changes.then_some((name, event.time.0)));
+                }
+                _ => {}
+            }
+        }
+    }
+    (ran, marks)
+}
+
+#[test]
+fn one_trace_shows_all_simulated_nodes_with_the_faults_of_the_nemesis() {
+    let dir = tempfile::tempdir().unwrap();
+    let (file, trace) = (dir.path().join("nodes.toml"), dir.path().join("all.dat"));
+    let node = |name: &str, cpus: &str| {
+        format!(
+            "[[node]]\nname = \"{name}\"\ncpus = \"{cpus}\"\nspeed = \"80%\"\n\
+             commands = [\"schedlab load cpu --tasks 2 --duration 300ms\"]\n"
+        )
+    };
+    let nemesis = "[nemesis]\nseed = 3\nfaults = [\"fail\", \"slow\"]\nevery = \"20ms\"\n\
+                   lasts = \"10ms\"\nuntil = \"200ms\"\n";
+    std::fs::write(&file, node("one", "0") + &node("two", "1-2") + nemesis).unwrap();
+    let simulate = |more: &[&str]| {
+        let mut command = super::Command::new(super::PROGRAM);
+        command.arg("slow").arg(&file).args(["--on", "sim:cpus=4"]).args(more);
+        command.output().unwrap()
+    };
+    let output = simulate(&["--trace", trace.to_str().unwrap()]);
+    let notes = super::stderr(&output);
+    assert!(output.status.success(), "{notes}");
+    // The trace changes nothing.
+    assert_eq!(output.stdout, simulate(&[]).stdout);
+    let (one, two) = (shown(&trace, 0), shown(&trace, 1));
+    // Two loops each, and what starts them.
+    assert!(one.0.len() >= 2 && one.0.is_disjoint(&two.0), "{:?} {:?}", one.0, two.0);
+    assert!(shown(&trace, 2).1.is_empty() && shown(&trace, 3).0.is_empty());
+    let mut seen = 0;
+    for (name, (_, marks)) in [("one", one), ("two", two)] {
+        // `after 12.5ms: fail one`
+        let drawn = notes.lines().filter_map(|line| line.split("after ").nth(1)?.split_once(": "));
+        let drawn: Vec<(String, u64)> = drawn
+            .filter(|(_, what)| what.split(' ').nth(1) == Some(name))
+            .map(|(at, what)| (what.to_owned(), at.parse::<Nanos>().unwrap().0))
+            .collect();
+        let names = |all: &[(String, u64)]| all.iter().map(|(name, _)| name.clone()).collect();
+        let (wanted, got): (Vec<String>, Vec<String>) = (names(&drawn), names(&marks));
+        assert_eq!(got, wanted, "{notes}");
+        // A mark is where the change is. Notes round to microseconds.
+        let since = |all: &[(String, u64)]| all.last().map_or(0, |(_, at)| at - all[0].1);
+        assert!(since(&marks).abs_diff(since(&drawn)) < 2_000, "{name}: {notes}");
+        seen += marks.len();
+    }
+    assert!(seen >= 4, "{notes}");
+    let refused = super::run(&[file.to_str().unwrap(), "--on", "host", "--trace", "x.dat"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(super::stderr(&refused).contains("schedlab record"), "{}", super::stderr(&refused));
 }

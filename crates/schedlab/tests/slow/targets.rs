@@ -83,6 +83,46 @@ fn a_unit_a_container_and_a_name_are_taken_in() {
     }
 }
 
+/// Closes the standard input of what waits for its end.
+fn release(victim: &mut Killed) {
+    drop(victim.0.stdin.take());
+    victim.0.wait().unwrap();
+}
+
+/// A shell with a child, both of which end with its standard input.
+fn waits() -> Killed {
+    let mut shell = Command::new("sh");
+    // A shell gives its children in the background another standard input.
+    shell.args(["-c", "exec 3<&0; (read line <&3) & wait"]);
+    Killed(shell.stdin(Stdio::piped()).spawn().unwrap())
+}
+
+#[test]
+fn a_session_that_attaches_ends_when_all_that_it_took_in_has_ended() {
+    if !has_rights() {
+        return;
+    }
+    let (mut first, mut second) = (waits(), waits());
+    let [a, b] = [&first, &second].map(|victim| victim.0.id().to_string());
+    let cpu = format!("{}=90%", last_cpu());
+    let arguments = ["attach", "--no-measure", "--cpu", &cpu, "--pid", &a, "--pid", &b];
+    let session = slow(&arguments).stderr(Stdio::piped()).spawn().unwrap();
+    let pid = session.id();
+    let holds = |victim: &Killed| {
+        let processes = node(&session)["processes"].as_array().cloned().unwrap_or_default();
+        processes.iter().any(|one| one.as_u64() == Some(u64::from(victim.0.id())))
+    };
+    until(|| holds(&first) && holds(&second));
+    release(&mut first);
+    // One is left: the session goes on, and says who is in it.
+    until(|| !holds(&first) && holds(&second));
+    release(&mut second);
+    let output = session.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(stderr(&output).contains("all that was attached has ended"), "{}", stderr(&output));
+    until(|| left(pid).is_empty());
+}
+
 /// A shell command line that becomes a user without rights, who is in `group` where there is one.
 fn nobody(program: &Path, group: Option<&Path>, arguments: &[&str]) -> Command {
     let enter = group.map(|group| format!("echo $$ > {}/cgroup.procs; ", group.display()));
@@ -133,6 +173,14 @@ fn without_root_ones_own_process_can_be_attached_and_another_users_is_refused() 
     let session_pid = session.0.id();
     drop(session);
     until(|| state(pid) == 'R' && left(session_pid).is_empty());
+    // Where it is not moved into a group either, the session ends with it.
+    let mut command = nobody(&program, None, &[&arguments[..], &[mine.as_str()]].concat());
+    let session = command.stderr(Stdio::piped()).spawn().unwrap();
+    until(|| state(pid) == 'T');
+    drop(victim);
+    let output = session.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("all that was attached has ended"), "{}", stderr(&output));
     let other = Killed(Command::new("sleep").arg("600").spawn().unwrap());
     let other = other.0.id().to_string();
     let arguments = [&arguments[..], &[other.as_str()]].concat();

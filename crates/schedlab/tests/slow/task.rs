@@ -557,3 +557,35 @@ fn a_speed_alone_places_the_command_and_end_ends_the_session() {
     assert_eq!(session.wait().unwrap().code(), Some(143));
     until(|| left(session.id()).is_empty());
 }
+
+#[test]
+fn work_of_more_than_one_cpu_is_spread_evenly_over_several() {
+    if !has_rights() {
+        return;
+    }
+    let online = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap();
+    if online.trim() == "0" {
+        eprintln!("MISSING: a second CPU; 150 % is not tried");
+        return;
+    }
+    // Other tests slow CPUs meanwhile. Where their sessions are not seen, all CPUs are free.
+    let unseen = "mount -t tmpfs tmpfs /run && exec \"$0\" \"$@\"";
+    let alone = |program: &str, arguments: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", unseen, program]).args(arguments);
+        command.stdin(Stdio::null()).output()
+    };
+    if !alone("true", &[]).is_ok_and(|output| output.status.success()) {
+        eprintln!("MISSING: a mount namespace; 150 % is not tried");
+        return;
+    }
+    let show = "grep Cpus_allowed_list /proc/self/status";
+    let arguments = ["slow", "150%", "--no-measure", "--", "sh", "-c", show];
+    let output = alone(PROGRAM, &arguments).unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert!(stderr(&output).contains("each at 75%"), "{}", stderr(&output));
+    let printed = String::from_utf8(output.stdout).unwrap();
+    let cpus = printed.split_whitespace().last().unwrap();
+    let cpus: schedlab_model::CpuSet = cpus.parse().unwrap();
+    assert_eq!(cpus.len(), 2, "{printed}");
+}

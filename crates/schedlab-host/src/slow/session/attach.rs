@@ -3,7 +3,7 @@
 use super::super::SlowError;
 use super::super::apply::Hold;
 use super::Active;
-use schedlab_model::Pid;
+use schedlab_model::{Nanos, Pid};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::{cgroup, process, sched};
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,7 +24,8 @@ pub(super) fn attach(active: &mut Active, guard: &mut Guard) -> Result<(), SlowE
     }
     if no_groups {
         let in_groups = node.attach_groups.iter().flat_map(|dir| processes(dir));
-        active.attached = node.attach.iter().copied().chain(in_groups).collect();
+        let all = node.attach.iter().copied().chain(in_groups);
+        active.attached = all.filter_map(|pid| Some((pid, process::start_ticks(pid)?))).collect();
     }
     let node = &active.node;
     let mut known = BTreeSet::new();
@@ -39,6 +40,53 @@ pub(super) fn attach(active: &mut Active, guard: &mut Guard) -> Result<(), SlowE
         for pid in found {
             move_in(pid, active, guard)?;
         }
+    }
+}
+
+/// How often is looked whether anybody is left.
+const LOOKS: Nanos = Nanos::from_secs(1);
+
+/// A session that only attaches ends when nobody of what it took in is left, children included.
+#[derive(Debug)]
+pub(super) struct Targets {
+    /// When to look next; `MAX`: something else keeps the session going.
+    due: Nanos,
+}
+
+impl Default for Targets {
+    fn default() -> Self {
+        Self { due: Nanos::MAX }
+    }
+}
+
+impl Targets {
+    /// Those of nodes, which have taken in all by `now`.
+    pub(super) fn of(nodes: &[Active], now: Nanos) -> Self {
+        let attaches = |active: &Active| {
+            let (node, held) = (&active.node, &active.held);
+            let knows_all = held.groups.is_empty() || held.zone.lists_members();
+            let attaches = !(node.attach.is_empty() && node.attach_groups.is_empty());
+            attaches && node.commands.is_empty() && knows_all
+        };
+        match !nodes.is_empty() && nodes.iter().all(attaches) {
+            true => Self { due: now },
+            false => Self::default(),
+        }
+    }
+
+    /// When to look next.
+    pub(super) const fn due(&self) -> Nanos {
+        self.due
+    }
+
+    /// Looks, if it is time to.
+    pub(super) fn have_ended(&mut self, nodes: &[Active], now: Nanos) -> bool {
+        if now < self.due {
+            return false;
+        }
+        self.due = now + LOOKS;
+        let is_empty = |active: &Active| active.held.processes(&active.roots()).is_empty();
+        nodes.iter().all(is_empty)
     }
 }
 

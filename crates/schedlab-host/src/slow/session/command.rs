@@ -31,10 +31,13 @@ impl Active {
         self.commands.iter().all(|running| running.code.is_some())
     }
 
-    /// The first processes of its commands, and those that were attached and stay in the groups where they are.
+    /// The first processes of its commands, and those that were attached, live, and stay in the groups where they are.
     pub(super) fn roots(&self) -> Vec<Pid> {
         let commands = self.commands.iter().map(|running| Pid(running.child.id().cast_signed()));
-        commands.chain(self.attached.iter().copied()).collect()
+        // A number may be another process's by now.
+        let lives = |(pid, began): &(Pid, u64)| process::start_ticks(*pid) == Some(*began);
+        let attached = self.attached.iter().filter(|one| lives(one)).map(|(pid, _)| *pid);
+        commands.chain(attached).collect()
     }
 }
 
