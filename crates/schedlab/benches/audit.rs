@@ -10,7 +10,7 @@
 //! cargo bench -p schedlab --bench audit -- --short             # two pairs of each point, for a look
 //! ```
 //!
-//! Each program does as much work slowed as at full speed, where it takes a second, and prints how long it took. Runs
+//! Each program does as much work slowed as at full speed, where it takes 0.6 s, and prints how long it took. Runs
 //! come in groups: up to six points with a run at full speed in their middle, with which each of them makes a pair. A
 //! round has each point once; the order changes from round to round, so a point comes before the full run as often as
 //! after it. Each group is stored as it ends (`--store FILE`); a run that was cut goes on with what is stored. Rounds
@@ -138,17 +138,19 @@ impl Wanted {
         }
     }
 
-    /// The points of a program. What quota costs without a filler is measured with one program only; threads that meet
-    /// and phases are for methods that make a speed and not a budget. `stop` lets each process run freely at first, and a
-    /// compiler starts many.
+    /// The points of a program. One has all methods. Threads that meet and phases are for methods that make a speed and
+    /// not a budget. `stop` lets each process run freely at first, and a compiler starts many.
     fn points(&self, program: &'static str) -> Vec<Point> {
+        let all = METHODS.map(|method| method.name);
         let (methods, speeds): (&[&str], &[&str]) = match program {
             "barrier" | "phases" => (&["hogs"], &["25%", "50%"]),
-            "python" => {
-                (&["hogs", "quota-filled", "weight", "stop", "stop-group", "quota"], &SPEEDS)
-            }
-            "gcc" => (&["hogs", "quota-filled", "weight", "stop-group"], &SPEEDS),
-            _ => (&["hogs", "quota-filled", "weight", "stop", "stop-group"], &SPEEDS),
+            "c" => (&["hogs", "quota-filled", "weight", "stop", "stop-group"], &SPEEDS),
+            "gcc" => (
+                &["hogs", "hogs-long", "quota-filled", "quota-long", "weight", "stop-group"],
+                &SPEEDS,
+            ),
+            "python" => (&all, &SPEEDS),
+            _ => (&["hogs", "hogs-long", "quota-filled", "quota-long", "weight"], &SPEEDS),
         };
         let methods = self.named(|word| METHODS.iter().any(|method| method.name == word), methods);
         let speeds = self.named(|word| word.ends_with('%'), speeds);

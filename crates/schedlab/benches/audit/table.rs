@@ -1,6 +1,7 @@
 //! Samples, their lines in the file, and the table that they make.
 
 use super::METHODS;
+use super::programs::WORK_S;
 use std::fmt::Write as _;
 use std::str::FromStr;
 
@@ -27,10 +28,10 @@ impl Work {
         full.seconds() / self.seconds() * 100.0
     }
 
-    /// The same of the first second. Full speed takes a second for all rounds, so this is the part of the rounds that
-    /// `speed` tells.
+    /// The same of the first second, by the rounds that `speed` does in it; of the whole run if that is shorter.
     fn first_beside(&self, full: &Self, speed: f64) -> f64 {
-        let part = ((speed * PARTS as f64).round() as usize).clamp(1, PARTS) - 1;
+        let part = speed / WORK_S * PARTS as f64;
+        let part = (part.round() as usize).clamp(1, PARTS) - 1;
         full.times[part] / self.times[part] * 100.0
     }
 }
