@@ -67,8 +67,8 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
     if only.is_none_or(|name| !is_kernels(name)) { keep(&results) } else { Ok(()) }
 }
 
-/// Measures what busy loops on two CPUs share, by the test that asserts it, and writes the times. It needs a
-/// QEMU that boots them as qemu-system-x86_64 or $SCHEDLAB_QEMU.
+/// Measures what busy loops on two CPUs share, by the test that asserts it, and writes the times. It needs
+/// a QEMU that boots them: $SCHEDLAB_QEMU, qemu-system-x86_64, or Debian's, which it fetches.
 pub(crate) fn two_loops() -> Result<()> {
     let test = ["test", "--locked", "-p", "schedlab", "--test", "vm"];
     let words = [&test[..], &["two_loops", "--", "--nocapture"]].concat();

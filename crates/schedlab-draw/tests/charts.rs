@@ -94,6 +94,39 @@ fn small_multiples_shade_their_regions_and_say_their_values() {
     assert!(svg(&empty.scene(300, &Theme::light())).contains("no values"));
 }
 
+#[test]
+fn words_below_a_panel_stand_apart_and_points_at_zero_are_whole() {
+    let kernels = ["kernel=6.1-250hz-voluntary", "kernel=6.1-no-previous-idle", "debian-5.10"];
+    let place = |index: usize| (index as f64 + 0.5) / 3.0;
+    let chart = Multiples {
+        title: "sockets along machine".into(),
+        notes: vec!["points: mean of the runs".into()],
+        x_label: "machine".into(),
+        ticks: kernels.iter().enumerate().map(|(i, k)| (place(i), (*k).to_owned())).collect(),
+        words: true,
+        rows: vec![
+            Axis { values: Values::Percent, ..Axis::new("left idle").from_zero() },
+            Axis::new("migrations").from_zero(),
+        ],
+        row_px: 92,
+        columns: vec![Column {
+            rows: vec![
+                vec![sample(place(0), 0.0, 0.0), sample(place(1), 0.02, 0.01)],
+                (0..3).map(|i| sample(place(i), 20.0 * (i + 1) as f64, 9.0)).collect(),
+            ],
+            ..Column::default()
+        }],
+    };
+    check("chart-words", &chart.scene(470, &Theme::light()));
+    // All words are told, also where there is too little room for them beside each other.
+    for width in [240, 470, 1000] {
+        let drawn = svg(&chart.scene(width, &Theme::light()));
+        assert!(kernels.iter().all(|kernel| drawn.contains(kernel)), "{width}: {drawn}");
+    }
+    let height = |width| chart.scene(width, &Theme::light()).height;
+    assert!(height(1000) < height(470) && height(470) < height(240));
+}
+
 fn latencies(scale: u64) -> schedlab_stats::Histogram {
     let mut histogram = schedlab_stats::Histogram::new();
     for i in 0..4_000_u64 {

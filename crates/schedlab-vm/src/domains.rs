@@ -2,12 +2,16 @@
 
 use crate::VmError;
 use crate::frame::Domain;
-use crate::request::Request;
+use crate::request::{Arrangement, Request};
 use schedlab_model::{Cpu, CpuSet};
 use std::collections::BTreeMap;
 
 /// Flags of a domain whose CPUs share a last-level cache: before Linux 6.10, and since.
 const SHARES_CACHE: [&str; 2] = ["SD_SHARE_PKG_RESOURCES", "SD_SHARE_LLC"];
+/// Flag of a domain whose CPUs are threads of one core.
+const SHARES_CORE: [&str; 1] = ["SD_SHARE_CPUCAPACITY"];
+/// Flag of a domain that holds CPUs of several nodes.
+const CROSSES_NODES: [&str; 1] = ["SD_NUMA"];
 
 /// All domains in words, CPUs with the same ones together: `CPUs 0-3: MC 0-3, PKG 0-7`.
 pub(crate) fn in_words(domains: &[Vec<Domain>]) -> String {
@@ -26,30 +30,52 @@ pub(crate) fn in_words(domains: &[Vec<Domain>]) -> String {
 }
 
 /// The domains must be those of the arrangement that was asked for: the widest one of each CPU holds
-/// all CPUs, and the widest one that shares a cache holds its socket. Nothing is checked where the
-/// kernel does not tell which CPUs a domain has.
+/// all CPUs, the widest one below NUMA holds its node, the widest one that shares a cache holds its
+/// socket, and the one that shares a core holds its threads. Nothing is checked where the kernel does not
+/// tell which CPUs a domain has.
 pub(crate) fn check(request: &Request, domains: &[Vec<Domain>]) -> Result<(), VmError> {
-    let told = |domain: &&Domain| !domain.cpus.is_empty();
-    let wrong = |key: &str, value: u32, why: String| VmError::Setting {
-        key: key.to_owned(),
-        value: value.to_string(),
-        why: format!("{why}: {}", in_words(domains)),
-    };
     for (cpu, all) in domains.iter().enumerate() {
-        let Some(widest) = all.iter().rfind(told) else { continue };
-        if widest.cpus.len() != request.cpus as usize {
-            let why = format!("no scheduler domain of CPU {cpu} holds all CPUs");
-            return Err(wrong("cpus", request.cpus, why));
-        }
-        let shares = |domain: &&Domain| SHARES_CACHE.iter().any(|f| domain.flags.contains(f));
-        let socket = (request.cpus / request.topology.sockets) as usize;
-        let Some(cache) = all.iter().filter(told).rfind(shares) else { continue };
-        if cache.cpus.len() != socket {
-            let why = format!("the scheduler does not see sockets of {socket} CPUs");
-            return Err(wrong("sockets", request.topology.sockets, why));
+        let told: Vec<&Domain> = all.iter().filter(|domain| !domain.cpus.is_empty()).collect();
+        if let Some((key, value, why)) = wrong(request, cpu, &told) {
+            return Err(VmError::Setting {
+                key: key.to_owned(),
+                value: value.to_string(),
+                why: format!("{why}: {}", in_words(domains)),
+            });
         }
     }
     Ok(())
+}
+
+/// What differs in the domains of one CPU: the setting with its value, and why.
+fn wrong(request: &Request, cpu: usize, told: &[&Domain]) -> Option<(&'static str, u32, String)> {
+    let (cpus, Arrangement { sockets, threads, nodes }) = (request.cpus, request.topology);
+    let widest = |fits: &dyn Fn(&Domain) -> bool| {
+        told.iter().rfind(|domain| fits(domain)).map(|domain| domain.cpus.len())
+    };
+    let has =
+        |domain: &Domain, flags: &[&str]| flags.iter().any(|flag| domain.flags.contains(flag));
+    let seen = widest(&|_| true)?;
+    if seen != cpus as usize {
+        return Some(("cpus", cpus, format!("no scheduler domain of CPU {cpu} holds all CPUs")));
+    }
+    let node = widest(&|domain| !has(domain, &CROSSES_NODES));
+    let core = widest(&|domain| has(domain, &SHARES_CORE));
+    let parts = [
+        ("nodes", nodes, cpus / nodes, node.or(Some(1))),
+        // A kernel without CONFIG_SCHED_MC has none.
+        ("sockets", sockets, cpus / sockets, widest(&|domain| has(domain, &SHARES_CACHE))),
+        ("threads", threads, threads, core.or(Some(1))),
+    ];
+    let differs = |(_, _, wanted, seen): &(&str, u32, u32, Option<usize>)| {
+        seen.is_some_and(|seen| seen != *wanted as usize)
+    };
+    let (key, value, wanted, _) = parts.into_iter().find(differs)?;
+    let why = match key {
+        "threads" => format!("the scheduler does not see cores of {wanted} threads"),
+        _ => format!("the scheduler does not see {key} of {wanted} CPUs"),
+    };
+    Some((key, value, why))
 }
 
 #[cfg(test)]
@@ -71,10 +97,11 @@ mod tests {
     }
 
     fn request(cpus: u32, sockets: u32) -> Request {
-        let mut request = Request::new("x".to_owned());
-        request.cpus = cpus;
-        request.topology.sockets = sockets;
-        request
+        arranged(cpus, Arrangement { sockets, threads: 1, nodes: 1 })
+    }
+
+    fn arranged(cpus: u32, topology: Arrangement) -> Request {
+        Request { cpus, topology, ..Request::new("x".to_owned()) }
     }
 
     #[test]
@@ -83,6 +110,33 @@ mod tests {
         assert_eq!(in_words(&two_sockets()), words);
         assert_eq!(in_words(&[Vec::new()]), "CPUs 0: none");
         assert_eq!(in_words(&[]), "not told");
+    }
+
+    #[test]
+    fn threads_and_nodes_are_those_that_were_asked_for() {
+        let of = |core: &str, node: &str| {
+            vec![
+                domain("SMT", "SD_SHARE_CPUCAPACITY SD_SHARE_PKG_RESOURCES", core),
+                domain("MC", "SD_SHARE_PKG_RESOURCES", node),
+                domain("NUMA", "SD_SERIALIZE SD_NUMA", "0-7"),
+            ]
+        };
+        let pairs = ["0-1", "2-3", "4-5", "6-7"];
+        let all: Vec<Vec<Domain>> =
+            (0..8).map(|cpu| of(pairs[cpu / 2], if cpu < 4 { "0-3" } else { "4-7" })).collect();
+        let told = |sockets, threads, nodes| {
+            let request = arranged(8, Arrangement { sockets, threads, nodes });
+            check(&request, &all).map_err(|error| error.to_string())
+        };
+        told(2, 2, 2).unwrap();
+        let why = told(2, 1, 2).unwrap_err();
+        assert!(why.starts_with("vm:threads=1: the scheduler does not see cores of 1"), "{why}");
+        let why = told(2, 2, 1).unwrap_err();
+        assert!(why.starts_with("vm:nodes=1: the scheduler does not see nodes of 8"), "{why}");
+        let flat = vec![vec![domain("MC", "SD_SHARE_LLC", "0-1")]; 2];
+        let request = arranged(2, Arrangement { sockets: 1, threads: 2, nodes: 1 });
+        let why = check(&request, &flat).unwrap_err().to_string();
+        assert!(why.starts_with("vm:threads=2: the scheduler does not see cores of 2"), "{why}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! A checkout of a user's repository that is ours: revisions are built in it, and theirs stays as it is.
 
 use crate::VmError;
-use crate::kernel::{cache, run};
+use crate::cache;
+use crate::program::run;
 use schedlab_sys::lock::Lock;
 use sha2::{Digest as _, Sha256};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ impl Checkout {
         let folder = cache::builds().join(format!("git-{name}"));
         std::fs::create_dir_all(&folder)
             .map_err(VmError::io(format!("making {}", folder.display())))?;
-        let lock = Lock::take(&folder.join("lock"))
+        let lock = Lock::take(&folder.join(cache::LOCK))
             .map_err(|error| VmError::io("using the checkout")(std::io::Error::other(error)))?;
         let checkout = Self { folder, _lock: lock };
         if !checkout.path().join(".git").is_dir() {

@@ -15,11 +15,14 @@
 //! QEMU gets no file of ours: kernel, initramfs, saved state, console and frames lie in memory files
 //! that vanish with this process.
 
+mod apt;
 pub mod build;
+pub mod cache;
 pub mod choices;
 mod cpio;
 mod decisions;
 mod domains;
+pub mod emulator;
 mod error;
 pub mod frame;
 mod git;
@@ -28,6 +31,7 @@ mod initramfs;
 pub mod kernel;
 mod machine;
 pub mod placebo;
+mod program;
 mod qemu;
 mod qmp;
 mod request;

@@ -6,7 +6,7 @@ use crate::guest;
 use crate::qemu::{self, Build, Qemu};
 use crate::qmp::Wait;
 use crate::request::{Clock, Request};
-use crate::{Kernel, VmError, domains, initramfs};
+use crate::{Kernel, VmError, domains, emulator, initramfs};
 use schedlab_model::{Fact, LoadFacts, MachineFacts, Nanos, Topology};
 use schedlab_sys::{clock, process};
 use schedlab_workload::{Machine, MachineError, Offers, Outcome, Output, RunSpec, check_spec};
@@ -43,8 +43,9 @@ impl Vm {
     /// # Errors
     /// When QEMU or the kernel is missing, or the guest does not boot; then with the last lines of its
     /// console.
-    pub fn boot(request: Request) -> Result<Self, VmError> {
+    pub fn boot(mut request: Request) -> Result<Self, VmError> {
         let kernel = Kernel::find(&request.kernel)?;
+        request.qemu = emulator::program(&request.qemu)?;
         let version = qemu::version(&request.qemu)?;
         check_cpus(&request, &version)?;
         let program = process::this_program().map_err(VmError::io("finding this program"))?;
@@ -166,15 +167,18 @@ fn perform(build: &Build, state: &File, asked: &File, wait: &Wait<'_>) -> Result
 
 /// What QEMU can't do is told before it is tried.
 fn check_cpus(request: &Request, version: &str) -> Result<(), VmError> {
-    if !request.shares_instructions() || qemu::major(version).is_none_or(|major| major >= 10) {
+    if !request.shares_instructions()
+        || qemu::major(version).is_none_or(|major| major >= qemu::SEVERAL_CPUS)
+    {
         return Ok(());
     }
     Err(VmError::Setting {
         key: "cpus".to_owned(),
         value: request.cpus.to_string(),
         why: format!(
-            "{version} hangs when several CPUs boot with clock=instructions: use QEMU 10 or later \
-             (vm:qemu=PATH), cpus=1, or clock=wall"
+            "{version} hangs when several CPUs boot with clock=instructions: use QEMU {} or later \
+             (vm:qemu=debian fetches it, vm:qemu=PATH names one), cpus=1, or clock=wall",
+            qemu::SEVERAL_CPUS
         ),
     })
 }
@@ -182,8 +186,10 @@ fn check_cpus(request: &Request, version: &str) -> Result<(), VmError> {
 /// The guest's kernel must see the CPUs as they were asked for.
 fn check_topology(request: &Request, seen: &Topology) -> Result<(), VmError> {
     let wanted = &request.topology;
+    let cores = seen.groups(|place| place.core).len();
     let parts = [
         ("cpus", request.cpus, seen.places().len()),
+        ("threads", wanted.threads, seen.places().len() / cores.max(1)),
         ("sockets", wanted.sockets, seen.groups(|place| place.socket).len()),
         // The CPUs of a socket share a cache, and no others do.
         ("sockets", wanted.sockets, seen.groups(|place| place.llc).len()),

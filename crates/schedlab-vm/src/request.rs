@@ -125,7 +125,7 @@ pub struct Request {
     pub seed: u64,
     /// How long the guest may take to boot, and to perform a run, in the machine's own time.
     pub patience: Nanos,
-    /// The QEMU program.
+    /// The QEMU program, or `debian` for the one in the cache (docs/vm.md).
     pub qemu: String,
 }
 

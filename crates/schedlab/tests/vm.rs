@@ -5,6 +5,9 @@
     reason = "tests; clippy sees the functions beside them as none"
 )]
 
+#[path = "vm_real/cpus.rs"]
+mod cpus;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::Command;
@@ -207,66 +210,6 @@ fn a_guest_with_the_clock_of_the_machine_runs_with_kvm_or_without() {
     assert_eq!(told.contains("the guest runs without KVM"), opens && !with_kvm, "{told}");
     let loops = serde_json::from_str::<serde_json::Value>(&text).unwrap();
     assert!(loops.to_string().contains("\"loops\""), "{text}");
-}
-
-/// How long tasks ran on a CPU, in seconds of the guest, if each has 0.2 s of work and the guest has two CPUs.
-fn busy_loops(tasks: u32, qemu: &str, folder: &Path) -> Result<Vec<f64>, String> {
-    let (program, trace) = (folder.join("loops.json"), folder.join("trace.dat"));
-    // Each stays on a CPU of its own: two that begin on one CPU share that CPU first.
-    let task = |cpu| format!(r#""loop{cpu}": {{"loop": 1, "run": 200000, "cpus": [{cpu}]}}"#);
-    let tasks: Vec<String> = (0..tasks).map(task).collect();
-    std::fs::write(&program, format!(r#"{{"tasks": {{{}}}}}"#, tasks.join(", "))).unwrap();
-    let machine = format!("vm:kernel=debian-6.1,cpus=2,qemu={qemu}");
-    let schedlab = |words: &[&str]| {
-        let output = Command::new(env!("CARGO_BIN_EXE_schedlab")).args(words).output().unwrap();
-        match output.status.success() {
-            true => Ok(output.stdout),
-            false => Err(String::from_utf8_lossy(&output.stderr).into_owned()),
-        }
-    };
-    let [program, trace] = [&program, &trace].map(|path| path.to_str().unwrap());
-    schedlab(&["load", "rt-app", program, "--trace", trace, "--on", &machine])?;
-    let found = schedlab(&["trace", "tasks", trace, "--json"])?;
-    let found: serde_json::Value = serde_json::from_slice(&found).unwrap();
-    let tasks = found["tasks"].as_array().unwrap().iter();
-    let loops = tasks.filter(|task| task["comm"].as_str().is_some_and(|c| c.starts_with("loop")));
-    Ok(loops.map(|task| task["run_ns"].as_f64().unwrap() / 1e9).collect())
-}
-
-#[test]
-fn two_loops_on_two_cpus_share_one_budget_of_instructions() {
-    let qemu = std::env::var("SCHEDLAB_QEMU").unwrap_or_else(|_| "qemu-system-x86_64".to_owned());
-    let folder = tempfile::tempdir().unwrap();
-    let one = match busy_loops(1, &qemu, folder.path()) {
-        Err(why) if why.contains("is missing: ") || why.contains("use QEMU 10 or later") => {
-            eprintln!("MISSING: QEMU 10 ($SCHEDLAB_QEMU); not checked: what CPUs share: {why}");
-            return;
-        }
-        one => one.unwrap(),
-    };
-    let two = busy_loops(2, &qemu, folder.path()).unwrap();
-    assert_eq!((one.len(), two.len()), (1, 2), "{one:?} {two:?}");
-    // The second CPU adds nothing: the last loop ends when one CPU would have done the work of both. QEMU gives
-    // turns that are long, so the other loop may have done more of its work early.
-    let last = two[0].max(two[1]) / one[0];
-    assert!((1.9..2.1).contains(&last), "{one:?} {two:?}");
-    assert!(two.iter().all(|time| time / one[0] > 1.5), "{one:?} {two:?}");
-    if std::env::var_os("SCHEDLAB_EVIDENCE").is_some_and(|wish| wish == "write") {
-        let version = Command::new(&qemu).arg("--version").output().unwrap().stdout;
-        let version = String::from_utf8(version).unwrap();
-        let text = format!(
-            "{}\nvm:kernel=debian-6.1,cpus=2,clock=instructions, work of 0.2 s in each loop\n\
-             one loop on 2 CPUs: {:.4} s\ntwo loops on 2 CPUs: {:.4} s and {:.4} s\n",
-            version.lines().next().unwrap(),
-            one[0],
-            two[0],
-            two[1]
-        );
-        let evidence = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/evidence");
-        let folder = evidence.join("two-loops");
-        std::fs::create_dir_all(&folder).unwrap();
-        std::fs::write(folder.join("times.txt"), text).unwrap();
-    }
 }
 
 #[test]

@@ -17,6 +17,12 @@ const RIGHT_PX: i32 = 12;
 const GAP_PX: i32 = 12;
 /// Above the first row, for the names of the columns, in pixels.
 const HEAD_PX: i32 = 18;
+/// Between two labels beside each other, in pixels.
+const APART_PX: i32 = 6;
+/// From a line of labels to the next, in pixels.
+const LINE_PX: i32 = 12;
+/// How far a point reaches from where it stands, in pixels.
+const DOT_PX: i32 = 4;
 
 /// A stretch of the axis on which the metric stays on one level.
 #[derive(Clone, Debug, PartialEq)]
@@ -93,7 +99,7 @@ impl Chart for Multiples {
             let whole = Rect::new(0, first, scene.width, height);
             say_empty(&mut scene, theme, whole);
         }
-        scene.height = below + BELOW_PX * PX;
+        scene.height = below + BELOW_PX * PX + below_first(self.lines(width));
         scene
     }
 }
@@ -139,6 +145,11 @@ impl Multiples {
             if !self.words {
                 scene.polyline(Stroke::solid(colour, PX * 14 / 10), &points);
             }
+        });
+        // A point at the end of a scale is whole.
+        let (room, twice) = (DOT_PX * PX, 2 * DOT_PX * PX);
+        let around = Rect::new(plot.x - room, plot.y - room, plot.w + twice, plot.h + twice);
+        scene.clipped(around, |scene| {
             let hints = column.hints.get(row).unwrap_or(const { &Vec::new() });
             for (index, point) in points.iter().enumerate() {
                 let hint = hints.get(index).map_or("", String::as_str);
@@ -147,28 +158,60 @@ impl Multiples {
         });
     }
 
-    /// The measured values below a panel, as far as they do not touch, and the name of the axis.
+    /// The measured values below a panel, and the name of the axis. Numbers that would touch others are
+    /// left out; words, which nothing else tells, stand in several lines then.
     fn name_x(&self, scene: &mut Scene, theme: &Theme, plot: Rect) {
         let style = Style::regular(10, theme.muted);
-        let mut free = i32::MIN;
-        let place = |x: f64| plot.x + (x * f64::from(plot.w)).round() as i32;
+        let lines = self.lines(plot.w);
+        let place = |x: f64| plot.x + tick_at(x, plot.w);
         // The last value always stands: the end of the axis must be told.
-        let last = self
-            .ticks
-            .last()
-            .map_or(i32::MAX, |(x, label)| place(*x) - style.width(label) / 2 - 6 * PX);
+        let last = self.ticks.last().filter(|_| !self.words);
+        let last =
+            last.map_or(i32::MAX, |(x, label)| place(*x) - style.width(label) / 2 - APART_PX * PX);
+        let mut free = i32::MIN;
         for (index, (x, label)) in self.ticks.iter().enumerate() {
             let (middle, half) = (place(*x), style.width(label) / 2);
             let is_last = index + 1 == self.ticks.len();
-            if middle - half < free || (!is_last && middle + half > last) {
+            let touches = middle - half < free || (!is_last && middle + half > last);
+            if !self.words && touches {
                 continue;
             }
-            free = middle + half + 6 * PX;
-            tick_label(scene, at(middle, plot.bottom() + 15 * PX), style, label);
+            free = middle + half + APART_PX * PX;
+            let line = i32::try_from(index % lines).unwrap_or(0);
+            let y = plot.bottom() + (15 + line * LINE_PX) * PX;
+            tick_label(scene, at(middle, y), style, label);
         }
-        let middle = at(plot.x + plot.w / 2, plot.bottom() + 31 * PX);
+        let y = plot.bottom() + 31 * PX + below_first(lines);
+        let middle = at(plot.x + plot.w / 2, y);
         scene.text(middle, Anchor::Middle, Style::regular(11, theme.muted), &self.x_label);
     }
+
+    /// In how many lines the labels of a panel of this width stand: as few as keep words apart.
+    fn lines(&self, width: i32) -> usize {
+        let style = Style::regular(10, Theme::light().muted);
+        let ends = |(x, label): &(f64, String)| {
+            let (middle, half) = (tick_at(*x, width), style.width(label) / 2);
+            (middle - half, middle + half + APART_PX * PX)
+        };
+        let most = if self.words { self.ticks.len().max(1) } else { 1 };
+        let fits = |lines: &usize| {
+            let pairs = self.ticks.iter().zip(self.ticks.iter().skip(*lines));
+            pairs
+                .map(|(one, next)| (ends(one), ends(next)))
+                .all(|((_, end), (start, _))| end <= start)
+        };
+        (1..most).find(fits).unwrap_or(most)
+    }
+}
+
+/// Where a part of the axis stands on a panel of this width.
+fn tick_at(x: f64, width: i32) -> i32 {
+    (x * f64::from(width)).round() as i32
+}
+
+/// The room that lines of labels below the first one take.
+fn below_first(lines: usize) -> i32 {
+    (i32::try_from(lines).unwrap_or(1) - 1) * LINE_PX * PX
 }
 
 /// Regions as shaded areas, every other one darker, with their names in the uppermost panel.

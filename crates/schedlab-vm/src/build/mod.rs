@@ -12,7 +12,7 @@ mod workshop;
 pub use config::{Choice, PLACEBO_MAX};
 
 use crate::VmError;
-use crate::kernel::cache::{self, Making};
+use crate::cache::{self, Making};
 use make::make;
 use schedlab_model::Nanos;
 use schedlab_sys::clock;
@@ -79,7 +79,7 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     if is_kept() {
         return Ok(Built { name, new: false });
     }
-    let making = Making::begin(&name)?;
+    let making = Making::begin(&cache::kernels_folder(), &name)?;
     let made = making.path().join("made");
     std::fs::create_dir(&made).map_err(VmError::io(format!("making {}", made.display())))?;
     if let Some(patch) = &wanted.patch {

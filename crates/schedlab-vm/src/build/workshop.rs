@@ -5,7 +5,9 @@
 //! build is killed, the next one takes the patch out, or unpacks the source anew.
 
 use crate::VmError;
-use crate::kernel::{cache, debian, run};
+use crate::cache;
+use crate::kernel::debian;
+use crate::program::run;
 use schedlab_model::Nanos;
 use schedlab_sys::lock::{Lock, LockError};
 use schedlab_sys::{clock, process, signal};
@@ -40,7 +42,7 @@ impl Workshop {
         let objects = folder.join("objects");
         std::fs::create_dir_all(&objects)
             .map_err(VmError::io(format!("making {}", objects.display())))?;
-        let lock = await_lock(&folder.join("lock"), until)?;
+        let lock = await_lock(&folder.join(cache::LOCK), until)?;
         let tree = own.clone().unwrap_or_else(|| folder.join(source));
         let workshop = Self { folder, tree, _lock: lock };
         if own.is_none() {
@@ -93,7 +95,7 @@ impl Workshop {
 
     /// Unpacks Debian's source, under another name until it is complete.
     fn fetch(&self, package: &str) -> Result<(), VmError> {
-        let at = self.folder.join("unpacking");
+        let at = self.folder.join(cache::UNPACKING);
         let _ = std::fs::remove_dir_all(&at);
         if self.tree.is_dir() {
             return Ok(());

@@ -3,15 +3,14 @@
 //! It is given by path, or as `debian-6.1`: a package that is fetched into the cache and unpacked there
 //! without being installed, or `boot`: the one that this machine would boot.
 
-pub(crate) mod cache;
 pub(crate) mod debian;
 mod offers;
 
 pub use debian::NAMES as DEBIAN;
-pub(crate) use debian::run;
 pub use offers::offers;
 
 use crate::VmError;
+use crate::cache;
 use std::path::{Path, PathBuf};
 
 /// A kernel.
@@ -69,7 +68,12 @@ impl Kernel {
     /// The name by which [`Kernel::find`] finds it: its folder's in the cache, else its path.
     #[must_use]
     pub fn name(&self) -> String {
-        match self.image.strip_prefix(cache::folder()).ok().and_then(|rest| rest.iter().next()) {
+        match self
+            .image
+            .strip_prefix(cache::kernels_folder())
+            .ok()
+            .and_then(|rest| rest.iter().next())
+        {
             Some(name) => name.to_string_lossy().into_owned(),
             None => self.image.display().to_string(),
         }

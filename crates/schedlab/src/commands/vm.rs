@@ -8,8 +8,8 @@ mod study;
 use super::UsageError;
 use crate::json;
 use schedlab_experiment::report::Table;
-use schedlab_vm::VmError;
 use schedlab_vm::kernel::{DEBIAN, Kernel, offers};
+use schedlab_vm::{VmError, emulator};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -25,6 +25,7 @@ const EXIT_INTERRUPTED: u8 = 130;
 Examples:
   schedlab vm kernels                              list kernels, and what each one offers
   schedlab vm fetch debian-6.1                     get a Debian kernel without installing it
+  schedlab vm fetch qemu                           get a QEMU that boots several CPUs
   schedlab vm build linux-source-6.12 --hz 1000    build a small kernel
   schedlab vm compare debian-6.1 debian-6.12 --workload 'hackbench -g 1'
   schedlab vm bisect v1 v2 --tree linux --worse 5% --workload 'hackbench -g 1'
@@ -43,9 +44,9 @@ enum Action {
         #[arg(long)]
         json: bool,
     },
-    /// Get a kernel of Debian's into the cache, without installing it
+    /// Get a kernel of Debian's, or a newer QEMU, into the cache without installing it
     Fetch {
-        /// Its name: debian-6.1
+        /// Its name: debian-6.1, or qemu
         name: String,
     },
     /// Build a small kernel into the cache
@@ -83,25 +84,36 @@ struct KernelOffers {
 
 /// Runs it.
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    schedlab_vm::cache::sweep();
     match args.action {
         Action::Kernels { json } => kernels(json)?,
-        Action::Fetch { name } => {
-            if !name.starts_with("debian-") {
-                let why = format!("'{name}' is no kernel of Debian's: write debian-6.1");
-                return Err(UsageError(why).into());
-            }
-            let kernel = match Kernel::find(&name) {
-                Err(VmError::Interrupted) => return Ok(ExitCode::from(EXIT_INTERRUPTED)),
-                found => found.map_err(told)?,
-            };
-            writeln!(crate::output::stdout(), "{} {}", kernel.release, kernel.image.display())?;
-        }
+        Action::Fetch { name } => return fetch(&name),
         Action::Build(options) => return build::run(options),
         Action::Compare(options) => return compare::run(options),
         Action::Bisect(options) => return bisect::run(options),
         Action::BisectStep(options) => return bisect::step(&options),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn fetch(name: &str) -> anyhow::Result<ExitCode> {
+    let is_kernel = name.starts_with("debian-");
+    if name != "qemu" && !is_kernel {
+        let why = format!("'{name}' cannot be fetched: write debian-6.1 or qemu");
+        return Err(UsageError(why).into());
+    }
+    let fetched = match is_kernel {
+        true => Kernel::find(name).map(|kernel| (kernel.release, kernel.image)),
+        false => emulator::fetch().map(|qemu| (qemu.version, qemu.program)),
+    };
+    match fetched {
+        Err(VmError::Interrupted) => Ok(ExitCode::from(EXIT_INTERRUPTED)),
+        Err(error) => Err(told(error)),
+        Ok((version, path)) => {
+            writeln!(crate::output::stdout(), "{version} {}", path.display())?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
 }
 
 fn kernels(as_json: bool) -> anyhow::Result<()> {

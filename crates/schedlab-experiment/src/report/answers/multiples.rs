@@ -68,7 +68,7 @@ pub(super) fn picture(
         notes,
         x_label: axis.to_owned(),
         ticks: place.ticks.clone(),
-        words: all.iter().any(|curve| curve.words),
+        words: !place.words.is_empty(),
         rows: metrics.iter().map(|metric| row(metric).from_zero()).collect(),
         row_px: if metrics.len() > 1 { 92 } else { 180 },
         columns: shown.iter().map(column).collect(),
@@ -106,24 +106,40 @@ struct Place {
     low: f64,
     high: f64,
     is_log: bool,
+    /// All values where they are words: each has as much room as the others, for its label.
+    words: Vec<String>,
     ticks: Vec<(f64, String)>,
 }
 
 impl Place {
     fn of(curves: &[Curve]) -> Option<Self> {
-        let mut values: Vec<(f64, String)> =
-            curves.iter().flat_map(|c| &c.points).map(|p| (p.x, p.value.clone())).collect();
-        values.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let points = || curves.iter().flat_map(|curve| &curve.points);
+        let mut values: Vec<(f64, String)> = points().map(|p| (p.x, p.value.clone())).collect();
+        let words = curves.iter().any(|curve| curve.words);
+        if words {
+            // A curve without one of the values counts others from there on.
+            values.iter_mut().for_each(|(x, _)| *x = 0.0);
+        }
+        values.sort_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
         values.dedup();
         let (low, high) = (values.first()?.0, values.last()?.0);
         let is_log = low > 0.0 && high / low > LOG_FROM;
-        let mut place = Self { low, high, is_log, ticks: Vec::new() };
-        let (places, values): (Vec<f64>, Vec<String>) = values.into_iter().unzip();
-        place.ticks = places.into_iter().map(|x| place.at(x)).zip(labels(&values)).collect();
+        let all = || values.iter().map(|(_, value)| value.clone()).collect();
+        let words: Vec<String> = if words { all() } else { Vec::new() };
+        let mut place = Self { low, high, is_log, words, ticks: Vec::new() };
+        let places: Vec<f64> = values.iter().map(|(x, value)| place.at(*x, value)).collect();
+        place.ticks = places.into_iter().zip(labels(&all())).collect();
         Some(place)
     }
 
-    fn at(&self, x: f64) -> f64 {
+    fn of_point(&self, point: &CurvePoint) -> f64 {
+        self.at(point.x, &point.value)
+    }
+
+    fn at(&self, x: f64, value: &str) -> f64 {
+        if let Some(rank) = self.words.iter().position(|word| word == value) {
+            return (rank as f64 + 0.5) / self.words.len() as f64;
+        }
         let on = |v: f64| if self.is_log { v.ln() } else { v };
         let (low, high) = (on(self.low), on(self.high));
         let part = if high > low { (on(x) - low) / (high - low) } else { 0.5 };
@@ -134,7 +150,7 @@ impl Place {
 fn samples(curve: Option<&Curve>, metric: &Metric, place: &Place) -> Vec<Sample> {
     let scale = factor(metric.unit);
     let sample = |point: &CurvePoint| Sample {
-        x: place.at(point.x),
+        x: place.of_point(point),
         y: point.centre.value * scale,
         interval: point.centre.interval.map(|(low, high)| (low * scale, high * scale)),
     };
@@ -162,7 +178,7 @@ fn letter(index: usize) -> String {
 
 /// The levels of a curve as areas, which meet in the middle between two points.
 fn regions(curve: &Curve, place: &Place) -> Vec<Region> {
-    let x = |index: usize| curve.points.get(index).map_or(1.0, |point| place.at(point.x));
+    let x = |index: usize| curve.points.get(index).map_or(1.0, |point| place.of_point(point));
     let border = |index: usize| match index {
         0 => 0.0,
         end if end >= curve.points.len() => 1.0,

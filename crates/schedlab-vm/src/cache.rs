@@ -1,34 +1,78 @@
-//! Where kernels are kept: a folder of the user's cache, one folder a kernel.
+//! What is kept for later: a folder of the user's cache, with one folder for each kernel, source and QEMU.
 //!
 //! A kernel is made under a temporary name and renamed when it is complete, so two that make the same
-//! one at a time don't disturb each other, and one that is killed leaves no half kernel.
+//! one at a time don't disturb each other, and one that is killed leaves no half kernel. What it does
+//! leave, [`sweep`] removes.
 
 use crate::VmError;
+use schedlab_sys::lock::Lock;
 use std::path::{Path, PathBuf};
 
-/// The cache's folder: `$XDG_CACHE_HOME/schedlab/kernels`, else below `~/.cache`, else in
-/// `/var/cache`. Not in the temporary folder, where another user could plant a kernel.
-pub(crate) fn folder() -> PathBuf {
+/// How names of folders begin that are being made; the process's number ends them.
+const MAKING: &str = ".making-";
+/// The folder of a source that is being unpacked, in that source's folder.
+pub(crate) const UNPACKING: &str = "unpacking";
+/// The lock of a source's folder.
+pub(crate) const LOCK: &str = "lock";
+
+/// A folder of the cache, in `$XDG_CACHE_HOME/schedlab`, else below `~/.cache`, else in `/var/cache`. Not in
+/// the temporary folder, where another user could plant a kernel.
+fn folder(name: &str) -> PathBuf {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     let home = || set("HOME").map(|home| home.join(".cache"));
     let above = set("XDG_CACHE_HOME").or_else(home).unwrap_or_else(|| "/var/cache".into());
-    above.join("schedlab").join("kernels")
+    above.join("schedlab").join(name)
+}
+
+/// Where kernels are.
+pub(crate) fn kernels_folder() -> PathBuf {
+    folder("kernels")
+}
+
+/// Where QEMU is.
+pub(crate) fn emulators_folder() -> PathBuf {
+    folder("qemu")
 }
 
 /// Where kernels are built: sources and objects, which stay for the next build.
 pub(crate) fn builds() -> PathBuf {
-    folder().with_file_name("builds")
+    folder("builds")
+}
+
+/// Removes what commands left that were killed: folders that they had begun to make or to unpack. What a
+/// process makes that lives stays.
+pub fn sweep() {
+    for folder in [kernels_folder(), emulators_folder()] {
+        sweep_folder(&folder);
+    }
+    for source in files(&builds(), |_| true) {
+        let unpacking = source.join(UNPACKING);
+        // Who unpacks holds the lock.
+        if unpacking.is_dir()
+            && let Ok(_lock) = Lock::take(&source.join(LOCK))
+        {
+            let _ = std::fs::remove_dir_all(&unpacking);
+        }
+    }
+}
+
+fn sweep_folder(folder: &Path) {
+    for left in files(folder, |name| name.starts_with(MAKING)) {
+        if !lives(&left) {
+            let _ = std::fs::remove_dir_all(&left);
+        }
+    }
 }
 
 /// Where the image of a kernel of our own build lies.
 pub(crate) fn built(name: &str) -> PathBuf {
-    folder().join(name).join("vmlinux")
+    kernels_folder().join(name).join("vmlinux")
 }
 
 /// The images of all kernels in the cache.
 pub(crate) fn kernels() -> Vec<PathBuf> {
     let mut all = Vec::new();
-    for folder in files(&folder(), |name| !name.starts_with('.')) {
+    for folder in files(&kernels_folder(), |name| !name.starts_with('.')) {
         all.extend(files(&folder, |name| name.starts_with("vmlinu")));
     }
     all
@@ -51,17 +95,13 @@ pub(crate) struct Making {
 }
 
 impl Making {
-    /// Begins the folder `name`. What others began and did not finish before they died is removed.
-    pub(crate) fn begin(name: &str) -> Result<Self, VmError> {
-        let folder = folder();
+    /// Begins the folder `name` in `folder`. What others began and did not finish before they died is
+    /// removed.
+    pub(crate) fn begin(folder: &Path, name: &str) -> Result<Self, VmError> {
         let doing = |path: &Path| format!("making {}", path.display());
-        std::fs::create_dir_all(&folder).map_err(VmError::io(doing(&folder)))?;
-        for left in files(&folder, |name| name.starts_with(".making-")) {
-            if !lives(&left) {
-                let _ = std::fs::remove_dir_all(&left);
-            }
-        }
-        let temporary = folder.join(format!(".making-{name}-{}", std::process::id()));
+        std::fs::create_dir_all(folder).map_err(VmError::io(doing(folder)))?;
+        sweep_folder(folder);
+        let temporary = folder.join(format!("{MAKING}{name}-{}", std::process::id()));
         std::fs::create_dir(&temporary).map_err(VmError::io(doing(&temporary)))?;
         Ok(Self { temporary, wanted: folder.join(name) })
     }
