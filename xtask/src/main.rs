@@ -9,6 +9,7 @@ mod fuzz;
 mod model;
 mod packages;
 mod prose;
+mod publish;
 mod release;
 mod schemas;
 mod steps;
@@ -22,8 +23,8 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  ci        what CI runs: format, lints, tidy, tests, documentation, the threads of the job
-            executor under Miri, fuzzing for a minute or two
+  ci        what CI runs: format, lints, tidy, tests, the Debian package, documentation, the
+            threads of the job executor under Miri, fuzzing for a minute or two
   test      the tests; installs the Debian packages that they need when it may, says what is
             missing when it may not
   tidy      floors, sizes, headers, forbidden words: what no compiler checks
@@ -38,7 +39,9 @@ cargo xtask CHORE
             `evidence statistics` simulates how often verdicts are wrong, and writes the tables
             of docs/statistics.md (some minutes); `evidence tune` searches functions whose
             optimum is known, and writes the table of docs/tune.md
-  release   the binary, its man page and completions in dist/
+  publish   packages the libraries, and compiles a program outside the workspace against the packages
+  release   the static binary, its man page and completions, and the Debian package in dist/;
+            `release rehearse` makes and tries the package from the debug build
 ";
 
 fn main() -> ExitCode {
@@ -76,7 +79,9 @@ fn chore() -> Result<()> {
         ["evidence", "two-loops"] => evidence::two_loops(),
         ["evidence", name] => evidence::run(Some(name)),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),
+        ["publish"] => publish::run(),
         ["release"] => release::run(),
+        ["release", "rehearse"] => release::rehearse(),
         [] | ["help" | "--help" | "-h"] => {
             steps::say(HELP);
             Ok(())
@@ -91,6 +96,7 @@ fn ci() -> Result<()> {
     types::run()?;
     steps::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     test()?;
+    release::rehearse_built()?;
     steps::cargo_with(
         &["doc", "--workspace", "--no-deps", "--locked"],
         &[("RUSTDOCFLAGS", "-D warnings")],

@@ -1,0 +1,130 @@
+//! The Debian package: what lies where, and a look at it as a user would have it.
+
+use super::said;
+use crate::publish::version;
+use crate::steps;
+use anyhow::{Context, Result, ensure};
+use std::os::unix::fs::{PermissionsExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Names of other tools under which schedlab takes their options. Their own packages hold the names in
+/// /usr/bin, so the links lie in a folder of their own, which a user may put on the PATH.
+const DROP_INS: [&str; 4] = ["schbench", "hackbench", "dat2graph2", "running_waiting"];
+const LINKS: &str = "usr/lib/schedlab/bin";
+
+/// Each file of the release with its place in the package; `.gz` has it compressed, as policy wants.
+const PLACES: [(&str, &str); 4] = [
+    ("schedlab.1", "usr/share/man/man1/schedlab.1.gz"),
+    ("schedlab.bash", "usr/share/bash-completion/completions/schedlab"),
+    ("_schedlab", "usr/share/zsh/vendor-completions/_schedlab"),
+    ("schedlab.fish", "usr/share/fish/vendor_completions.d/schedlab.fish"),
+];
+
+/// Builds the package of what lies in a folder, which needs the packages `depends` (empty: none).
+pub(super) fn build(folder: &Path, depends: &str) -> Result<PathBuf> {
+    let root = folder.join("package");
+    if root.exists() {
+        std::fs::remove_dir_all(&root).context("the package's folder")?;
+    }
+    put(&folder.join("schedlab"), &root.join("usr/bin/schedlab"), 0o755)?;
+    for (file, place) in PLACES {
+        put(&folder.join(file), &root.join(place), 0o644)?;
+    }
+    let doc = root.join("usr/share/doc/schedlab");
+    put(Path::new("README.md"), &doc.join("README.md"), 0o644)?;
+    put(Path::new("CHANGELOG.md"), &doc.join("changelog.gz"), 0o644)?;
+    write(&doc.join("copyright"), &copyright()?)?;
+    for name in DROP_INS {
+        let link = root.join(LINKS).join(name);
+        std::fs::create_dir_all(root.join(LINKS)).context(LINKS)?;
+        symlink("../../../bin/schedlab", &link).context(name)?;
+    }
+    let architecture = architecture()?;
+    let version = version()?;
+    write(&root.join("DEBIAN/control"), &control(&version, &architecture, depends))?;
+    let package = folder.join(format!("schedlab_{version}_{architecture}.deb"));
+    let mut command = Command::new("dpkg-deb");
+    command.args(["--root-owner-group", "-Zgzip", "--build"]).arg(&root).arg(&package);
+    steps::run(&mut command)?;
+    Ok(package)
+}
+
+fn architecture() -> Result<String> {
+    let output = Command::new("dpkg").arg("--print-architecture").output();
+    let output = output.context("dpkg --print-architecture")?;
+    ensure!(output.status.success(), "dpkg --print-architecture: {}", output.status);
+    Ok(String::from_utf8(output.stdout)?.trim().to_owned())
+}
+
+fn control(version: &str, architecture: &str, depends: &str) -> String {
+    let depends = match depends {
+        "" => String::new(),
+        packages => format!("Depends: {packages}\n"),
+    };
+    format!(
+        "Package: schedlab\nVersion: {version}\nArchitecture: {architecture}\n\
+         Maintainer: The schedlab authors <schedlab@localhost>\nSection: devel\nPriority: optional\n{depends}\
+         Description: workbench for CPU schedulers\n schedlab loads a scheduler with calibrated work, records \
+         what the scheduler\n does, and shows who ran where, who waited, and why. Links in\n /usr/lib/schedlab/bin \
+         take the options of schbench, hackbench, dat2graph2\n and running_waiting.\n"
+    )
+}
+
+fn copyright() -> Result<String> {
+    let mut text = "Licence: MIT or Apache-2.0, at your choice.\n\n".to_owned();
+    for file in ["LICENSE-MIT", "LICENSE-APACHE"] {
+        text += &std::fs::read_to_string(file).context(file)?;
+        text.push('\n');
+    }
+    Ok(text)
+}
+
+/// Copies a file to its place, compressed if the place's name says so.
+fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
+    let folder = to.parent().context("a place in a folder")?;
+    std::fs::create_dir_all(folder).context(format!("{}", folder.display()))?;
+    if to.extension().is_some_and(|end| end == "gz") {
+        let output = Command::new("gzip").args(["-9", "-n", "-c"]).arg(from).output();
+        let output = output.context("gzip")?;
+        ensure!(output.status.success(), "gzip {}: {}", from.display(), output.status);
+        std::fs::write(to, output.stdout).context(format!("{}", to.display()))?;
+    } else {
+        std::fs::copy(from, to).context(format!("{}", from.display()))?;
+    }
+    let mode = std::fs::Permissions::from_mode(mode);
+    std::fs::set_permissions(to, mode).context(format!("{}", to.display()))
+}
+
+fn write(to: &Path, text: &str) -> Result<()> {
+    let folder = to.parent().context("a place in a folder")?;
+    std::fs::create_dir_all(folder).context(format!("{}", folder.display()))?;
+    std::fs::write(to, text).context(format!("{}", to.display()))
+}
+
+/// Unpacks the package elsewhere and uses it: the program, its man page, completions and links.
+pub(super) fn try_out(package: &Path, folder: &Path) -> Result<()> {
+    let root = folder.join("unpacked");
+    if root.exists() {
+        std::fs::remove_dir_all(&root).context("the unpacked package")?;
+    }
+    steps::run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&root))?;
+    let version = said(&root.join("usr/bin/schedlab"), &["--version"])?;
+    let expected = format!("schedlab {}", self::version()?);
+    ensure!(version.starts_with(expected.as_bytes()), "the package holds another version");
+    for (_, place) in PLACES {
+        let length = std::fs::metadata(root.join(place)).context(place)?.len();
+        ensure!(length > 500, "{place} has {length} bytes");
+    }
+    // A link is another program: its help names it.
+    for name in ["schbench", "hackbench"] {
+        let output =
+            Command::new(std::path::absolute(root.join(LINKS).join(name))?).arg("--help").output();
+        let output = output.context(name)?;
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        ensure!(text.contains(name), "{LINKS}/{name} --help does not name {name}: {text}");
+    }
+    steps::say(&format!("{}: unpacked and tried", package.display()));
+    Ok(())
+}
