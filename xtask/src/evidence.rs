@@ -15,12 +15,13 @@ mod kernels;
 /// The experiments, by the names of their files in examples/.
 const EXPERIMENTS: [&str; 3] = ["two-knobs", "base-slice", "wake-affine"];
 /// Their figures that are kept, of whole runs.
-const FIGURES: [&str; 6] = [
+const FIGURES: [&str; 7] = [
     ",time_s,",
     ",switches_voluntary,",
     ",switches_involuntary,",
     ",trace_wakeups_left_idle_fraction,",
     ",trace_wakeups_previous_idle,",
+    ",trace_migrations_wakeup,",
     ",trace_migrations,",
 ];
 /// Kernels that the experiments boot and that are built, as arguments of `schedlab vm build`.

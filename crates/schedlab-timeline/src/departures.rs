@@ -1,6 +1,6 @@
 //! Wakeups that leave an idle CPU: the task's previous CPU idles, and another one is chosen.
 
-use crate::change::{Change, Runnable};
+use crate::change::{Change, Moved, Runnable, When};
 use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::{Occupant, State};
@@ -43,6 +43,14 @@ impl Departures {
         Self { chosen, ..Self::default() }
     }
 
+    /// A wakeup put the task on a CPU.
+    fn chose(&mut self, task: TaskId, cpu: Cpu) {
+        if let Some(previous) = self.of(task).take() {
+            self.answer.previous_idle += 1;
+            self.answer.left += u64::from(cpu != previous);
+        }
+    }
+
     fn of(&mut self, task: TaskId) -> &mut Option<Cpu> {
         if task.index() >= self.woken.len() {
             self.woken.resize(task.index() + 1, None);
@@ -65,12 +73,9 @@ impl Question for Departures {
                 });
                 *self.of(task) = idles.then_some(previous);
             }
-            Change::Placed { task, cpu, .. } => {
-                if let Some(previous) = self.of(task).take() {
-                    self.answer.previous_idle += 1;
-                    self.answer.left += u64::from(cpu != previous);
-                }
-            }
+            Change::Placed { task, cpu, .. } => self.chose(task, cpu),
+            // A kernel logs the move to the chosen CPU before the wakeup there.
+            Change::Moved(Moved { task, to, when: When::Waking, .. }) => self.chose(task, to),
             _ => {}
         }
     }
@@ -108,8 +113,9 @@ mod tests {
     use crate::ask;
     use schedlab_model::*;
 
-    /// Tasks 1 and 2 ran on CPU 1 before; task 1 is woken while it idles, task 2 while it does not.
-    fn events(chosen: [u16; 2]) -> Vec<Event> {
+    /// Tasks 1 and 2 ran on CPU 1 before; task 1 is woken while it idles, task 2 while it does not. A
+    /// kernel logs the move of a task to another CPU before its wakeup there; other tracers need not.
+    fn events(chosen: [u16; 2], moves: bool) -> Vec<Event> {
         let prio = Prio::NORMAL;
         let event = |time, cpu, what| Event {
             time: Nanos(time),
@@ -128,33 +134,42 @@ mod tests {
         let waking = |pid: i32| What::Waking { pid: Pid(pid), prio, last_cpu: Cpu(1) };
         let wakeup =
             |pid: i32, cpu| What::Wakeup { pid: Pid(pid), prio, cpu: Cpu(cpu), new: false };
+        let migrate = |pid: i32, to: u16| {
+            let (pid, from, to) = (Pid(pid), Cpu(1), Cpu(to));
+            (moves && from != to).then(|| event(5, 0, What::Migrate { pid, from, to }))
+        };
         let [one, two] = chosen;
-        vec![
-            event(1, 0, switch(9, 0)),
-            event(1, 1, switch(1, 0)),
-            event(5, 0, waking(1)),
+        let mut all =
+            vec![event(1, 0, switch(9, 0)), event(1, 1, switch(1, 0)), event(5, 0, waking(1))];
+        all.extend(migrate(1, one));
+        all.extend([
             event(5, 0, wakeup(1, one)),
             event(6, one, switch(0, 1)),
             event(7, 1, switch(0, 3)),
             event(8, 0, waking(2)),
-            event(8, 0, wakeup(2, two)),
-        ]
+        ]);
+        all.extend(migrate(2, two).map(|moved| Event { time: Nanos(8), ..moved }));
+        all.push(event(8, 0, wakeup(2, two)));
+        all
     }
 
-    fn asked(chosen: [u16; 2]) -> DeparturesAnswer {
+    fn asked(chosen: [u16; 2], moves: bool) -> DeparturesAnswer {
         let mut info = TraceInfo::new("test", Clock::Monotonic);
         info.cpus = CpuSet::first(2);
         let mut trace = crate::notation::parse("0 | .").unwrap();
         trace.info.cpus = info.cpus;
-        trace.events = events(chosen);
+        trace.events = events(chosen, moves);
         ask(&mut trace.source(), Departures::about(Chosen::all())).unwrap().answer
     }
 
     #[test]
     fn only_wakeups_whose_previous_cpu_idles_count() {
-        assert_eq!(asked([0, 0]), DeparturesAnswer { previous_idle: 1, left: 1 });
-        assert_eq!(asked([1, 0]), DeparturesAnswer { previous_idle: 1, left: 0 });
-        assert_eq!(asked([0, 0]).share(), Some(1.0));
+        for moves in [false, true] {
+            let asked = |chosen| asked(chosen, moves);
+            assert_eq!(asked([0, 0]), DeparturesAnswer { previous_idle: 1, left: 1 });
+            assert_eq!(asked([1, 0]), DeparturesAnswer { previous_idle: 1, left: 0 });
+            assert_eq!(asked([0, 0]).share(), Some(1.0));
+        }
         assert_eq!(DeparturesAnswer::default().share(), None);
     }
 }
