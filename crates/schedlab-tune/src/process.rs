@@ -6,6 +6,7 @@
 //! process modeling for large simulation experiments", J. Comput. Graph. Stat. 2018, section 2).
 
 use crate::space::Place;
+use schedlab_stats::Random;
 
 /// What was measured at a point.
 #[derive(Clone, Debug)]
@@ -54,11 +55,22 @@ const NOISE_PRIOR: (f64, f64) = (-3.0, 2.0);
 /// Keeps the factor from breaking where sites are nearly the same.
 const JITTER: f64 = 1e-8;
 
+/// Processes that are drawn from the posterior, the steps of the walk between two of them, and the standard
+/// deviation of a step on each coordinate.
+const DRAWS: usize = 40;
+const THINNED: usize = 10;
+const STRIDE: f64 = 0.4;
+
+/// The middle of the prior of a logarithmic length, for so many axes.
+fn centre(axes: usize) -> f64 {
+    LENGTH_PRIOR.0 + (axes.max(1) as f64).ln() / 2.0
+}
+
 impl Process {
     /// The process that fits best, searched from `start` (of an earlier fit) and from the prior.
     pub(crate) fn fit(sites: &[Site], start: Option<&Shape>) -> Self {
         let axes = sites[0].places.len();
-        let centre = LENGTH_PRIOR.0 + (axes.max(1) as f64).ln() / 2.0;
+        let centre = centre(axes);
         let mut prior = vec![centre; axes];
         prior.push(NOISE_PRIOR.0);
         let mut best = climbed(sites, prior, 1.0, centre);
@@ -69,6 +81,32 @@ impl Process {
             }
         }
         Self::with(sites, best.1).expect("a shape that was climbed to has a factor").0
+    }
+
+    /// Processes whose shapes are drawn from the posterior by a random walk (Metropolis and others,
+    /// "Equation of state calculations by fast computing machines", J. Chem. Phys. 1953). What all of them
+    /// say together knows that the shape is uncertain; what the best one says alone is too sure.
+    pub(crate) fn plausible(sites: &[Site], random: &mut Random) -> Vec<Self> {
+        let mut shape = Self::fit(sites, None).shape;
+        let last = shape.len() - 1;
+        let centre = centre(last);
+        let mut now = score(sites, &shape, centre);
+        let mut out = Vec::with_capacity(DRAWS);
+        for step in 0..DRAWS * THINNED {
+            let mut other = shape.clone();
+            for (index, value) in other.iter_mut().enumerate() {
+                let (low, high) = if index == last { NOISE } else { LENGTH };
+                *value = (*value + STRIDE * random.normal()).clamp(low, high);
+            }
+            let then = score(sites, &other, centre);
+            if random.unit().ln() < then - now {
+                (now, shape) = (then, other);
+            }
+            if step % THINNED == THINNED - 1 {
+                out.extend(Self::with(sites, shape.clone()).map(|(process, _)| process));
+            }
+        }
+        out
     }
 
     /// The process of a shape with its logarithmic likelihood; the mean and the variance are those that
@@ -117,23 +155,49 @@ impl Process {
         }
     }
 
+    /// What it says of the value at one point less that at another.
+    pub(crate) fn difference(&self, places: &[Place], others: &[Place]) -> Belief {
+        let lengths = inverse_squares(&self.shape);
+        let near = |places: &[Place]| -> Vec<f64> {
+            self.sites.iter().map(|site| correlation(&site.places, places, &lengths)).collect()
+        };
+        let (one, other) = (near(places), near(others));
+        let apart: Vec<f64> = one.iter().zip(&other).map(|(a, b)| a - b).collect();
+        let solved = forward(&self.factor, &apart);
+        let unknown_mean = dot(&self.ones, &solved);
+        let left = 2.0 - 2.0 * correlation(places, others, &lengths) - dot(&solved, &solved)
+            + unknown_mean.powi(2) / dot(&self.ones, &self.ones);
+        Belief {
+            mean: dot(&apart, &self.weights),
+            deviation: (self.variance * left.max(0.0)).sqrt(),
+        }
+    }
+
+    /// Runs that it was fitted to.
+    pub(crate) fn runs(&self) -> f64 {
+        self.sites.iter().map(|site| site.count).sum()
+    }
+
     /// The standard deviation of a single run.
     pub(crate) fn noise(&self) -> f64 {
         (self.variance * self.shape[self.shape.len() - 1].exp()).sqrt()
     }
 }
 
+/// The logarithm of the posterior of a shape, up to a constant.
+fn score(sites: &[Site], shape: &Shape, centre: f64) -> f64 {
+    let normal = |v: f64, (mean, deviation): (f64, f64)| -0.5 * ((v - mean) / deviation).powi(2);
+    let last = shape.len() - 1;
+    let lengths: f64 = shape[..last].iter().map(|l| normal(*l, (centre, LENGTH_PRIOR.1))).sum();
+    let fit = Process::with(sites, shape.clone()).map_or(f64::NEG_INFINITY, |(_, fit)| fit);
+    fit + lengths + normal(shape[last], NOISE_PRIOR)
+}
+
 /// Climbs the posterior of the shape, coordinate by coordinate with shrinking steps (Hooke and Jeeves,
 /// "Direct search solution of numerical and statistical problems", J. ACM 1961).
 fn climbed(sites: &[Site], mut shape: Shape, mut step: f64, centre: f64) -> (f64, Shape) {
     let last = shape.len() - 1;
-    let score = |shape: &Shape| {
-        let normal =
-            |v: f64, (mean, deviation): (f64, f64)| -0.5 * ((v - mean) / deviation).powi(2);
-        let lengths: f64 = shape[..last].iter().map(|l| normal(*l, (centre, LENGTH_PRIOR.1))).sum();
-        let fit = Process::with(sites, shape.clone()).map_or(f64::NEG_INFINITY, |(_, fit)| fit);
-        fit + lengths + normal(shape[last], NOISE_PRIOR)
-    };
+    let score = |shape: &Shape| score(sites, shape, centre);
     let mut best = score(&shape);
     while step > 0.1 {
         let mut moved = false;
@@ -158,7 +222,7 @@ fn climbed(sites: &[Site], mut shape: Shape, mut step: f64, centre: f64) -> (f64
     (best, shape)
 }
 
-fn inverse_squares(shape: &Shape) -> Vec<f64> {
+pub(crate) fn inverse_squares(shape: &Shape) -> Vec<f64> {
     shape[..shape.len() - 1].iter().map(|length| (-2.0 * length).exp()).collect()
 }
 
@@ -214,10 +278,25 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
     a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
+/// A function drawn from a process of variance 1 without noise, by its values at these places.
+#[cfg(test)]
+pub(crate) fn drawn(places: &[Vec<Place>], lengths: &[f64], random: &mut Random) -> Vec<f64> {
+    let n = places.len();
+    let mut factor = vec![0.0; n * n];
+    for i in 0..n {
+        for j in 0..i {
+            factor[i * n + j] = correlation(&places[i], &places[j], lengths);
+        }
+        factor[i * n + i] = 1.0 + JITTER;
+    }
+    decompose(&mut factor, n).expect("the places differ");
+    let normals: Vec<f64> = (0..n).map(|_| random.normal()).collect();
+    (0..n).map(|i| dot(&factor[i * n..=i * n + i], &normals[..=i])).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use schedlab_stats::Random;
 
     fn site(at: f64, values: &[f64]) -> Site {
         let count = values.len() as f64;
@@ -246,6 +325,19 @@ mod tests {
             (0..10).map(|i| f64::from(i) / 9.0).map(|x| site(x, &draw(x))).collect();
         let noise = Process::fit(&sites, None).noise();
         assert!((0.035..0.07).contains(&noise), "{noise}");
+    }
+
+    #[test]
+    fn a_difference_is_surer_than_its_two_values_apart() {
+        let sites: Vec<Site> =
+            (0..6).map(|i| f64::from(i) / 5.0).map(|x| site(x, &[x, x + 0.1])).collect();
+        let process = Process::fit(&sites, None);
+        let [one, other] = [0.42, 0.46].map(|x| [Place::At(x)]);
+        let apart = process.difference(&one, &other);
+        let (first, second) = (process.at(&one), process.at(&other));
+        assert!((apart.mean - (first.mean - second.mean)).abs() < 1e-9);
+        assert!(apart.deviation < first.deviation, "{apart:?}");
+        assert!(process.difference(&one, &one).deviation < 1e-9);
     }
 
     #[test]

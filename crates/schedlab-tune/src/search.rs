@@ -272,7 +272,7 @@ impl Search {
     }
 
     /// The measurements of a value by their points. A failure counts as the worst value that was seen.
-    fn sites(&self, value: &dyn Fn(&Outcome) -> f64) -> (Vec<Site>, Vec<Point>) {
+    pub(crate) fn sites(&self, value: &dyn Fn(&Outcome) -> f64) -> (Vec<Site>, Vec<Point>) {
         let worst = self.outcomes().map(value).fold(f64::NEG_INFINITY, f64::max);
         let (mut points, mut values): (Vec<Point>, Vec<Vec<f64>>) = (Vec::new(), Vec::new());
         for trial in &self.told {
@@ -385,11 +385,23 @@ impl Search {
             }
         }
         // Points that always failed are not tried again.
-        let failed = |point: &Point| {
-            let mut here = self.told.iter().filter(|trial| trial.point == *point).peekable();
-            here.peek().is_some() && here.all(|trial| trial.outcome.is_none())
-        };
-        out.into_iter().filter(|point| !failed(point)).collect()
+        out.into_iter().filter(|point| !self.always_failed(point)).collect()
+    }
+
+    /// Whether a point was measured and never gave a value.
+    pub(crate) fn always_failed(&self, point: &Point) -> bool {
+        let mut here = self.told.iter().filter(|trial| trial.point == *point).peekable();
+        here.peek().is_some() && here.all(|trial| trial.outcome.is_none())
+    }
+
+    /// The seed of all that is random.
+    pub(crate) fn seed(&self) -> u64 {
+        self.options.seed
+    }
+
+    /// How points are chosen.
+    pub(crate) fn method(&self) -> Method {
+        self.options.method
     }
 
     /// What the search expects of a point, as an outcome.

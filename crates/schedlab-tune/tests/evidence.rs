@@ -269,6 +269,27 @@ fn alive(seeds: u64) -> (usize, usize) {
     (called, all)
 }
 
+/// Levels of regions beside the advised point: how many are within the tolerance, of how many.
+fn in_regions(seeds: u64) -> (usize, usize) {
+    const TOLERANCE: f64 = 0.01;
+    let (mut good, mut all) = (0, 0);
+    for case in cases() {
+        for seed in 0..seeds {
+            let (best, search) = advised(&case, Method::Model, seed, BUDGET);
+            let point = search.advice().expect("nothing fails").point;
+            for region in search.regions(&point, TOLERANCE, 0.95).expect("there is a model") {
+                for level in (region.first..=region.last).filter(|l| *l != point[region.axis]) {
+                    let mut other = point.clone();
+                    other[region.axis] = level;
+                    all += 1;
+                    good += usize::from(case.at(&other) <= best * (1.0 + TOLERANCE));
+                }
+            }
+        }
+    }
+    (good, all)
+}
+
 const SECTION: &str = "\n## Evidence\n";
 
 #[test]
@@ -277,6 +298,8 @@ fn searches_come_near_to_optima_that_are_known() {
         let (text, medians) = table(3, false);
         // The recorded plane is nearly flat and rough: see the page.
         assert!(medians[1..].iter().all(|median| *median < 0.02), "{text}");
+        let (good, all) = in_regions(2);
+        assert!(all > 0 && good * 10 >= all * 8, "{good} of {all} levels in regions are good");
         return;
     }
     let (text, _) = table(SEEDS, true);
@@ -287,7 +310,12 @@ fn searches_come_near_to_optima_that_are_known() {
     let (words, after) = section.split_once("\n| function").expect("it has the table");
     let after = after.split_once("\n\n").map_or("", |(_, after)| after);
     let after = after.split_once("\n\n").map_or("", |(_, after)| after);
+    let after = after.split_once("\n\n").map_or("", |(_, after)| after);
     let dead = format!("Of {all} axes that do nothing, {called} were called alive (tests at 5 %).");
-    std::fs::write(&path, format!("{before}{SECTION}{words}\n{text}\n{dead}\n\n{after}"))
-        .expect("it can be written");
+    let (good, all) = in_regions(SEEDS);
+    let regions = format!(
+        "In the regions of these searches, {good} of {all} levels are within 1 % of the advised setting."
+    );
+    let text = format!("{before}{SECTION}{words}\n{text}\n{dead}\n\n{regions}\n\n{after}");
+    std::fs::write(&path, text).expect("it can be written");
 }

@@ -61,4 +61,14 @@ fn a_knob_is_one_run_s_at_a_time_and_a_foreign_change_is_told() {
     let output = schedlab(&["knobs", "run", &setting, "--", "cat", KNOB]).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), other, "{}", said(&output));
     assert_eq!(now(), before);
+    // A profile stays until it is undone.
+    let folder = tempfile::tempdir().unwrap();
+    let profile = folder.path().join("profile.sysctl.conf");
+    std::fs::write(&profile, format!("kernel.sched_autogroup_enabled = {other}\n")).unwrap();
+    let output = schedlab(&["knobs", "apply", profile.to_str().unwrap()]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let applied = now();
+    let output = schedlab(&["knobs", "restore"]).output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!((applied, now()), (other.to_owned(), before));
 }

@@ -14,7 +14,7 @@ mod told;
 pub use axes::Axes;
 pub use goals::Goals;
 pub use screen::screened;
-pub use told::{Kept, Matters, Member, Screening, Tuned, Verdict};
+pub use told::{Kept, Matters, Member, Region, Screening, Tuned, Verdict};
 
 use crate::run_loop::{LoopError, Progress, keep_experiment, run_with};
 use crate::session::{same_conditions, throw_away};
@@ -26,6 +26,9 @@ use std::path::Path;
 
 /// Blocks of fresh runs begin here; those of the search count repeats of a point from 0.
 const FRESH: u32 = 1_000_000;
+/// Values within this part of the advised setting's belong to its region, with this probability each.
+const TOLERANCE: f64 = 0.01;
+const SURE: f64 = 0.95;
 /// Points of Pareto's front that are told.
 const FRONT_MAX: usize = 10;
 
@@ -267,6 +270,7 @@ impl Tuner<'_, '_> {
                 _ => search.front().iter().take(FRONT_MAX).map(member).collect(),
             },
             matters: self.matters(search),
+            regions: self.regions(search, &advice.point),
             ..Tuned::stopped(0)
         };
         if advice.point == default || !advice.keeps_limits {
@@ -303,6 +307,21 @@ impl Tuner<'_, '_> {
             p: found.p,
         };
         found.into_iter().map(told).collect()
+    }
+
+    fn regions(&self, search: &Search, point: &[usize]) -> Vec<Region> {
+        let named = |found: schedlab_tune::Region| {
+            let axis = &self.experiment.axes[found.axis];
+            Region {
+                axis: axis.name(),
+                from: axis.values[found.first].clone(),
+                to: axis.values[found.last].clone(),
+                values: found.last - found.first + 1,
+                of: axis.values.len(),
+            }
+        };
+        let found = search.regions(point, TOLERANCE.ln_1p(), SURE).unwrap_or_default();
+        found.into_iter().map(named).collect()
     }
 }
 

@@ -50,6 +50,12 @@ fn a_valley_is_found_and_its_gain_is_confirmed_with_fresh_runs() {
     let told = found.sentences();
     assert!(told[0].contains("beats the default (slice=100us x=1)"), "{told:#?}");
     assert!(told[1].contains("better in time_s"), "{told:#?}");
+    // The slice matters, so settings far from the best are outside; x does nothing.
+    let [slice, x] = &found.regions[..] else { panic!("{:?}", found.regions) };
+    assert!(slice.values < slice.of, "{slice:?}");
+    assert_eq!((x.axis.as_str(), x.values), ("x", x.of), "{x:?}");
+    let sentence = told.iter().find(|sentence| sentence.starts_with("By the model")).unwrap();
+    assert!(sentence.contains("x at any value"), "{sentence}");
     // The same again finds all runs stored.
     let (again, ran) = tuned(TEXT, valley, results.path());
     assert_eq!((again, ran), (found, 0));

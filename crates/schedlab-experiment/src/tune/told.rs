@@ -49,6 +49,22 @@ pub struct Matters {
     pub p: f64,
 }
 
+/// Neighbouring values of an axis that are about as good as the advised setting, by the model of the search;
+/// the other axes stay as advised.
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
+pub struct Region {
+    /// The axis.
+    pub axis: String,
+    /// Its value at one end.
+    pub from: String,
+    /// Its value at the other end.
+    pub to: String,
+    /// Values from one end to the other.
+    pub values: usize,
+    /// Values of the axis.
+    pub of: usize,
+}
+
 /// What cheaper runs were good for.
 #[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
 pub struct Screening {
@@ -85,6 +101,9 @@ pub struct Tuned {
     pub front: Vec<Member>,
     /// Which axes matter.
     pub matters: Vec<Matters>,
+    /// Values whose first goal is within 1 % of the advised setting's, each with 95 % by the model. Empty
+    /// with several goals, with limits, and without a model.
+    pub regions: Vec<Region>,
     /// Pairs of fresh runs.
     pub pairs: usize,
     /// What they say, workload by workload.
@@ -111,6 +130,7 @@ impl Tuned {
             keeps_limits: false,
             front: Vec::new(),
             matters: Vec::new(),
+            regions: Vec::new(),
             pairs: 0,
             comparisons: Vec::new(),
             limits: Vec::new(),
@@ -167,6 +187,7 @@ impl Tuned {
         ));
         out.extend(self.screening.as_ref().map(|found| self.screened(found)));
         out.extend(self.matter());
+        out.extend(self.region());
         if !self.front.is_empty() {
             out.push("No other setting is better in all goals than one of these:".into());
             out.extend(self.front.iter().map(|member| {
@@ -203,6 +224,22 @@ impl Tuned {
                 found.handed_on.len()
             ),
         }
+    }
+
+    fn region(&self) -> Option<String> {
+        let part = |found: &Region| match found.values {
+            1 => format!("{} only at {}", found.axis, found.from),
+            all if all == found.of => format!("{} at any value", found.axis),
+            _ => format!("{} from {} to {}", found.axis, found.from, found.to),
+        };
+        let parts: Vec<String> = self.regions.iter().map(part).collect();
+        (!parts.is_empty()).then(|| {
+            format!(
+                "By the model, within 1 % of the advised setting, each axis by itself and each value with \
+                 95 %: {}.",
+                parts.join("; ")
+            )
+        })
     }
 
     fn matter(&self) -> Option<String> {

@@ -74,7 +74,12 @@ fn a_host_that_disappears_loses_nothing_and_hosts_are_left_clean() {
     hosts(here, &mut processes);
     write(&here.join("x.toml"), SIMULATED);
     let ssh = format!("ssh -F {}", here.join("ssh/config").display());
-    let ask = ["submit", "--ssh", "a,b", "--ssh-command", &ssh, "x.toml"];
+    let mut ask = vec!["submit", "--ssh", "a,b", "--ssh-command", &ssh, "x.toml"];
+    let program = std::env::var("SCHEDLAB_STATIC").ok();
+    match &program {
+        Some(program) => ask.extend(["--binary", program]),
+        None => eprintln!("MISSING: SCHEDLAB_STATIC: runs through ssh use the ordinary program"),
+    }
     let mut going =
         schedlab(here, &ask).stderr(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
     // As soon as b works, it is gone.
