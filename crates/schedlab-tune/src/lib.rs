@@ -29,9 +29,3 @@ pub use influence::{Influence, influences};
 pub use region::Region;
 pub use search::{Advice, Method, Options, Outcome, Search, Trial};
 pub use space::{Axis, Levels, Point, Space, When};
-
-/// Whether tests run at the size whose results stand in the documents (`cargo xtask evidence tune`).
-#[cfg(test)]
-fn tests_write_evidence() -> bool {
-    std::env::var_os("SCHEDLAB_EVIDENCE").is_some_and(|word| word == "write")
-}
