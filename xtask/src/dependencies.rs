@@ -1,24 +1,26 @@
-//! Each dependency of the workspace is used by a crate and has its reason in `docs/dependencies.md`.
-//! The table names nothing else.
+//! Each dependency of any manifest has its reason in `docs/dependencies.md`, and the table names nothing else. Each
+//! dependency of the workspace is used by a crate.
 
 use anyhow::{Context, Result};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 const REASONS: &str = "docs/dependencies.md";
+const WORKSPACE: &str = "[workspace.dependencies]";
 
 /// Every dependency without a reason or a user, and every reason without a dependency.
 pub(crate) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
-    let root = read("Cargo.toml")?;
-    let workspace = names_in(&root, "[workspace.dependencies]");
+    let workspace = names_in(&read("Cargo.toml")?, |heading| heading == WORKSPACE);
     let reasons = names_in_table(&read(REASONS)?);
     let mut used = BTreeSet::new();
     for path in files.iter().filter(|path| path.ends_with("Cargo.toml") && path.exists()) {
         let manifest = read(&path.to_string_lossy())?;
-        used.extend(manifest.lines().filter_map(dependency_name).map(str::to_owned));
+        used.extend(names_in(&manifest, |heading| {
+            heading.contains("dependencies") && heading != WORKSPACE
+        }));
     }
     let mut found = Vec::new();
-    for name in workspace.iter().filter(|name| !name.starts_with("schedlab-")) {
+    for name in workspace.union(&used).filter(|name| !name.starts_with("schedlab-")) {
         if !reasons.contains(name) {
             found.push(format!("{REASONS}: gives no reason for `{name}`"));
         }
@@ -26,8 +28,8 @@ pub(crate) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
             found.push(format!("Cargo.toml: no crate uses `{name}`"));
         }
     }
-    for name in reasons.difference(&workspace) {
-        found.push(format!("{REASONS}: names `{name}`, which is not in Cargo.toml"));
+    for name in reasons.difference(&used) {
+        found.push(format!("{REASONS}: names `{name}`, which no manifest has"));
     }
     Ok(found)
 }
@@ -36,20 +38,18 @@ fn read(path: &str) -> Result<String> {
     std::fs::read_to_string(path).context(path.to_owned())
 }
 
-/// The keys of one section of a manifest.
-fn names_in(manifest: &str, heading: &str) -> BTreeSet<String> {
-    let section = manifest.split(heading).nth(1).unwrap_or_default();
-    let section = section.split("\n[").next().unwrap_or_default();
-    section.lines().filter_map(|line| Some(line.split_once(" = ")?.0.to_owned())).collect()
-}
-
-/// `name` of a line `name.workspace = true` or `name = { workspace = true, ... }`.
-fn dependency_name(line: &str) -> Option<&str> {
-    let (left, right) = line.split_once(" = ")?;
-    match left.strip_suffix(".workspace") {
-        Some(name) => Some(name),
-        None => right.contains("workspace = true").then_some(left),
+/// The names of dependencies in the sections of a manifest that `wanted` chooses by their headings.
+fn names_in(manifest: &str, wanted: impl Fn(&str) -> bool) -> BTreeSet<String> {
+    let mut is_wanted = false;
+    let mut names = BTreeSet::new();
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_wanted = wanted(line);
+        } else if is_wanted && let Some((key, _)) = line.split_once(" = ") {
+            names.insert(key.split('.').next().unwrap_or(key).to_owned());
+        }
     }
+    names
 }
 
 /// The names in backticks of the first column of every table.
@@ -63,10 +63,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_dependency_is_known_by_either_spelling() {
-        assert_eq!(dependency_name("serde.workspace = true"), Some("serde"));
-        assert_eq!(dependency_name("rayon = { workspace = true, optional = true }"), Some("rayon"));
-        assert_eq!(dependency_name("version = \"1\""), None);
+    fn a_dependency_is_known_by_either_spelling_in_its_section_alone() {
+        let manifest = "[package]\nversion = \"1\"\n[dependencies]\nserde.workspace = true\n\
+                        rayon = { workspace = true, optional = true }\n\
+                        [target.'cfg(unix)'.dev-dependencies]\nloom = \"0.7\"\n[features]\nx = []\n";
+        let names = names_in(manifest, |heading| heading.contains("dependencies"));
+        assert_eq!(names, BTreeSet::from(["loom", "rayon", "serde"].map(str::to_owned)));
     }
 
     #[test]

@@ -6,6 +6,7 @@ mod dependencies;
 mod evidence;
 mod floors;
 mod fuzz;
+mod links;
 mod model;
 mod packages;
 mod prose;

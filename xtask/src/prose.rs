@@ -1,76 +1,63 @@
-//! The measurable part of `docs/style.md`: sentence length, line width and banned words in documents.
+//! The measurable part of `docs/style.md`: sentence length, line width and banned words in all documents.
 //! Code, tables, lists and pictures do not count as sentences.
 
-use anyhow::{Context, Result};
-use std::path::{Path, PathBuf};
+use anyhow::{Context, Result, ensure};
+use std::path::PathBuf;
 
-/// Documents that are checked. A document joins this list once its text follows the style guide.
-const CHECKED: [&str; 28] = [
-    "README.md",
-    "ARCHITECTURE.md",
-    "CHANGELOG.md",
-    "CONTRIBUTING.md",
-    "docs/style.md",
-    "docs/dependencies.md",
-    "docs/formats.md",
-    "docs/jobs.md",
-    "docs/answers.md",
-    "docs/experiments.md",
-    "docs/statistics.md",
-    "docs/tune.md",
-    "docs/machines.md",
-    "docs/load.md",
-    "docs/pictures.md",
-    "docs/recording.md",
-    "docs/replay.md",
-    "docs/vm.md",
-    "docs/simulation.md",
-    "docs/slow.md",
-    "docs/executors.md",
-    "docs/jobs-c.md",
-    "SECURITY.md",
-    "docs/gallery/jobs.md",
-    "docs/gallery/schbench.md",
-    "docs/gallery/placement.md",
-    "docs/gallery/emulation.md",
-    "docs/gallery/granularities.md",
-];
+/// Where banned words are listed.
+const GLOSSARY: &str = "docs/glossary.md";
+/// Documents that quote banned words.
+const QUOTING: [&str; 2] = [GLOSSARY, "docs/style.md"];
 /// Columns of a line, unless it is code or a table row, or holds a link.
 const COLUMNS_MAX: usize = 100;
 /// Words of any sentence.
 const WORDS_MAX: usize = 35;
 /// Words of the 90th percentile of sentences: the README, then every other document.
 const WORDS_P90: (usize, usize) = (22, 25);
-/// Words that the style guide replaces, with what to write.
-const BANNED: [(&str, &str); 8] = [
-    ("whoever", "name the person or program"),
-    ("in company", "say what accompanies it"),
-    ("so many", "N"),
-    ("is told", "name who reports it"),
-    ("can't be had", "is missing"),
-    ("stands beside", "accompanies"),
-    ("by the mood", "varies"),
-    ("need not have", "even though it could have"),
-];
 
-/// Every place in the checked documents that breaks a measurable rule.
+/// A banned word and what to write instead.
+type Banned = (String, String);
+
+/// Every place in the documents that breaks a measurable rule.
 pub(crate) fn check(files: &[PathBuf]) -> Result<Vec<String>> {
+    let banned = banned(&std::fs::read_to_string(GLOSSARY).context(GLOSSARY)?)?;
     let mut found = Vec::new();
-    for name in CHECKED {
-        if !files.iter().any(|path| path == Path::new(name)) {
-            found.push(format!("{name}: the prose check names it, but it does not exist"));
-            continue;
-        }
-        let text = std::fs::read_to_string(name).context(name)?;
+    for path in documents(files) {
+        let name = path.to_string_lossy();
+        let text = std::fs::read_to_string(path).context(name.to_string())?;
         let p90 = if name == "README.md" { WORDS_P90.0 } else { WORDS_P90.1 };
-        // The guide quotes the words that it bans.
-        let banned = if name == "docs/style.md" { &[][..] } else { &BANNED[..] };
+        let banned = if QUOTING.contains(&&*name) { &[][..] } else { &banned };
         found.extend(faults(&text, p90, banned).into_iter().map(|fault| format!("{name}:{fault}")));
     }
     Ok(found)
 }
 
-fn faults(text: &str, p90: usize, banned: &[(&str, &str)]) -> Vec<String> {
+/// The documents among the files of the tree, without those that a change deleted.
+pub(crate) fn documents(files: &[PathBuf]) -> impl Iterator<Item = &PathBuf> {
+    files.iter().filter(|path| path.extension().is_some_and(|end| end == "md") && path.exists())
+}
+
+/// The rows `| \`word\` | instead |` below the heading "Banned words".
+fn banned(glossary: &str) -> Result<Vec<Banned>> {
+    let table = glossary.split("\n## Banned words").nth(1).unwrap_or_default();
+    let row = |line: &str| {
+        let (word, instead) = line.strip_prefix("| `")?.split_once("` | ")?;
+        Some((word.to_owned(), instead.trim_end_matches(" |").to_owned()))
+    };
+    let found: Vec<Banned> = table.lines().filter_map(row).collect();
+    ensure!(!found.is_empty(), "{GLOSSARY}: no table below 'Banned words'");
+    Ok(found)
+}
+
+/// Whether a line, in lower case, has this word and not only a longer one with it inside.
+fn has_word(line: &str, word: &str) -> bool {
+    let inside = |letter: Option<char>| letter.is_some_and(char::is_alphanumeric);
+    line.match_indices(word).any(|(at, _)| {
+        !inside(line[..at].chars().next_back()) && !inside(line[at + word.len()..].chars().next())
+    })
+}
+
+fn faults(text: &str, p90: usize, banned: &[Banned]) -> Vec<String> {
     let mut found = Vec::new();
     let mut fenced = false;
     for (index, line) in text.lines().enumerate() {
@@ -82,7 +69,7 @@ fn faults(text: &str, p90: usize, banned: &[(&str, &str)]) -> Vec<String> {
             found.push(format!("{number}: longer than {COLUMNS_MAX} columns"));
         }
         let lower = line.to_lowercase();
-        for (word, instead) in banned.iter().filter(|(word, _)| lower.contains(word)) {
+        for (word, instead) in banned.iter().filter(|(word, _)| has_word(&lower, word)) {
             found.push(format!("{number}: `{word}`: {instead}"));
         }
     }
@@ -140,13 +127,15 @@ fn is_list_item(line: &str) -> bool {
     line.starts_with("- ") || line.starts_with("* ") || (number != line && number.starts_with(". "))
 }
 
-/// Ends a sentence at a full stop, a question mark or an exclamation mark before a space.
+/// Ends a sentence at a full stop, a question mark or an exclamation mark, perhaps in quotes, before a space.
 fn split(paragraph: &str, into: &mut Vec<String>) {
     let mut start = 0;
     for (at, _) in paragraph.match_indices(['.', '?', '!']) {
-        if paragraph[at + 1..].starts_with(' ') {
-            into.push(paragraph[start..=at].trim().to_owned());
-            start = at + 1;
+        let rest = &paragraph[at + 1..];
+        let quote = usize::from(rest.starts_with('"'));
+        if rest[quote..].starts_with(' ') {
+            into.push(paragraph[start..=at + quote].trim().to_owned());
+            start = at + 1 + quote;
         }
     }
     let rest = paragraph[start..].trim();
@@ -163,13 +152,27 @@ mod tests {
     fn code_tables_and_lists_are_not_sentences() {
         let text = "One. Two\nlines!\n\n    code. here.\n\n| a. | b. |\n- item. item.\n  more. of it.\n\nThree.\n";
         assert_eq!(sentences(text), ["One.", "Two lines!", "Three."]);
+        assert_eq!(sentences("A says \"b.\" C.\n"), ["A says \"b.\"", "C."]);
+    }
+
+    const TABLE: &str =
+        "| `task` | x |\n## Banned words\n\n| word | write |\n|---|---|\n| `whoever` | N |\n";
+
+    #[test]
+    fn banned_words_come_from_their_table_alone_and_match_whole_words() {
+        let table = format!("\n{TABLE}");
+        let banned = banned(&table).unwrap();
+        assert_eq!(banned, [("whoever".to_owned(), "N".to_owned())]);
+        assert!(has_word("ask whoever.", "whoever") && !has_word("whoevers", "whoever"));
+        assert!(super::banned("# Glossary").is_err(), "a glossary without the table bans nothing");
     }
 
     #[test]
     fn each_fault_names_its_line_or_its_sentence() {
         let long = "word ".repeat(36);
         let text = format!("Whoever reads this.\n\n{}\n", long.trim());
-        let found = faults(&text, 100, &BANNED);
+        let banned = super::banned(TABLE).unwrap();
+        let found = faults(&text, 100, &banned);
         assert_eq!(found.len(), 3, "{found:?}");
         assert!(found[0].starts_with("1: `whoever`"), "{found:?}");
         assert!(found[1].starts_with("3: longer than 100"), "{found:?}");

@@ -1,6 +1,6 @@
 //! What no compiler checks: floors, sizes, headers, words that must not stay.
 
-use crate::{circles, dependencies, floors, prose, steps};
+use crate::{circles, dependencies, floors, links, prose, steps};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -56,6 +56,7 @@ pub(crate) fn run() -> Result<()> {
     }
     found.extend(dependencies::check(&files)?);
     found.extend(prose::check(&files)?);
+    found.extend(links::check(&files)?);
     found.extend(circles::check()?);
     match found.as_slice() {
         [] => {

@@ -31,8 +31,8 @@ pub fn markdown() -> String {
     let ends: Vec<String> = QUANTILES.iter().map(|(end, _)| format!("`_{end}`")).collect();
     let _ = write!(
         out,
-        "\n## All metrics\n\nA series is stored as quantiles, whose names end in {}. A counter is stored as it is and,\n\
-         divided by the measured time, under a name that ends in `_per_s`.\n\n\
+        "\n## All metrics\n\nA series is stored as quantiles, whose names end in {}.\n\
+         A counter is stored as it is and, divided by the measured time, under a name that ends in `_per_s`.\n\n\
          | name | stored | unit | better | definition |\n|---|---|---|---|---|\n",
         ends.join(", ")
     );
@@ -53,13 +53,13 @@ const HEAD: &str = "\
 # Metrics
 
 Look up here what a stored name means, in which unit its values are, and which metric decides a
-comparison. This page is generated from the registry in `crates/schedlab-workload/src/metrics`; a test
-compares both. To change it, change the registry and run
+comparison. This page is generated from the registry in `crates/schedlab-workload/src/metrics`. A
+test compares both. To change the page, change the registry and run this command:
 
     SCHEDLAB_DOCS=write cargo test -p schedlab-workload --test metrics_page
 
-Comparisons test the primary metrics first: one, or two with Holm's correction. All other metrics are
-secondary: `compare` lists large changes of them, and claims none.
+Comparisons test the primary metrics first: one, or two with Holm's correction. All other metrics
+are secondary. `compare` lists large changes of them and claims nothing about them.
 
 A recorded run also stores the totals of each question to its trace, with `trace_` before the name.
 [answers.md](answers.md#totals) lists them.

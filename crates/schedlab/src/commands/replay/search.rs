@@ -79,7 +79,7 @@ fn text(candidates: &[Candidate], machine: &str) -> String {
     let gain = 100.0 * (1.0 - judged(best) / judged(0).max(1.0));
     let _ = match best {
         0 => {
-            writeln!(text, "The winner is none: no change is better than each replay without one.")
+            writeln!(text, "No value wins: no change is better than each replay without a change.")
         }
         best => writeln!(
             text,
