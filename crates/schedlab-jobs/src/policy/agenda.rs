@@ -5,42 +5,10 @@ use super::epochs::Epochs;
 use super::fate::{Failures, Fate, Names};
 use super::line::Lines;
 use super::load::LoadControl;
+use super::record::{Record, Significance, State, StreamId};
 use super::size::Staff;
 use super::{JobId, NEVER, Nanos, Order, Policy};
 use crate::fault::{Fix, is_out};
-
-/// A stream of jobs that can be switched off as a whole. Stream 0 is always on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct StreamId(pub u16);
-
-/// How much a job matters when not all can be done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Significance {
-    /// The first to be shed.
-    Optional,
-    /// Dropped when it can't start before its deadline.
-    #[default]
-    Normal,
-    /// Missing its deadline is an emergency.
-    Compulsory,
-}
-
-impl std::str::FromStr for Significance {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "optional" => Self::Optional,
-            "normal" => Self::Normal,
-            "compulsory" => Self::Compulsory,
-            _ => {
-                return Err(format!(
-                    "`{text}` is no significance; there are: optional, normal, compulsory"
-                ));
-            }
-        })
-    }
-}
 
 /// A job to be run, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,47 +184,6 @@ pub enum Notice {
     },
     /// The emergency is over: nothing compulsory is late.
     Calm,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
-    Waiting,
-    Queued,
-    /// A worker has it.
-    Running,
-    /// It returned, and its completion has not been told.
-    Pending,
-    Ended,
-}
-
-#[derive(Debug)]
-pub(super) struct Record<J> {
-    pub(super) job: Option<J>,
-    pub(super) start: Nanos,
-    pub(super) deadline: Nanos,
-    pub(super) expected_ns: Nanos,
-    /// Predecessors that have not ended.
-    pub(super) pending: u32,
-    pub(super) successors: u32,
-    pub(super) stream: StreamId,
-    pub(super) significance: Significance,
-    pub(super) state: State,
-    /// Its emergency was told.
-    pub(super) told: bool,
-    /// What its completion said, well or not, before it returned.
-    pub(super) word: Option<bool>,
-    /// Its poster knows it by a ticket.
-    pub(super) ticketed: bool,
-}
-
-impl<J> Record<J> {
-    pub(super) fn is_live(&self) -> bool {
-        self.state != State::Ended
-    }
-
-    pub(super) fn is_other(&self) -> bool {
-        self.significance < Significance::Compulsory
-    }
 }
 
 /// The state machine. See the module for how data passes through it.
@@ -558,14 +485,5 @@ impl<J> Agenda<J> {
         record.state = State::Queued;
         let (start, significance) = (record.start, record.significance);
         self.lines.of(significance).future.push(start, id);
-    }
-
-    pub(super) fn key(policy: &Policy, record: &Record<J>) -> u64 {
-        match policy.order {
-            Order::Start => record.start,
-            Order::Deadline => record.deadline,
-            Order::Laxity => record.deadline.saturating_sub(record.expected_ns),
-            Order::Path => NEVER - record.expected_ns,
-        }
     }
 }

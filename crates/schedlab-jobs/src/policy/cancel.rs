@@ -1,8 +1,8 @@
 //! Dropping jobs: on request, with their stream, for a missed deadline, or because a predecessor
 //! was dropped.
 
-use super::agenda::{Record, State, StreamId};
 use super::edges::NONE;
+use super::record::{Record, State, StreamId};
 use super::{Agenda, JobId};
 
 impl<J> Agenda<J> {

@@ -6,7 +6,7 @@
 //! epoch shortens it, and the fill of each that has passed pulls it towards the right length, as in Lumiera.
 //! A [`JobId`] carries the epoch's serial number, so that an id of a job that ended long ago never names another one.
 
-use super::agenda::Record;
+use super::record::Record;
 use super::{NEVER, Nanos};
 use std::collections::BTreeMap;
 
@@ -272,8 +272,8 @@ impl<J> Epochs<J> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::agenda::{Significance, State, StreamId};
     use super::super::edges::NONE;
+    use super::super::record::{Significance, State, StreamId};
     use super::*;
     use std::collections::VecDeque;
 

@@ -1,11 +1,9 @@
 //! Where jobs wait for their turn: compulsory ones in a line of their own, which goes first.
 
-use super::JobId;
-use super::agenda::Record;
-use super::agenda::{Significance, State};
 use super::epochs::Epochs;
 use super::ordered::Ordered;
-use super::{Agenda, Nanos, Order, Policy};
+use super::record::{Record, Significance, State};
+use super::{JobId, Nanos, Order, Policy};
 
 /// Jobs by start, and those that are due by the rule. Under [`Order::Start`] the first holds all.
 #[derive(Debug, Default)]
@@ -24,7 +22,7 @@ impl Line {
         while self.future.head().is_some_and(|(start, _)| start <= now) {
             let Some((_, id)) = self.future.pop() else { break };
             if let Some(record) = epochs.get(id) {
-                self.ready.push(Agenda::key(policy, record), id);
+                self.ready.push(record.key(policy.order), id);
             }
         }
     }

@@ -21,22 +21,23 @@ mod cpus;
 mod edges;
 mod epochs;
 mod fate;
+mod grow;
 mod ladder;
 mod line;
 mod load;
 mod ordered;
 mod pull;
+mod record;
 mod size;
 
-pub use agenda::{
-    Agenda, Counts, Finished, Notice, Outcome, Plan, Posting, Significance, StreamId,
-};
+pub use agenda::{Agenda, Counts, Finished, Notice, Outcome, Plan, Posting};
 pub use cpus::Cpus;
 pub use epochs::JobId;
 pub use fate::Fate;
 pub use ladder::{Ladder, Pause};
 pub use load::{Capacity, Distance, LoadControl};
 pub use pull::{Asker, Pull, Pulled, Verdict};
+pub use record::{Significance, StreamId};
 pub use size::Growth;
 
 /// Time since the executor's origin, in nanoseconds.

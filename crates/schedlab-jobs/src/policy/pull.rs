@@ -1,7 +1,8 @@
 //! A worker with the token asks for work: it gets jobs, or is told how to pass the time.
 
-use super::agenda::{Notice, Significance, State};
+use super::agenda::Notice;
 use super::load::{Capacity, LoadControl};
+use super::record::{Record, Significance, State};
 use super::{Agenda, Emergency, JobId, NEVER, Nanos, Order, Queues};
 use crate::fault::{Fix, is_out};
 
@@ -216,9 +217,8 @@ impl<J> Agenda<J> {
         self.tick = now + self.policy.tick_ns;
         // Gates that never opened would wait for ever.
         for id in self.epochs.ids(Some(now)) {
-            let waits = |r: &super::agenda::Record<J>| {
-                r.state == State::Waiting && r.pending > 0 && r.deadline < now
-            };
+            let waits =
+                |r: &Record<J>| r.state == State::Waiting && r.pending > 0 && r.deadline < now;
             if self.epochs.get(id).is_some_and(waits) {
                 self.counts.missed += 1;
                 self.drop_job(id);

@@ -8,7 +8,7 @@
 //! Lumiera asks for the lag alone, and for 5 ms before it starts four. Its average lag is limited to
 //! 5 ms, so that never comes; and a chain that is late has a lag too, but no use for more workers.
 
-use super::{Agenda, Nanos, Policy};
+use super::Policy;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
@@ -51,7 +51,7 @@ impl Staff {
     }
 
     /// A worker asks for work; how many have come, if it is its first time.
-    fn arrive(&mut self, worker: usize) -> Option<u32> {
+    pub(super) fn arrive(&mut self, worker: usize) -> Option<u32> {
         if self.places[worker] == Place::Filled {
             return None;
         }
@@ -63,11 +63,11 @@ impl Staff {
         self.places.iter().filter(|&&place| place == Place::Filled).count() as u32
     }
 
-    fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.growth.now == self.places.len()
     }
 
-    fn start(&mut self, more: usize) {
+    pub(super) fn start(&mut self, more: usize) {
         for _ in 0..more {
             let Some(number) = self.places.iter().position(|&place| place == Place::Empty) else {
                 return;
@@ -84,57 +84,26 @@ impl Staff {
         self.places[worker] = Place::Empty;
         self.growth.now -= 1;
     }
-}
 
-impl<J> Agenda<J> {
-    /// Workers that the driver must start now; each is named once.
-    pub fn starts(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.staff.to_start)
+    /// Workers to start, each named once.
+    pub(super) fn starts(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.to_start)
     }
 
-    /// The driver could not start this worker.
-    pub fn start_failed(&mut self, worker: usize) {
-        self.staff.leave(worker);
-        self.staff.growth.started -= 1;
+    /// A worker could not be started.
+    pub(super) fn start_failed(&mut self, worker: usize) {
+        self.leave(worker);
+        self.growth.started -= 1;
     }
 
-    /// What became of the pool's size.
-    pub fn growth(&self) -> Growth {
-        self.staff.growth()
+    /// Whether somebody was asked to start a worker that has not come.
+    pub(super) fn one_comes(&self) -> bool {
+        self.places.contains(&Place::Starting)
     }
 
-    pub(super) fn arrive(&mut self, worker: usize) -> Option<u32> {
-        self.staff.arrive(worker)
-    }
-
-    /// Starts workers if due work stays behind (at `head`) though nobody sleeps; the jobs just pulled
-    /// take `ahead_ns`.
-    pub(super) fn grow(&mut self, now: Nanos, head: Option<Nanos>, ahead_ns: Nanos, ticked: bool) {
-        let waits = head.is_some_and(|head| head <= now);
-        if self.staff.is_full() || !waits || self.sleepers.iter().any(Option::is_some) {
-            return;
-        }
-        let lag_ns = self.load.lag_ns().saturating_add_unsigned(ahead_ns);
-        let limit = self.policy.grow_lag_ns as i64;
-        if lag_ns <= limit {
-            return;
-        }
-        let one_comes = self.staff.places.contains(&Place::Starting);
-        if ticked {
-            self.staff.start(if self.load.lag_ns() > 5 * limit { 4 } else { 1 });
-        } else if !one_comes {
-            self.staff.start(1);
-        }
-    }
-
-    /// Lets a worker that has nothing to do end, if it is one too many.
-    pub(super) fn retire(&mut self, worker: usize, idle_ns: Nanos) -> bool {
-        let spare = self.staff.growth.now > self.policy.workers_min.max(1);
-        if !spare || idle_ns < self.policy.retire_ns {
-            return false;
-        }
-        self.staff.leave(worker);
-        self.staff.growth.retired += 1;
-        true
+    /// A worker ends, since nothing is left for it.
+    pub(super) fn retire(&mut self, worker: usize) {
+        self.leave(worker);
+        self.growth.retired += 1;
     }
 }
