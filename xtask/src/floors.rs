@@ -5,7 +5,7 @@ use std::path::Path;
 
 /// Crate, and what it may import. Adding a crate or an import is a decision about the house: make it
 /// here, and in ARCHITECTURE.md.
-const MAY_IMPORT: [(&str, &[&str]); 18] = [
+const MAY_IMPORT: [(&str, &[&str]); 19] = [
     ("schedlab-model", &[]),
     ("schedlab-random", &[]),
     ("schedlab-stats", &["random"]),
@@ -20,7 +20,8 @@ const MAY_IMPORT: [(&str, &[&str]); 18] = [
     ("schedlab-host", &["model", "random", "stats", "sys", "workload", "jobs", "record"]),
     ("schedlab-sim", &["model", "stats", "workload", "jobs"]),
     ("schedlab-replay", &["model", "stats", "timeline", "workload"]),
-    ("schedlab-vm", &["model", "sys", "workload"]),
+    ("schedlab-vm", &["model", "stats", "sys", "workload"]),
+    ("schedlab-rig", &["jobs", "model", "record", "sys", "timeline", "trace"]),
     ("schedlab-draw", &["model", "stats", "timeline"]),
     (
         "schedlab-experiment",
@@ -41,6 +42,7 @@ const MAY_IMPORT: [(&str, &[&str]); 18] = [
             "host",
             "sim",
             "replay",
+            "rig",
             "vm",
             "draw",
             "experiment",

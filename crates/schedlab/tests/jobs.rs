@@ -957,34 +957,3 @@ fn a_simulated_machine_runs_the_pool_and_its_trace_shows_the_workers() {
     );
     assert_eq!(broken["workers"], 2, "as many as the machine has CPUs");
 }
-
-#[test]
-fn what_a_simulated_machine_cannot_run_is_said_beforehand() {
-    for (arguments, part) in [
-        (
-            &["run", "--executor", "cmd:true"][..],
-            "can't run the executor 'cmd:true': a simulator performs",
-        ),
-        (
-            &["run", "--executor", "lib:x.so"],
-            "can't run the executor 'lib:x.so': a simulator performs",
-        ),
-        (
-            &["run", "--executor", "tokio"],
-            "its code is not simulated: use schedlab, virtual, ideal",
-        ),
-        (&["run", "--data", "4KiB"], "leave --data out"),
-        (&["run", "--plan", "jobs"], "leave --plan and --queues stealing out"),
-        (&["run", "--fifo", "5"], "leave --fifo and --slice out"),
-        (&["run", "--cpus", "0,7"], "its CPUs are 0 to 1"),
-        (&["run", "--soak", "1s"], "it measures threads of this process"),
-        (&["posts"], "it measures threads of this process"),
-    ] {
-        let out = jobs(&[arguments, &["--on", "sim:cpus=2"]].concat());
-        assert!(
-            !out.status.success() && said(&out).contains(part),
-            "{arguments:?}: {}",
-            said(&out)
-        );
-    }
-}

@@ -2,13 +2,11 @@
 
 mod breaking;
 mod compare;
-mod external;
 mod figures;
 mod fit;
 mod generate;
 mod grain;
-mod jitter;
-mod kernel;
+mod machine;
 mod nodes;
 mod options;
 mod outcome;
@@ -20,11 +18,8 @@ mod rules;
 mod run;
 mod simulated;
 mod soak;
-mod stalls;
 mod streams;
 mod table;
-mod threads;
-mod witness;
 
 use super::UsageError;
 use crate::json::{self, Schema};

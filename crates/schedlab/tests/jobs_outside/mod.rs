@@ -199,3 +199,48 @@ fn a_schedule_that_nothing_breaks_is_told_and_not_searched_for_ever() {
         assert!(String::from_utf8_lossy(&out.stdout).contains("no stress breaks this schedule"));
     }
 }
+
+#[test]
+fn what_a_simulated_machine_cannot_run_is_said_beforehand() {
+    for (arguments, part) in [
+        (
+            &["run", "--executor", "cmd:true"][..],
+            "can't run the executor 'cmd:true': a simulator performs",
+        ),
+        (
+            &["run", "--executor", "lib:x.so"],
+            "can't run the executor 'lib:x.so': a simulator performs",
+        ),
+        (
+            &["run", "--executor", "tokio"],
+            "its code is not simulated: use schedlab, virtual, ideal",
+        ),
+        (&["run", "--data", "4KiB"], "leave --data out"),
+        (
+            &["run", "--plan", "jobs"],
+            "sim:cpus=2 can't plan jobs during a run: its pool gets all jobs before a run begins: leave --plan out",
+        ),
+        (&["compare", "--plan", "posters:2"], "leave --plan out"),
+        (
+            &["run", "--queues", "stealing"],
+            "sim:cpus=2 can't let workers steal jobs: its workers take jobs from one queue: leave --queues stealing out",
+        ),
+        (&["peak", "--queues", "stealing"], "leave --queues stealing out"),
+        (&["break", "--queues", "stealing"], "leave --queues stealing out"),
+        (
+            &["grain", "--executor", "schedlab", "--queues", "stealing"],
+            "leave --queues stealing out",
+        ),
+        (&["run", "--fifo", "5"], "leave --fifo and --slice out"),
+        (&["run", "--cpus", "0,7"], "its CPUs are 0 to 1"),
+        (&["run", "--soak", "1s"], "it measures threads of this process"),
+        (&["posts"], "it measures threads of this process"),
+    ] {
+        let out = jobs(&[arguments, &["--on", "sim:cpus=2"]].concat());
+        assert!(
+            !out.status.success() && said(&out).contains(part),
+            "{arguments:?}: {}",
+            said(&out)
+        );
+    }
+}

@@ -2,7 +2,6 @@
 
 use super::planning::PlanningArgs;
 use super::streams::StreamArgs;
-use super::threads::Threads;
 use super::{rules, simulated};
 use crate::commands::UsageError;
 use anyhow::Context;
@@ -16,6 +15,7 @@ use schedlab_jobs::run::{Clock, Run};
 use schedlab_jobs::stealing::Stealing;
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use schedlab_model::{Bytes, Cpu, CpuSet, Nanos, Pid};
+use schedlab_rig::{Library, Lines, Threads};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -609,19 +609,10 @@ impl ExecutorArgs {
             return simulated::executor(model, name, self.simulated()?);
         }
         if let Some(command) = name.strip_prefix("cmd:") {
-            return Ok(Box::new(super::external::Lines::new(
-                command,
-                workers,
-                self.patience,
-                threads.clone(),
-            )));
+            return Ok(Box::new(Lines::new(command, workers, self.patience, threads.clone())));
         }
         if let Some(file) = name.strip_prefix("lib:") {
-            return Ok(Box::new(super::external::Library::open(
-                file.as_ref(),
-                workers,
-                threads.clone(),
-            )?));
+            return Ok(Box::new(Library::open(file.as_ref(), workers, threads.clone())?));
         }
         Ok(match name {
             "schedlab" => Box::new(self.ours(0)?),

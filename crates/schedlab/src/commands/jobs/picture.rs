@@ -1,6 +1,5 @@
 //! Pictures of graphs, runs and sweeps, through the charts of `schedlab-draw`.
 
-use super::stalls::{Cause, Stalls};
 use super::table::save;
 use crate::commands::UsageError;
 use schedlab_draw::chart::{
@@ -11,6 +10,7 @@ use schedlab_jobs::graph::Graph;
 use schedlab_jobs::profile::concurrency_steps;
 use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Span};
+use schedlab_rig::{Cause, Stalls};
 use std::path::Path;
 
 const WIDTH_PX: i32 = 1200;

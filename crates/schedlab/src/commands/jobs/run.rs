@@ -1,13 +1,8 @@
 //! `schedlab jobs run`: one graph on one executor, proved, with every figure.
 
 use super::figures::{Figures, mean};
-use super::jitter::{self, Jitter};
-use super::kernel::{self, Account, Recording};
 use super::options::Setup;
-use super::stalls::Stalls;
-use super::threads::Threads;
-use super::witness::{self, Witness, steal};
-use super::{external, outcome, picture, simulated, soak, streams, table};
+use super::{machine, outcome, picture, simulated, soak, streams, table};
 use crate::commands::UsageError;
 use crate::json;
 use anyhow::Context;
@@ -19,6 +14,10 @@ use schedlab_jobs::profile::{Profile, concurrency_steps};
 use schedlab_jobs::rig::{replay, waiting};
 use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
+use schedlab_rig::{
+    Account, Faulty, Jitter, Recorded, Recording, Stalls, Threads, Witness, jitter, read_events,
+    steal, witness,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::fmt::Write;
@@ -105,8 +104,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         json::print(&Document {
             figures: Figures::of(&profile, workers, &told),
             executor: name,
-            jitter: jitter.as_ref().map(Jitter::document),
-            machine: witness.as_ref().map(Witness::document),
+            jitter: jitter.as_ref().map(Jitter::figures),
+            machine: witness.as_ref().map(Witness::figures),
             stalls: stalls.as_ref().map(|s| Account::of(s, run.base())),
             pool: report.as_ref().map(|report| Pool::of(&report.growth)),
             interrupted,
@@ -129,10 +128,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         // Without the jobs that were dropped, the others are no longer late for the same reasons.
         if complete {
             let replayed = replay(&run, workers)?;
-            table::say(&machine(&replayed, witness.as_ref(), jitter.as_ref()))?;
+            table::say(&lateness(&replayed, witness.as_ref(), jitter.as_ref()))?;
         }
         if let Some(stalls) = &stalls {
-            table::say(&kernel::as_text(stalls, run.base()))?;
+            table::say(&machine::stalls(stalls, run.base()))?;
         }
     }
     if interrupted {
@@ -162,7 +161,7 @@ fn soaked(args: &Args, graph: &Graph, time: Nanos) -> anyhow::Result<ExitCode> {
     args.setup.executor.planning.check("a soak")?;
     args.setup.load.streams.refuse("a soak")?;
     let options = args.setup.executor.options(0)?;
-    let faults = soak::Faulty {
+    let faults = Faulty {
         panic_every: args.panic_every,
         lose_notification: args.lose_notification.unwrap_or(0),
         clock_jump_ms: args.clock_jump,
@@ -220,7 +219,7 @@ struct Ran {
 fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     let (report, stalls) = (None, None);
     if let Some(file) = &args.events {
-        let workers = external::read_events(file, run)?;
+        let workers = read_events(file, run)?;
         let (name, told) = (file.display().to_string(), Told::default());
         return Ok(Ran { name, workers, told, report, stalls, interrupted: false });
     }
@@ -251,6 +250,12 @@ fn execute(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     Ok(Ran { name, workers, told, report, stalls, interrupted })
 }
 
+/// The account of a recorded run; what it lacks is noted.
+fn stalls_of(recorded: Recorded) -> Stalls {
+    recorded.warnings.iter().for_each(|warning| table::note(&warning.what));
+    recorded.stalls
+}
+
 /// The account of an executor of others, if it came to its end and its workers tell their threads.
 fn recorded(
     recording: Recording,
@@ -262,8 +267,11 @@ fn recorded(
     let mut ran = vec![false; workers];
     run.spans().iter().for_each(|span| ran[span.worker as usize] = true);
     match threads.of(&ran) {
-        Ok(pids) if ended => recording.finish(run, &pids, None).map(Some),
-        Ok(_) => recording.discard().map(|()| None),
+        Ok(pids) if ended => Ok(Some(stalls_of(recording.finish(run, &pids, None)?))),
+        Ok(_) => {
+            recording.discard()?;
+            Ok(None)
+        }
         Err(why) => {
             recording.discard()?;
             let what = format!("{name} does not offer --record: {why}");
@@ -295,7 +303,7 @@ fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     let stalls = match (recording, &report) {
         (Some(recording), Some(report)) if told.is_ok() => {
             let pids = threads.of(&vec![false; workers]).map_err(anyhow::Error::msg)?;
-            Some(recording.finish(run, &pids, Some(report))?)
+            Some(stalls_of(recording.finish(run, &pids, Some(report))?))
         }
         (Some(recording), _) => {
             recording.discard()?;
@@ -407,18 +415,20 @@ fn show(name: &str, profile: &Profile, workers: usize, told: &Told) -> String {
 
 /// What of lateness is not the executor's: that of an ideal schedule of jobs as long as these were, and what the
 /// machine does to threads without any scheduler of ours.
-fn machine(replayed: &Profile, witness: Option<&Witness>, jitter: Option<&Jitter>) -> String {
+fn lateness(replayed: &Profile, witness: Option<&Witness>, jitter: Option<&Jitter>) -> String {
     let ns = |q| replayed.lateness(q).map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64));
     let mut rows = vec![
         vec!["had scheduling cost nothing".to_owned(), String::new()],
         vec!["  lateness p50".to_owned(), ns(0.5)],
         vec!["  lateness p99".to_owned(), ns(0.99)],
     ];
-    rows.extend(witness.iter().flat_map(|witness| witness.rows()));
+    rows.extend(witness.into_iter().flat_map(machine::witness));
     if let Some(jitter) = jitter {
         rows.push(vec!["this machine, before the run".to_owned(), String::new()]);
         rows.extend(
-            jitter.rows().into_iter().map(|row| vec![format!("  {}", row[0]), row[1].clone()]),
+            machine::jitter(jitter)
+                .into_iter()
+                .map(|row| vec![format!("  {}", row[0]), row[1].clone()]),
         );
     }
     table::columns(&rows)
@@ -431,9 +441,9 @@ pub(super) struct Document {
     figures: Figures,
     executor: String,
     /// The machine's own jitter, measured before a run with start times.
-    jitter: Option<jitter::Document>,
+    jitter: Option<jitter::Figures>,
     /// What the machine did to a run with start times.
-    machine: Option<witness::Document>,
+    machine: Option<witness::Figures>,
     /// Where all time of all workers went, with `--record`.
     stalls: Option<Account>,
     /// How the pool grew.

@@ -63,9 +63,13 @@ pub(super) fn executor(
 /// Our pool.
 pub(super) fn pool(model: &Model, workers: Workers) -> anyhow::Result<SimulatedPool> {
     let Workers { policy, timer_slack, planning, stealing, attributes } = workers;
-    if planning.planner != Planner::Ahead || stealing == Stealing::Always {
-        let why = "its workers take jobs from one queue, planned ahead: leave --plan and --queues stealing out";
-        return Err(refused(model, "plan or steal so".to_owned(), why));
+    if planning.planner != Planner::Ahead {
+        let why = "its pool gets all jobs before a run begins: leave --plan out";
+        return Err(refused(model, "plan jobs during a run".to_owned(), why));
+    }
+    if stealing == Stealing::Always {
+        let why = "its workers take jobs from one queue: leave --queues stealing out";
+        return Err(refused(model, "let workers steal jobs".to_owned(), why));
     }
     if attributes {
         let why = "its workers are normal tasks: leave --fifo and --slice out";

@@ -9,7 +9,7 @@ use schedlab_model::{Nanos, Span};
 
 /// Why a worker ran no job, or how it ran one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Cause {
+pub enum Cause {
     /// In a job, on a CPU.
     Job,
     /// In a job, runnable, and some other task had the CPU.
@@ -34,7 +34,7 @@ pub(super) enum Cause {
 
 impl Cause {
     /// All, in order.
-    pub(super) const ALL: [Self; 10] = [
+    pub const ALL: [Self; 10] = [
         Self::Job,
         Self::JobDelayed,
         Self::RunDelay,
@@ -48,7 +48,7 @@ impl Cause {
     ];
 
     /// Key in JSON, and for people with its underscores as blanks.
-    pub(super) fn key(self) -> &'static str {
+    pub fn key(self) -> &'static str {
         match self {
             Self::Job => "in_jobs",
             Self::JobDelayed => "in_jobs_run_delay",
@@ -66,41 +66,48 @@ impl Cause {
 
 /// What is known of a worker, each in any order.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Lane {
-    pub(super) jobs: Vec<Span>,
+pub struct Lane {
+    /// With a job.
+    pub jobs: Vec<Span>,
     /// Runnable without running, as the kernel says.
-    pub(super) delayed: Vec<Span>,
-    pub(super) back_off: Vec<Span>,
-    pub(super) asleep: Vec<Span>,
+    pub delayed: Vec<Span>,
+    /// Backing off from the token.
+    pub back_off: Vec<Span>,
+    /// Asleep, as asked or longer.
+    pub asleep: Vec<Span>,
     /// Asleep longer than asked.
-    pub(super) overslept: Vec<Span>,
+    pub overslept: Vec<Span>,
 }
 
 /// What is known of the jobs.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Demand {
+pub struct Demand {
     /// Per job, from when it could have begun until it began.
-    pub(super) ready: Vec<Span>,
+    pub ready: Vec<Span>,
     /// Per job, from its start time until its last predecessor ended.
-    pub(super) blocked: Vec<Span>,
+    pub blocked: Vec<Span>,
 }
 
 /// A stretch of one worker with one cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Stall {
-    pub(super) worker: usize,
-    pub(super) cause: Cause,
-    pub(super) span: Span,
+pub struct Stall {
+    /// The worker, from 0.
+    pub worker: usize,
+    /// Why.
+    pub cause: Cause,
+    /// From when to when, on the run's clock.
+    pub span: Span,
 }
 
 /// All time of all workers within a window.
 #[derive(Clone, Debug)]
-pub(super) struct Stalls {
-    pub(super) window: Span,
+pub struct Stalls {
+    /// From the first begin of a job to the last end, on the run's clock.
+    pub window: Span,
     /// Per worker, in order of time, without gaps.
-    pub(super) stretches: Vec<Vec<Stall>>,
+    pub stretches: Vec<Vec<Stall>>,
     /// Causes that the executor tells nothing of.
-    pub(super) unknown: Vec<Cause>,
+    pub unknown: Vec<Cause>,
 }
 
 /// What begins or ends at a moment.
@@ -114,7 +121,7 @@ enum Edge {
 
 impl Stalls {
     /// Puts the window down to causes.
-    pub(super) fn of(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
+    pub fn of(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
         let mut edges = edges(lanes, demand, window);
         edges.sort_by_key(|&(time, ..)| time);
         let mut state = vec![[0i64; 5]; lanes.len()];
@@ -174,7 +181,7 @@ impl Stalls {
     }
 
     /// The same of an executor of others, which does not say what its workers are awake for.
-    pub(super) fn of_others(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
+    pub fn of_others(lanes: &[Lane], demand: &Demand, window: Span) -> Self {
         let mut stalls = Self::of(lanes, demand, window);
         for stall in stalls.stretches.iter_mut().flatten() {
             if stall.cause == Cause::Token {
@@ -186,18 +193,18 @@ impl Stalls {
     }
 
     /// The causes that can be told apart.
-    pub(super) fn causes(&self) -> impl Iterator<Item = Cause> {
+    pub fn causes(&self) -> impl Iterator<Item = Cause> {
         Cause::ALL.into_iter().filter(|cause| !self.unknown.contains(cause))
     }
 
     /// Time of a cause, over all workers.
-    pub(super) fn sum(&self, cause: Cause) -> Nanos {
+    pub fn sum(&self, cause: Cause) -> Nanos {
         let all = self.stretches.iter().flatten().filter(|stall| stall.cause == cause);
         all.map(|stall| stall.span.duration()).fold(Nanos::ZERO, |sum, time| Nanos(sum.0 + time.0))
     }
 
     /// The longest stretches that a scheduler or the machine is to blame for.
-    pub(super) fn longest(&self, count: usize) -> Vec<Stall> {
+    pub fn longest(&self, count: usize) -> Vec<Stall> {
         let blamed = |stall: &&Stall| (Cause::JobDelayed..=Cause::Asleep).contains(&stall.cause);
         let mut all: Vec<Stall> = self.stretches.iter().flatten().filter(blamed).copied().collect();
         all.sort_by_key(|stall| (std::cmp::Reverse(stall.span.duration()), stall.span.start));

@@ -1,6 +1,5 @@
 //! What a process is asked to do over JSON lines, and the proof that it did it.
 
-use anyhow::{Context, ensure};
 use schedlab_jobs::proof;
 use schedlab_jobs::run::Run;
 use serde::Serialize;
@@ -10,9 +9,10 @@ use std::io::{BufWriter, Write};
 use std::ops::RangeInclusive;
 
 use super::Ran;
+use super::line::{Go, Head, Job, SCHEMA};
+use crate::RigError;
+use crate::error::While;
 
-/// The version of the lines.
-const SCHEMA: &str = "schedlab/jobs-lines/3";
 /// From the last line to the first start time.
 const PRE_ROLL_NS: u64 = 20_000_000;
 /// Values are computed again for so long at most.
@@ -22,41 +22,7 @@ const CHECK_MIN: usize = 16;
 /// Finding out how long a round takes.
 const CALIBRATE_NS: u64 = 5_000_000;
 
-/// The first line.
-#[derive(Serialize)]
-struct Head<'n> {
-    schema: &'static str,
-    workers: usize,
-    jobs: u32,
-    /// The process mixes it into each value, in hexadecimal digits.
-    nonce: &'n str,
-}
-
-/// A line for each job.
-#[derive(Serialize)]
-struct Job<'g> {
-    job: u32,
-    /// Rounds of work.
-    rounds: u64,
-    /// How long that takes, about.
-    work_ns: u64,
-    /// The jobs that must end before.
-    after: &'g [u32],
-    /// Earliest start after the base, where the run has start times.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    start_ns: Option<u64>,
-}
-
-/// The last line: the process begins.
-#[derive(Serialize)]
-struct Go {
-    go: bool,
-    /// To which start times are relative, on CLOCK_MONOTONIC.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    base_ns: Option<u64>,
-}
-
-fn line(input: &mut impl Write, line: &impl Serialize) -> std::io::Result<()> {
+fn say(input: &mut impl Write, line: &impl Serialize) -> std::io::Result<()> {
     serde_json::to_writer(&mut *input, line)?;
     writeln!(input)
 }
@@ -85,15 +51,15 @@ impl Asked {
         let mut input = BufWriter::new(input);
         let (graph, nonce) = (run.graph(), format!("{:016x}", self.nonce));
         let head = Head { schema: SCHEMA, workers: self.workers, jobs: graph.len(), nonce: &nonce };
-        line(&mut input, &head)?;
+        say(&mut input, &head)?;
         for job in 0..graph.len() {
             let (work_ns, after) = (run.expected_ns(job), graph.predecessors(job));
             let rounds = self.rounds[job as usize];
             let start_ns = run.schedule().is_timed().then(|| run.schedule().start(job));
-            line(&mut input, &Job { job, rounds, work_ns, after, start_ns })?;
+            say(&mut input, &Job { job, rounds, work_ns, after, start_ns })?;
         }
         let base = schedlab_sys::clock::monotonic().0 + PRE_ROLL_NS;
-        line(&mut input, &Go { go: true, base_ns: run.schedule().is_timed().then_some(base) })?;
+        say(&mut input, &Go { go: true, base_ns: run.schedule().is_timed().then_some(base) })?;
         input.flush()?;
         Ok(base)
     }
@@ -105,15 +71,16 @@ impl Asked {
         run: &Run,
         ran: &[Ran],
         when: RangeInclusive<u64>,
-    ) -> anyhow::Result<u32> {
+    ) -> Result<u32, RigError> {
         let mut values = vec![None; self.rounds.len()];
         for Ran { job, begin, end, value, .. } in ran {
-            ensure!(
-                when.contains(begin) && when.contains(end),
-                "job {job} ran from {begin} to {end} ns, but the run went from {} to {} ns on CLOCK_MONOTONIC",
-                when.start(),
-                when.end()
-            );
+            if !when.contains(begin) || !when.contains(end) {
+                return Err(RigError::Wrong(format!(
+                    "job {job} ran from {begin} to {end} ns, but the run went from {} to {} ns on CLOCK_MONOTONIC",
+                    when.start(),
+                    when.end()
+                )));
+            }
             values[*job as usize] = *value;
         }
         let chosen = self.chosen();
@@ -121,14 +88,18 @@ impl Asked {
             let Some(value) = values[job as usize] else { continue };
             let before = run.graph().predecessors(job);
             let known: Vec<u64> = before.iter().filter_map(|&p| values[p as usize]).collect();
-            ensure!(known.len() == before.len(), "job {job} ran, but not all of its predecessors");
+            if known.len() < before.len() {
+                let what = format!("job {job} ran, but not all of its predecessors");
+                return Err(RigError::Wrong(what));
+            }
             let right = proof::value(self.nonce, job, known.into_iter(), self.rounds[job as usize]);
-            ensure!(
-                value == right,
-                "job {job} gave the value {value:016x}, but its work gives {right:016x}: it was not done"
-            );
+            if value != right {
+                return Err(RigError::Wrong(format!(
+                    "job {job} gave the value {value:016x}, but its work gives {right:016x}: it was not done"
+                )));
+            }
         }
-        u32::try_from(chosen.len()).context("too many jobs")
+        u32::try_from(chosen.len()).while_doing("too many jobs")
     }
 
     /// Jobs whose values are computed again.

@@ -1,82 +1,104 @@
-//! `jobs run --record`: the kernel's events while an executor runs, on the same clock, with a mark for every job; and
+//! A recording of a run: the kernel's events while an executor runs, on the same clock, with a mark for every job; and
 //! what they say of each moment in which a worker ran none. When a worker is awake, our pool says what for, and the
 //! kernel's events tell when the threads of others sleep.
 
-use super::stalls::{Cause, Demand, Lane, Stalls};
-use super::table;
-use anyhow::Context;
+use crate::RigError;
+use crate::error::While;
+use crate::stalls::{Cause, Demand, Lane, Stalls};
 use schedlab_jobs::pool::{Report, What};
 use schedlab_jobs::profile::ready_times;
 use schedlab_jobs::run::Run;
-use schedlab_model::{Cpu, Nanos, Phase, Pid, Span};
+use schedlab_model::{Cpu, Nanos, Phase, Pid, Span, Warning};
 use schedlab_record::{Mark, Marks, Options, Recorder, spool_of, stitch};
 use schedlab_timeline::{Slices, SlicesAnswer, State, ask};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 /// Intervals of each kind that are held at once: some 400 MiB at most.
 const INTERVALS_MAX: usize = 8 << 20;
 
 /// A recording that goes on while an executor runs.
-pub(super) struct Recording {
+#[derive(Debug)]
+pub struct Recording {
     recorder: Recorder,
     output: PathBuf,
 }
 
 impl Recording {
     /// Begins to record into `output`.
-    pub(super) fn start(output: &Path) -> anyhow::Result<Self> {
+    ///
+    /// # Errors
+    /// When the right to record is missing, or the spool beside `output` can't be made.
+    pub fn start(output: &Path) -> Result<Self, RigError> {
         let recorder = Recorder::start(Options::default(), &spool_of(output))
-            .context("the kernel's events can't be recorded (schedlab doctor says more)")?;
+            .while_doing("the kernel's events can't be recorded (schedlab doctor says more)")?;
         Ok(Self { recorder, output: output.to_owned() })
     }
 
     /// Ends it and leaves nothing behind.
-    pub(super) fn discard(self) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// When what was recorded can't be removed.
+    pub fn discard(self) -> Result<(), RigError> {
         let dir = self.recorder.stop()?;
         Ok(std::fs::remove_dir_all(dir)?)
     }
 
     /// Ends it, writes the trace with the jobs as marks, and puts the time of the workers, which are these threads, down
-    /// to causes.
-    pub(super) fn finish(
+    /// to causes. `report` is that of our own pool.
+    ///
+    /// # Errors
+    /// When the trace can't be written or read.
+    pub fn finish(
         self,
         run: &Run,
         pids: &[i32],
         report: Option<&Report>,
-    ) -> anyhow::Result<Stalls> {
+    ) -> Result<Recorded, RigError> {
         let dir = self.recorder.stop()?;
         // The run's clock and the trace's are one, with different origins.
         let origin = schedlab_sys::clock::monotonic().0 - run.clock().now();
+        let mut warnings = Vec::new();
         let summary = stitch(&dir, &self.output, &Marks::default())?;
         if summary.lost_total() > 0 {
             let lost = summary.lost_total();
-            table::note(&format!("{lost} kernel events were lost: run delay is a lower bound"));
+            let what = format!("{lost} kernel events were lost: run delay is a lower bound");
+            warnings.push(Warning::new("lost-events", what, "record with larger buffers"));
         }
         let mut source = schedlab_trace::open(&self.output)?;
         let reply = ask(source.as_mut(), Slices::new(INTERVALS_MAX))?;
         if reply.answer.left_out > 0 {
-            table::note("the trace is too long to be held: run delay is a lower bound");
+            let what = "the trace is too long to be held: run delay is a lower bound";
+            warnings.push(Warning::new("intervals-left-out", what, "record a shorter run"));
         }
         stitch(&dir, &self.output, &marks(run, pids, origin, &reply.answer, &reply.state))?;
         std::fs::remove_dir_all(&dir)?;
         let delayed = delays_in(&reply.answer, &reply.state, pids, origin);
-        Ok(match report {
+        let stalls = match report {
             Some(report) => account(run, report, delayed),
             None => {
                 let ran = runs_in(&reply.answer, &reply.state, pids, origin);
                 account_of_others(run, delayed, &ran)
             }
-        })
+        };
+        Ok(Recorded { stalls, warnings })
     }
+}
+
+/// Where the time of a recorded run went.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Each moment of each worker, by its cause.
+    pub stalls: Stalls,
+    /// What makes it less than the whole.
+    pub warnings: Vec<Warning>,
 }
 
 /// When threads were runnable without running, per thread, on a clock with this origin.
 #[cfg(test)]
-pub(super) fn delays(
+pub(crate) fn delays(
     source: &mut dyn schedlab_model::EventSource,
     pids: &[i32],
     origin: u64,
@@ -208,32 +230,38 @@ fn account(run: &Run, report: &Report, delayed: Vec<Vec<Span>>) -> Stalls {
     Stalls::of(&lanes, &demand, window)
 }
 
-/// How many of the longest stalls are shown.
-const LONGEST: usize = 5;
+/// How many of the longest stalls are told.
+pub const LONGEST: usize = 5;
 
-/// The account of all workers' time, for `--json`.
-#[derive(Serialize, JsonSchema)]
-pub(super) struct Account {
-    window_ns: Nanos,
+/// The account of all workers' time, in figures.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Account {
+    /// From the first begin of a job to the last end.
+    pub window_ns: Nanos,
     /// Time by cause (`run_delay_ns`), summed over the workers.
-    sums: BTreeMap<String, Nanos>,
+    pub sums: BTreeMap<String, Nanos>,
     /// Causes that this executor tells nothing of; their time is in `awake_ns` or `asleep_ns`.
-    not_offered: Vec<&'static str>,
+    pub not_offered: Vec<&'static str>,
     /// The longest stretches of one cause.
-    longest: Vec<Stretch>,
+    pub longest: Vec<Stretch>,
 }
 
-#[derive(Serialize, JsonSchema)]
-struct Stretch {
-    worker: usize,
-    cause: &'static str,
+/// A stretch of one worker with one cause.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Stretch {
+    /// The worker, from 0.
+    pub worker: usize,
+    /// The cause, by its key.
+    pub cause: &'static str,
     /// From the run's base.
-    start_ns: i64,
-    took_ns: Nanos,
+    pub start_ns: i64,
+    /// How long it took.
+    pub took_ns: Nanos,
 }
 
 impl Account {
-    pub(super) fn of(stalls: &Stalls, base: u64) -> Self {
+    /// Of a run whose base is at this time of its clock.
+    pub fn of(stalls: &Stalls, base: u64) -> Self {
         let longest = stalls.longest(LONGEST).into_iter().map(|stall| Stretch {
             worker: stall.worker,
             cause: stall.cause.key(),
@@ -251,32 +279,4 @@ impl Account {
             longest: longest.collect(),
         }
     }
-}
-
-/// The account for people: time, and the concurrency that was lost to it.
-pub(super) fn as_text(stalls: &Stalls, base: u64) -> String {
-    let window = stalls.window.duration().0.max(1) as f64;
-    let head = ["where the workers were", "time", "concurrency"].map(str::to_owned);
-    let mut rows = vec![head.to_vec()];
-    let mut row = |name: &str, ns: u64| {
-        let share = format!("{:.3}", ns as f64 / window);
-        rows.push(vec![format!("  {name}"), table::time(ns as f64), share]);
-    };
-    for cause in stalls.causes() {
-        row(&cause.key().replace('_', " "), stalls.sum(cause).0);
-    }
-    row("sum", stalls.causes().map(|cause| stalls.sum(cause).0).sum());
-    let mut text = table::columns(&rows);
-    if stalls.unknown.contains(&Cause::Token) {
-        text.push_str("  not offered: back off, late timer, token (awake and asleep hold them)\n");
-    }
-    for stall in stalls.longest(LONGEST) {
-        let at = stall.span.start.0 as f64 - base as f64;
-        let took = table::time(stall.span.duration().0 as f64);
-        let cause = stall.cause.key().replace('_', " ");
-        let worker = stall.worker;
-        let at = table::time(at);
-        let _ = writeln!(text, "  worker {worker}, at {at}: {took} of {cause}");
-    }
-    text
 }

@@ -16,7 +16,7 @@ enum Thread {
 
 /// The threads of workers, told by themselves.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Threads(Arc<Mutex<Vec<Thread>>>);
+pub struct Threads(Arc<Mutex<Vec<Thread>>>);
 
 impl Threads {
     fn lock(&self) -> MutexGuard<'_, Vec<Thread>> {
@@ -24,7 +24,7 @@ impl Threads {
     }
 
     /// A job of this worker ran on this thread.
-    pub(super) fn tell(&self, worker: usize, thread: i32) {
+    pub fn tell(&self, worker: usize, thread: i32) {
         let mut all = self.lock();
         if all.len() <= worker {
             all.resize(worker + 1, Thread::Unknown);
@@ -37,12 +37,12 @@ impl Threads {
     }
 
     /// The calling thread is this worker.
-    pub(super) fn tell_own(&self, worker: usize) {
+    pub fn tell_own(&self, worker: usize) {
         self.tell(worker, schedlab_sys::process::thread_id().0);
     }
 
     /// What workers do first, telling their thread before.
-    pub(super) fn told(&self, then: Option<OnStart>) -> OnStart {
+    pub fn told(&self, then: Option<OnStart>) -> OnStart {
         let threads = self.clone();
         Arc::new(move |worker: usize| {
             threads.tell_own(worker);
@@ -56,7 +56,7 @@ impl Threads {
     ///
     /// # Errors
     /// Where a worker that `ran` jobs has told none, or several.
-    pub(super) fn of(&self, ran: &[bool]) -> Result<Vec<i32>, String> {
+    pub fn of(&self, ran: &[bool]) -> Result<Vec<i32>, String> {
         let all = self.lock();
         let of = |(worker, &ran): (usize, &bool)| match all.get(worker) {
             Some(Thread::One(thread)) => Ok(*thread),

@@ -19,27 +19,32 @@ const PAUSE_NS: u64 = 5_000;
 const MARK_NS: u64 = 500_000;
 
 /// What the machine does to threads that do nothing. In nanoseconds, ascending.
-pub(super) struct Jitter {
+#[derive(Clone, Debug)]
+pub struct Jitter {
     timer_ns: Vec<u64>,
     pause_ns: Vec<u64>,
     /// Time looked at the clock, over all threads.
     looked_ns: u64,
 }
 
-/// The machine's own jitter, for `--json`.
-#[derive(Serialize, JsonSchema)]
+/// The machine's own jitter, in figures.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[schemars(rename = "Jitter")]
-pub(super) struct Document {
-    timer_late_ns_p50: Option<u64>,
-    timer_late_ns_p99: Option<u64>,
-    timer_late_ns_max: Option<u64>,
-    /// The share of timers that were later than 0.5 ms.
-    timer_late_beyond_500us: f64,
+pub struct Figures {
+    /// How late a timer was that was asked for on time, in nanoseconds: the median.
+    pub timer_late_ns_p50: Option<u64>,
+    /// What 99 of 100 timers did not exceed.
+    pub timer_late_ns_p99: Option<u64>,
+    /// The latest timer.
+    pub timer_late_ns_max: Option<u64>,
+    /// The share of timers that were later than 0.5 ms, from 0 to 1.
+    pub timer_late_beyond_500us: f64,
     /// How often a thread that only looks at the clock was stopped.
-    pauses: usize,
-    pause_ns_max: Option<u64>,
-    /// The share of time that others took.
-    taken: f64,
+    pub pauses: usize,
+    /// The longest such stop, in nanoseconds.
+    pub pause_ns_max: Option<u64>,
+    /// The share of time that others took, from 0 to 1.
+    pub taken: f64,
 }
 
 impl Jitter {
@@ -47,7 +52,7 @@ impl Jitter {
     ///
     /// # Errors
     /// When a thread can't be started.
-    pub(super) fn probe(threads: usize, time: Nanos, place: &OnStart) -> io::Result<Self> {
+    pub fn probe(threads: usize, time: Nanos, place: &OnStart) -> io::Result<Self> {
         let each = Nanos(time.0 / 2);
         let probes = (0..threads).map(|number| {
             let place = place.clone();
@@ -83,8 +88,9 @@ impl Jitter {
         beyond as f64 / self.timer_ns.len().max(1) as f64
     }
 
-    pub(super) fn document(&self) -> Document {
-        Document {
+    /// Its figures.
+    pub fn figures(&self) -> Figures {
+        Figures {
             timer_late_ns_p50: quantile(&self.timer_ns, 0.5),
             timer_late_ns_p99: quantile(&self.timer_ns, 0.99),
             timer_late_ns_max: self.timer_ns.last().copied(),
@@ -93,21 +99,6 @@ impl Jitter {
             pause_ns_max: self.pause_ns.last().copied(),
             taken: self.taken(),
         }
-    }
-
-    /// Rows for a table: name, value.
-    pub(super) fn rows(&self) -> Vec<Vec<String>> {
-        let of = |value: Option<u64>| {
-            value.map_or_else(|| "-".to_owned(), |ns| super::table::time(ns as f64))
-        };
-        let row = |name: &str, value: String| vec![name.to_owned(), value];
-        vec![
-            row("timers late, p50", of(quantile(&self.timer_ns, 0.5))),
-            row("timers late, p99", of(quantile(&self.timer_ns, 0.99))),
-            row("timers later than 0.5 ms", format!("{:.2} %", 100.0 * self.beyond_mark())),
-            row("longest pause", of(self.pause_ns.last().copied())),
-            row("taken by others", format!("{:.2} %", 100.0 * self.taken())),
-        ]
     }
 }
 

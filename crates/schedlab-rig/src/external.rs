@@ -7,11 +7,12 @@
 //! process that has not said it is done within a time is ended, with all that it started.
 
 mod asked;
+mod line;
 
-use super::threads::Threads;
+use crate::error::While;
+use crate::{RigError, Threads};
 use asked::Asked;
-
-use anyhow::Context;
+pub use line::{Done, Go, Head, Job, Line, NotOffered, SCHEMA};
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Pid};
@@ -26,7 +27,8 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 /// A process that speaks JSON lines.
-pub(super) struct Lines {
+#[derive(Debug)]
+pub struct Lines {
     command: String,
     workers: usize,
     /// Beyond the jobs' own work, one after another.
@@ -35,8 +37,9 @@ pub(super) struct Lines {
 }
 
 impl Lines {
-    /// The command is split at blanks; each run starts it anew.
-    pub(super) fn new(command: &str, workers: usize, patience: Nanos, threads: Threads) -> Self {
+    /// The command is split at blanks; each run starts it anew. A run that takes longer than its jobs' own work and
+    /// `patience` is ended. The workers tell `threads` their thread ids.
+    pub fn new(command: &str, workers: usize, patience: Nanos, threads: Threads) -> Self {
         Self { command: command.to_owned(), workers, patience: patience.as_duration(), threads }
     }
 
@@ -44,15 +47,15 @@ impl Lines {
     fn talk(&self, run: &Arc<Run>) -> Result<u32, Fault> {
         let asked = Asked::of(run, self.workers);
         let mut words = self.command.split_whitespace();
-        let program = words.next().context("no program is named")?;
+        let program = words.next().while_doing("no program is named")?;
         let mut child = Command::new(program)
             .args(words)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .with_context(|| format!("`{program}` could not be started"))?;
-        let input = child.stdin.take().context("its input is no pipe")?;
-        let output = child.stdout.take().context("its output is no pipe")?;
+            .while_doing(format!("`{program}` could not be started"))?;
+        let input = child.stdin.take().while_doing("its input is no pipe")?;
+        let output = child.stdout.take().while_doing("its output is no pipe")?;
         let work_ns: u64 = (0..run.graph().len()).map(|node| run.expected_ns(node)).sum();
         let last_start = run.schedule().starts.iter().max().copied().unwrap_or(0);
         let limit = self.patience.saturating_add(Duration::from_nanos(work_ns + last_start));
@@ -63,11 +66,11 @@ impl Lines {
         // another thread does: it ends with the pipes.
         let talk = move || {
             let from = schedlab_sys::clock::monotonic().0;
-            let written = given.write(&theirs, input).context("it does not take the graph");
+            let written = given.write(&theirs, input).while_doing("it does not take the graph");
             let jobs = Some((theirs.graph().len(), given.workers));
             let read = |base| {
                 let answer = read_lines(BufReader::new(output), jobs)?;
-                Ok::<_, anyhow::Error>((from, base, answer))
+                Ok::<_, RigError>((from, base, answer))
             };
             // One that says at once what it does not offer does not take the graph.
             let _ = told.send(match written {
@@ -80,8 +83,8 @@ impl Lines {
         };
         if let Err(error) = std::thread::Builder::new().name("talk".to_owned()).spawn(talk) {
             end_all(&mut child)?;
-            let error = anyhow::Error::new(schedlab_sys::process::thread_refused(&error));
-            return Err(error.context("talking to the executor").into());
+            let refused = schedlab_sys::process::thread_refused(&error);
+            return Err(refused).while_doing("talking to the executor").map_err(Fault::Error);
         }
         let answer = wait_for(&answers, until, || run.is_stopped());
         if run.is_stopped() {
@@ -93,20 +96,19 @@ impl Lines {
             end_all(&mut child)?;
             let at = if answer.is_some() { "it did not end after its answer" } else { "no answer" };
             let limit = Nanos(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX));
-            return Err(anyhow::anyhow!(
-                "{at} within {limit} (the jobs' own work and --patience): it was ended"
-            )
-            .into());
+            let what =
+                format!("{at} within {limit} (the jobs' own work and --patience): it was ended");
+            return Err(RigError::wrong(what).into());
         }
         let (from, base, Answer { ran, not_offered }) = answer.expect("it came")?;
         match not_offered.as_deref() {
             None => {}
             Some("start times") => return Err(Fault::NotOffered("start times")),
-            Some(other) => return Err(anyhow::anyhow!("it does not offer {other}").into()),
+            Some(other) => return Err(RigError::wrong(format!("it does not offer {other}")).into()),
         }
-        let status = child.wait().context("its end")?;
+        let status = child.wait().while_doing("its end")?;
         if !status.success() {
-            return Err(anyhow::anyhow!("it ended with {status}").into());
+            return Err(RigError::wrong(format!("it ended with {status}")).into());
         }
         let recomputed = asked.check(run, &ran, from..=schedlab_sys::clock::monotonic().0)?;
         for (worker, thread) in ran.iter().filter_map(|ran| Some((ran.worker, ran.thread?))) {
@@ -121,10 +123,10 @@ impl Lines {
 enum Fault {
     Interrupted,
     NotOffered(&'static str),
-    Error(anyhow::Error),
+    Error(RigError),
 }
 
-impl<E: Into<anyhow::Error>> From<E> for Fault {
+impl<E: Into<RigError>> From<E> for Fault {
     fn from(error: E) -> Self {
         Self::Error(error.into())
     }
@@ -194,7 +196,7 @@ impl Executor for Lines {
                 Err(ExecutorError::NotOffered { executor: self.name(), what })
             }
             Err(Fault::Error(error)) => {
-                let what = format!("{error:#}");
+                let what = error.sentence();
                 Err(ExecutorError::Unfinished { executor: self.name(), what })
             }
         }
@@ -221,16 +223,16 @@ struct Answer {
 }
 
 /// The lines of an executor. With the numbers of jobs and workers that it was given, each line must keep to them.
-fn read_lines(lines: impl BufRead, given: Option<(u32, usize)>) -> anyhow::Result<Answer> {
+fn read_lines(lines: impl BufRead, given: Option<(u32, usize)>) -> Result<Answer, RigError> {
     let mut all = Answer::default();
     for (number, line) in lines.lines().enumerate() {
         let line = line?;
         if line.trim().is_empty() {
             continue;
         }
-        let at = || format!("line {}", number + 1);
-        let value: Value = serde_json::from_str(&line)
-            .with_context(|| format!("{}: `{line}` is no JSON", at()))?;
+        let at = format!("line {}", number + 1);
+        let value: Value =
+            serde_json::from_str(&line).while_doing(format!("{at}: `{line}` is no JSON"))?;
         if value.get("done").is_some() {
             break;
         }
@@ -238,44 +240,36 @@ fn read_lines(lines: impl BufRead, given: Option<(u32, usize)>) -> anyhow::Resul
             all.not_offered = Some(what.to_owned());
             break;
         }
-        all.ran.push(one_line(&value, given).with_context(at)?);
+        all.ran.push(one_line(value, given).while_doing(at)?);
     }
     Ok(all)
 }
 
-fn one_line(line: &Value, given: Option<(u32, usize)>) -> anyhow::Result<Ran> {
-    let field = |name: &str| {
-        let value = line.get(name).and_then(Value::as_u64);
-        value.with_context(|| format!("`{name}` is missing, or no whole number"))
-    };
-    let value = line.get("value").map(|value| {
-        let value = value.as_str().and_then(|text| u64::from_str_radix(text, 16).ok());
-        value.context("`value` is no text of up to 16 hexadecimal digits")
+fn one_line(line: Value, given: Option<(u32, usize)>) -> Result<Ran, RigError> {
+    let line: line::Ran = serde_json::from_value(line).while_doing("it tells no job")?;
+    let value = line.value.map(|text| {
+        let value = u64::from_str_radix(&text, 16).ok();
+        value.while_doing("`value` is no text of up to 16 hexadecimal digits")
     });
     let ran = Ran {
-        job: u32::try_from(field("job")?)?,
-        worker: u32::try_from(field("worker")?)?,
-        begin: field("begin_ns")?,
-        end: field("end_ns")?,
+        job: line.job,
+        worker: line.worker,
+        begin: line.begin_ns,
+        end: line.end_ns,
         value: value.transpose()?,
-        thread: line
-            .get("tid")
-            .map(|_| field("tid"))
-            .transpose()?
-            .map(i32::try_from)
-            .transpose()?,
+        thread: line.tid,
     };
     let Ran { job, worker, begin, end, value, .. } = &ran;
-    anyhow::ensure!(end >= begin, "job {job} ends before it begins");
-    if let Some((jobs, workers)) = given {
-        anyhow::ensure!(*job < jobs, "there is no job {job}: there are {jobs}");
-        anyhow::ensure!(
-            (*worker as usize) < workers,
-            "there is no worker {worker}: there are {workers}"
-        );
-        anyhow::ensure!(value.is_some(), "`value` is missing: what the job's work gave");
-    }
-    Ok(ran)
+    let wrong = match given {
+        _ if end < begin => format!("job {job} ends before it begins"),
+        Some((jobs, _)) if *job >= jobs => format!("there is no job {job}: there are {jobs}"),
+        Some((_, workers)) if *worker as usize >= workers => {
+            format!("there is no worker {worker}: there are {workers}")
+        }
+        Some(_) if value.is_none() => "`value` is missing: what the job's work gave".to_owned(),
+        _ => return Ok(ran),
+    };
+    Err(RigError::Wrong(wrong))
 }
 
 /// Logs what ran in the order in which it ended, on the run's clock; without start times, `base` is the first begin.
@@ -303,15 +297,19 @@ fn log(run: &Run, mut events: Vec<Ran>) {
 }
 
 /// Reads an executor's own events; how many workers there were. They may have any numbers.
-pub(super) fn read_events(file: &Path, run: &Run) -> anyhow::Result<usize> {
-    let opened = std::fs::File::open(file).with_context(|| format!("{}", file.display()))?;
+///
+/// # Errors
+/// When the file can't be read, a line is none of an executor's, or names a job that the graph has not.
+pub fn read_events(file: &Path, run: &Run) -> Result<usize, RigError> {
+    let opened = std::fs::File::open(file).while_doing(format!("{}", file.display()))?;
     let jobs = run.graph().len();
     let answer =
-        read_lines(BufReader::new(opened), None).with_context(|| format!("{}", file.display()))?;
+        read_lines(BufReader::new(opened), None).while_doing(format!("{}", file.display()))?;
     let mut events = answer.ran;
     if let Some(stray) = events.iter().find(|ran| ran.job >= jobs) {
         let job = stray.job;
-        anyhow::bail!("{}: it ran a job {job}, but the graph has {jobs}", file.display());
+        let what = format!("{}: it ran a job {job}, but the graph has {jobs}", file.display());
+        return Err(RigError::Wrong(what));
     }
     let workers: BTreeSet<u32> = events.iter().map(|ran| ran.worker).collect();
     let places: BTreeMap<u32, u32> = workers.into_iter().zip(0..).collect();
@@ -329,7 +327,8 @@ std::thread_local! {
 }
 
 /// A shared library with the function `schedlab_execute` (examples/executors/schedlab_executor.h).
-pub(super) struct Library {
+#[derive(Debug)]
+pub struct Library {
     library: schedlab_sys::library::Executor,
     name: String,
     workers: usize,
@@ -337,10 +336,13 @@ pub(super) struct Library {
 }
 
 impl Library {
-    /// Loads it.
-    pub(super) fn open(file: &Path, workers: usize, threads: Threads) -> anyhow::Result<Self> {
+    /// Loads it; whoever names a file here runs its code. The workers tell `threads` their thread ids.
+    ///
+    /// # Errors
+    /// When it can't be loaded, or has no such function.
+    pub fn open(file: &Path, workers: usize, threads: Threads) -> Result<Self, RigError> {
         let library = schedlab_sys::library::Executor::open(file)
-            .with_context(|| format!("{}: is no executor", file.display()))?;
+            .while_doing(format!("{}: is no executor", file.display()))?;
         Ok(Self { library, name: format!("lib:{}", file.display()), workers, threads })
     }
 }

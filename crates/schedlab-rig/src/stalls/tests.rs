@@ -1,7 +1,7 @@
 //! Made timelines, their sums by hand.
 
-use super::super::kernel::delays;
 use super::*;
+use crate::recording::delays;
 use schedlab_timeline::notation;
 
 /// Microseconds.

@@ -1,0 +1,97 @@
+//! The lines that a process and the rig say to each other (`docs/executors.md`).
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The version of the lines.
+pub const SCHEMA: &str = "schedlab/jobs-lines/3";
+
+/// A line in either direction.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Line<'l> {
+    /// The first that the process gets.
+    Head(Head<'l>),
+    /// One for each job.
+    Job(Job<'l>),
+    /// The last that the process gets.
+    Go(Go),
+    /// What the process answers for each job.
+    Ran(Ran),
+    /// What it answers instead of running the jobs.
+    NotOffered(NotOffered),
+    /// The last that it answers.
+    Done(Done),
+}
+
+/// The first line.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Head<'n> {
+    /// [`SCHEMA`].
+    pub schema: &'static str,
+    /// How many jobs may run at once.
+    pub workers: usize,
+    /// How many jobs there are.
+    pub jobs: u32,
+    /// The process mixes it into each value, in hexadecimal digits.
+    pub nonce: &'n str,
+}
+
+/// A line for each job.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct Job<'g> {
+    /// Its number, from 0.
+    pub job: u32,
+    /// Rounds of work.
+    pub rounds: u64,
+    /// How long that takes, about.
+    pub work_ns: u64,
+    /// The jobs that must end before.
+    pub after: &'g [u32],
+    /// Earliest start after the base, where the run has start times.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub start_ns: Option<u64>,
+}
+
+/// The last line: the process begins.
+#[derive(Clone, Copy, Debug, Serialize, JsonSchema)]
+pub struct Go {
+    /// Always true.
+    pub go: bool,
+    /// To which start times are relative, on CLOCK_MONOTONIC.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub base_ns: Option<u64>,
+}
+
+/// How a job ran.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Ran {
+    /// Its number.
+    pub job: u32,
+    /// Its worker, from 0.
+    pub worker: u32,
+    /// When it began, on CLOCK_MONOTONIC.
+    pub begin_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// What its work gave, in hexadecimal digits; none in events that were written by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    /// The thread id of its worker, where it is told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tid: Option<i32>,
+}
+
+/// What a process can't do.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct NotOffered {
+    /// `start times`, or what else a run asks for.
+    pub not_offered: String,
+}
+
+/// The end of the answer.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Done {
+    /// Always true.
+    pub done: bool,
+}

@@ -1,0 +1,80 @@
+//! What the rig found out about the machine and about workers, as text.
+
+use super::table;
+use schedlab_jobs::pool::{During, Held};
+use schedlab_rig::recording::LONGEST;
+use schedlab_rig::{Cause, Jitter, Stalls, Witness};
+use std::fmt::Write;
+
+fn maybe(ns: Option<u64>) -> String {
+    ns.map_or_else(|| "-".to_owned(), |ns| table::time(ns as f64))
+}
+
+/// Rows for a table: name, value.
+pub(super) fn jitter(jitter: &Jitter) -> Vec<Vec<String>> {
+    let figures = jitter.figures();
+    let row = |name: &str, value: String| vec![name.to_owned(), value];
+    let share = |part: f64| format!("{:.2} %", 100.0 * part);
+    vec![
+        row("timers late, p50", maybe(figures.timer_late_ns_p50)),
+        row("timers late, p99", maybe(figures.timer_late_ns_p99)),
+        row("timers later than 0.5 ms", share(figures.timer_late_beyond_500us)),
+        row("longest pause", maybe(figures.pause_ns_max)),
+        row("taken by others", share(figures.taken)),
+    ]
+}
+
+/// Rows for a table: name, value.
+pub(super) fn witness(witness: &Witness) -> Vec<Vec<String>> {
+    let count = |all: &[Held], during: Option<During>| {
+        let some = all.iter().filter(|held| during.is_none_or(|during| held.during == during));
+        let (count, sum) = some.fold((0, 0), |(n, sum), held| (n + 1, sum + held.lost_ns));
+        format!("{count}, {}", table::time(sum as f64))
+    };
+    let Witness { shadow, calm, stopped, held, .. } = witness;
+    let row = |name: &str, value: String| vec![format!("  {name}"), value];
+    let aside = 100.0 * witness.share_aside();
+    let outside = format!("{} jobs ({aside:.2} % set aside)", shadow.lateness_ns.len());
+    vec![
+        vec!["the machine stopped workers".to_owned(), count(stopped, None)],
+        row("in jobs", count(stopped, Some(During::Job))),
+        row("awake without a job", count(stopped, Some(During::Awake))),
+        row("asleep past a timer", count(stopped, Some(During::Timer))),
+        row("longest", maybe(stopped.iter().map(|held| held.lost_ns).max())),
+        row("stolen, says the hypervisor", maybe(witness.steal_ns)),
+        vec!["held up by other tasks".to_owned(), count(held, None)],
+        vec!["outside the shadow of stalls".to_owned(), outside],
+        row("lateness p50", maybe(shadow.lateness(0.5))),
+        row("lateness p99", maybe(shadow.lateness(0.99))),
+        row("lateness max", maybe(shadow.lateness(1.0))),
+        row("p99 without other tasks' shadow as well", maybe(calm.lateness(0.99))),
+    ]
+}
+
+/// Where all time of all workers went: time, and the concurrency that was lost to it.
+pub(super) fn stalls(stalls: &Stalls, base: u64) -> String {
+    let window = stalls.window.duration().0.max(1) as f64;
+    let head = ["where the workers were", "time", "concurrency"].map(str::to_owned);
+    let mut rows = vec![head.to_vec()];
+    let mut row = |name: &str, ns: u64| {
+        let share = format!("{:.3}", ns as f64 / window);
+        rows.push(vec![format!("  {name}"), table::time(ns as f64), share]);
+    };
+    for cause in stalls.causes() {
+        row(&cause.key().replace('_', " "), stalls.sum(cause).0);
+    }
+    row("sum", stalls.causes().map(|cause| stalls.sum(cause).0).sum());
+    let mut text = table::columns(&rows);
+    if stalls.unknown.contains(&Cause::Token) {
+        text.push_str("  not offered: back off, late timer, token (awake and asleep hold them)\n");
+    }
+    for stall in stalls.longest(LONGEST) {
+        let at = stall.span.start.0 as f64 - base as f64;
+        let took = table::time(stall.span.duration().0 as f64);
+        let cause = stall.cause.key().replace('_', " ");
+        let worker = stall.worker;
+        let at = table::time(at);
+        let _ = writeln!(text, "  worker {worker}, at {at}: {took} of {cause}");
+    }
+    text
+}
