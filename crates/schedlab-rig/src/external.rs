@@ -189,6 +189,10 @@ impl Executor for Lines {
             let what = "loads other than cpu";
             return Err(ExecutorError::NotOffered { executor: self.name(), what });
         }
+        if run.data_bytes() > 0 {
+            let what = "data along edges";
+            return Err(ExecutorError::NotOffered { executor: self.name(), what });
+        }
         match self.talk(run) {
             Ok(recomputed) => Ok(Told { recomputed: Some(recomputed), ..Told::default() }),
             Err(Fault::Interrupted) => Err(ExecutorError::Interrupted),

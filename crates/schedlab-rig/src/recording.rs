@@ -76,12 +76,10 @@ impl Recording {
         stitch(&dir, &self.output, &marks(run, pids, origin, &reply.answer, &reply.state))?;
         std::fs::remove_dir_all(&dir)?;
         let delayed = delays_in(&reply.answer, &reply.state, pids, origin);
+        let ran = runs_in(&reply.answer, &reply.state, pids, origin);
         let stalls = match report {
-            Some(report) => account(run, report, delayed),
-            None => {
-                let ran = runs_in(&reply.answer, &reply.state, pids, origin);
-                account_of_others(run, delayed, &ran)
-            }
+            Some(report) => account(run, report, delayed, &ran),
+            None => account_of_others(run, delayed, &ran),
         };
         Ok(Recorded { stalls, warnings })
     }
@@ -189,35 +187,42 @@ fn between(from: u64, to: u64) -> Span {
     Span::new(Nanos(from), Nanos(to))
 }
 
-/// All time of all workers of an executor of which the kernel alone tells: a thread that neither runs nor waits sleeps.
+/// When a thread slept: it neither ran nor waited for a CPU.
+fn sleeps(ran: &[Span], delayed: &[Span], window: Span) -> Vec<Span> {
+    let mut awake: Vec<Span> = ran.iter().chain(delayed).copied().collect();
+    awake.sort_by_key(|span| span.start);
+    let (mut asleep, mut from) = (Vec::new(), window.start);
+    for span in awake {
+        if span.start > from {
+            asleep.push(Span::new(from, span.start));
+        }
+        from = from.max(span.end);
+    }
+    if window.end > from {
+        asleep.push(Span::new(from, window.end));
+    }
+    asleep
+}
+
+/// All time of all workers of an executor of which the kernel alone tells.
 fn account_of_others(run: &Run, delayed: Vec<Vec<Span>>, ran: &[Vec<Span>]) -> Stalls {
     let (mut lanes, demand, window) = jobs_of(run, delayed);
     for (lane, ran) in lanes.iter_mut().zip(ran) {
-        let mut awake: Vec<Span> = ran.iter().chain(&lane.delayed).copied().collect();
-        awake.sort_by_key(|span| span.start);
-        let mut from = window.start;
-        for span in awake {
-            if span.start > from {
-                lane.asleep.push(Span::new(from, span.start));
-            }
-            from = from.max(span.end);
-        }
-        if window.end > from {
-            lane.asleep.push(Span::new(from, window.end));
-        }
+        lane.asleep = sleeps(ran, &lane.delayed, window);
     }
     Stalls::of_others(&lanes, &demand, window)
 }
 
-/// All time of all workers of our pool.
-fn account(run: &Run, report: &Report, delayed: Vec<Vec<Span>>) -> Stalls {
+/// All time of all workers of our pool. Sleeps are the kernel's: a worker that blocks on a lock sleeps too, and does not
+/// know it.
+fn account(run: &Run, report: &Report, delayed: Vec<Vec<Span>>, ran: &[Vec<Span>]) -> Stalls {
     let (mut lanes, demand, window) = jobs_of(run, delayed);
-    for (lane, worker) in lanes.iter_mut().zip(&report.workers) {
+    for ((lane, worker), ran) in lanes.iter_mut().zip(&report.workers).zip(ran) {
+        lane.asleep = sleeps(ran, &lane.delayed, window);
         for event in worker.iter().flat_map(|worker| worker.events.events()) {
             match event.what {
                 What::Sleep { asked_ns, got_ns } => {
                     let from = event.time.saturating_sub(got_ns);
-                    lane.asleep.push(between(from, event.time));
                     lane.overslept.push(between(from.saturating_add(asked_ns), event.time));
                 }
                 What::Contention { took_ns, .. } => {
@@ -278,5 +283,37 @@ impl Account {
             },
             longest: longest.collect(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_jobs::graph::{Rules, Shape};
+    use schedlab_jobs::policy::{Counts, Growth};
+    use schedlab_jobs::pool::WorkerReport;
+    use schedlab_jobs::run::{Clock, Nothing, Schedule};
+
+    /// Microseconds.
+    fn span(from: u64, to: u64) -> Span {
+        between(from * 1000, to * 1000)
+    }
+
+    #[test]
+    fn a_worker_that_blocks_on_a_lock_is_asleep_and_not_with_the_token() {
+        let graph = Shape::Isolated.build(&Rules { nodes: 2, ..Rules::default() });
+        let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
+        run.set_base(0);
+        run.log(0, 0, 0, Some(100_000));
+        run.log(1, 0, 300_000, Some(400_000));
+        // The pool tells of no sleep; the kernel of one from 120 to 250 us, and of 30 us until the worker ran again.
+        let workers = vec![Some(WorkerReport::default())];
+        let (counts, growth) = (Counts::default(), Growth::default());
+        let report = Report { workers, counts, stuck: Vec::new(), growth };
+        let ran = vec![vec![span(0, 120), span(280, 400)]];
+        let stalls = account(&run, &report, vec![vec![span(250, 280)]], &ran);
+        let us = |cause| stalls.sum(cause).0 / 1000;
+        assert_eq!((us(Cause::Job), us(Cause::RunDelay)), (200, 30));
+        assert_eq!((us(Cause::Asleep), us(Cause::Token)), (130, 40));
     }
 }

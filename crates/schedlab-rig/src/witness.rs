@@ -1,7 +1,7 @@
-//! What the machine did to a run with start times: stalls that the workers saw themselves, the shadow of each, and
-//! the lateness of jobs outside it.
+//! What the machine did to a run with start times: stalls that the workers, or the run itself, saw, the shadow of each,
+//! and the lateness of jobs outside it.
 
-use schedlab_jobs::pool::{During, Held, Report};
+use schedlab_jobs::pool::{During, Held, Report, WorkerReport};
 use schedlab_jobs::rig::{Shadow, Stall};
 use schedlab_jobs::run::Run;
 use schemars::JsonSchema;
@@ -20,6 +20,8 @@ pub struct Witness {
     pub stopped: Vec<Held>,
     /// By other tasks, or by nobody knows whom.
     pub held: Vec<Held>,
+    /// Phases of which nobody can tell whether a worker was held up.
+    pub not_offered: Vec<During>,
     /// Stolen from all CPUs in nanoseconds, as the hypervisor told the kernel.
     pub steal_ns: Option<u64>,
 }
@@ -32,12 +34,12 @@ pub struct Figures {
     pub stalls: usize,
     /// The longest of these stalls.
     pub stall_ns_max: Option<u64>,
-    /// Lost to stalls in jobs, summed over the workers.
-    pub in_jobs_ns: u64,
-    /// Lost to stalls of workers that were awake without a job.
-    pub awake_ns: u64,
-    /// Lost to stalls of workers that slept past their timer.
-    pub timers_ns: u64,
+    /// Lost to stalls in jobs, summed over the workers; `null`: not offered.
+    pub in_jobs_ns: Option<u64>,
+    /// Lost to stalls of workers that were awake without a job; `null`: not offered.
+    pub awake_ns: Option<u64>,
+    /// Lost to stalls of workers that slept past their timer; `null`: not offered.
+    pub timers_ns: Option<u64>,
     /// Stolen from all CPUs, as the hypervisor told the kernel.
     pub steal_ns: Option<u64>,
     /// How often other tasks, or nobody known, held a worker up.
@@ -63,28 +65,53 @@ pub struct Figures {
 impl Witness {
     /// Of a finished run of our pool; `before` is [`steal`] as it was then.
     pub fn of(run: &Run, workers: usize, report: &Report, before: Option<u64>) -> Self {
+        let of = |(worker, report): (usize, &Option<WorkerReport>)| {
+            let held = report.iter().flat_map(|report| report.held.clone());
+            held.map(move |held| (worker, held)).collect::<Vec<_>>()
+        };
+        let seen = report.workers.iter().enumerate().flat_map(of).collect();
+        Self::seen(run, workers, seen, Vec::new(), before)
+    }
+
+    /// Of a finished run of an executor of others in this process: the run itself saw its jobs
+    /// ([`Run::with_run_delay`]), and nobody saw the workers between them.
+    pub fn of_others(run: &Run, workers: usize, before: Option<u64>) -> Self {
+        let not_offered = vec![During::Awake, During::Timer];
+        Self::seen(run, workers, run.held(), not_offered, before)
+    }
+
+    fn seen(
+        run: &Run,
+        workers: usize,
+        mut seen: Vec<(usize, Held)>,
+        mut not_offered: Vec<During>,
+        before: Option<u64>,
+    ) -> Self {
+        // A job that waits for a lock, a timer or memory takes longer for other reasons.
+        if (0..run.graph().len()).any(|node| run.kind(node) != "cpu") {
+            seen.retain(|(_, held)| held.during != During::Job);
+            not_offered.insert(0, During::Job);
+        }
         let spans = run.spans();
         let first = spans.iter().map(|span| span.begin).min().unwrap_or(0);
         let last = spans.iter().map(|span| span.end).max().unwrap_or(0);
         let (mut stalls, mut all) = (Vec::new(), Vec::new());
         let (mut stopped, mut held) = (Vec::new(), Vec::new());
-        for (worker, report) in report.workers.iter().enumerate() {
-            let seen = report.iter().flat_map(|report| &report.held).copied();
-            for one in seen.filter(|one| one.from < last && one.from + one.lost_ns > first) {
-                let stall = Stall::of(worker, &one);
-                all.push(stall);
-                if one.by_machine() {
-                    stalls.push(stall);
-                    stopped.push(one);
-                } else {
-                    held.push(one);
-                }
+        seen.retain(|(_, one)| one.from < last && one.from + one.lost_ns > first);
+        for (worker, one) in seen {
+            let stall = Stall::of(worker, &one);
+            all.push(stall);
+            if one.by_machine() {
+                stalls.push(stall);
+                stopped.push(one);
+            } else {
+                held.push(one);
             }
         }
         let steal_ns = steal().zip(before).map(|(after, before)| after.saturating_sub(before));
         let shadow = Shadow::of(run, workers, &stalls);
         let calm = Shadow::of(run, workers, &all);
-        Self { shadow, calm, jobs: spans.len(), stopped, held, steal_ns }
+        Self { shadow, calm, jobs: spans.len(), stopped, held, not_offered, steal_ns }
     }
 
     /// The share of jobs that a stall of the machine made late, from 0 to 1.
@@ -94,8 +121,10 @@ impl Witness {
 
     /// Its figures.
     pub fn figures(&self) -> Figures {
-        let lost = |during| -> u64 {
-            self.stopped.iter().filter(|held| held.during == during).map(|held| held.lost_ns).sum()
+        let lost = |during| {
+            let those = self.stopped.iter().filter(|held| held.during == during);
+            let offered = !self.not_offered.contains(&during);
+            offered.then(|| those.map(|held| held.lost_ns).sum())
         };
         Figures {
             stalls: self.stopped.len(),

@@ -2,6 +2,7 @@
 
 mod jobs_in_time;
 mod jobs_outside;
+mod jobs_page;
 mod patience;
 
 use patience::eventually;

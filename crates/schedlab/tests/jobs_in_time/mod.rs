@@ -102,6 +102,22 @@ fn executors_from_outside_keep_start_times_or_say_that_they_do_not() {
 }
 
 #[test]
+fn jobs_that_wait_accuse_no_machine() {
+    let load =
+        ["run", "--shape", "isolated", "--nodes", "40", "--time", "200us", "--jitter", "0ns"];
+    let timed = ["--arrivals", "gap:100us", "--workers", "2", "--load", "lock"];
+    for on in ["schedlab", "rayon"] {
+        let run = json(&[load.as_slice(), &timed, &["--json", "--executor", on]].concat());
+        assert!(run["machine"].is_object() && run["machine"]["in_jobs_ns"].is_null(), "{run}");
+        let out = jobs(&[load.as_slice(), &timed, &["--executor", on]].concat());
+        let text = String::from_utf8_lossy(&out.stdout);
+        let lacks =
+            |line: &str| line.trim_start().starts_with("in jobs") && line.ends_with("not offered");
+        assert!(text.lines().any(lacks), "{text}");
+    }
+}
+
+#[test]
 fn a_library_of_a_newer_version_is_refused() {
     if !has("g++") {
         return;
@@ -134,6 +150,8 @@ fn the_time_of_other_executors_is_put_down_to_causes_as_far_as_they_tell() {
     if has("python3") {
         all.push(&python);
     }
+    let openmp = super::jobs_page::openmp(folder.path());
+    all.extend(openmp.as_deref());
     for on in all {
         let out = run(on);
         if said(&out).contains("the kernel's events can't be recorded") {
@@ -160,5 +178,14 @@ fn the_time_of_other_executors_is_put_down_to_causes_as_far_as_they_tell() {
         // A thread for each job.
         let out = run(&library(folder.path()));
         assert!(said(&out).contains("ran on several threads"), "{}", said(&out));
+    }
+    if has("python3") {
+        let script = folder.path().join("no-tid.py");
+        let honest = std::fs::read_to_string(example("futures.py")).unwrap();
+        assert!(honest.contains("\"tid\": tid, "));
+        std::fs::write(&script, honest.replace("\"tid\": tid, ", "")).unwrap();
+        let out = run(&format!("cmd:python3 {}", script.display()));
+        assert_eq!(out.status.code(), Some(2));
+        assert!(said(&out).contains("tells no thread id (`tid`)"), "{}", said(&out));
     }
 }

@@ -25,6 +25,10 @@ fn a_go_program_that_speaks_json_lines_is_an_executor() {
     let run = json(&[graph.as_slice(), &["--workers", "2", "--executor", &on]].concat());
     assert_eq!((&run["jobs"], &run["proved"]), (&60.into(), &true.into()));
     assert_eq!(run["values_recomputed"], 60);
+    let timed = ["--arrivals", "gap:300us", "--workers", "2", "--jitter", "0ns"];
+    let run = json(&[graph.as_slice(), &timed, &["--executor", &on]].concat());
+    assert_eq!((&run["jobs"], &run["proved"]), (&60.into(), &true.into()));
+    assert!(run["lateness_ns_p99"].is_u64(), "{run}");
 }
 
 #[test]

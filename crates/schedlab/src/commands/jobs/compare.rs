@@ -12,6 +12,7 @@ use schedlab_stats::{Sample, median_interval};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 /// Options of `schedlab jobs compare`.
 #[derive(clap::Args)]
@@ -76,7 +77,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     'turns: for turn in 0..args.repeat.max(1) {
         for entrant in entrants.iter_mut().filter(|entrant| entrant.refused.is_none()) {
             let seed = args.setup.graph.seed.unwrap_or(0) + turn as u64;
-            let one = args.setup.load.run(graph.clone(), burner, seed)?;
+            let one = Arc::new(args.setup.load.run(graph.clone(), burner, seed)?);
             match entrant.executor.run(&one) {
                 Ok(told) => {
                     let name = entrant.executor.name();
@@ -125,7 +126,7 @@ impl json::Document for Document {
 struct Entered {
     executor: String,
     /// What it can do: `start times` (by itself, or paced by the rig), `deadlines`, `dependencies`, `cancellation`,
-    /// `asynchronous I/O`.
+    /// `asynchronous I/O`, `jobs that fail`.
     offers: Vec<&'static str>,
     /// What it was asked and cannot do.
     not_offered: Option<String>,
@@ -161,6 +162,7 @@ fn offered(offers: Offers) -> Vec<&'static str> {
         (offers.dependencies, "dependencies"),
         (offers.cancellation, "cancellation"),
         (offers.asynchronous, "asynchronous I/O"),
+        (offers.failures, "jobs that fail"),
     ]
     .into_iter()
     .filter_map(|(offered, name)| offered.then_some(name))

@@ -32,14 +32,18 @@ pub(super) fn witness(witness: &Witness) -> Vec<Vec<String>> {
         format!("{count}, {}", table::time(sum as f64))
     };
     let Witness { shadow, calm, stopped, held, .. } = witness;
+    let phase = |during| {
+        let lacks = witness.not_offered.contains(&during);
+        if lacks { "not offered".to_owned() } else { count(stopped, Some(during)) }
+    };
     let row = |name: &str, value: String| vec![format!("  {name}"), value];
     let aside = 100.0 * witness.share_aside();
     let outside = format!("{} jobs ({aside:.2} % set aside)", shadow.lateness_ns.len());
     vec![
         vec!["the machine stopped workers".to_owned(), count(stopped, None)],
-        row("in jobs", count(stopped, Some(During::Job))),
-        row("awake without a job", count(stopped, Some(During::Awake))),
-        row("asleep past a timer", count(stopped, Some(During::Timer))),
+        row("in jobs", phase(During::Job)),
+        row("awake without a job", phase(During::Awake)),
+        row("asleep past a timer", phase(During::Timer)),
         row("longest", maybe(stopped.iter().map(|held| held.lost_ns).max())),
         row("stolen, says the hypervisor", maybe(witness.steal_ns)),
         vec!["held up by other tasks".to_owned(), count(held, None)],

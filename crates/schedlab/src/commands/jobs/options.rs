@@ -212,7 +212,7 @@ pub(super) struct LoadArgs {
 
 impl LoadArgs {
     /// The run of a graph under this load.
-    pub(super) fn run(&self, graph: Graph, burner: Burner, seed: u64) -> anyhow::Result<Arc<Run>> {
+    pub(super) fn run(&self, graph: Graph, burner: Burner, seed: u64) -> anyhow::Result<Run> {
         self.at(self.time, graph, burner, seed)
     }
 
@@ -228,7 +228,7 @@ impl LoadArgs {
         graph: Graph,
         burner: Burner,
         seed: u64,
-    ) -> anyhow::Result<Arc<Run>> {
+    ) -> anyhow::Result<Run> {
         data_fits(self.data, &graph)?;
         let load = Load::new(&graph, burner, time.0, self.length, seed);
         let streams = self.streams(time, seed)?;
@@ -246,7 +246,7 @@ impl LoadArgs {
         let run = Run::new(graph, schedule, Box::new(load), Clock::start());
         let run = run.with_significance(significance).with_stop(super::interrupted);
         let run = streams.apply(run);
-        Ok(Arc::new(run.with_cpu_clock(|| schedlab_sys::clock::thread_cpu().0)))
+        Ok(run.with_cpu_clock(|| schedlab_sys::clock::thread_cpu().0))
     }
 }
 
@@ -590,6 +590,18 @@ impl ExecutorArgs {
         self.named_telling(name, &Threads::default())
     }
 
+    /// Refuses what only threads that schedlab starts can have.
+    fn check_outside(&self, name: &str) -> Result<(), UsageError> {
+        let outside = name.starts_with("cmd:") || name.starts_with("lib:");
+        let asked = [(self.fifo.is_some(), "--fifo"), (self.slice.is_some(), "--slice")];
+        match asked.into_iter().find(|(asked, _)| outside && *asked) {
+            None => Ok(()),
+            Some((_, option)) => Err(UsageError(format!(
+                "{name} does not offer {option}: it starts its own threads, which inherit schedlab's policy (chrt)"
+            ))),
+        }
+    }
+
     /// The same, its workers telling their threads.
     pub(super) fn named_telling(
         &self,
@@ -608,6 +620,7 @@ impl ExecutorArgs {
         if let Some(model) = &self.on {
             return simulated::executor(model, name, self.simulated()?);
         }
+        self.check_outside(name)?;
         if let Some(command) = name.strip_prefix("cmd:") {
             return Ok(Box::new(Lines::new(command, workers, self.patience, threads.clone())));
         }

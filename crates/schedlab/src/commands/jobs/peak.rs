@@ -255,7 +255,7 @@ fn one(
     // The usual peak is of independent jobs; shapes and rules are taken as asked.
     let graph = args.setup.graph.sized(nodes, Shape::Isolated)?;
     let time = if args.lengths.is_some() { Nanos((x * 1e6) as u64) } else { args.setup.load.time };
-    args.setup.load.at(time, graph, burner, seed)
+    Ok(std::sync::Arc::new(args.setup.load.at(time, graph, burner, seed)?))
 }
 
 fn serial(args: &Args, burner: Burner, x: f64) -> anyhow::Result<u64> {

@@ -84,6 +84,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seed = args.setup.graph.seed.unwrap_or(0);
     let streams = args.setup.load.streams(args.setup.load.time, seed)?;
     let run = args.setup.load.run(graph, burner, seed)?;
+    let watched = is_watched(args) && run.schedule().is_timed();
+    let run = Arc::new(if watched { run.with_run_delay(own_run_delay) } else { run });
     let jitter = own_jitter(args, &run, workers)?;
     let before = steal();
     let Ran { name, workers, told, report, stalls, interrupted } = execute(args, &run)?;
@@ -92,8 +94,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let complete = proof.is_ok() && run.dropped().jobs() == 0 && !run.has_io();
     // Events that another program wrote say when jobs ran, not that their work was done.
     let believed = args.events.is_some();
-    let witness = (report.as_ref().filter(|_| run.schedule().is_timed() && complete))
-        .map(|report| Witness::of(&run, workers, report, before));
+    let witness = match &report {
+        _ if !run.schedule().is_timed() || !complete => None,
+        Some(report) => Some(Witness::of(&run, workers, report, before)),
+        None if is_watched(args) => Some(Witness::of_others(&run, workers, before)),
+        None => None,
+    };
     if let Some(file) = &args.trace {
         save_trace(file, &run, workers, report.as_ref())?;
     }
@@ -141,6 +147,18 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     proof.context("the run is not proved")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// How long the calling thread waited for a CPU while other tasks had it.
+fn own_run_delay() -> Option<u64> {
+    schedlab_sys::task::own_run_delay().map(|delay| delay.0)
+}
+
+/// Whether the run itself looks for jobs that were held up: an executor of others performs them in this process.
+fn is_watched(args: &Args) -> bool {
+    let here = args.events.is_none() && args.setup.executor.on.is_none();
+    let name = args.executor.as_str();
+    here && !matches!(name, "schedlab" | "virtual" | "ideal") && !name.starts_with("cmd:")
 }
 
 /// The jitter of this machine, where a run with start times is about to happen on it.
@@ -289,7 +307,7 @@ fn ours(args: &Args, run: &Arc<Run>) -> anyhow::Result<Ran> {
     let events = if args.trace.is_some() || args.record.is_some() { EVENTS } else { 0 };
     let mut options = args.setup.executor.options(events)?;
     if run.schedule().is_timed() {
-        options.run_delay = Some(|| schedlab_sys::task::own_run_delay().map(|delay| delay.0));
+        options.run_delay = Some(own_run_delay);
     }
     let threads = Threads::default();
     if args.record.is_some() {
