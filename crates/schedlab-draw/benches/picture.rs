@@ -72,6 +72,7 @@ fn picture(file: &Path) -> f64 {
         legend: Vec::new(),
         marks: Vec::new(),
         labels: Vec::new(),
+        lanes: Vec::new(),
     };
     let scene = cores(&rows, Size::default(), &Theme::light());
     let drawn = start.elapsed();

@@ -1,6 +1,7 @@
 // @ts-check
 // The trace as columns: unpacked part by part, coarse first, then only read.
 import { noInterrupts, noPoints } from "./points.js";
+import { noPower } from "./power.js";
 
 /**
  * @typedef {{cpu: number, socket: number|null, llc: number|null, count: number}} CpuHead
@@ -10,12 +11,14 @@ import { noInterrupts, noPoints } from "./points.js";
  * @typedef {{start: number, end: number, cpu: number, text: string, story: Story|null}} Note
  * @typedef {{ground: string, text: string, muted: string, grid: string, axis: string, unknown: string,
  *   running: string, waiting: string, alarm: string, moved: string, other: string,
- *   tasks: string[], events: string[]}} ThemeHead colours, `#rrggbb`
+ *   tasks: string[], events: string[], speeds: string[]}} ThemeHead colours, `#rrggbb`
  * @typedef {{title: string, origin: string, shift: number, span: number, columns: number,
- *   fine: number, cpus: CpuHead[], tasks: [number, string, number, number, number[]][],
+ *   fine: number, cpus: CpuHead[], tasks: [number, string, number, number, number[], number, number][],
  *   parts: [number, number, number][], points: {names: string[], counts: number[], leftOut: number},
+ *   power: {counts: [number, number][], leftOut: number}, processes: string[], groups: string[],
  *   themes: {light: ThemeHead, dark: ThemeHead}, episodes: Note[], episodesCount: number}} Head
- * `tasks` are [pid, name, parent or 0, priority, colour numbers by rule]. `parts` are [row, slices,
+ * `tasks` are [pid, name, parent or 0, priority, colour numbers by rule, process, group]; the last two are places
+ * in their lists, plus 1, or 0 for not known. `parts` are [row, slices,
  * bytes], in the order in which they stand in the document. `shift` is what the page's zero is later
  * than the trace's begin. Where `fine` is not 0, the trace is too large for its slices: parts hold so many
  * columns for each row, and one (row -1) the waiting tasks.
@@ -29,15 +32,15 @@ import { noInterrupts, noPoints } from "./points.js";
  *   start: Float64Array, end: Float64Array, busy: Float64Array, wait: Float64Array,
  *   task: Uint32Array, waker: Uint32Array, left: Uint8Array, index: Uint32Array, bin: number,
  *   share: Uint8Array, top: Uint32Array, points: import("./points.js").Points,
- *   interrupts: import("./points.js").Interrupts}} Row
+ *   interrupts: import("./points.js").Interrupts, power: import("./power.js").Power}} Row
  *
  * Task time run and waited up to the edges of equally wide bins, so that a column of the curve costs
  * two look-ups however many slices it covers.
  * @typedef {{width: number, running: Float64Array, waiting: Float64Array}} Sums
- * @typedef {{head: Head, said: string[], span: number, rows: Row[], colours: Uint32Array, sums: Sums|null,
+ * @typedef {{head: Head, said: string[], khz: [number, number]|null, span: number, rows: Row[], colours: Uint32Array, sums: Sums|null,
  *   ran: Float64Array, waited: Float64Array, index: import("./lanes.js").Index|null,
  *   followed: {task: number, row: Uint32Array, slice: Uint32Array}|null}} Trace
- * `ran` and `waited` are sums by task over the whole page.
+ * `khz` are the lowest and the highest frequency. `ran` and `waited` are sums by task over the whole page.
  */
 
 const BINS = 1 << 18;
@@ -136,11 +139,11 @@ export function outline(head, coarse) {
       start: new Float64Array(n), end: new Float64Array(n), busy: new Float64Array(n + 1),
       wait: new Float64Array(n), task: new Uint32Array(n), waker: new Uint32Array(n),
       left: new Uint8Array(n), index: new Uint32Array(bins + 2).fill(n),
-      bin: Math.max(1, Math.ceil(head.span / bins)), share, top, points: noPoints(), interrupts: noInterrupts(),
+      bin: Math.max(1, Math.ceil(head.span / bins)), share, top, points: noPoints(), interrupts: noInterrupts(), power: noPower(),
     };
   });
   const tasks = head.tasks.length;
-  return { head, said: [], span: head.span, rows, colours: new Uint32Array(tasks), sums: null,
+  return { head, said: [], khz: null, span: head.span, rows, colours: new Uint32Array(tasks), sums: null,
     ran: new Float64Array(tasks), waited: new Float64Array(tasks), index: null, followed: null };
 }
 

@@ -1,5 +1,5 @@
 // @ts-check
-// What the rows of the picture are: CPUs in an order, tasks, or commands; and which colour tasks have.
+// What the rows of the picture are: CPUs in an order, tasks, or groups of tasks; and which colour tasks have.
 import { after, taskName } from "./data.js";
 
 /**
@@ -29,11 +29,11 @@ const RUNS = 0, WAITS = 1, NOT_KNOWN = 4, SLEEPS = 5;
 /** What a task does after it left its CPU, by the code in the data. */
 const AFTER = [NOT_KNOWN, NOT_KNOWN, NOT_KNOWN, SLEEPS, 2, 3, -1];
 
-/** What can decide colours, in the order of the data. */
-export const RULES = ["task", "command", "parent", "priority"];
+/** What can decide colours: of tasks, in the order of the data; and the frequency, which is one of CPUs. */
+export const RULES = ["task", "command", "parent", "priority", "process", "group", "frequency"];
 
 /** By what rows are made, and how they are ordered. */
-export const KINDS = ["cpu", "task", "command"];
+export const KINDS = ["cpu", "task", "command", "process", "group"];
 export const ORDERS = ["number", "socket", "busy"];
 
 /** Lanes whose pieces are kept. */
@@ -44,9 +44,24 @@ export function groupName(trace, task, rule) {
   if (task === 0) return "not known";
   const [, name, parent, prio] = trace.head.tasks[task];
   if (rule === "command") return name;
+  if (rule === "process" || rule === "group") return ownerName(trace, task, rule);
   if (rule === "parent") return `children of ${taskName(trace, parent || task)}`;
   if (rule === "priority") return prio < 0 ? "deadline" : prio < 100 ? `real-time ${99 - prio}` : `nice ${prio - 120}`;
   return taskName(trace, task);
+}
+
+/** The process or the control group of a task. @param {Trace} trace @param {number} task @param {string} kind */
+function ownerName({ head }, task, kind) {
+  const [, , , , , process, group] = head.tasks[task];
+  if (kind === "process") return head.processes[process - 1] ?? "process not known";
+  return head.groups[group - 1] ?? "control group not known";
+}
+
+/** Whether the trace tells what rows or colours of a kind need. @param {Trace} trace @param {string} kind */
+export function isTold({ head, khz }, kind) {
+  if (kind === "process") return head.processes.length > 0;
+  if (kind === "group") return head.groups.length > 0;
+  return kind !== "frequency" || khz !== null;
 }
 
 /**
@@ -58,7 +73,7 @@ export function recolour(trace, view, dark) {
   const number = (/** @type {string} */ hex) => parseInt(hex.slice(1), 16);
   const palette = theme.tasks.map(number), other = number(theme.other), rule = Math.max(0, RULES.indexOf(view.by));
   trace.head.tasks.forEach(([, name, , , colours], task) => {
-    trace.colours[task] = task === 0 ? number(theme.unknown) : view.target !== "" && !name.startsWith(view.target) ? other : palette[colours[rule] ?? 0];
+    trace.colours[task] = task === 0 ? number(theme.unknown) : view.target !== "" && !name.startsWith(view.target) ? other : palette[colours[rule] ?? colours[0]];
   });
 }
 
@@ -86,15 +101,15 @@ export function arrange(trace, view) {
   for (let task = 1; task < head.tasks.length; task++) {
     const [, name] = head.tasks[task];
     if (ran[task] + waited[task] === 0 || (view.target !== "" && !name.startsWith(view.target))) continue;
-    const key = view.rows === "command" ? name : task, lane = found.get(key);
+    const title = groupName(trace, task, view.rows), key = view.rows === "task" ? task : title, lane = found.get(key);
     if (lane) lane.tasks.push(task);
-    else found.set(key, { name: view.rows === "command" ? name : taskName(trace, task), row: -1, tasks: [task], pieces: null });
+    else found.set(key, { name: title, row: -1, tasks: [task], pieces: null });
   }
   const time = (/** @type {Lane} */ lane) => lane.tasks.reduce((sum, task) => sum + ran[task] + waited[task], 0);
   const times = new Map([...found.values()].map((lane) => [lane, time(lane)]));
   const least = (/** @type {Lane} */ lane) => head.tasks[lane.tasks[0]][0];
   lanes = [...found.values()];
-  if (view.order === "number") lanes.sort((a, b) => (view.rows === "command" ? (a.name < b.name ? -1 : 1) : least(a) - least(b)));
+  if (view.order === "number") lanes.sort((a, b) => (view.rows === "command" || view.rows === "group" ? (a.name < b.name ? -1 : 1) : least(a) - least(b)));
   else lanes.sort((a, b) => (times.get(b) ?? 0) - (times.get(a) ?? 0));
   lanes.forEach(({ tasks }, lane) => tasks.forEach((task) => { ofTask[task] = lane; }));
   return { kind: view.rows, lanes, ofRow, ofTask, built: [] };

@@ -2,6 +2,7 @@
 // The column beside the picture: what is chosen, sums by task, what colours mean, episodes, waits.
 import { after, duration, taskName } from "./data.js";
 import { DOING, groupName } from "./lanes.js";
+import { frequencyName } from "./power.js";
 
 /**
  * @typedef {import("./data.js").Trace} Trace
@@ -106,6 +107,7 @@ export function legend(trace, { tone, lanes }) {
   const interrupts = trace.rows.flatMap((row) => [...new Set(row.interrupts.soft)]);
   if (interrupts.includes(0)) entries.push([tone.events[0], "interrupt"]);
   if (interrupts.includes(1)) entries.push([tone.events[1], "softirq"]);
+  entries.push(...powerLegend(trace, tone));
   if (trace.head.points.counts.some((count) => count > 0)) entries.push([tone.text, "mark or tracepoint; a band where they are dense"]);
   entries.push([tone.running, "below: tasks that run"], [tone.waiting, "and tasks that wait"]);
   return entries.map(([colour, text]) => {
@@ -113,6 +115,22 @@ export function legend(trace, { tone, lanes }) {
     item.append(swatch(colour), text);
     return item;
   });
+}
+
+/** Frequencies, idle states, IPIs and timers. @param {Trace} trace @param {import("./paint.js").Tones} tone @returns {[string, string][]} */
+function powerLegend(trace, tone) {
+  /** @type {[string, string][]} */
+  const entries = [], kinds = new Set(trace.rows.flatMap((row) => [...new Set(row.power.kind)]));
+  if (kinds.has(0)) entries.push([tone.moved, "interrupt of another CPU (IPI)"]);
+  if (kinds.has(1)) entries.push([tone.events[3], "timer (hrtimer)"]);
+  if ([...kinds].some((kind) => kind >= 2)) entries.push([tone.muted, "idle state, at the lower edge: the stronger, the deeper"]);
+  if (trace.khz) {
+    const [low, high] = trace.khz;
+    entries.push([hexOf(tone.speeds[tone.speeds.length - 1]), `${frequencyName(high)}: the highest frequency (colour by frequency)`]);
+    if (low < high) entries.push([hexOf(tone.speeds[0]), `${frequencyName(low)}: the lowest`]);
+  }
+  if (trace.head.power.leftOut > 0) entries.push([hexOf(tone.unknown), `${trace.head.power.leftOut} more of these are left out`]);
+  return entries;
 }
 
 /** The longest waits of all rows. @param {Trace} trace @param {number} most */

@@ -2,11 +2,13 @@
 // The page: puts the trace on the canvas, and turns wheel, touch, keys and clicks into views.
 import { LEFT, Totals, after, append, duration, fineColumns, outline, taskName, unpack } from "./data.js";
 import { fromLink, look, nextOf, pan, search, show, sliceAt, toLink, whole, zoom } from "./view.js";
-import { laneOf, sliceOn } from "./lanes.js";
+import { isTold, laneOf, sliceOn } from "./lanes.js";
 import { entry, legend, longestWaits, sums } from "./lists.js";
 import { episodeAt } from "./over.js";
 import { Painter } from "./paint.js";
 import { pointAt, pointText, readPoints } from "./points.js";
+import { EventList } from "./events.js";
+import { powerText, readPower } from "./power.js";
 import { toSvg } from "./export.js";
 
 /** @param {string} id */
@@ -34,6 +36,12 @@ class Page {
     /** The place that was gone to last, and the window then.
      * @type {{time: number, from: number, to: number}|undefined} */
     this.last = undefined;
+    const filter = /** @type {HTMLInputElement} */ (element("events-filter"));
+    this.events = new EventList(trace, element("events"), element("events-title"), filter, (item) => this.toEvent(item));
+    filter.oninput = () => this.events.show(this.view);
+    filter.onkeydown = (event) => event.stopPropagation();
+    element("events-back").onclick = () => this.events.turn(this.view, -1);
+    element("events-on").onclick = () => this.events.turn(this.view, 1);
     this.listen();
     this.controls();
     this.lists();
@@ -49,6 +57,7 @@ class Page {
       const at = new URLSearchParams(this.wanted.replace(/^#/, "")).get("at");
       if (at && this.view.row < 0) fromLink(this.trace, this.view, `at=${at}`);
       // Who ran how long is known now, and so are rows of tasks and their order.
+      this.controls();
       this.changed();
       this.waits();
       this.details();
@@ -83,6 +92,7 @@ class Page {
     this.linking = setTimeout(() => {
       if (!FRAMED) history.replaceState(null, "", toLink(this.view));
       this.sums();
+      this.events.show(this.view);
     }, 200);
   }
 
@@ -142,6 +152,7 @@ class Page {
       select.value = view[key];
       // Without slices only CPUs have rows.
       select.disabled = key === "rows" && trace.head.fine > 0;
+      for (const option of select.options) option.disabled = key !== "order" && !isTold(trace, option.value);
       select.onchange = () => {
         view[key] = select.value;
         if (key === "rows") [view.top, view.rowHeight] = [0, 0];
@@ -366,6 +377,17 @@ class Page {
     if (next >= 0) this.goTo(next);
   }
 
+  /** Goes to an event of the list. @param {import("./events.js").Item} item */
+  toEvent({ time, row, slice, text }) {
+    const { view } = this, { from, to } = view;
+    // The window moves only where the event lies outside.
+    if (time < from || time >= to) show(this.trace, view, time, time);
+    this.choose(row, slice >= 0 ? slice : sliceAt(this.trace, row, time));
+    this.reveal(laneOf(this.trace, this.painter.lanes, view.row, view.slice));
+    if (view.slice < 0) element("chosen").textContent = text;
+    this.paint();
+  }
+
   /** Chooses an episode and goes there. @param {number} episode its place in the list */
   goTo(episode) {
     const note = this.trace.head.episodes[episode];
@@ -391,6 +413,7 @@ class Page {
     const slices = this.painter.lanes.lanes[lane].row >= 0 ? this.trace.rows[row] : undefined, point = slices ? pointAt(slices, time, room) : -1;
     const lines = slice < 0 ? [] : this.describe(row, slice);
     if (slices && point >= 0) lines.unshift(pointText(this.trace, slices, point));
+    if (slices) lines.push(...powerText(slices.power, time, room));
     if (slices && slice < 0 && this.trace.head.fine > 0) lines.push(this.column(slices, time));
     tip.hidden = lines.length === 0;
     if (tip.hidden) return;
@@ -504,6 +527,7 @@ async function start() {
   await painted();
   document.body.dataset.first = String(Math.round(performance.now()));
   readPoints(trace, await unpack(await whenThere(() => element("points"))));
+  readPower(trace, await unpack(await whenThere(() => element("power"))));
   const parts = document.getElementsByClassName("part");
   let shown = performance.now(), breathed = shown;
   for (const [index, [row, count, bytes]] of head.parts.entries()) {

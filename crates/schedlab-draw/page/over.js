@@ -3,6 +3,7 @@
 import { duration, slicesOf } from "./data.js";
 import { laneOf, piecesOf, pieceAfter } from "./lanes.js";
 import { firstFrom } from "./points.js";
+import { drawPower } from "./power.js";
 
 /**
  * @typedef {import("./paint.js").Painter} Painter
@@ -56,7 +57,8 @@ export function marks(painter, view, layout) {
     for (let lane = first; lane < end; lane++) {
       const place = lanes.lanes[lane].row, y = box.top + (lane - view.top) * rowHeight;
       if (place < 0) continue;
-      const { points, interrupts } = trace.rows[place];
+      const { points, interrupts, power } = trace.rows[place];
+      drawPower(c, tone, view, power, x, y, rowHeight);
       bars(painter, view, interrupts, x, y + rowHeight * 0.72, Math.max(1, rowHeight * 0.2));
       const low = firstFrom(points.time, view.from), high = firstFrom(points.time, view.to);
       if (high - low > dense) { band(painter, points, low, high, x, y, Math.max(1, Math.min(4, rowHeight / 5)), box); continue; }

@@ -4,23 +4,24 @@
 import { after, busyUpTo, upTo } from "./data.js";
 import { arrange, pieceAfter, piecesOf, recolour } from "./lanes.js";
 import { chosen, chosenEpisode, episodeLane, links, marks, wakeups } from "./over.js";
+import { frequencyAt, speedOf } from "./power.js";
 
 /**
  * @typedef {import("./data.js").Trace} Trace
  * @typedef {import("./view.js").View} View
  * @typedef {{left: number, width: number, top: number, height: number}} Box
  * @typedef {{ground: number, text: string, muted: string, grid: string, axis: string, unknown: number,
- *   running: string, waiting: string, alarm: string, events: string[], doing: number[]}} Tones
- * `doing` are the colours of states, by their numbers.
+ *   running: string, waiting: string, alarm: string, moved: string, events: string[], doing: number[], speeds: number[]}} Tones
+ * `doing` are the colours of states, by their numbers; `speeds` those of frequencies, from the lowest on.
  */
 
 /** @param {Trace} trace @param {boolean} dark @returns {Tones} */
 export function tones(trace, dark) {
   const theme = dark ? trace.head.themes.dark : trace.head.themes.light;
   const number = (/** @type {string} */ hex) => parseInt(hex.slice(1), 16), ground = number(theme.ground);
-  const { text, muted, grid, axis, running, waiting, alarm, events } = theme;
+  const { text, muted, grid, axis, running, waiting, alarm, moved, events } = theme;
   const doing = [running, waiting, theme.moved, text, theme.unknown].map(number);
-  return { ground, text, muted, grid, axis, unknown: number(theme.unknown), running, waiting, alarm, events, doing: [...doing, mix(number(running), ground, 0.16)] };
+  return { ground, text, muted, grid, axis, unknown: number(theme.unknown), running, waiting, alarm, moved, events, speeds: theme.speeds.map(number), doing: [...doing, mix(number(running), ground, 0.16)] };
 }
 
 /** @param {number} over @param {number} under @param {number} part 0..1 of `over` */
@@ -41,7 +42,7 @@ function mix(over, under, part) {
 export function rowColours(trace, view, index, out, tone) {
   const row = trace.rows[index], { start, end, task: tasks, count, known } = row;
   const width = out.length, step = (view.to - view.from) / width;
-  const paled = view.task > 0 ? view.task : -1;
+  const paled = view.task > 0 ? view.task : -1, speeds = view.by === "frequency" && trace.khz !== null;
   let first = after(row, view.from), before = busyUpTo(row, view.from, first);
   for (let x = 0; x < width; x++) {
     const from = view.from + x * step, to = from + step;
@@ -61,11 +62,18 @@ export function rowColours(trace, view, index, out, tone) {
       if (end[first] === to) last++;
       before = busyUpTo(row, to, last);
     }
-    let colour = task === 0 ? tone.unknown : trace.colours[task];
+    let colour = task === 0 ? tone.unknown : speeds ? speedColour(trace, row, (from + to) / 2, tone) : trace.colours[task];
     if (paled > 0 && task !== paled) colour = mix(colour, tone.ground, 0.22);
     out[x] = share >= 1 ? colour : mix(colour, tone.ground, share);
     first = last;
   }
+}
+
+/** The colour of what ran by the frequency of its CPU. @param {Trace} trace @param {import("./data.js").Row} row
+ * @param {number} time @param {Tones} tone */
+function speedColour(trace, row, time, tone) {
+  const speed = speedOf(trace, frequencyAt(row.power, time), tone.speeds.length);
+  return speed < 0 ? tone.unknown : tone.speeds[speed];
 }
 
 /**
@@ -79,7 +87,8 @@ function coarseColours(trace, view, row, out, tone, x) {
   for (; x < out.length; x++) {
     const column = Math.min(columns - 1, Math.floor((view.from + (x + 0.5) * step) * scale));
     const task = row.top[column], share = row.share[column] / 255;
-    let colour = task === 0 ? tone.unknown : trace.colours[task];
+    const middle = view.from + (x + 0.5) * step;
+    let colour = task === 0 ? tone.unknown : view.by === "frequency" && trace.khz ? speedColour(trace, row, middle, tone) : trace.colours[task];
     if (view.task > 0 && task !== view.task) colour = mix(colour, tone.ground, 0.22);
     out[x] = share > 0 ? mix(colour, tone.ground, Math.max(share, 0.12)) : tone.ground;
   }
@@ -377,7 +386,8 @@ export class Painter {
         const room = (Math.min(row.end[i], view.to) - from) * scale - 6;
         if (room < 26 || row.task[i] === 0) continue;
         const pale = view.task > 0 && view.task !== row.task[i];
-        say(this.trace.head.tasks[row.task[i]][1], pale ? -1 : this.trace.colours[row.task[i]], from, room, r);
+        const colour = view.by === "frequency" && this.trace.khz ? speedColour(this.trace, row, from, this.tone) : this.trace.colours[row.task[i]];
+        say(this.trace.head.tasks[row.task[i]][1], pale ? -1 : colour, from, room, r);
       }
     }
   }

@@ -100,8 +100,20 @@ export function pointAt(row, time, room) {
  * @param {import("./data.js").Trace} trace @param {import("./data.js").Row} row @param {number} point
  */
 export function pointText(trace, row, point) {
-  const { time, name, phase, task, said } = row.points;
-  const by = task[point] > 0 ? `, ${taskName(trace, task[point])}` : "";
-  const what = [trace.head.points.names[name[point]] ?? "?", PHASE[phase[point]]].join(" ").trim();
+  const { time, task, said } = row.points;
+  const by = task[point] > 0 ? `, ${taskName(trace, task[point])}` : "", what = whatOf(trace, row, point);
   return `${what} at ${((time[point] + trace.head.shift) / 1e6).toFixed(6)} ms on CPU ${row.cpu}${by}` + (said[point] > 0 ? `\n${trace.said[said[point] - 1]}` : "");
+}
+
+/** A point's name, and whether it begins or ends something. @param {import("./data.js").Trace} trace
+ * @param {import("./data.js").Row} row @param {number} point */
+function whatOf(trace, { points: { name, phase } }, point) {
+  return [trace.head.points.names[name[point]] ?? "?", PHASE[phase[point]]].join(" ").trim();
+}
+
+/** A point in one line: its name, the task, what it said. @param {import("./data.js").Trace} trace
+ * @param {import("./data.js").Row} row @param {number} point */
+export function pointName(trace, row, point) {
+  const { task, said } = row.points, by = task[point] > 0 ? `  ${taskName(trace, task[point])}` : "";
+  return `${whatOf(trace, row, point)}${by}` + (said[point] > 0 ? `  ${trace.said[said[point] - 1]}` : "");
 }

@@ -130,6 +130,26 @@ const TASKS_DARK: [Colour; 16] = [
     Colour::hex(0xaa_55_bb),
 ];
 
+/// From low to high: dark to light, ordered in grey too (after the map "viridis" of S. van der Walt
+/// and N. Smith, CC0).
+const SCALE: [Colour; 8] = [
+    Colour::hex(0x44_01_54),
+    Colour::hex(0x46_32_7e),
+    Colour::hex(0x36_5c_8d),
+    Colour::hex(0x27_7f_8e),
+    Colour::hex(0x1f_a1_87),
+    Colour::hex(0x4a_c1_6d),
+    Colour::hex(0xa0_da_39),
+    Colour::hex(0xfd_e7_25),
+];
+
+/// The colour at a fraction of the scale.
+pub(crate) fn on_scale(fraction: f64) -> Colour {
+    let place = fraction.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
+    let low = (place.floor() as usize).min(SCALE.len() - 2);
+    SCALE[low].mix(SCALE[low + 1], ((place - low as f64) * 255.0).round() as u8)
+}
+
 /// The roles that colours play in a picture, on white or on dark ground.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Theme {
@@ -174,6 +194,14 @@ impl Theme {
 }
 
 impl Theme {
+    /// The colour of a frequency: the `step`th of `of` from the lowest to the highest, which differs most from the
+    /// ground.
+    #[must_use]
+    pub fn speed(&self, step: usize, of: usize) -> Colour {
+        let part = step as f64 / of.saturating_sub(1).max(1) as f64;
+        on_scale(if self.ground.luma() > 127 { 1.0 - part } else { part })
+    }
+
     /// For paper and white pages.
     #[must_use]
     pub const fn light() -> Self {
@@ -245,6 +273,16 @@ mod tests {
         assert_eq!(black.mix(white, 0), black);
         assert_eq!(black.mix(white, 255), white);
         assert_eq!(black.mix(white, 128).luma(), 128);
+    }
+
+    #[test]
+    fn the_highest_frequency_differs_most_from_the_ground() {
+        for theme in [Theme::light(), Theme::dark()] {
+            let apart = |step| theme.speed(step, 8).luma().abs_diff(theme.ground.luma());
+            let all: Vec<u8> = (0..8).map(apart).collect();
+            assert!(all.is_sorted(), "{all:?}");
+            assert_eq!(theme.speed(0, 1), theme.speed(0, 8), "one frequency is no range");
+        }
     }
 
     #[test]

@@ -102,6 +102,17 @@ pub struct Cores {
     pub marks: Vec<Marks>,
     /// Words on the rows.
     pub labels: Vec<Label>,
+    /// Lanes along the lower edge of each row, from top to bottom.
+    pub lanes: Vec<Lane>,
+}
+
+/// A lane along each row: what its CPU was in, beside what ran.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lane {
+    /// What its colours mean.
+    pub legend: Vec<(Colour, String)>,
+    /// What each CPU was in, and when, in the order of their begins.
+    pub pieces: Vec<(Cpu, Span, Colour)>,
 }
 
 /// Words on a row.
@@ -135,6 +146,8 @@ const LABELS_PX: i32 = 58;
 /// Room for one level of brackets.
 const BRACKET_PX: i32 = 22;
 const RIGHT_PX: i32 = 18;
+/// Height that a lane adds to a row whose height nobody chose.
+const LANE_PX: i32 = 5;
 /// Rows at least so high have room for a line between a bar and what it lies on.
 const EDGE_ROW_PX: i32 = 14;
 
@@ -154,9 +167,10 @@ impl Size {
 
     /// Height of a row in units: rows of a small machine are high enough for names, 1,024 CPUs still
     /// fit on a page.
-    fn row(&self, rows: usize) -> i32 {
+    fn row(&self, rows: usize, lanes: usize) -> i32 {
         let rows = i32::try_from(rows.max(1)).unwrap_or(i32::MAX);
-        self.row_px.unwrap_or_else(|| (720 / rows).clamp(2, 26)) * PX
+        let lanes = i32::try_from(lanes).unwrap_or(0) * LANE_PX;
+        self.row_px.unwrap_or_else(|| (720 / rows).clamp(2, 26) + lanes) * PX
     }
 }
 
@@ -179,13 +193,14 @@ pub fn stacked(traces: &[Cores], size: Size, theme: &Theme) -> Scene {
     let mut y = 0;
     for cores in traces {
         y = heading(&mut scene, theme, y, &cores.title, &cores.notes);
-        let row = size.row(cores.rows.len());
+        let row = size.row(cores.rows.len(), cores.lanes.len());
         let height = row * i32::try_from(cores.rows.len().max(1)).unwrap_or(i32::MAX);
         let plot = Rect::new(left, y, columns * PX, height);
         let window = Span::new(cores.window.start, cores.window.start + longest);
         let axis = TimeAxis { window, origin: cores.origin, x: left, width: plot.w };
         Picture { cores, axis, plot, row, theme }.draw(&mut scene);
         let mut entries = cores.legend.clone();
+        entries.extend(cores.lanes.iter().flat_map(|lane| lane.legend.iter().cloned()));
         let marks = cores.marks.iter().filter(|marks| !marks.marks.is_empty());
         entries.extend(marks.map(|marks| (marks.colour, marks.name.clone())));
         let corner = at(left, plot.bottom() + 46 * PX);
@@ -223,6 +238,7 @@ impl Picture<'_> {
     fn draw(&self, scene: &mut Scene) {
         scene.rect(self.theme.panel, self.plot);
         self.fill(scene);
+        self.lanes(scene);
         self.axis.draw(scene, self.plot, self.theme, "the trace began");
         self.separators(scene);
         self.names(scene);
@@ -246,9 +262,43 @@ impl Picture<'_> {
         }
     }
 
+    /// Height of what ran: lanes share what they add to a row, or half of a lower one.
+    fn boxes_height(&self) -> i32 {
+        let lanes = i32::try_from(self.cores.lanes.len()).unwrap_or(0) * LANE_PX * PX;
+        let height = self.row - self.gap();
+        height - lanes.min(height / 2)
+    }
+
+    fn lanes(&self, scene: &mut Scene) {
+        let count = i32::try_from(self.cores.lanes.len()).unwrap_or(0);
+        let (boxes, whole) = (self.boxes_height(), self.row - self.gap());
+        let rows: BTreeMap<Cpu, usize> =
+            (0..).zip(&self.cores.rows).map(|(at, row)| (row.cpu, at)).collect();
+        for (nth, lane) in (0..).zip(&self.cores.lanes) {
+            let mut rects: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
+            let height = (whole - boxes) / count;
+            // Where the last one of each row ends: what lies within half a pixel of it can't be told apart.
+            let mut free = vec![i32::MIN; self.cores.rows.len()];
+            for (cpu, span, colour) in &lane.pieces {
+                let Some(&row) = rows.get(cpu) else { continue };
+                let x = self.axis.place(span.start);
+                let end = self.axis.place(span.end).max(x + PX / 2);
+                if end <= free[row] {
+                    continue;
+                }
+                free[row] = end + PX / 2;
+                let y = self.top(row) + self.gap() / 2 + boxes + nth * height;
+                rects.entry(*colour).or_default().push(Rect::new(x, y, end - x, height));
+            }
+            for (colour, rects) in rects {
+                scene.rects(colour, merged(rects));
+            }
+        }
+    }
+
     fn fill(&self, scene: &mut Scene) {
         let mut boxes: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
-        let height = self.row - self.gap();
+        let height = self.boxes_height();
         for (index, row) in self.cores.rows.iter().enumerate() {
             let y = self.top(index) + self.gap() / 2;
             match &row.fill {
@@ -306,7 +356,7 @@ impl Picture<'_> {
         }
         for (index, row) in self.cores.rows.iter().enumerate() {
             let Fill::Pieces(pieces) = &row.fill else { continue };
-            let baseline = self.top(index) + self.row / 2 + 4 * PX;
+            let baseline = self.top(index) + (self.boxes_height() + self.gap()) / 2 + 4 * PX;
             for piece in pieces {
                 let x = self.axis.place(piece.span.start);
                 let room = self.axis.place(piece.span.end) - x - 6 * PX;

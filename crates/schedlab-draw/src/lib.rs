@@ -15,6 +15,7 @@
 
 mod assign;
 mod axis;
+mod belongs;
 pub mod chart;
 mod chosen;
 mod colour;
@@ -25,6 +26,7 @@ pub mod marks;
 pub mod page;
 mod pdf;
 mod png;
+pub mod power;
 pub mod rows;
 mod scene;
 mod svg;
@@ -33,6 +35,7 @@ pub mod waiting;
 pub mod wakeup;
 
 pub use axis::{TimeAxis, duration};
+pub use belongs::Belongs;
 pub use chosen::Chosen;
 pub use colour::{Colour, PALETTE, Theme};
 pub use font::{FAMILY, Glyph, Weight, lay, printable, shorten};

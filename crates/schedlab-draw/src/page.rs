@@ -11,6 +11,7 @@
 //! slices has parts of columns in their place: a level of detail between the first picture and the slices.
 
 mod columns;
+mod power;
 mod said;
 
 pub use columns::{Columns, PageData};
@@ -25,6 +26,9 @@ use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology};
 use schedlab_timeline::{Cell, ConservationAnswer, Episode, State, TaskId};
 use std::fmt::Write as _;
 use std::io::Write as _;
+
+/// Colours of frequencies, from the lowest to the highest.
+const SPEEDS: usize = 8;
 
 /// Marks beyond these are counted only.
 const POINTS_MAX: usize = 100_000;
@@ -147,6 +151,7 @@ pub fn page_from(
             ("coarse", &packed(&[&coarse_columns(data, &cpus)])),
             ("script", &script()),
             ("points", &packed(&[&points(data, &cpus)])),
+            ("power", &packed(&[&power::bytes(data, &cpus)])),
             ("parts", &parts(data, &cpus)),
         ],
     )
@@ -280,11 +285,13 @@ pub fn script() -> String {
     let modules = [
         include_str!("../page/data.js"),
         include_str!("../page/points.js"),
+        include_str!("../page/power.js"),
         include_str!("../page/lanes.js"),
         include_str!("../page/view.js"),
         include_str!("../page/over.js"),
         include_str!("../page/paint.js"),
         include_str!("../page/lists.js"),
+        include_str!("../page/events.js"),
         include_str!("../page/export.js"),
         include_str!("../page/main.js"),
     ];
@@ -317,14 +324,19 @@ impl Page<'_> {
             .map(|task| {
                 let name = json(&printable(&task.name));
                 let colours = task.colours.map(|colour| colour.to_string()).join(",");
-                format!("[{},{name},{},{},[{colours}]]", task.pid, task.parent, task.prio)
+                let of = format!("{},{}", task.process, task.group);
+                format!("[{},{name},{},{},[{colours}],{of}]", task.pid, task.parent, task.prio)
             })
             .collect();
         let notes: Vec<String> = episodes.iter().map(|note| self.note(note)).collect();
         let fine = data.fine.as_ref().map_or(0, |(fine, _)| fine.columns);
+        let list = |names: &[String]| {
+            names.iter().map(|name| json(&printable(name))).collect::<Vec<_>>().join(",")
+        };
         format!(
             "{{\"title\":{},\"origin\":\"{}\",\"shift\":{},\"span\":{},\"columns\":{COARSE_COLUMNS},\
              \"fine\":{fine},\"cpus\":[{}],\"tasks\":[{}],\"parts\":[{}],\"points\":{},\
+             \"power\":{},\"processes\":[{}],\"groups\":[{}],\
              \"themes\":{{\"light\":{},\"dark\":{}}},\
              \"episodes\":[{}],\"episodesCount\":{episodes_count}}}",
             json(title),
@@ -335,6 +347,9 @@ impl Page<'_> {
             tasks.join(",\n"),
             self.sizes().join(","),
             points_head(data, cpus),
+            power::head(data, cpus),
+            list(&data.processes),
+            list(&data.groups),
             theme(&Theme::light()),
             theme(&Theme::dark()),
             notes.join(",")
@@ -414,7 +429,13 @@ fn theme(theme: &Theme) -> String {
         ("other", theme.other),
     ];
     let roles = roles.map(|(role, colour)| format!("\"{role}\":{}", hex(&colour))).join(",");
-    format!("{{{roles},\"tasks\":[{}],\"events\":[{}]}}", list(theme.tasks), list(&theme.events))
+    let speeds: Vec<Colour> = (0..SPEEDS).map(|step| theme.speed(step, SPEEDS)).collect();
+    format!(
+        "{{{roles},\"tasks\":[{}],\"events\":[{}],\"speeds\":[{}]}}",
+        list(theme.tasks),
+        list(&theme.events),
+        list(&speeds)
+    )
 }
 
 /// What marks are called, and how many each row has.
@@ -486,7 +507,7 @@ mod tests {
         let data = PageData::named(Span::new(Nanos(5), Nanos(10)), name);
         let note = Note { span: data.window, cpu: 0, text: "</script>".into(), story: None };
         let page = page("</title><script>alert(1)</script>{{css}}", &data, None, &[note], 1);
-        assert_eq!(page.matches("</script>").count(), 4, "four elements of ours");
+        assert_eq!(page.matches("</script>").count(), 5, "five elements of ours");
         assert!(!page.contains("<script>alert") && !page.contains('\u{202e}'));
         assert!(page.contains("{{data}}"), "values are not looked at again");
         assert!(

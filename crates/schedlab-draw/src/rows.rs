@@ -15,11 +15,14 @@ use crate::assign::{Touching, assign};
 use crate::colour::{Colour, Theme};
 use crate::cores::{Fill, Piece, Row};
 use schedlab_model::{Cpu, CpuSet, Kind, Nanos, Span, Topology};
-use schedlab_timeline::{Change, Occupant, Question, State, Switch, TaskId};
+use schedlab_timeline::{Change, Occupant, Power, Question, State, Switch, TaskId, Told};
 use std::collections::BTreeMap;
 
 /// More boxes than this for each column can't be told apart by eye.
 const BOXES_PER_COLUMN: usize = 2;
+
+/// Frequencies in a band of this many hertz have one colour.
+const BAND_HZ: u64 = 200_000_000;
 
 /// Meanings that a column tells apart; of more the later ones have a common shade.
 const KEYS_PER_COLUMN: usize = 8;
@@ -38,6 +41,8 @@ pub enum Colouring {
     Priority,
     /// The NUMA node on which it was first seen to run.
     Node,
+    /// The frequency of its CPU (`cpu_frequency`, which the source must be opened to tell), in bands of 200 MHz.
+    Frequency,
 }
 
 /// What is to be drawn.
@@ -93,6 +98,8 @@ pub struct Rows {
     tasks: Vec<Seen>,
     keys: Keys,
     touching: Touching,
+    /// By CPU: its band of frequencies, where known, and since when the time of who is there is not counted yet.
+    speeds: Vec<(Option<u64>, Nanos)>,
     /// Colours that other pictures beside this one have given.
     like: Vec<Entry>,
 }
@@ -149,9 +156,9 @@ impl Rows {
             options.window.start.0 + u64::try_from(inside).expect("inside of the window")
         };
         let edges = (0..=columns).map(edge).collect();
-        let (cpus, tasks, like) = (Vec::new(), Vec::new(), Vec::new());
+        let (cpus, tasks, speeds, like) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let (keys, touching) = (Keys::new(), Touching::new());
-        Self { options, edges, cpus, tasks, keys, touching, like }
+        Self { options, edges, cpus, tasks, keys, touching, speeds, like }
     }
 
     /// Gives what these entries name the colours that they have: those of a picture that stands beside.
@@ -165,7 +172,8 @@ impl Rows {
         if !self.shows(cpu) {
             return;
         }
-        let span = self.options.window.intersection(Span::new(since, at));
+        let counted = self.speeds.get(cpu.index()).map_or(since, |(_, from)| since.max(*from));
+        let span = self.options.window.intersection(Span::new(counted.min(at), at));
         let key = match who {
             Occupant::Task(task) => {
                 self.seen(task).time += span.duration().0;
@@ -234,6 +242,10 @@ impl Rows {
 
     /// The number of what decides the colour of a task now.
     fn number(&mut self, task: TaskId, cpu: Cpu, state: &State) -> u32 {
+        if self.options.colouring == Colouring::Frequency {
+            let band = self.speeds.get(cpu.index()).and_then(|(band, _)| *band);
+            return self.keys.number(band.map_or(Key::NoSpeed, Key::Speed), task);
+        }
         if let Some(key) = self.seen(task).key {
             return key;
         }
@@ -267,6 +279,8 @@ impl Rows {
             Colouring::Node => {
                 Key::Node(self.tasks.get(task.index()).map_or(0, |seen| seen.node.max(1) - 1))
             }
+            // `number` knows the CPU.
+            Colouring::Frequency => Key::NoSpeed,
         }
     }
 
@@ -288,7 +302,11 @@ impl Rows {
     /// The colour of each key, by number.
     fn colours(&self, state: &State) -> Vec<Colour> {
         let theme = &self.options.theme;
-        let named = |key: &Key| !matches!(key, Key::Unknown | Key::Other);
+        let named =
+            |key: &Key| !matches!(key, Key::Unknown | Key::Other | Key::NoSpeed | Key::Speed(_));
+        let bands = || self.keys.met.iter().filter_map(|met| met.0.band());
+        let (low, high) = (bands().min().unwrap_or(0), bands().max().unwrap_or(0));
+        let bands = (high - low) as usize + 1;
         // Those that need one of the palette, and their places among these.
         let wants: Vec<usize> =
             (0..self.keys.met.len()).filter(|&key| named(&self.keys.met[key].0)).collect();
@@ -306,7 +324,8 @@ impl Rows {
         }
         let given = assign(&times, &self.touching.pairs(place), &fixed, theme.tasks.len());
         let colour = |number: usize| match self.keys.met[number].0 {
-            Key::Unknown => theme.unknown,
+            Key::Unknown | Key::NoSpeed => theme.unknown,
+            Key::Speed(band) => theme.speed((band - low) as usize, bands),
             Key::Other => theme.other,
             _ => theme.tasks[given[place(number as u32) as usize]],
         };
@@ -320,11 +339,14 @@ impl Rows {
             name: key.name(task, state),
             time: Nanos(time),
         };
-        let mut entries: Vec<(bool, Entry)> =
-            met.map(|met| (met.0.0 != Key::Unknown, entry(met))).collect();
-        // What is not known stands first: it says how much the rest is worth.
-        entries.sort_by_key(|(known, entry)| (*known, std::cmp::Reverse(entry.time)));
-        entries.into_iter().map(|(_, entry)| entry).collect()
+        let is_known = |key: Key| !matches!(key, Key::Unknown | Key::NoSpeed);
+        let mut entries: Vec<(bool, Option<u64>, Entry)> =
+            met.map(|met| (is_known(met.0.0), met.0.0.band(), entry(met))).collect();
+        // What is not known stands first: it says how much the rest is worth. Frequencies have an order of their own.
+        entries.sort_by_key(|(known, band, entry)| {
+            (*known, std::cmp::Reverse(*band), std::cmp::Reverse(entry.time))
+        });
+        entries.into_iter().map(|(.., entry)| entry).collect()
     }
 }
 
@@ -350,6 +372,27 @@ impl Keys {
 
 impl Question for Rows {
     type Answer = RowsAnswer;
+    const ARGUMENTS: bool = true;
+
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        let name = state.others().get(usize::from(format)).map(|format| format.name.as_str());
+        self.options.colouring == Colouring::Frequency && name == Some("cpu_frequency")
+    }
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        let Some((cpu, hz)) = Power::frequency_of(told, state) else { return };
+        let (band, at) = (Some(hz / BAND_HZ), told.at);
+        if self.speeds.get(cpu.index()).is_some_and(|(before, _)| *before == band) {
+            return;
+        }
+        if let Some(here) = state.cpu(cpu) {
+            self.add(cpu, here.since, at, here.occupant, state);
+        }
+        if cpu.index() >= self.speeds.len() {
+            self.speeds.resize(cpu.index() + 1, (None, Nanos::ZERO));
+        }
+        self.speeds[cpu.index()] = (band, at);
+    }
 
     fn see(&mut self, change: &Change, state: &State) {
         match *change {
@@ -456,10 +499,21 @@ enum Key {
     Parent(TaskId),
     Priority(i16),
     Node(u32),
+    /// Bands of [`BAND_HZ`].
+    Speed(u64),
+    NoSpeed,
     Other,
 }
 
 impl Key {
+    /// The band of a frequency.
+    const fn band(self) -> Option<u64> {
+        match self {
+            Self::Speed(band) => Some(band),
+            _ => None,
+        }
+    }
+
     fn name(self, task: TaskId, state: &State) -> String {
         match self {
             Self::Unknown => "not known".to_owned(),
@@ -476,6 +530,11 @@ impl Key {
             }
             Self::Priority(prio) => priority(prio),
             Self::Node(node) => format!("first ran on node {node}"),
+            Self::Speed(band) => {
+                let ghz = |band: u64| (band * BAND_HZ) as f64 / 1e9;
+                format!("{:.1} to {:.1} GHz", ghz(band), ghz(band + 1))
+            }
+            Self::NoSpeed => "frequency not known".to_owned(),
             Self::Other => "others".to_owned(),
         }
     }

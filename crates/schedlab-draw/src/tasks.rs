@@ -1,4 +1,4 @@
-//! The picture `tasks`: a row for each task, or for each command, and what it did over time.
+//! The picture `tasks`: a row for each task, command, process or control group, and what it did over time.
 //!
 //! A full bar is running, a flat one waiting for a CPU, a thin line sleep; time in which a task
 //! could not be woken (`D`), was stopped, or is not known has colours of its own. Arrows go from
@@ -9,6 +9,7 @@
 //! the picture's size depends on its pixels.
 
 use crate::axis::{TimeAxis, frame, heading, legend};
+use crate::belongs::{Belongs, NO_GROUP};
 use crate::colour::{Colour, Theme};
 use crate::font::shorten;
 use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
@@ -86,6 +87,10 @@ pub enum By {
     Task,
     /// A row for all tasks of a name.
     Command,
+    /// A row for all threads of a process.
+    Process,
+    /// A row for all tasks of a control group.
+    Group,
 }
 
 /// What is to be drawn.
@@ -93,6 +98,8 @@ pub enum By {
 pub struct Wanted {
     /// By what rows are made.
     pub by: By,
+    /// What tasks belong to, for rows by process and by control group.
+    pub belongs: Belongs,
     /// Only tasks whose name begins so.
     pub target: Option<String>,
     /// How many rows at most; those with the most time of running and waiting.
@@ -148,6 +155,14 @@ pub fn rows(seen: &SlicesAnswer, wanted: &Wanted, state: &State) -> Tasks {
         let key = match wanted.by {
             By::Task => (format!("{name}:{}", state.task(task).pid), task.0),
             By::Command => (name, 0),
+            By::Process => {
+                let process = wanted.belongs.process(state.task(task).pid);
+                (wanted.belongs.process_name(process, state), process.0.cast_unsigned())
+            }
+            By::Group => {
+                let group = wanted.belongs.group(state.task(task).pid);
+                (group.unwrap_or(NO_GROUP).to_owned(), 0)
+            }
         };
         groups.entry(key).or_default().push(task);
     }

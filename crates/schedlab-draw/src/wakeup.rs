@@ -107,6 +107,7 @@ impl Wakeup {
                 },
             ],
             labels: self.labels(window, ran),
+            lanes: Vec::new(),
         };
         cores(&picture, Size { width_px, row_px: Some(40) }, theme)
     }

@@ -103,6 +103,7 @@ fn all(make: impl Fn() -> Memory) -> [String; 3] {
         legend: rows.legend.into_iter().map(|entry| (entry.colour, entry.name)).collect(),
         marks: vec![],
         labels: vec![],
+        lanes: vec![],
     };
     let scene = cores(&picture, Size::default(), &theme);
     assert!(pdf(&scene).starts_with(b"%PDF"));

@@ -8,9 +8,11 @@ mod golden;
 
 use golden::check;
 use schedlab_draw::cores::{Cores, Fill, Label, Mark, Marks, Piece, Row, Size, cores, stacked};
+use schedlab_draw::power::{LaneKind, lane};
 use schedlab_draw::waiting::{Curve, Level, Running, Tints, waiting};
 use schedlab_draw::{Colour, PALETTE, Theme};
 use schedlab_model::{Cpu, Nanos, Place, Span};
+use schedlab_timeline::{PowerAnswer, PowerSpan, Step, Within};
 
 fn span(start: u64, end: u64) -> Span {
     Span::new(Nanos(start), Nanos(end))
@@ -78,6 +80,7 @@ fn small() -> Cores {
             },
         ],
         labels: vec![Label { time: Nanos(150_000), cpu: Cpu(4), text: "idle".into() }],
+        lanes: vec![],
     }
 }
 
@@ -85,6 +88,40 @@ fn small() -> Cores {
 fn a_few_cpus_are_rows_of_named_boxes() {
     check("cores-small", &cores(&small(), Size::default(), &Theme::light()));
     check("cores-dark", &cores(&small(), Size { width_px: 700, row_px: None }, &Theme::dark()));
+}
+
+#[test]
+fn lanes_stand_below_what_ran() {
+    let at = |us: u64| Nanos(us * 1_000);
+    let step = |us, cpu, hz| Step { at: at(us), cpu: Cpu(cpu), hz };
+    let span =
+        |cpu, from, to, what| PowerSpan { cpu: Cpu(cpu), span: Span::new(at(from), at(to)), what };
+    let found = PowerAnswer {
+        steps: vec![
+            step(0, 0, 1_200_000_000),
+            step(0, 5, 2_600_000_000),
+            step(130, 0, 3_400_000_000),
+            step(260, 0, 800_000_000),
+        ],
+        spans: vec![
+            span(3, 0, 190, Within::Idle(3)),
+            span(4, 0, 60, Within::Idle(1)),
+            span(2, 150, 153, Within::Timer),
+            span(6, 298, 300, Within::Ipi),
+            span(6, 140, 298, Within::Idle(2)),
+        ],
+        ..PowerAnswer::default()
+    };
+    for (name, theme, width_px) in
+        [("cores-lanes", Theme::light(), 1200), ("cores-lanes-dark", Theme::dark(), 700)]
+    {
+        let kinds = [LaneKind::Frequency, LaneKind::Idle, LaneKind::Interrupts];
+        let lanes = kinds.map(|kind| lane(kind, &found, small().window, &theme)).to_vec();
+        let pieces: Vec<usize> = lanes.iter().map(|lane| lane.pieces.len()).collect();
+        assert_eq!(pieces, [4, 3, 2], "a frequency lasts to the end of the window");
+        let picture = Cores { lanes, marks: vec![], labels: vec![], ..small() };
+        check(name, &cores(&picture, Size { width_px, row_px: None }, &theme));
+    }
 }
 
 #[test]
@@ -106,6 +143,7 @@ fn dense_rows_are_shades() {
         legend: vec![],
         marks: vec![],
         labels: vec![],
+        lanes: vec![],
     };
     check("cores-dense", &cores(&dense, Size { width_px: 500, row_px: None }, &Theme::light()));
 }

@@ -2,8 +2,8 @@
 #![expect(clippy::disallowed_methods, reason = "a test reads files and its own environment")]
 
 use schedlab_draw::tasks::{By, Doing, Row, Tasks, Wanted, rows};
-use schedlab_draw::{Theme, svg};
-use schedlab_model::{Cpu, Nanos, Span};
+use schedlab_draw::{Belongs, Theme, svg};
+use schedlab_model::{Clock, Cpu, Groups, Member, Nanos, Pid, Span, TraceInfo};
 use schedlab_timeline::{Slices, ask, notation, span_of};
 
 mod golden;
@@ -16,8 +16,14 @@ const TRACE: &str = "
     at 1: A wakes B";
 
 fn picture(by: By, target: Option<&str>, count: usize) -> Tasks {
+    picture_of(by, target, count, &TraceInfo::new("test", Clock::Monotonic))
+}
+
+/// The same, with what `info` tells of processes and groups.
+fn picture_of(by: By, target: Option<&str>, count: usize, info: &TraceInfo) -> Tasks {
     let trace = notation::parse(TRACE).expect("sound notation");
-    let wanted = Wanted { by, target: target.map(str::to_owned), rows: count };
+    let belongs = Belongs::of(info);
+    let wanted = Wanted { by, belongs, target: target.map(str::to_owned), rows: count };
     let reply = ask(&mut trace.source(), Slices::new(1_000).with_sleeps()).expect("in memory");
     let span = span_of(&mut trace.source()).expect("in memory");
     let made = rows(&reply.answer, &wanted, &reply.state);
@@ -89,4 +95,23 @@ fn many_intervals_are_a_picture_bounded_by_its_pixels() {
 fn tasks_are_drawn_as_before() {
     golden::check("tasks", &picture(By::Task, None, 10).scene(700, &Theme::light()));
     golden::check("tasks-dark", &picture(By::Command, None, 10).scene(380, &Theme::dark()));
+}
+
+#[test]
+fn threads_of_a_process_and_tasks_of_a_group_share_a_row() {
+    let mut info = TraceInfo::new("test", Clock::Monotonic);
+    info.processes = Some([(Pid(2), Pid(1)), (Pid(3), Pid(9))].into_iter().collect());
+    let member = |pid, group| Member { pid: Pid(pid), at: Nanos::ZERO, group };
+    let members = vec![member(1, 0), member(3, 0)];
+    info.groups = Some(Groups { names: vec!["/a.slice".into()], members, ..Groups::default() });
+    let names = |by| -> Vec<String> {
+        picture_of(by, None, 10, &info).rows.into_iter().map(|row| row.name).collect()
+    };
+    // A has B as a thread; the first thread of C's process never ran.
+    assert_eq!(names(By::Process), ["A:1", "process 9"]);
+    // B waits beside running, so the row without a group has more time than that of A and C.
+    assert_eq!(names(By::Group), ["control group not known", "/a.slice"]);
+    let rows = picture_of(By::Process, None, 10, &info);
+    // A runs to 4, B to 12, and A again to 14: the row runs while one of them does.
+    assert_eq!(told(&rows, &rows.rows[0])[0], (0, 14, Doing::Running, None));
 }

@@ -7,7 +7,6 @@ pub mod facts;
 pub mod knobs;
 pub mod load;
 mod machine;
-pub mod marks;
 pub mod net;
 mod per_cpu;
 mod site;
@@ -16,3 +15,4 @@ mod watch;
 
 pub use load::load_child;
 pub use machine::Host;
+pub use schedlab_record::mark_file as marks;

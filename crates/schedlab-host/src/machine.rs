@@ -30,6 +30,7 @@ use std::io::{IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// How long a load may take to end after it was asked to, before it is killed.
 const GRACE: Nanos = Nanos::from_secs(8);
@@ -164,7 +165,9 @@ impl Host {
                 let site = sites.prepare(plans.first().and_then(Option::as_ref), "")?;
                 let spec = RunSpec { beside: Vec::new(), ..spec.clone() };
                 let asked = Asked { spec, part, site };
-                let mut load = Load::start(&program, &asked, name, path, around, out)?;
+                // A recording around this program takes the marks of its loads, too.
+                let lent = path.is_none().then(lent).flatten();
+                let mut load = Load::start(&program, &asked, name, (path, lent), around, out)?;
                 let outcome = load.follow(signals, &mut company, out)?;
                 (outcome, std::mem::take(&mut load.mark_names))
             }
@@ -282,7 +285,8 @@ impl Trace {
         let spool = record::spool_of(&target);
         let mut trace = Self { recorder: None, spool, target, until: None };
         if let Some(record) = &spec.record {
-            match Recorder::start(record, &trace.spool) {
+            let marks = trace.target.with_extension("marks");
+            match Recorder::start_with(record, &trace.spool, Some(&marks)) {
                 Ok(recorder) => {
                     trace.recorder = Some(recorder);
                     trace.until = record.time.map(|time| clock::monotonic() + time);
@@ -335,16 +339,10 @@ impl Trace {
             }
         };
         recorder.stop().map_err(failed("stopping the recorder"))?;
-        let mut marks = record::Marks { names: Vec::new(), marks: Vec::new() };
-        for (path, names) in files {
-            // Each file numbers its names from 0.
-            let first = u32::try_from(marks.names.len()).expect("workloads have few names");
-            let read = marks::read(path).map_err(|e| MachineError::io("reading marks", e))?;
-            marks.marks.extend(read.into_iter().map(|m| record::Mark { id: first + m.id, ..m }));
-            marks.names.extend_from_slice(names);
+        let marks = marks::gather(files).map_err(|e| MachineError::io("reading marks", e))?;
+        for (path, _) in files {
             let _ = std::fs::remove_file(path);
         }
-        marks.marks.sort_by_key(|mark| mark.time);
         let summary = record::stitch(&self.spool, &self.target, &marks)
             .map_err(failed("writing the trace"))?;
         let _ = std::fs::remove_dir_all(&self.spool);
@@ -364,6 +362,15 @@ fn create(path: &Path) -> Result<File, MachineError> {
     File::create(path).map_err(|e| MachineError::io(format!("creating {}", path.display()), e))
 }
 
+/// Where the marks of a load go that another process records; each load has a file of its own.
+fn lent() -> Option<PathBuf> {
+    static LOADS: AtomicU32 = AtomicU32::new(0);
+    let recording = std::env::var_os(marks::VARIABLE)?;
+    // A pid has 22 bits.
+    let nth = LOADS.fetch_add(1, Ordering::Relaxed) << 22;
+    Some(marks::of_process(Path::new(&recording), std::process::id() | nth))
+}
+
 /// A load child at work.
 struct Load {
     child: Child,
@@ -373,6 +380,8 @@ struct Load {
     ready: bool,
     stderr: PathBuf,
     mark_names: Vec<String>,
+    /// The file for its marks that another process's recording reads.
+    lent: Option<PathBuf>,
     /// Lines that have not ended yet.
     unread: Vec<u8>,
     failed: Option<MachineError>,
@@ -385,16 +394,17 @@ impl Load {
         program: &Path,
         asked: &Asked,
         name: &str,
-        marks: Option<&Path>,
+        (marks, lent): (Option<&Path>, Option<PathBuf>),
         around: &Around,
         out: &mut dyn Output,
     ) -> Result<Self, MachineError> {
         let stderr = out.path(Stream::Stderr);
+        let marks = marks.or(lent.as_deref());
         let (child, stdin) = beside::spawn(program, asked, marks, &stderr, around)?;
         let (mark_names, unread, ready) = (Vec::new(), Vec::new(), false);
         let (failed, ended, name) = (None, None, name.to_owned());
         let stdin = asked.part.waits().then_some(stdin);
-        Ok(Self { child, stdin, ready, stderr, mark_names, unread, failed, ended, name })
+        Ok(Self { child, stdin, ready, stderr, mark_names, lent, unread, failed, ended, name })
     }
 
     /// Hands on what the child tells until it ends; asks it to when the user does.
@@ -477,7 +487,13 @@ impl Load {
     fn hear(&mut self, told: Told, out: &mut dyn Output) -> Result<(), MachineError> {
         match told {
             Told::Note(sentence) => out.note(&sentence),
-            Told::Marks(names) => self.mark_names = names,
+            Told::Marks(names) => {
+                if let Some(lent) = &self.lent {
+                    // Without names the recording passes over the marks.
+                    let _ = std::fs::write(marks::names(lent), names.join("\n"));
+                }
+                self.mark_names = names;
+            }
             Told::Tasks(_) => self.ready = true,
             Told::Interval(interval) => {
                 out.interval(&interval);

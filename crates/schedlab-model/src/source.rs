@@ -54,6 +54,8 @@ pub struct TraceInfo {
     pub affinity: Option<Vec<Affinity>>,
     /// Control groups of the tasks; `None` when the trace does not tell.
     pub groups: Option<Groups>,
+    /// The process of each thread but its first one, whose number is the process's; `None` when the trace does not tell.
+    pub processes: Option<BTreeMap<Pid, Pid>>,
     /// First and last instant observed, where known before reading.
     pub span: Option<Span>,
     /// Names known from outside the events (saved command lines).
@@ -78,6 +80,7 @@ impl TraceInfo {
             topology: None,
             affinity: None,
             groups: None,
+            processes: None,
             span: None,
             comms: BTreeMap::new(),
             others: Vec::new(),

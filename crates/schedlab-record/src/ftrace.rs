@@ -249,6 +249,7 @@ mod tests {
             schema: spool::SCHEMA,
             source: Source::Ftrace,
             overwrites: false,
+            is_snapshot: false,
             header_page: String::new(),
             header_event: String::new(),
             tracepoints: vec![Tracepoint {

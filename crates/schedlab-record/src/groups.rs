@@ -78,7 +78,10 @@ pub(crate) fn gather(seen: &[Seen]) -> Option<schedlab_model::Groups> {
                     next
                 })
             }
-            Seen::Allowed { .. } | Seen::Named { .. } | Seen::Stolen { .. } => 0,
+            Seen::Allowed { .. }
+            | Seen::Named { .. }
+            | Seen::Thread { .. }
+            | Seen::Stolen { .. } => 0,
         };
         match one {
             Seen::Member { pid, at, .. } => {
@@ -86,7 +89,7 @@ pub(crate) fn gather(seen: &[Seen]) -> Option<schedlab_model::Groups> {
             }
             Seen::Counted { count, .. } => counts.push(Count { group: place, ..*count }),
             Seen::Stolen { at, steal: sum } => steal.push((*at, *sum)),
-            Seen::Allowed { .. } | Seen::Named { .. } => {}
+            Seen::Allowed { .. } | Seen::Named { .. } | Seen::Thread { .. } => {}
         }
     }
     members.sort_unstable();

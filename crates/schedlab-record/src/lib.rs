@@ -12,8 +12,10 @@ mod copy;
 mod error;
 mod ftrace;
 mod groups;
+pub mod mark_file;
 mod options;
 mod recorder;
+mod requests;
 mod rings;
 mod shared;
 mod snapshot;
@@ -25,7 +27,7 @@ mod watch;
 pub use error::RecordError;
 pub use options::{Filter, Full, Options, Snapshot, Via};
 pub use recorder::Recorder;
-pub use shared::{Ended, Spike};
+pub use shared::{Ended, Overrun, Spike};
 pub use stitch::{Marks, stitch};
 
 /// The directory in which the recording for `target` grows: the trace's name and `.spool`, beside it; in the working

@@ -47,15 +47,29 @@ impl Recorder {
     /// # Errors
     /// [`RecordError::Right`] says which right is missing; nothing is left behind then.
     pub fn start(options: impl Into<Options>, dir: &Path) -> Result<Self, RecordError> {
-        let options = options.into();
+        Self::start_with(&options.into(), dir, None)
+    }
+
+    /// The same, beside processes that put marks by the name `marks` ([`super::mark_file::of_process`]): their requests
+    /// can end the recording.
+    ///
+    /// # Errors
+    /// As [`Self::start`].
+    pub fn start_with(
+        options: &Options,
+        dir: &Path,
+        marks: Option<&Path>,
+    ) -> Result<Self, RecordError> {
         create(dir)?;
         let result = match options.via {
-            Via::Perf => Self::perf(&options, dir),
-            Via::Ftrace => Self::ftrace(&options, dir),
+            Via::Perf => Self::perf(options, dir, marks),
+            Via::Ftrace => Self::ftrace(options, dir),
             // Watching for a spike takes rings that can be read while they are written.
-            Via::Auto if options.snapshot.is_some() => Self::perf(&options, dir),
-            Via::Auto => Self::ftrace(&options, dir).or_else(|error| match error {
-                RecordError::Right { .. } => Self::perf(&options, dir).map_err(|e| error.and(e)),
+            Via::Auto if options.snapshot.is_some() => Self::perf(options, dir, marks),
+            Via::Auto => Self::ftrace(options, dir).or_else(|error| match error {
+                RecordError::Right { .. } => {
+                    Self::perf(options, dir, marks).map_err(|e| error.and(e))
+                }
                 _ => Err(error),
             }),
         };
@@ -65,7 +79,7 @@ impl Recorder {
         result
     }
 
-    fn perf(options: &Options, dir: &Path) -> Result<Self, RecordError> {
+    fn perf(options: &Options, dir: &Path, marks: Option<&Path>) -> Result<Self, RecordError> {
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
         let head = head(options, &tracefs, Source::Perf)?;
         spool::write(&spool::head(dir), &head)?;
@@ -74,7 +88,7 @@ impl Recorder {
         let rings = Arc::new(rings);
         let shared = Arc::<Shared>::default();
         let mut threads = vec![watcher(dir, watched, options, &shared)?];
-        threads.extend(Rings::threads(&rings, drains, options, dir, &head, &shared)?);
+        threads.extend(Rings::threads(&rings, drains, options, (dir, marks), &head, &shared)?);
         rings.enable().map_err(RecordError::io("starting the events"))?;
         let backend = Backend::Perf(rings);
         Ok(Self { dir: dir.to_owned(), options: options.clone(), backend, shared, threads })
@@ -142,8 +156,11 @@ impl Recorder {
     /// What the user should know about how it ended; `None` when it was simply stopped.
     #[must_use]
     pub fn ending(&self) -> Option<String> {
-        let unseen = |asked: super::Snapshot| {
-            format!("no task waited for {}: the end is kept instead", asked.bound)
+        let unseen = |asked: super::Snapshot| match &self.options.between {
+            None => format!("no task waited for {}: the end is kept instead", asked.bound),
+            Some(name) => {
+                format!("no '{name}' took {}: the end is kept instead", asked.bound)
+            }
         };
         let ended = self.ended().map(|ended| ended.to_string());
         ended.or_else(|| self.options.snapshot.map(unseen))
@@ -206,6 +223,7 @@ fn head(options: &Options, tracefs: &Tracefs, source: Source) -> Result<Head, Re
         schema: spool::SCHEMA,
         source,
         overwrites: options.overwrites(),
+        is_snapshot: options.snapshot.is_some(),
         header_page: text("events/header_page")?,
         header_event: text("events/header_event")?,
         tracepoints,

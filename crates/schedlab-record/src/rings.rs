@@ -2,6 +2,7 @@
 
 use super::error::{libc_errno, perf_right};
 use super::options::Meaning as _;
+use super::requests::Requests;
 use super::shared::{Ended, Shared, be_prompt, spawn};
 use super::snapshot;
 use super::spool::{self, Head};
@@ -99,7 +100,7 @@ impl Rings {
         rings: &Arc<Self>,
         drained: Vec<(Cpu, Ring)>,
         options: &Options,
-        dir: &Path,
+        (dir, marks): (&Path, Option<&Path>),
         head: &Head,
         shared: &Arc<Shared>,
     ) -> Result<Vec<JoinHandle<io::Result<()>>>, RecordError> {
@@ -108,7 +109,10 @@ impl Rings {
         }
         if let Some(snapshot) = options.snapshot {
             let (all, shared) = (Arc::clone(rings), Arc::clone(shared));
-            let watch = snapshot::Watch::new(snapshot, &head.tracepoints, drained, dir)?;
+            let name = options.between.as_deref().zip(marks);
+            let requests = name.map(|(name, marks)| Requests::new(marks, name, snapshot.bound));
+            let watch =
+                snapshot::Watch::new(snapshot, &head.tracepoints, drained, (dir, requests))?;
             let body = move || watch.run(&shared, || all.disable());
             return Ok(vec![spawn("snapshot", body)?]);
         }

@@ -22,6 +22,19 @@ pub struct Spike {
     pub cpu: Option<Cpu>,
 }
 
+/// A request beyond the bound: from the begin of a mark to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Overrun {
+    /// The task that put the end, or, while there is none, the begin.
+    pub pid: Pid,
+    /// When it began.
+    pub since: Nanos,
+    /// For how long.
+    pub took: Nanos,
+    /// Whether it had ended then.
+    pub is_over: bool,
+}
+
 /// Why a recording ended by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ended {
@@ -29,13 +42,20 @@ pub enum Ended {
     Full,
     /// A task waited longer than the bound of the snapshot.
     Spike(Spike),
+    /// A request took longer than the bound of the snapshot.
+    Overrun(Overrun),
 }
 
 /// The sentence that says why.
 impl fmt::Display for Ended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self::Spike(spike) = self else {
-            return f.write_str("the recording ended at its size limit");
+        let spike = match self {
+            Self::Full => return f.write_str("the recording ended at its size limit"),
+            Self::Overrun(Overrun { pid, took, is_over, .. }) => {
+                let end = if *is_over { "ended by" } else { "not ended yet, begun by" };
+                return write!(f, "a request took {took}, {end} task {pid}");
+            }
+            Self::Spike(spike) => spike,
         };
         write!(f, "task {}", spike.pid)?;
         if let Some(comm) = process::comm(spike.pid) {

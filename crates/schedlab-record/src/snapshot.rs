@@ -1,10 +1,12 @@
-//! Keeping only what led to a long wait.
+//! Keeping only what led to a long wait, or to a long request.
 //!
 //! Records stay in memory, the last N milliseconds of them. They are decoded as they come, merged by
 //! time over all CPUs, and every task that became runnable is timed until it runs; one that waited
 //! beyond the bound ends the recording, and what is in memory is spooled. A wait that has not ended
-//! is noticed too, as soon as it passes the bound.
+//! is noticed too, as soon as it passes the bound. Where requests are timed instead (`requests`), records are not
+//! decoded.
 
+use super::requests::Requests;
 use super::shared::{Ended, Shared, Spike, be_prompt};
 use super::tracepoints::Tracepoint;
 use super::watch::records;
@@ -34,6 +36,8 @@ pub(crate) struct Watch {
     /// Decoded, and waiting until nothing earlier can come.
     pending: Vec<Event>,
     waits: Waits,
+    /// What is timed instead of waits.
+    requests: Option<Requests>,
 }
 
 /// What is kept of a CPU.
@@ -49,7 +53,7 @@ impl Watch {
         snapshot: Snapshot,
         tracepoints: &[Tracepoint],
         rings: Vec<(Cpu, Ring)>,
-        dir: &Path,
+        (dir, requests): (&Path, Option<Requests>),
     ) -> Result<Self, RecordError> {
         let formats = tracepoints.iter().map(|t| (t.system.as_str(), t.format.as_str()));
         let kept = rings.into_iter().map(|(cpu, ring)| Kept { cpu, ring, chunks: VecDeque::new() });
@@ -60,6 +64,7 @@ impl Watch {
             kept: kept.collect(),
             pending: Vec::new(),
             waits: Waits::new(snapshot.bound),
+            requests,
         })
     }
 
@@ -70,7 +75,7 @@ impl Watch {
             let last = shared.stop.load(Ordering::Acquire);
             let spike = self.look()?;
             if let Some(spike) = spike
-                && shared.ended.set(Ended::Spike(spike)).is_ok()
+                && shared.ended.set(spike).is_ok()
             {
                 disable();
                 self.look()?;
@@ -84,15 +89,17 @@ impl Watch {
     }
 
     /// Takes what is in the rings, forgets what is old, and times the waits.
-    fn look(&mut self) -> io::Result<Option<Spike>> {
+    fn look(&mut self) -> io::Result<Option<Ended>> {
         let now = clock::monotonic();
+        let decodes = self.requests.is_none();
         for kept in &mut self.kept {
             let mut bytes = Vec::new();
             kept.ring.drain(&mut |piece| {
                 bytes.extend_from_slice(piece);
                 Ok(())
             })?;
-            for (kind, body) in records(&bytes).filter(|(kind, _)| *kind == record::SAMPLE) {
+            let samples = records(&bytes).filter(|(kind, _)| decodes && *kind == record::SAMPLE);
+            for (kind, body) in samples {
                 debug_assert_eq!(kind, record::SAMPLE);
                 let (Some(time), Some(raw)) = (body.first_chunk(), body.get(12..)) else {
                     continue;
@@ -105,11 +112,14 @@ impl Watch {
                 kept.chunks.pop_front();
             }
         }
+        if let Some(requests) = &mut self.requests {
+            return Ok(requests.look(now).map(Ended::Overrun));
+        }
         let settled = now - SETTLED;
         self.pending.sort_by_key(|event| event.time);
         let ready = self.pending.partition_point(|event| event.time <= settled);
         let ended = self.pending.drain(..ready).find_map(|event| self.waits.see(&event));
-        Ok(ended.or_else(|| self.waits.overdue(settled)))
+        Ok(ended.or_else(|| self.waits.overdue(settled)).map(Ended::Spike))
     }
 
     fn save(self, shared: &Shared) -> io::Result<()> {

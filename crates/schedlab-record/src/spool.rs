@@ -28,6 +28,9 @@ pub(crate) struct Head {
     pub(crate) source: Source,
     /// The oldest events gave way on purpose: what is missing at the beginning is no loss.
     pub(crate) overwrites: bool,
+    /// Only what led to its end is kept.
+    #[serde(default)]
+    pub(crate) is_snapshot: bool,
     pub(crate) header_page: String,
     pub(crate) header_event: String,
     pub(crate) tracepoints: Vec<Tracepoint>,
@@ -59,6 +62,8 @@ pub(crate) enum Seen {
     Named { pid: Pid, comm: schedlab_model::Comm },
     /// It is in this control group.
     Member { pid: Pid, at: Nanos, group: String },
+    /// It is a thread of this process, and not its first one.
+    Thread { pid: Pid, process: Pid },
     /// A control group's counters say this; `count.group` means nothing.
     Counted { group: String, count: schedlab_model::Count },
     /// The machine's steal time, summed over CPUs.

@@ -3,7 +3,7 @@
 
 use super::spool::{self, Head, Source, Tail};
 use super::tracepoints::Tracepoint;
-use super::watch::gather;
+use super::watch::{Tasks, gather};
 use super::{Mark, RecordError, Via, copy};
 use schedlab_model::{Comm, Cpu, Nanos, Pid, Span, Warning};
 use schedlab_trace::dat::{Companion, Header, Writer};
@@ -64,6 +64,7 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
                 out: writer.cpu(cpu).map_err(RecordError::file(out))?,
                 kinds: &head.tracepoints,
                 overwrites: head.overwrites,
+                keeps_end: head.overwrites || head.is_snapshot,
                 counts: vec![0; head.tracepoints.len()],
                 marks: marks.into_iter().peekable(),
                 mark_id,
@@ -116,7 +117,7 @@ fn header(
 ) -> Header {
     let all = spool::read_tasks(dir);
     let groups = super::groups::gather(&all);
-    let (seen, affinity) = gather(all);
+    let Tasks { names: seen, allowed, processes } = gather(all);
     for (pid, comm) in seen {
         names.entry(pid).or_insert(comm);
     }
@@ -128,7 +129,8 @@ fn header(
     }
     let companion = Companion {
         topology: head.topology.clone(),
-        affinity: Some(affinity),
+        affinity: Some(allowed),
+        processes: Some(processes),
         marks: marks.names.clone(),
         groups,
         ..Companion::default()
@@ -157,6 +159,8 @@ struct Stitched<'a, W: io::Write + io::Seek> {
     out: schedlab_trace::dat::CpuWriter<'a, W>,
     kinds: &'a [Tracepoint],
     overwrites: bool,
+    /// Marks from before the first record belong to what is not kept.
+    keeps_end: bool,
     counts: Vec<u64>,
     marks: std::iter::Peekable<std::vec::IntoIter<Mark>>,
     mark_id: u16,
@@ -188,7 +192,11 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
     }
 
     fn marks_until(&mut self, time: Nanos) -> io::Result<()> {
+        let is_kept = !self.keeps_end || self.span.is_some();
         while let Some(mark) = self.marks.next_if(|mark| mark.time <= time) {
+            if !is_kept {
+                continue;
+            }
             let said = (mark.id, mark.phase, mark.request);
             let body = schedlab_trace::mark::body(self.mark_id, mark.pid, mark.pid, said);
             self.out.record(mark.time, &body)?;
@@ -285,6 +293,7 @@ mod tests {
             schema: spool::SCHEMA,
             source: Source::Perf,
             overwrites: false,
+            is_snapshot: false,
             header_page: String::new(),
             header_event: String::new(),
             tracepoints: vec![Tracepoint { system, name, id: ID, format }],

@@ -50,7 +50,10 @@ impl Watcher {
                 bytes.map_or(Pid(0), |b| Pid(i32::from_ne_bytes(b)))
             };
             match kind {
-                record::FORK => self.look(word(8), Some(word(12)))?,
+                record::FORK => {
+                    self.belongs(word(8), word(0))?;
+                    self.look(word(8), Some(word(12)))?;
+                }
                 record::COMM => {
                     let comm = process::comm_of(body.get(8..).unwrap_or_default());
                     self.note(&Seen::Named { pid: word(4), comm })?;
@@ -78,15 +81,24 @@ impl Watcher {
     }
 
     fn look_at_all(&mut self) -> io::Result<()> {
-        for pid in process::tasks() {
+        for (pid, process) in process::tasks_with_processes() {
             if !self.allowed.contains_key(&pid)
                 && let Some(comm) = process::comm(pid)
             {
                 self.note(&Seen::Named { pid, comm })?;
+                self.belongs(pid, process)?;
             }
             self.look(pid, None)?;
         }
         self.out.flush()
+    }
+
+    /// Notes the process of a thread.
+    fn belongs(&mut self, pid: Pid, process: Pid) -> io::Result<()> {
+        if pid == process {
+            return Ok(());
+        }
+        self.note(&Seen::Thread { pid, process })
     }
 
     /// Notes where a task may run, when that is news. One that is gone had what its parent has.
@@ -124,22 +136,31 @@ pub(crate) fn records(mut bytes: &[u8]) -> impl Iterator<Item = (u32, &[u8])> {
     })
 }
 
-/// Names and allowed CPUs as the trace keeps them.
-pub(crate) fn gather(seen: Vec<Seen>) -> (BTreeMap<Pid, Comm>, Vec<schedlab_model::Affinity>) {
-    let mut names = BTreeMap::new();
-    let mut allowed = Vec::new();
+/// What was seen of tasks as the trace keeps it.
+#[derive(Debug, Default)]
+pub(crate) struct Tasks {
+    pub(crate) names: BTreeMap<Pid, Comm>,
+    pub(crate) allowed: Vec<schedlab_model::Affinity>,
+    pub(crate) processes: BTreeMap<Pid, Pid>,
+}
+
+/// Names, allowed CPUs and processes as the trace keeps them.
+pub(crate) fn gather(seen: Vec<Seen>) -> Tasks {
+    let Tasks { mut names, mut allowed, mut processes } = Tasks::default();
     for one in seen {
         match one {
             Seen::Named { pid, comm } => drop(names.insert(pid, comm)),
             Seen::Allowed { pid, at, cpus } => {
                 allowed.push(schedlab_model::Affinity { pid, at, allowed: cpus });
             }
+            // Whoever has the number now: a pid is used again.
+            Seen::Thread { pid, process } => drop(processes.insert(pid, process)),
             // `groups` gathers these.
             Seen::Member { .. } | Seen::Counted { .. } | Seen::Stolen { .. } => {}
         }
     }
     allowed.sort_by_key(|entry| (entry.pid, entry.at));
-    (names, allowed)
+    Tasks { names, allowed, processes }
 }
 
 #[cfg(test)]

@@ -223,13 +223,20 @@ pub fn comm_of(name: &[u8]) -> Comm {
 /// All tasks (threads) there are, kernel threads included, in ascending order.
 #[must_use]
 pub fn tasks() -> Vec<Pid> {
+    tasks_with_processes().into_iter().map(|(task, _)| task).collect()
+}
+
+/// The same, each with the number of its process: that of the process's first thread.
+#[must_use]
+pub fn tasks_with_processes() -> Vec<(Pid, Pid)> {
     let number = |entry: &std::fs::DirEntry| entry.file_name().to_str()?.parse::<i32>().ok();
     let list = |path: &str| std::fs::read_dir(path).into_iter().flatten().flatten();
-    let mut tasks: Vec<Pid> = list("/proc")
-        .filter_map(|entry| number(&entry))
-        .flat_map(|process| list(&format!("/proc/{process}/task")).filter_map(|t| number(&t)))
-        .map(Pid)
-        .collect();
+    let threads = |process: i32| {
+        let tasks = list(&format!("/proc/{process}/task")).filter_map(|task| number(&task));
+        tasks.map(move |task| (Pid(task), Pid(process))).collect::<Vec<_>>()
+    };
+    let processes = list("/proc").filter_map(|entry| number(&entry));
+    let mut tasks: Vec<(Pid, Pid)> = processes.flat_map(threads).collect();
     tasks.sort_unstable();
     tasks
 }

@@ -46,6 +46,20 @@ pub struct Meanwhile {
     pub unknown: Nanos,
 }
 
+impl Meanwhile {
+    pub(crate) fn of(ran: BTreeMap<TaskId, Nanos>, idle: Nanos, unknown: Nanos) -> Self {
+        let mut ran: Vec<(TaskId, Nanos)> = ran.into_iter().collect();
+        ran.sort_by_key(|(task, time)| (Reverse(*time), *task));
+        Self { ran, idle, unknown }
+    }
+
+    /// All of it: the length of the wait, as far as it lay in the window.
+    #[must_use]
+    pub fn time(&self) -> Nanos {
+        self.ran.iter().fold(self.idle + self.unknown, |sum, (_, time)| sum + *time)
+    }
+}
+
 impl Instead {
     /// About these waits of an earlier pass over the same part of the same trace.
     #[must_use]
@@ -143,11 +157,7 @@ impl Question for Instead {
                 wait.count(here.occupant, from.max(here.since), state.window().end);
             }
         }
-        let told = |wait: Looked| {
-            let mut ran: Vec<(TaskId, Nanos)> = wait.ran.into_iter().collect();
-            ran.sort_by_key(|(task, time)| (Reverse(*time), *task));
-            Meanwhile { ran, idle: wait.idle, unknown: wait.unknown }
-        };
+        let told = |wait: Looked| Meanwhile::of(wait.ran, wait.idle, wait.unknown);
         self.waits.into_iter().map(told).collect()
     }
 }

@@ -5,13 +5,14 @@
 //! hold is absent, not zero. A CPU's frequency is unknown until the first event that names it.
 //!
 //! Work is time x frequency: cycles, as far as the frequency that the kernel set is the one that the CPU had. Memory: the
-//! CPUs and tasks seen, and one [`Step`] for each change of frequency up to the limit.
+//! CPUs and tasks seen, one [`Step`] for each change of frequency up to the limit, and, for pictures
+//! ([`Power::with_spans`]), one [`PowerSpan`] for each idle state and each interrupt up to another limit.
 
 use crate::change::{Change, Switch};
 use crate::question::{Question, Told};
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
-use schedlab_model::{Cpu, Nanos, OtherFormat};
+use schedlab_model::{Cpu, Nanos, OtherFormat, Span};
 use std::collections::BTreeMap;
 
 /// `cpu_idle` tells the end of an idle state by this (`PWR_EVENT_EXIT`, -1 in 32 bits).
@@ -26,6 +27,8 @@ pub struct Power {
     steps: Vec<Step>,
     limit: usize,
     left_out: u64,
+    spans: Vec<PowerSpan>,
+    spans_limit: usize,
     has: Has,
 }
 
@@ -164,6 +167,28 @@ pub struct Step {
     pub hz: u64,
 }
 
+/// What a CPU was in for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Within {
+    /// The handler of an interrupt from another CPU.
+    Ipi,
+    /// A timer (hrtimer) that expired.
+    Timer,
+    /// An idle state, by its number.
+    Idle(u64),
+}
+
+/// An idle state or an interrupt of a CPU, for pictures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PowerSpan {
+    /// The CPU.
+    pub cpu: Cpu,
+    /// From when to when, in the window.
+    pub span: Span,
+    /// What it was.
+    pub what: Within,
+}
+
 /// What was found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PowerAnswer {
@@ -173,7 +198,9 @@ pub struct PowerAnswer {
     pub tasks: Vec<TaskPower>,
     /// Changes of frequency in order of time.
     pub steps: Vec<Step>,
-    /// How many were left out, since there were more than the limit.
+    /// Idle states and interrupts in order of their ends; none unless asked for ([`Power::with_spans`]).
+    pub spans: Vec<PowerSpan>,
+    /// How many steps and spans were left out, since there were more than the limits.
     pub left_out: u64,
 }
 
@@ -188,7 +215,43 @@ impl Power {
             steps: Vec::new(),
             limit,
             left_out: 0,
+            spans: Vec::new(),
+            spans_limit: 0,
             has: Has::default(),
+        }
+    }
+
+    /// The CPU and its frequency in hertz, where a tracepoint tells these.
+    #[must_use]
+    pub fn frequency_of(told: &Told<'_>, state: &State) -> Option<(Cpu, u64)> {
+        let format = state.others().get(usize::from(told.format))?;
+        let khz = told.number("state").filter(|khz| *khz > 0)?;
+        let named = told.number("cpu_id").and_then(|cpu| u16::try_from(cpu).ok()).map(Cpu);
+        (format.name == "cpu_frequency").then(|| (named.unwrap_or(told.cpu), khz * 1000))
+    }
+
+    /// The same, with at most so many intervals of idle states and interrupts.
+    #[must_use]
+    pub const fn with_spans(mut self, limit: usize) -> Self {
+        self.spans_limit = limit;
+        self
+    }
+
+    /// Whether a trace that has these tracepoints can tell anything here.
+    #[must_use]
+    pub fn knows(formats: &[OtherFormat]) -> bool {
+        formats.iter().any(|format| Which::of(format).is_some())
+    }
+
+    fn span(&mut self, cpu: Cpu, since: Nanos, at: Nanos, what: Within, state: &State) {
+        let since = since.max(state.window().start);
+        if self.spans_limit == 0 || since >= at {
+            return;
+        }
+        if self.spans.len() < self.spans_limit {
+            self.spans.push(PowerSpan { cpu, span: Span::new(since, at), what });
+        } else {
+            self.left_out += 1;
         }
     }
 
@@ -240,12 +303,13 @@ impl Power {
     fn idle(&mut self, at: Nanos, cpu: Cpu, entered: u64, state: &State) {
         self.has.idle = true;
         let start = state.window().start;
-        let here = self.here(cpu);
-        if let Some((before, since)) = here.idle.take()
+        if let Some((before, since)) = self.here(cpu).idle.take()
             && at > since.max(start)
         {
-            here.idle_states.entry(before).or_default().1 += at - since.max(start);
+            self.here(cpu).idle_states.entry(before).or_default().1 += at - since.max(start);
+            self.span(cpu, since, at, Within::Idle(before), state);
         }
+        let here = self.here(cpu);
         if entered & IDLE_EXIT == IDLE_EXIT {
             here.left_idle = Some(at);
             return;
@@ -292,13 +356,12 @@ impl Handled {
         self.since = Some(at);
     }
 
-    fn exit(&mut self, at: Nanos, start: Nanos) {
-        if let Some(since) = self.since.take()
-            && at >= start
-        {
-            self.count += 1;
-            self.time += at - since.max(start);
-        }
+    /// Gives since when the handler ran, where its entry was seen.
+    fn exit(&mut self, at: Nanos, start: Nanos) -> Option<Nanos> {
+        let since = self.since.take().filter(|_| at >= start)?;
+        self.count += 1;
+        self.time += at - since.max(start);
+        Some(since)
     }
 }
 
@@ -307,10 +370,14 @@ impl Question for Power {
     const QUEUES: bool = false;
     const ARGUMENTS: bool = true;
 
-    fn told(&mut self, told: &Told<'_>, state: &State) {
+    fn wants(&mut self, format: u16, state: &State) -> bool {
         let formats = state.others();
         let learnt = self.formats.len().min(formats.len());
         self.formats.extend(formats[learnt..].iter().map(Which::of));
+        self.formats.get(usize::from(format)).is_some_and(Option::is_some)
+    }
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
         let Some(Some(which)) = self.formats.get(usize::from(told.format)).copied() else { return };
         let (at, start) = (told.at, state.window().start);
         let named = told.number("cpu_id").and_then(|cpu| u16::try_from(cpu).ok()).map(Cpu);
@@ -326,11 +393,15 @@ impl Question for Power {
             (Which::TimerEntry, _) => self.here(told.cpu).timer.entry(at),
             (Which::IpiExit, _) => {
                 self.has.ipi = true;
-                self.here(told.cpu).ipi.exit(at, start);
+                if let Some(since) = self.here(told.cpu).ipi.exit(at, start) {
+                    self.span(told.cpu, since, at, Within::Ipi, state);
+                }
             }
             (Which::TimerExit, _) => {
                 self.has.timer = true;
-                self.here(told.cpu).timer.exit(at, start);
+                if let Some(since) = self.here(told.cpu).timer.exit(at, start) {
+                    self.span(told.cpu, since, at, Within::Timer, state);
+                }
             }
         }
     }
@@ -377,7 +448,8 @@ impl Question for Power {
             })
             .collect();
         tasks.sort_by(|a, b| b.cycles.total_cmp(&a.cycles).then(a.task.cmp(&b.task)));
-        PowerAnswer { cpus, tasks, steps: self.steps, left_out: self.left_out }
+        let Self { steps, spans, left_out, .. } = self;
+        PowerAnswer { cpus, tasks, steps, spans, left_out }
     }
 }
 

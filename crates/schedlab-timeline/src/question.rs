@@ -20,6 +20,13 @@ pub trait Question {
     /// Whether it wants the arguments of tracepoints beyond the scheduler's ([`Self::told`]).
     const ARGUMENTS: bool = false;
 
+    /// Whether it wants the arguments of this tracepoint, an index into [`State::others`]: to spell those of others would
+    /// be for nothing.
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        let _ = (format, state);
+        Self::ARGUMENTS
+    }
+
     /// A tracepoint beyond the scheduler's fired; `state` is the state then. This is told of those before the window too,
     /// since they say what holds when it opens. Only where [`Self::ARGUMENTS`], and by a source that was opened for it.
     fn told(&mut self, told: &Told<'_>, state: &State) {
@@ -72,6 +79,9 @@ macro_rules! tuple {
             type Answer = ($($name::Answer,)+);
             const QUEUES: bool = $($name::QUEUES)||+;
             const ARGUMENTS: bool = $($name::ARGUMENTS)||+;
+            fn wants(&mut self, format: u16, state: &State) -> bool {
+                $(self.$index.wants(format, state))|+
+            }
             fn told(&mut self, told: &Told<'_>, state: &State) {
                 $(self.$index.told(told, state);)+
             }
@@ -102,6 +112,9 @@ impl<Q: Question> Question for Option<Q> {
     type Answer = Option<Q::Answer>;
     const QUEUES: bool = Q::QUEUES;
     const ARGUMENTS: bool = Q::ARGUMENTS;
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        self.as_mut().is_some_and(|question| question.wants(format, state))
+    }
     fn told(&mut self, told: &Told<'_>, state: &State) {
         if let Some(question) = self {
             question.told(told, state);
@@ -314,6 +327,7 @@ impl<Q: Question> Pass<Q> {
     ) {
         if Q::ARGUMENTS
             && let What::Other { format } = event.what
+            && self.question.wants(format, &self.state)
             && let Some(text) = arguments(index)
         {
             let told = Told { at: event.time, cpu: event.cpu, format, arguments: &text };

@@ -7,12 +7,15 @@
 //! Memory: one entry for each change of a task's activity in the window, and one for each request.
 
 use crate::change::Change;
+use crate::instead::Meanwhile;
+use crate::occupants::Occupants;
 use crate::question::Question;
 use crate::state::State;
 use crate::task::TaskId;
 use crate::why_late::{Doing, Lives, Spent};
 use schedlab_model::{Nanos, Phase, Span};
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 /// Asks what the requests of one name were spent on.
 #[derive(Clone, Debug)]
@@ -131,6 +134,11 @@ pub struct RequestsAnswer {
     pub unfinished: u64,
     /// How many ended without a begin in the window.
     pub unbegun: u64,
+    /// Who was on each CPU: what ran while a task of a chain waited ([`Spent::wait`]).
+    pub occupants: Occupants,
+    /// What was on the CPUs for which the tasks that ended requests waited ([`Part::Waited`]): summed over the
+    /// slowest and over the middle ones of [`RequestsAnswer::compositions`]; without these, empty.
+    pub instead: [Meanwhile; 2],
 }
 
 /// With fewer requests, the slowest percent and the middle tenth say nothing.
@@ -141,14 +149,7 @@ impl RequestsAnswer {
     /// [`REQUESTS_MIN`] requests.
     #[must_use]
     pub fn compositions(&self) -> Option<[Composition; 2]> {
-        let count = self.requests.len();
-        if count < REQUESTS_MIN {
-            return None;
-        }
-        let slow = count.div_ceil(100);
-        let tenth = count.div_ceil(10);
-        let first = (count - tenth) / 2;
-        Some([mean(&self.requests[..slow]), mean(&self.requests[first..first + tenth])])
+        Some(compared(self.requests.len())?.map(|group| mean(&self.requests[group])))
     }
 
     /// The length that a share `q` of the requests does not exceed (nearest rank); `None` of none.
@@ -159,6 +160,13 @@ impl RequestsAnswer {
         let at = count.checked_sub(rank.min(count))?;
         self.requests.get(at).map(|request| request.span.duration())
     }
+}
+
+/// The places of the slowest percent and of the middle tenth, longest first; `None` of too few.
+fn compared(count: usize) -> Option<[Range<usize>; 2]> {
+    let tenth = count.div_ceil(10);
+    let first = (count - tenth) / 2;
+    (count >= REQUESTS_MIN).then(|| [0..count.div_ceil(100), first..first + tenth])
 }
 
 fn mean(requests: &[Request]) -> Composition {
@@ -225,16 +233,18 @@ impl Question for Requests {
     }
 
     fn answer(mut self, state: &State) -> RequestsAnswer {
-        self.lives.end(state.window().end);
-        let mut spent = Vec::new();
+        self.lives.end(state);
         let lives = &self.lives;
+        let walked = |ended_by: TaskId, span: Span| {
+            let mut spent = Vec::new();
+            lives.walk(ended_by, span, 0, &mut spent);
+            spent
+        };
         let told = |(begun, end, ended_by): &(Begun, Nanos, TaskId)| {
             let span = Span::new(begun.at, *end);
             let mut parts = [Nanos::ZERO; Part::ALL.len()];
-            spent.clear();
-            lives.walk(*ended_by, span, 0, &mut spent);
-            for piece in &spent {
-                parts[Part::of(piece) as usize] += piece.span.duration();
+            for piece in walked(*ended_by, span) {
+                parts[Part::of(&piece) as usize] += piece.span.duration();
             }
             Request { span, begun_by: begun.by, ended_by: *ended_by, parts }
         };
@@ -242,11 +252,17 @@ impl Question for Requests {
         requests.sort_by_key(|request| {
             (std::cmp::Reverse(request.span.duration()), request.span.start)
         });
-        let mut spent = Vec::new();
-        if let Some(one) = self.nth.checked_sub(1).and_then(|at| requests.get(at)) {
-            lives.walk(one.ended_by, one.span, 0, &mut spent);
-        }
+        let one = self.nth.checked_sub(1).and_then(|at| requests.get(at));
+        let spent = one.map_or_else(Vec::new, |one| walked(one.ended_by, one.span));
+        let occupants = lives.occupants();
+        let instead = compared(requests.len()).map(|groups| {
+            groups.map(|group| {
+                let all = requests[group].iter().flat_map(|one| walked(one.ended_by, one.span));
+                occupants.during(all.filter(|piece| piece.depth == 0).filter_map(|it| it.wait()))
+            })
+        });
         let unfinished = self.open.values().map(|begun| begun.len() as u64).sum();
-        RequestsAnswer { requests, spent, unfinished, unbegun: self.unbegun }
+        let (unbegun, instead) = (self.unbegun, instead.unwrap_or_default());
+        RequestsAnswer { requests, spent, unfinished, unbegun, occupants, instead }
     }
 }

@@ -5,11 +5,14 @@
 //! the start of that block only, with the waker's own waits and blocks inside it. An interrupt ends the chain. A waker is
 //! evidence, not proof: the events tell who woke the task, not what the task waited for.
 //!
-//! Memory: one entry for each change of a task's activity in the window.
+//! What ran on a CPU while a task of the chain waited for it is looked up at the end ([`WhyLateAnswer::occupants`]).
+//!
+//! Memory: one entry for each change of a task's activity in the window, and one for each time that it ran.
 
-use crate::change::{Change, Waker, concerned};
+use crate::change::{Change, Switch, Waker, concerned};
+use crate::occupants::Occupants;
 use crate::question::Question;
-use crate::state::State;
+use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
 use schedlab_model::{Context, Cpu, Nanos, Pid, Span};
 
@@ -27,6 +30,8 @@ pub struct WhyLate {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lives {
     tasks: Vec<Life>,
+    /// Times in which nothing was known of a CPU.
+    dark: Vec<(Cpu, Span)>,
 }
 
 /// What one task did so far.
@@ -98,6 +103,17 @@ pub struct Spent {
     pub depth: usize,
 }
 
+impl Spent {
+    /// Where and when a task waited for a CPU, if that is what it did.
+    #[must_use]
+    pub const fn wait(&self) -> Option<(Cpu, Span)> {
+        match self.doing {
+            Doing::Runnable(Some(cpu)) => Some((cpu, self.span)),
+            _ => None,
+        }
+    }
+}
+
 /// The whole interval.
 #[derive(Clone, Debug)]
 pub struct WhyLateAnswer {
@@ -105,13 +121,15 @@ pub struct WhyLateAnswer {
     pub task: TaskId,
     /// Its parts in order of time. They cover the window without gap or overlap.
     pub spent: Vec<Spent>,
+    /// Who was on each CPU: what ran while a task of the chain waited ([`Spent::wait`]).
+    pub occupants: Occupants,
 }
 
 impl WhyLate {
     /// About the task that has `pid` when the window ends.
     #[must_use]
     pub const fn new(pid: Pid) -> Self {
-        Self { pid, lives: Lives { tasks: Vec::new() } }
+        Self { pid, lives: Lives { tasks: Vec::new(), dark: Vec::new() } }
     }
 }
 
@@ -128,17 +146,51 @@ impl Lives {
             Change::Runnable(woken) => Some(woken.waker),
             _ => None,
         };
+        if let Change::Switch(Switch { at, cpu, was: Occupant::Unknown, since, .. }) = *change {
+            self.darken(cpu, since, at, state);
+        }
         for task in concerned(change).into_iter().filter(|task| task.is_some()) {
             self.turn(task, change.at(), waker, state);
         }
     }
 
+    /// Nothing was known of a CPU for a while.
+    fn darken(&mut self, cpu: Cpu, since: Nanos, at: Nanos, state: &State) {
+        let since = since.max(state.window().start);
+        if since < at {
+            self.dark.push((cpu, Span::new(since, at)));
+        }
+    }
+
     /// The window ends.
-    pub(crate) fn end(&mut self, at: Nanos) {
+    pub(crate) fn end(&mut self, state: &State) {
+        let at = state.window().end;
+        for (cpu, here) in (0..=u16::MAX).map(Cpu).zip(state.cpus()) {
+            if here.occupant == Occupant::Unknown {
+                self.darken(cpu, here.since, at, state);
+            }
+        }
         for life in self.tasks.iter_mut().filter(|life| life.since < at) {
             let span = Span::new(life.since, at);
             life.past.push(Piece { span, activity: life.activity, waker: None });
         }
+    }
+
+    /// Who was on each CPU, once the window has ended.
+    pub(crate) fn occupants(&self) -> Occupants {
+        let mut occupants = Occupants::default();
+        for (task, life) in (0..).map(TaskId).zip(&self.tasks) {
+            for piece in &life.past {
+                if let Activity::Running { cpu } = piece.activity {
+                    occupants.add(cpu, piece.span, Occupant::Task(task));
+                }
+            }
+        }
+        for (cpu, span) in &self.dark {
+            occupants.add(*cpu, *span, Occupant::Unknown);
+        }
+        occupants.sort();
+        occupants
     }
 
     fn of(&mut self, task: TaskId, state: &State) -> &mut Life {
@@ -223,9 +275,9 @@ impl Question for WhyLate {
     fn answer(mut self, state: &State) -> Option<WhyLateAnswer> {
         let window = state.window();
         let task = state.task_of(self.pid)?;
-        self.lives.end(window.end);
+        self.lives.end(state);
         let mut spent = Vec::new();
         self.lives.walk(task, window, 0, &mut spent);
-        Some(WhyLateAnswer { task, spent })
+        Some(WhyLateAnswer { task, spent, occupants: self.lives.occupants() })
     }
 }

@@ -5,7 +5,9 @@
 use schedlab_model::{
     Context, Cpu, Event, EventSource, Nanos, OtherFormat, Pid, TraceInfo, Warning, What,
 };
-use schedlab_timeline::{Cut, IdleState, Power, PowerAnswer, Reply, Step, ask_within, notation};
+use schedlab_timeline::{
+    Cut, IdleState, Power, PowerAnswer, Reply, Step, Within, ask_within, notation,
+};
 use std::borrow::Cow;
 use std::io;
 
@@ -63,7 +65,13 @@ fn asked(text: &str, fired: &[(u64, u16, &str, &str)], cut: Cut) -> Reply<PowerA
     }
     events.sort_by_key(|(event, _)| event.time);
     let mut source = Source { info, events, at: 0, batch: 0 };
-    ask_within(&mut source, cut, Power::new(100)).unwrap()
+    ask_within(&mut source, cut, Power::new(100).with_spans(100)).unwrap()
+}
+
+/// CPU, begin and end in nanoseconds, what.
+fn spans(answer: &PowerAnswer) -> Vec<(u16, u64, u64, Within)> {
+    let all = answer.spans.iter();
+    all.map(|one| (one.cpu.0, one.span.start.0, one.span.end.0, one.what)).collect()
 }
 
 fn cut(from: u64, to: u64) -> Cut {
@@ -125,7 +133,10 @@ fn idle_states_have_times_and_a_wakeup_waits_for_their_exit() {
     assert_eq!(cpu.idle, Some(vec![state(1, 2_500), state(2, 3_500)]), "one is open at the end");
     // Woken at 3 us, out of the idle state at 4.6 us.
     assert_eq!((cpu.exits, cpu.exit_time, cpu.exit_max), (1, Nanos(1_600), Nanos(1_600)));
+    let (deep, shallow) = (Within::Idle(2), Within::Idle(1));
+    assert_eq!(spans(&reply.answer), [(0, 1_100, 4_600, deep), (0, 7_500, 10_000, shallow)]);
     let within = asked(text, &fired, cut(4, 8));
+    assert_eq!(spans(&within.answer), [(0, 4_000, 4_600, deep), (0, 7_500, 8_000, shallow)]);
     let cpu = &within.answer.cpus[0];
     let clipped = IdleState { state: 2, entered: 0, time: Nanos(600) };
     assert_eq!(cpu.idle, Some(vec![state(1, 500), clipped]));
@@ -146,6 +157,9 @@ fn ipis_and_timers_are_counted_with_their_times() {
     let [zero, one] = reply.answer.cpus.as_slice() else { panic!("two CPUs") };
     assert_eq!((one.ipis, one.timers), (Some((2, Nanos(400))), Some((0, Nanos::ZERO))));
     assert_eq!((zero.ipis, zero.timers), (Some((0, Nanos::ZERO)), Some((1, Nanos(500)))));
+    let (ipi, timer) = (Within::Ipi, Within::Timer);
+    let told = [(1, 1_000, 1_300, ipi), (1, 2_000, 2_100, ipi), (0, 3_000, 3_500, timer)];
+    assert_eq!(spans(&reply.answer), told);
     let none = asked(text, &[], Cut::default());
     let cpu = &none.answer.cpus[0];
     assert_eq!((&cpu.idle, cpu.ipis, cpu.changes), (&None, None, None), "not recorded is not zero");

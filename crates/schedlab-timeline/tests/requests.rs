@@ -88,6 +88,28 @@ fn many(count: usize) -> RequestsAnswer {
 }
 
 #[test]
+fn who_ran_while_slow_and_middle_requests_waited_is_summed_over_them() {
+    // 20 requests of B, which waits for A in each; the last one is the longest, and it waits for C.
+    let mut rows = [String::new(), String::new()];
+    let mut marks = String::new();
+    for at in 0..20 {
+        let (begin, end) = (at * 4, if at == 19 { 86 } else { at * 4 + 2 });
+        rows[0] += if at == 19 { "BBCCCCCCCBB" } else { "BAB." };
+        rows[1] += if at == 19 { "  bbbbbbb  " } else { " b  " };
+        let _ = writeln!(marks, "at {begin}: B marks 0 begin of {at}1");
+        let _ = writeln!(marks, "at {end}: B marks 0 end of {at}1");
+    }
+    let answer = ask(&format!("0 | {}\n  | {}\n{marks}", rows[0], rows[1]), 1);
+    let [slow, middle] = &answer.instead;
+    let times = |found: &schedlab_timeline::Meanwhile| -> Vec<u64> {
+        found.ran.iter().map(|(_, time)| time.0 / 1000).collect()
+    };
+    assert_eq!((times(slow), times(middle)), (vec![7], vec![1 + 1]));
+    assert_ne!(slow.ran[0].0, middle.ran[0].0, "C, and A");
+    assert_eq!(slow.time(), Nanos(7_000));
+}
+
+#[test]
 fn the_slowest_percent_and_the_middle_tenth_are_means_of_whole_requests() {
     assert!(many(19).compositions().is_none(), "refused under 20");
     let answer = many(40);

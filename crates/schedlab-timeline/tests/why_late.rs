@@ -61,6 +61,45 @@ fn an_interrupt_ends_the_chain_and_a_wait_for_a_cpu_is_its_own() {
     assert_eq!(spent(text, (0, 9)), parts);
 }
 
+/// Who had the CPUs that the tasks of the chain of `A` waited for: `name us`, then idle and unknown.
+fn instead(text: &str, (from, to): (u64, u64)) -> (Vec<String>, u64, u64) {
+    let trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    let cut = Cut { from: Some(Nanos(from * 1000)), to: Some(Nanos(to * 1000)) };
+    let reply = ask_within(&mut trace.source(), cut, WhyLate::new(Pid(1))).unwrap();
+    let answer = reply.answer.unwrap();
+    let waits: Vec<_> = answer.spent.iter().filter_map(|part| part.wait()).collect();
+    let found = answer.occupants.during(waits.iter().copied());
+    let waited = waits.iter().fold(Nanos::ZERO, |sum, (_, span)| sum + span.duration());
+    assert_eq!(found.time(), waited, "each instant of the waits has one occupant");
+    let ran = found.ran.iter();
+    let ran = ran.map(|(task, time)| format!("{} {}", reply.state.name(*task), time.0 / 1000));
+    (ran.collect(), found.idle.0 / 1000, found.unknown.0 / 1000)
+}
+
+#[test]
+fn who_had_the_cpu_of_a_wait_is_told_with_their_times() {
+    // A is woken at 1 while B runs; C takes over, then the CPU idles, then A runs.
+    let text = "
+        0 | ABBBCCCCC.AA
+          |  aaaaaaaaa
+        1 | D...........";
+    assert_eq!(instead(text, (0, 12)), (vec!["C 5".to_owned(), "B 3".to_owned()], 1, 0));
+    // What began before the interval or goes on after it counts inside of it only.
+    assert_eq!(instead(text, (2, 6)), (vec!["B 2".to_owned(), "C 2".to_owned()], 0, 0));
+    // In the chain it is B that waits, while D has its CPU.
+    assert_eq!(instead(CHAIN, (0, 11)), (vec!["D 1".to_owned()], 0, 0));
+}
+
+#[test]
+fn a_cpu_of_which_nothing_is_known_is_unknown_and_not_idle() {
+    let text = "
+        0 | ??BBAA.
+          | aaaa
+        1 | .......
+        at 0: interrupt on 1 wakes A";
+    assert_eq!(instead(text, (0, 7)), (vec!["B 2".to_owned()], 0, 2));
+}
+
 #[test]
 fn what_is_not_seen_is_unknown() {
     let text = "

@@ -109,6 +109,9 @@ pub struct RecordSpec {
     /// Keep only what led to a long wait.
     #[serde(default, skip_serializing_if = "is_default")]
     pub snapshot: Option<Snapshot>,
+    /// The name of the marks whose requests [`Snapshot::bound`] limits, in place of waits.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub between: Option<String>,
     /// Record only for this long; the load goes on.
     #[serde(default, skip_serializing_if = "is_default")]
     pub time: Option<Nanos>,

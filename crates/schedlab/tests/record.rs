@@ -392,6 +392,27 @@ fn a_snapshot_keeps_what_led_to_a_long_wait() {
     assert!(ours(dir.path(), "x.dat").values().sum::<u64>() > 0);
 }
 
+#[test]
+fn a_snapshot_keeps_what_led_to_a_long_request() {
+    if !may_record() {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    let options = ["-o", "x.dat", "--snapshot", "1ms", "--keep", "20ms", "--between", "request"];
+    // Each request computes for longer than the limit.
+    let load = ["load", "app", "--duration", "1s", "--work", "3ms"];
+    let mut command = vec!["--", env!("CARGO_BIN_EXE_schedlab")];
+    command.extend(load);
+    let output = record(dir.path(), &[options.as_slice(), &command].concat());
+    let said = stderr(&output);
+    assert!(said.contains("a request took "), "{said}");
+    let events = ours(dir.path(), "x.dat");
+    assert!(events.keys().any(|(_, name)| name == "mark"), "{events:?}");
+    let left = std::fs::read_dir(dir.path()).unwrap().flatten();
+    let left: Vec<_> = left.map(|entry| entry.file_name()).collect();
+    assert_eq!(left, ["x.dat"], "no file of marks is left");
+}
+
 /// A `timeout` that ends with the test.
 struct Killed(Child);
 

@@ -543,6 +543,14 @@ fn why_divides_an_interval_without_rest_and_names_a_pid_that_is_not_there() {
     let time: u64 = rows("sums").iter().filter_map(|sum| sum["time_ns"].as_u64()).sum();
     let share: f64 = rows("sums").iter().filter_map(|sum| sum["share"].as_f64()).sum();
     assert!(time == 7_000_000 && (share - 1.0).abs() < 1e-9, "{time} ns, {share}");
+    for sum in rows("sums") {
+        let waited = sum["state"] == "runnable" && !sum["cpu"].is_null();
+        assert_eq!(sum["ran_instead"].is_array(), waited, "{sum}");
+        let instead = sum["ran_instead"].as_array().into_iter().flatten();
+        let times = instead.map(|one| &one["run_ns"]).chain([&sum["idle_ns"], &sum["unknown_ns"]]);
+        let all: u64 = times.filter_map(Value::as_u64).sum();
+        assert_eq!(all, if waited { sum["time_ns"].as_u64().unwrap_or(0) } else { 0 }, "{sum}");
+    }
     let ran: u64 = rows("entries")
         .iter()
         .filter(|entry| entry["depth"] == 0 && entry["state"] == "runs")

@@ -4,7 +4,7 @@ use super::Chart;
 use super::panel::{begin, name_y};
 use super::scale::{Values, plain};
 use crate::axis::duration;
-use crate::colour::{Colour, Theme};
+use crate::colour::{Colour, Theme, on_scale};
 use crate::font::shorten;
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
 use schedlab_model::Nanos;
@@ -37,26 +37,6 @@ pub struct Heatmap {
     pub stable: Vec<(usize, usize)>,
     /// Values at which the map is cut into levels, each drawn as a contour between cells.
     pub contours: Vec<f64>,
-}
-
-/// From low to high: dark to light, ordered in grey too (after the map "viridis" of S. van der Walt
-/// and N. Smith, CC0).
-const SCALE: [Colour; 8] = [
-    Colour::hex(0x44_01_54),
-    Colour::hex(0x46_32_7e),
-    Colour::hex(0x36_5c_8d),
-    Colour::hex(0x27_7f_8e),
-    Colour::hex(0x1f_a1_87),
-    Colour::hex(0x4a_c1_6d),
-    Colour::hex(0xa0_da_39),
-    Colour::hex(0xfd_e7_25),
-];
-
-/// The colour at a fraction of the scale.
-fn on_scale(fraction: f64) -> Colour {
-    let place = fraction.clamp(0.0, 1.0) * (SCALE.len() - 1) as f64;
-    let low = (place.floor() as usize).min(SCALE.len() - 2);
-    SCALE[low].mix(SCALE[low + 1], ((place - low as f64) * 255.0).round() as u8)
 }
 
 impl Chart for Heatmap {

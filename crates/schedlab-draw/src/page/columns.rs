@@ -7,11 +7,13 @@
 use super::POINTS_MAX;
 use super::said::Said;
 use crate::assign::{Touching, assign};
+use crate::belongs::Belongs;
 use crate::colour::Theme;
 use crate::waiting::Level;
-use schedlab_model::{Cpu, Left, Nanos, Phase, Span, TraceInfo};
+use schedlab_model::{Cpu, Left, Nanos, Phase, Pid, Span, TraceInfo};
 use schedlab_timeline::{
-    By, Cell, Change, Density, DensityAnswer, Occupant, Question, State, Switch, TaskId,
+    By, Cell, Change, Density, DensityAnswer, Occupant, Power, PowerAnswer, Question, State,
+    Switch, TaskId,
 };
 use std::collections::BTreeMap;
 
@@ -65,6 +67,8 @@ pub(super) struct Points {
     pub(super) left_out: u64,
     /// What tracepoints said, by the numbers that points carry, less 1.
     pub(super) texts: Vec<String>,
+    /// Whether [`PageData::with_power`] shows some of them.
+    with_power: bool,
 }
 
 /// One of them.
@@ -87,9 +91,17 @@ pub struct PageData {
     pub(super) coarse: DensityAnswer,
     pub(super) points: Points,
     pub(super) tasks: Vec<TaskHead>,
+    /// Names of processes and of control groups, by the numbers that tasks carry; empty where the trace tells none.
+    pub(super) processes: Vec<String>,
+    pub(super) groups: Vec<String>,
+    /// Frequencies, idle states and interrupts of CPUs.
+    pub(super) power: PowerAnswer,
     /// What stands for the slices of a trace that is too large for them.
     pub(super) fine: Option<(DensityAnswer, Vec<Level>)>,
     whole: bool,
+    /// By task: how long it ran, and who created it.
+    ran: Vec<(u64, TaskId)>,
+    touching: Touching,
 }
 
 /// What a page says of a task.
@@ -100,9 +112,15 @@ pub(super) struct TaskHead {
     /// Who created it; 0 where that was not seen.
     pub(super) parent: u32,
     pub(super) prio: i16,
-    /// The place in the palette of its colour by task, command, parent and priority.
-    pub(super) colours: [usize; 4],
+    /// The number of its process and of its control group; 0 where that is not known.
+    pub(super) process: usize,
+    pub(super) group: usize,
+    /// The place in the palette of its colour by task, command, parent, priority, process and group.
+    pub(super) colours: [usize; RULES],
 }
+
+/// What can decide a task's colour.
+const RULES: usize = 6;
 
 impl Columns {
     /// Asks for the slices of a window (on the trace's clock).
@@ -149,37 +167,15 @@ impl Columns {
                 groups.push(group);
             }
             let (pid, prio) = (known.pid.0, known.prio.0);
-            heads.push(TaskHead { pid, name, parent: parent.0, prio, colours: [0; 4] });
+            heads.push(TaskHead { pid, name, parent: parent.0, prio, ..TaskHead::default() });
         }
         for (rule, groups) in groups.iter().enumerate() {
-            for (head, colour) in heads.iter_mut().zip(self.colours(groups)).skip(1) {
+            let colours = colours(groups, &self.ran, &self.touching);
+            for (head, colour) in heads.iter_mut().zip(colours).skip(1) {
                 head.colours[rule] = colour;
             }
         }
         heads
-    }
-
-    /// The colour of each task whose group has this number.
-    fn colours(&self, groups: &[u32]) -> Vec<usize> {
-        let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
-        for (&group, next) in groups.iter().zip(0..) {
-            dense.entry(group).or_insert(next);
-        }
-        // Numbers without holes, in the order of the groups.
-        for (place, next) in dense.values_mut().zip(0..) {
-            *place = next;
-        }
-        let place = |task: u32| {
-            let group = groups.get(task as usize).copied().unwrap_or(0);
-            dense.get(&group).copied().unwrap_or(0)
-        };
-        let mut times = vec![0_u64; dense.len()];
-        for (task, (time, _)) in (0_u32..).zip(&self.ran) {
-            times[place(task) as usize] += time;
-        }
-        let colours = Theme::light().tasks.len();
-        let given = assign(&times, &self.touching.pairs(place), &BTreeMap::new(), colours);
-        (0..groups.len() as u32).map(|task| given[place(task) as usize]).collect()
     }
 
     /// Asks for user marks and other tracepoints too, by the names that the trace gives them.
@@ -188,6 +184,13 @@ impl Columns {
         let others = info.others.iter().map(|other| other.name.clone());
         self.points.names = info.marks.iter().cloned().chain(others).collect();
         self.points.marks = info.marks.len();
+        self
+    }
+
+    /// Leaves out the tracepoints that [`PageData::with_power`] shows.
+    #[must_use]
+    pub const fn without_power(mut self) -> Self {
+        self.points.with_power = true;
         self
     }
 
@@ -238,6 +241,29 @@ impl Columns {
     }
 }
 
+/// The colour of each task whose group has this number, by how long tasks ran and who touches whom.
+fn colours(groups: &[u32], ran: &[(u64, TaskId)], touching: &Touching) -> Vec<usize> {
+    let mut dense: BTreeMap<u32, u32> = BTreeMap::new();
+    for (&group, next) in groups.iter().zip(0..) {
+        dense.entry(group).or_insert(next);
+    }
+    // Numbers without holes, in the order of the groups.
+    for (place, next) in dense.values_mut().zip(0..) {
+        *place = next;
+    }
+    let place = |task: u32| {
+        let group = groups.get(task as usize).copied().unwrap_or(0);
+        dense.get(&group).copied().unwrap_or(0)
+    };
+    let mut times = vec![0_u64; dense.len()];
+    for (task, (time, _)) in (0_u32..).zip(ran) {
+        times[place(task) as usize] += time;
+    }
+    let colours = Theme::light().tasks.len();
+    let given = assign(&times, &touching.pairs(place), &BTreeMap::new(), colours);
+    (0..groups.len() as u32).map(|task| given[place(task) as usize]).collect()
+}
+
 impl Track {
     /// Takes a slice; returns how many bytes it costs.
     fn push(&mut self, numbers: [u64; 5], waker: u32) -> usize {
@@ -265,6 +291,12 @@ impl Points {
         }
     }
 
+    /// Whether a tracepoint is shown by itself: those of frequencies, idle states, IPIs and timers make intervals.
+    fn shows(&self, format: u16, state: &State) -> bool {
+        let format = state.others().get(usize::from(format));
+        !self.with_power || format.is_none_or(|one| !Power::knows(std::slice::from_ref(one)))
+    }
+
     fn see(&mut self, window: Span, change: &Change, state: &State) {
         match *change {
             Change::Mark { at, cpu, task, id, phase, .. } => {
@@ -281,7 +313,7 @@ impl Points {
                     Point { cpu: cpu.0, time: 0, name, phase, task: task.0, said: 0 },
                 );
             }
-            Change::Other { at, cpu, format } => {
+            Change::Other { at, cpu, format } if self.shows(format, state) => {
                 let task = state.cpu(cpu).and_then(|known| known.occupant.task());
                 let (name, task) =
                     (self.marks + usize::from(format), task.map_or(0, |task| task.0));
@@ -361,8 +393,13 @@ impl Question for Columns {
             coarse: self.coarse.answer(state),
             points: self.points,
             tasks,
+            processes: Vec::new(),
+            groups: Vec::new(),
+            power: PowerAnswer::default(),
             fine: None,
             whole: self.room.is_some(),
+            ran: self.ran,
+            touching: self.touching,
         }
     }
 }
@@ -373,7 +410,57 @@ impl PageData {
     pub(super) fn named(window: Span, name: &str) -> Self {
         let tasks = vec![TaskHead { pid: 1, name: name.to_owned(), ..TaskHead::default() }];
         let (coarse, points) = (DensityAnswer::default(), Points::default());
-        Self { window, cpus: Vec::new(), coarse, points, tasks, fine: None, whole: true }
+        Self {
+            window,
+            cpus: Vec::new(),
+            coarse,
+            points,
+            tasks,
+            processes: Vec::new(),
+            groups: Vec::new(),
+            power: PowerAnswer::default(),
+            fine: None,
+            whole: true,
+            ran: Vec::new(),
+            touching: Touching::new(),
+        }
+    }
+
+    /// Lets rows and colours be by process and by control group, as far as the trace tells them. `state` is the one of
+    /// the same pass.
+    #[must_use]
+    pub fn with_owners(mut self, belongs: &Belongs, state: &State) -> Self {
+        let mut pids = vec![None];
+        pids.extend(state.tasks().map(|(_, task)| Some(task.pid)));
+        if belongs.knows_processes() {
+            let process = |pid: Pid| belongs.process(pid);
+            let (numbers, all) = numbered(pids.iter().map(|pid| pid.map(process)));
+            self.processes = all.iter().map(|one| belongs.process_name(*one, state)).collect();
+            self.own(4, &numbers, |head, number| head.process = number);
+        }
+        if belongs.knows_groups() {
+            let group = |pid: Pid| belongs.group(pid);
+            let (numbers, all) = numbered(pids.iter().map(|pid| pid.and_then(group)));
+            self.groups = all.iter().map(|one| (*one).to_owned()).collect();
+            self.own(5, &numbers, |head, number| head.group = number);
+        }
+        self
+    }
+
+    /// Gives each task its number and the colour of its number by a rule.
+    fn own(&mut self, rule: usize, numbers: &[u32], set: fn(&mut TaskHead, usize)) {
+        let colours = colours(numbers, &self.ran, &self.touching);
+        for ((head, number), colour) in self.tasks.iter_mut().zip(numbers).zip(colours) {
+            set(head, *number as usize);
+            head.colours[rule] = colour;
+        }
+    }
+
+    /// Shows frequencies, idle states and interrupts between and within CPUs: those of the same window.
+    #[must_use]
+    pub fn with_power(mut self, power: PowerAnswer) -> Self {
+        self.power = power;
+        self
     }
 
     /// Shows what tracepoints said, too: those of the same pass.
@@ -423,6 +510,21 @@ impl PageData {
     pub fn cpus(&self) -> usize {
         self.cpus.len()
     }
+}
+
+/// Numbers for what is met, from 1 on in order of first appearance; 0 is for nothing.
+fn numbered<T: Ord + Copy>(all: impl Iterator<Item = Option<T>>) -> (Vec<u32>, Vec<T>) {
+    let (mut known, mut order) = (BTreeMap::new(), Vec::new());
+    let number = |one: Option<T>| {
+        one.map_or(0, |one| {
+            *known.entry(one).or_insert_with(|| {
+                order.push(one);
+                u32::try_from(order.len()).unwrap_or(u32::MAX)
+            })
+        })
+    };
+    let numbers = all.map(number).collect();
+    (numbers, order)
 }
 
 #[cfg(test)]

@@ -4,7 +4,8 @@
 //! question, and joined with the page's points afterwards. Resources: 24 bytes an event, and each text once; beyond
 //! the limits below the page shows names alone.
 
-use schedlab_model::{Cpu, Event, EventSource, Nanos, TraceInfo, Warning, What};
+use schedlab_model::{Cpu, Event, EventSource, Nanos, OtherFormat, TraceInfo, Warning, What};
+use schedlab_timeline::Power;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::io;
@@ -18,6 +19,8 @@ const BYTES_MAX: usize = 1 << 20;
 pub struct Listening<'a> {
     source: &'a mut dyn EventSource,
     said: Said,
+    /// By tracepoint, whether it is one of frequencies, idle states and interrupts of CPUs; `None` listens to these too.
+    power: Option<Vec<bool>>,
 }
 
 /// What was said, by whom and when.
@@ -34,7 +37,21 @@ pub struct Said {
 impl<'a> Listening<'a> {
     /// Listens to the first events of `source`, as many as a page shows.
     pub fn new(source: &'a mut dyn EventSource) -> Self {
-        Self { source, said: Said::default() }
+        Self { source, said: Said::default(), power: None }
+    }
+
+    /// The same, but for the tracepoints that [`super::PageData::with_power`] shows.
+    #[must_use]
+    pub fn without_power(self) -> Self {
+        Self { power: Some(Vec::new()), ..self }
+    }
+
+    /// Whether what this tracepoint said is noted.
+    fn hears(power: &mut Option<Vec<bool>>, others: &[OtherFormat], format: u16) -> bool {
+        let Some(known) = power else { return true };
+        let learnt = known.len().min(others.len());
+        known.extend(others[learnt..].iter().map(|one| Power::knows(std::slice::from_ref(one))));
+        !known.get(usize::from(format)).copied().unwrap_or(false)
     }
 
     /// What was said so far.
@@ -86,7 +103,9 @@ impl EventSource for Listening<'_> {
             if !self.said.has_room() {
                 break;
             }
-            if matches!(event.what, What::Other { .. }) {
+            if let What::Other { format } = event.what
+                && Self::hears(&mut self.power, &self.source.info().others, format)
+            {
                 self.said.note(event, &self.source.arguments(index).unwrap_or_default());
             }
         }

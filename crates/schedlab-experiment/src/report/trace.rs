@@ -2,16 +2,16 @@
 
 use super::{Section, Table, picture, readable};
 use crate::Drawing;
-use schedlab_draw::Theme;
 use schedlab_draw::cores::{Cores, Size, cores};
 use schedlab_draw::levels::Levels;
 use schedlab_draw::page::{Columns, Listening, notes, page};
 use schedlab_draw::rows::{Colouring, Rows, RowsAnswer, RowsOptions};
 use schedlab_draw::waiting::{Curve, Running, Tints, columns, waiting};
+use schedlab_draw::{Belongs, Theme};
 use schedlab_model::{Nanos, Span, Topology, Unit};
 use schedlab_stats::Histogram;
 use schedlab_timeline::{
-    Conservation, ConservationOptions, Cpus, CpusAnswer, Cut, Latency, LatencyAnswer, Tasks,
+    Conservation, ConservationOptions, Cpus, CpusAnswer, Cut, Latency, LatencyAnswer, Power, Tasks,
     TasksAnswer, ask, ask_within, span_of,
 };
 use schedlab_trace::{Options, TraceError};
@@ -25,6 +25,8 @@ const LEGEND_MAX: usize = 10;
 const PAGE_MAX: usize = 3_000_000;
 /// What a page's slices may take before compression.
 const SLICES_MAX: usize = 8 << 20;
+/// Changes of frequency that the page shows, and intervals of idle states, IPIs and timers.
+const POWER_MAX: usize = 20_000;
 /// Episodes that the page lists, costliest first.
 const NOTES_MAX: usize = 300;
 /// Width of pictures in a report, in pixels of their own.
@@ -90,14 +92,16 @@ pub fn trace_section(
         rows(span, topology.as_ref()),
         Levels::new(span, columns(WIDTH_PX), Vec::new()),
         (
-            Columns::new(span).with_marks(source.info()).at_most(SLICES_MAX),
+            Columns::new(span).with_marks(source.info()).without_power().at_most(SLICES_MAX),
             Conservation::new(episodes, source.info()),
+            Power::new(POWER_MAX).with_spans(POWER_MAX),
         ),
     );
-    let mut listening = Listening::new(source.as_mut());
+    let mut listening = Listening::new(source.as_mut()).without_power();
     let reply = ask(&mut listening, question).map_err(read)?;
-    let ((latency, tasks, cpus), rows, curve, (slices, found)) = reply.answer;
-    let slices = slices.with_arguments(listening.said());
+    let ((latency, tasks, cpus), rows, curve, (slices, found, power)) = reply.answer;
+    let slices = slices.with_arguments(listening.said()).with_power(power);
+    let slices = slices.with_owners(&Belongs::of(source.info()), &reply.state);
     let mut section = Section::new(title);
     section.paragraph(format!(
         "{} were observed. Wakeup latency is from the wakeup of a sleeping task to its running; run delay is \
@@ -180,7 +184,18 @@ fn draw_rows(
         .collect();
     let title = "CPUs over time".to_owned();
     let (marks, labels) = (Vec::new(), Vec::new());
-    let picture = Cores { title, notes, window, origin, rows, names, legend, marks, labels };
+    let picture = Cores {
+        title,
+        notes,
+        window,
+        origin,
+        rows,
+        names,
+        legend,
+        marks,
+        labels,
+        lanes: Vec::new(),
+    };
     cores(&picture, Size { width_px: WIDTH_PX, row_px: None }, &Theme::default())
 }
 

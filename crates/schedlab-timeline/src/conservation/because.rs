@@ -4,7 +4,6 @@ use crate::change::{Moved, Runnable, When};
 use crate::state::{CpuState, Occupant, State};
 use crate::task::{Activity, TaskId, Why};
 use schedlab_model::{Context, Cpu, CpuSet, Nanos, Topology};
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The first wrong decision of an episode: what put its first waiter on an overloaded CPU, or left it there.
@@ -161,22 +160,29 @@ impl WakeFacts {
 /// The CPUs that share each cache of the last level: looked up at every wakeup, so made once.
 #[derive(Debug)]
 pub(super) struct Near {
-    topology: Topology,
-    llcs: BTreeMap<u32, CpuSet>,
+    llcs: Vec<CpuSet>,
+    /// By CPU: the place of its cache, plus one; 0 is not known.
+    of: Vec<u32>,
 }
 
 impl Near {
     pub(super) fn new(topology: &Topology) -> Self {
-        let mut llcs = BTreeMap::<u32, CpuSet>::new();
-        for place in topology.places() {
-            llcs.entry(place.llc).or_default().insert(place.cpu);
+        let (mut llcs, mut of) = (Vec::new(), Vec::new());
+        for (_, members) in topology.groups(|place| place.llc) {
+            for cpu in members.iter() {
+                if cpu.index() >= of.len() {
+                    of.resize(cpu.index() + 1, 0);
+                }
+                of[cpu.index()] = llcs.len() as u32 + 1;
+            }
+            llcs.push(members);
         }
-        Self { topology: topology.clone(), llcs }
+        Self { llcs, of }
     }
 
     /// Those that share one with `cpu`, itself included.
     fn of(&self, cpu: Cpu) -> Option<&CpuSet> {
-        self.llcs.get(&self.topology.place(cpu)?.llc)
+        self.llcs.get((*self.of.get(cpu.index())? as usize).checked_sub(1)?)
     }
 }
 
@@ -186,8 +192,34 @@ pub(super) struct Begun<'a> {
     /// Whether a CPU became free: until then the task had waited with none that it could use.
     pub(super) freed_late: bool,
     /// The free CPUs that it may use.
-    pub(super) usable: &'a CpuSet,
+    pub(super) usable: Usable<'a>,
     pub(super) near: Option<&'a Near>,
+}
+
+/// The free CPUs that tasks of a class may use: looked at, never copied.
+#[derive(Clone, Copy)]
+pub(super) struct Usable<'a> {
+    pub(super) free: &'a CpuSet,
+    /// `None` is every CPU.
+    pub(super) allowed: Option<&'a CpuSet>,
+}
+
+impl Usable<'_> {
+    fn contains(&self, cpu: Cpu) -> bool {
+        self.free.contains(cpu) && self.allowed.is_none_or(|allowed| allowed.contains(cpu))
+    }
+
+    /// The first, of those in `among` where that is given.
+    fn first(&self, among: Option<&CpuSet>) -> Option<Cpu> {
+        let word = |set: Option<&CpuSet>, at: usize| {
+            set.map_or(u64::MAX, |set| set.words().get(at).copied().unwrap_or(0))
+        };
+        let both =
+            |(at, free): (usize, &u64)| (at, free & word(self.allowed, at) & word(among, at));
+        let (at, found) =
+            self.free.words().iter().enumerate().map(both).find(|(_, found)| *found != 0)?;
+        u16::try_from(at * 64 + found.trailing_zeros() as usize).ok().map(Cpu)
+    }
 }
 
 /// Tells why `task` waits on `cpu`.
@@ -286,9 +318,9 @@ impl Because {
         let previous = self.previous.filter(|cpu| begun.usable.contains(*cpu));
         let near = || {
             let llc = begun.near.filter(|_| self.why.is_wakeup())?.of(self.waker_cpu)?;
-            llc.intersection(begun.usable).iter().next()
+            begun.usable.first(Some(llc))
         };
-        previous.or_else(near).or_else(|| begun.usable.iter().next())
+        previous.or_else(near).or_else(|| begun.usable.first(None))
     }
 }
 

@@ -104,24 +104,33 @@ impl Ended {
     }
 }
 
-/// An episode of a queue that goes on, or that may go on after a short gap.
+/// An episode of a queue that goes on, or that may go on after a short gap. Its memory is used for the queue's next one.
 #[derive(Debug)]
-pub(super) struct Growing {
+struct Growing {
+    /// Whether there is one.
+    is_on: bool,
     episode: Episode,
     /// In parts of a nanosecond.
     cost: u128,
     /// Waiters that a free CPU could serve now.
     active: u32,
-    pub(super) step: Step,
+    step: Step,
 }
 
-/// By its cost, then by its waits; earlier ones first among equals.
+/// What decides which of two episodes is the worse: the cost, then the waits; earlier ones among equals.
+type Harm = (u128, Nanos, Reverse<Nanos>, Reverse<Cpu>);
+
+fn harm(cost: u128, episode: &Episode) -> Harm {
+    (cost, episode.waited, Reverse(episode.start), Reverse(episode.overloaded))
+}
+
+/// By its harm.
 #[derive(Debug, PartialEq, Eq)]
 struct Ranked(u128, Box<Episode>);
 
 impl Ranked {
-    fn harm(&self) -> (u128, Nanos, Reverse<Nanos>, Reverse<Cpu>) {
-        (self.0, self.1.waited, Reverse(self.1.start), Reverse(self.1.overloaded))
+    fn harm(&self) -> Harm {
+        harm(self.0, &self.1)
     }
 }
 
@@ -140,6 +149,7 @@ impl PartialOrd for Ranked {
 /// All episodes: those that grow, by queue, and the worst of those that are over.
 #[derive(Debug, Default)]
 pub(super) struct Episodes {
+    /// By CPU. Behind a pointer, since few CPUs of a large machine have one.
     growing: Vec<Option<Box<Growing>>>,
     worst: BinaryHeap<Reverse<Ranked>>,
     limit: usize,
@@ -161,9 +171,17 @@ impl Episodes {
         Self { limit, ..Self::default() }
     }
 
+    fn growing(&self, cpu: Cpu) -> Option<&Growing> {
+        self.growing.get(cpu.index())?.as_deref().filter(|growing| growing.is_on)
+    }
+
+    fn growing_mut(&mut self, cpu: Cpu) -> Option<&mut Growing> {
+        self.growing.get_mut(cpu.index())?.as_deref_mut().filter(|growing| growing.is_on)
+    }
+
     /// Whether a waiter that comes now continues the queue's episode: `None` when it has none, else whether it does.
     pub(super) fn goes_on(&self, cpu: Cpu, at: Nanos, gap: Nanos) -> Option<bool> {
-        let growing = self.growing.get(cpu.index())?.as_ref()?;
+        let growing = self.growing(cpu)?;
         let Episode { start, end, .. } = growing.episode;
         // One that has no length yet goes on only at its own instant.
         let joins = at - end <= gap && (end > start || at == end);
@@ -172,7 +190,7 @@ impl Episodes {
 
     /// A waiter is added to the queue's episode.
     pub(super) fn join(&mut self, cpu: Cpu) {
-        if let Some(Some(growing)) = self.growing.get_mut(cpu.index()) {
+        if let Some(growing) = self.growing_mut(cpu) {
             growing.active += 1;
         }
     }
@@ -182,6 +200,10 @@ impl Episodes {
         if cpu.index() >= self.growing.len() {
             self.growing.resize_with(cpu.index() + 1, || None);
         }
+        let place = &mut self.growing[cpu.index()];
+        let tasks = place.as_deref_mut().map(|old| std::mem::take(&mut old.episode.tasks));
+        let mut tasks = tasks.unwrap_or_default();
+        tasks.clear();
         let start = because.start;
         let episode = Episode {
             start,
@@ -192,12 +214,15 @@ impl Episodes {
             because,
             cost: Nanos::ZERO,
             waited: Nanos::ZERO,
-            tasks: Vec::new(),
+            tasks,
             more_tasks: 0,
             ended: Ended::Unknown,
         };
-        let growing = Growing { episode, cost: 0, active: 1, step };
-        self.growing[cpu.index()] = Some(Box::new(growing));
+        let growing = Growing { is_on: true, episode, cost: 0, active: 1, step };
+        match place {
+            Some(old) => **old = growing,
+            None => *place = Some(Box::new(growing)),
+        }
     }
 
     /// A waiter leaves its queue's episode at `at`. When it was the last one of an episode that may be kept, `idle` is
@@ -209,9 +234,8 @@ impl Episodes {
         part: &Part,
         idle: impl FnOnce(Step) -> CpuSet,
     ) {
-        let least = self.worst.peek().filter(|_| self.worst.len() >= self.limit);
-        let least = least.map_or(0, |Reverse(least)| least.0);
-        let Some(Some(growing)) = self.growing.get_mut(cpu.index()) else { return };
+        let least = self.least().map_or(0, |least| least.0);
+        let Some(growing) = self.growing_mut(cpu) else { return };
         let episode = &mut growing.episode;
         growing.active -= 1;
         growing.cost += part.cost;
@@ -237,10 +261,20 @@ impl Episodes {
         }
     }
 
+    /// The least of those that are kept, once no more are kept than now.
+    fn least(&self) -> Option<&Ranked> {
+        let full = self.worst.len() >= self.limit;
+        self.worst.peek().filter(|_| full).map(|Reverse(least)| least)
+    }
+
     /// The queue's episode is over: counts it, and keeps it where it is one of the worst. Gives its cost and cause.
     pub(super) fn finish(&mut self, cpu: Cpu, min: Nanos) -> Option<Finished> {
-        let growing = self.growing.get_mut(cpu.index())?.take()?;
-        let Growing { mut episode, cost, .. } = *growing;
+        let growing = self.growing.get_mut(cpu.index())?.as_deref_mut()?;
+        if !std::mem::take(&mut growing.is_on) {
+            return None;
+        }
+        let Growing { episode, cost, .. } = growing;
+        let cost = *cost;
         self.parts += cost;
         // Whole nanoseconds of the sum so far: so the costs of all add up to the sum.
         let whole = u64::try_from((self.parts + PARTS / 2) / PARTS).unwrap_or(u64::MAX);
@@ -254,24 +288,24 @@ impl Episodes {
             waited: episode.waited,
             because: episode.because,
         };
-        if counted {
-            let ranked = Ranked(cost, Box::new(episode));
-            let least = self.worst.peek();
-            if self.worst.len() < self.limit || least.is_some_and(|Reverse(least)| ranked > *least)
-            {
-                self.worst.push(Reverse(ranked));
-            }
-            if self.worst.len() > self.limit {
+        let full = self.worst.len() >= self.limit;
+        let least = self.worst.peek().filter(|_| full).map(|Reverse(least)| least.harm());
+        let is_worse = if full { least.is_some_and(|it| harm(cost, episode) > it) } else { true };
+        if counted && is_worse {
+            // Most are not among the worst, and these cost no memory of their own.
+            let kept = Box::new(episode.clone());
+            if full {
                 self.worst.pop();
             }
+            self.worst.push(Reverse(Ranked(cost, kept)));
         }
         Some(finished)
     }
 
     /// The CPUs whose queues have one that is not over.
     pub(super) fn unfinished(&self) -> Vec<Cpu> {
-        let numbered = (0..=u16::MAX).map(Cpu).zip(&self.growing);
-        numbered.filter(|(_, growing)| growing.is_some()).map(|(cpu, _)| cpu).collect()
+        let cpus = (0..=u16::MAX).map(Cpu).take(self.growing.len());
+        cpus.filter(|cpu| self.growing(*cpu).is_some()).collect()
     }
 
     /// The worst, costliest first.

@@ -172,18 +172,11 @@ impl Conservation {
             None => {}
         }
         let wake = self.wakes.get(task.index()).copied().unwrap_or_default();
-        let usable = self.usable(class, self.free.now());
-        let begun = because::Begun { at, freed_late, usable: &usable, near: self.near.as_ref() };
+        let allowed = self.allowed.masks[class as usize].as_ref();
+        let usable = because::Usable { free: self.free.now(), allowed };
+        let begun = because::Begun { at, freed_late, usable, near: self.near.as_ref() };
         let because = because::explain(state, task, cpu, &begun, &wake);
         self.episodes.begin(task, cpu, self.free.step(), because);
-    }
-
-    /// Those of some CPUs that tasks of a class may use.
-    fn usable(&self, class: ClassId, cpus: &CpuSet) -> CpuSet {
-        match &self.allowed.masks[class as usize] {
-            Some(allowed) => cpus.intersection(allowed),
-            None => cpus.clone(),
-        }
     }
 
     /// A task is no longer served by a free CPU, or waits no longer.

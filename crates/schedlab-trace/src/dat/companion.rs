@@ -4,6 +4,7 @@
 
 use schedlab_model::{Affinity, CpuSet, Groups, Nanos, Pid, Place, Span, Topology};
 use serde_json::{Value, json};
+use std::collections::BTreeMap;
 
 /// What a recorder knows besides the events.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub struct Companion {
     pub observed: Option<CpuSet>,
     /// Control groups of the tasks; `None` when nobody looked.
     pub groups: Option<Groups>,
+    /// The process of each thread that is not its first one; `None` when nobody looked.
+    pub processes: Option<BTreeMap<Pid, Pid>>,
     /// Where only events about some tasks are kept: how many tasks these are.
     pub chosen: Option<usize>,
 }
@@ -47,6 +50,10 @@ impl Companion {
         if let Some(groups) = &self.groups {
             root["groups"] = json!(groups);
         }
+        if let Some(processes) = &self.processes {
+            let pairs = processes.iter().map(|(thread, process)| [thread.0, process.0]);
+            root["processes"] = json!(pairs.collect::<Vec<_>>());
+        }
         if let Some(chosen) = self.chosen {
             root["chosen"] = json!(chosen);
         }
@@ -72,6 +79,8 @@ impl Companion {
         let span = span.map(|(start, end)| Span::new(start, end));
         let observed = root["observed"].as_str().and_then(|list| list.parse::<CpuSet>().ok());
         let chosen = root["chosen"].as_u64().and_then(|count| usize::try_from(count).ok());
+        let processes =
+            root["processes"].as_array().map(|pairs| pairs.iter().filter_map(thread).collect());
         let mut groups: Option<Groups> = serde_json::from_value(root["groups"].clone()).ok();
         if let Some(groups) = &mut groups {
             let known = groups.names.len();
@@ -79,7 +88,8 @@ impl Companion {
             groups.members.sort_unstable();
             groups.counts.retain(|count| (count.group as usize) < known);
         }
-        Some(Self { topology, affinity, marks: marks.collect(), span, observed, groups, chosen })
+        let marks = marks.collect();
+        Some(Self { topology, affinity, marks, span, observed, groups, processes, chosen })
     }
 }
 
@@ -92,6 +102,12 @@ fn place(value: &Value) -> Option<Place> {
         node: number(3)?,
         socket: number(4)?,
     })
+}
+
+/// A thread and its process.
+fn thread(value: &Value) -> Option<(Pid, Pid)> {
+    let number = |index: usize| i32::try_from(value.get(index)?.as_i64()?).ok().map(Pid);
+    Some((number(0)?, number(1)?))
 }
 
 fn affinity(value: &Value) -> Option<Affinity> {
@@ -125,6 +141,7 @@ mod tests {
             span: Some(Span::new(Nanos(3), Nanos(u64::MAX))),
             observed: Some("1,3-4".parse().unwrap()),
             groups: Some(Groups { names: vec!["/a".into()], ..Groups::default() }),
+            processes: Some(BTreeMap::from([(Pid(8), Pid(7)), (Pid(9), Pid(7))])),
             chosen: Some(2),
         };
         assert_eq!(Companion::from_json(&companion.to_json()), Some(companion));
@@ -137,9 +154,10 @@ mod tests {
     #[test]
     fn nonsense_is_passed_over() {
         assert_eq!(Companion::from_json(b"{"), None);
-        let text = br#"{"affinity":[[1],["a",2,"0"],[1,2,"x"],[1,2,"0"]],"marks":3}"#;
+        let text = br#"{"affinity":[[1],["a",2,"0"],[1,2,"x"],[1,2,"0"]],"marks":3,"processes":[[1],"x",[3,2]]}"#;
         let read = Companion::from_json(text).unwrap();
         assert_eq!(read.affinity.unwrap().len(), 1);
+        assert_eq!(read.processes, Some(BTreeMap::from([(Pid(3), Pid(2))])));
         assert_eq!((read.topology, read.marks.len()), (None, 0));
     }
 }

@@ -255,6 +255,7 @@ fn info(header: &Header, decoder: &Decoder, scaled: bool) -> TraceInfo {
         info.topology.clone_from(&companion.topology);
         info.affinity.clone_from(&companion.affinity);
         info.groups.clone_from(&companion.groups);
+        info.processes.clone_from(&companion.processes);
         info.marks.clone_from(&companion.marks);
     }
     if info.marks.is_empty()

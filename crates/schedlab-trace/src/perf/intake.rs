@@ -167,6 +167,9 @@ impl Intake {
             match kind {
                 records::SAMPLE => self.sample(round),
                 records::FINISHED_ROUND => break,
+                records::FORK => {
+                    round.threads.extend(thread(kind, self.records.get(), self.head.encoding));
+                }
                 records::COMM | records::LOST | records::LOST_SAMPLES => self.aside(kind, round),
                 records::HEADER_ATTR | records::HEADER_FEATURE | records::HEADER_TRACING_DATA => {
                     self.head_record(kind)?;
@@ -223,6 +226,7 @@ impl Intake {
         let what = match kind {
             records::COMM => {
                 let (pid, comm) = named(record, encoding);
+                round.threads.extend(thread(kind, record, encoding));
                 // Names of tasks that were there before have no time.
                 if time == 0 {
                     return round.named.push((pid, comm));
@@ -302,6 +306,15 @@ pub(super) fn named(record: &[u8], encoding: Encoding) -> (Pid, Comm) {
     let tid = record.get(12..).and_then(|rest| rest.first_chunk());
     let tid = tid.map_or(0, |bytes| encoding.u32(*bytes));
     (Pid(tid.cast_signed()), names::comm(record.get(16..).unwrap_or_default()))
+}
+
+/// The task and its process that a `COMM` or `FORK` record tells.
+pub(super) fn thread(kind: u32, record: &[u8], encoding: Encoding) -> Option<(Pid, Pid)> {
+    let number = |at: usize| {
+        let bytes = record.get(at..)?.first_chunk()?;
+        Some(Pid(encoding.u32(*bytes).cast_signed())).filter(|pid| pid.0 > 0)
+    };
+    Some((number(if kind == records::FORK { 16 } else { 12 })?, number(8)?))
 }
 
 /// How many events a record of this kind says were lost.

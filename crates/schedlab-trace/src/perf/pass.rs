@@ -36,6 +36,7 @@ impl PerfRecords {
         let told = round.told.expect("the first round tells the head");
         let (info, warnings) = (told.info, told.warnings);
         let comms: BTreeMap<Pid, Comm> = round.named.into_iter().collect();
+        let threads = round.threads;
         let mut header = intake.tracing().cloned().unwrap_or_default();
         header.cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
         header.clock = match &info.clock {
@@ -47,10 +48,13 @@ impl PerfRecords {
         // Pages are ours to make, whatever the traced kernel's were.
         header.page_size = 4096;
         header.header_page = String::new();
+        let processes = (!threads.is_empty())
+            .then(|| threads.into_iter().filter(|(thread, process)| thread != process).collect());
         header.companion =
             (info.topology.is_some() || info.span.is_some()).then(|| crate::dat::Companion {
                 topology: info.topology.clone(),
                 span: info.span,
+                processes,
                 ..crate::dat::Companion::default()
             });
         Ok(Self { intake, header, warnings, comms, renamed: 0 })

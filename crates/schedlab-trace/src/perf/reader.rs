@@ -153,12 +153,17 @@ impl PerfReader {
         let round = &mut self.round;
         if let Some(told) = round.told.take() {
             let comms = std::mem::take(&mut self.info.comms);
+            let processes = self.info.processes.take();
             let Told { info, decoder, spelling, mut warnings } = *told;
             (self.info, self.decoder, self.spelling) = (info, decoder, spelling);
-            self.info.comms = comms;
+            (self.info.comms, self.info.processes) = (comms, processes);
             self.warnings.append(&mut warnings);
         }
         self.info.comms.extend(round.named.drain(..));
+        if !round.threads.is_empty() {
+            let processes = self.info.processes.get_or_insert_default();
+            processes.extend(round.threads.drain(..).filter(|(thread, process)| thread != process));
+        }
         self.names.tell(&round.news);
         if let Some(ended) = round.ended.take() {
             self.ended = Some(*ended);

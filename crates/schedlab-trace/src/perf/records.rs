@@ -14,6 +14,7 @@ use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 pub(crate) const LOST: u32 = 2;
 pub(crate) const COMM: u32 = 3;
+pub(crate) const FORK: u32 = 7;
 pub(crate) const LOST_SAMPLES: u32 = 13;
 pub(crate) const HEADER_ATTR: u32 = 64;
 pub(crate) const HEADER_TRACING_DATA: u32 = 66;

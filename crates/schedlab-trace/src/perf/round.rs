@@ -31,6 +31,8 @@ pub(super) struct Round {
     pub(super) news: Vec<News>,
     /// Names of tasks that were there before.
     pub(super) named: Vec<(Pid, Comm)>,
+    /// Threads and their processes.
+    pub(super) threads: Vec<(Pid, Pid)>,
     /// Where the head went on.
     pub(super) told: Option<Box<Told>>,
     /// In the last one.
@@ -143,6 +145,7 @@ impl Round {
         (self.count, self.bytes) = (0, 0);
         self.news.clear();
         self.named.clear();
+        self.threads.clear();
         (self.told, self.ended) = (None, None);
     }
 }

@@ -287,12 +287,18 @@ impl Scan {
             }
             let mut pid = Pid(0);
             let mut name = None;
-            for (field, value) in Fields(value.bytes()) {
-                match field {
+            let mut process = None;
+            for (in_entry, value) in Fields(value.bytes()) {
+                match in_entry {
                     1 => pid = Pid(value.signed()),
+                    3 if field == 2 => process = Some(Pid(value.signed())),
                     n if n == name_field && name.is_none() => name = Some(value.bytes()),
                     _ => {}
                 }
+            }
+            // Who does not know processes writes each thread as its own.
+            if let Some(process) = process.filter(|process| *process != pid && process.0 > 0) {
+                self.info.processes.get_or_insert_default().insert(pid, process);
             }
             if let Some(name) = name {
                 let name = name.rsplit(|&byte| byte == b'/').next().unwrap_or_default();

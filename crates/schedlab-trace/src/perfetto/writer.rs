@@ -39,6 +39,8 @@ pub(crate) struct PerfettoWriter<W: Write> {
     order: Order,
     /// Of the next event.
     arguments: Option<String>,
+    /// Whether the source tells which threads form a process.
+    knows_processes: bool,
 }
 
 /// The events of one CPU on their way.
@@ -102,6 +104,7 @@ impl<W: Write> PerfettoWriter<W> {
             unknown: Unknown::default(),
             order: Order::default(),
             arguments: None,
+            knows_processes: false,
         }
     }
 
@@ -477,13 +480,15 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
                 self.packet(packet::FTRACE_EVENTS, &silent)?;
             }
         }
+        self.knows_processes = info.processes.is_some();
         let mut tree = Vec::new();
         for (pid, name) in names.iter() {
             let mut thread = Vec::new();
             signed(&mut thread, 1, pid.0);
             bytes(&mut thread, 2, name.as_bytes());
-            // The events don't say which threads form a process.
-            signed(&mut thread, 3, pid.0);
+            // Where it is not told which threads form a process, each stands alone.
+            let process = info.processes.as_ref().and_then(|all| all.get(&pid)).unwrap_or(&pid);
+            signed(&mut thread, 3, process.0);
             bytes(&mut tree, 2, &thread);
         }
         if !tree.is_empty() {
@@ -502,8 +507,10 @@ impl<W: Write> EventSink for PerfettoWriter<W> {
             let what = "Perfetto's time is the boot clock: the trace's own numbers stand in for it";
             dropped.push(cannot_hold(what, ""));
         }
-        let what = "which threads form a process is unknown: each stands alone";
-        dropped.push(cannot_hold(what, ""));
+        if !self.knows_processes {
+            let what = "which threads form a process is unknown: each stands alone";
+            dropped.push(cannot_hold(what, ""));
+        }
         if self.lost > 0 {
             let what = format!("that {} events were lost: only where some were is kept", self.lost);
             dropped.push(cannot_hold(what, "convert to trace.dat to keep how many"));

@@ -6,7 +6,8 @@ use super::UsageError;
 use crate::json;
 use crate::machines;
 use schedlab_model::{Bytes, Cpu, Event, Nanos, Pid, TraceInfo, Warning};
-use schedlab_record::{Filter, Full, Marks, Options, Recorder, Snapshot, Via, spool_of, stitch};
+use schedlab_record::mark_file as marks;
+use schedlab_record::{Filter, Full, Options, Recorder, Snapshot, Via, spool_of, stitch};
 use schedlab_sys::{clock, process, signal};
 use schedlab_trace::{Census, EventWriter};
 use schedlab_workload::{Figure, MachineName, Output, Recorded, RunSpec, Stream, WorkloadSpec};
@@ -29,6 +30,7 @@ Examples:
   schedlab record --time 10s --size 100MiB --full overwrite
   schedlab record --snapshot 20ms --keep 200ms -- ./server
   schedlab record --snapshot 20ms --max 20 -o /var/log/late.dat
+  schedlab record --snapshot 5ms --between request -- schedlab load app
   schedlab record --cgroup --time 10s; schedlab trace tasks --by cgroup trace.dat
   trace-cmd report x.dat; kernelshark x.dat")]
 pub(crate) struct Args {
@@ -66,6 +68,10 @@ pub(crate) struct Args {
     /// End when a task was runnable for this long without running, and keep what led to it
     #[arg(long, value_name = "DURATION", conflicts_with = "size")]
     snapshot: Option<Nanos>,
+    /// Limit the requests of this name by --snapshot instead of waits: the time from begin to end of the marks that
+    /// loads of schedlab put
+    #[arg(long, value_name = "MARK", requires = "snapshot")]
+    between: Option<String>,
     /// Go on after a snapshot, and keep this many of the newest, as FILE-000001.dat and so on: for a service
     #[arg(
         long,
@@ -251,7 +257,8 @@ impl Output for Guest<'_> {
 /// Records whatever happens until Ctrl-C, or until it ends by itself.
 fn until_it_ends(options: &Options, output: &Path, json: bool) -> anyhow::Result<ExitCode> {
     let signals = signal::catch()?;
-    let recorder = Recorder::start(options, &spool_of(output))?;
+    let marks = marks_of(options, output);
+    let recorder = Recorder::start_with(options, &spool_of(output), marks.as_deref())?;
     let until = options.time.map(|time| clock::monotonic() + time);
     note("recording; end with Ctrl-C");
     let is_over = || until.is_some_and(|until| clock::monotonic() >= until);
@@ -259,8 +266,29 @@ fn until_it_ends(options: &Options, output: &Path, json: bool) -> anyhow::Result
         process::poll(&[signals.fd()], Some(LOOK))?;
     }
     recorder.ending().iter().for_each(|sentence| note(sentence));
-    finish(&recorder.stop()?, output, json)?;
+    finish_with(&recorder.stop()?, output, marks.as_deref(), json)?;
+    remove_marks(marks.as_deref());
     Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the marks that loads put, once nobody reads them any longer.
+fn remove_marks(marks: Option<&Path>) {
+    for (path, _) in marks.map(marks::of_commands).unwrap_or_default() {
+        let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Where loads put marks that are timed; tells how to let them.
+fn marks_of(options: &Options, output: &Path) -> Option<PathBuf> {
+    let name = options.between.as_ref()?;
+    let marks = output.with_extension("marks");
+    let marks = std::path::absolute(&marks).unwrap_or(marks);
+    note(&format!(
+        "'{name}' is timed in loads that run with {}={}",
+        marks::VARIABLE,
+        marks.display()
+    ));
+    Some(marks)
 }
 
 /// How often a recording that may end by itself is looked at.
@@ -320,6 +348,7 @@ fn options(args: &Args) -> anyhow::Result<Options> {
             AtSize::Overwrite => Full::Overwrite,
         },
         snapshot: args.snapshot.map(|bound| Snapshot { bound, keep: args.keep }),
+        between: args.between.clone(),
         time: args.time,
         required: true,
     })
@@ -327,7 +356,13 @@ fn options(args: &Args) -> anyhow::Result<Options> {
 
 /// Writes the trace, says what is in it, and removes the spool.
 fn finish(dir: &Path, output: &Path, json: bool) -> anyhow::Result<()> {
-    let summary = stitch(dir, output, &Marks::default())?;
+    finish_with(dir, output, None, json)
+}
+
+/// The same, with the marks that loads put so far beside `marks`.
+fn finish_with(dir: &Path, output: &Path, marks: Option<&Path>, json: bool) -> anyhow::Result<()> {
+    let files = marks.map(marks::so_far).unwrap_or_default();
+    let summary = stitch(dir, output, &marks::gather(&files)?)?;
     std::fs::remove_dir_all(dir)?;
     tell(&summary, output);
     if json {

@@ -2,10 +2,13 @@
 
 use crate::json;
 use anyhow::{Context, bail};
+use schedlab_draw::Belongs;
 use schedlab_draw::levels::Levels;
 use schedlab_draw::page::{Columns, Listening, PageData, notes, page_from};
 use schedlab_model::{Nanos, Point, Span, Warning};
-use schedlab_timeline::{By, Conservation, ConservationOptions, Cut, Density, ask_within, span_of};
+use schedlab_timeline::{
+    By, Conservation, ConservationOptions, Cut, Density, Power, ask_within, span_of,
+};
 use schedlab_trace::{Options, open_with};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,6 +24,9 @@ const SLICES_MAX: usize = 60 << 20;
 
 /// Columns of the curve of running and waiting tasks, on a page without slices.
 const LEVELS: u32 = 1 << 16;
+
+/// Changes of frequency that a page shows, and intervals of idle states, IPIs and timers.
+const POWER_MAX: usize = 500_000;
 
 /// Options of `schedlab view`.
 #[derive(clap::Args)]
@@ -94,13 +100,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let cut = Cut { from: since(args.from, whole), to: since(args.to, whole) };
     let options = ConservationOptions { limit: EPISODES_MAX, ..ConservationOptions::default() };
     let conservation = Conservation::new(options, &info);
-    let slices = Columns::new(span).with_marks(&info).at_most(args.slices_max);
-    let question = (slices, conservation);
-    let mut listening = Listening::new(source.as_mut());
-    let reply =
-        ask_within(&mut listening, cut, question).with_context(|| file.display().to_string())?;
-    let (slices, conservation) = reply.answer;
-    let mut slices = slices.with_arguments(listening.said());
+    let slices = Columns::new(span).with_marks(&info).without_power().at_most(args.slices_max);
+    let power = Power::new(POWER_MAX).with_spans(POWER_MAX);
+    let mut listening = Listening::new(source.as_mut()).without_power();
+    let reply = ask_within(&mut listening, cut, (slices, conservation, power))
+        .with_context(|| file.display().to_string())?;
+    let (slices, conservation, power) = reply.answer;
+    let slices = slices.with_arguments(listening.said()).with_power(power);
+    let mut slices = slices.with_owners(&Belongs::of(source.info()), &reply.state);
     let too_many = !slices.is_whole();
     if too_many {
         slices = in_columns(slices, &args, span, cut)?;

@@ -2,17 +2,22 @@
 
 use super::{Common, Drawn};
 use anyhow::bail;
-use schedlab_draw::cores::{Cores, Mark, Marks, Row, Size, stacked};
+use schedlab_draw::cores::{Cores, Lane, Mark, Marks, Row, Size, stacked};
 use schedlab_draw::marks::{EventMark, Marking, Wanted};
+use schedlab_draw::power::{LaneKind, lane};
 use schedlab_draw::rows::{Colouring, Entry, Rows, RowsAnswer, RowsOptions};
 use schedlab_draw::{Chosen, Colour, Scene, Theme, duration};
 use schedlab_model::{Cpu, CpuSet, Nanos, Span, Topology, TraceInfo, Warning};
 use schedlab_timeline::{
-    Conservation, ConservationAnswer, ConservationOptions, Episode, State, ask_within,
+    Conservation, ConservationAnswer, ConservationOptions, Episode, Power, PowerAnswer, State,
+    ask_within,
 };
 use schedlab_trace::Options;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Changes of frequency, and intervals of idle states and interrupts, that lanes show.
+const LANES_MAX: usize = 4_000_000;
 
 /// How many meanings of colours the legend lists.
 const LEGEND_MAX: usize = 14;
@@ -49,6 +54,9 @@ pub(crate) struct View {
     /// other tracepoints as in irq_handler_entry:irq=42 (may be repeated); mark/NAME is a user's mark
     #[arg(long, value_name = "EVENT[:FILTER]")]
     pub(crate) mark: Vec<String>,
+    /// Lanes along each row: what its CPU was in (`schedlab record --for power` records it)
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,..")]
+    pub(crate) lanes: Vec<LaneOf>,
     /// Only these CPUs
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<schedlab_model::CpuSet>,
@@ -66,6 +74,28 @@ pub(crate) enum ColourBy {
     Parent,
     Priority,
     Node,
+    Frequency,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum LaneOf {
+    /// Frequencies
+    Frequency,
+    /// Idle states
+    Idle,
+    /// IPIs and hrtimers
+    Interrupts,
+}
+
+impl LaneOf {
+    const fn kind(self) -> LaneKind {
+        match self {
+            Self::Frequency => LaneKind::Frequency,
+            Self::Idle => LaneKind::Idle,
+            Self::Interrupts => LaneKind::Interrupts,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
@@ -95,6 +125,7 @@ impl From<ColourBy> for Colouring {
             ColourBy::Parent => Self::Parent,
             ColourBy::Priority => Self::Priority,
             ColourBy::Node => Self::Node,
+            ColourBy::Frequency => Self::Frequency,
         }
     }
 }
@@ -122,6 +153,60 @@ impl View {
 }
 
 impl View {
+    /// Whether frequencies, idle states, IPIs or timers are asked for.
+    fn wants_power(&self) -> bool {
+        self.colour_by == ColourBy::Frequency || !self.lanes.is_empty()
+    }
+
+    /// The lanes; fails where the trace has nothing for one of them.
+    fn lanes_of(
+        &self,
+        found: Option<&PowerAnswer>,
+        (window, theme): (Span, &Theme),
+        file: &Path,
+    ) -> anyhow::Result<Vec<Lane>> {
+        let made = |kind: &LaneOf| {
+            let made = lane(kind.kind(), found?, window, theme);
+            (!made.pieces.is_empty()).then_some(made)
+        };
+        let absent = |kind: &LaneOf| {
+            let what = match kind {
+                LaneOf::Frequency => "changes of frequency (cpu_frequency)",
+                LaneOf::Idle => "idle states (cpu_idle)",
+                LaneOf::Interrupts => "IPIs or hrtimers",
+            };
+            anyhow::anyhow!(
+                "{}: no {what} in this part of the trace: record them with `schedlab record --for power`",
+                file.display()
+            )
+        };
+        self.lanes.iter().map(|kind| made(kind).ok_or_else(|| absent(kind))).collect()
+    }
+
+    /// Fails when the trace can't tell what the picture needs.
+    fn can_be_drawn(
+        &self,
+        topology: Option<&Topology>,
+        info: &TraceInfo,
+        file: &Path,
+    ) -> anyhow::Result<()> {
+        let file = file.display();
+        if self.order == Order::Socket && topology.is_none() {
+            return Err(super::usage(format!(
+                "{file}: the trace does not tell which CPUs share a socket: name a file with \
+                 --topology (the output of 'lscpu -p', or a copy of /sys), or --topology host"
+            )));
+        }
+        let has_frequencies = || info.others.iter().any(|other| other.name == "cpu_frequency");
+        if self.colour_by == ColourBy::Frequency && !has_frequencies() {
+            bail!(
+                "{file}: --colour-by frequency: no cpu_frequency events in the trace: record them \
+                 with `schedlab record --for power`"
+            );
+        }
+        Ok(())
+    }
+
     /// Fails when what was asked for is not in the trace: an empty picture would look like an answer.
     fn check(
         &self,
@@ -202,15 +287,9 @@ fn like(
 ) -> anyhow::Result<(Cores, Vec<Entry>, Drawn)> {
     let wanted = view.wanted()?;
     let events: Vec<EventMark> = wanted.iter().filter_map(Wanted::event).cloned().collect();
-    let arguments = events.iter().any(EventMark::has_fields);
+    let arguments = events.iter().any(EventMark::has_fields) || view.wants_power();
     let mut window = common.open_with(file, &Options { arguments, ..Options::all_cpus() })?;
-    if view.order == Order::Socket && window.topology.is_none() {
-        return Err(super::usage(format!(
-            "{}: the trace does not tell which CPUs share a socket: name a file with \
-             --topology (the output of 'lscpu -p', or a copy of /sys), or --topology host",
-            file.display()
-        )));
-    }
+    view.can_be_drawn(window.topology.as_ref(), &window.info, file)?;
     let columns = size.columns(window.has_brackets());
     let rows = Rows::new(RowsOptions {
         window: window.span,
@@ -228,21 +307,17 @@ fn like(
         .marks
         .contains(&MarkKind::Episodes)
         .then(|| Conservation::new(ConservationOptions::default(), &window.info));
-    let question = (rows, marking, conservation);
+    let power = (!view.lanes.is_empty()).then(|| Power::new(LANES_MAX).with_spans(LANES_MAX));
+    let question = (rows, marking, conservation, power);
     let mut source = Chosen::new(window.source.as_mut(), events.clone());
     let reply = ask_within(&mut source, window.cut, question)?;
-    let (RowsAnswer { mut rows, names, legend, tasks }, marks, conservation) = reply.answer;
+    let (RowsAnswer { mut rows, names, legend, tasks }, marks, conservation, power) = reply.answer;
+    let lanes = view.lanes_of(power.as_ref(), (window.span, theme), file)?;
     view.check(&rows, &names, &reply.state, file)?;
     let mut marks = marks.unwrap_or_default();
     marks.extend(conservation.map(|found| episodes(&found, view.cpus.as_ref(), theme)));
     if let Some(topology) = &window.topology {
-        for row in &mut rows {
-            row.place = topology.place(row.cpu).copied();
-        }
-        if view.order == Order::Socket {
-            let rank = ranks(topology);
-            rows.sort_by_key(|row| rank(row.cpu));
-        }
+        arrange(&mut rows, topology, view.order);
     }
     let drawn = Drawn {
         origin: window.origin,
@@ -253,6 +328,7 @@ fn like(
             .doubts(reply.warnings)
             .into_iter()
             .chain(unknown(&events, &window.info))
+            .chain(power.and_then(|found| left_out(&found)))
             .collect(),
     };
     let note = format!("{} CPUs, {tasks} tasks, {}", rows.len(), duration(window.span.duration()));
@@ -267,8 +343,20 @@ fn like(
         legend: shown(&legend, theme),
         marks,
         labels: Vec::new(),
+        lanes,
     };
     Ok((cores, legend, drawn))
+}
+
+/// Gives each row its place, and with sockets together their order.
+fn arrange(rows: &mut [Row], topology: &Topology, order: Order) {
+    for row in rows.iter_mut() {
+        row.place = topology.place(row.cpu).copied();
+    }
+    if order == Order::Socket {
+        let rank = ranks(topology);
+        rows.sort_by_key(|row| rank(row.cpu));
+    }
 }
 
 /// Marks whose events the trace does not have.
@@ -277,6 +365,14 @@ fn unknown(marks: &[EventMark], info: &TraceInfo) -> impl Iterator<Item = Warnin
     absent.map(|mark| {
         let what = format!("--mark {}: the trace has no such event", mark.text);
         Warning::new("mark-unknown", what, "`schedlab trace info` lists those that it has")
+    })
+}
+
+/// Lanes that end before the trace does.
+fn left_out(found: &PowerAnswer) -> Option<Warning> {
+    (found.left_out > 0).then(|| {
+        let what = format!("{} changes and intervals of lanes are left out", found.left_out);
+        Warning::new("lanes-cut", what, "name a shorter part with --from and --to")
     })
 }
 

@@ -2,8 +2,9 @@
 
 use super::{Common, Drawn};
 use anyhow::bail;
-use schedlab_draw::duration;
 use schedlab_draw::tasks::{By, Wanted, rows};
+use schedlab_draw::{Belongs, duration};
+use schedlab_model::TraceInfo;
 use schedlab_timeline::{Slices, ask_within};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +19,7 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     common: Common,
-    /// A row for each task, or for all tasks of a command
+    /// A row for each task, or for all tasks of a command, process or control group
     #[arg(long, value_enum, default_value_t = Rows::Task)]
     by: Rows,
     /// Only tasks whose name begins so
@@ -34,6 +35,8 @@ enum Rows {
     #[default]
     Task,
     Command,
+    Process,
+    Cgroup,
 }
 
 /// Draws the tasks' rows.
@@ -43,6 +46,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut window = common.open(&args.file)?;
     let question = Slices::new(INTERVALS_MAX).with_sleeps();
     let reply = ask_within(window.source.as_mut(), window.cut, question)?;
+    let belongs = belongs(args, window.source.info())?;
     let seen = reply.answer;
     if seen.left_out > 0 {
         bail!(
@@ -54,7 +58,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         by: match args.by {
             Rows::Task => By::Task,
             Rows::Command => By::Command,
+            Rows::Process => By::Process,
+            Rows::Cgroup => By::Group,
         },
+        belongs,
         target: args.target.clone(),
         rows: usize::try_from(args.top)?,
     };
@@ -83,4 +90,24 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     (picture.window, picture.origin) = (window.span, window.origin);
     common.write(&picture.scene(common.width, &common.theme()), &drawn)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What tasks belong to; fails where rows need what the trace does not tell.
+fn belongs(args: &Args, info: &TraceInfo) -> anyhow::Result<Belongs> {
+    let belongs = Belongs::of(info);
+    let (known, what, how) = match args.by {
+        Rows::Process => {
+            let how = "`schedlab record`";
+            (belongs.knows_processes(), "which threads form a process", how)
+        }
+        Rows::Cgroup => {
+            let how = "`schedlab record --cgroup`";
+            (belongs.knows_groups(), "the control groups of its tasks", how)
+        }
+        Rows::Task | Rows::Command => return Ok(belongs),
+    };
+    if !known {
+        bail!("{}: the trace does not tell {what}: record it with {how}", args.file.display());
+    }
+    Ok(belongs)
 }

@@ -3,7 +3,7 @@
 //!
 //! While a snapshot is written, nothing is watched. That time is told.
 
-use super::{LOOK, finish, note};
+use super::{LOOK, finish_with, marks_of, note, remove_marks};
 use anyhow::Context as _;
 use schedlab_model::Nanos;
 use schedlab_record::{Ended, Options, Recorder};
@@ -23,10 +23,11 @@ pub(super) fn run(
     let until = options.time.map(|time| clock::monotonic() + time);
     let is_over = || until.is_some_and(|until| clock::monotonic() >= until);
     files.remove_what_was_killed();
+    let marks = marks_of(options, output);
     note("watching; end with Ctrl-C");
     let mut blind: Option<Nanos> = None;
     loop {
-        let recorder = Recorder::start(options, &files.spool())?;
+        let recorder = Recorder::start_with(options, &files.spool(), marks.as_deref())?;
         if let Some(since) = blind {
             note(&format!("nothing was watched for {}", clock::monotonic() - since));
         }
@@ -35,8 +36,9 @@ pub(super) fn run(
         }
         let ended = recorder.ended();
         let dir = recorder.stop()?;
-        if !matches!(ended, Some(Ended::Spike(_))) {
+        if !matches!(ended, Some(Ended::Spike(_) | Ended::Overrun(_))) {
             std::fs::remove_dir_all(&dir)?;
+            remove_marks(marks.as_deref());
             return Ok(ExitCode::SUCCESS);
         }
         blind = Some(clock::monotonic());
@@ -44,7 +46,8 @@ pub(super) fn run(
             note(&ended.to_string());
         }
         let file = files.next()?;
-        finish(&dir, &file, json).with_context(|| file.display().to_string())?;
+        finish_with(&dir, &file, marks.as_deref(), json)
+            .with_context(|| file.display().to_string())?;
         files.prune(max)?;
     }
 }

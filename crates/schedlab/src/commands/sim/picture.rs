@@ -48,6 +48,7 @@ pub(super) fn draw(first: &Difference, recording: &Recording, path: &Path) -> an
                 marks: vec![bar],
             }],
             labels: vec![Label { time: first.at, cpu, text: first.kind.name().to_owned() }],
+            lanes: Vec::new(),
         },
         size,
         &theme,

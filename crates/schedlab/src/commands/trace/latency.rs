@@ -2,6 +2,7 @@
 
 use super::columns::{self, Rows, Shown, shown};
 use super::input::{self, Head, Input, Named, Selection};
+use super::meanwhile;
 use super::table::Table;
 use crate::json;
 use schedlab_model::{Context, Cpu, Nanos, Pid};
@@ -193,19 +194,8 @@ struct LongWait {
     why: &'static str,
     /// Who woke it; `null` for an interrupt.
     waker_pid: Option<Pid>,
-    /// Who ran on that CPU meanwhile, longest first.
-    ran_instead: Vec<RanInstead>,
-    /// How long that CPU was idle meanwhile.
-    idle_ns: Nanos,
-    /// For how long it is not known.
-    unknown_ns: Nanos,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct RanInstead {
     #[serde(flatten)]
-    task: Named,
-    run_ns: Nanos,
+    meanwhile: meanwhile::Told,
 }
 
 impl DelayFigures {
@@ -261,7 +251,6 @@ impl Document {
 impl LongWait {
     fn of(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> Self {
         let state = &reply.state;
-        let instead = meanwhile.ran.iter();
         Self {
             task: Named::of(wait.task, state),
             start_ns: wait.since - reply.origin,
@@ -274,11 +263,7 @@ impl LongWait {
                 Why::Yielded => "yielded",
             },
             waker_pid: wait.waker.is_some().then(|| state.task(wait.waker).pid),
-            ran_instead: instead
-                .map(|(task, time)| RanInstead { task: Named::of(*task, state), run_ns: *time })
-                .collect(),
-            idle_ns: meanwhile.idle,
-            unknown_ns: meanwhile.unknown,
+            meanwhile: meanwhile::Told::of(meanwhile, state),
         }
     }
 }
@@ -366,9 +351,6 @@ fn histogram_text(histogram: &Histogram) -> String {
     table.text(0)
 }
 
-/// Tasks that are told by name beside a wait; the text of more would be no sentence.
-const TOLD: usize = 4;
-
 fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> String {
     let state = &reply.state;
     let name = |task: TaskId| format!("{} ({})", state.name(task), state.task(task).pid);
@@ -377,22 +359,7 @@ fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> 
         (_, Context::Task) if wait.waker.is_some() => format!("woken by {}", name(wait.waker)),
         _ => "woken by an interrupt".to_owned(),
     };
-    let ran = |(task, time): &(TaskId, Nanos)| format!("{} {time}", name(*task));
-    let mut instead: Vec<String> = meanwhile.ran.iter().take(TOLD).map(ran).collect();
-    let others = meanwhile.ran.get(TOLD..).unwrap_or_default();
-    if !others.is_empty() {
-        let time = others.iter().fold(Nanos::ZERO, |sum, (_, time)| sum + *time);
-        instead.push(format!("{} others {time}", others.len()));
-    }
-    for (time, what) in [(meanwhile.idle, "the CPU was idle"), (meanwhile.unknown, "unknown")] {
-        if time > Nanos::ZERO {
-            instead.push(format!("{what} {time}"));
-        }
-    }
-    let instead = match instead.is_empty() {
-        true => "nobody ran".to_owned(),
-        false => format!("meanwhile {}", instead.join(", ")),
-    };
+    let instead = meanwhile::in_times(meanwhile, state);
     format!(
         "{} at {}: {} on CPU {}, {why}\n    {instead}",
         wait.at - wait.since,

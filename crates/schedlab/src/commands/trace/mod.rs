@@ -15,6 +15,7 @@ pub(crate) mod input;
 mod intervals;
 mod latency;
 mod locality;
+mod meanwhile;
 mod migrations;
 mod power;
 pub(crate) mod table;

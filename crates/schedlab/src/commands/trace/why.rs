@@ -4,11 +4,14 @@ mod requests;
 
 use super::columns;
 use super::input::{self, Head, Input, Named};
+use super::meanwhile;
 use super::table::Table;
 use crate::json;
 use anyhow::bail;
 use schedlab_model::{Cpu, Nanos, Pid, Point};
-use schedlab_timeline::{Doing, Reply, Spent, State, TaskId, WhyLate, WhyLateAnswer};
+use schedlab_timeline::{
+    Doing, Meanwhile, Occupants, Reply, Spent, State, TaskId, WhyLate, WhyLateAnswer,
+};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -23,6 +26,7 @@ While the task is blocked, its waker is followed back to the start of that block
 waker's own waits and blocks inside it. An interrupt (device or timer) ends the chain.
 
 A waker is evidence, not proof: events tell who woke the task, not what the task waited for.
+While a task waited for a CPU, the tasks that ran on that CPU are listed with their shares.
 
 --mark asks about requests, which marks with begin and end enclose (`schedlab load --trace` writes
 them; `schedlab trace info` lists their names). It compares the mean request of the slowest 1 % with
@@ -64,16 +68,30 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Time that one task spent on one thing.
+struct Total {
+    doing: Doing,
+    task: TaskId,
+    time: Nanos,
+    /// What was on the CPU, where the task waited for one.
+    instead: Option<Meanwhile>,
+}
+
 /// Time by what was done and by whom, longest first.
-fn sums(spent: &[Spent]) -> Vec<(Doing, TaskId, Nanos)> {
-    let mut sums = BTreeMap::<(Doing, TaskId), Nanos>::new();
-    for Spent { span, task, doing, .. } in spent {
-        *sums.entry((*doing, *task)).or_default() += span.duration();
+fn totals(spent: &[Spent], occupants: &Occupants) -> Vec<Total> {
+    let mut parts = BTreeMap::<(Doing, TaskId), Vec<&Spent>>::new();
+    for part in spent {
+        parts.entry((part.doing, part.task)).or_default().push(part);
     }
-    let mut sums: Vec<_> =
-        sums.into_iter().map(|((doing, task), time)| (doing, task, time)).collect();
-    sums.sort_by_key(|(doing, task, time)| (std::cmp::Reverse(*time), *doing, *task));
-    sums
+    let total = |((doing, task), parts): ((Doing, TaskId), Vec<&Spent>)| {
+        let time = parts.iter().fold(Nanos::ZERO, |sum, part| sum + part.span.duration());
+        let waits = || parts.iter().filter_map(|part| part.wait());
+        let instead = waits().next().map(|_| occupants.during(waits()));
+        Total { doing, task, time, instead }
+    };
+    let mut totals: Vec<Total> = parts.into_iter().map(total).collect();
+    totals.sort_by_key(|total| (std::cmp::Reverse(total.time), total.doing, total.task));
+    totals
 }
 
 /// Shares in tenths of a percent that sum to 1000: what rounding leaves goes to the largest remainders.
@@ -136,6 +154,9 @@ struct Sum {
     time_ns: Nanos,
     /// Part of the interval, from 0 to 1.
     share: f64,
+    /// What was on that CPU in this time; absent where the task did not wait for a CPU.
+    #[serde(flatten)]
+    meanwhile: Option<meanwhile::Told>,
 }
 
 /// A part of the interval.
@@ -160,21 +181,22 @@ impl Document {
         Self {
             head: Head::of(reply),
             task: Named::of(answer.task, &reply.state),
-            told: Told::of(reply, &answer.spent),
+            told: Told::of(reply, &answer.spent, &answer.occupants),
         }
     }
 }
 
 impl Told {
-    fn of<A>(reply: &Reply<A>, spent: &[Spent]) -> Self {
+    fn of<A>(reply: &Reply<A>, spent: &[Spent], occupants: &Occupants) -> Self {
         let state = &reply.state;
         let all = spent.iter().map(|part| part.span.duration().0).sum::<u64>().max(1) as f64;
-        let sum = |(doing, task, time): (Doing, TaskId, Nanos)| Sum {
-            state: doing.name(),
-            cpu: doing.cpu(),
-            task: Named::of(task, state),
-            time_ns: time,
-            share: time.0 as f64 / all,
+        let sum = |total: Total| Sum {
+            state: total.doing.name(),
+            cpu: total.doing.cpu(),
+            task: Named::of(total.task, state),
+            time_ns: total.time,
+            share: total.time.0 as f64 / all,
+            meanwhile: total.instead.map(|instead| meanwhile::Told::of(&instead, state)),
         };
         let entry = |spent: &Spent| Entry {
             start_ns: spent.span.start - reply.origin,
@@ -185,7 +207,7 @@ impl Told {
             depth: spent.depth,
         };
         Self {
-            sums: sums(spent).into_iter().map(sum).collect(),
+            sums: totals(spent, occupants).into_iter().map(sum).collect(),
             entries: spent.iter().map(entry).collect(),
         }
     }
@@ -198,23 +220,36 @@ fn to_text(reply: &Reply<Option<WhyLateAnswer>>, answer: &WhyLateAnswer, top: us
         state.name(answer.task),
         state.task(answer.task).pid,
         input::looked_at(reply),
-        told((&answer.spent, answer.task), (reply.observed.start, "--from"), top, state)
+        told(
+            &Asked { spent: &answer.spent, task: answer.task, occupants: &answer.occupants },
+            (reply.observed.start, "--from"),
+            top,
+            state
+        )
     )
 }
 
+/// What is told: the parts of an interval, of whose life, and who was on the CPUs.
+struct Asked<'a> {
+    spent: &'a [Spent],
+    task: TaskId,
+    occupants: &'a Occupants,
+}
+
 /// The sums, and the parts in order of time since `start`, which is called `from`.
-fn told(
-    (spent, asked): (&[Spent], TaskId),
-    (start, from): (Nanos, &str),
-    top: usize,
-    state: &State,
-) -> String {
-    let sums = sums(spent);
-    let times: Vec<Nanos> = sums.iter().map(|(.., time)| *time).collect();
+fn told(asked: &Asked<'_>, (start, from): (Nanos, &str), top: usize, state: &State) -> String {
+    let Asked { spent, task: asked, occupants } = *asked;
+    let totals = totals(spent, occupants);
+    let times: Vec<Nanos> = totals.iter().map(|total| total.time).collect();
     let mut table = Table::new(&["share", "time", "<what"]);
-    for ((doing, task, time), share) in sums.iter().zip(tenths(&times)) {
+    for (total, share) in totals.iter().zip(tenths(&times)) {
         let share = format!("{}.{} %", share / 10, share % 10);
-        table.row(vec![share, time.to_string(), said(*doing, *task, asked, state)]);
+        let mut what = said(total.doing, total.task, asked, state);
+        let instead = total.instead.as_ref();
+        if let Some(instead) = instead.and_then(|it| meanwhile::in_shares(it, state)) {
+            let _ = write!(what, "; meanwhile {instead}");
+        }
+        table.row(vec![share, total.time.to_string(), what]);
     }
     let mut text = table.text(0);
     let _ = writeln!(

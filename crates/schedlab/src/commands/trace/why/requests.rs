@@ -1,14 +1,15 @@
 //! `schedlab trace why --mark`: what slow requests were spent on, beside those of middle length.
 
-use super::Told;
+use super::{Asked, Told};
 use crate::commands::trace::columns;
 use crate::commands::trace::input::{self, Head, Input, Named};
+use crate::commands::trace::meanwhile;
 use crate::commands::trace::table::Table;
 use crate::json;
 use anyhow::bail;
 use schedlab_model::Nanos;
 use schedlab_timeline::{
-    Composition, Part, REQUESTS_MIN, Reply, Request, Requests, RequestsAnswer, State,
+    Composition, Meanwhile, Part, REQUESTS_MIN, Reply, Request, Requests, RequestsAnswer, State,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -95,6 +96,9 @@ struct Mean {
     length_ns: f64,
     /// In a fixed order; they sum to the length.
     parts: Vec<MeanPart>,
+    /// What was on the CPUs in the time of the part `runnable`, summed over the requests.
+    #[serde(flatten)]
+    meanwhile: meanwhile::Told,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -120,8 +124,10 @@ struct One {
 impl Document {
     fn of(name: &str, nth: usize, reply: &Reply<RequestsAnswer>) -> Self {
         let (answer, state) = (&reply.answer, &reply.state);
-        let means = answer.compositions().map(|means| means.map(Mean::of));
-        let [slowest, middle] = means.map_or([None, None], |means| means.map(Some));
+        let mean = |(mean, instead)| Some(Mean::of(mean, instead, state));
+        let [slowest, middle] = answer.compositions().map_or([None, None], |[slow, middle]| {
+            [(slow, &answer.instead[0]), (middle, &answer.instead[1])].map(mean)
+        });
         let one = &answer.requests[nth - 1];
         let named =
             |task: schedlab_timeline::TaskId| task.is_some().then(|| Named::of(task, state));
@@ -142,17 +148,22 @@ impl Document {
                 end_ns: one.span.end - reply.origin,
                 begun_by: named(one.begun_by),
                 ended_by: named(one.ended_by),
-                told: Told::of(reply, &answer.spent),
+                told: Told::of(reply, &answer.spent, &answer.occupants),
             },
         }
     }
 }
 
 impl Mean {
-    fn of(mean: Composition) -> Self {
+    fn of(mean: Composition, instead: &Meanwhile, state: &State) -> Self {
         let parts = Part::ALL.iter().zip(mean.parts_ns);
         let part = |(part, time_ns): (&Part, f64)| MeanPart { part: part.name(), time_ns };
-        Self { requests: mean.count, length_ns: mean.length_ns, parts: parts.map(part).collect() }
+        Self {
+            requests: mean.count,
+            length_ns: mean.length_ns,
+            parts: parts.map(part).collect(),
+            meanwhile: meanwhile::Told::of(instead, state),
+        }
     }
 }
 
@@ -176,7 +187,15 @@ fn to_text(name: &str, nth: usize, top: usize, reply: &Reply<RequestsAnswer>) ->
     }
     text.push('\n');
     match answer.compositions() {
-        Some(means) => text += &compared(&means),
+        Some(means) => {
+            text += &compared(&means);
+            for (which, instead) in ["slowest 1 %", "middle 10 %"].iter().zip(&answer.instead) {
+                if let Some(instead) = meanwhile::in_shares(instead, state) {
+                    let _ =
+                        writeln!(text, "while those of the {which} waited for a CPU: {instead}");
+                }
+            }
+        }
         None => {
             let _ = writeln!(
                 text,
@@ -187,7 +206,8 @@ fn to_text(name: &str, nth: usize, top: usize, reply: &Reply<RequestsAnswer>) ->
     let one = &answer.requests[nth - 1];
     let _ = writeln!(text, "\n{}\n", headline(one, nth, reply.origin, state));
     let start = (one.span.start, "the request began");
-    text + &super::told((&answer.spent, one.ended_by), start, top, state)
+    let asked = Asked { spent: &answer.spent, task: one.ended_by, occupants: &answer.occupants };
+    text + &super::told(&asked, start, top, state)
 }
 
 /// The mean slow request beside the mean middle one.

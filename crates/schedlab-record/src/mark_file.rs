@@ -3,10 +3,10 @@
 //! Every task writes its marks by one `write(2)` each, so that processes need nothing in common but
 //! the open file, and what was written stays when a task is killed.
 
+use crate::{Mark, Marks as All};
 use schedlab_model::{Cpu, Nanos, Phase, Pid};
-use schedlab_record::Mark;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// The environment variable by which a load child learns where its marks go.
@@ -31,6 +31,16 @@ pub fn names(marks: &Path) -> PathBuf {
 /// Marks that processes put beside those of the load, with their names; the files of names are removed.
 #[must_use]
 pub fn of_commands(recording: &Path) -> Vec<(PathBuf, Vec<String>)> {
+    let found = so_far(recording);
+    for (path, _) in &found {
+        let _ = std::fs::remove_file(names(path));
+    }
+    found
+}
+
+/// The same while these processes may go on: nothing is removed.
+#[must_use]
+pub fn so_far(recording: &Path) -> Vec<(PathBuf, Vec<String>)> {
     let start = format!("{}.", recording.file_name().unwrap_or_default().to_string_lossy());
     let folder = match recording.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
@@ -42,7 +52,6 @@ pub fn of_commands(recording: &Path) -> Vec<(PathBuf, Vec<String>)> {
         let pid = name.strip_prefix(&start).and_then(|rest| rest.strip_suffix(".names"));
         let Some(pid) = pid.and_then(|pid| pid.parse().ok()) else { continue };
         let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-        let _ = std::fs::remove_file(entry.path());
         found.push((of_process(recording, pid), text.lines().map(str::to_owned).collect()));
     }
     found.sort();
@@ -81,6 +90,43 @@ impl Marks {
         record[20..24].copy_from_slice(&request.to_ne_bytes());
         // A full disk loses marks, not the run.
         let _ = (&self.0).write_all(&record);
+    }
+}
+
+/// The marks of several files, each of which numbers its names from 0, in order of time.
+///
+/// # Errors
+/// When a file can't be read.
+pub fn gather(files: &[(PathBuf, Vec<String>)]) -> io::Result<All> {
+    let mut all = All::default();
+    for (path, names) in files {
+        let first = u32::try_from(all.names.len()).unwrap_or(u32::MAX);
+        all.marks.extend(read(path)?.into_iter().map(|mark| Mark { id: first + mark.id, ..mark }));
+        all.names.extend_from_slice(names);
+    }
+    all.marks.sort_by_key(|mark| mark.time);
+    Ok(all)
+}
+
+/// A file of marks that grows.
+#[derive(Debug)]
+pub(crate) struct Growing {
+    file: File,
+    /// The begin of a record whose end has not come yet.
+    rest: Vec<u8>,
+}
+
+impl Growing {
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self { file: File::open(path)?, rest: Vec::new() })
+    }
+
+    /// The marks that came since the last time.
+    pub(crate) fn more(&mut self) -> io::Result<Vec<Mark>> {
+        self.file.read_to_end(&mut self.rest)?;
+        let whole = self.rest.len() / RECORD * RECORD;
+        let marks = self.rest.drain(..whole).collect::<Vec<u8>>();
+        Ok(marks.chunks_exact(RECORD).filter_map(decode).collect())
     }
 }
 
@@ -131,5 +177,30 @@ mod tests {
         let seen: Vec<_> = back.iter().map(|m| (m.time.0, m.pid.0, m.id, m.phase)).collect();
         assert!(back.iter().all(|mark| mark.request == 40));
         assert_eq!(seen, [(5, 7, 3, Phase::Begin), (6, 7, 3, Phase::Point), (9, 7, 3, Phase::End)]);
+    }
+
+    #[test]
+    fn a_growing_file_gives_each_mark_once_and_no_half_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = of_process(&folder.path().join("x.marks"), 8);
+        assert!(path.ends_with("x.marks.8"));
+        let marks = Marks::append(&path).unwrap();
+        let mut growing = Growing::open(&path).unwrap();
+        marks.put(Nanos(5), Pid(7), 0, Phase::Begin, 0);
+        assert_eq!(growing.more().unwrap().len(), 1);
+        let mut file = std::fs::File::options().append(true).open(&path).unwrap();
+        file.write_all(&[0; 10]).unwrap();
+        assert_eq!(growing.more().unwrap().len(), 0);
+        file.write_all(&[0; 14]).unwrap();
+        marks.put(Nanos(6), Pid(7), 1, Phase::End, 0);
+        let more = growing.more().unwrap();
+        assert_eq!(more.iter().map(|mark| mark.id).collect::<Vec<_>>(), [0, 1]);
+        // Names tell whose marks these are, and stay while the process goes on.
+        std::fs::write(names(&path), "request\nother\n").unwrap();
+        let files = so_far(&folder.path().join("x.marks"));
+        assert_eq!(files, [(path.clone(), vec!["request".to_owned(), "other".to_owned()])]);
+        assert_eq!(gather(&files).unwrap().marks.len(), 3);
+        assert_eq!(of_commands(&folder.path().join("x.marks")), files);
+        assert!(so_far(&folder.path().join("x.marks")).is_empty());
     }
 }

@@ -1,0 +1,159 @@
+//! How long requests take, by the marks that loads put while they are recorded: those of one name, from begin to end.
+//!
+//! Marks come through files (`mark_file`), so a look sees what was put until then. A mark with the number of a request
+//! ends what the mark with the same number began; without a number, an end belongs to the same task's last begin.
+
+use super::Mark;
+use super::mark_file::{self, Growing};
+use super::shared::Overrun;
+use schedlab_model::{Nanos, Phase, Pid};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+/// The requests of one name that processes make.
+pub(crate) struct Requests {
+    /// The recording, beside which processes put their marks.
+    recording: PathBuf,
+    name: String,
+    open: Open,
+    /// By file: its marks, and the number of the name in it.
+    files: BTreeMap<PathBuf, (Growing, u32)>,
+}
+
+impl Requests {
+    pub(crate) fn new(recording: &Path, name: &str, bound: Nanos) -> Self {
+        let open = Open { bound, since: BTreeMap::new() };
+        Self {
+            recording: recording.to_owned(),
+            name: name.to_owned(),
+            open,
+            files: BTreeMap::new(),
+        }
+    }
+
+    /// Reads what was put since the last look; the first request that took too long, or that has not ended at `now`
+    /// and has taken too long already.
+    pub(crate) fn look(&mut self, now: Nanos) -> Option<Overrun> {
+        for (path, names) in mark_file::so_far(&self.recording) {
+            let number = names.iter().position(|name| *name == self.name);
+            let number = number.and_then(|number| u32::try_from(number).ok());
+            if let Some(number) = number.filter(|_| !self.files.contains_key(&path))
+                && let Ok(file) = Growing::open(&path)
+            {
+                self.files.insert(path, (file, number));
+            }
+        }
+        let mut found = None;
+        for (at, (file, number)) in (0..).zip(self.files.values_mut()) {
+            // A file that can't be read any longer holds no news.
+            let marks = file.more().unwrap_or_default();
+            for mark in marks.iter().filter(|mark| mark.id == *number) {
+                found = found.or(self.open.see(at, mark));
+            }
+        }
+        found.or_else(|| self.open.overdue(now))
+    }
+}
+
+/// Requests that have begun.
+struct Open {
+    bound: Nanos,
+    since: BTreeMap<(u32, Key), Vec<(Nanos, Pid)>>,
+}
+
+/// What begin and end have in common, within a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Key {
+    Request(u32),
+    Task(Pid),
+}
+
+impl Open {
+    /// Follows a mark of a file; the request that it ends, when that took too long.
+    fn see(&mut self, file: u32, mark: &Mark) -> Option<Overrun> {
+        let key = if mark.request > 0 { Key::Request(mark.request) } else { Key::Task(mark.pid) };
+        match mark.phase {
+            Phase::Begin => {
+                self.since.entry((file, key)).or_default().push((mark.time, mark.pid));
+                None
+            }
+            Phase::End => {
+                let begun = self.since.get_mut(&(file, key))?;
+                let (since, _) = begun.pop()?;
+                if begun.is_empty() {
+                    self.since.remove(&(file, key));
+                }
+                let took = mark.time - since;
+                let overrun = Overrun { pid: mark.pid, since, took, is_over: true };
+                (took >= self.bound).then_some(overrun)
+            }
+            Phase::Point => None,
+        }
+    }
+
+    fn overdue(&self, now: Nanos) -> Option<Overrun> {
+        let (since, pid) = self.since.values().flatten().min_by_key(|(since, _)| *since)?;
+        let took = now - *since;
+        let overrun = Overrun { pid: *pid, since: *since, took, is_over: false };
+        (took >= self.bound).then_some(overrun)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::Cpu;
+
+    fn mark(ms: u64, pid: i32, phase: Phase, request: u32) -> Mark {
+        Mark { time: Nanos::from_millis(ms), cpu: Cpu(0), pid: Pid(pid), id: 0, phase, request }
+    }
+
+    fn open() -> Open {
+        Open { bound: Nanos::from_millis(5), since: BTreeMap::new() }
+    }
+
+    #[test]
+    fn a_request_is_timed_from_its_begin_to_its_end_whichever_task_ends_it() {
+        let mut open = open();
+        assert_eq!(open.see(0, &mark(0, 7, Phase::Begin, 1)), None);
+        assert_eq!(open.see(0, &mark(1, 7, Phase::Begin, 2)), None);
+        assert_eq!(open.see(1, &mark(2, 9, Phase::End, 1)), None, "another process's request 1");
+        assert_eq!(open.see(0, &mark(4, 8, Phase::End, 1)), None, "4 ms are in order");
+        let overrun = open.see(0, &mark(6, 8, Phase::End, 2)).unwrap();
+        let took = Nanos::from_millis(5);
+        let since = Nanos::from_millis(1);
+        assert_eq!(overrun, Overrun { pid: Pid(8), since, took, is_over: true });
+        assert_eq!(open.overdue(Nanos::from_secs(9)), None, "none is open any more");
+    }
+
+    #[test]
+    fn one_that_does_not_end_is_noticed_and_one_without_a_number_belongs_to_its_task() {
+        let mut open = open();
+        open.see(0, &mark(0, 7, Phase::Begin, 0));
+        open.see(0, &mark(3, 8, Phase::Begin, 0));
+        assert_eq!(open.see(0, &mark(4, 7, Phase::End, 0)), None);
+        open.see(0, &mark(4, 8, Phase::Point, 0));
+        assert_eq!(open.overdue(Nanos::from_millis(7)), None);
+        let late = open.overdue(Nanos::from_millis(8)).unwrap();
+        assert_eq!((late.pid, late.is_over), (Pid(8), false));
+    }
+
+    #[test]
+    fn marks_of_a_name_are_found_in_the_files_beside_a_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let recording = folder.path().join("x.marks");
+        let mut requests = Requests::new(&recording, "request", Nanos::from_millis(5));
+        assert_eq!(requests.look(Nanos::ZERO), None, "nobody puts any yet");
+        let path = mark_file::of_process(&recording, 42);
+        let marks = mark_file::Marks::append(&path).unwrap();
+        std::fs::write(mark_file::names(&path), "other\nrequest\n").unwrap();
+        let at = Nanos::from_millis;
+        marks.put(at(1), Pid(7), 0, Phase::Begin, 0);
+        marks.put(at(2), Pid(7), 1, Phase::Begin, 0);
+        assert_eq!(requests.look(at(6)), None, "the other name is not asked about");
+        marks.put(at(9), Pid(7), 1, Phase::End, 0);
+        let found = requests.look(at(9)).unwrap();
+        assert_eq!((found.since, found.took), (at(2), at(7)));
+        assert_eq!(requests.look(at(99)), None, "each is told once");
+    }
+}
