@@ -56,7 +56,8 @@ fn a_replay_is_a_workload_like_any_other() {
     succeeds("replay x.dat --export x.json", folder);
     succeeds("load rt-app x.json --on sim:cpus=2", folder);
     let searched = succeeds("replay x.dat --search min_granularity=1ms,12ms", folder);
-    assert!(searched.contains("The winner is"), "{searched}");
+    let verdicts = ["The winner is", "No value wins"];
+    assert!(verdicts.iter().any(|verdict| searched.contains(verdict)), "{searched}");
 }
 
 #[test]
