@@ -3,9 +3,9 @@
 use super::aide::Aide;
 use super::clamp::Clamp;
 use super::frequency::{Domain, PITCH, Setting};
+use super::group::{members, processes};
 use super::hogs::{Burning, HogProcess};
 use super::quota::Quota;
-use super::session::processes;
 use super::stop::{Limiter, Limits};
 use super::weight::{Grouping, Weight};
 use super::zone::{Wants, Zone};
@@ -120,7 +120,7 @@ impl Held {
     pub(super) fn processes(&self, roots: &[Pid]) -> Vec<Pid> {
         match &self.hold {
             // Version 2 has one group for all, and tasks are not beside their burners in it.
-            Hold::Weight(weight) if self.zone.is_unified() => super::zone::members(&weight.tasks),
+            Hold::Weight(weight) if self.zone.is_unified() => members(&weight.tasks),
             _ => self.zone.members_or_family(roots),
         }
     }

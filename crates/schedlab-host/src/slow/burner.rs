@@ -10,7 +10,8 @@
 
 use super::aide::Aide;
 use super::entry::{Entry, enter};
-use super::zone::{Wants, Zone, write};
+use super::group::write;
+use super::zone::{Wants, Zone};
 use super::{Ground, SlowError};
 use schedlab_model::{Cpu, CpuSet, Pid};
 use schedlab_sys::cgroup::Version;
@@ -116,11 +117,11 @@ mod tests {
     fn a_group_of_fillers_is_idle_or_of_the_least_weight() {
         let dir = tempfile::tempdir().unwrap();
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
-        crate::slow::zone::fake(dir.path(), &["cpu.shares", "cpu.weight"]);
+        crate::slow::group::fake(dir.path(), &["cpu.shares", "cpu.weight"]);
         make_idle(Version::V1, dir.path()).unwrap();
         make_idle(Version::V2, dir.path()).unwrap();
         assert_eq!((read("cpu.shares"), read("cpu.weight")), ("2".to_owned(), "1".to_owned()));
-        crate::slow::zone::fake(dir.path(), &["cpu.idle"]);
+        crate::slow::group::fake(dir.path(), &["cpu.idle"]);
         make_idle(Version::V2, dir.path()).unwrap();
         assert_eq!(read("cpu.idle"), "1");
     }

@@ -2,7 +2,7 @@
 //! a second one on the same CPU is noticed: under hogs on one grid the burns of both fall together, and the slower of
 //! both speeds holds; other methods multiply.
 
-use super::{SlowError, Speed, Speeds};
+use super::{SlowError, Speed, Speeds, last};
 use schedlab_model::{Cpu, CpuSet, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::process;
@@ -57,7 +57,7 @@ pub fn free(allowed: &CpuSet, count: usize) -> Result<Option<CpuSet>, SlowError>
     let taken = others(&directory, Pid(std::process::id().cast_signed()));
     let is_free = |cpu: &Cpu| taken.values().all(|theirs| !theirs.contains_key(cpu));
     let free: CpuSet = allowed.iter().filter(is_free).collect();
-    Ok((free.len() >= count).then(|| super::last(&free, count)))
+    Ok((free.len() >= count).then(|| last(&free, count)))
 }
 
 /// What living sessions of other processes slow.

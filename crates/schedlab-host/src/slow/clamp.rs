@@ -2,7 +2,7 @@
 //! speed, so that it asks for a lower clock. A hint for the capacity that its tasks need, and no limit: any other
 //! task on the CPU lifts the clock again, and the hardware may do as it likes.
 
-use super::zone::write;
+use super::group::write;
 use super::{SlowError, Speed};
 use std::path::{Path, PathBuf};
 
@@ -63,7 +63,7 @@ mod tests {
         let read = || std::fs::read_to_string(dir.path().join("cpu.uclamp.max")).unwrap();
         let missing = Clamp::apply(dir.path(), Speed::FULL).unwrap_err().to_string();
         assert!(missing.contains("this kernel has no cpu.uclamp.max"), "{missing}");
-        crate::slow::zone::fake(dir.path(), &["cpu.uclamp.max"]);
+        crate::slow::group::fake(dir.path(), &["cpu.uclamp.max"]);
         let clamp = Clamp::apply(dir.path(), "37.5%".parse().unwrap()).unwrap();
         assert_eq!(read(), "37.50");
         clamp.set(Speed::FULL).unwrap();

@@ -10,9 +10,9 @@
 //!
 //! Periods begin when a burner is admitted and can't be put in step, unlike the hogs' grid.
 
-use super::hogs::Ready;
+use super::group;
 use super::zone::{self, Wants};
-use super::{Ground, Plan, SlowError, Speed};
+use super::{Ground, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::cgroup::{Hierarchy, Version};
 use schedlab_sys::clock;
@@ -25,15 +25,16 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 /// What a burner had just before is given back at the end of its period: admission is tried for so long.
 const PATIENCE: Nanos = Nanos::from_millis(500);
 
+/// What was being done when it failed, and the error.
+pub(super) type Ready = Result<(), (String, std::io::Error)>;
+
 /// Whether deadline tasks may be bound to this CPU, as it is.
 fn is_alone(cpu: Cpu) -> bool {
     sched::takes_deadlines_on(&CpuSet::from_iter([cpu])).is_ok()
 }
 
 /// Version 1: ends balancing between the CPUs of a plan's nodes and the rest of the machine, which keeps its own.
-pub(super) fn isolate(plan: &Plan, ground: &Ground, guard: &mut Guard) -> Result<(), SlowError> {
-    let cpus: CpuSet =
-        plan.request.nodes.iter().flat_map(|node| node.speeds.keys().copied()).collect();
+pub(super) fn isolate(cpus: &CpuSet, ground: &Ground, guard: &mut Guard) -> Result<(), SlowError> {
     let hierarchy = hierarchy(ground)?;
     if hierarchy.version == Version::V2 || cpus.iter().all(is_alone) {
         return Ok(());
@@ -64,7 +65,7 @@ pub(super) fn partition(
     let Some(node) = node.filter(|_| hierarchy.version == Version::V2) else { return Ok(None) };
     if !is_alone(cpu) {
         let file = node.join("cpuset.cpus.partition");
-        zone::write(&file, "root")?;
+        group::write(&file, "root")?;
         let state = std::fs::read_to_string(&file).unwrap_or_default();
         if state.trim() != "root" {
             return Err(SlowError::Missing(format!(

@@ -1,15 +1,13 @@
-//! What the program does when it re-executes itself for us, by its hidden first argument.
+//! What a child of ours is told, when the program re-executes itself for us with a hidden first argument.
 
-use super::{SlowError, Speed, burner, hogs, latency, meter, noise, probe, sentinel};
+use super::{Noise, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::process;
 use schedlab_sys::signal::Signals;
 use serde::{Deserialize, Serialize};
-use std::ffi::OsString;
 use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command};
 use std::sync::OnceLock;
 
@@ -38,7 +36,7 @@ pub(super) enum Entry {
         /// The CPUs and their speeds.
         speeds: Vec<(Cpu, Speed)>,
         /// How.
-        burning: hogs::Burning,
+        burning: Burning,
     },
     /// Burn always, as a fair task.
     Burn {
@@ -55,9 +53,9 @@ pub(super) enum Entry {
         cpu: Cpu,
     },
     /// Work, and note how much at given moments.
-    Meter(meter::Task),
+    Meter(Task),
     /// Burn in random bursts.
-    Noise(super::Noise),
+    Noise(Noise),
     /// Sleep again and again, and tell how late it woke.
     Sleeper {
         /// The groups' directories.
@@ -85,6 +83,44 @@ pub(super) enum Entry {
         /// Above all fair tasks and below the hogs, so that other load is not measured.
         realtime: bool,
     },
+}
+
+/// How hogs burn.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Burning {
+    /// On the grid, as real-time threads.
+    Grid,
+    /// As deadline tasks, which the kernel keeps to their part.
+    Deadline {
+        /// The control group that they enter first.
+        group: Option<PathBuf>,
+    },
+}
+
+/// What a process does whose slowing is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Work {
+    /// A tight loop.
+    Compute,
+    /// A millisecond of computing, a millisecond of sleep.
+    Mixed,
+    /// A thread on each CPU, all of which meet every 0.6 ms of computing.
+    Barrier,
+}
+
+/// What [`Entry::Meter`] does.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Task {
+    pub(super) work: Work,
+    pub(super) cpus: CpuSet,
+    /// Rounds of its loop in a millisecond at full speed.
+    pub(super) rounds_in_ms: u64,
+    /// When to note what was done; it ends after the last.
+    pub(super) moments: Vec<Nanos>,
+    /// Where the notes go.
+    pub(super) result: PathBuf,
 }
 
 impl Entry {
@@ -144,30 +180,6 @@ pub(super) fn program() -> Result<PathBuf, SlowError> {
     }
 }
 
-/// Performs a hidden entry: call it when the first argument is [`ARGUMENT`]. Returns the exit code.
-#[must_use]
-pub fn hidden(arguments: &[OsString]) -> u8 {
-    let entry = arguments.get(2).and_then(|json| serde_json::from_str(json.to_str()?).ok());
-    let code = match entry {
-        Some(Entry::Exec { groups, cpus, network, shown }) => {
-            let argv = arguments.get(3..).unwrap_or(&[]);
-            exec(&groups, &cpus, network.as_deref(), &shown, argv)
-        }
-        Some(Entry::Hogs { period, speeds, burning }) => hogs::child(period, &speeds, &burning),
-        Some(Entry::Burn { groups, cpu }) => burner::child(&groups, cpu),
-        Some(Entry::Fill { groups, cpu }) => burner::filler(&groups, cpu),
-        Some(Entry::Meter(task)) => meter::child(&task),
-        Some(Entry::Sleeper { groups, cpu }) => latency::child(&groups, cpu),
-        Some(Entry::Noise(noise)) => noise::child(&noise),
-        Some(Entry::Sentinel { cpus, clamped }) => sentinel::child(&cpus, clamped),
-        Some(Entry::Probe { groups, cpu, time, align, realtime }) => {
-            probe::child(&groups, cpu, time, align, realtime)
-        }
-        None => 2,
-    };
-    u8::try_from(code).unwrap_or(1)
-}
-
 /// Puts this process into control groups and onto CPUs.
 pub(super) fn enter(groups: &[PathBuf], cpus: &CpuSet) -> Result<(), SlowError> {
     for group in groups {
@@ -180,30 +192,4 @@ pub(super) fn enter(groups: &[PathBuf], cpus: &CpuSet) -> Result<(), SlowError> 
             .map_err(|e| SlowError::io(format!("binding to CPUs {cpus}"), e))?;
     }
     Ok(())
-}
-
-/// Exit codes as a shell has them: 127 when there is no such command, 126 when it can't be run.
-fn exec(
-    groups: &[PathBuf],
-    cpus: &CpuSet,
-    network: Option<&Path>,
-    shown: &[(PathBuf, PathBuf)],
-    argv: &[OsString],
-) -> i32 {
-    use std::io::Write;
-    let mut stderr = std::io::stderr();
-    let Some((program, arguments)) = argv.split_first() else { return 2 };
-    let entered = enter(groups, cpus).and_then(|()| {
-        let within = network.map_or(Ok(()), schedlab_sys::netns::enter);
-        within.map_err(|e| SlowError::io("entering the network namespace", e))?;
-        let shown = if shown.is_empty() { Ok(()) } else { schedlab_sys::mount::show(shown) };
-        shown.map_err(|e| SlowError::io("showing the node in /proc/cpuinfo", e))
-    });
-    if let Err(error) = entered {
-        let _ = writeln!(stderr, "schedlab: {error}");
-        return 126;
-    }
-    let error = Command::new(program).args(arguments).exec();
-    let _ = writeln!(stderr, "schedlab: can't run '{}': {error}", program.display());
-    if error.kind() == std::io::ErrorKind::NotFound { 127 } else { 126 }
 }

@@ -162,6 +162,13 @@ impl Ground {
     }
 }
 
+/// The last CPUs of a set: CPU 0 has most of the interrupts.
+#[must_use]
+pub fn last(cpus: &CpuSet, count: usize) -> CpuSet {
+    let all: Vec<Cpu> = cpus.iter().collect();
+    all.into_iter().rev().take(count).collect()
+}
+
 /// Refusals that are about the right or the CPUs are no matter of the kernel: later checks name them.
 fn deadline_obstacle() -> Option<String> {
     let error = schedlab_sys::sched::takes_deadlines().err()?;

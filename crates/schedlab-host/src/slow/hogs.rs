@@ -13,14 +13,14 @@
 //! with its parent.
 
 use super::aide::Aide;
+use super::deadline::{self, Ready};
+pub use super::entry::Burning;
 use super::entry::Entry;
-use super::{Grid, SlowError, Speed, Speeds, deadline};
+use super::{Grid, SlowError, Speed, Speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::sched::{Attributes, Policy};
 use schedlab_sys::{clock, process, sched};
-use serde::{Deserialize, Serialize};
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{ChildStdin, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -37,19 +37,6 @@ const PRIORITY: u32 = 2;
 
 /// More than this is no switch but something else that came between (an interrupt, a hypervisor).
 const SWITCH_MAX: Nanos = Nanos::from_micros(8);
-
-/// How hogs burn.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Burning {
-    /// On the grid, as real-time threads.
-    Grid,
-    /// As deadline tasks, which the kernel keeps to their part.
-    Deadline {
-        /// The control group that they enter first.
-        group: Option<PathBuf>,
-    },
-}
 
 struct Hog {
     cpu: Cpu,
@@ -132,9 +119,6 @@ impl Drop for Hogs {
         }
     }
 }
-
-/// What was being done when it failed, and the error.
-pub(super) type Ready = Result<(), (String, std::io::Error)>;
 
 fn live(shared: &Shared, index: usize, grid: Grid, deadline: bool, report: &Sender<Ready>) {
     let hog = &shared.hogs[index];
@@ -313,6 +297,7 @@ fn prepare(period: Nanos, burning: &Burning) -> Result<Grid, SlowError> {
 mod tests {
     use super::*;
     use crate::slow::until;
+    use std::path::PathBuf;
 
     /// CPU time of each hog of this process, in nanoseconds.
     fn burned() -> Vec<u64> {

@@ -6,14 +6,13 @@
 //! a second. The process notes at given moments how much it has done. A turn is compared with the
 //! turn beside it, the first moments of each left out.
 
-use super::entry::{Entry, enter, program};
+use super::entry::{ARGUMENT, Entry, Task, Work, enter, program};
 use super::probe::{Probe, Reading};
-use super::{Ground, Method, Node, Request, Session, SlowError, Speed};
-use schedlab_model::{Cpu, CpuSet, Nanos};
+use super::{Ground, Method, Node, Request, Session, SlowError, Speed, last};
+use schedlab_model::{CpuSet, Nanos};
 use schedlab_sys::clock;
 use serde::{Deserialize, Serialize};
 use std::io;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Barrier, OnceLock};
 
@@ -24,18 +23,6 @@ const SETTLE: Nanos = Nanos::from_millis(30);
 const LEAD: Nanos = Nanos::from_millis(1_500);
 /// Computing and sleeping of [`Work::Mixed`], each.
 const PHASE: Nanos = Nanos::from_millis(1);
-
-/// What the process does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Work {
-    /// A tight loop.
-    Compute,
-    /// A millisecond of computing, a millisecond of sleep.
-    Mixed,
-    /// A thread on each CPU, all of which meet every 0.6 ms of computing.
-    Barrier,
-}
 
 /// What was measured of a method.
 #[derive(Clone, Debug, PartialEq)]
@@ -49,19 +36,6 @@ pub struct Paired {
     pub ideal: f64,
     /// CPU time of the controller outside its burners, as a part of the time.
     pub controller: f64,
-}
-
-/// What the child is told.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Task {
-    work: Work,
-    cpus: CpuSet,
-    /// Rounds of [`spin`] in a millisecond at full speed.
-    rounds_in_ms: u64,
-    /// When to note what was done; it ends after the last.
-    moments: Vec<Nanos>,
-    /// Where the notes go.
-    result: PathBuf,
 }
 
 /// What the child notes at a moment.
@@ -98,7 +72,7 @@ pub fn paired(
     let (rounds_in_ms, nodes) = (calibrate(), cpus.clone());
     let task = Task { work, cpus, rounds_in_ms, moments, result: result.clone() };
     let entry = serde_json::to_string(&Entry::Meter(task)).expect("plain values");
-    let argv = vec![program()?.to_string_lossy().into_owned(), super::ARGUMENT.to_owned(), entry];
+    let argv = vec![program()?.to_string_lossy().into_owned(), ARGUMENT.to_owned(), entry];
     let node = Node {
         name: "meter".into(),
         // The slowed speed, so that the request is checked for it.
@@ -164,13 +138,6 @@ pub fn granted(
         Some(failed) => Err(SlowError::Failed(format!("could not be undone: {failed}"))),
         None => Ok(readings?.iter().flatten().map(Reading::share).collect()),
     }
-}
-
-/// The last CPUs of a set: CPU 0 has most of the interrupts.
-#[must_use]
-pub fn last(cpus: &CpuSet, count: usize) -> CpuSet {
-    let all: Vec<Cpu> = cpus.iter().collect();
-    all.into_iter().rev().take(count).collect()
 }
 
 fn read(result: &std::path::Path) -> Result<Vec<Note>, SlowError> {
@@ -329,6 +296,7 @@ fn meetings(task: &Task) -> io::Result<Vec<Note>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::path::PathBuf;
 
     fn note(done: u64, cpu_ms: u64) -> Note {
         Note { done, cpu: Nanos::from_millis(cpu_ms) }

@@ -1,6 +1,6 @@
 //! A budget of CPU time in each period (bandwidth control of the fair class).
 
-use super::zone::write;
+use super::group::write;
 use super::{SlowError, Speed};
 use schedlab_model::Nanos;
 use schedlab_sys::cgroup::Version;
@@ -109,7 +109,7 @@ mod tests {
         let read = |name: &str| std::fs::read_to_string(dir.path().join(name)).unwrap();
         let zone = |version| (version, dir.path().to_owned());
         let files = ["cpu.cfs_period_us", "cpu.cfs_quota_us", "cpu.max"];
-        crate::slow::zone::fake(dir.path(), &files);
+        crate::slow::group::fake(dir.path(), &files);
         Quota::apply(&zone(Version::V1), speed, PERIOD, Nanos::ZERO).unwrap();
         assert_eq!(
             (read("cpu.cfs_period_us"), read("cpu.cfs_quota_us")),
@@ -119,7 +119,7 @@ mod tests {
         let burst = Nanos::from_millis(2);
         let old = Quota::apply(&zone(Version::V2), speed, PERIOD, burst).unwrap_err().to_string();
         assert!(old.contains("this kernel has no cpu.max.burst"), "{old}");
-        crate::slow::zone::fake(dir.path(), &["cpu.max.burst"]);
+        crate::slow::group::fake(dir.path(), &["cpu.max.burst"]);
         Quota::apply(&zone(Version::V2), speed, PERIOD, burst).unwrap();
         assert_eq!((read("cpu.max"), read("cpu.max.burst")), ("3000 10000".into(), "2000".into()));
         Quota::apply(&zone(Version::V1), Speed::FULL, PERIOD, Nanos::ZERO).unwrap();

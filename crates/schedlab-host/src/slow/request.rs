@@ -4,7 +4,7 @@ mod checks;
 #[cfg(test)]
 mod tests;
 
-use super::session::processes;
+use super::group::processes;
 use super::{Grid, Ground, Method, Node, Noise, SlowError, Speed, Speeds, choose, quota};
 use checks::{check_cpus, check_memory, check_method, check_networks, check_nodes, usage};
 use schedlab_model::{CpuSet, Nanos, Warning};

@@ -2,6 +2,7 @@
 
 mod attach;
 mod command;
+mod kept;
 mod orders;
 mod signals;
 
@@ -19,21 +20,18 @@ use super::noise;
 use super::phases::Phases;
 use super::proof::{self, Proof};
 use super::sentinel::Sentinel;
-use super::settings::Kept;
 use super::shown::Shown;
 use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency};
 use crate::net::Namespace;
-pub(super) use attach::processes;
 use attach::{Targets, attach};
 use command::{Running, launch};
+pub use kept::Kept;
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::{clock, guard, process};
 use schedlab_workload::Link;
-use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
@@ -172,7 +170,7 @@ impl Session {
             false => None,
         };
         if plan.method == Method::Deadline {
-            super::deadline::isolate(&plan, ground, &mut guard)?;
+            super::deadline::isolate(&cpus, ground, &mut guard)?;
         }
         let mut nodes = Vec::new();
         for (node, network) in plan.request.nodes.iter().zip(networks) {
@@ -387,40 +385,6 @@ impl Session {
             0 => Ok(()),
             code => Err(SlowError::Failed(format!("what was measured ended with {code}"))),
         }
-    }
-
-    /// Keeps up what is in force until the other end of `end` is closed, and undoes it then.
-    pub(super) fn keep_until(mut self, end: &UnixStream) -> Kept {
-        let (began, used) = (clock::monotonic(), clock::thread_cpu());
-        let mut failed = Vec::new();
-        loop {
-            let next = match self.tick(&[]) {
-                Ok(next) => next,
-                Err(error) => {
-                    failed.push(error.to_string());
-                    break;
-                }
-            };
-            match self.wait_for(next, &[end.as_fd()]) {
-                Ok(ready) if !ready.first().is_some_and(|ended| *ended) => {}
-                // A word is that a process was moved in; the end of them is the end.
-                Ok(_) => match (&mut &*end).read(&mut [0; 64]) {
-                    Ok(1..) => self.look_now(),
-                    _ => break,
-                },
-                Err(error) => {
-                    failed.push(error.to_string());
-                    break;
-                }
-            }
-        }
-        let time = (clock::monotonic() - began).0.max(1);
-        let controller = (clock::thread_cpu() - used).0 as f64 / time as f64;
-        let mut warnings = std::mem::take(&mut self.warnings);
-        let proofs: Vec<Proof> = self.proofs().cloned().collect();
-        warnings.extend(proofs.iter().filter_map(Proof::doubt));
-        failed.extend(self.finish());
-        Kept { failed, warnings, controller, proofs }
     }
 
     /// Limiters that have nobody yet look at every turn.

@@ -1,6 +1,6 @@
 //! Slowing as settings of a run (see [`SpeedSettings`]): by hogs where no method is named.
 
-use super::{Asked, Ground, Method, Node, Proof, Request, Session, SlowError};
+use super::{Asked, Ground, Kept, Method, Node, Request, Session, SlowError, last};
 use schedlab_model::{CpuSet, Pid, Setting, Warning};
 use schedlab_workload::SpeedSettings;
 use schedlab_workload::knobs::SPEED;
@@ -25,7 +25,7 @@ pub fn check(settings: &[Setting], ground: &Ground) -> Result<Vec<Warning>, Slow
 /// # Errors
 /// Why it can't.
 pub fn offered(method: &str, ground: &Ground) -> Result<(), SlowError> {
-    let cpu = super::last(&ground.allowed, 1);
+    let cpu = last(&ground.allowed, 1);
     let setting =
         |knob: &str, value: &str| Setting { knob: knob.to_owned(), value: value.to_owned() };
     let wanted = [setting(&format!("{SPEED}{cpu}"), "50%"), setting(SpeedSettings::METHOD, method)];
@@ -99,19 +99,6 @@ pub struct Slowed {
     // Closing it ends the thread.
     end: Option<UnixStream>,
     thread: Option<JoinHandle<Kept>>,
-}
-
-/// What became of a session that was kept.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Kept {
-    /// What went wrong on the way, and what could not be undone.
-    pub failed: Vec<String>,
-    /// Doubts that came up on the way.
-    pub warnings: Vec<Warning>,
-    /// CPU time of keeping it up, outside of burners, as a part of the time.
-    pub controller: f64,
-    /// What each node was granted, where the run lasted for a second.
-    pub proofs: Vec<Proof>,
 }
 
 impl Slowed {

@@ -3,7 +3,7 @@
 //! containerd, CRI-O, LXC and systemd-nspawn make; so no program and no service is asked.
 
 use super::SlowError;
-use super::session::processes;
+use super::group::processes;
 use schedlab_model::Pid;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

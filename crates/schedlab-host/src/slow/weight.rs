@@ -6,7 +6,8 @@
 //! faults that [`super::Method::fault`] tells.
 
 use super::aide::Aide;
-use super::zone::{Wants, make, write};
+use super::group::write;
+use super::zone::{Wants, make};
 use super::{Ground, SlowError, Speed, Speeds};
 use schedlab_model::Cpu;
 use schedlab_sys::cgroup::Version;
@@ -203,7 +204,7 @@ mod tests {
         let groups = [0, 1].map(|cpu| (vec![Cpu(cpu)], dir.path().join(format!("burners-{cpu}"))));
         let tasks = dir.path().join("tasks");
         for made in groups.iter().map(|(_, made)| made).chain([&tasks]) {
-            crate::slow::zone::fake(made, &["cpu.shares"]);
+            crate::slow::group::fake(made, &["cpu.shares"]);
         }
         let speeds = Speeds::from([
             (Cpu(0), Speed::percent(10).unwrap()),

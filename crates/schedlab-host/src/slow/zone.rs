@@ -1,13 +1,12 @@
 //! The zone of a node: the control groups that hold its tasks, so that they can be bound to CPUs
 //! whatever they do themselves, given weight or a budget, frozen, and ended together.
 
+use super::group::{members, write};
 use super::{Ground, SlowError};
 use schedlab_model::{CpuSet, Pid};
 use schedlab_sys::cgroup::{self, Hierarchy, Version};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::process;
-use std::fs::OpenOptions;
-use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 /// What a zone is made with.
@@ -196,32 +195,4 @@ pub(super) fn bind(
         write(&dir.join("cpuset.mems"), nodes.trim())?;
     }
     write(&dir.join("cpuset.cpus"), &cpus.to_string())
-}
-
-/// The processes of a group.
-pub(super) fn members(dir: &Path) -> Vec<Pid> {
-    let text = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
-    text.lines().filter_map(|line| line.parse().ok()).map(Pid).collect()
-}
-
-/// Writes a file of a control group, with its name in the error. Never makes one: the kernel would answer that
-/// with a right that is missing, where a file is.
-pub(super) fn write(path: &Path, text: &str) -> Result<(), SlowError> {
-    let open = OpenOptions::new().write(true).truncate(true).open(path);
-    match open.and_then(|mut file| file.write_all(text.as_bytes())) {
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            let name = path.file_name().unwrap_or_default().display();
-            Err(SlowError::Missing(format!("this kernel has no {name} ({})", path.display())))
-        }
-        result => {
-            result.map_err(|e| SlowError::io(format!("writing {text} to {}", path.display()), e))
-        }
-    }
-}
-
-/// Files of a control group that hold nothing yet, as the kernel makes them with the directory.
-#[cfg(test)]
-pub(super) fn fake(dir: &Path, files: &[&str]) {
-    std::fs::create_dir_all(dir).unwrap();
-    files.iter().for_each(|file| std::fs::write(dir.join(file), "").unwrap());
 }

@@ -62,7 +62,7 @@ fn check_attached(node: &Node) -> Result<(), SlowError> {
     }
     let us = Pid(std::process::id().cast_signed());
     for dir in &node.attach_groups {
-        let all = crate::slow::session::processes(dir);
+        let all = crate::slow::group::processes(dir);
         if all.contains(&us) {
             return Err(usage(format!(
                 "schedlab itself is in {}: it would slow and freeze itself; start it from another group",

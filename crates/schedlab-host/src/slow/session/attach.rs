@@ -2,6 +2,7 @@
 
 use super::super::SlowError;
 use super::super::apply::Hold;
+use super::super::group::processes;
 use super::Active;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::guard::{Guard, Undo};
@@ -88,17 +89,6 @@ impl Targets {
         let is_empty = |active: &Active| active.held.processes(&active.roots()).is_empty();
         nodes.iter().all(is_empty)
     }
-}
-
-/// The processes of a control group and of the groups below it.
-pub(in super::super) fn processes(group: &Path) -> Vec<Pid> {
-    let mut all = super::super::zone::members(group);
-    for entry in std::fs::read_dir(group).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            all.extend(processes(&entry.path()));
-        }
-    }
-    all
 }
 
 /// Moves a process into a node's groups; where it was is journalled before.

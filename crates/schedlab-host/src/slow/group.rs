@@ -1,0 +1,46 @@
+//! Files of a control group: who is in it, and writing them.
+
+use super::SlowError;
+use schedlab_model::Pid;
+use std::fs::OpenOptions;
+use std::io::{ErrorKind, Write};
+use std::path::Path;
+
+/// The processes of a group.
+pub(super) fn members(dir: &Path) -> Vec<Pid> {
+    let text = std::fs::read_to_string(dir.join("cgroup.procs")).unwrap_or_default();
+    text.lines().filter_map(|line| line.parse().ok()).map(Pid).collect()
+}
+
+/// The processes of a control group and of the groups below it.
+pub(super) fn processes(group: &Path) -> Vec<Pid> {
+    let mut all = members(group);
+    for entry in std::fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            all.extend(processes(&entry.path()));
+        }
+    }
+    all
+}
+
+/// Writes a file of a control group, with its name in the error. Never makes one: the kernel would answer that
+/// with a right that is missing, where a file is.
+pub(super) fn write(path: &Path, text: &str) -> Result<(), SlowError> {
+    let open = OpenOptions::new().write(true).truncate(true).open(path);
+    match open.and_then(|mut file| file.write_all(text.as_bytes())) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let name = path.file_name().unwrap_or_default().display();
+            Err(SlowError::Missing(format!("this kernel has no {name} ({})", path.display())))
+        }
+        result => {
+            result.map_err(|e| SlowError::io(format!("writing {text} to {}", path.display()), e))
+        }
+    }
+}
+
+/// Files of a control group that hold nothing yet, as the kernel makes them with the directory.
+#[cfg(test)]
+pub(super) fn fake(dir: &Path, files: &[&str]) {
+    std::fs::create_dir_all(dir).unwrap();
+    files.iter().for_each(|file| std::fs::write(dir.join(file), "").unwrap());
+}

@@ -1,0 +1,58 @@
+//! A session that is kept up while something else runs.
+
+use super::super::Proof;
+use super::Session;
+use schedlab_model::Warning;
+use schedlab_sys::clock;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::os::unix::net::UnixStream;
+
+/// What became of a session that was kept.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Kept {
+    /// What went wrong on the way, and what could not be undone.
+    pub failed: Vec<String>,
+    /// Doubts that came up on the way.
+    pub warnings: Vec<Warning>,
+    /// CPU time of keeping it up, outside of burners, as a part of the time.
+    pub controller: f64,
+    /// What each node was granted, where the run lasted for a second.
+    pub proofs: Vec<Proof>,
+}
+
+impl Session {
+    /// Keeps up what is in force until the other end of `end` is closed, and undoes it then.
+    pub(in super::super) fn keep_until(mut self, end: &UnixStream) -> Kept {
+        let (began, used) = (clock::monotonic(), clock::thread_cpu());
+        let mut failed = Vec::new();
+        loop {
+            let next = match self.tick(&[]) {
+                Ok(next) => next,
+                Err(error) => {
+                    failed.push(error.to_string());
+                    break;
+                }
+            };
+            match self.wait_for(next, &[end.as_fd()]) {
+                Ok(ready) if !ready.first().is_some_and(|ended| *ended) => {}
+                // A word is that a process was moved in; the end of them is the end.
+                Ok(_) => match (&mut &*end).read(&mut [0; 64]) {
+                    Ok(1..) => self.look_now(),
+                    _ => break,
+                },
+                Err(error) => {
+                    failed.push(error.to_string());
+                    break;
+                }
+            }
+        }
+        let time = (clock::monotonic() - began).0.max(1);
+        let controller = (clock::thread_cpu() - used).0 as f64 / time as f64;
+        let mut warnings = std::mem::take(&mut self.warnings);
+        let proofs: Vec<Proof> = self.proofs().cloned().collect();
+        warnings.extend(proofs.iter().filter_map(Proof::doubt));
+        failed.extend(self.finish());
+        Kept { failed, warnings, controller, proofs }
+    }
+}
