@@ -8,17 +8,6 @@ use anyhow::{Context, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-/// Circles that are older than this check: the parent, and its modules. Take one away from here once it is gone.
-const KNOWN: [(&str, &str); 3] = [
-    (
-        "crates/schedlab-host::slow",
-        "apply burner claim deadline entry escape hogs latency measure meter method noise probe request sentinel session \
-         settings weight",
-    ),
-    ("crates/schedlab-host::slow", "clamp ground zone"),
-    ("crates/schedlab-jobs::policy", "agenda edges epochs fate line ordered size"),
-];
-
 /// The names that lead to a module from the crate's root.
 type Module = Vec<String>;
 
@@ -211,17 +200,7 @@ fn circles(folder: &str, sources: &BTreeMap<Module, Source>) -> Vec<String> {
     let all = parents.iter().flat_map(|(parent, steps)| {
         knots(steps).into_iter().map(move |knot| (format!("{folder}{}", name(parent)), knot, steps))
     });
-    all.filter(|(parent, knot, _)| !is_known(parent, knot))
-        .map(|(parent, knot, steps)| told(&parent, &knot, steps))
-        .collect()
-}
-
-/// Whether a knot is no larger than one that was there before the check.
-fn is_known(parent: &str, knot: &BTreeSet<String>) -> bool {
-    let known = KNOWN.iter().filter(|(of, _)| *of == parent);
-    known
-        .map(|(_, names)| names.split(' ').collect::<BTreeSet<_>>())
-        .any(|names| knot.iter().all(|name| names.contains(name.as_str())))
+    all.map(|(parent, knot, steps)| told(&parent, &knot, steps)).collect()
 }
 
 /// Sets of modules in which each needs each other, over some way.

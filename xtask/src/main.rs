@@ -11,6 +11,7 @@ mod model;
 mod packages;
 mod prose;
 mod publish;
+mod purity;
 mod release;
 mod schemas;
 mod steps;
@@ -28,7 +29,8 @@ cargo xtask CHORE
             threads of the job executor under Miri, fuzzing for a minute or two
   test      the tests; installs the Debian packages that they need when it may, says what is
             missing when it may not
-  tidy      floors, sizes, headers, forbidden words: what no compiler checks
+  tidy      floors, sizes, headers, forbidden words, ways out of pure crates: what no compiler
+            checks
   types     the page's modules against their JSDoc types, by TypeScript; npm gets it by name
   fuzz [S]  every fuzz target for S seconds each (20 by default); needs the nightly toolchain
   model     loom and miri on the parts of the job executor that threads share

@@ -1,6 +1,6 @@
 //! What no compiler checks: floors, sizes, headers, words that must not stay.
 
-use crate::{circles, dependencies, floors, links, prose, steps};
+use crate::{circles, dependencies, floors, links, prose, purity, steps};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -58,6 +58,7 @@ pub(crate) fn run() -> Result<()> {
     found.extend(prose::check(&files)?);
     found.extend(links::check(&files)?);
     found.extend(circles::check()?);
+    found.extend(purity::check()?);
     match found.as_slice() {
         [] => {
             steps::say(&format!("tidy: {} files, nothing found", files.len()));
