@@ -53,6 +53,6 @@ pub use plan::{Plan, Planned, Point};
 pub use run_loop::{LoopError, Progress, Tally, run_plan};
 pub use session::run_experiment;
 pub use store::{
-    Durable, MEASURING, Manifest, Place, RunWriter, SCHEMA, SCHEMA_OLD, StoreError, StoredRun,
-    StoredRuns, mixed_versions, name_places, runs_of,
+    Durable, FigureLine, IntervalLine, MEASURING, Manifest, Place, RunWriter, SCHEMA, SCHEMA_OLD,
+    StoreError, StoredRun, StoredRuns, mixed_versions, name_places, runs_of,
 };

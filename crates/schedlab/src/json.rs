@@ -42,16 +42,28 @@ pub(crate) fn print<D: Document>(document: &D) -> anyhow::Result<()> {
 pub(crate) struct Schema {
     pub(crate) id: &'static str,
     schema: fn() -> schemars::Schema,
+    /// Whether a document begins with its id. Of lines of a file the file's place is the name.
+    has_id: bool,
 }
 
 /// The schema of a kind of document.
 pub(crate) const fn of<D: Document>() -> Schema {
-    Schema { id: D::ID, schema: made::<D> }
+    stored::<D>(D::ID)
 }
 
-fn made<D: Document>() -> schemars::Schema {
+/// The schema of a file that begins with its id by itself.
+pub(crate) const fn stored<T: JsonSchema>(id: &'static str) -> Schema {
+    Schema { id, schema: made::<T>, has_id: true }
+}
+
+/// The schema of lines that do not begin with their id.
+pub(crate) const fn lines<T: JsonSchema>(id: &'static str) -> Schema {
+    Schema { id, schema: made::<T>, has_id: false }
+}
+
+fn made<T: JsonSchema>() -> schemars::Schema {
     let generator = SchemaSettings::draft2020_12().for_serialize().into_generator();
-    generator.into_root_schema_for::<D>()
+    generator.into_root_schema_for::<T>()
 }
 
 impl Schema {
@@ -64,12 +76,18 @@ impl Schema {
     pub(crate) fn text(&self) -> String {
         let mut schema = (self.schema)();
         schema.insert("title".into(), self.id.into());
+        if !self.has_id {
+            return format!("{:#}\n", schema.to_value());
+        }
         let id = [("const".to_owned(), Value::from(self.id))].into_iter().collect();
         if let Some(properties) = schema.get_mut("properties").and_then(Value::as_object_mut) {
             properties.insert("schema".into(), Value::Object(id));
         }
         match schema.get_mut("required").and_then(Value::as_array_mut) {
-            Some(required) => required.insert(0, "schema".into()),
+            Some(required) => {
+                required.retain(|name| name != "schema");
+                required.insert(0, "schema".into());
+            }
             None => drop(schema.insert("required".into(), vec!["schema"].into())),
         }
         format!("{:#}\n", schema.to_value())

@@ -89,6 +89,8 @@ const EVERYWHERE: &[&str] = &[
     "jobs compare --nodes 20 --time 20us --workers 1 --repeat 2 --json",
     "jobs fit table.csv --json",
     "run x.toml",
+    "run overload.toml",
+    "plan x.toml --freeze frozen",
     "tune t.toml --json",
     "tune t.toml --ask 1",
     "tune t.toml --measure points.jsonl",
@@ -125,6 +127,10 @@ fn make_inputs(dir: &Path) {
          options = { duration = \"50ms\" }\n[[claim]]\nsays = \"it is fast\"\nwhy = \"a pipe is\"\n\
          metric = \"round_trips_per_s\"\nat_least = 1\n";
     put("x.toml", experiment);
+    // More requests than are done: a run with a warning.
+    let overload = "name = \"overload\"\nrepeats = 1\nmachine = \"sim:cpus=2\"\n[workload]\nname = \"schbench\"\n\
+         options = { message-threads = \"1\", threads = \"1\", runtime = \"1\", rps = \"100000\" }\n";
+    put("overload.toml", overload);
     let search = "machine = \"sim:cpus=2,kernel=eevdf-6.12\"\n[workload]\nname = \"pingpong\"\n\
          options = { duration = \"50ms\" }\n[[axis]]\nknob = \"base_slice\"\n\
          values = [\"1ms\", \"3ms\"]\n[tune]\nbudget = 4\nstart = 2\nconfirm = 6\n";
@@ -136,6 +142,64 @@ fn make_inputs(dir: &Path) {
 fn objects(bytes: &[u8]) -> Vec<String> {
     let text = text(bytes);
     text.lines().filter(|line| line.starts_with("{\"schema\":")).map(str::to_owned).collect()
+}
+
+/// Lines that do not name their schema, each with the name of it.
+fn named(name: &str, text: &str) -> Vec<String> {
+    let line = |line: &str| format!("{{\"of\":\"{name}\",\"line\":{line}}}");
+    text.lines().filter(|line| !line.is_empty()).map(line).collect()
+}
+
+/// What `run` and `plan --freeze` wrote.
+fn stored(dir: &Path) -> Vec<String> {
+    let read = |path: PathBuf| std::fs::read_to_string(path).unwrap_or_default();
+    let compact = |text: String| {
+        let value: serde_json::Value = serde_json::from_str(&text).expect("a file of JSON");
+        value.to_string()
+    };
+    let runs = ["results/x/runs", "results/overload/runs"].map(|runs| dir.join(runs));
+    let runs = runs.map(|runs| std::fs::read_dir(runs).expect("runs were written").flatten());
+    let mut all = Vec::new();
+    for run in runs.into_iter().flatten().map(|run| run.path()) {
+        all.extend(named("run", &compact(read(run.join("manifest.json")))));
+        for name in ["figures", "intervals", "warnings"] {
+            all.extend(named(&format!("run-{name}"), &read(run.join(format!("{name}.jsonl")))));
+        }
+    }
+    all.extend(named("frozen", &compact(read(dir.join("frozen/frozen.json")))));
+    all.extend(named("frozen-runs", &read(dir.join("frozen/runs.jsonl"))));
+    all
+}
+
+/// What the rig and an executor say to each other, with start times and without.
+fn spoken(dir: &Path) -> Vec<String> {
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/executors/futures.py");
+    let script =
+        format!("tee -a asked.jsonl | python3 {} | tee -a answered.jsonl\n", example.display());
+    std::fs::write(dir.join("speaks.sh"), script).expect("it is written");
+    let mut all = Vec::new();
+    for arrivals in ["", "--arrivals poisson:100us"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_schedlab"))
+            .current_dir(dir)
+            .args("jobs run --nodes 9 --time 20us --workers 2 --jitter 0ms".split(' '))
+            .args(arrivals.split_whitespace())
+            .args(["--executor", "cmd:sh speaks.sh"])
+            .output()
+            .expect("the built command starts");
+        if !output.status.success() && Command::new("python3").arg("-V").output().is_err() {
+            let _ =
+                writeln!(std::io::stderr(), "MISSING: python3: no lines of executors are checked");
+            return all;
+        }
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    }
+    for file in ["asked.jsonl", "answered.jsonl"] {
+        let lines = std::fs::read_to_string(dir.join(file)).expect("it was written");
+        assert!(lines.lines().count() > 18, "{lines}");
+        all.extend(named("jobs-lines", &lines));
+    }
+    all.extend(named("jobs-lines", "{\"not_offered\":\"start times\"}"));
+    all
 }
 
 #[test]
@@ -156,8 +220,14 @@ fn what_commands_print_is_valid_by_its_schema() {
     for file in ["graph.json", "results/x/figures.json", "results/x/claims.json"] {
         said.extend(objects(&std::fs::read(dir.join(file)).expect("it was written")));
     }
+    said.extend(stored(dir));
+    let lines = spoken(dir);
     // A comparison of kernels is checked where a made QEMU runs them: tests/vm_build.rs.
     let mut excused: BTreeSet<&str> = ["slow-warning", "vm-compare"].into();
+    if lines.is_empty() {
+        excused.insert("jobs-lines");
+    }
+    said.extend(lines);
     for (line, names) in WITH_RIGHTS {
         let output = schedlab(dir, line);
         let found = [objects(&output.stdout), objects(&output.stderr)].concat();
@@ -170,7 +240,8 @@ fn what_commands_print_is_valid_by_its_schema() {
     }
     let all = said.join("\n");
     for id in ids() {
-        let met = all.contains(&format!("{{\"schema\":\"{id}\""));
+        let names = [format!("{{\"schema\":\"{id}\""), format!("{{\"of\":\"{}\"", name(&id))];
+        let met = names.iter().any(|name| all.contains(name));
         assert!(met || excused.contains(name(&id)), "no output of {id} is checked");
     }
     let file = dir.join("said.jsonl");

@@ -33,7 +33,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// The version of the frozen folder.
-const SCHEMA: &str = "schedlab/frozen/1";
+pub const SCHEMA: &str = "schedlab/frozen/1";
 /// Runs of a portion on machines that do not disturb each other.
 const TOGETHER: usize = 32;
 
@@ -51,32 +51,45 @@ pub struct Frozen {
     head: Head,
 }
 
-/// `frozen.json`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-struct Head {
+/// `frozen.json`: a plan, and what its runs are counted and checked by.
+#[derive(Clone, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize, Deserialize)]
+pub struct Head {
+    /// [`SCHEMA`].
     schema: String,
     /// The version that froze the plan.
     schedlab: String,
+    /// The version of measuring: figures of different ones are not compared.
     measuring: u32,
+    /// The name of the experiment.
     name: String,
-    /// Why the machine of the experiment is not that of its file, if it is not.
+    /// The machine of the experiment, if it is not that of its file.
     machine: Option<String>,
+    /// How many runs there are.
     runs: usize,
+    /// How many portions they are in.
     portions: usize,
-    /// Of `runs.jsonl`, in hex.
+    /// Of `runs.jsonl`, in hexadecimal digits.
     sha256: String,
 }
 
-/// A line of `runs.jsonl`.
-#[derive(Serialize, Deserialize)]
-struct Line {
+/// A line of `runs.jsonl`: a run of a frozen plan.
+#[derive(schemars::JsonSchema, Serialize, Deserialize)]
+pub struct Line {
+    /// The portion, from 0.
     portion: usize,
+    /// The run's name: the hash of machine and spec.
     id: RunId,
+    /// The machine as it was asked for.
     machine: String,
+    /// The label of the workload within its experiment.
     workload: String,
+    /// The choice on every axis.
     point: Point,
+    /// The block: runs of one block are done close to each other.
     block: u32,
+    /// What the machine is asked.
     spec: RunSpec,
+    /// What is done before and after the run.
     #[serde(default, skip_serializing_if = "is_none")]
     hooks: Hooks,
 }

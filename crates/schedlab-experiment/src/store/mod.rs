@@ -29,7 +29,7 @@ pub use place::{MEASURING, Place, mixed_versions, name_places};
 pub(crate) use stored::boots;
 pub use stored::{StoredRun, StoredRuns, runs_of};
 pub(crate) use writing::write_synced;
-pub use writing::{Durable, RunWriter};
+pub use writing::{Durable, FigureLine, IntervalLine, RunWriter};
 
 use schedlab_sys::lock::{Lock, LockError};
 use std::io;

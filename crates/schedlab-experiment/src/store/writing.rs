@@ -15,23 +15,26 @@ pub(super) const INTERVALS: &str = "intervals.jsonl";
 pub(super) const WARNINGS: &str = "warnings.jsonl";
 
 /// A figure as it is stored, one a line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct FigureLine {
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
+pub struct FigureLine {
+    /// The label of what ran beside; absent for the run's own workload.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) of: String,
-    pub(super) metric: Metric,
-    /// Absent where the value is not finite: JSON has no word for it.
-    pub(super) value: Option<f64>,
+    pub of: String,
+    /// What it measures.
+    pub metric: Metric,
+    /// `null` where the value is not finite: JSON has no word for it.
+    pub value: Option<f64>,
 }
 
 /// An interval as it is stored, one a line.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub(super) struct IntervalLine {
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize, Deserialize)]
+pub struct IntervalLine {
     /// The label of what ran beside; absent for the run's own workload.
     #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub(super) of: String,
+    pub of: String,
+    /// What was measured.
     #[serde(flatten)]
-    pub(super) interval: Interval,
+    pub interval: Interval,
 }
 
 /// When a finished run is on disk.

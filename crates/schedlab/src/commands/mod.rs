@@ -30,7 +30,8 @@ pub(crate) mod vm;
 pub(crate) mod work;
 
 use crate::json::{self, Schema};
-use schedlab_experiment::export;
+use schedlab_experiment::{FigureLine, IntervalLine, Manifest, export, frozen};
+use schedlab_model::Warning;
 use std::ffi::OsString;
 use std::process::ExitCode;
 
@@ -46,7 +47,20 @@ impl std::fmt::Display for UsageError {
 
 impl std::error::Error for UsageError {}
 
-/// What the subcommands print with `--json`, in the order of the ids.
+/// What the program stores for other programs, and the lines that executors of others speak.
+fn stored() -> Vec<Schema> {
+    vec![
+        json::stored::<Manifest>(schedlab_experiment::SCHEMA),
+        json::lines::<FigureLine>("schedlab/run-figures/2"),
+        json::lines::<IntervalLine>("schedlab/run-intervals/2"),
+        json::lines::<Warning>("schedlab/run-warnings/2"),
+        json::stored::<frozen::Head>(frozen::SCHEMA),
+        json::lines::<frozen::Line>("schedlab/frozen-runs/1"),
+        json::lines::<schedlab_rig::external::Line<'_>>(schedlab_rig::external::SCHEMA),
+    ]
+}
+
+/// What the subcommands print with `--json`, and what is stored, in the order of the ids.
 pub(crate) fn documents() -> Vec<Schema> {
     let one = vec![
         json::of::<doctor::Document>(),
@@ -62,6 +76,7 @@ pub(crate) fn documents() -> Vec<Schema> {
     ];
     let mut all = [
         one,
+        stored(),
         trace::documents(),
         draw::documents(),
         load::documents(),

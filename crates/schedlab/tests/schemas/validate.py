@@ -1,4 +1,5 @@
-"""Validates JSON objects, one a line, by the schemas that they name.
+"""Validates JSON objects, one a line, by the schemas that they name. Lines of files that name none come as
+{"of": NAME, "line": OBJECT}.
 
 usage: validate.py SCHEMAS-FOLDER FILE
 
@@ -29,12 +30,15 @@ def main():
     wrong = 0
     for line in lines.read_text().splitlines():
         value = json.loads(line)
-        name = value["schema"].split("/")[1]
+        if "of" in value and "line" in value:
+            name, value = value["of"], value["line"]
+        else:
+            name = value["schema"].split("/")[1]
         schema = json.loads((folder / f"{name}.json").read_text())
         Draft202012Validator.check_schema(schema)
         for error in Draft202012Validator(strict(schema)).iter_errors(value):
             wrong += 1
-            print(f"{value['schema']} at {error.json_path}: {error.message[:300]}")
+            print(f"{name} at {error.json_path}: {error.message[:300]}")
     sys.exit(1 if wrong else 0)
 
 
