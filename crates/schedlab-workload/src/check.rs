@@ -25,7 +25,18 @@ pub fn check_spec(spec: &RunSpec, offers: &Offers) -> Result<(), MachineError> {
 /// # Errors
 /// As [`check_spec`].
 pub fn plans_of(spec: &RunSpec, offers: &Offers) -> Result<Vec<Option<Plan>>, MachineError> {
-    let around = &offers.surroundings(spec.seed);
+    plans_around(spec, offers, &offers.surroundings(spec.seed))
+}
+
+/// The plans of [`plans_of`] in surroundings that are known, a calibrated speed included: they can be performed.
+///
+/// # Errors
+/// As [`check_spec`].
+pub fn plans_around(
+    spec: &RunSpec,
+    offers: &Offers,
+    around: &Surroundings,
+) -> Result<Vec<Option<Plan>>, MachineError> {
     let beside =
         |why: String| refused(offers, &spec.workload, OptionError::new("beside", why).into());
     spec.check_labels().map_err(beside)?;

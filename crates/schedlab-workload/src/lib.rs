@@ -41,7 +41,7 @@ pub use behaviour::{
     BarrierId, Behaviour, BlockId, ChannelId, CounterId, DialId, Done, ForkId, Instruments, LockId,
     Loop, Op, PlaceId, QueueId, SampleId, SemaphoreId, Sweep, WordId,
 };
-pub use check::{check_spec, plans_of};
+pub use check::{check_spec, plans_around, plans_of};
 pub use job_graph::Jobs;
 pub use link::Link;
 pub use machine::{

@@ -28,7 +28,7 @@ use schedlab_workload::placement::Surroundings;
 use schedlab_workload::plan::{Placement, Plan};
 use schedlab_workload::{
     Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Speed, SpeedSettings,
-    WorkloadSpec, check_spec, workloads,
+    plans_around,
 };
 use std::sync::Arc;
 
@@ -108,18 +108,16 @@ impl Simulated {
 
     /// The plan of a spec, with what settings change in its tasks; and the machine that they leave.
     fn prepare(&self, spec: &RunSpec) -> Result<Prepared, MachineError> {
-        let WorkloadSpec::Builtin { name, options } = &spec.workload else {
+        let around = Surroundings { speed: SPEED, ..self.offers.surroundings(spec.seed) };
+        let own = plans_around(spec, &self.offers, &around)?.into_iter().next().flatten();
+        let Some(mut plan) = own else {
             return Err(self.refused("run a command", "it simulates workloads of the catalogue"));
         };
+        self.check_record(spec)?;
         if !spec.beside.is_empty() {
             let why = "it simulates one workload at a time: leave --beside out";
             return Err(self.refused("run workloads beside each other", why));
         }
-        let topology = self.model.topology.clone();
-        let allowed = topology.cpus();
-        let around = Surroundings { topology, allowed, speed: SPEED, seed: spec.seed };
-        let mut plan = workloads::plan(name, options, &around)
-            .map_err(|error| self.refused(&format!("run '{name}'"), &error.to_string()))?;
         let jobs = plan.jobs.take();
         let crew = jobs.as_ref().map(|jobs| Crew::of(jobs, &mut plan, SPEED)).transpose();
         let crew = crew.map_err(|why| self.refused("run jobs", &why))?;
@@ -153,6 +151,21 @@ impl Simulated {
             return Err(self.refused("put tasks into groups", why));
         }
         Ok(Prepared { plan, crew, model, hardware, changes, grouping, above })
+    }
+
+    fn check_record(&self, spec: &RunSpec) -> Result<(), MachineError> {
+        let Some(record) = &spec.record else { return Ok(()) };
+        let plain = record.events.is_empty()
+            && record.pids.is_empty()
+            && record.filters.is_empty()
+            && record.snapshot.is_none()
+            && record.limit_bytes.is_none();
+        if !plain {
+            let why =
+                "it records its scheduler events whole: leave other events, filters and limits out";
+            return Err(self.refused("record that", why));
+        }
+        Ok(())
     }
 
     /// Whether tasks are of classes above the fair ones, all of which the kernel would take.
@@ -326,23 +339,10 @@ impl Machine for Simulated {
     }
 
     fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
-        check_spec(spec, &self.offers)?;
-        if let Some(record) = &spec.record {
-            let plain = record.events.is_empty()
-                && record.pids.is_empty()
-                && record.filters.is_empty()
-                && record.snapshot.is_none()
-                && record.limit_bytes.is_none();
-            if !plain {
-                let why = "it records its scheduler events whole: leave other events, filters and limits out";
-                return Err(self.refused("record that", why));
-            }
-        }
         self.prepare(spec).map(|_| ())
     }
 
     fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
-        self.check(spec)?;
         let prepared = self.prepare(spec)?;
         let notes = prepared.notes();
         let Prepared { mut plan, crew, model, hardware, changes, grouping, above } = prepared;
