@@ -22,9 +22,9 @@ pub enum Timer {
     Unknown,
 }
 
-fn median(values: &mut [u64]) -> u64 {
-    values.sort_unstable();
-    values.get(values.len() / 2).copied().unwrap_or(0)
+/// The median of times, in whole nanoseconds; 0 of none.
+fn median(values: &[u64]) -> u64 {
+    schedlab_stats::median(values.iter().map(|&time| time as f64)).unwrap_or(0.0).round() as u64
 }
 
 /// Decides by the smaller residual. `waits` has the time of each interrupt and how long the task had slept.
@@ -35,10 +35,10 @@ pub(crate) fn decide(waits: &[(Nanos, Nanos)]) -> Timer {
     if waits.len() <= PERIODS_MIN {
         return Timer::Unknown;
     }
-    let mut steps: Vec<u64> =
+    let steps: Vec<u64> =
         waits.windows(2).map(|pair| pair[1].0.0.saturating_sub(pair[0].0.0)).collect();
-    let mut sleeps: Vec<u64> = waits[1..].iter().map(|(_, slept)| slept.0).collect();
-    let (period, sleep) = (median(&mut steps), median(&mut sleeps));
+    let sleeps: Vec<u64> = waits[1..].iter().map(|(_, slept)| slept.0).collect();
+    let (period, sleep) = (median(&steps), median(&sleeps));
     if period == 0 || sleep == 0 {
         return Timer::Unknown;
     }

@@ -36,7 +36,7 @@ pub use rank::{
     Shift, Test, brunner_munzel, cliffs_delta, hodges_lehmann, mann_whitney, paired_shift,
     signed_rank,
 };
-pub use sample::{Sample, SampleError};
+pub use sample::{Sample, SampleError, median};
 pub use schedlab_random::Random;
 pub use steady::{STEADY_VALUES_MIN, Steady, warm_up};
 

@@ -120,6 +120,13 @@ impl Sample {
     }
 }
 
+/// The median of numbers: the middle, or the mean of the two in the middle. `None` of no numbers, or if one is not
+/// finite.
+#[must_use]
+pub fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
+    Sample::new(values).ok().map(|sample| sample.median())
+}
+
 pub(crate) fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
@@ -145,6 +152,7 @@ mod tests {
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-9, "{a} {b}");
         close(sample.mean(), 19.6 / 6.0);
         close(sample.median(), 2.8);
+        assert_eq!((median([4.0, 1.0]), median([])), (Some(2.5), None));
         close(sample.deviation().unwrap(), 1.490_861_048_745_545);
         close(sample.quantile(0.9), 5.0);
         close(sample.mad(), 1.482_602_218_505_602 * 0.8);

@@ -5,6 +5,7 @@
 //! nothing. The band is the largest change between any two of the base kernel and its placebos.
 
 use schedlab_model::Better;
+use schedlab_stats::median;
 
 /// Placebos that a band should rest on.
 pub const PLACEBOS: usize = 10;
@@ -47,10 +48,10 @@ pub fn judge(
     placebos: &[Vec<f64>],
     better: Better,
 ) -> Option<Judgement> {
-    let (from, to) = (median(before)?, median(after)?);
+    let (from, to) = (middle(before)?, middle(after)?);
     let change = relative(from, to)?;
     let medians: Vec<f64> =
-        placebos.iter().filter_map(|values| median(values)).chain([from]).collect();
+        placebos.iter().filter_map(|values| middle(values)).chain([from]).collect();
     let pairs: Vec<f64> = (0..medians.len())
         .flat_map(|one| (0..one).map(move |other| (one, other)))
         .filter_map(|(one, other)| ratio(medians[one], medians[other]))
@@ -74,17 +75,8 @@ pub fn worse_by(from: f64, to: f64, better: Better) -> Option<f64> {
     Some(if better == Better::Higher { -change } else { change })
 }
 
-/// The median; `None` of no values.
-#[must_use]
-pub fn median(values: &[f64]) -> Option<f64> {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    let middle = sorted.len() / 2;
-    match sorted.len() {
-        0 => None,
-        odd if odd % 2 == 1 => Some(sorted[middle]),
-        _ => Some(f64::midpoint(sorted[middle - 1], sorted[middle])),
-    }
+fn middle(values: &[f64]) -> Option<f64> {
+    median(values.iter().copied())
 }
 
 fn relative(from: f64, to: f64) -> Option<f64> {
@@ -142,7 +134,5 @@ mod tests {
         assert_eq!(worse_by(2.0, 3.0, Better::Lower), Some(0.5));
         assert_eq!(worse_by(2.0, 3.0, Better::Higher), Some(-0.5));
         assert_eq!(worse_by(0.0, 3.0, Better::Lower), None);
-        assert_eq!(median(&[3.0, 1.0, 2.0]), Some(2.0));
-        assert_eq!(median(&[4.0, 1.0]), Some(2.5));
     }
 }

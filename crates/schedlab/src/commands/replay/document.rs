@@ -205,11 +205,6 @@ fn error(is: Nanos, was: Nanos) -> f64 {
     is.0.abs_diff(was.0) as f64 / was.0.max(1) as f64
 }
 
-fn median(mut errors: Vec<f64>) -> f64 {
-    errors.sort_by(f64::total_cmp);
-    errors.get(errors.len() / 2).copied().unwrap_or(0.0)
-}
-
 /// Differences below this are no parting: timestamps of different clocks and roundings of files differ by less.
 pub(super) const WITHIN: Nanos = Nanos(100);
 
@@ -221,7 +216,7 @@ impl Fidelity {
             let error = |(key, task): (_, &TaskSide)| {
                 error(is.tasks.get(key).map_or(Nanos::ZERO, figure), figure(task))
             };
-            median(errors.map(error).collect())
+            schedlab_stats::median(errors.map(error)).unwrap_or(0.0)
         };
         let changed = runs.changed.as_ref();
         Self {

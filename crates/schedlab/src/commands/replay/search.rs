@@ -20,9 +20,8 @@ struct Candidate {
 }
 
 fn median(values: &[u64]) -> u64 {
-    let mut values = values.to_vec();
-    values.sort_unstable();
-    values[values.len() / 2]
+    let values = values.iter().map(|&time| time as f64);
+    schedlab_stats::median(values).unwrap_or(0.0).round() as u64
 }
 
 pub(super) fn run(inferred: &Inferred, asked: &Asked, search: &str) -> anyhow::Result<ExitCode> {

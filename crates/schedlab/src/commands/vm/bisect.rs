@@ -5,6 +5,7 @@ use super::study::{How, Study};
 use super::{EXIT_INTERRUPTED, told};
 use crate::commands::UsageError;
 use anyhow::Context as _;
+use schedlab_stats::median;
 use schedlab_vm::{Checkout, VmError, placebo};
 use schedlab_workload::metrics;
 use serde::{Deserialize, Serialize};
@@ -83,7 +84,7 @@ fn search(options: Bisect) -> anyhow::Result<ExitCode> {
     let reference = reference(&study, &how, &checkout, &side, worse)?;
     let better = metrics::metric(&how.metric).better;
     let of_bad = Side::read(&bad)?.kernel(&study, &how, Some(&checkout), 0)?;
-    let value = placebo::median(&study.values(&of_bad, &[])?).unwrap_or_default();
+    let value = median(study.values(&of_bad, &[])?).unwrap_or_default();
     let by = placebo::worse_by(reference, value, better).unwrap_or_default() * 100.0;
     if by <= worse {
         let (metric, good, bad) = (&how.metric, good_text, bad_text);
@@ -141,7 +142,7 @@ fn reference(
             how.metric
         )?,
     }
-    placebo::median(&values).context("no start was measured")
+    median(values).context("no start was measured")
 }
 
 /// Lets git search; the first commit that is worse.
@@ -221,7 +222,7 @@ fn measure(study: &Study, how: &How) -> anyhow::Result<f64> {
     if !schedlab_vm::Kernel::is_built(&name) {
         study.build(&here.display().to_string(), 0, Some(name.clone()))?;
     }
-    placebo::median(&study.values(&name, &[])?).context("no start was measured")
+    median(study.values(&name, &[])?).context("no start was measured")
 }
 
 fn head(folder: &Path) -> anyhow::Result<String> {

@@ -5,6 +5,7 @@ use super::told;
 use crate::commands::UsageError;
 use crate::json;
 use schedlab_model::{Better, Setting};
+use schedlab_stats::median;
 use schedlab_vm::choices::{self, Asked, Choice, Slot};
 use schedlab_vm::placebo::{self, Judgement, PLACEBOS, Verdict};
 use schedlab_vm::{Checkout, Kernel};
@@ -363,7 +364,7 @@ fn print(document: &Document, better: Better) -> anyhow::Result<()> {
         let (low, high) = values
             .iter()
             .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(*v), high.max(*v)));
-        let median = placebo::median(values).unwrap_or_default();
+        let median = median(values.iter().copied()).unwrap_or_default();
         let (median, low, high) = (shown(median), shown(low), shown(high));
         format!("  {name:<32} {median} ({low} to {high} in {} starts)", values.len())
     };
