@@ -13,12 +13,14 @@ pub struct Chosen<'a> {
     source: &'a mut dyn EventSource,
     marks: Vec<EventMark>,
     read: Vec<Event>,
+    /// For each event of the last batch, its place in what was read.
+    places: Vec<usize>,
 }
 
 impl<'a> Chosen<'a> {
     /// Chooses from `source`, which must tell arguments; `marks` in the order in which the question has them.
     pub fn new(source: &'a mut dyn EventSource, marks: Vec<EventMark>) -> Self {
-        Self { source, marks, read: Vec::new() }
+        Self { source, marks, read: Vec::new(), places: Vec::new() }
     }
 }
 
@@ -29,9 +31,11 @@ impl EventSource for Chosen<'_> {
 
     fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
         batch.clear();
+        self.places.clear();
         let more = self.source.next(&mut self.read)?;
         for (index, event) in self.read.iter().enumerate() {
             batch.push(*event);
+            self.places.push(index);
             let What::Other { format: of } = event.what else { continue };
             let Some(other) = self.source.info().others.get(usize::from(of)) else { continue };
             for (place, mark) in self.marks.iter().enumerate() {
@@ -40,6 +44,7 @@ impl EventSource for Chosen<'_> {
                     && mark.holds(&self.source.arguments(index).unwrap_or_default())
                 {
                     batch.push(Event { what: What::Other { format: format(place) }, ..*event });
+                    self.places.push(index);
                 }
             }
         }
@@ -50,8 +55,7 @@ impl EventSource for Chosen<'_> {
         self.source.warnings()
     }
 
-    fn arguments(&self, _index: usize) -> Option<Cow<'_, str>> {
-        // Places in the batch are not the source's; nobody above asks.
-        None
+    fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
+        self.source.arguments(*self.places.get(index)?)
     }
 }
