@@ -77,7 +77,7 @@ pub use everything::{Everything, everything, total_values, totals};
 pub use instead::{Instead, Meanwhile};
 pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow};
 pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken};
-pub use migrations::{Hop, Migrations, MigrationsAnswer, WHENS, chain_duration};
+pub use migrations::{Hop, Migrations, MigrationsAnswer, WHENS};
 pub use names::{CommId, Names};
 pub use occupants::Occupants;
 pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPower, Within};

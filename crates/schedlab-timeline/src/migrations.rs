@@ -11,7 +11,7 @@ use crate::state::{Occupant, State};
 use crate::task::TaskId;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::Neither;
-use schedlab_model::{Cpu, Distance, Kind, Nanos, Topology};
+use schedlab_model::{Cpu, Distance, Kind, Topology};
 use std::cmp::Reverse;
 
 /// The longest chain that is followed; it goes on as a new one then.
@@ -24,6 +24,26 @@ pub struct Hop {
     pub moved: Moved,
     /// Whom it displaced when it began to run there, if anybody.
     pub displaced: Option<TaskId>,
+}
+
+impl Hop {
+    /// What happened, in a sentence with the names that tasks have in `state`.
+    #[must_use]
+    pub fn sentence(&self, state: &State) -> String {
+        let moved = &self.moved;
+        let name = |task| format!("{} ({})", state.name(task), state.task(task).pid);
+        let how = match moved.when {
+            When::Waking if moved.by.is_some() => format!("woken by {}", name(moved.by)),
+            When::Waking => format!("woken from CPU {}", moved.by_cpu),
+            When::Fork => "placed at its fork".to_owned(),
+            When::Waiting => format!("balanced by CPU {}", moved.by_cpu),
+            When::Asleep => "moved in its sleep".to_owned(),
+            When::Running => "moved while it ran".to_owned(),
+        };
+        let displaced = self.displaced.map(|task| format!(", displaced {}", name(task)));
+        let displaced = displaced.unwrap_or_default();
+        format!("{}: {} -> {}, {how}{displaced}", name(moved.task), moved.from, moved.to)
+    }
 }
 
 /// Asks about migrations.
@@ -216,15 +236,6 @@ impl Question for Migrations {
             untold: if state.seen().contains(Kind::Migrate) { 0 } else { self.elsewhere },
             has_topology: self.topology.is_some(),
         }
-    }
-}
-
-/// How long a chain took, from its first move to its last.
-#[must_use]
-pub fn chain_duration(hops: &[Hop]) -> Nanos {
-    match (hops.first(), hops.last()) {
-        (Some(first), Some(last)) => last.moved.at - first.moved.at,
-        _ => Nanos::ZERO,
     }
 }
 

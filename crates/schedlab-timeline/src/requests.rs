@@ -86,6 +86,20 @@ impl Part {
         }
     }
 
+    /// In words.
+    #[must_use]
+    pub const fn sentence(self) -> &'static str {
+        match self {
+            Self::Ran => "it ran",
+            Self::Waited => "it waited for a CPU",
+            Self::WakerRan => "blocked while a waker ran",
+            Self::WakerWaited => "blocked while a waker waited for a CPU",
+            Self::Interrupt => "blocked until an interrupt (device or timer)",
+            Self::Blocked => "blocked to the end",
+            Self::Unknown => "unknown",
+        }
+    }
+
     const fn of(spent: &Spent) -> Self {
         match (spent.doing, spent.depth) {
             (Doing::Runs, 0) => Self::Ran,

@@ -88,6 +88,21 @@ impl Doing {
             Self::Runs | Self::Blocked | Self::Unknown => None,
         }
     }
+
+    /// What `who` did, in a sentence.
+    #[must_use]
+    pub fn sentence(self, who: &str) -> String {
+        match self {
+            Self::Runs => format!("{who} ran"),
+            Self::Runnable(Some(cpu)) => format!("{who} waited for CPU {cpu}"),
+            Self::Runnable(None) => format!("{who} was woken and had no CPU yet"),
+            Self::Interrupt(cpu) => {
+                format!("{who} was blocked until an interrupt on CPU {cpu} (device or timer)")
+            }
+            Self::Blocked => format!("{who} was blocked, and nothing woke it before the end"),
+            Self::Unknown => format!("unknown: the events do not tell what {who} did"),
+        }
+    }
 }
 
 /// A part of the interval.

@@ -6,9 +6,7 @@ use super::input::{self, Head, Input, Selection};
 use super::table::{Table, percent};
 use crate::json;
 use schedlab_model::Nanos;
-use schedlab_timeline::{
-    Cause, Conservation, ConservationAnswer, ConservationOptions, Lost, Reply,
-};
+use schedlab_timeline::{Cause, Conservation, ConservationAnswer, ConservationOptions, Reply};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -68,8 +66,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let about = input::of_chosen(&chosen);
     let reply = args.input.ask(|info| Conservation::new(options, info).about(chosen))?;
     let document = Document::of(&reply, args.definition);
-    columns::print(&args.input.part, &reply.warnings, &document, |_| {
-        to_text(&reply, args, &about)
+    columns::print(&args.input.part, &reply.warnings, &document, |document| {
+        to_text(document, args, &(input::looked_at(&reply) + &about), reply.origin)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -184,30 +182,31 @@ impl Document {
 }
 
 /// The sum in words; up to where it was looked for.
-fn summed(answer: &ConservationAnswer, definition: Definition) -> String {
-    let (total, count) = (total(answer, definition), answer.count);
-    let plural = if count == 1 { "" } else { "s" };
+fn summed(document: &Document, definition: Definition) -> String {
+    let Document { total_ns, count, waited_ns, .. } = document;
+    let plural = if *count == 1 { "" } else { "s" };
     match definition {
         Definition::Schedlab => format!(
-            "{total} of CPU time lost in {count} episode{plural}, in which tasks waited {}; in ",
-            answer.waited
+            "{total_ns} of CPU time lost in {count} episode{plural}, in which tasks waited {waited_ns}; in "
         ),
         Definition::Schedviz => {
-            format!("{total} in which a CPU was idle while another was overloaded (SchedViz); in ")
+            format!(
+                "{total_ns} in which a CPU was idle while another was overloaded (SchedViz); in "
+            )
         }
         Definition::Systing => {
             format!(
-                "{total} in which a CPU was idle while another had two runnable tasks (systing); in "
+                "{total_ns} in which a CPU was idle while another had two runnable tasks (systing); in "
             )
         }
     }
 }
 
 /// CPU time that was lost on the whole machine, as an interval where not all is known.
-fn lost(answer: &ConservationAnswer) -> String {
-    let Lost { cpus, cores, low, high, .. } = answer.lost;
-    let cores = cores.map_or(String::new(), |cores| format!("; {cores} of whole cores"));
-    let why = match (low < cpus, cpus < high) {
+fn lost(figures: &LostFigures) -> String {
+    let LostFigures { cpu_ns, cpu_ns_low: low, cpu_ns_high: high, core_ns, .. } = figures;
+    let cores = core_ns.map_or(String::new(), |cores| format!("; {cores} of whole cores"));
+    let why = match (low < cpu_ns, cpu_ns < high) {
         (false, false) => String::new(),
         (true, false) => format!(", at least {low}: some tasks may have been pinned"),
         (false, true) => format!(", at most {high}: some CPUs are not known for a time"),
@@ -215,57 +214,57 @@ fn lost(answer: &ConservationAnswer) -> String {
             format!(", between {low} and {high}: affinity and what some CPUs did are not all known")
         }
     };
-    format!("CPU time lost on the whole machine: {cpus}{cores}{why}\n")
+    format!("CPU time lost on the whole machine: {cpu_ns}{cores}{why}\n")
 }
 
-fn to_text(reply: &Reply<ConservationAnswer>, args: &Args, about: &str) -> String {
-    let answer = &reply.answer;
-    let mut text =
-        format!("{}{}{about}\n", summed(answer, args.definition), input::looked_at(reply));
+fn to_text(document: &Document, args: &Args, looked_at: &str, origin: Nanos) -> String {
+    let mut text = format!("{}{looked_at}\n", summed(document, args.definition));
     if args.definition != Definition::Schedlab {
         text += "this definition knows no affinity: pinned tasks that waited are in it\n";
     }
-    text += &lost(answer);
-    if input::is_lower_bound(&reply.warnings) {
+    text += &lost(&document.lost);
+    if document.head.is_lower_bound() {
         text += "events are missing (see the notes), so some waits are not seen: this may be too little\n";
     }
-    if answer.count > 0 {
-        let _ = write!(text, "\n{}", causes(answer));
+    if document.count > 0 {
+        let _ = write!(text, "\n{}", causes(document));
     }
-    let sums = &answer.sums;
+    let sums = &document.definitions;
     let _ = writeln!(
         text,
         "\nlost in episodes that began with a per-CPU kernel thread: {}\n\
          per-CPU kernel threads themselves waited: {} (in no episode)\n\
          schedviz: {} wall, {} of CPUs, {} of threads\n\
          systing: {} wall\n",
-        answer.by_kernel_threads,
-        answer.bound_threads,
-        sums.schedviz_wall,
-        sums.schedviz_cpu,
-        sums.schedviz_thread,
-        sums.systing
+        document.by_kernel_threads_ns,
+        document.bound_threads_ns,
+        sums.schedviz_wall_ns,
+        sums.schedviz_cpu_ns,
+        sums.schedviz_thread_ns,
+        sums.systing_wall_ns
     );
-    let shown = if args.top == 0 { answer.episodes.len() } else { args.top };
-    for one in answer.episodes.iter().take(shown) {
-        text += &episode::to_text(one, &reply.state, reply.origin);
+    let episodes = &document.episodes;
+    let shown = if args.top == 0 { episodes.len() } else { args.top };
+    for one in episodes.iter().take(shown) {
+        text += &episode::to_text(one, origin);
     }
-    if answer.episodes.len() > shown {
-        let more = answer.count - shown as u64;
+    if episodes.len() > shown {
+        let more = document.count - shown as u64;
         let _ = writeln!(text, "... and {more} cheaper ones (--top 0 shows all that were kept)");
     }
     text
 }
 
-/// How many episodes each cause has, and its share of their cost.
-fn causes(answer: &ConservationAnswer) -> String {
+/// How many episodes each cause has, and its share of the cost of all.
+fn causes(document: &Document) -> String {
     let mut causes = Table::new(&["<cause", "episodes", "lost", "share"]);
-    for (cause, (count, time)) in Cause::ALL.into_iter().zip(answer.by_cause) {
-        if count > 0 {
-            let all = answer.total.0;
-            let share = (all > 0).then(|| time.0 as f64 / all as f64);
-            let name = cause.name().replace('_', " ");
-            causes.row(vec![name, count.to_string(), time.to_string(), percent(share)]);
+    let all = Nanos(document.by_cause.values().map(|cause| cause.total_ns.0).sum());
+    for name in Cause::ALL.map(Cause::name) {
+        let Some(CauseFigures { count, total_ns }) = document.by_cause.get(name) else { continue };
+        if *count > 0 {
+            let share = (all > Nanos::ZERO).then(|| total_ns.0 as f64 / all.0 as f64);
+            let cells = [name.replace('_', " "), count.to_string(), total_ns.to_string()];
+            causes.row([&cells[..], &[percent(share)]].concat());
         }
     }
     causes.text(0)

@@ -42,6 +42,8 @@ pub(crate) struct Figures {
     ended: &'static str,
     /// The CPU to which the last waiter moved.
     ended_cpu: Option<Cpu>,
+    /// It ended when this happened, in a sentence.
+    ended_when: String,
     /// What the events show, in a sentence.
     seen: String,
     /// What follows from it, in a sentence.
@@ -84,6 +86,7 @@ impl Figures {
             idle_cpus: episode.idle.iter().collect(),
             ended: episode.ended.name(),
             ended_cpu,
+            ended_when: episode.ended.sentence(),
             seen: because.sentence(episode.overloaded, state),
             inferred: because.inferred(),
         }
@@ -91,33 +94,31 @@ impl Figures {
 }
 
 /// A few lines for people.
-pub(super) fn to_text(episode: &Episode, state: &State, origin: Nanos) -> String {
-    let Episode { start, end, cost, waited, overloaded, .. } = episode;
-    let because = &episode.because;
+pub(super) fn to_text(episode: &Figures, origin: Nanos) -> String {
+    let Figures { start_ns, end_ns, cost_ns, waited_ns, overloaded_cpu, idle_cpus, .. } = episode;
     let count = episode.tasks.len() + episode.more_tasks as usize;
-    let (is, s) = if episode.idle.len() == 1 { ("was", "") } else { ("were", "s") };
+    let (is, s) = if idle_cpus.len() == 1 { ("was", "") } else { ("were", "s") };
     let mut text = format!(
-        "{cost} of CPU time lost in {} at {}: {count} task{} waited {waited} on CPU {overloaded} \
+        "{cost_ns} of CPU time lost in {} at {}: {count} task{} waited {waited_ns} on CPU {overloaded_cpu} \
          while CPU{s} {} {is} free\n    ",
-        *end - *start,
-        super::input::at(origin, *start),
+        *end_ns - *start_ns,
+        super::input::at(origin, origin + *start_ns),
         if count == 1 { "" } else { "s" },
-        few(&episode.idle),
+        few(&idle_cpus.iter().copied().collect()),
     );
     const NAMED: usize = 4;
-    for (place, share) in episode.tasks.iter().take(NAMED).enumerate() {
+    for (place, Share { task, waited_ns }) in episode.tasks.iter().take(NAMED).enumerate() {
         let comma = if place == 0 { "" } else { ", " };
-        let (name, pid) = (state.name(share.task), state.task(share.task).pid);
-        let _ = write!(text, "{comma}{name} ({pid}) waited {}", share.waited);
+        let _ = write!(text, "{comma}{task} waited {waited_ns}");
     }
     if count > NAMED {
         let _ = write!(text, " and {} more", count - NAMED);
     }
-    let _ = write!(text, "\n    seen: {}\n", because.sentence(*overloaded, state));
-    let _ = writeln!(text, "    inferred: {}", because.inferred());
-    let place =
-        because.instead.map_or(String::new(), |cpu| format!("should have run on CPU {cpu}; "));
-    let _ = writeln!(text, "    {place}ended when {}", episode.ended.sentence());
+    let _ = write!(text, "\n    seen: {}\n", episode.seen);
+    let _ = writeln!(text, "    inferred: {}", episode.inferred);
+    let place = episode.should_run_on_cpu;
+    let place = place.map_or(String::new(), |cpu| format!("should have run on CPU {cpu}; "));
+    let _ = writeln!(text, "    {place}ended when {}", episode.ended_when);
     text
 }
 

@@ -224,6 +224,16 @@ pub(crate) struct Head {
 }
 
 impl Head {
+    /// Whether events are missing, so that figures are lower bounds.
+    pub(crate) const fn is_lower_bound(&self) -> bool {
+        self.lower_bound
+    }
+
+    /// Where the observed part of the trace begins, from its origin.
+    pub(crate) const fn start(&self) -> Nanos {
+        self.start_ns
+    }
+
     /// Of what was no question to the state machine.
     pub(crate) fn about(origin: Nanos, part: Span, warnings: &[Warning]) -> Self {
         Self {
@@ -247,6 +257,12 @@ pub(crate) struct Named {
     pid: Pid,
     /// Its name at the end.
     comm: String,
+}
+
+impl std::fmt::Display for Named {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({})", self.comm, self.pid)
+    }
 }
 
 impl Named {

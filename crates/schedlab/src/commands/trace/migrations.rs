@@ -5,9 +5,7 @@ use super::input::{self, Head, Input, Machine, Named, Selection};
 use super::table::Table;
 use crate::json;
 use schedlab_model::{Cpu, Distance, Nanos, Pid, Warning};
-use schedlab_timeline::{
-    Hop, Migrations, MigrationsAnswer, Reply, State, WHENS, When, chain_duration,
-};
+use schedlab_timeline::{Hop, Migrations, MigrationsAnswer, Reply, WHENS, When};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -51,7 +49,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         reply.warnings.push(Warning::new("no-migrations", what, remedy));
     }
     let document = Document::of(&reply);
-    columns::print(&args.input.part, &reply.warnings, &document, |_| to_text(&reply, &about))?;
+    columns::print(&args.input.part, &reply.warnings, &document, |document| {
+        to_text(document, &(input::looked_at(&reply) + &about), reply.origin)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -114,6 +114,8 @@ pub(crate) struct Move {
     by_cpu: Cpu,
     /// The task that had to give way.
     displaced_pid: Option<Pid>,
+    /// What happened, in a sentence.
+    said: String,
 }
 
 /// Counts by the nearest level that two CPUs share.
@@ -141,6 +143,12 @@ impl Distances {
         let [same_cpu, same_core, same_llc, same_node, same_socket, other_socket] = counts;
         Self { same_cpu, same_core, same_llc, same_node, same_socket, other_socket }
     }
+
+    /// The counts in the order of [`Distance::ALL`].
+    const fn counts(&self) -> [u64; Distance::ALL.len()] {
+        let Self { same_cpu, same_core, same_llc, same_node, same_socket, other_socket } = *self;
+        [same_cpu, same_core, same_llc, same_node, same_socket, other_socket]
+    }
 }
 
 impl Move {
@@ -156,6 +164,7 @@ impl Move {
             by: moved.when.name(),
             by_cpu: moved.by_cpu,
             displaced_pid: hop.displaced.map(|task| state.task(task).pid),
+            said: hop.sentence(state),
         }
     }
 }
@@ -182,55 +191,38 @@ impl Document {
     }
 }
 
-fn told(hop: &Hop, state: &State) -> String {
-    let moved = &hop.moved;
-    let name = |task| format!("{} ({})", state.name(task), state.task(task).pid);
-    let how = match moved.when {
-        When::Waking if moved.by.is_some() => format!("woken by {}", name(moved.by)),
-        When::Waking => format!("woken from CPU {}", moved.by_cpu),
-        When::Fork => "placed at its fork".to_owned(),
-        When::Waiting => format!("balanced by CPU {}", moved.by_cpu),
-        When::Asleep => "moved in its sleep".to_owned(),
-        When::Running => "moved while it ran".to_owned(),
-    };
-    let displaced = hop.displaced.map(|task| format!(", displaced {}", name(task)));
-    let displaced = displaced.unwrap_or_default();
-    format!("{}: {} -> {}, {how}{displaced}", name(moved.task), moved.from, moved.to)
-}
-
-fn to_text(reply: &Reply<MigrationsAnswer>, about: &str) -> String {
-    let answer = &reply.answer;
+fn to_text(document: &Document, looked_at: &str, origin: Nanos) -> String {
     let heads: Vec<&str> = ["<moved by", "times"]
         .into_iter()
         .chain(Distance::ALL.iter().skip(1).map(|distance| distance.name()))
         .collect();
     let mut table = Table::new(&heads);
-    for (when, (total, counts)) in WHENS.iter().zip(answer.totals.iter().zip(&answer.counts)) {
-        let mut cells = vec![when.name().to_owned(), total.to_string()];
-        cells.extend(counts.iter().skip(1).map(|count| match answer.has_topology {
-            true => count.to_string(),
-            false => "-".to_owned(),
+    let mut has_topology = false;
+    for name in WHENS.map(When::name) {
+        let Some(Moves { count, by_distance }) = document.by.get(name) else { continue };
+        has_topology |= by_distance.is_some();
+        let counts = by_distance.as_ref().map(Distances::counts);
+        let mut cells = vec![name.to_owned(), count.to_string()];
+        cells.extend((1..Distance::ALL.len()).map(|distance| {
+            counts.map_or_else(|| "-".to_owned(), |counts| counts[distance].to_string())
         }));
         table.row(cells);
     }
+    let Document { total, chain_count, .. } = document;
     let mut text = format!(
-        "{} migrations in {}{about}, {} chains of two moves or more\n\n{}",
-        answer.total(),
-        input::looked_at(reply),
-        answer.chained,
+        "{total} migrations in {looked_at}, {chain_count} chains of two moves or more\n\n{}",
         table.text(0)
     );
-    if !answer.has_topology {
+    if !has_topology {
         text +=
             "\ndistances are not known: the trace does not tell the topology (see --topology)\n";
     }
-    for hops in &answer.chains {
-        let at = hops.first().map_or(reply.origin, |hop| hop.moved.at);
-        let at = input::at(reply.origin, at);
-        let took = chain_duration(hops);
+    for Chain { hops } in &document.chains {
+        let [first, .., last] = &hops[..] else { continue };
+        let (took, at) = (last.at_ns - first.at_ns, input::at(origin, origin + first.at_ns));
         let _ = writeln!(text, "\n{} moves in {took}, from {at}:", hops.len());
         for hop in hops {
-            let _ = writeln!(text, "    {}", told(hop, &reply.state));
+            let _ = writeln!(text, "    {}", hop.said);
         }
     }
     text

@@ -62,8 +62,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         );
     };
     let document = Document::of(&reply, answer);
-    columns::print(&args.input.part, &reply.warnings, &document, |_| {
-        to_text(&reply, answer, args.top)
+    columns::print(&args.input.part, &reply.warnings, &document, |document| {
+        to_text(document, &input::looked_at(&reply), reply.origin, args.top)
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -75,6 +75,17 @@ struct Total {
     time: Nanos,
     /// What was on the CPU, where the task waited for one.
     instead: Option<Meanwhile>,
+}
+
+impl Total {
+    /// What it was, in a sentence, with who was on the CPU meanwhile.
+    fn said(&self, asked: TaskId, state: &State) -> String {
+        let what = said(self.doing, self.task, asked, state);
+        match self.instead.as_ref().and_then(|instead| meanwhile::in_shares(instead, state)) {
+            Some(instead) => format!("{what}; meanwhile {instead}"),
+            None => what,
+        }
+    }
 }
 
 /// Time by what was done and by whom, longest first.
@@ -157,6 +168,8 @@ struct Sum {
     /// What was on that CPU in this time; absent where the task did not wait for a CPU.
     #[serde(flatten)]
     meanwhile: Option<meanwhile::Told>,
+    /// What it was, in a sentence.
+    said: String,
 }
 
 /// A part of the interval.
@@ -174,6 +187,8 @@ pub(crate) struct Entry {
     task: Named,
     /// How many wakers lie between; 0 is the task itself.
     depth: usize,
+    /// What it was, in a sentence.
+    said: String,
 }
 
 impl Document {
@@ -181,13 +196,13 @@ impl Document {
         Self {
             head: Head::of(reply),
             task: Named::of(answer.task, &reply.state),
-            told: Told::of(reply, &answer.spent, &answer.occupants),
+            told: Told::of(reply, &answer.spent, answer.task, &answer.occupants),
         }
     }
 }
 
 impl Told {
-    fn of<A>(reply: &Reply<A>, spent: &[Spent], occupants: &Occupants) -> Self {
+    fn of<A>(reply: &Reply<A>, spent: &[Spent], asked: TaskId, occupants: &Occupants) -> Self {
         let state = &reply.state;
         let all = spent.iter().map(|part| part.span.duration().0).sum::<u64>().max(1) as f64;
         let sum = |total: Total| Sum {
@@ -196,6 +211,7 @@ impl Told {
             task: Named::of(total.task, state),
             time_ns: total.time,
             share: total.time.0 as f64 / all,
+            said: total.said(asked, state),
             meanwhile: total.instead.map(|instead| meanwhile::Told::of(&instead, state)),
         };
         let entry = |spent: &Spent| Entry {
@@ -205,6 +221,7 @@ impl Told {
             cpu: spent.doing.cpu(),
             task: Named::of(spent.task, state),
             depth: spent.depth,
+            said: said(spent.doing, spent.task, asked, state),
         };
         Self {
             sums: totals(spent, occupants).into_iter().map(sum).collect(),
@@ -213,81 +230,52 @@ impl Told {
     }
 }
 
-fn to_text(reply: &Reply<Option<WhyLateAnswer>>, answer: &WhyLateAnswer, top: usize) -> String {
-    let state = &reply.state;
+fn to_text(document: &Document, looked_at: &str, origin: Nanos, top: usize) -> String {
+    let Document { head, task, told } = document;
     format!(
-        "{} ({}): what {} were spent on\n\n{}",
-        state.name(answer.task),
-        state.task(answer.task).pid,
-        input::looked_at(reply),
-        told(
-            &Asked { spent: &answer.spent, task: answer.task, occupants: &answer.occupants },
-            (reply.observed.start, "--from"),
-            top,
-            state
-        )
+        "{task}: what {looked_at} were spent on\n\n{}",
+        told.text((head.start(), "--from"), origin, top)
     )
 }
 
-/// What is told: the parts of an interval, of whose life, and who was on the CPUs.
-struct Asked<'a> {
-    spent: &'a [Spent],
-    task: TaskId,
-    occupants: &'a Occupants,
-}
-
-/// The sums, and the parts in order of time since `start`, which is called `from`.
-fn told(asked: &Asked<'_>, (start, from): (Nanos, &str), top: usize, state: &State) -> String {
-    let Asked { spent, task: asked, occupants } = *asked;
-    let totals = totals(spent, occupants);
-    let times: Vec<Nanos> = totals.iter().map(|total| total.time).collect();
-    let mut table = Table::new(&["share", "time", "<what"]);
-    for (total, share) in totals.iter().zip(tenths(&times)) {
-        let share = format!("{}.{} %", share / 10, share % 10);
-        let mut what = said(total.doing, total.task, asked, state);
-        let instead = total.instead.as_ref();
-        if let Some(instead) = instead.and_then(|it| meanwhile::in_shares(it, state)) {
-            let _ = write!(what, "; meanwhile {instead}");
+impl Told {
+    /// The sums, and the parts in order of time since `start`, which is called `from`.
+    fn text(&self, (start, from): (Nanos, &str), origin: Nanos, top: usize) -> String {
+        let times: Vec<Nanos> = self.sums.iter().map(|sum| sum.time_ns).collect();
+        let mut table = Table::new(&["share", "time", "<what"]);
+        for (sum, share) in self.sums.iter().zip(tenths(&times)) {
+            let share = format!("{}.{} %", share / 10, share % 10);
+            table.row(vec![share, sum.time_ns.to_string(), sum.said.clone()]);
         }
-        table.row(vec![share, total.time.to_string(), what]);
-    }
-    let mut text = table.text(0);
-    let _ = writeln!(
-        text,
-        "\nin order of time since {from} ({}; a waker is evidence, not proof):",
-        Point::At(start)
-    );
-    let shown = if top == 0 { spent.len() } else { top };
-    for Spent { span, task, doing, depth } in spent.iter().take(shown) {
+        let mut text = table.text(0);
         let _ = writeln!(
             text,
-            "{:>12} {:>10}  {}{}",
-            (span.start - start).to_string(),
-            span.duration().to_string(),
-            "  ".repeat(*depth),
-            said(*doing, *task, asked, state)
+            "\nin order of time since {from} ({}; a waker is evidence, not proof):",
+            Point::At(origin + start)
         );
+        let shown = if top == 0 { self.entries.len() } else { top };
+        for entry in self.entries.iter().take(shown) {
+            let Entry { start_ns, end_ns, depth, said, .. } = entry;
+            let _ = writeln!(
+                text,
+                "{:>12} {:>10}  {}{said}",
+                (*start_ns - start).to_string(),
+                (*end_ns - *start_ns).to_string(),
+                "  ".repeat(*depth),
+            );
+        }
+        if self.entries.len() > shown {
+            let more = self.entries.len() - shown;
+            let _ = writeln!(text, "... and {more} more (--top 0 shows all)");
+        }
+        text
     }
-    if spent.len() > shown {
-        let _ = writeln!(text, "... and {} more (--top 0 shows all)", spent.len() - shown);
-    }
-    text
 }
 
-/// What a task did, in words. Another task than the one that is asked about stands in its chain of wakers.
+/// What a task did, in a sentence. Another task than the one that is asked about stands in its chain of wakers.
 fn said(doing: Doing, task: TaskId, asked: TaskId, state: &State) -> String {
-    let name = format!("{} ({})", state.name(task), state.task(task).pid);
     let waker = if task == asked { "" } else { "waker " };
-    match doing {
-        Doing::Runs => format!("{waker}{name} ran"),
-        Doing::Runnable(Some(cpu)) => format!("{waker}{name} waited for CPU {cpu}"),
-        Doing::Runnable(None) => format!("{waker}{name} was woken and had no CPU yet"),
-        Doing::Interrupt(cpu) => {
-            format!("{waker}{name} was blocked until an interrupt on CPU {cpu} (device or timer)")
-        }
-        Doing::Blocked => format!("{waker}{name} was blocked, and nothing woke it before the end"),
-        Doing::Unknown => format!("unknown: the events do not tell what {waker}{name} did"),
-    }
+    doing.sentence(&format!("{waker}{}", Named::of(task, state)))
 }
 
 #[cfg(test)]

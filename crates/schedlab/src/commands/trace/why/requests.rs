@@ -1,15 +1,15 @@
 //! `schedlab trace why --mark`: what slow requests were spent on, beside those of middle length.
 
-use super::{Asked, Told};
+use super::Told;
 use crate::commands::trace::columns;
-use crate::commands::trace::input::{self, Head, Input, Named};
+use crate::commands::trace::input::{Head, Input, Named, looked_at};
 use crate::commands::trace::meanwhile;
 use crate::commands::trace::table::Table;
 use crate::json;
 use anyhow::bail;
 use schedlab_model::Nanos;
 use schedlab_timeline::{
-    Composition, Meanwhile, Part, REQUESTS_MIN, Reply, Request, Requests, RequestsAnswer, State,
+    Composition, Meanwhile, Part, REQUESTS_MIN, Reply, Requests, RequestsAnswer, State,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -21,7 +21,9 @@ pub(super) fn run(input: &Input, name: &str, nth: usize, top: usize) -> anyhow::
     let reply = input.ask(|_| Requests::new(name, nth))?;
     check(input, name, nth, &reply)?;
     let document = Document::of(name, nth, &reply);
-    columns::print(&input.part, &reply.warnings, &document, |_| to_text(name, nth, top, &reply))?;
+    columns::print(&input.part, &reply.warnings, &document, |document| {
+        to_text(document, &looked_at(&reply), reply.origin, top)
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -99,6 +101,8 @@ struct Mean {
     /// What was on the CPUs in the time of the part `runnable`, summed over the requests.
     #[serde(flatten)]
     meanwhile: meanwhile::Told,
+    /// The same in words, with shares; `null` where no request waited.
+    waited_beside: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -106,6 +110,8 @@ struct MeanPart {
     /// `ran`, `runnable`, `waker_ran`, `waker_runnable`, `interrupt`, `blocked` or `unknown`.
     part: &'static str,
     time_ns: f64,
+    /// The part in words.
+    said: &'static str,
 }
 
 /// One request.
@@ -148,7 +154,7 @@ impl Document {
                 end_ns: one.span.end - reply.origin,
                 begun_by: named(one.begun_by),
                 ended_by: named(one.ended_by),
-                told: Told::of(reply, &answer.spent, &answer.occupants),
+                told: Told::of(reply, &answer.spent, one.ended_by, &answer.occupants),
             },
         }
     }
@@ -157,111 +163,92 @@ impl Document {
 impl Mean {
     fn of(mean: Composition, instead: &Meanwhile, state: &State) -> Self {
         let parts = Part::ALL.iter().zip(mean.parts_ns);
-        let part = |(part, time_ns): (&Part, f64)| MeanPart { part: part.name(), time_ns };
+        let part = |(part, time_ns): (&Part, f64)| MeanPart {
+            part: part.name(),
+            time_ns,
+            said: part.sentence(),
+        };
         Self {
             requests: mean.count,
             length_ns: mean.length_ns,
             parts: parts.map(part).collect(),
             meanwhile: meanwhile::Told::of(instead, state),
+            waited_beside: meanwhile::in_shares(instead, state),
         }
     }
 }
 
-fn to_text(name: &str, nth: usize, top: usize, reply: &Reply<RequestsAnswer>) -> String {
-    let (answer, state) = (&reply.answer, &reply.state);
-    let time = |q| answer.quantile(q).map_or_else(String::new, |time: Nanos| time.to_string());
+fn to_text(document: &Document, looked_at: &str, origin: Nanos, top: usize) -> String {
+    let Document { mark, requests, unfinished, unbegun, request, .. } = document;
+    let time = |time: Option<Nanos>| time.map_or_else(String::new, |time| time.to_string());
     let mut text = format!(
-        "{} requests '{name}' in {}: p50 {}, p99 {}, max {}\n",
-        answer.requests.len(),
-        input::looked_at(reply),
-        time(0.5),
-        time(0.99),
-        time(1.0)
+        "{requests} requests '{mark}' in {looked_at}: p50 {}, p99 {}, max {}\n",
+        time(document.length_ns_p50),
+        time(document.length_ns_p99),
+        time(document.length_ns_max)
     );
-    if answer.unfinished + answer.unbegun > 0 {
-        let (unfinished, unbegun) = (answer.unfinished, answer.unbegun);
+    if unfinished + unbegun > 0 {
         let _ = writeln!(
             text,
             "{unfinished} more only begin here, {unbegun} more only end here: they do not count"
         );
     }
     text.push('\n');
-    match answer.compositions() {
-        Some(means) => {
-            text += &compared(&means);
-            for (which, instead) in ["slowest 1 %", "middle 10 %"].iter().zip(&answer.instead) {
-                if let Some(instead) = meanwhile::in_shares(instead, state) {
-                    let _ =
-                        writeln!(text, "while those of the {which} waited for a CPU: {instead}");
+    match (&document.slowest, &document.middle) {
+        (Some(slowest), Some(middle)) => {
+            text += &compared(slowest, middle);
+            for (which, mean) in [("slowest 1 %", slowest), ("middle 10 %", middle)] {
+                if let Some(beside) = &mean.waited_beside {
+                    let _ = writeln!(text, "while those of the {which} waited for a CPU: {beside}");
                 }
             }
         }
-        None => {
+        _ => {
             let _ = writeln!(
                 text,
                 "slow and middle requests are not compared: that takes at least {REQUESTS_MIN} requests"
             );
         }
     }
-    let one = &answer.requests[nth - 1];
-    let _ = writeln!(text, "\n{}\n", headline(one, nth, reply.origin, state));
-    let start = (one.span.start, "the request began");
-    let asked = Asked { spent: &answer.spent, task: one.ended_by, occupants: &answer.occupants };
-    text + &super::told(&asked, start, top, state)
+    let _ = writeln!(text, "\n{}\n", headline(request));
+    text + &request.told.text((request.start_ns, "the request began"), origin, top)
 }
 
 /// The mean slow request beside the mean middle one.
-fn compared([slow, middle]: &[Composition; 2]) -> String {
+fn compared(slow: &Mean, middle: &Mean) -> String {
     let mut table = Table::new(&["<mean request", "slowest 1 %", "middle 10 %", "difference"]);
     let time = |ns: f64| Nanos(ns.round() as u64).to_string();
-    let row = |what: &str, slow: f64, middle: f64| {
+    let row = |what: String, slow: f64, middle: f64| {
         let sign = if slow < middle { "-" } else { "+" };
         let apart = format!("{sign}{}", time((slow - middle).abs()));
-        vec![what.to_owned(), time(slow), time(middle), apart]
+        vec![what, time(slow), time(middle), apart]
     };
-    table.row(row("length", slow.length_ns, middle.length_ns));
-    let parts = Part::ALL.iter().zip(slow.parts_ns).zip(middle.parts_ns);
-    for ((part, slow), middle) in parts.filter(|((_, slow), middle)| slow + middle > 0.0) {
-        table.row(row(words(*part), slow, middle));
+    table.row(row("length".to_owned(), slow.length_ns, middle.length_ns));
+    let parts = slow.parts.iter().zip(&middle.parts);
+    for (slow, middle) in parts.filter(|(slow, middle)| slow.time_ns + middle.time_ns > 0.0) {
+        table.row(row(format!("  {}", slow.said), slow.time_ns, middle.time_ns));
     }
     table.row(vec![
         "requests".to_owned(),
-        slow.count.to_string(),
-        middle.count.to_string(),
+        slow.requests.to_string(),
+        middle.requests.to_string(),
         String::new(),
     ]);
     table.text(0)
 }
 
-/// A part in words.
-const fn words(part: Part) -> &'static str {
-    match part {
-        Part::Ran => "  it ran",
-        Part::Waited => "  it waited for a CPU",
-        Part::WakerRan => "  blocked while a waker ran",
-        Part::WakerWaited => "  blocked while a waker waited for a CPU",
-        Part::Interrupt => "  blocked until an interrupt (device or timer)",
-        Part::Blocked => "  blocked to the end",
-        Part::Unknown => "  unknown",
-    }
-}
-
-fn headline(one: &Request, nth: usize, origin: Nanos, state: &State) -> String {
-    let named = |task: schedlab_timeline::TaskId| {
-        if task.is_some() {
-            format!("{} ({})", state.name(task), state.task(task).pid)
-        } else {
-            "an unknown task".to_owned()
-        }
+fn headline(one: &One) -> String {
+    let named = |task: &Option<Named>| {
+        task.as_ref().map_or_else(|| "an unknown task".to_owned(), ToString::to_string)
     };
-    let which = match nth {
+    let which = match one.nth {
         1 => "the slowest request".to_owned(),
         nth => format!("the slow request {nth}"),
     };
-    let (begun, ended) = (named(one.begun_by), named(one.ended_by));
-    let by = match one.begun_by == one.ended_by {
+    let (begun, ended) = (named(&one.begun_by), named(&one.ended_by));
+    let by = match begun == ended {
         true => format!("of {begun}"),
         false => format!("begun by {begun}, ended by {ended}"),
     };
-    format!("{which}: {} from {}, {by}", one.span.duration(), one.span.start - origin)
+    format!("{which}: {} from {}, {by}", one.end_ns - one.start_ns, one.start_ns)
 }
