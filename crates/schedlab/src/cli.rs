@@ -10,15 +10,15 @@ const ABOUT: &str = "A workbench for CPU schedulers: load, slow, record, draw, e
 
 const LEARN: &str = "\
 First steps:
-  schedlab tour                                a guided first minute; writes one HTML report
+  schedlab tour                                run two loads and write one HTML report
   schedlab doctor                              what this machine allows, and how to get the rest
-  schedlab record -o x.dat -- make -j8         scheduler events of every CPU while a command runs
-  schedlab trace latency x.dat                 who waited for a CPU, and how long
-  schedlab draw cores x.dat -o x.svg           each CPU's row over time (svg, pdf or png)
+  schedlab record -o x.dat -- make -j8         record scheduler events while a command runs
+  schedlab trace latency x.dat                 which tasks waited for a CPU, and how long
+  schedlab draw cores x.dat -o x.svg           draw a row for each CPU (svg, pdf or png)
 
 Durations and sizes take units (1.5ms, 64KiB); CPUs are lists as in Linux (0-3,8).
-Results go to stdout, notes to stderr; --json prints for machines.
-Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (what was measured is kept).";
+Results go to stdout, notes to stderr. --json prints JSON.
+Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (finished measurements are kept).";
 
 /// The command line.
 #[derive(Parser)]
@@ -33,53 +33,53 @@ pub(crate) struct Cli {
 #[expect(clippy::large_enum_variant, reason = "there is one, for as long as the program runs")]
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// A guided first minute: load, trace, pictures, one HTML report
+    /// Run two loads, record them and write one HTML report
     Tour(commands::tour::Args),
-    /// What this machine allows, what each missing right costs, how to get it
+    /// Show what this machine allows, and how to get each missing permission
     Doctor(commands::doctor::Args),
-    /// One workload, now: schbench, hackbench and more
+    /// Run one workload: schbench, hackbench and more
     Load(commands::load::Args),
-    /// Record scheduler events of this machine into a trace.dat
+    /// Record the scheduler events of this machine into a trace.dat
     Record(commands::record::Args),
-    /// Questions to a trace: info, latency, tasks, cpus, waiting, conservation, ...
+    /// Ask a trace: latency, tasks, CPUs, lost CPU time, causes and more
     Trace(commands::trace::Args),
-    /// Pictures of a trace as SVG, PDF or PNG
+    /// Draw a trace or a table as SVG, PDF or PNG
     Draw(commands::draw::Args),
-    /// The interactive page of a trace, as one HTML file
+    /// Write a trace as one interactive HTML page
     View(commands::view::Args),
-    /// A trace again on another scheduler: who would have waited less, who more
+    /// Replay a trace on another scheduler: which tasks wait less, which wait more
     Replay(commands::replay::Args),
-    /// Cores at chosen speeds, and virtual nodes
+    /// Slow CPUs to chosen speeds, and run virtual nodes
     Slow(commands::slow::Args),
-    /// Scheduler tunables of this kernel, put back afterwards
+    /// List and set scheduler tunables, and put them back afterwards
     Knobs(commands::knobs::Args),
-    /// The simulated machine: its error beside a real kernel, and its costs
+    /// Compare the simulated machine with a real kernel, and measure its costs
     Sim(commands::sim::Args),
-    /// Graphs of jobs: load a job executor and find its breaking point
+    /// Load a job executor with graphs of jobs, and find its breaking point
     Jobs(commands::jobs::Args),
-    /// Kernels of other versions, for experiments in QEMU
+    /// Fetch, build and compare kernels in QEMU
     Vm(commands::vm::Args),
-    /// An experiment: plan, run, store, report; picks up where it stopped
+    /// Run an experiment: plan, run, store, report; continue where it stopped
     Run(commands::run::Args),
-    /// Search for a setting that beats the default, and prove the gain with fresh runs
+    /// Search for a setting that beats the default, and confirm the gain with fresh runs
     Tune(commands::tune::Args),
-    /// The runs of an experiment, shown, or frozen for several machines
+    /// Show the runs of an experiment, or freeze them for several machines
     Plan(commands::plan::Args),
-    /// Some runs of a frozen plan, here
+    /// Do runs of a frozen plan on this machine
     Work(commands::work::Args),
-    /// The runs of all workers in one report
+    /// Collect the runs of all workers into one report
     Gather(commands::gather::Args),
-    /// An experiment on other machines, through ssh or Slurm
+    /// Run an experiment on other machines through ssh or Slurm
     Submit(commands::submit::Args),
     /// Published results about schedulers, repeated: list them, run them, read the verdicts
     Gallery(commands::gallery::Args),
-    /// A report from stored results
+    /// Write a report from stored results
     Report(commands::report::Args),
-    /// Two sets of stored results, with a verdict
+    /// Compare two sets of stored results, with a verdict
     Compare(commands::compare::Args),
-    /// JSON schemas of what --json prints
+    /// Print the JSON schemas of what --json prints
     Schema(commands::schema::Args),
-    /// Shell completions, or the man page
+    /// Print shell completions, or the man page
     Shell(commands::shell::Args),
 }
 
@@ -183,6 +183,68 @@ mod tests {
         words
     }
 
+    /// Options that mean the same wherever they occur.
+    const SHARED: [&str; 6] = ["json", "threads", "topology", "dark", "comm", "regex"];
+
+    /// The help of a command and of its options, with the names of both; the same for its subcommands.
+    fn texts(command: &clap::Command, into: &mut Vec<(String, String)>) {
+        let name = command.get_name();
+        into.extend(command.get_about().map(|about| (name.to_owned(), about.to_string())));
+        for option in command.get_arguments().filter(|option| option.get_help().is_some()) {
+            let long = option.get_long().unwrap_or(option.get_id().as_str());
+            let help = option.get_help().map(ToString::to_string).unwrap_or_default();
+            into.push((format!("{name} {long}"), help));
+        }
+        command.get_subcommands().for_each(|command| texts(command, into));
+    }
+
+    /// The table of `docs/glossary.md` that `cargo xtask tidy` reads as well.
+    fn banned_words() -> Vec<String> {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/glossary.md");
+        let glossary = std::fs::read_to_string(path).unwrap();
+        let table = glossary.split("\n## Banned words").nth(1).unwrap();
+        let rows = table.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+        rows.map(|(word, _)| word.to_owned()).collect()
+    }
+
+    #[test]
+    fn help_follows_the_style_guide() {
+        let banned = banned_words();
+        let (mut all, mut found) = (Vec::new(), Vec::new());
+        texts(&Cli::command(), &mut all);
+        for (name, text) in &all {
+            let padded = format!(" {} ", text.to_lowercase());
+            let words = banned.iter().filter(|word| padded.contains(&format!(" {word} ")));
+            found.extend(words.map(|word| format!("{name}: '{word}': {text}")));
+            if text.ends_with('.') || text.starts_with(|c: char| c.is_ascii_lowercase()) {
+                found.push(format!("{name}: no capital at its start, or a full stop: {text}"));
+            }
+        }
+        let sentences = all.iter().flat_map(|(_, text)| text.split(". "));
+        let mut lengths: Vec<usize> = sentences.map(|s| s.split_whitespace().count()).collect();
+        lengths.sort_unstable();
+        assert!(lengths[lengths.len() * 9 / 10] <= 22, "one sentence in ten is too long");
+        assert!(lengths.last().is_some_and(|longest| *longest <= 35), "a sentence over 35 words");
+        assert_eq!(found, Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_shared_option_has_one_wording() {
+        let mut all = Vec::new();
+        texts(&Cli::command(), &mut all);
+        for shared in SHARED {
+            let end = format!(" {shared}");
+            let ours = all.iter().filter(|(name, _)| name.ends_with(&end));
+            // The output of a slowed command is on stdout, so `slow` prints JSON elsewhere and says where.
+            let mut texts: Vec<&str> = ours
+                .map(|(_, text)| text.trim_end_matches(" on stderr; stdout belongs to the command"))
+                .collect();
+            texts.sort_unstable();
+            texts.dedup();
+            assert_eq!(texts.len(), 1, "--{shared}: {texts:?}");
+        }
+    }
+
     /// How many commands a text shows, and what is wrong with them. They are indented or fenced; one with an ellipsis
     /// is none.
     fn mistakes(place: &str, indent: &str, text: &str) -> (usize, Vec<String>) {
@@ -191,7 +253,8 @@ mod tests {
             is_fenced ^= line.starts_with("```");
             is_fenced || line.starts_with(indent)
         });
-        let lines = lines.map(str::trim).filter(|line| line.starts_with("schedlab "));
+        let lines = lines.map(|line| line.trim().trim_start_matches("$ "));
+        let lines = lines.filter(|line| line.starts_with("schedlab "));
         let lines = lines.filter(|line| !line.contains(" ..."));
         let (mut commands, mut found) = (0, Vec::new());
         for line in lines {
@@ -218,7 +281,7 @@ mod tests {
     #[test]
     fn commands_in_documents_and_help_are_understood() {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
-        let docs = ["docs", "docs/gallery"];
+        let docs = ["docs", "docs/gallery", "docs/guide"];
         let docs = docs.map(|folder| std::fs::read_dir(format!("{root}/{folder}")).unwrap());
         let docs = docs.into_iter().flatten().flatten();
         let mut files: Vec<_> = docs.map(|entry| entry.path()).collect();

@@ -10,10 +10,10 @@ pub(crate) struct Asked {
     /// The experiment file (docs/experiments.md, docs/tune.md)
     #[arg(value_name = "FILE.toml")]
     file: PathBuf,
-    /// Where results go; finished runs that are there already are not done again
+    /// Store results in DIR; finished runs in it are not repeated
     #[arg(short, long, value_name = "DIR", default_value = "results")]
     output: PathBuf,
-    /// The machine that does the runs, instead of the file's
+    /// Do the runs on this machine instead of the one in the file
     #[arg(long, value_name = "MACHINE")]
     on: Option<MachineName>,
 }

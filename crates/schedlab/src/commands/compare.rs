@@ -40,32 +40,32 @@ Exit codes with --fail-if: 0 the change is not there, 1 it is there, 125 the run
 #[derive(clap::Args)]
 #[command(after_help = CODES)]
 pub(crate) struct Args {
-    /// Folders of results, before and after; with --blocks more pairs may follow
+    /// Folders of results: before, after; with --blocks, more pairs
     #[arg(
         required_unless_present = "commands",
         conflicts_with = "commands",
         value_name = "DIR[@PLACE]"
     )]
     folders: Vec<PathBuf>,
-    /// Take each pair of folders as a block (a boot, a day), and compare blocks instead of runs
+    /// Treat each pair of folders as a block (a boot, a day), and compare blocks instead of runs
     #[arg(long)]
     blocks: bool,
-    /// Fail on a condition, such as 'time_s > +3%'; may be given more than once
+    /// Fail on a condition, such as 'time_s > +3%' (repeatable)
     #[arg(long = "fail-if", value_name = "CONDITION")]
     fail_if: Vec<FailIf>,
-    /// Decide by this metric; may be given more than once [default: the primary metrics of the registry]
+    /// Decide by this metric (repeatable) [default: the primary metrics]
     #[arg(long = "metric", visible_alias = "figure", value_name = "NAME")]
     metrics: Vec<String>,
-    /// Count sides as equivalent within ±PERCENT [default: 5, for tails 10]
+    /// Count sides as equivalent within ±PERCENT [default: 5; for tails 10]
     #[arg(long, value_name = "PERCENT")]
     margin: Option<f64>,
-    /// Write at most 10 lines of Markdown, for a pull request or a mailing list
+    /// Print at most 10 lines of Markdown, for a pull request or a mailing list
     #[arg(long, conflicts_with = "json")]
     markdown: bool,
-    /// Write JUnit XML to FILE: one test for each metric at each point
+    /// Write JUnit XML to FILE: one test for each metric and point
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Write JSON for machines
+    /// Print JSON
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -11,13 +11,13 @@ use std::process::ExitCode;
 /// Options of `schedlab doctor`.
 #[derive(Clone, Copy, clap::Args)]
 pub(crate) struct Args {
-    /// One line for each check
+    /// Print one line for each check
     #[arg(long)]
     short: bool,
-    /// Put back what runs that died left changed
+    /// Undo changes that a killed run left behind
     #[arg(long, conflicts_with = "short")]
     restore: bool,
-    /// For machines: the checks and the facts about this machine
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -33,25 +33,25 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Picture {
-    /// Each CPU's row over time, each task in its colour
+    /// Draw a row for each CPU, with a colour for each task
     Cores(cores::Args),
-    /// What each task did over time: running, waiting, sleeping, and who woke it
+    /// Draw a row for each task: running, waiting, sleeping, and who woke it
     Tasks(tasks::Args),
-    /// How many tasks ran and how many waited, over time
+    /// Draw how many tasks ran and waited over time
     Waiting(waiting::Args),
-    /// How long tasks waited for a CPU: a histogram, or cumulative curves
+    /// Draw how long tasks waited for a CPU: a histogram or cumulative curves
     Latency(latency::Args),
-    /// One bad placement: who woke whom where, what was idle, and why
+    /// Draw one episode of lost CPU time: who woke the task, and which CPUs were idle
     Wakeup(wakeup::Args),
-    /// A value for each choice on two axes, from a CSV table
+    /// Draw a map of values over two axes, from a CSV table
     Heatmap(charts::HeatmapArgs),
-    /// Medians with their intervals over what was set, from a CSV table
+    /// Draw medians with intervals over an axis, from a CSV table
     Sweep(charts::SweepArgs),
-    /// The line of least squares with its residuals, from a CSV table
+    /// Draw a least-squares line with its residuals, from a CSV table
     Fit(charts::PairsArgs),
-    /// Boxes and densities of groups beside each other, from a CSV table
+    /// Draw boxes and densities of groups, from a CSV table
     Boxes(charts::BoxesArgs),
-    /// A view described in a file: which rows, what colours by what, which marks, which curve
+    /// Draw a view that a TOML file describes: rows, colours, marks, curve
     #[command(long_flag = "recipe")]
     Recipe(recipe::Args),
 }
@@ -77,36 +77,35 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
 /// What every picture of a trace takes.
 #[derive(clap::Args)]
 pub(crate) struct Common {
-    /// Where the picture goes; the name's end says which format: .svg, .pdf or .png
+    /// Write the picture to FILE; its suffix chooses the format: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Show from here, counted from the trace's begin (seconds, or with a unit: 3.0755s, 20ms), or on the
-    /// trace's clock (@12345.678)
+    /// Start here: time since the start of the trace (1.5s, 20ms), or time of its clock (@12345.678)
     #[arg(long = "from", alias = "min", value_name = "TIME", value_parser = instant)]
     min: Option<Point>,
-    /// Show up to here
+    /// End here, in the same form
     #[arg(long = "to", alias = "max", value_name = "TIME", value_parser = instant)]
     max: Option<Point>,
     /// Width of the picture in pixels
     #[arg(long, value_name = "PX", default_value_t = 1200, value_parser = clap::value_parser!(i32).range(200..=20_000))]
     width: i32,
-    /// How CPUs share sockets and caches, where the trace does not tell: a file made by 'lscpu -p',
-    /// a copy of /sys, or 'host' for this machine
+    /// How CPUs share caches and sockets, if the trace does not say: 'host', a copy of /sys, or a
+    /// file made by 'lscpu -p'
     #[arg(long, value_name = "FILE|DIR|host")]
     topology: Option<String>,
-    /// The title, instead of the file's name
+    /// Title of the picture [default: the file's name]
     #[arg(long)]
     title: Option<String>,
-    /// Light on dark
+    /// Draw light on dark
     #[arg(long)]
     dark: bool,
-    /// Put the fonts into the SVG (PDF always has them)
+    /// Embed the fonts in the SVG (a PDF always has them)
     #[arg(long)]
     embed_fonts: bool,
-    /// Pixels of a PNG for each pixel of the picture
+    /// Draw N pixels of a PNG for each pixel of the picture
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=8))]
     scale: u32,
-    /// What was drawn, as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

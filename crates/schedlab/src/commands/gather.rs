@@ -8,10 +8,10 @@ use std::process::ExitCode;
 /// Options of `schedlab gather`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A folder of `schedlab plan --freeze`, and copies of it from other machines
+    /// The folder of `schedlab plan --freeze`, and copies of it from other machines
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// Where results go
+    /// Store results in DIR
     #[arg(short, long, value_name = "DIR", default_value = "results")]
     output: PathBuf,
 }

@@ -41,35 +41,35 @@ Examples:
   schedlab jobs peak --jobs 10..100 --time 2ms -o peak.svg               run time by number of jobs
   schedlab jobs break --shape load-bursts --nodes 64 --time 500us        how tight a schedule may be
   schedlab jobs grain                                                    the smallest useful job
-  schedlab jobs compare --shape fork-join                                executors beside each other
-  schedlab jobs run --on sim:cpus=4 --record jobs.dat                    our pool, simulated
+  schedlab jobs compare --shape fork-join                                several executors compared
+  schedlab jobs run --on sim:cpus=4 --record jobs.dat                    schedlab's pool, simulated
   schedlab jobs fit measured.csv                                         the models on any data"
 )]
 pub(crate) struct Args {
     #[command(subcommand)]
     what: What,
-    /// The machine that does the runs: host, or sim:KEY=VALUE,... for our pool in virtual time
+    /// Do the runs on this machine: host, or sim:KEY=VALUE,... for schedlab's pool in virtual time
     #[arg(long, global = true, value_name = "MACHINE", default_value = HOST)]
     on: String,
 }
 
 #[derive(clap::Subcommand)]
 enum What {
-    /// A graph of jobs by rules: its hash, statistics, and files (json, dot, stg, svg, pdf, png)
+    /// Make a graph of jobs: its hash, statistics and files (json, dot, stg, svg, pdf, png)
     Generate(generate::Args),
-    /// One run of a graph, proved, with every figure; or a soak; or an executor's own events
+    /// Run a graph, prove the run and print its metrics; or soak; or read an executor's events
     Run(run::Args),
-    /// A sweep of the number of jobs, or of their length, with the models of run time
+    /// Sweep the number or the length of jobs, with models of run time
     Peak(peak::Args),
-    /// The breaking point: how tight a schedule may be until it is not kept
+    /// Find the breaking point: the tightest schedule that is still kept
     Break(breaking::Args),
-    /// The smallest job at which 50 % and 90 % of the time is work (METG), per executor
+    /// Find the shortest job at which 50 % and 90 % of the time is work (METG), per executor
     Grain(grain::Args),
-    /// Executors beside each other under the same load
+    /// Compare executors under the same load
     Compare(compare::Args),
-    /// Post-to-start latency of single jobs, split into the pool's part and the kernel's
+    /// Measure post-to-start latency of single jobs: the part of the pool, the part of the kernel
     Posts(posts::Args),
-    /// The models of `peak` on measured data (CSV)
+    /// Fit the models of `peak` to measured data (CSV)
     Fit(fit::Args),
 }
 

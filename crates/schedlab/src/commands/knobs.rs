@@ -25,18 +25,18 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Every knob of this kernel: value, range, where it lives, and why it is locked
+    /// List the knobs of this kernel: value, range, place, and why a knob is locked
     List {
-        /// For machines: an object with `knobs`
+        /// Print JSON
         #[arg(long)]
         json: bool,
-        /// With what each does
+        /// Print what each knob does
         #[arg(long)]
         long: bool,
     },
-    /// The value of one knob, in the kernel's own number
+    /// Print the value of one knob, as the kernel stores it
     Get {
-        /// Its name
+        /// Name of the knob
         name: String,
     },
     /// Set knobs until `schedlab knobs restore`
@@ -44,27 +44,27 @@ enum Action {
         #[command(flatten)]
         wanted: Wanted,
     },
-    /// Run a command under a setting, then put everything back, whatever happens
+    /// Run a command with knobs set, then put everything back, also after a kill
     Run {
         #[command(flatten)]
         wanted: Wanted,
-        /// The command
+        /// The command to run
         #[arg(last = true, required = true, value_name = "CMD")]
         command: Vec<String>,
     },
     /// Set the knobs of a sysctl.d file or a tuned profile until `schedlab knobs restore`
     Apply {
-        /// The file, such as profile.sysctl.conf of `schedlab tune`
+        /// The file, such as profile.sysctl.conf from `schedlab tune`
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
-    /// Put back what `set` and `apply` changed
+    /// Put back what `knobs set` and `knobs apply` changed
     Restore,
     /// Print settings as a file of another tool
     Write {
         #[command(flatten)]
         wanted: Wanted,
-        /// The tool
+        /// Format of the file
         #[arg(long, value_enum, default_value = "sysctl")]
         format: Format,
     },
@@ -72,10 +72,10 @@ enum Action {
 
 #[derive(clap::Args)]
 struct Wanted {
-    /// Settings with units: base_slice=3ms nice=5 feature:RUN_TO_PARITY=off
+    /// Settings with units, such as base_slice=3ms nice=5 feature:RUN_TO_PARITY=off
     #[arg(value_name = "NAME=VALUE")]
     settings: Vec<String>,
-    /// Settings from a sysctl.d file or a tuned profile
+    /// Read settings from a sysctl.d file or a tuned profile
     #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
 }

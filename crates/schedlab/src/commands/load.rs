@@ -50,7 +50,7 @@ Examples:
   schedlab load schbench -r 5 --trace x.dat; schedlab trace latency x.dat"
 )]
 pub(crate) struct Args {
-    /// Workload and its options; without: a list of them
+    /// A workload and its options; without them, list the workloads
     #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "WORKLOAD [OPTIONS]")]
     words: Vec<String>,
 }
@@ -58,21 +58,22 @@ pub(crate) struct Args {
 /// What is done with a run, whatever the workload.
 const OWN: &[OptionDoc] = &[
     option("json", Kind::Flag, "false", "print JSON"),
-    option("csv", Kind::Flag, "false", "print the figures as CSV"),
+    option("csv", Kind::Flag, "false", "print the metrics as CSV"),
     option(
         "format",
         Kind::Choice(&["text", "perf", "perf-simple"]),
         "text",
-        "perf: print what perf bench sched messaging (hackbench) or pipe (pingpong) would",
+        "print in this format; perf is that of perf bench sched messaging (hackbench) or pipe (pingpong)",
     ),
-    option("percentiles", Kind::Text, "50,90,99,99.9", "percentiles of latencies to print"),
-    option("repeat", Kind::Number(1, 100_000), "1", "do it so often; each run is a sample"),
+    option("percentiles", Kind::Text, "50,90,99,99.9", "print these percentiles of latencies"),
+    option("repeat", Kind::Number(1, 100_000), "1", "run it N times; each run is one sample"),
     option(
         "against",
         Kind::Text,
         "",
-        "a second setting, interleaved: options ('pipe', 'groups=4'), LABEL:OPTION=VALUE of one beside, alone (nothing beside), \
-         knob:NAME=VALUE; several with spaces; or run:COMMAND, which runs meanwhile (a sched_ext scheduler)",
+        "interleave runs of a second setting, and compare: options ('pipe', 'groups=4'), LABEL:OPTION=VALUE of a workload \
+         beside it, alone (without --beside), knob:NAME=VALUE; several with spaces; or run:COMMAND, which runs during \
+         these runs (a sched_ext scheduler)",
     ),
     OptionDoc {
         short: Some('o'),
@@ -80,7 +81,7 @@ const OWN: &[OptionDoc] = &[
             "output",
             Kind::Text,
             "",
-            "folder to store the runs in (with --repeat; by default they are not kept)",
+            "store the runs in this folder (with --repeat) [default: do not store them]",
         )
     },
     option(
@@ -88,9 +89,9 @@ const OWN: &[OptionDoc] = &[
         Kind::Text,
         "",
         "run this at the same time: '[LABEL:] WORKLOAD [OPTIONS]', or '[LABEL:] command [OPTIONS] -- PROGRAM \
-         ARGUMENTS'; may stand more than once",
+         ARGUMENTS' (repeatable)",
     ),
-    option("on", Kind::Text, HOST, "the machine that does it: host, or KIND:KEY=VALUE,..."),
+    option("on", Kind::Text, HOST, "do the runs on this machine: host, or KIND:KEY=VALUE,..."),
     option("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
     option(
         "calibrate-to",
@@ -102,12 +103,12 @@ const OWN: &[OptionDoc] = &[
         "causes",
         Kind::Text,
         "",
-        "schbench: a table of requests a second against idle CPUs, involuntary switches and wakeup latency, with locks and \
-         without, over OPTION=VALUE,VALUE (threads=2,4,8; rps=500,1000)",
+        "schbench: print a table of requests a second, idle CPUs, involuntary switches and wakeup latency, with and \
+         without locks, over OPTION=VALUE,VALUE (threads=2,4,8; rps=500,1000)",
     ),
-    option("seed", Kind::Number(0, u64::MAX >> 1), "1", "seed of everything random"),
-    option("time-limit", Kind::Duration(1_000_000_000), "", "stop after this time"),
-    option("help", Kind::Flag, "false", "what the workload's options are"),
+    option("seed", Kind::Number(0, u64::MAX >> 1), "1", "seed of all random numbers"),
+    option("time-limit", Kind::Duration(1_000_000_000), "", "stop the run after this time"),
+    option("help", Kind::Flag, "false", "print the options of the workload"),
 ];
 
 /// What was typed, checked.
@@ -259,7 +260,7 @@ fn catalogue() -> String {
     for workload in CATALOGUE {
         let _ = writeln!(text, "  {:12} {}", workload.name, workload.about);
     }
-    text.push_str("\n`schedlab load WORKLOAD --help` tells the options of one.\n");
+    text.push_str("\n`schedlab load WORKLOAD --help` lists the options of one.\n");
     text
 }
 
@@ -267,8 +268,8 @@ fn help(workload: &Workload) -> String {
     let mut text = format!("schedlab load {}: {}\n", workload.name, workload.about);
     let tables = [
         ("Options of the workload", workload.options),
-        ("Placement, policy and agreement with others", COMMON),
-        ("What is done with a run", OWN),
+        ("Placement, policy and compatibility", COMMON),
+        ("Runs and output", OWN),
     ];
     for (title, table) in tables {
         let _ = writeln!(text, "\n{title}:");

@@ -17,7 +17,7 @@ Examples:
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
-    /// Write the runs into DIR, for `schedlab work`
+    /// Write the runs to DIR, for `schedlab work`
     #[arg(long, value_name = "DIR")]
     freeze: Option<PathBuf>,
 }

@@ -34,45 +34,45 @@ Examples:
   schedlab record --cgroup --time 10s; schedlab trace tasks --by cgroup trace.dat
   trace-cmd report x.dat; kernelshark x.dat")]
 pub(crate) struct Args {
-    /// The trace to write
+    /// Write the trace to FILE
     #[arg(short, long, value_name = "FILE", default_value = "trace.dat")]
     output: PathBuf,
-    /// Record these tracepoints as well: a system, system:name, or a name; with a '?' behind it, only if the
-    /// kernel has it
+    /// Record these tracepoints too: a system, system:name, or a name; one that ends with '?' is left
+    /// out if the kernel does not have it (repeatable)
     #[arg(short, long = "event", value_name = "SYSTEM[:NAME]|NAME")]
     events: Vec<String>,
-    /// Record what this needs as well
+    /// Record what this command needs too
     #[arg(long = "for", value_enum)]
     purpose: Option<Purpose>,
-    /// Through which interface of the kernel
+    /// Record through this interface of the kernel
     #[arg(long, value_enum, default_value = "auto")]
     via: Interface,
-    /// Memory for the ring of each CPU
+    /// Use this much memory for the ring of each CPU
     #[arg(long, value_name = "SIZE", default_value = "4MiB")]
     ring: Bytes,
-    /// Record only for this long; the command goes on
+    /// Stop recording after this time; the command goes on
     #[arg(long, value_name = "DURATION")]
     time: Option<Nanos>,
     /// Record at most this much, over all CPUs
     #[arg(long, value_name = "SIZE")]
     size: Option<Bytes>,
-    /// What happens at that size: stop, or let the oldest events give way
+    /// At that size, stop or overwrite the oldest events
     #[arg(long, value_enum, default_value = "stop", requires = "size")]
     full: AtSize,
-    /// Only events that concern these tasks (threads)
+    /// Record only events that concern these tasks (threads)
     #[arg(long = "pid", value_name = "PID", value_delimiter = ',')]
     pids: Vec<i32>,
-    /// The kernel's filter for one event, as in 'sched_switch: next_prio < 100'
+    /// Filter an event in the kernel, as in 'sched_switch: next_prio < 100' (repeatable)
     #[arg(long = "filter", value_name = "EVENT: EXPRESSION")]
     filters: Vec<Filter>,
-    /// End when a task was runnable for this long without running, and keep what led to it
+    /// End when a task was runnable this long without running, and keep the events before
     #[arg(long, value_name = "DURATION", conflicts_with = "size")]
     snapshot: Option<Nanos>,
-    /// Limit the requests of this name by --snapshot instead of waits: the time from begin to end of the marks that
-    /// loads of schedlab put
+    /// Apply the limit of --snapshot to requests of this name, from begin to end of the marks that
+    /// schedlab's loads write, instead of waits
     #[arg(long, value_name = "MARK", requires = "snapshot")]
     between: Option<String>,
-    /// Go on after a snapshot, and keep this many of the newest, as FILE-000001.dat and so on: for a service
+    /// Go on after a snapshot, and keep the newest N as FILE-000001.dat and so on, as a service
     #[arg(
         long,
         value_name = "N",
@@ -81,41 +81,41 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     max: Option<u32>,
-    /// Keep the control groups of tasks, what the kernel counts for them, and steal time
+    /// Store control groups of tasks, what the kernel counts for them, and steal time
     #[arg(long)]
     cgroup: bool,
-    /// How much of the time before a snapshot is kept
+    /// Keep the events of this time before a snapshot
     #[arg(long, value_name = "DURATION", default_value = "100ms", requires = "snapshot")]
     keep: Nanos,
-    /// Write the trace of a recording that was killed, from the directory that it left
+    /// Write the trace of a killed recording, from the directory that it left
     #[arg(long, value_name = "DIR", conflicts_with_all = ["events", "command"])]
     salvage: Option<PathBuf>,
-    /// Print what was recorded as JSON on stdout
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// The machine on which the command runs
+    /// Run the command on this machine
     #[arg(long, value_name = "MACHINE", default_value_t, requires = "command")]
     on: MachineName,
-    /// Record while this command runs
+    /// The command to run
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Interface {
-    /// Ftrace, which costs least; perf events where tracefs can't be written
+    /// Use ftrace, which costs least; use perf events if tracefs is not writable
     Auto,
-    /// One ring of perf events for each CPU
+    /// Use one ring of perf events for each CPU
     Perf,
-    /// An ftrace instance
+    /// Use an ftrace instance
     Ftrace,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Purpose {
-    /// `schedlab replay`: interrupts, softirqs and, where the kernel has it, changes of frequency
+    /// For `schedlab replay`: interrupts, softirqs, and frequency changes if the kernel has them
     Replay,
-    /// `schedlab trace power`: frequencies, idle states, IPIs and hrtimers, as far as the kernel has them
+    /// For `schedlab trace power`: frequencies, idle states, IPIs and hrtimers, if the kernel has them
     Power,
 }
 

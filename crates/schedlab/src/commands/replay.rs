@@ -40,40 +40,40 @@ Examples:
 pub(crate) struct Args {
     /// The trace, in any format that schedlab reads
     file: PathBuf,
-    /// The machine; by default the simulated one that is most like the recorded one
+    /// Replay on this machine [default: the simulated machine most like the recorded one]
     #[arg(long, value_name = "MACHINE")]
     on: Option<MachineName>,
-    /// Change a knob or a speed there; may stand more than once
+    /// Change a knob or a speed there (repeatable)
     #[arg(long, value_name = "NAME=VALUE")]
     set: Vec<String>,
-    /// Interrupts of this task (name or pid) keep their times; may stand more than once
+    /// Keep the times of interrupts of this task (name or pid) (repeatable)
     #[arg(long, value_name = "TASK")]
     open: Vec<String>,
-    /// Sleeps of this task (name or pid) keep their lengths; may stand more than once
+    /// Keep the lengths of sleeps of this task (name or pid) (repeatable)
     #[arg(long, value_name = "TASK")]
     closed: Vec<String>,
     /// Do not judge the time before this
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     warm_up: Nanos,
-    /// What each switch is taken to have cost in the recording
+    /// Assume that each switch cost this much in the recording
     #[arg(long, value_name = "TIME", default_value = "1500ns")]
     switch_cost: Nanos,
-    /// What each wakeup is taken to have cost the task that woke
+    /// Assume that each wakeup cost the waker this much in the recording
     #[arg(long, value_name = "TIME", default_value = "1us")]
     wake_cost: Nanos,
-    /// Pick the value of a knob on the first half, and report its gain on the second
+    /// Choose a value of a knob on the first half, and report its gain on the second
     #[arg(long, value_name = "NAME=VALUE,...", conflicts_with = "set")]
     search: Option<String>,
-    /// Write the demand as a program of rt-app, and replay nothing
+    /// Write the demand as an rt-app file, and replay nothing
     #[arg(long, value_name = "FILE")]
     export: Option<PathBuf>,
-    /// Write the trace of the replay (of the changed one, if there is one)
+    /// Write the trace of the replay (of the changed one, if there is one) to FILE
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Tasks to print; 0 prints all
+    /// Print at most N rows; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 15)]
     top: usize,
-    /// Print JSON, for machines
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

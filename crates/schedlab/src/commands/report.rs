@@ -20,10 +20,10 @@ pub(crate) struct Args {
     /// Folders of results: of an experiment, or of single runs
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
-    /// Where the report goes [default: report.html in the first folder]
+    /// Write the report to FILE [default: report.html in the first folder]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Write all metrics of all runs as a Parquet table, and no report (docs/formats.md)
+    /// Write all metrics of all runs as a Parquet table instead (docs/formats.md)
     #[arg(long, value_name = "FILE", conflicts_with_all = ["output", "title"])]
     parquet: Option<PathBuf>,
     /// Title of the report [default: the folder's name]

@@ -23,7 +23,7 @@ pub(crate) const EXIT_INTERRUPTED: u8 = 130;
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
-    /// Print the plan and how long it will take, and run nothing
+    /// Print the plan and its duration, and run nothing
     #[arg(long)]
     dry_run: bool,
 }

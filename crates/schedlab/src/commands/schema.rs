@@ -8,7 +8,7 @@ use std::process::ExitCode;
 /// Options of `schedlab schema`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The command, with dashes: trace-latency; without it, list the ids
+    /// The command with dashes, such as trace-latency; without it, list the ids
     name: Option<String>,
 }
 

@@ -11,7 +11,7 @@ Examples:
   schedlab shell zsh > ~/.zfunc/_schedlab
   schedlab shell man > /usr/local/share/man/man1/schedlab.1")]
 pub(crate) struct Args {
-    /// What to print: completions for a shell, or the man page
+    /// Print completions for this shell, or the man page
     what: What,
 }
 

@@ -24,24 +24,24 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// Compare the model with what a real kernel took, beside two dummies
+    /// Compare the model with times of a real kernel, and with two dummies
     Validate {
-        /// A file of cells; by default those that come with the program
+        /// Compare with the cells of this file [default: the cells in the program]
         #[arg(long, value_name = "FILE")]
         truth: Option<PathBuf>,
-        /// The simulated machine; by default the one that the file names
+        /// Use this simulated machine [default: the one that the file names]
         #[arg(long, value_name = "MACHINE")]
         on: Option<MachineName>,
     },
-    /// Measure what things cost on a machine, by small runs, and write a file of costs
+    /// Measure the costs of a machine by small runs, and write a file of costs
     Calibrate(calibrate::Args),
     /// Find the first decision in which the model and a machine differ, from the same state
     Diff(diff::Args),
-    /// Score the model's placement of a recording's wakeups beside naive rules
+    /// Score how the model places the wakeups of a recording, against naive rules
     Placement(placement::Args),
-    /// Print a file of costs, to be changed and given as costs=FILE
+    /// Print a file of costs, to edit and use as costs=FILE
     Costs {
-        /// A file that comes with the program; without it the usual costs
+        /// Name of a file in the program [default: the usual costs]
         name: Option<String>,
     },
 }

@@ -32,7 +32,7 @@ Examples:
   schedlab slow 30% -- ./job                           on a CPU that schedlab chooses
   schedlab slow --cpu 0=30% --cpu 1-3=75% -- ./job     on these CPUs; the exit code is the job's
   schedlab slow like:pi4.toml -- ./job                 as slow as a machine; see machine --help
-  schedlab slow --cpu 0=50%                            until Ctrl-C, whatever runs there
+  schedlab slow --cpu 0=50%                            until Ctrl-C, for all that runs there
   schedlab slow --cpu 0=10% --method quota -- ./job    another method; --method help lists them
   schedlab slow nodes.toml                             virtual nodes: CPUs, speeds, commands, script
   schedlab slow attach 40% unit:nginx                  a unit; or container:ID, a name, a pid
@@ -50,10 +50,10 @@ A guardian process undoes everything at the end, also after kill -9."
 pub(crate) struct Args {
     #[command(subcommand)]
     running: Option<running::Command>,
-    /// A file of virtual nodes; or a speed, as in 30%, for the command on CPUs that schedlab chooses
+    /// A file of virtual nodes; or a speed such as 30%, for the command on CPUs that schedlab chooses
     #[arg(value_name = "NODES.toml|SPEED", conflicts_with = "cpu")]
     nodes: Option<PathBuf>,
-    /// Run the loads of a file of nodes on another machine, as in sim:cpus=4
+    /// Run the loads of a file of nodes on this machine, such as sim:cpus=4
     #[arg(long, value_name = "MACHINE", requires = "nodes")]
     on: Option<MachineName>,
     /// Write a trace of all simulated nodes, with a mark for each change
@@ -61,7 +61,7 @@ pub(crate) struct Args {
     trace: Option<PathBuf>,
     #[command(flatten)]
     how: How,
-    /// Run this, slowed
+    /// The command to run slowed
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,
 }
@@ -69,58 +69,58 @@ pub(crate) struct Args {
 /// Options that starting and attaching share.
 #[derive(clap::Args)]
 pub(crate) struct How {
-    /// CPUs and their speed, as in 1-3=75%, 0=1200MHz, 0=like:pi4.toml; more than once for several
+    /// CPUs and their speed, as in 1-3=75%, 0=1200MHz, 0=like:pi4.toml (repeatable)
     #[arg(long, value_name = "CPUS=SPEED")]
     cpu: Vec<Asking>,
-    /// How: auto, hogs, weight, quota, stop, freq, gov and variants; help lists them
+    /// Method: auto, hogs, weight, quota, stop, freq, gov and variants; help lists them
     #[arg(long, value_name = "NAME", default_value = "auto")]
     method: String,
-    /// Length of the hogs' slots: no longer than the shortest phase of computing [default: 2ms]
+    /// Length of the hogs' slots; at most the shortest phase of computing [default: 2ms]
     #[arg(long, value_name = "TIME")]
     period: Option<Nanos>,
     /// Period of budgets (quota) [default: 10ms]
     #[arg(long, value_name = "TIME")]
     quota_period: Option<Nanos>,
-    /// What of a budget may be saved up for later (quota) [default: 0]
+    /// Budget that may be saved for later (quota) [default: 0]
     #[arg(long, value_name = "TIME")]
     quota_burst: Option<Nanos>,
     /// Keep the CPU busy with an idle-class task in the gaps (quota, stop) [default: on for quota without SMT]
     #[arg(long, value_name = "on|off", value_parser = on_or_off)]
     filler: Option<bool>,
-    /// The part of the memory bandwidth that the slowed CPUs may use (needs resctrl)
+    /// Limit the memory bandwidth of the slowed CPUs to this share (needs resctrl)
     #[arg(long, value_name = "SPEED")]
     memory: Option<Speed>,
-    /// The command sees its CPUs only, with their speeds, in /proc/cpuinfo and among online CPUs
+    /// Show the command only its CPUs, with their speeds, in /proc/cpuinfo and among online CPUs
     #[arg(long)]
     show_node: bool,
-    /// Write each change of speeds, nodes and links to FILE, a line of JSON each
+    /// Write each change of speeds, nodes and links to FILE as a line of JSON
     #[arg(long, value_name = "FILE")]
     events: Option<PathBuf>,
-    /// Background noise: CPUs, bursts a second, length of each, as in 0-1:20:500us
+    /// Add background noise: CPUs, bursts a second and length of each, as in 0-1:20:500us (repeatable)
     #[arg(long, value_name = "CPUS:RATE:LENGTH")]
     noise: Vec<Noise>,
-    /// Let the command use other CPUs too, at full speed; without this it runs on the CPUs named only
+    /// Let the command use other CPUs too, at full speed [default: only the slowed CPUs]
     #[arg(long)]
     unbound: bool,
-    /// Slow CPUs that another session slows too; with hogs the slower speed holds, else they multiply
+    /// Slow CPUs that another session slows too; with hogs the slower speed holds, else speeds multiply
     #[arg(long)]
     share: bool,
-    /// The command lives on when schedlab ends or is killed, at full speed
+    /// Let the command go on at full speed when schedlab ends or is killed
     #[arg(long)]
     keep: bool,
     /// Do not measure the speeds before the command starts (saves about 0.2 s)
     #[arg(long)]
     no_measure: bool,
-    /// Measure also how late tasks wake on each CPU, before and after (0.8 s)
+    /// Measure wakeup latency on each CPU too, before and after (0.8 s)
     #[arg(long)]
     probe: bool,
     /// End after this time
     #[arg(long, value_name = "TIME")]
     time_limit: Option<Nanos>,
-    /// Only say what would be done
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
-    /// Say what was measured as JSON, on stderr: stdout is the command's
+    /// Print JSON on stderr; stdout belongs to the command
     #[arg(long)]
     json: bool,
 }

@@ -28,25 +28,25 @@ Ctrl-C, a lost host or a lost job lose no finished portion: the same command goe
 pub(crate) struct Args {
     #[command(flatten)]
     asked: Asked,
-    /// Do the runs on these hosts, through ssh
+    /// Do the runs on these hosts through ssh
     #[arg(long, value_name = "HOST,..", value_delimiter = ',')]
     ssh: Vec<String>,
-    /// Do the runs as jobs of Slurm; folders are shared by all nodes
+    /// Do the runs as jobs of Slurm; all nodes must share the folders
     #[arg(long)]
     slurm: bool,
-    /// Where the frozen plan goes [default: NAME.frozen beside the results]
+    /// Write the frozen plan to DIR [default: NAME.frozen next to the results]
     #[arg(long, value_name = "DIR")]
     freeze: Option<PathBuf>,
-    /// The program that does the runs, static for hosts with another C library [default: this one]
+    /// Program that does the runs; a static one suits hosts with another C library [default: this one]
     #[arg(long, value_name = "FILE")]
     binary: Option<PathBuf>,
-    /// How to call ssh, with further options
+    /// Command that calls ssh, with options
     #[arg(long, value_name = "COMMAND", default_value = "ssh", conflicts_with = "slurm")]
     ssh_command: String,
-    /// Further options of sbatch, such as --sbatch=--partition=quiet; may be repeated
+    /// Option for sbatch, such as --sbatch=--partition=quiet (repeatable)
     #[arg(long, value_name = "OPTION", conflicts_with = "ssh")]
     sbatch: Vec<String>,
-    /// Show what would be done, and do nothing
+    /// Print what would be done, and do nothing
     #[arg(long)]
     dry_run: bool,
 }

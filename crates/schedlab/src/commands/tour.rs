@@ -33,10 +33,10 @@ const EXPERIMENT: &str = include_str!("../../../../examples/tour.toml");
 /// Options of `schedlab tour`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Where results and the report go [default: schedlab-tour, or the next free schedlab-tour-N]
+    /// Write results and report to DIR [default: schedlab-tour, or the next free schedlab-tour-N]
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// The machine that does the runs
+    /// Do the runs on this machine
     #[arg(long, value_name = "MACHINE", default_value_t)]
     on: MachineName,
 }

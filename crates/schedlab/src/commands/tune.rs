@@ -22,16 +22,16 @@ pub(crate) struct Args {
     /// Check the file and the machine, and run nothing
     #[arg(long)]
     dry_run: bool,
-    /// For machines: the result with all comparisons
+    /// Print JSON
     #[arg(long, conflicts_with_all = ["ask", "tell", "measure"])]
     json: bool,
     /// Print the next N points as JSON lines, and run nothing
     #[arg(long, value_name = "N", conflicts_with_all = ["tell", "measure"])]
     ask: Option<usize>,
-    /// Tell the search what was measured: JSON lines from a file, or - for stdin
+    /// Give measurements to the search: JSON lines from FILE; - is stdin
     #[arg(long, value_name = "FILE", conflicts_with = "measure")]
     tell: Option<PathBuf>,
-    /// Measure points that another program chose: JSON lines from a file, or - for stdin
+    /// Measure points that another program chose: JSON lines from FILE; - is stdin
     #[arg(long, value_name = "FILE")]
     measure: Option<PathBuf>,
 }

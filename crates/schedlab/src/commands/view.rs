@@ -33,24 +33,23 @@ const POWER_MAX: usize = 500_000;
 pub(crate) struct Args {
     /// The trace, in any format that schedlab reads
     file: PathBuf,
-    /// Where the page goes [default: the trace's name with .html]
+    /// Write the page to FILE [default: the name of the trace with .html]
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// How CPUs share sockets, where the trace does not tell: a file made by 'lscpu -p', a copy of
-    /// /sys, or 'host' for this machine
+    /// How CPUs share caches and sockets, if the trace does not say: 'host', a copy of /sys, or a
+    /// file made by 'lscpu -p'
     #[arg(long, value_name = "FILE|DIR|host")]
     topology: Option<String>,
-    /// Show from here, counted from the trace's begin (seconds, or with a unit: 3.0755s, 20ms), or on the
-    /// trace's clock (@12345.678)
+    /// Start here: time since the start of the trace (1.5s, 20ms), or time of its clock (@12345.678)
     #[arg(long, value_name = "TIME", value_parser = super::draw::instant)]
     from: Option<Point>,
-    /// Show up to here
+    /// End here, in the same form
     #[arg(long, value_name = "TIME", value_parser = super::draw::instant)]
     to: Option<Point>,
     /// Bytes for slices before compression; a page with more of them shows columns in their place
     #[arg(long, value_name = "SIZE", default_value_t = SLICES_MAX, hide = true)]
     slices_max: usize,
-    /// What was written, as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

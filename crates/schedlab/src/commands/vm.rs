@@ -38,20 +38,20 @@ pub(crate) struct Args {
 
 #[derive(clap::Subcommand)]
 enum Action {
-    /// The kernels in /boot, in the cache and by Debian's names, with what each offers
+    /// List kernels in /boot, in the cache and from Debian, with what each offers
     Kernels {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Get a kernel of Debian's, or a newer QEMU, into the cache without installing it
+    /// Fetch a kernel of Debian, or a newer QEMU, into the cache without installing it
     Fetch {
-        /// Its name: debian-6.1, or qemu
+        /// Name of the kernel, such as debian-6.1; or qemu
         name: String,
     },
     /// Build a small kernel into the cache
     Build(build::Build),
-    /// Compare two kernels, or two settings, beside what neutral code does
+    /// Compare two kernels or settings, against the effect of neutral code
     Compare(compare::Compare),
     /// Find the commit that made a metric worse
     Bisect(bisect::Bisect),

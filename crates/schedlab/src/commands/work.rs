@@ -21,19 +21,19 @@ Examples:
 
 The same command goes on after a crash. `schedlab gather frozen` writes the report.")]
 pub(crate) struct Args {
-    /// A folder of `schedlab plan --freeze`
+    /// The folder of `schedlab plan --freeze`
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// Do the I-th of N parts, from 1
+    /// Do part I of N; I starts at 1
     #[arg(long, value_name = "I/N", value_parser = shard, conflicts_with = "claim")]
     shard: Option<Share>,
-    /// Do what no other worker does, and wait until all runs are done
+    /// Do runs that no other worker does, until all runs are done
     #[arg(long)]
     claim: bool,
-    /// Take over what a worker claimed and did not renew for this long
+    /// Take over a portion whose worker did not renew its claim for this time
     #[arg(long, value_name = "TIME", default_value = "10min", requires = "claim")]
     lease: Nanos,
-    /// The name of the folder of this worker's runs [default: the host's name and a number]
+    /// Name the folder of this worker's runs [default: the host name and a number]
     #[arg(long, value_name = "NAME")]
     name: Option<String>,
 }

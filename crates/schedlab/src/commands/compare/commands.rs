@@ -16,10 +16,10 @@ pub(crate) struct Measured {
     /// Run each command N times
     #[arg(short = 'n', long, value_name = "N", default_value_t = 10, requires = "commands")]
     runs: u32,
-    /// Run each command N times before, without counting
+    /// Run each command N times first, and do not count these runs
     #[arg(short, long, value_name = "N", default_value_t = 1, requires = "commands")]
     warmup: u32,
-    /// Put each of the values in place of {VAR} in the commands; may be given more than once
+    /// Replace {VAR} in the commands by each of the values (repeatable)
     #[arg(
         short = 'L',
         long = "parameter-list",
@@ -28,7 +28,7 @@ pub(crate) struct Measured {
         requires = "commands"
     )]
     lists: Vec<String>,
-    /// Put the whole numbers from MIN to MAX in place of {VAR} in the commands
+    /// Replace {VAR} in the commands by each whole number from MIN to MAX
     #[arg(
         short = 'P',
         long = "parameter-scan",
@@ -37,10 +37,10 @@ pub(crate) struct Measured {
         requires = "commands"
     )]
     scans: Vec<String>,
-    /// Keep the runs in DIR; those that are there are not done again
+    /// Store results in DIR; finished runs in it are not repeated
     #[arg(short, long, value_name = "DIR", requires = "commands")]
     output: Option<PathBuf>,
-    /// Commands to compare with the first one; the shell runs those that need one
+    /// Commands; each is compared with the first. A shell runs those that need one
     #[arg(last = true, value_name = "COMMAND")]
     pub(super) commands: Vec<String>,
 }

@@ -18,24 +18,24 @@ const LEVEL: f64 = 0.95;
 /// What every chart takes.
 #[derive(clap::Args)]
 struct Sheet {
-    /// A CSV file with the names of its columns in the first line
+    /// A CSV file whose first line names the columns
     file: PathBuf,
-    /// Where the picture goes; the name's end says which format: .svg, .pdf or .png
+    /// Write the picture to FILE; its suffix chooses the format: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Only rows that have this text in this column; several conditions must all hold
+    /// Use only rows with this text in this column; several conditions must all hold
     #[arg(long = "where", value_name = "COLUMN=TEXT")]
     conditions: Vec<String>,
-    /// The title, instead of the file's name
+    /// Title of the picture [default: the file's name]
     #[arg(long)]
     title: Option<String>,
     /// Width of the picture in pixels
     #[arg(long, value_name = "PX", default_value_t = 900, value_parser = clap::value_parser!(i32).range(200..=20_000))]
     width: i32,
-    /// Light on dark
+    /// Draw light on dark
     #[arg(long)]
     dark: bool,
-    /// What was drawn, as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }
@@ -45,19 +45,19 @@ struct Sheet {
 pub(crate) struct HeatmapArgs {
     #[command(flatten)]
     sheet: Sheet,
-    /// The column with the choices to the right
+    /// Column of the horizontal axis
     #[arg(long, value_name = "COLUMN")]
     x: String,
-    /// The column with the choices upwards
+    /// Column of the vertical axis
     #[arg(long, value_name = "COLUMN")]
     y: String,
-    /// The column with the values; of several in one cell the median is shown
+    /// Column of the values; several values in one cell are shown as their median
     #[arg(long, value_name = "COLUMN")]
     value: String,
     /// Draw a contour at this value
     #[arg(long, value_name = "VALUE")]
     contour: Vec<f64>,
-    /// Ring the best cell
+    /// Draw a ring around the best cell
     #[arg(long, value_name = "WHICH")]
     best: Option<Best>,
 }
@@ -74,16 +74,16 @@ enum Best {
 pub(crate) struct PairsArgs {
     #[command(flatten)]
     sheet: Sheet,
-    /// The column with what was set
+    /// Column of the horizontal axis
     #[arg(long, value_name = "COLUMN")]
     x: String,
-    /// The column with what was measured
+    /// Column of the vertical axis
     #[arg(long, value_name = "COLUMN")]
     y: String,
-    /// A logarithmic axis to the right
+    /// Use a logarithmic horizontal axis
     #[arg(long)]
     log_x: bool,
-    /// A logarithmic axis upwards
+    /// Use a logarithmic vertical axis
     #[arg(long)]
     log_y: bool,
 }
@@ -93,7 +93,7 @@ pub(crate) struct PairsArgs {
 pub(crate) struct SweepArgs {
     #[command(flatten)]
     pairs: PairsArgs,
-    /// A line for each text of this column
+    /// Draw a line for each text in this column
     #[arg(long, value_name = "COLUMN")]
     by: Option<String>,
 }
@@ -103,13 +103,13 @@ pub(crate) struct SweepArgs {
 pub(crate) struct BoxesArgs {
     #[command(flatten)]
     sheet: Sheet,
-    /// The column with the values
+    /// Column of the values
     #[arg(long, value_name = "COLUMN")]
     value: String,
-    /// A box for each text of this column
+    /// Draw a box for each text in this column
     #[arg(long, value_name = "COLUMN")]
     by: String,
-    /// Boxes alone, without densities behind them
+    /// Draw boxes without densities
     #[arg(long)]
     no_violins: bool,
 }

@@ -25,7 +25,7 @@ const LEGEND_MAX: usize = 14;
 /// Options of `schedlab draw cores`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Traces, in any format that schedlab reads; several are drawn under each other
+    /// Traces, in any format that schedlab reads; several are drawn below each other
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
@@ -38,29 +38,29 @@ pub(crate) struct Args {
 #[derive(clap::Args, Clone, Default, serde::Deserialize)]
 #[serde(default, deny_unknown_fields, rename_all = "kebab-case")]
 pub(crate) struct View {
-    /// What decides a task's colour
+    /// Choose colours by this
     #[arg(long, value_enum, default_value_t = ColourBy::Pid)]
     pub(crate) colour_by: ColourBy,
-    /// Only tasks whose name begins so have colours; the rest is black (dim on dark)
+    /// Colour only tasks whose name starts with NAME; draw the rest black (dim on dark)
     #[arg(long, value_name = "NAME")]
     pub(crate) target: Option<String>,
-    /// Rows by CPU number, or with sockets, caches and SMT siblings together
+    /// Order rows by CPU number, or group sockets, caches and SMT siblings
     #[arg(long, value_enum, default_value_t = Order::Cpu)]
     pub(crate) order: Order,
-    /// Marks on the rows
+    /// Draw these marks on the rows
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,..")]
     pub(crate) marks: Vec<MarkKind>,
-    /// Mark any event: NAME[:CONDITION,..], conditions comm=, pid=, cpu=, and fields of
-    /// other tracepoints as in irq_handler_entry:irq=42 (may be repeated); mark/NAME is a user's mark
+    /// Mark an event: NAME[:CONDITION,..] with conditions comm=, pid=, cpu= or a field of the
+    /// tracepoint, as in irq_handler_entry:irq=42; mark/NAME is a user mark (repeatable)
     #[arg(long, value_name = "EVENT[:FILTER]")]
     pub(crate) mark: Vec<String>,
-    /// Lanes along each row: what its CPU was in (`schedlab record --for power` records it)
+    /// Draw lanes along each row: what its CPU was in (`schedlab record --for power` records it)
     #[arg(long, value_enum, value_delimiter = ',', value_name = "KIND,..")]
     pub(crate) lanes: Vec<LaneOf>,
-    /// Only these CPUs
+    /// Draw only these CPUs
     #[arg(long, value_name = "LIST")]
     pub(crate) cpus: Option<schedlab_model::CpuSet>,
-    /// Height of a row in pixels, instead of one that fits
+    /// Height of a row in pixels [default: as it fits]
     #[arg(long, value_name = "PX", value_parser = clap::value_parser!(i32).range(1..=200))]
     pub(crate) row_height: Option<i32>,
 }

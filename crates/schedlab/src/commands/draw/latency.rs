@@ -12,21 +12,21 @@ const CURVES_MAX: usize = 8;
 /// Options of `schedlab draw latency`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Traces, in any format that schedlab reads; curves of several stand in one picture
+    /// Traces, in any format that schedlab reads; several share one picture
     #[arg(required = true)]
     files: Vec<PathBuf>,
     #[command(flatten)]
     common: Common,
-    /// Any wait of a runnable task, instead of wakeup to running
+    /// Use run delay (any wait for a CPU) instead of wakeup latency
     #[arg(long)]
     run_delay: bool,
-    /// Cumulative curves (of several traces always) instead of a histogram
+    /// Draw cumulative curves instead of a histogram; several traces always have curves
     #[arg(long)]
     curve: bool,
-    /// Cumulative curves with the tail stretched: 90 %, 99 %, 99.9 % at equal distances
+    /// Draw cumulative curves that give 90 %, 99 % and 99.9 % equal room
     #[arg(long)]
     tail: bool,
-    /// A curve for each of the commands that waited longest
+    /// Draw a curve for each of the commands that waited longest
     #[arg(long)]
     by_command: bool,
 }

@@ -20,22 +20,23 @@ use std::process::ExitCode;
 #[derive(Parser)]
 #[command(name = "dat2graph2", max_term_width = 100)]
 struct Dat2graph2 {
-    /// Cores of a socket stand together, the first socket at the bottom
+    /// Group the cores of a socket, the first socket at the bottom
     #[arg(long)]
     socket_order: bool,
-    /// Show from here, in seconds from the start
+    /// Start here, in seconds since the start of the trace
     #[arg(long, value_name = "S")]
     min: Option<String>,
-    /// Show up to here, in seconds from the start
+    /// End here, in seconds since the start of the trace
     #[arg(long, value_name = "S")]
     max: Option<String>,
-    /// Tasks whose name begins so have colours, all others are black
+    /// Colour only tasks whose name starts with NAME; draw the rest black
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
-    /// A colour for each command, instead of one for each pid
+    /// Choose colours by command instead of by pid
     #[arg(long)]
     color_by_command: bool,
-    /// Which cores share a socket: a file made by 'lscpu -p', a copy of /sys, or 'host'
+    /// How CPUs share caches and sockets, if the trace does not say: 'host', a copy of /sys, or a
+    /// file made by 'lscpu -p'
     #[arg(long, value_name = "FILE|DIR|host")]
     topology: Option<String>,
     /// Traces
@@ -47,10 +48,10 @@ struct Dat2graph2 {
 #[derive(Parser)]
 #[command(name = "running_waiting", max_term_width = 100)]
 struct RunningWaiting {
-    /// Show from here, in seconds from the start
+    /// Start here, in seconds since the start of the trace
     #[arg(long, value_name = "S")]
     min: Option<String>,
-    /// Show up to here, in seconds from the start
+    /// End here, in seconds since the start of the trace
     #[arg(long, value_name = "S")]
     max: Option<String>,
     /// Traces

@@ -14,8 +14,8 @@ use std::process::ExitCode;
 /// Options of `schedlab draw --recipe`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The view, as TOML: title, min, max, width, topology, curve, sockets, and a table `rows` with the
-    /// options of 'draw cores' by their long names (colour-by, target, order, marks, mark, cpus)
+    /// The view as TOML: title, min, max, width, topology, curve, sockets, and a table `rows` with
+    /// long options of 'draw cores' (colour-by, target, order, marks, mark, cpus)
     recipe: PathBuf,
     /// Traces, in any format that schedlab reads
     #[arg(required = true)]

@@ -19,13 +19,13 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     common: Common,
-    /// A row for each task, or for all tasks of a command, process or control group
+    /// Draw a row for each task, or for all tasks of a command, process or control group
     #[arg(long, value_enum, default_value_t = Rows::Task)]
     by: Rows,
-    /// Only tasks whose name begins so
+    /// Draw only tasks whose name starts with NAME
     #[arg(long, value_name = "NAME")]
     target: Option<String>,
-    /// Draw so many rows, those that ran and waited longest
+    /// Draw at most N rows: the tasks that ran and waited longest
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     top: u32,
 }

@@ -15,7 +15,7 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     common: Common,
-    /// A curve for each socket below that of the machine
+    /// Draw a curve for each socket too
     #[arg(long)]
     sockets: bool,
 }

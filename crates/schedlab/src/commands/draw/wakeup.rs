@@ -20,10 +20,10 @@ pub(crate) struct Args {
     file: PathBuf,
     #[command(flatten)]
     common: Common,
-    /// Which of the episodes in which CPU time was lost: 1 is the costliest
+    /// Draw the Nth costliest episode of lost CPU time
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     rank: u32,
-    /// Only those of this task
+    /// Use only episodes of this task
     #[arg(long)]
     pid: Option<i32>,
 }

@@ -27,22 +27,22 @@ runs that end in time. `raw` counts runs as kept that end --fail late: its limit
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) setup: Setup,
-    /// schedlab, virtual or ideal: it must know start times
+    /// Executor: schedlab, virtual or ideal
     #[arg(long, value_name = "NAME", default_value = "schedlab")]
     executor: String,
-    /// Runs at each stress
+    /// Do N runs at each stress
     #[arg(long, default_value_t = 20)]
     runs: usize,
-    /// The search is repeated so often, for an interval
+    /// Search N times; each search is one sample
     #[arg(long, default_value_t = 3)]
     repeat: usize,
-    /// A run that ends so late has failed
+    /// A run fails if it ends this late
     #[arg(long, default_value = "2ms")]
     fail: Nanos,
-    /// Broken above this fraction of failed runs
+    /// A stress breaks the schedule above this fraction of failed runs
     #[arg(long, default_value_t = 0.55)]
     failures: f64,
-    /// Also the stress up to which at most this fraction of runs fails, whatever their scatter
+    /// Find the stress up to which at most this fraction of runs fails too
     #[arg(long, value_name = "FRACTION", default_value_t = 0.01)]
     miss_rate: f64,
 }

@@ -28,7 +28,7 @@ cost; `virtual` is the policy of `schedlab` in virtual time. Their times are com
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) setup: Setup,
-    /// Executors; without it, all that are built in
+    /// Executors to compare [default: all built-in executors]
     #[arg(long = "executor", value_name = "NAMES", value_delimiter = ',')]
     executors: Vec<String>,
     /// Run each executor N times, in turns; each run is one sample. An interval needs 6

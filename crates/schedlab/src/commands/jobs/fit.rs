@@ -19,18 +19,18 @@ use std::process::ExitCode;
 The first line of the file names its columns. Without --x and --y, the first column is the number
 of jobs and the second the run time in ms, as `schedlab jobs peak --csv` writes them.")]
 pub(super) struct Args {
-    /// Measured data: CSV (comma or semicolon), or a gnuplot script with the data in a here-document
+    /// Measured data: CSV (comma or semicolon), or a gnuplot script with inline data
     file: PathBuf,
-    /// Column of the number of jobs (or their length), by name
+    /// Name of the column with the number of jobs, or their length
     #[arg(long, value_name = "COLUMN")]
     x: Option<String>,
-    /// Column of the run time in ms, by name
+    /// Name of the column with the run time in ms
     #[arg(long, value_name = "COLUMN")]
     y: Option<String>,
-    /// Draws the regression with its residuals: .svg, .pdf or .png
+    /// Draw the regression with its residuals to FILE: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -16,10 +16,10 @@ use std::process::ExitCode;
 pub(super) struct Args {
     #[command(flatten)]
     graph: GraphArgs,
-    /// Writes the graph: .json, .dot, .stg, .svg, .pdf or .png; may be given several times
+    /// Write the graph to FILE: .json, .dot, .stg, .svg, .pdf or .png (repeatable)
     #[arg(short, long, value_name = "FILE")]
     output: Vec<PathBuf>,
-    /// Prints JSON: nodes, levels, edges, hash and statistics
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

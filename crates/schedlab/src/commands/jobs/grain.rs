@@ -30,7 +30,7 @@ pub(super) struct Args {
     graph: GraphArgs,
     #[command(flatten)]
     pub(super) executor: ExecutorArgs,
-    /// Executors, the first is the one that the others are compared with
+    /// Executors; each is compared with the first
     #[arg(
         long = "executor",
         value_name = "NAMES",
@@ -38,22 +38,22 @@ pub(super) struct Args {
         default_value = "schedlab,rayon,tokio,channel"
     )]
     executors: Vec<String>,
-    /// Efficiencies, above 0 and up to 1
+    /// Find the grain at these efficiencies, above 0 and at most 1
     #[arg(long, value_delimiter = ',', default_value = "0.5,0.9")]
     efficiency: Vec<f64>,
-    /// Search once for each of these numbers of workers
+    /// Search for each of these numbers of workers
     #[arg(long, value_name = "LIST", value_delimiter = ',', conflicts_with = "workers")]
     worker_counts: Vec<usize>,
-    /// How job lengths differ around the grain: fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE
+    /// Distribution of job lengths: fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE
     #[arg(long, default_value = "fixed")]
     length: Length,
-    /// Each job writes so much, and each of its successors reads it
+    /// Each job writes this much, and each of its successors reads it
     #[arg(long, value_name = "SIZE", default_value = "0B")]
     data: Bytes,
     /// Search N times; each search is one sample. An interval needs 6
     #[arg(long, value_name = "N", default_value_t = 6)]
     repeat: usize,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

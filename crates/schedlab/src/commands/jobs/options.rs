@@ -32,7 +32,7 @@ pub(super) struct Setup {
     pub(super) load: LoadArgs,
     #[command(flatten)]
     pub(super) executor: ExecutorArgs,
-    /// Prints JSON
+    /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
 }
@@ -40,20 +40,20 @@ pub(super) struct Setup {
 /// Which graph.
 #[derive(clap::Args)]
 pub(super) struct GraphArgs {
-    /// A shape with a name: chain (the default), isolated, short-chains2, short-chains3, short-segments3, load-bursts,
-    /// stationary; in rows of --fan jobs stencil, nearest, spread, random, fft, all-to-all; fork-join, divide, tree
+    /// Named shape: chain (the default), isolated, short-chains2, short-chains3, short-segments3, load-bursts,
+    /// stationary; stencil, nearest, spread, random, fft, all-to-all in rows of --fan jobs; fork-join, divide, tree
     #[arg(long)]
     shape: Option<Shape>,
-    /// How many jobs
+    /// Number of jobs
     #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u32).range(1..=16_000_000))]
     pub(super) nodes: u32,
-    /// The widest level, and the most predecessors
+    /// Limit of jobs in a level, and of predecessors of a job
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(super) fan: u32,
-    /// What start nodes hash; shapes that were published with a seed keep theirs unless one is given
+    /// Seed of the graph [default: that of a published shape]
     #[arg(long)]
     pub(super) seed: Option<u64>,
-    /// mixed, or compat: reproduces the published graphs
+    /// Hash function: mixed; or compat, which reproduces the published graphs
     #[arg(long, default_value = "mixed", value_parser = hashing)]
     pub(super) hash: Hashing,
     /// New start nodes: CHANCE/MAX/MIN, or =N; with ~COUNTER to shuffle and @start, @link or @join
@@ -71,10 +71,10 @@ pub(super) struct GraphArgs {
     /// How heavy jobs are, as a rule
     #[arg(long, value_parser = rules::parse)]
     pub(super) weight: Option<Rule>,
-    /// Reads the graph from a Standard Task Graph file instead
+    /// Read the graph from a Standard Task Graph file instead
     #[arg(long, value_name = "FILE")]
     stg: Option<PathBuf>,
-    /// Reads the graph from JSON instead, as `jobs generate -o FILE.json` writes it, or from a .dot or .gv of Graphviz
+    /// Read the graph from JSON of `jobs generate`, or from a .dot or .gv file of Graphviz instead
     #[arg(long, value_name = "FILE", conflicts_with = "stg")]
     graph: Option<PathBuf>,
 }
@@ -180,30 +180,30 @@ impl GraphArgs {
 /// What jobs do, how long, and when they arrive.
 #[derive(clap::Args)]
 pub(super) struct LoadArgs {
-    /// Time of a job of weight 1
+    /// Length of a job of weight 1
     #[arg(long, default_value = "500us")]
     pub(super) time: Nanos,
-    /// cpu, memory, lock, sleep or block; or several: by share (`memory=20%,block=10%`, the rest cpu), by category of the
-    /// job (`lock@join,block@seed`: node, seed, exit, inner, fork, join, link, knot), or by both (`lock@join=50%`)
+    /// Kind of work: cpu, memory, lock, sleep or block; or a mix by share (memory=20%,block=10%, the rest cpu), by
+    /// category (lock@join: node, seed, exit, inner, fork, join, link, knot), or by both (lock@join=50%)
     #[arg(long = "load", value_name = "KIND[@CATEGORY][=SHARE],...", default_value = "cpu")]
     pub(super) kinds: Mix<Kind>,
-    /// Each job writes so much, and each of its successors reads it
+    /// Each job writes this much, and each of its successors reads it
     #[arg(long, value_name = "SIZE", default_value = "0B")]
     pub(super) data: Bytes,
-    /// fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE
+    /// Distribution of job lengths: fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE
     #[arg(long, default_value = "fixed")]
     pub(super) length: Length,
-    /// at-once, gap:TIME, poisson:TIME, bursts:JOBS:TIME or levels:TIME
+    /// Start times: at-once, gap:TIME, poisson:TIME, bursts:JOBS:TIME or levels:TIME
     #[arg(long, default_value = "at-once")]
     pub(super) arrivals: Arrivals,
-    /// Start times from a file instead: one per line, nanoseconds, ascending; repeated when too few
+    /// Read start times from a file instead: nanoseconds, one per line, ascending; repeated if too few
     #[arg(long, value_name = "FILE")]
     pub(super) arrival_trace: Option<PathBuf>,
-    /// Latest start after a job's start time; a job that is later is dropped, with those that wait for it
+    /// Drop a job that cannot start within this time of its start time, and all jobs that wait for it
     #[arg(long)]
     pub(super) life: Option<Nanos>,
-    /// How much jobs matter, as a mix like that of --load: optional, normal (the rest) or compulsory, whose missing its
-    /// deadline is an --emergency
+    /// Significance of jobs, a mix as in --load: optional, normal (the rest) or compulsory. A compulsory job that
+    /// misses its deadline is an --emergency
     #[arg(long, value_name = "SIGNIFICANCE[@CATEGORY][=SHARE],...", requires = "life")]
     pub(super) significance: Option<Mix<Significance>>,
     #[command(flatten)]
@@ -279,51 +279,51 @@ pub(super) fn data_fits(data: Bytes, graph: &Graph) -> Result<(), UsageError> {
 /// The executor, and for ours its policy.
 #[derive(Clone, clap::Args)]
 pub(super) struct ExecutorArgs {
-    /// How many workers, or MIN..MAX: our pool then grows and shrinks by the load; without it, one per CPU that
-    /// this process may use
+    /// Number of workers; with MIN..MAX schedlab's pool grows and shrinks with the load [default: one per
+    /// allowed CPU]
     #[arg(long, value_name = "N|MIN..MAX")]
     workers: Option<Workers>,
-    /// With MIN..MAX: a worker without a job for so long ends
+    /// With MIN..MAX: end a worker that had no job for this time
     #[arg(long, value_name = "TIME", default_value = "2s")]
     retire: Nanos,
-    /// own: worker i has the i-th CPU to itself while there are enough; any: the kernel places the workers;
-    /// a list: worker i is bound to the i-th of these, in turn
+    /// Bind workers: own binds worker i to the i-th CPU if there are enough; any leaves them to the kernel; a
+    /// list binds them to these CPUs in turn
     #[arg(long, value_name = "own|any|LIST", default_value = "own", value_parser = cpus)]
     cpus: Cpus,
-    /// A `cmd:` process that has not answered so long after the time that its jobs take one after another, is ended
+    /// End a `cmd:` process that does not answer within the serial time of its jobs plus TIME
     #[arg(long, value_name = "TIME", default_value = "1min")]
     patience: Nanos,
-    /// Real-time priority of the workers (SCHED_FIFO), 1 to 99; needs the right to it
+    /// Real-time priority of the workers (SCHED_FIFO), 1 to 99; needs permission
     #[arg(long, value_name = "PRIORITY")]
     pub(super) fifo: Option<u32>,
-    /// Slice of the workers, where the kernel has EEVDF
+    /// Slice of the workers, if the kernel has EEVDF
     #[arg(long, value_name = "TIME")]
     pub(super) slice: Option<Nanos>,
-    /// How late the kernel may let a worker's timer be; its own default is 50us
+    /// Timer slack of the workers; the default of the kernel is 50us
     #[arg(long, value_name = "TIME", default_value = "1ns")]
     pub(super) timer_slack: Nanos,
-    /// Which due job goes first: start, deadline, laxity or path (the most work behind it)
+    /// Choose the due job that goes first: start, deadline, laxity or path (the most work after it)
     #[arg(long, default_value = "start")]
     order: OrderName,
-    /// Where due jobs wait: one-token; per-worker; stealing (workers take jobs from each other; jobs then have no start time,
-    /// deadline or significance); or auto: stealing where that is possible, else one-token
+    /// Queues of due jobs: one-token; per-worker; stealing (workers take jobs from each other; only for jobs without
+    /// start time, deadline and significance); or auto: stealing if possible, else one-token
     #[arg(long, default_value = "auto")]
     queues: QueuesName,
-    /// How contention is forgotten: halving, linear or none
+    /// How contention fades: halving, linear or none
     #[arg(long, default_value = "halving")]
     ladder: LadderName,
-    /// What a missed compulsory job brings about: shed, pause, run-late or drop
+    /// Reaction to a compulsory job that misses its deadline: shed, pause, run-late or drop
     #[arg(long, default_value = "shed")]
     emergency: EmergencyName,
-    /// Keep N workers of our pool for compulsory jobs
+    /// Keep N workers of schedlab's pool for compulsory jobs
     #[arg(long, value_name = "N", default_value_t = 0)]
     reserve: usize,
     #[command(flatten)]
     pub(super) planning: PlanningArgs,
-    /// Sleepers wake by their timers only, as in the original
+    /// Let sleepers wake by their timers only, as in the original
     #[arg(long)]
     no_notify: bool,
-    /// One job per pull, as in the original
+    /// Take one job per pull, as in the original
     #[arg(long)]
     no_batch: bool,
     /// The machine of `--on`, if it is a simulated one.

@@ -29,28 +29,28 @@ With a gap between arrivals, concurrency cannot exceed the offered load; the tab
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) setup: Setup,
-    /// Sweeps the number of jobs
+    /// Sweep the number of jobs
     #[arg(long, value_name = "FROM..TO", default_value = "10..100")]
     jobs: String,
-    /// Sweeps the length of jobs instead: FROM..TO, with units; their number is --nodes
+    /// Sweep the length of jobs instead, with units; their number is --nodes
     #[arg(long, value_name = "FROM..TO")]
     lengths: Option<String>,
-    /// How many points
+    /// Measure N points
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(3..=10_000))]
     points: u32,
-    /// All points so often, in turns, each time in the same random order
+    /// Run all points N times, in turns, in one random order
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     repeat: u32,
-    /// schedlab, rayon, tokio, channel, cmd:PROGRAM or lib:FILE.so
+    /// Executor: schedlab, rayon, tokio, channel, cmd:PROGRAM or lib:FILE.so
     #[arg(long, value_name = "NAME", default_value = "schedlab")]
     executor: String,
-    /// Writes the rows as CSV
+    /// Write the rows as CSV to FILE
     #[arg(long, value_name = "FILE")]
     csv: Option<PathBuf>,
-    /// Writes a gnuplot script with the data in it
+    /// Write a gnuplot script with the data to FILE
     #[arg(long, value_name = "FILE")]
     gnuplot: Option<PathBuf>,
-    /// Draws the regression with its residuals: .svg, .pdf or .png
+    /// Draw the regression with its residuals to FILE: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }

@@ -7,17 +7,17 @@ use schedlab_model::Nanos;
 /// How jobs get into the pool.
 #[derive(Clone, clap::Args)]
 pub(super) struct PlanningArgs {
-    /// Who plans: ahead (all before the run begins), jobs (planning jobs of the pool, one after the other), or posters:N
-    /// (N threads beside the pool). Of schedlab and virtual alone
+    /// Plan jobs: ahead (all before the run), by jobs (planning jobs of the pool, one after another), or by posters:N
+    /// (N threads outside the pool); for schedlab and virtual only
     #[arg(long, value_name = "ahead|jobs|posters:N", default_value = "ahead", value_parser = planner)]
     plan: Planner,
-    /// Jobs that are planned at once
+    /// Plan N jobs at a time
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     plan_chunk: u32,
-    /// A chunk is planned so long before its first start time
+    /// Plan a chunk this long before its first start time
     #[arg(long, value_name = "TIME", default_value = "5ms")]
     plan_lead: Nanos,
-    /// Planning a job computes for so long, beside the pool's own work
+    /// Planning a job computes for this time, in addition to the pool's own work
     #[arg(long, value_name = "TIME", default_value = "0ns")]
     plan_cost: Nanos,
 }

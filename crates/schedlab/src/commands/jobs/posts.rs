@@ -38,10 +38,10 @@ const POSTS_MAX: usize = 1 << 22;
 /// Options of `jobs posts`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Workers of the pool
+    /// Number of workers
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     workers: u16,
-    /// How long to post
+    /// Post jobs for this time
     #[arg(long, default_value = "5s")]
     time: Nanos,
     /// Spin at most this long between a job and the next post
@@ -50,7 +50,7 @@ pub(super) struct Args {
     /// Seed of the pauses
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Keep the recorded trace in FILE
+    /// Write the recorded trace to FILE
     #[arg(long, value_name = "FILE")]
     record: Option<PathBuf>,
     /// Print JSON

@@ -30,41 +30,41 @@ use std::sync::Arc;
 pub(super) struct Args {
     #[command(flatten)]
     pub(super) setup: Setup,
-    /// schedlab, rayon, tokio, channel, serial, virtual, ideal, cmd:PROGRAM or lib:FILE.so
+    /// Executor: schedlab, rayon, tokio, channel, serial, virtual, ideal, cmd:PROGRAM or lib:FILE.so
     #[arg(long, value_name = "NAME", default_value = "schedlab")]
     executor: String,
-    /// Measures the machine's own jitter for so long before a run with start times; 0 leaves it out
+    /// Measure the machine's jitter for TIME before a run with start times; 0 skips it
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     jitter: Nanos,
-    /// Draws the jobs, a lane per worker, and with --record the causes of stalls: .svg, .pdf or .png
+    /// Draw the jobs by worker, and with --record the causes of stalls, to FILE: .svg, .pdf or .png
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Draws how many jobs ran at once over time: .svg, .pdf or .png; or writes it: .csv
+    /// Draw the concurrency over time to FILE: .svg, .pdf or .png; .csv writes numbers
     #[arg(long, value_name = "FILE")]
     concurrency: Option<PathBuf>,
-    /// The jobs by worker, and the events of our own pool: as text (.txt) or for Perfetto (.json)
+    /// Write the jobs by worker and the events of schedlab's pool to FILE: text (.txt) or Perfetto (.json)
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
-    /// Records the kernel's events into a trace.dat, with a mark for every job, and (on the host) puts all time of
-    /// all workers down to its cause
+    /// Record scheduler events into this trace.dat, with a mark for each job; on the host, divide the time of all
+    /// workers by cause
     #[arg(long, value_name = "FILE", conflicts_with_all = ["events", "soak"])]
     record: Option<PathBuf>,
-    /// Runs nothing: takes the events of an executor from JSON lines {"job","worker","begin_ns","end_ns"}
+    /// Run nothing; read the events of an executor from JSON lines {"job","worker","begin_ns","end_ns"}
     #[arg(long, value_name = "FILE", conflicts_with = "soak")]
     events: Option<PathBuf>,
-    /// Runs the graph again and again for so long and watches memory and counts
+    /// Run the graph repeatedly for TIME, and watch memory and counts
     #[arg(long, value_name = "TIME")]
     soak: Option<Nanos>,
-    /// In a soak: every so many jobs panic
+    /// In a soak: let every Nth job panic
     #[arg(long, value_name = "N", requires = "soak")]
     panic_every: Option<u64>,
-    /// In a soak: every so many notifications are lost
+    /// In a soak: lose every Nth notification
     #[arg(long, value_name = "N", requires = "soak")]
     lose_notification: Option<u32>,
-    /// In a soak: the clock jumps by so many ms after a second
+    /// In a soak: let the clock jump by MS milliseconds after a second
     #[arg(long, value_name = "MS", requires = "soak", allow_negative_numbers = true)]
     clock_jump: Option<i64>,
-    /// In a soak: one job never returns
+    /// In a soak: let one job never return
     #[arg(long, requires = "soak")]
     stuck: bool,
 }

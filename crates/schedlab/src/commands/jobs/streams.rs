@@ -13,14 +13,14 @@ use serde::Serialize;
 /// What differs between jobs beside their work.
 #[derive(clap::Args)]
 pub(super) struct StreamArgs {
-    /// How lives differ around --life: fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE
+    /// Distribution of lives around --life: fixed, exponential, bimodal:FRACTION:TIMES or pareto:SHAPE
     #[arg(long, value_name = "LENGTH", default_value = "fixed", requires = "life")]
     life_spread: Length,
-    /// A part of the jobs with values of its own, as preview:share=30%,time=100us,life=5ms,significance=optional,io=2ms:1%;
-    /// also length and life-spread. Give it once per stream; shares are drawn from seed and job
+    /// Give a part of the jobs its own values, as in preview:share=30%,time=100us,life=5ms,significance=optional,
+    /// io=2ms:1%; also length and life-spread. Shares are drawn from seed and job (repeatable)
     #[arg(long = "stream", value_name = "NAME:share=PART,KEY=VALUE,...")]
     streams: Vec<Stream>,
-    /// After each job returned, I/O goes on for TIME while its worker is free; a part of it may fail, as in 2ms:1%
+    /// Let I/O go on for TIME after each job, while its worker is free; a part may fail, as in 2ms:1%
     #[arg(long, value_name = "TIME[:PART]")]
     io: Option<IoLoad>,
 }

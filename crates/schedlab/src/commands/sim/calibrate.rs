@@ -12,16 +12,16 @@ use std::process::ExitCode;
 /// Options of `schedlab sim calibrate`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The machine to measure; it must have one CPU
+    /// Measure this machine; it must have one CPU
     #[arg(long, value_name = "MACHINE")]
     against: MachineName,
-    /// The simulated machine that the costs are for; its own costs are where the search begins
+    /// Search costs for this simulated machine, starting from its own
     #[arg(long, value_name = "MACHINE", default_value = "sim:kernel=cfs-6.1")]
     on: MachineName,
-    /// Write the file of costs here, instead of printing it
+    /// Write the costs to FILE instead of printing them
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Run each probe N times, at shifted phases of the tick; use the median
+    /// Run each probe N times, at shifted phases of the tick, and use the median
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
 }

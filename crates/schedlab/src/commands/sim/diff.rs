@@ -21,30 +21,30 @@ Examples:
 
 Exit code 1: a difference was found.")]
 pub(crate) struct Args {
-    /// The workload; without one, small random loads
+    /// A workload [default: small random loads]
     workload: Option<String>,
-    /// Set an option of the workload by its long name (may be repeated)
+    /// Set an option of the workload by its long name (repeatable)
     #[arg(short = 'O', long = "option", value_name = "NAME=VALUE")]
     options: Vec<String>,
-    /// The machine that runs the workload
+    /// Run the workload on this machine
     #[arg(long, value_name = "MACHINE")]
     against: MachineName,
-    /// The simulated machine whose scheduler is asked
+    /// Ask the scheduler of this simulated machine
     #[arg(long, value_name = "MACHINE", default_value = "sim:kernel=cfs-6.1")]
     on: MachineName,
-    /// Set a knob of both (may be repeated)
+    /// Set a knob of both (repeatable)
     #[arg(long, value_name = "KNOB=VALUE")]
     set: Vec<String>,
-    /// Set a knob of the model only (may be repeated)
+    /// Set a knob of the model only (repeatable)
     #[arg(long, value_name = "KNOB=VALUE")]
     set_model: Vec<String>,
-    /// How many random loads
+    /// Try N random loads
     #[arg(long, value_name = "N", default_value_t = 10)]
     seeds: u64,
-    /// The seed of the first random load, or of the workload
+    /// Seed of the first random load, or of the workload
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// Draw the moment of the first difference into this SVG file
+    /// Draw the first difference as SVG into FILE
     #[arg(long, value_name = "FILE")]
     picture: Option<PathBuf>,
 }

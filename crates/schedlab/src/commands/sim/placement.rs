@@ -11,9 +11,9 @@ use std::process::ExitCode;
 /// Options of `schedlab sim placement`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// A trace with sched_switch, sched_waking and sched_wakeup, of more than a second
+    /// A trace longer than a second, with sched_switch, sched_waking and sched_wakeup
     file: PathBuf,
-    /// The simulated machine, with the CPUs of the recorded one
+    /// Use this simulated machine; it needs the CPUs of the recorded one
     #[arg(long, value_name = "MACHINE")]
     on: MachineName,
 }

@@ -30,10 +30,10 @@ use verdict::{Verdict, verdicts};
 /// Options of `schedlab slow evaluate`.
 #[derive(clap::Args)]
 pub(super) struct Args {
-    /// Three speeds, three times, at most two CPUs: under two minutes
+    /// Measure three speeds, three times, on at most two CPUs: under two minutes
     #[arg(long)]
     short: bool,
-    /// Methods, separated by commas [default: all that can be had here]
+    /// Methods, separated by commas [default: all that this machine allows]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     methods: Vec<Method>,
     /// Workloads, separated by commas: cpu, udp, stream, mixed, processes, threads, barrier
@@ -42,23 +42,23 @@ pub(super) struct Args {
     /// Speeds, separated by commas [default: 10% to 100%]
     #[arg(long, value_name = "SPEEDS", value_delimiter = ',')]
     speeds: Vec<Speed>,
-    /// Numbers of CPUs [default: 1, 2, 4 and 8, as far as there are so many]
+    /// Numbers of CPUs [default: 1, 2, 4 and 8, as far as the machine has them]
     #[arg(long, value_name = "COUNTS", value_delimiter = ',')]
     cpus: Vec<usize>,
-    /// How often each point is measured [default: 40]
+    /// Run each point N times; each run is one sample [default: 40]
     #[arg(long, value_name = "N", visible_alias = "repeat")]
     repeats: Option<u32>,
-    /// How long each time [default: 1s; with --short 150ms, and 400ms for methods that average]
+    /// Length of a run [default: 1s; with --short 150ms, and 400ms for methods that average]
     #[arg(long, value_name = "TIME")]
     time: Option<Nanos>,
-    /// Runs, figures (evaluation.json) and a picture of each workload go here; the same call again
-    /// goes on where it stopped
+    /// Store runs, evaluation.json and a picture of each workload in DIR; the same call continues
+    /// where it stopped
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
-    /// The machine whose CPUs are slowed
+    /// Slow the CPUs of this machine
     #[arg(long, value_name = "MACHINE", default_value_t)]
     on: MachineName,
-    /// Print the figures as JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

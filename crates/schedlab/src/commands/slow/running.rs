@@ -16,105 +16,105 @@ use std::process::ExitCode;
 /// What is done with what runs.
 #[derive(clap::Subcommand)]
 pub(super) enum Command {
-    /// Slow processes that run already, until Ctrl-C; they run on the CPUs named meanwhile
+    /// Slow running processes until Ctrl-C; until then they run only on the chosen CPUs
     #[command(after_help = "\
 Examples:
   schedlab slow attach 40% unit:nginx           a unit of systemd; schedlab chooses the CPU
-  schedlab slow attach 40% container:4f5e       a container, by the beginning of its ID
-  schedlab slow attach --cpu 1=40% postgres     all processes of that name, with children
+  schedlab slow attach 40% container:4f5e       a container, by the start of its ID
+  schedlab slow attach --cpu 1=40% postgres     all processes with that name, with children
   schedlab slow attach --cpu 1=40% 1234         a process, with its children")]
     Attach {
         #[command(flatten)]
         how: Box<How>,
-        /// A speed, as in 40%, where no --cpu is named; unit:NAME, container:ID, a name, or a process number
+        /// A speed such as 40% unless --cpu gives one; unit:NAME, container:ID, a name, or a pid
         #[arg(value_name = "SPEED|TARGET")]
         what: Vec<String>,
-        /// A process, with its children
+        /// A process with its children
         #[arg(long, value_name = "PID")]
         pid: Vec<i32>,
-        /// All processes of a control group, by its directory
+        /// All processes of the control group in DIR
         #[arg(long, value_name = "DIR")]
         cgroup: Option<PathBuf>,
     },
     /// Change the speed of a node of a running session
     Set {
-        /// The node and its new speed, as in small=40% (without a file of nodes the node is `all`)
+        /// A node and its new speed, as in small=40% (without a file of nodes, the node is `all`)
         #[arg(value_name = "NODE=SPEED")]
         node: String,
         #[command(flatten)]
         which: Which,
     },
-    /// A node fails: its tasks stand still
+    /// Let a node fail: its tasks stop
     Fail {
         /// The node
         node: String,
         #[command(flatten)]
         which: Which,
     },
-    /// It comes back
+    /// Let a failed node recover
     Recover {
         /// The node
         node: String,
         #[command(flatten)]
         which: Which,
     },
-    /// Let nothing pass between two nodes
+    /// Cut the link of two nodes
     Cut {
-        /// The one
+        /// The first node
         a: String,
-        /// The other
+        /// The second node
         b: String,
         #[command(flatten)]
         which: Which,
     },
-    /// Let it pass again
+    /// Heal the link of two nodes
     Heal {
-        /// The one
+        /// The first node
         a: String,
-        /// The other
+        /// The second node
         b: String,
         #[command(flatten)]
         which: Which,
     },
-    /// Give the link of two nodes another shape, both ways
+    /// Change rate, delay and loss of the link of two nodes, both ways
     Link {
-        /// The one
+        /// The first node
         a: String,
-        /// The other
+        /// The second node
         b: String,
-        /// Bits a second, as in 1Mbit [default: as fast as the machine copies]
+        /// Bits per second, as in 1Mbit [default: as fast as the machine copies]
         #[arg(long)]
         rate: Option<String>,
-        /// Added to the way of each packet, as in 20ms
+        /// Delay of each packet, as in 20ms
         #[arg(long)]
         delay: Option<String>,
-        /// Packets lost, as in 1%
+        /// Share of packets that are lost, as in 1%
         #[arg(long)]
         loss: Option<String>,
         #[command(flatten)]
         which: Which,
     },
-    /// Measure this machine, for `like:FILE` on another one; prints the file
+    /// Measure this machine, and print a file for `like:FILE` on another machine
     #[command(after_help = "\
 Examples:
-  schedlab slow machine pi4 > pi4.toml                 on the machine that is to be imitated
+  schedlab slow machine pi4 > pi4.toml                 on the machine to imitate
   schedlab slow like:pi4.toml -- ./job                 here: as slow as that machine
   schedlab slow --cpu 1=800MHz@pi4.toml -- ./job       here: as slow as that machine at 800 MHz")]
     Machine {
-        /// Its name
+        /// Name of the machine
         name: String,
-        /// The CPU that is measured [default: the last one]
+        /// Measure this CPU [default: the last one]
         #[arg(long, value_name = "CPU")]
         cpu: Option<u16>,
     },
-    /// End a running session, and undo what it changed
+    /// End a running session and undo its changes
     End {
         #[command(flatten)]
         which: Which,
     },
-    /// How true each method is on this machine: figures, verdicts and pictures
+    /// Measure how accurate each method is on this machine: metrics, verdicts and pictures
     Evaluate(super::evaluation::Args),
-    /// What running sessions have in force
+    /// Print what running sessions have in force
     Status {
         /// Print JSON
         #[arg(long)]
@@ -125,7 +125,7 @@ Examples:
 /// Which session is meant.
 #[derive(clap::Args)]
 pub(super) struct Which {
-    /// The session, by its process, where there are several
+    /// Pid of the session, if there are several
     #[arg(long, value_name = "PID")]
     session: Option<u32>,
 }

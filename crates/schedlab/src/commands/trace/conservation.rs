@@ -18,33 +18,33 @@ use std::process::ExitCode;
 #[command(after_help = "\
 CPU time is lost while a CPU is free and a task that may use that CPU waits on another one.
 An episode is a stretch of time in which one queue has such a waiter. Its cost is its part of the
-lost CPU time. Free means: the CPU idles, no task waits there, and no wakeup is on its way.
+lost CPU time. A CPU is free if it idles, no task waits there, and no wakeup is on its way to it.
 
 \"seen\" comes from events, \"inferred\" does not. A cause that no event shows is 'unexplained'.
 Per-CPU kernel threads that wait are in no episode; they are summed apart.
 --pid, --comm and --regex choose whose waits make episodes.
 
-The definitions of other tools, which know no affinity, are always for the whole machine:
+The definitions of other tools ignore affinity and cover the whole machine:
   schedviz  wall: some CPU idle, some overloaded; cpu and thread: the lesser of both, integrated
   systing   wall: some CPU with two runnable tasks while another is idle, hand-overs included")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Leave out episodes shorter than this (a hand-over takes microseconds)
+    /// Leave out episodes shorter than this
     #[arg(long, value_name = "TIME", default_value = "0")]
     min: Nanos,
-    /// Join episodes of a queue with gaps up to this between them
+    /// Join episodes of a queue if the gap between them is at most this
     #[arg(long, value_name = "TIME", default_value = "100us")]
     gap: Nanos,
-    /// Which definition the sum uses: ours, schedviz or systing
+    /// Sum by this definition
     #[arg(long, value_enum, default_value_t = Definition::Schedlab)]
     definition: Definition,
     #[command(flatten)]
     selection: Selection,
-    /// Episodes to print, costliest first; 0 prints all
+    /// Print at most N rows, costliest first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// Episodes to keep, costliest first; the sums count all
+    /// Keep at most N episodes, costliest first; the sums count all
     #[arg(long, value_name = "N", default_value_t = 10_000)]
     keep: usize,
 }

@@ -14,19 +14,19 @@ use std::process::ExitCode;
 /// Options of `schedlab trace convert`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The trace, in any format that schedlab reads; `-` is the standard input
+    /// The trace, in any format that schedlab reads; - is stdin
     from: PathBuf,
-    /// What to write; its ending says the format (.dat .pftrace .csv .parquet .txt) unless --to
-    /// does; `-` is the standard output
+    /// The file to write; its suffix chooses the format (.dat .pftrace .csv .parquet .txt) unless --to
+    /// does; - is stdout
     #[arg(value_name = "TO")]
     target: PathBuf,
-    /// The format to write
+    /// Write this format
     #[arg(long, value_name = "FORMAT")]
     to: Option<Format>,
-    /// Pack a trace.dat of version 7
+    /// Compress a trace.dat of version 7
     #[arg(long, value_name = "HOW")]
     compression: Option<Packing>,
-    /// The one table to write as Parquet; without it events go to TO, intervals beside it
+    /// Write this table only, as Parquet [default: events to TO, intervals next to it]
     #[arg(long, value_name = "TABLE")]
     table: Option<Table>,
 }

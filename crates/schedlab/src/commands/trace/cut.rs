@@ -15,23 +15,23 @@ use std::process::ExitCode;
 #[command(after_help = "\
 The part is a trace.dat that trace-cmd and KernelShark open. It keeps formats, names of tasks,
 topology, affinity and the kernel's name. Times stay those of the whole trace, so @12345.678 means
-the same in both. At the begin of a part, a CPU is unknown until its first switch.
+the same in both. At the start of a part, a CPU is unknown until its first switch.
 --pid, --comm and --regex keep the events that name one of these tasks or that fired while it ran.
-Figures of CPUs and of other tasks are then not valid, and schedlab warns about that.
+Metrics of CPUs and of other tasks are then not valid, and schedlab warns about that.
 
 Examples:
   schedlab trace cut x.dat part.dat --from 2s --to 2.5s
   schedlab trace cut x.dat part.dat --from @12345.6 --to @12345.7 --cpus 0-3
   schedlab trace cut x.dat part.dat --comm server --compress")]
 pub(crate) struct Args {
-    /// The trace, in any format that schedlab reads; `-` is the standard input
+    /// The trace, in any format that schedlab reads; - is stdin
     file: PathBuf,
-    /// The trace.dat to write; `-` is the standard output
+    /// The trace.dat to write; - is stdout
     #[arg(value_name = "TO")]
     target: PathBuf,
     #[command(flatten)]
     bounds: Bounds,
-    /// Write a trace.dat of version 7, packed by Zstandard
+    /// Write a trace.dat of version 7, compressed by Zstandard
     #[arg(long)]
     compress: bool,
 }
@@ -39,13 +39,13 @@ pub(crate) struct Args {
 /// Which part of a trace.
 #[derive(clap::Args)]
 pub(super) struct Bounds {
-    /// Begin here: since the trace began (1.5s, 20ms), or on the trace's clock (@12345.678)
+    /// Start here: time since the start of the trace (1.5s, 20ms), or time of its clock (@12345.678)
     #[arg(long, value_name = "TIME")]
     from: Option<Point>,
-    /// End here, in the same way
+    /// End here, in the same form
     #[arg(long, value_name = "TIME")]
     to: Option<Point>,
-    /// Only events that these CPUs logged (0-3,8)
+    /// Use only events of these CPUs (0-3,8)
     #[arg(long, value_name = "LIST")]
     cpus: Option<CpuSet>,
     #[command(flatten)]

@@ -25,23 +25,23 @@ Examples:
   schedlab trace events x.dat --from 2s --event sched_waking,irq
   schedlab trace events x.dat --comm server --skip 100")]
 pub(crate) struct Args {
-    /// The trace, in any format that schedlab reads; `-` is the standard input
+    /// The trace, in any format that schedlab reads; - is stdin
     file: PathBuf,
     #[command(flatten)]
     bounds: Bounds,
-    /// Only these events: a name, system:name, or a system
+    /// Print only these events: a name, system:name, or a system
     #[arg(long = "event", value_name = "EVENT,...", value_delimiter = ',')]
     events: Vec<String>,
-    /// Pass over so many of the events that were asked for
+    /// Skip the first N events
     #[arg(long, value_name = "N", default_value_t = 0)]
     skip: u64,
-    /// Print so many
+    /// Print at most N events
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u64).range(1..))]
     limit: u64,
-    /// Print JSON, for machines
+    /// Print JSON
     #[arg(long)]
     json: bool,
-    /// Print the rows as CSV, for spreadsheets
+    /// Print the rows as CSV
     #[arg(long, conflicts_with = "json")]
     csv: bool,
 }

@@ -16,7 +16,7 @@ use std::process::ExitCode;
 pub(crate) struct Args {
     /// The trace, in any format that schedlab reads
     file: PathBuf,
-    /// For machines
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

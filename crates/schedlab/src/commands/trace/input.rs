@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 /// The file and the part of it that is asked about.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Input {
-    /// The trace, in any format that schedlab reads; `-` is the standard input
+    /// The trace, in any format that schedlab reads; - is stdin
     pub(crate) file: PathBuf,
     #[command(flatten)]
     pub(crate) part: Part,
@@ -24,19 +24,19 @@ pub(crate) struct Input {
 /// A part of a trace, and how to print.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Part {
-    /// Begin here: since the trace began (1.5s, 20ms), or on the trace's clock (@12345.678)
+    /// Start here: time since the start of the trace (1.5s, 20ms), or time of its clock (@12345.678)
     #[arg(long, value_name = "TIME")]
     pub(crate) from: Option<Point>,
-    /// End here, in the same way
+    /// End here, in the same form
     #[arg(long, value_name = "TIME")]
     pub(crate) to: Option<Point>,
-    /// Threads that read the trace, the one that answers among them; by default one for each CPU, at most 4
+    /// Use N threads to read the trace [default: one for each CPU, at most 4]
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
-    /// Print JSON, for machines
+    /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,
-    /// Print the rows as CSV, for spreadsheets
+    /// Print the rows as CSV
     #[arg(long, conflicts_with = "json")]
     pub(crate) csv: bool,
 }
@@ -138,8 +138,8 @@ pub(crate) fn at(origin: Nanos, time: Nanos) -> String {
 /// What is known of the machine.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Machine {
-    /// How CPUs share caches, nodes and sockets, where the trace does not tell: 'host', a copy of
-    /// /sys, or a file made by 'lscpu -p'
+    /// How CPUs share caches and sockets, if the trace does not say: 'host', a copy of /sys, or a
+    /// file made by 'lscpu -p'
     #[arg(long, value_name = "FROM")]
     topology: Option<String>,
 }
@@ -154,13 +154,13 @@ impl Machine {
 /// Which tasks are asked about. Several options choose what any of them chooses.
 #[derive(clap::Args, Clone, Debug)]
 pub(crate) struct Selection {
-    /// Only these pids (threads), separated by commas
+    /// Use only these pids (threads)
     #[arg(long, value_name = "PID,...", value_delimiter = ',')]
     pid: Vec<i32>,
-    /// Only tasks of exactly this name; can be given several times
+    /// Use only tasks with exactly this name (repeatable)
     #[arg(long, value_name = "NAME")]
     comm: Vec<String>,
-    /// Only tasks whose name matches this regular expression
+    /// Use only tasks whose name matches this regular expression
     #[arg(long, value_name = "REGEX")]
     regex: Option<regex::Regex>,
 }

@@ -27,16 +27,16 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     selection: Selection,
-    /// What a row stands for
+    /// Print a row for each of these
     #[arg(long, value_enum, default_value_t = By::Task)]
     by: By,
-    /// Print the histograms of all chosen tasks as well
+    /// Print the histograms of all chosen tasks too
     #[arg(long)]
     histogram: bool,
-    /// Print the N longest single waits: when, where, and who ran instead
+    /// Print the N longest waits: when, where, and which tasks ran instead
     #[arg(long, value_name = "N", default_value_t = 0)]
     worst: usize,
-    /// Rows to print, longest wait first; 0 prints all
+    /// Print at most N rows, longest wait first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
 }
@@ -46,11 +46,11 @@ pub(crate) struct Args {
 enum By {
     /// A thread
     Task,
-    /// All threads of a name
+    /// All threads with the same name
     Comm,
-    /// The CPU on which they ran after the wait
+    /// The CPU on which the task ran after the wait
     Cpu,
-    /// The control group, with CPU time, lost CPU time and throttling too (`record --cgroup`)
+    /// The control group, with CPU time, lost CPU time and throttling (`record --cgroup`)
     Cgroup,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     selection: Selection,
-    /// Rows of each table; 0 prints all
+    /// Print at most N rows of each table; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
     #[command(flatten)]

@@ -23,7 +23,7 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     selection: Selection,
-    /// Chains to print, longest first
+    /// Print at most N chains, longest first
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
     #[command(flatten)]

@@ -36,33 +36,33 @@ pub(crate) struct Args {
 
 #[derive(Subcommand)]
 enum Question {
-    /// What the file is and what it holds: events per kind and CPU, losses, clock
+    /// Print what the file holds: events by kind and CPU, losses, clock
     Info(info::Args),
-    /// Wakeup latency and run delay, with percentiles
+    /// Print wakeup latency and run delay, with percentiles
     Latency(latency::Args),
-    /// Run time, slices, switches and migrations of every task
+    /// Print run time, slices, switches and migrations of each task
     Tasks(tasks::Args),
-    /// Utilisation, idle, unknown and overloaded time of every CPU
+    /// Print utilisation, idle, unknown and overloaded time of each CPU
     Cpus(cpus::Args),
-    /// How many tasks ran and how many waited, over time
+    /// Print how many tasks ran and waited over time
     Waiting(waiting::Args),
-    /// CPU time lost while tasks waited: where, how much, and why
+    /// Print the CPU time that was lost while tasks waited: where, how much, and why
     Conservation(conservation::Args),
-    /// Why a task was late: what an interval of its life was spent on
+    /// Explain why a task was late: what it did in an interval
     Why(why::Args),
-    /// Frequencies, idle states, IPIs and timers of CPUs; work of tasks in cycles
+    /// Print frequencies, idle states, IPIs and timers of CPUs, and work of tasks in cycles
     Power(power::Args),
-    /// Who wakes whom, wakeups that leave the LLC, node or socket, run time away from home
+    /// Print who wakes whom, wakeups that leave the LLC, node or socket, and run time away from home
     Locality(locality::Args),
-    /// How many tasks were moved, how far and by what; chains of moves
+    /// Print migrations: how far, by what, and in which chains
     Migrations(migrations::Args),
-    /// Two traces side by side on all of the above
+    /// Compare two traces on all of the above
     Compare(compare::Args),
-    /// A list of events, filtered, page by page
+    /// Print events, filtered, in pages
     Events(events::Args),
-    /// A part of a trace as a trace.dat: some of its time, CPUs and tasks
+    /// Write a part of a trace as trace.dat: a time range, CPUs or tasks
     Cut(cut::Args),
-    /// From any format to any other; says what the target can't hold
+    /// Convert a trace to another format, and report what that format cannot hold
     Convert(convert::Args),
 }
 

@@ -22,7 +22,7 @@ to the end of that state.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
-    /// Tasks to print, most work first; 0 prints all
+    /// Print at most N rows, most work first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
 }

@@ -18,8 +18,8 @@ A slice is an interval in which a task runs. A switch is voluntary when the task
 sleep, stop or die. It is involuntary when the task stayed runnable (a yield included), as the
 kernel counts.
 
-Run time holds interrupts too, as perf's does. The column \"in interrupts\" tells how much of it
-they took, if the trace holds irq_handler, softirq or irq_vectors events (`schedlab record -e irq`).
+Run time holds interrupts too, as perf's does. The column \"in interrupts\" is their part
+of it, if the trace holds irq_handler, softirq or irq_vectors events (`schedlab record -e irq`).
 
 Off CPU is time asleep (S, I), uninterruptible (D) and stopped (T, t). \"Ended most by\" names the
 waker that ended most of it. A waker is evidence, not proof. Time before the first event of a task
@@ -31,10 +31,10 @@ pub(crate) struct Args {
     selection: Selection,
     #[command(flatten)]
     machine: Machine,
-    /// What a row stands for
+    /// Print a row for each of these
     #[arg(long, value_enum, default_value_t = By::Task)]
     by: By,
-    /// Rows to print, longest run time first; 0 prints all
+    /// Print at most N rows, longest run time first; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
 }

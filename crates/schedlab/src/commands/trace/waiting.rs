@@ -20,7 +20,7 @@ pub(crate) struct Args {
     input: Input,
     #[command(flatten)]
     selection: Selection,
-    /// Stretches of time to print, at most
+    /// Divide the time into at most N bins
     #[arg(long, value_name = "N", default_value_t = 24)]
     bins: usize,
 }

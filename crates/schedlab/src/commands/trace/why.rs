@@ -37,13 +37,13 @@ pub(crate) struct Args {
     /// The task (thread) that was late
     #[arg(long, value_name = "PID", required_unless_present = "mark", conflicts_with = "mark")]
     pid: Option<i32>,
-    /// Requests instead of a task: the intervals between begin and end of the marks of this name
+    /// Explain requests: the intervals from begin to end of the marks with this name
     #[arg(long, value_name = "NAME")]
     mark: Option<String>,
-    /// Of the requests, tell the Nth longest in order of time
+    /// Explain the Nth longest request in order of time
     #[arg(long, value_name = "N", default_value_t = 1, requires = "mark")]
     nth: usize,
-    /// Parts of the interval to print, in order of time; 0 prints all
+    /// Print at most N rows, in order of time; 0 prints all
     #[arg(long, value_name = "N", default_value_t = 40)]
     top: usize,
 }

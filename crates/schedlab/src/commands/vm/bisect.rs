@@ -35,7 +35,7 @@ pub(super) struct Bisect {
 /// Options of a step, which `git bisect run` starts.
 #[derive(clap::Args)]
 pub(super) struct Step {
-    /// What the search keeps
+    /// The state of the search
     state: PathBuf,
 }
 

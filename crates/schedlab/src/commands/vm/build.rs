@@ -12,13 +12,13 @@ use std::process::ExitCode;
 /// How a kernel is configured.
 #[derive(Clone, Debug, PartialEq, Eq, clap::Args, Serialize, Deserialize)]
 pub(super) struct Shape {
-    /// Ticks a second: 100, 250, 300 or 1000
+    /// Ticks per second: 100, 250, 300 or 1000
     #[arg(long, default_value_t = 250)]
     hz: u32,
     /// Preemption model: none, voluntary, full or lazy
     #[arg(long, value_name = "MODEL", default_value = "voluntary")]
     preempt: String,
-    /// Set a symbol of the kernel's configuration: CONFIG_SCHED_CORE=n
+    /// Set a symbol of the kernel's configuration, such as CONFIG_SCHED_CORE=n (repeatable)
     #[arg(long, value_name = "SYMBOL=VALUE")]
     set: Vec<String>,
     /// Stop a build after this time
@@ -46,7 +46,7 @@ impl Shape {
 
 #[derive(clap::Args)]
 pub(super) struct Build {
-    /// A package of Debian's (linux-source-6.12), or the folder of a kernel's source
+    /// A Debian package (linux-source-6.12), or a folder with kernel source
     source: String,
     #[command(flatten)]
     shape: Shape,
@@ -57,7 +57,7 @@ pub(super) struct Build {
     #[arg(long, value_name = "N", default_value_t = 0)]
     #[arg(value_parser = clap::value_parser!(u32).range(..=i64::from(PLACEBO_MAX)))]
     placebo: u32,
-    /// Name the kernel; by default after its source and configuration
+    /// Name of the kernel [default: from its source and configuration]
     #[arg(long)]
     name: Option<String>,
 }

@@ -19,14 +19,14 @@ use std::process::ExitCode;
 /// Options of `schedlab vm compare`.
 #[derive(clap::Args)]
 pub(super) struct Compare {
-    /// A kernel (docs/vm.md), linux-source-6.12, or with --tree a revision; knobs may follow:
+    /// A kernel (docs/vm.md), linux-source-6.12, or with --tree a revision; knobs may follow, as in
     /// debian-6.1,knob:min_granularity=1ms
     before: String,
-    /// The other side
+    /// The other side, in the same form
     after: String,
     #[command(flatten)]
     how: How,
-    /// Compare the scheduler's choices too, also if the metric did not change
+    /// Compare the scheduler's choices too, even if the metric did not change
     #[arg(long)]
     choices: bool,
     /// Print JSON

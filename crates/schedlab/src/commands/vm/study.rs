@@ -33,19 +33,18 @@ pub(super) struct How {
     /// Build the sides from revisions of this git repository
     #[arg(long, value_name = "DIR")]
     pub(super) tree: Option<PathBuf>,
-    /// Build N kernels that differ from the first side in neutral code [default: 10, or 0 where the
-    /// first side is not built]
+    /// Build N kernels that differ from the first side in neutral code [default: 10; 0 if the first
+    /// side is not built]
     #[arg(long, value_name = "N")]
     #[arg(value_parser = clap::value_parser!(u32).range(..=64))]
     pub(super) placebos: Option<u32>,
-    /// Take this kernel as one that differs from the first side in neutral code; may be given more
-    /// than once
+    /// Use this kernel as one that differs from the first side in neutral code (repeatable)
     #[arg(long, value_name = "KERNEL")]
     pub(super) placebo: Vec<String>,
     /// Settings of the virtual machine (docs/vm.md), without the kernel
     #[arg(long, value_name = "KEY=VALUE,...")]
     pub(super) vm: Option<String>,
-    /// Keep the runs in this folder; runs that are there already are not done again
+    /// Store results in DIR; finished runs in it are not repeated
     #[arg(short, long, value_name = "DIR")]
     pub(super) output: Option<PathBuf>,
     #[command(flatten)]
