@@ -47,7 +47,7 @@ enum What {
 struct RunArgs {
     /// The example [default: all of them]
     name: Option<String>,
-    /// Run it at the small size of its file's [short] table
+    /// Run it at the small size that its file gives (the table `short`)
     #[arg(long)]
     short: bool,
     /// Where results go; finished runs that are there already are not done again
