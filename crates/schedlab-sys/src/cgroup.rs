@@ -203,9 +203,14 @@ impl Hierarchy {
     /// does not count that.
     #[must_use]
     pub fn throttled(&self, name: &str) -> Option<(u64, u64, Nanos)> {
-        let dir = self.mount.join(name.trim_start_matches('/'));
-        throttled(&std::fs::read_to_string(dir.join("cpu.stat")).ok()?)
+        throttled_in(&self.mount.join(name.trim_start_matches('/')))
     }
+}
+
+/// The same of the group in a folder.
+#[must_use]
+pub fn throttled_in(dir: &Path) -> Option<(u64, u64, Nanos)> {
+    throttled(&std::fs::read_to_string(dir.join("cpu.stat")).ok()?)
 }
 
 fn throttled(stat: &str) -> Option<(u64, u64, Nanos)> {

@@ -7,6 +7,9 @@
 //! Cost: a sched event is 40 to 96 bytes in the ring; a drain is at most two `write` calls and copies
 //! once, from the ring into the page cache.
 
+mod count;
+
+pub use count::Counter;
 use rustix::ioctl::{Opcode, opcode};
 use schedlab_model::{Cpu, Pid};
 use std::io;

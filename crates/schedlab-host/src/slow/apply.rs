@@ -9,7 +9,7 @@ use super::quota::Quota;
 use super::stop::{Limiter, Limits};
 use super::weight::{Grouping, Weight};
 use super::zone::{Wants, Zone};
-use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds};
+use super::{Grid, Ground, Method, Node, Plan, SlowError, Speed, Speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::cgroup::{self, Version};
 use schedlab_sys::clock;
@@ -98,7 +98,12 @@ impl Held {
             }
             Method::Quota => {
                 let request = &plan.request;
-                Hold::Quota(Quota::apply(cpu()?, speed, request.quota_period, request.quota_burst)?)
+                Hold::Quota(Quota::apply(
+                    cpu()?,
+                    speed,
+                    request.quota_period(),
+                    request.quota_burst,
+                )?)
             }
             Method::Uclamp => Hold::Uclamp(Clamp::apply(&cpu()?.1, speed)?),
             Method::Deadline => Hold::Deadline(burner(plan, node, &zone, ground, guard)?),
@@ -269,6 +274,11 @@ impl Under {
             }
         }
         Ok(())
+    }
+
+    /// Changes how often hogs burn.
+    pub(super) fn pace(&mut self, grid: Grid) -> Result<(), SlowError> {
+        self.hogs.as_mut().map_or(Ok(()), |hogs| hogs.pace(grid))
     }
 
     /// The hogs' process, and fillers.

@@ -22,9 +22,9 @@ use schedlab_sys::sched::{Attributes, Policy};
 use schedlab_sys::{clock, process, sched};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
 /// The slowest speed that hogs can make: below it they run into the kernel's guards, real-time
@@ -46,7 +46,23 @@ struct Hog {
 
 struct Shared {
     hogs: Vec<Hog>,
+    turn: Mutex<Turn>,
     stop: AtomicBool,
+}
+
+/// The grid that holds from a moment on.
+#[derive(Clone, Copy)]
+struct Turn {
+    grid: Grid,
+    since: Nanos,
+}
+
+impl Turn {
+    /// The next slot to burn in, if it is time to change from slot `slot` of `grid` to this grid.
+    fn take(self, grid: Grid, slot: u64) -> Option<u64> {
+        let start = slot * grid.period().0;
+        (self.grid != grid && start >= self.since.0).then(|| start.div_ceil(self.grid.period().0))
+    }
 }
 
 /// Hog threads of this process. Dropping it ends them.
@@ -73,7 +89,8 @@ impl Hogs {
             skipped: AtomicU64::new(0),
         };
         let hogs = speeds.iter().map(hog).collect();
-        let shared = Arc::new(Shared { hogs, stop: AtomicBool::new(false) });
+        let turn = Mutex::new(Turn { grid, since: Nanos::ZERO });
+        let shared = Arc::new(Shared { hogs, turn, stop: AtomicBool::new(false) });
         let (report, reports) = channel();
         let mut started = Self { shared, threads: Vec::new() };
         for index in 0..started.shared.hogs.len() {
@@ -99,6 +116,16 @@ impl Hogs {
                 thread.thread().unpark();
             }
         }
+    }
+
+    /// Changes the period of the grid, for all hogs at the same moment: where a slot of both grids begins, if one period
+    /// divides the other.
+    pub fn pace(&self, grid: Grid) {
+        let mut turn = self.shared.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let longer = turn.grid.period().max(grid.period());
+        // Hogs have decided about the slot that they sleep for: the change is after that.
+        let since = Nanos(((clock::monotonic() + longer).0 / longer.0 + 1) * longer.0);
+        *turn = Turn { grid, since };
     }
 
     /// How many slots each hog came too late for.
@@ -132,7 +159,7 @@ fn live(shared: &Shared, index: usize, grid: Grid, deadline: bool, report: &Send
     match deadline {
         _ if failed => {}
         true => deadline::burn(hog.cpu, &hog.speed, grid.period(), &shared.stop),
-        false => burn(hog, grid, &shared.stop),
+        false => burn(hog, grid, shared),
     }
 }
 
@@ -146,10 +173,15 @@ fn settle(cpu: Cpu) -> Ready {
         .map_err(|error| (format!("binding a hog to CPU {cpu}"), error))
 }
 
-fn burn(hog: &Hog, grid: Grid, stop: &AtomicBool) {
+fn burn(hog: &Hog, mut grid: Grid, shared: &Shared) {
     let mut slot = grid.slot(clock::monotonic()) + 1;
     let (mut switch, mut restless) = (0, 0);
-    while !stop.load(Ordering::Relaxed) {
+    while !shared.stop.load(Ordering::Relaxed) {
+        // Whoever changes the grid is no real-time thread, and is not waited for.
+        let turn = shared.turn.try_lock().map(|turn| *turn).ok();
+        if let Some((turn, next)) = turn.and_then(|turn| Some((turn, turn.take(grid, slot)?))) {
+            (grid, slot) = (turn.grid, next);
+        }
         let millionths = hog.speed.load(Ordering::Acquire);
         let speed = Speed::from_millionths(millionths).unwrap_or(Speed::FULL);
         if speed == Speed::FULL {
@@ -230,7 +262,18 @@ impl HogProcess {
     /// # Errors
     /// When the hogs are dead.
     pub fn set(&mut self, cpu: Cpu, speed: Speed) -> Result<(), SlowError> {
-        let order = format!("{cpu} {}\n", speed.millionths());
+        self.tell(&format!("{cpu} {}\n", speed.millionths()))
+    }
+
+    /// Changes how often burns come, for all CPUs at the same moment.
+    ///
+    /// # Errors
+    /// When the hogs are dead.
+    pub fn pace(&mut self, grid: Grid) -> Result<(), SlowError> {
+        self.tell(&format!("{PACE} {}\n", grid.period().0))
+    }
+
+    fn tell(&mut self, order: &str) -> Result<(), SlowError> {
         let sent = self.orders.write_all(order.as_bytes());
         sent.map_err(|e| SlowError::io("telling the hogs a new speed (are they dead?)", e))
     }
@@ -242,8 +285,10 @@ impl HogProcess {
 }
 
 const READY: &str = "ready";
+/// No CPU is called so.
+const PACE: &str = "period";
 
-/// The life of the child: hogs until standard input ends; each line of it is `CPU MILLIONTHS`.
+/// The life of the child: hogs until standard input ends; each line of it is `CPU MILLIONTHS` or `period NANOSECONDS`.
 pub(super) fn child(period: Nanos, speeds: &[(Cpu, Speed)], burning: &Burning) -> i32 {
     let mut stdout = std::io::stdout();
     let started = prepare(period, burning)
@@ -259,14 +304,19 @@ pub(super) fn child(period: Nanos, speeds: &[(Cpu, Speed)], burning: &Burning) -
         return 1;
     }
     for line in std::io::stdin().lines().map_while(Result::ok) {
-        let order = line.split_once(' ').and_then(|(cpu, speed)| {
-            Some((Cpu(cpu.parse().ok()?), Speed::from_millionths(speed.parse().ok()?)?))
-        });
-        if let Some((cpu, speed)) = order {
-            hogs.set(cpu, speed);
-        }
+        let _ = obey(&hogs, &line);
     }
     0
+}
+
+/// Carries out a line. One that makes no sense changes nothing.
+fn obey(hogs: &Hogs, line: &str) -> Option<()> {
+    let (what, value) = line.split_once(' ')?;
+    match what {
+        PACE => hogs.pace(Grid::new(Nanos(value.parse().ok()?))?),
+        cpu => hogs.set(Cpu(cpu.parse().ok()?), Speed::from_millionths(value.parse().ok()?)?),
+    }
+    Some(())
 }
 
 /// Leaves a control group that allows no real-time threads (`CONFIG_RT_GROUP_SCHED`: every one but the root, as
@@ -309,6 +359,19 @@ mod tests {
     }
 
     #[test]
+    fn a_grid_is_changed_where_a_slot_of_both_begins() {
+        let grid = |ms| Grid::new(Nanos::from_millis(ms)).unwrap();
+        let turn = Turn { grid: grid(20), since: Nanos::from_millis(40) };
+        assert_eq!(turn.take(grid(2), 19), None, "slot 19 begins at 38 ms");
+        assert_eq!(turn.take(grid(2), 20), Some(2));
+        // A hog that came late skips to the next slot of the new grid.
+        assert_eq!(turn.take(grid(2), 21), Some(3));
+        assert_eq!(turn.take(grid(20), 2), None, "it has changed");
+        let back = Turn { grid: grid(2), since: Nanos::from_millis(40) };
+        assert_eq!((back.take(grid(20), 1), back.take(grid(20), 2)), (None, Some(20)));
+    }
+
+    #[test]
     fn hogs_burn_what_is_missing_to_the_speed_and_end_when_dropped() {
         let cpu = sched::affinity(Pid(0)).unwrap().iter().last().unwrap();
         let half = Speed::percent(50).unwrap();
@@ -321,6 +384,10 @@ mod tests {
                 let hogs = started.unwrap();
                 // How much is what the benchmark measures; here only that they burn at all.
                 until(|| burned().iter().sum::<u64>() > 10_000_000);
+                assert_eq!(obey(&hogs, "period 20000000"), Some(()));
+                assert_eq!(obey(&hogs, "period 7"), None, "no such period");
+                let before = burned().iter().sum::<u64>();
+                until(|| burned().iter().sum::<u64>() > before + 50_000_000);
                 hogs.set(cpu, Speed::FULL);
                 drop(hogs);
                 assert!(burned().is_empty(), "no hog is left");

@@ -9,6 +9,7 @@
 //! work that the sentinel does in it.
 
 use super::Speed;
+use super::follow::Period;
 use schedlab_model::{Nanos, Pid, Warning};
 use schedlab_sys::process;
 use serde::{Deserialize, Serialize};
@@ -70,6 +71,8 @@ pub struct Proof {
     pub last: Option<(f64, f64)>,
     /// The work that a second of CPU time did on its CPUs; `None` where it was not measured.
     pub work: Option<Worked>,
+    /// The period that was chosen last; `None` where it does not follow the work.
+    pub period: Option<Period>,
 }
 
 impl Proof {
@@ -106,6 +109,9 @@ impl std::fmt::Display for Proof {
         match above {
             0 => write!(f, "; more than asked in none of {seconds} seconds")?,
             above => write!(f, "; more than asked in {above} of {seconds} seconds")?,
+        }
+        if let Some(period) = &self.period {
+            write!(f, "; {period}")?;
         }
         self.work.map_or(Ok(()), |work| write!(f, "; {work}"))
     }
@@ -166,6 +172,11 @@ impl Watch {
     /// Notes what work CPU time did until now.
     pub(super) const fn worked(&mut self, work: Option<Worked>) {
         self.proof.work = work;
+    }
+
+    /// Notes the period that was chosen.
+    pub(super) fn follows(&mut self, period: Period) {
+        self.proof.period = Some(period);
     }
 
     /// The second under way does not count: its speed changes, or the node stands still. The next begins at `now`.

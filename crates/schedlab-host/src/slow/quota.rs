@@ -3,7 +3,7 @@
 use super::group::write;
 use super::{SlowError, Speed};
 use schedlab_model::Nanos;
-use schedlab_sys::cgroup::Version;
+use schedlab_sys::cgroup::{self, Version};
 use std::path::{Path, PathBuf};
 
 /// The period by default: 100 ms, the kernel's own, makes the first seconds up to 7 % too fast; at
@@ -59,6 +59,20 @@ impl Quota {
         let quota = Self { version: zone.0, dir: zone.1.clone(), period, burst };
         quota.set(speed)?;
         Ok(quota)
+    }
+
+    /// Changes how often budgets come, at the speed in force. The kernel gives a new budget at once.
+    pub(super) fn pace(&mut self, period: Nanos, speed: Speed) -> Result<(), SlowError> {
+        if self.period != period {
+            self.period = period;
+            self.set(speed)?;
+        }
+        Ok(())
+    }
+
+    /// Budgets that there were, and those that were used up.
+    pub(super) fn counted(&self) -> Option<(u64, u64)> {
+        cgroup::throttled_in(&self.dir).map(|(periods, used_up, _)| (periods, used_up))
     }
 
     pub(super) fn set(&self, speed: Speed) -> Result<(), SlowError> {
@@ -122,6 +136,13 @@ mod tests {
         crate::slow::group::fake(dir.path(), &["cpu.max.burst"]);
         Quota::apply(&zone(Version::V2), speed, PERIOD, burst).unwrap();
         assert_eq!((read("cpu.max"), read("cpu.max.burst")), ("3000 10000".into(), "2000".into()));
+        let mut longer = Quota::apply(&zone(Version::V2), speed, PERIOD, Nanos::ZERO).unwrap();
+        longer.pace(Nanos::from_millis(50), speed).unwrap();
+        assert_eq!(read("cpu.max"), "15000 50000");
+        assert_eq!(longer.counted(), None, "nobody counts here");
+        let stat = "nr_periods 5\nnr_throttled 2\nthrottled_usec 7\n";
+        std::fs::write(dir.path().join("cpu.stat"), stat).unwrap();
+        assert_eq!(longer.counted(), Some((5, 2)));
         Quota::apply(&zone(Version::V1), Speed::FULL, PERIOD, Nanos::ZERO).unwrap();
         assert_eq!(read("cpu.cfs_quota_us"), "-1");
         Quota::apply(&zone(Version::V2), Speed::FULL, PERIOD, Nanos::ZERO).unwrap();

@@ -19,10 +19,12 @@ pub struct Request {
     pub method: Option<Method>,
     /// The nodes.
     pub nodes: Vec<Node>,
-    /// Period of the hogs' grid.
-    pub period: Nanos,
-    /// Period of budgets.
-    pub quota_period: Nanos,
+    /// Period of the hogs' grid; `None`: see [`Request::follows`].
+    pub period: Option<Nanos>,
+    /// Period of budgets; `None`: see [`Request::follows`].
+    pub quota_period: Option<Nanos>,
+    /// Periods that were not named follow the work, from [`Grid::PERIOD`] and [`quota::PERIOD`] on; else they stay so.
+    pub follows: bool,
     /// What of a budget may be saved up beyond a period.
     pub quota_burst: Nanos,
     /// Background noise.
@@ -52,8 +54,9 @@ impl Default for Request {
         Self {
             method: None,
             nodes: Vec::new(),
-            period: Grid::PERIOD,
-            quota_period: quota::PERIOD,
+            period: None,
+            quota_period: None,
+            follows: false,
             quota_burst: Nanos::ZERO,
             noise: Vec::new(),
             filler: None,
@@ -81,7 +84,7 @@ impl TryFrom<NodesFile> for Request {
         Ok(Self {
             method,
             nodes: file.nodes,
-            period: file.period.unwrap_or(base.period),
+            period: file.period,
             noise: file.noise,
             cluster: file.cluster,
             time_limit: file.time_limit,
@@ -112,10 +115,10 @@ impl Request {
     /// [`SlowError::Usage`] for what makes no sense, [`SlowError::Missing`] for what this machine or
     /// our rights do not allow. Nothing is changed.
     pub fn plan(self, ground: &Ground) -> Result<Plan, SlowError> {
-        let grid = Grid::new(self.period).ok_or_else(|| {
+        let period = self.period.unwrap_or(Grid::PERIOD);
+        let grid = Grid::new(period).ok_or_else(|| {
             usage(format!(
-                "a period of {} can't be had: {} to {}",
-                self.period,
+                "a period of {period} can't be had: {} to {}",
                 Grid::PERIOD_MIN,
                 Grid::PERIOD_MAX
             ))
@@ -137,6 +140,27 @@ impl Request {
         let fills = fills(method, self.filler, &speeds, ground)?;
         let warnings = doubts(method, &self.nodes, &speeds, ground);
         Ok(Plan { request: self, grid, method, why, fills, warnings })
+    }
+}
+
+impl Request {
+    /// The period of budgets at the start.
+    pub(super) fn quota_period(&self) -> Nanos {
+        self.quota_period.unwrap_or(quota::PERIOD)
+    }
+}
+
+impl Plan {
+    /// Whether the period follows the work.
+    pub(super) fn follows(&self) -> bool {
+        let Request { period, quota_period, quota_burst, follows, .. } = &self.request;
+        *follows
+            && match self.method {
+                Method::Hogs => period.is_none(),
+                // What may be saved up depends on the budget.
+                Method::Quota => quota_period.is_none() && *quota_burst == Nanos::ZERO,
+                _ => false,
+            }
     }
 }
 

@@ -4,6 +4,7 @@ mod attach;
 mod command;
 mod kept;
 mod orders;
+mod pace;
 mod signals;
 
 use super::aide::Aide;
@@ -26,6 +27,7 @@ use crate::net::Namespace;
 use attach::{Targets, attach};
 use command::{Running, launch};
 pub use kept::Kept;
+use pace::{Found, Pace};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::signal::Signals;
@@ -73,6 +75,8 @@ pub struct Session {
     watch: Watch,
     /// When to look whether anybody of what was attached is left.
     targets: Targets,
+    /// `None` where the period does not follow the work.
+    pace: Option<Pace>,
     // Last, so that it is dropped last: it undoes what the others have not.
     guard: Guard,
 }
@@ -95,6 +99,8 @@ struct Active {
     proof: proof::Watch,
     /// How long its tasks compute at a time.
     phases: Phases,
+    /// What its period follows.
+    found: Found,
 }
 
 impl Active {
@@ -104,7 +110,7 @@ impl Active {
         node: &Node,
         network: Option<Namespace>,
         ground: &Ground,
-        guard: &mut Guard,
+        (guard, follows): (&mut Guard, bool),
     ) -> Result<Self, SlowError> {
         let name = format!("schedlab-{}-{}", std::process::id(), node.name);
         let held = Held::apply(plan, node, &name, ground, guard)?;
@@ -131,8 +137,10 @@ impl Active {
             shown,
             proof: proof::Watch::new(&node.name, !plan.method.takes_time()),
             phases: Phases::new(
-                matches!(plan.method, Method::Hogs | Method::Deadline).then(|| plan.grid.period()),
+                (matches!(plan.method, Method::Hogs | Method::Deadline) && !follows)
+                    .then(|| plan.grid.period()),
             ),
+            found: Found::default(),
         })
     }
 }
@@ -172,9 +180,10 @@ impl Session {
         if plan.method == Method::Deadline {
             super::deadline::isolate(&cpus, ground, &mut guard)?;
         }
-        let mut nodes = Vec::new();
+        let (mut nodes, pace) = (Vec::new(), Pace::open(&plan, &cpus));
         for (node, network) in plan.request.nodes.iter().zip(networks) {
-            nodes.push(Active::apply(&plan, node, network, ground, &mut guard)?);
+            let following = (&mut guard, pace.is_some());
+            nodes.push(Active::apply(&plan, node, network, ground, following)?);
         }
         let method = plan.method;
         let under = Under::apply(&plan, &speeds, ground, &mut guard)?;
@@ -197,6 +206,7 @@ impl Session {
             sentinel,
             watch: Watch::new(method),
             targets: Targets::default(),
+            pace,
             guard,
         };
         if session.plan.request.measure {
@@ -221,7 +231,7 @@ impl Session {
             let active = &self.nodes[index];
             let (cpus, groups) = (active.node.cpus(), active.held.groups.clone());
             let (probe, slack) =
-                measure::probe(method, grid, self.plan.request.quota_period, &groups);
+                measure::probe(method, grid, self.plan.request.quota_period(), &groups);
             let readings = self.meanwhile(|| probe.read(&cpus, signals))?;
             let own: Speeds = speeds
                 .iter()
@@ -295,6 +305,9 @@ impl Session {
         // A command's time and a script's begin when all is in place.
         self.started = clock::monotonic();
         self.targets = Targets::of(&self.nodes, self.started);
+        if let Some(pace) = &mut self.pace {
+            pace.start(self.started);
+        }
         // Runs that measure the slowing are not looked at meanwhile.
         let can_be_judged = self.plan.method.takes_time() || self.sentinel.is_some();
         if can_be_judged && !self.plan.request.heavy {
@@ -523,7 +536,7 @@ impl Session {
             self.warnings.extend(self.watch.look(now, &mut slowed));
         }
         if extra.is_empty() {
-            next = next.min(self.prove(now));
+            next = next.min(self.prove(now)).min(self.follow(now)?);
         }
         // Nobody watches while something is measured: what is due then waits.
         let watch = if extra.is_empty() { self.watch.next() } else { Nanos::MAX };

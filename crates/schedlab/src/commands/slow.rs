@@ -40,7 +40,7 @@ Examples:
   schedlab slow evaluate --short -o evaluation         how accurate each method is on this machine
 
 Programs see all CPUs of their node at full clock. With hogs, a task that wakes waits up to
-(1 - speed) x period longer: 1 ms at 50% and the default period.
+(1 - speed) x period longer: 1 ms at 50% and a period of 2 ms.
 
 Nodes with [node.net] start commands in a network namespace. SCHEDLAB_ADDRESS is their address,
 SCHEDLAB_HOST that of this machine, SCHEDLAB_ADDRESS_NAME that of node NAME.
@@ -75,10 +75,10 @@ pub(crate) struct How {
     /// Method: auto, hogs, weight, quota, stop, freq, gov and variants; help lists them
     #[arg(long, value_name = "NAME", default_value = "auto")]
     method: String,
-    /// Length of the hogs' slots; at most the shortest phase of computing [default: 2ms]
+    /// Length of the hogs' slots [default: follows the work, from 2ms on]
     #[arg(long, value_name = "TIME")]
     period: Option<Nanos>,
-    /// Period of budgets (quota) [default: 10ms]
+    /// Period of budgets (quota) [default: follows the work, from 10ms on]
     #[arg(long, value_name = "TIME")]
     quota_period: Option<Nanos>,
     /// Budget that may be saved for later (quota) [default: 0]
@@ -298,8 +298,9 @@ fn read_nodes(path: &Path) -> anyhow::Result<NodesFile> {
 }
 
 fn with_options(mut request: Request, how: &How) -> Request {
-    request.period = how.period.unwrap_or(request.period);
-    request.quota_period = how.quota_period.unwrap_or(request.quota_period);
+    request.period = how.period.or(request.period);
+    request.quota_period = how.quota_period;
+    request.follows = true;
     request.quota_burst = how.quota_burst.unwrap_or(request.quota_burst);
     request.noise.extend(how.noise.iter().cloned());
     request.filler = how.filler;

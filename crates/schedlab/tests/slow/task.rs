@@ -526,6 +526,41 @@ fn what_was_granted_is_told_in_status_and_at_the_end() {
 }
 
 #[test]
+fn the_period_follows_the_work_unless_one_is_named() {
+    if !has_rights() {
+        return;
+    }
+    for (percent, options, period, why) in [
+        (80, &["--method", "hogs"][..], 20_000_000, "left no CPU idle"),
+        (80, &["--method", "hogs", "--period", "2ms"], 0, ""),
+        // Other tests leave it a fifth of the CPU.
+        (15, &["--method", "quota", "--filler", "off"], 50_000_000, "it used up"),
+    ] {
+        let cpu = format!("{}={percent}%", last_cpu());
+        let arguments = [options, &["--no-measure", "--cpu", &cpu, "--"]].concat();
+        let burn = ["sh", "-c", "while :; do :; done"];
+        let mut session =
+            slow(&[&arguments[..], &burn].concat()).stderr(Stdio::piped()).spawn().unwrap();
+        let held = || node(&session)["held"].clone();
+        if period == 0 {
+            until(|| held()["seconds"].as_u64().is_some_and(|seconds| seconds >= 2));
+            assert!(held()["period"].is_null(), "{}", held());
+        } else {
+            until(|| held()["period"]["period_ns"] == period);
+        }
+        // The verdict is told of sessions that lasted for a second.
+        until(|| held()["seconds"].as_u64().is_some_and(|seconds| seconds >= 1));
+        signal(session.id(), "TERM");
+        let mut said = String::new();
+        std::io::Read::read_to_string(&mut session.stderr.take().unwrap(), &mut said).unwrap();
+        session.wait().unwrap();
+        assert_eq!(said.contains("period "), period > 0, "{said}");
+        assert!(said.contains(why), "{said}");
+        until(|| left(session.id()).is_empty());
+    }
+}
+
+#[test]
 fn a_speed_alone_places_the_command_and_end_ends_the_session() {
     if !has_rights() {
         return;

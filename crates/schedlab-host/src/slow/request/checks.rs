@@ -273,7 +273,7 @@ fn check_node(method: Method, node: &Node, request: &Request) -> Result<(), Slow
     }
     if method == Method::Quota {
         for speed in node.speeds.values() {
-            quota::check(*speed, request.quota_period, request.quota_burst).map_err(usage)?;
+            quota::check(*speed, request.quota_period(), request.quota_burst).map_err(usage)?;
         }
     }
     Ok(())

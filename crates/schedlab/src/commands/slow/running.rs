@@ -280,6 +280,9 @@ fn status(json: bool) -> anyhow::Result<ExitCode> {
                 let (asked, granted) = (asked * 100.0, granted * 100.0);
                 writeln!(out, "    asked {asked:.1} %, granted {granted:.1} % in the last second")?;
             }
+            if let Some(period) = &node.held.period {
+                writeln!(out, "    {period}")?;
+            }
         }
         for pair in &session.cut {
             writeln!(out, "  cut: {pair}")?;

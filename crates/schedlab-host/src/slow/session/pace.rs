@@ -1,0 +1,211 @@
+//! The period of a session that follows the work of its nodes: looks at them, and changes of the period.
+
+use super::super::apply::Hold;
+use super::super::follow::{self, Budgets, LOOK, Seen};
+use super::super::idle::Idle;
+use super::super::{Grid, Method, Plan, SlowError, quota};
+use super::{Active, Session};
+use schedlab_model::{CpuSet, Nanos, Pid};
+use schedlab_sys::{clock, process};
+use std::sync::atomic::Ordering::Relaxed;
+
+/// A node that uses less than this part of what it may have sleeps, or others take its CPUs.
+const ALL: f64 = 0.9;
+/// Beyond so many threads nobody is asked how often it slept: each costs a file that is read.
+const THREADS: usize = 256;
+
+/// When to look at the work, and what is in force by it.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// Counts how often CPUs have nothing to run; the kernel counts budgets by itself.
+    idle: Option<Idle>,
+    /// The period of burns.
+    period: Nanos,
+    looks: u32,
+    looking: bool,
+    due: Nanos,
+}
+
+/// What looks at a node have found.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Found {
+    seen: Seen,
+    budgets: Budgets,
+    /// What the counters were when the look began.
+    began: Option<Counters>,
+}
+
+/// What was counted until a moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counters {
+    at: Nanos,
+    /// CPU time; or budgets.
+    used: u64,
+    /// How often a CPU had nothing to run; or budgets that were used up.
+    sleeps: u64,
+    /// How often threads that live went to sleep.
+    slept: u64,
+}
+
+impl Pace {
+    /// Whether the period can follow the work. It looks at nothing until it is started.
+    pub(super) fn open(plan: &Plan, cpus: &CpuSet) -> Option<Self> {
+        let idle = match plan.method {
+            _ if !plan.follows() => return None,
+            Method::Hogs => Some(Idle::open(cpus)?),
+            _ => None,
+        };
+        let period = plan.grid.period();
+        Some(Self { idle, period, looks: 0, looking: false, due: Nanos::MAX })
+    }
+
+    /// Begins with a look.
+    pub(super) const fn start(&mut self, now: Nanos) {
+        self.due = now;
+    }
+
+    /// What was counted of a node until now.
+    fn counters(&self, active: &Active, processes: &[Pid]) -> Option<Counters> {
+        let at = clock::monotonic();
+        match (&self.idle, &active.held.hold) {
+            _ if active.failed => None,
+            (_, Hold::Quota(quota)) => {
+                let (used, sleeps) = quota.counted()?;
+                Some(Counters { at, used, sleeps, slept: 0 })
+            }
+            (Some(idle), _) => {
+                let used = active.held.used(processes)?.0;
+                let sleeps = idle.count(&active.node.cpus());
+                Some(Counters { at, used, sleeps, slept: slept(processes) })
+            }
+            (None, _) => None,
+        }
+    }
+}
+
+/// How often the living threads of processes went to sleep by themselves; 0 where there are too many.
+fn slept(processes: &[Pid]) -> u64 {
+    let threads: Vec<Pid> = processes.iter().flat_map(|pid| process::threads(*pid)).collect();
+    let some = if threads.len() > THREADS { &[] } else { &threads[..] };
+    some.iter().filter_map(|thread| process::voluntary_switches(*thread)).sum()
+}
+
+impl Found {
+    /// Ends a look: adds what was counted since it began. `cpus` is how many CPUs at full speed the node may use.
+    fn add(&mut self, now: Option<Counters>, cpus: f64) {
+        let (Some(began), Some(now)) = (self.began.take(), now) else { return };
+        let used = now.used.saturating_sub(began.used);
+        let mut sleeps = now.sleeps.saturating_sub(began.sleeps);
+        self.budgets.periods += used;
+        self.budgets.used_up += sleeps;
+        // While others compute on its CPUs too, these have something to run although the node sleeps.
+        if (used as f64) < ALL * cpus * now.at.0.saturating_sub(began.at.0) as f64 {
+            sleeps = sleeps.max(now.slept.saturating_sub(began.slept));
+        }
+        self.seen.used.0 += used;
+        self.seen.sleeps += sleeps;
+    }
+}
+
+impl Session {
+    /// Looks at the work if it is time to, and changes the period if another one fits. Returns when to look next.
+    pub(super) fn follow(&mut self, now: Nanos) -> Result<Nanos, SlowError> {
+        let Some(mut pace) = self.pace.take() else { return Ok(Nanos::MAX) };
+        if pace.due > now {
+            let due = pace.due;
+            self.pace = Some(pace);
+            return Ok(due);
+        }
+        let admitted = Some(Pid(self.admitted.load(Relaxed))).filter(|pid| pid.0 > 0);
+        pace.looking = !pace.looking;
+        if let Some(idle) = &pace.idle {
+            idle.run(pace.looking);
+        }
+        for active in &mut self.nodes {
+            let roots: Vec<Pid> = active.roots().into_iter().chain(admitted).collect();
+            let processes = active.held.processes(&roots);
+            let counters = pace.counters(active, &processes);
+            match pace.looking {
+                true => active.found.began = counters,
+                false => {
+                    let speeds = active.node.speeds.values();
+                    active.found.add(counters, speeds.map(|speed| speed.fraction()).sum());
+                }
+            }
+        }
+        pace.due = now + LOOK;
+        if !pace.looking {
+            pace.looks += 1;
+            pace.due = now + follow::pause(pace.looks);
+            self.choose(&mut pace)?;
+        }
+        let due = pace.due;
+        self.pace = Some(pace);
+        Ok(due)
+    }
+
+    /// Puts the period into force that fits what was found, where enough was found.
+    fn choose(&mut self, pace: &mut Pace) -> Result<(), SlowError> {
+        if pace.idle.is_none() {
+            return self.nodes.iter_mut().try_for_each(choose_budget);
+        }
+        let seen = self.nodes.iter_mut();
+        let mut seen = seen.map(|active| (active.node.name.as_str(), &mut active.found.seen));
+        let Some(period) = follow::burns(&mut seen, pace.period) else { return Ok(()) };
+        if period.period_ns != pace.period
+            && let Some(grid) = Grid::new(period.period_ns)
+        {
+            pace.period = period.period_ns;
+            self.under.pace(grid)?;
+        }
+        for active in &mut self.nodes {
+            active.proof.follows(period.clone());
+        }
+        Ok(())
+    }
+}
+
+/// A node under `quota` has a period of its own.
+fn choose_budget(active: &mut Active) -> Result<(), SlowError> {
+    let Hold::Quota(quota) = &mut active.held.hold else { return Ok(()) };
+    let Some(period) = follow::budgets(&mut active.found.budgets, quota::PERIOD) else {
+        return Ok(());
+    };
+    if let Some(speed) = active.node.speeds.values().next() {
+        quota.pace(period.period_ns, *speed)?;
+    }
+    active.proof.follows(period);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn looks_add_up_and_a_look_without_a_counter_adds_nothing() {
+        let at = |ms, used, sleeps, slept| {
+            Some(Counters { at: Nanos::from_millis(ms), used, sleeps, slept })
+        };
+        let (ms, mut found) = (1_000_000, Found::default());
+        found.began = at(0, ms, 5, 100);
+        found.add(at(100, 21 * ms, 9, 900), 0.2);
+        // It used all that it may have, so its CPUs tell when it slept; its threads wait for each other too.
+        assert_eq!(found.seen, Seen { used: Nanos::from_millis(20), sleeps: 4 });
+        found.add(at(200, 99 * ms, 99, 999), 0.2);
+        assert_eq!(found.seen.sleeps, 4, "no look had begun");
+        found.began = at(200, 0, 0, 0);
+        found.add(None, 0.2);
+        found.began = at(300, 0, 0, 0);
+        found.add(at(400, 10 * ms, 1, 90), 0.2);
+        assert_eq!(found.seen, Seen { used: Nanos::from_millis(30), sleeps: 94 });
+    }
+
+    #[test]
+    fn budgets_are_counted_as_the_kernel_tells_them() {
+        let counted = |used, sleeps| Some(Counters { used, sleeps, ..Counters::default() });
+        let mut found = Found { began: counted(100, 50), ..Found::default() };
+        found.add(counted(110, 59), 0.2);
+        assert_eq!(found.budgets, Budgets { periods: 10, used_up: 9 });
+    }
+}
