@@ -3,9 +3,9 @@
 //! machine:
 //!
 //! ```text
-//! cargo bench -p schedlab --bench audit                        # the table of docs/slow.md: half an hour
+//! cargo bench -p schedlab --bench audit                        # the table of docs/slow.md: 20 minutes
 //! cargo bench -p schedlab --bench audit -- --minutes 10        # at most so long; the next call goes on
-//! cargo bench -p schedlab --bench audit -- hogs-long node gcc 20%    # a piece: methods, programs, speeds
+//! cargo bench -p schedlab --bench audit -- hogs-2ms node gcc 20%    # a piece: methods, programs, speeds
 //! cargo bench -p schedlab --bench audit -- --table             # the table of what is stored, pieces included
 //! cargo bench -p schedlab --bench audit -- --short             # two pairs of each point, for a look
 //! ```
@@ -50,12 +50,14 @@ const fn method(name: &'static str, options: &'static [&'static str], promise: f
     Method { name, options, promise: Some(promise) }
 }
 
-/// Methods that end in `-long` have longer periods: what a program has in caches is lost less often.
-const METHODS: [Method; 8] = [
+/// Methods that end in a time have a period of that length, and others one that follows the work.
+const METHODS: [Method; 10] = [
     method("hogs", &["--method", "hogs"], 1.0),
-    method("hogs-long", &["--method", "hogs", "--period", "20ms"], 1.0),
+    method("hogs-2ms", &["--method", "hogs", "--period", "2ms"], 1.0),
+    method("hogs-20ms", &["--method", "hogs", "--period", "20ms"], 1.0),
     method("quota-filled", &["--method", "quota", "--filler", "on"], 1.0),
-    method("quota-long", &["--method", "quota", "--filler", "on", "--quota-period", "50ms"], 1.0),
+    method("quota-10ms", &["--method", "quota", "--filler", "on", "--quota-period", "10ms"], 1.0),
+    method("quota-50ms", &["--method", "quota", "--filler", "on", "--quota-period", "50ms"], 1.0),
     method("weight", &["--method", "weight-pinned"], 1.0),
     method("stop", &["--method", "stop"], 3.0),
     method("stop-group", &["--method", "stop-group"], 3.0),
@@ -84,7 +86,7 @@ impl Wanted {
     fn read() -> Result<Self, Failure> {
         let mut wanted = Self {
             rounds: ROUNDS,
-            limit: Duration::from_secs(45 * 60),
+            limit: Duration::from_secs(25 * 60),
             table: false,
             store: None,
             words: Vec::new(),
@@ -138,19 +140,17 @@ impl Wanted {
         }
     }
 
-    /// The points of a program. One has all methods. Threads that meet and phases are for methods that make a speed and
+    /// The points of a program. Threads that meet and phases are for methods that make a speed and
     /// not a budget. `stop` lets each process run freely at first, and a compiler starts many.
     fn points(&self, program: &'static str) -> Vec<Point> {
-        let all = METHODS.map(|method| method.name);
         let (methods, speeds): (&[&str], &[&str]) = match program {
-            "barrier" | "phases" => (&["hogs"], &["25%", "50%"]),
+            "barrier" | "phases" | "short" => (&["hogs"], &["25%", "50%"]),
             "c" => (&["hogs", "quota-filled", "weight", "stop", "stop-group"], &SPEEDS),
-            "gcc" => (
-                &["hogs", "hogs-long", "quota-filled", "quota-long", "weight", "stop-group"],
-                &SPEEDS,
-            ),
-            "python" => (&all, &SPEEDS),
-            _ => (&["hogs", "hogs-long", "quota-filled", "quota-long", "weight"], &SPEEDS),
+            "python" => {
+                (&["hogs", "quota-filled", "weight", "stop", "stop-group", "quota"], &SPEEDS)
+            }
+            "gcc" => (&["hogs", "quota-filled", "weight", "stop-group"], &SPEEDS),
+            _ => (&["hogs", "quota-filled", "weight"], &SPEEDS),
         };
         let methods = self.named(|word| METHODS.iter().any(|method| method.name == word), methods);
         let speeds = self.named(|word| word.ends_with('%'), speeds);
@@ -245,7 +245,7 @@ fn rounds(wanted: &Wanted, programs: &Programs, samples: &mut Vec<Sample>) -> Re
             break;
         }
         let round_began = Instant::now();
-        for program in wanted.named(|word| programs::NAMES.contains(&word), &programs::NAMES) {
+        for program in wanted.named(|word| programs::NAMES.contains(&word), &programs::USUAL) {
             let Some(program) = programs.known(&program) else { continue };
             for (number, points) in groups(wanted.points(program), round).iter().enumerate() {
                 let group = wanted.group(number);

@@ -8,9 +8,12 @@ use tempfile::TempDir;
 
 const SCHEDLAB: &str = env!("CARGO_BIN_EXE_schedlab");
 
-/// `node-single` is `node` without helper threads: they collect garbage, wait for each other, and have one CPU.
-pub(super) const NAMES: [&str; 7] =
-    ["c", "python", "node", "node-single", "gcc", "barrier", "phases"];
+/// `node-single` is `node` without helper threads. `node-small` has 1 MiB for young objects and not 16, so that they
+/// fit into the caches of a core.
+pub(super) const NAMES: [&str; 9] =
+    ["c", "python", "node", "node-single", "node-small", "gcc", "barrier", "phases", "short"];
+/// Those of the table.
+pub(super) const USUAL: [&str; 7] = ["c", "python", "node", "gcc", "barrier", "phases", "short"];
 
 const FILES: [(&str, &str); 4] = [
     ("work.c", include_str!("work.c")),
@@ -52,7 +55,7 @@ impl Programs {
         let two = cpus.len() == 2;
         let runs = |name: &str| match name {
             "python" => python.is_ok(),
-            "node" | "node-single" => node.is_ok(),
+            "node" | "node-single" | "node-small" => node.is_ok(),
             "barrier" => compiled && two,
             _ => compiled,
         };
@@ -115,6 +118,9 @@ impl Programs {
             "python" => vec![self.python.clone(), at("loop.py")],
             "node" => vec!["node".into(), at("loop.js")],
             "node-single" => vec!["node".into(), "--single-threaded".into(), at("loop.js")],
+            "node-small" => {
+                vec!["node".into(), "--max-semi-space-size=1".into(), at("loop.js")]
+            }
             "gcc" => vec!["sh".into(), at("compile.sh")],
             kind => vec![at("work"), kind.into()],
         };

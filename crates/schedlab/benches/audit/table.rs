@@ -131,7 +131,8 @@ impl<'s> Row<'s> {
             let Some(full) = full else { continue };
             // Only computing takes longer. Threads that wait for each other compute less while they wait, but at each
             // speed.
-            let computed = if sample.program == "phases" { full.work.computed } else { 1.0 };
+            let sleeps = matches!(sample.program.as_str(), "phases" | "short");
+            let computed = if sleeps { full.work.computed } else { 1.0 };
             let ideal = 1.0 / (1.0 - computed + computed / speed);
             work.push(slowed.work.beside(&full.work));
             first.push(slowed.work.first_beside(&full.work, ideal));
@@ -146,7 +147,7 @@ impl<'s> Row<'s> {
         let relative = (got / self.ideal - 1.0) * 100.0;
         match self.sample.program.as_str() {
             "barrier" => (relative, Some(4.0), " %"),
-            "phases" => (relative, Some(5.0), " %"),
+            "phases" | "short" => (relative, Some(5.0), " %"),
             _ => {
                 let method = METHODS.iter().find(|method| method.name == self.sample.method);
                 (got - self.ideal, method.and_then(|method| method.promise), "")

@@ -2,6 +2,7 @@
  *
  * loop     2000 steps a round
  * phases   1.1 ms of steps, 1.1 ms of sleep
+ * short    0.1 ms of steps, 1.1 ms of sleep
  * barrier  two threads on two CPUs that meet after every 0.6 ms of steps
  *
  * Prints the seconds that had passed at each twentieth of the rounds, and the part of the time that one thread
@@ -117,6 +118,8 @@ int main(int argc, char **argv)
         alone(rounds, 2000, 0);
     } else if (strcmp(argv[1], "phases") == 0) {
         alone(rounds, steps * 1.1, 1.1e-3);
+    } else if (strcmp(argv[1], "short") == 0) {
+        alone(rounds, steps * 0.1, 1.1e-3);
     } else {
         pthread_t other;
         together_rounds = rounds;
