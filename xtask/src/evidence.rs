@@ -76,6 +76,15 @@ pub(crate) fn two_loops() -> Result<()> {
     steps::cargo_with(&words, &[("SCHEDLAB_EVIDENCE", "write")])
 }
 
+/// Kills sessions of `schedlab slow` at moments of chance, and prints how soon their changes were undone. For a quiet
+/// machine.
+pub(crate) fn kills(count: &str) -> Result<()> {
+    ensure!(count.parse::<u32>().is_ok(), "'{count}' is no number of kills");
+    let test = ["test", "--locked", "-p", "schedlab", "--test", "slow"];
+    let words = [&test[..], &["kills", "--", "--nocapture"]].concat();
+    steps::cargo_with(&words, &[("SCHEDLAB_KILLS", count)])
+}
+
 /// Simulates how often verdicts are wrong, and writes the tables into `docs/statistics.md`. Seeds are
 /// fixed: any machine writes the same tables.
 pub(crate) fn statistics() -> Result<()> {

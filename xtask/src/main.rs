@@ -41,7 +41,8 @@ cargo xtask CHORE
             examples/evidence; `evidence NAME` runs one, `evidence keep DIR` keeps results that are there;
             `evidence statistics` simulates how often verdicts are wrong, and writes the tables
             of docs/statistics.md (some minutes); `evidence tune` searches functions whose
-            optimum is known, and writes the table of docs/tune.md
+            optimum is known, and writes the table of docs/tune.md; `evidence kills [N]` kills N
+            sessions of `schedlab slow` (200 by default) and prints how soon all was undone
   publish   packages the libraries, and compiles a program outside the workspace against the packages
   release   the static binary, its man page and completions, and the Debian package in dist/;
             `release rehearse` makes and tries the package from the debug build
@@ -80,6 +81,8 @@ fn chore() -> Result<()> {
         ["evidence", "statistics"] => evidence::statistics(),
         ["evidence", "tune"] => evidence::tune(),
         ["evidence", "two-loops"] => evidence::two_loops(),
+        ["evidence", "kills"] => evidence::kills("200"),
+        ["evidence", "kills", count] => evidence::kills(count),
         ["evidence", name] => evidence::run(Some(name)),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),
         ["publish"] => publish::run(),
