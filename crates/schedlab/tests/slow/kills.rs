@@ -131,7 +131,8 @@ fn whoever_is_killed_at_any_moment_nothing_is_left() {
     // How long is told and not asserted: what may not be is that something stays.
     for (method, mut times) in times {
         times.sort_unstable();
-        let (count, median, slowest) = (times.len(), times[times.len() / 2], times.last());
+        let (count, median, slowest) =
+            (times.len(), times[times.len() / 2], times[times.len() - 1]);
         eprintln!(
             "{method}: {count} undone in {median:?} at the median, the slowest in {slowest:?}"
         );
