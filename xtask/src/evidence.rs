@@ -4,6 +4,7 @@
 //! Kept are the measured figures, the identity of the guest, and a hash of each run's figures. With the
 //! same QEMU, kernel and schedlab binary a repetition gives the same files; `git diff` shows the rest.
 
+use crate::release::static_program;
 use crate::steps;
 use anyhow::{Context, Result, ensure};
 use std::fmt::Write as _;
@@ -85,6 +86,15 @@ pub(crate) fn kills(count: &str) -> Result<()> {
     steps::cargo_with(&words, &[("SCHEDLAB_KILLS", count)])
 }
 
+/// Builds the static program, and tests that it is a guest's init and that its runs are identical.
+pub(crate) fn static_init() -> Result<()> {
+    let program = std::path::absolute(static_program()?)?;
+    let program = program.to_string_lossy();
+    let test = ["test", "--locked", "-p", "schedlab", "--test", "vm"];
+    let words = [&test[..], &["a_static_program", "--", "--nocapture"]].concat();
+    steps::cargo_with(&words, &[("SCHEDLAB_STATIC", &program)])
+}
+
 /// Simulates how often verdicts are wrong, and writes the tables into `docs/statistics.md`. Seeds are
 /// fixed: any machine writes the same tables.
 pub(crate) fn statistics() -> Result<()> {
@@ -107,24 +117,29 @@ pub(crate) fn tune() -> Result<()> {
 /// Keeps what stands in a folder of results.
 pub(crate) fn keep(results: &Path) -> Result<()> {
     for name in EXPERIMENTS {
-        let from = results.join(name);
-        if !from.join("figures.csv").is_file() {
-            steps::say(&format!("MISSING: {}: not run to its end", from.display()));
-            continue;
+        if results.join(name).join("figures.csv").is_file() {
+            keep_figures(results, name)?;
+        } else {
+            steps::say(&format!("MISSING: {name} in {}: not run to its end", results.display()));
         }
-        let to = Path::new("examples/evidence").join(name);
-        std::fs::create_dir_all(&to).context(format!("{}", to.display()))?;
-        let figures = read(&from.join("figures.csv"))?;
-        let is_kept =
-            |line: &&str| FIGURES.iter().any(|figure| line.contains(figure)) && line.contains(",,");
-        let mut kept: Vec<&str> = figures.lines().skip(1).filter(is_kept).collect();
-        ensure!(!kept.is_empty(), "{}: no figures", from.display());
-        kept.sort_unstable();
-        let head = figures.lines().next().unwrap_or_default();
-        write(&to.join("figures.csv"), &format!("{head}\n{}\n", kept.join("\n")))?;
-        keep_identity(&from.join("runs"), &to)?;
     }
     Ok(())
+}
+
+/// Keeps the figures of an experiment, what the guests were, and its curves.
+fn keep_figures(results: &Path, name: &str) -> Result<()> {
+    let from = results.join(name);
+    let to = Path::new("examples/evidence").join(name);
+    std::fs::create_dir_all(&to).context(format!("{}", to.display()))?;
+    let figures = read(&from.join("figures.csv"))?;
+    let is_kept =
+        |line: &&str| FIGURES.iter().any(|figure| line.contains(figure)) && line.contains(",,");
+    let mut kept: Vec<&str> = figures.lines().skip(1).filter(is_kept).collect();
+    ensure!(!kept.is_empty(), "{}: no figures", from.display());
+    kept.sort_unstable();
+    let head = figures.lines().next().unwrap_or_default();
+    write(&to.join("figures.csv"), &format!("{head}\n{}\n", kept.join("\n")))?;
+    keep_identity(&from.join("runs"), &to)
 }
 
 /// Keeps a hash of each run's figures, and what the guests were.

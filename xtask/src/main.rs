@@ -42,7 +42,9 @@ cargo xtask CHORE
             `evidence statistics` simulates how often verdicts are wrong, and writes the tables
             of docs/statistics.md (some minutes); `evidence tune` searches functions whose
             optimum is known, and writes the table of docs/tune.md; `evidence kills [N]` kills N
-            sessions of `schedlab slow` (200 by default) and prints how soon all was undone
+            sessions of `schedlab slow` (200 by default) and prints how soon all was undone;
+            `evidence two-loops` and `evidence static` run a test on a real guest, with a file of
+            times and a static program
   publish   packages the libraries, and compiles a program outside the workspace against the packages
   release   the static binary, its man page and completions, and the Debian package in dist/;
             `release rehearse` makes and tries the package from the debug build
@@ -83,6 +85,7 @@ fn chore() -> Result<()> {
         ["evidence", "two-loops"] => evidence::two_loops(),
         ["evidence", "kills"] => evidence::kills("200"),
         ["evidence", "kills", count] => evidence::kills(count),
+        ["evidence", "static"] => evidence::static_init(),
         ["evidence", name] => evidence::run(Some(name)),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),
         ["publish"] => publish::run(),

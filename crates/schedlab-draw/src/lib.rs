@@ -17,6 +17,7 @@ mod assign;
 mod axis;
 mod belongs;
 pub mod chart;
+pub mod choice;
 mod chosen;
 mod colour;
 pub mod cores;

@@ -7,6 +7,7 @@
 
 use crate::Clock;
 use crate::frame::{Asked, Domain, Frame, Which};
+use crate::scheduler::Scheduler;
 use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
 use schedlab_sys::mount::mount;
 use schedlab_sys::port::Ports;
@@ -37,6 +38,9 @@ const LIST: u16 = 0x19;
 /// The name of the item that holds the run.
 pub(crate) const ITEM: &str = "opt/schedlab/run";
 
+/// How init's last words begin.
+pub(crate) const FAILED: &str = "schedlab: the guest failed";
+
 /// File systems of a guest: kind and place. One that the kernel does not have is left out.
 const MOUNTS: [(&str, &str); 9] = [
     ("proc", "/proc"),
@@ -65,7 +69,7 @@ pub fn guest(
         return ExitCode::from(2);
     }
     if let Err(error) = live(clock == Some(Clock::Instructions.name()), machine) {
-        let _ = writeln!(io::stderr(), "schedlab: the guest failed: {error}");
+        let _ = writeln!(io::stderr(), "{FAILED}: {error}");
     }
     ExitCode::FAILURE
 }
@@ -76,6 +80,7 @@ fn live(exact: bool, machine: &mut dyn FnMut() -> io::Result<Box<dyn Machine>>) 
         let _ = mount(kind, Path::new(place));
     }
     let ports = Ports::open(&[(FRAMES, 1), (STOP.0, 1), (WATCHDOG.0, 1), (SELECT, 2)])?;
+    let scheduler = Scheduler::start()?;
     let mut machine = machine()?;
     let ready = Frame::Ready {
         offers: Box::new(machine.offers().clone()),
@@ -99,6 +104,9 @@ fn live(exact: bool, machine: &mut dyn FnMut() -> io::Result<Box<dyn Machine>>) 
     std::thread::sleep(asked.wait.as_duration());
     let mut told = Told::default();
     let result = machine.run(&asked.spec, &mut told);
+    if let Some(scheduler) = scheduler {
+        told.0.push(Frame::Note(scheduler.stop()?));
+    }
     ports.write_all(FRAMES, &told.finish(result, machine.as_ref()));
     ports.write_u8(STOP.0, STOP.1);
     Err(io::Error::other("it went on after its run"))

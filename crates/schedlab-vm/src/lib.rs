@@ -35,6 +35,7 @@ mod program;
 mod qemu;
 mod qmp;
 mod request;
+mod scheduler;
 
 pub use decisions::DECISIONS_ONLY;
 pub use error::VmError;

@@ -6,7 +6,7 @@ use crate::guest;
 use crate::qemu::{self, Build, Qemu};
 use crate::qmp::Wait;
 use crate::request::{Clock, Request};
-use crate::{Kernel, VmError, domains, emulator, initramfs};
+use crate::{Kernel, VmError, domains, emulator, initramfs, scheduler};
 use schedlab_model::{Fact, LoadFacts, MachineFacts, Nanos, Topology};
 use schedlab_sys::{clock, process};
 use schedlab_workload::{Machine, MachineError, Offers, Outcome, Output, RunSpec, check_spec};
@@ -50,9 +50,14 @@ impl Vm {
         check_cpus(&request, &version)?;
         let program = process::this_program().map_err(VmError::io("finding this program"))?;
         let mut packed = initramfs::init(&program)?;
-        let identity = identity(&kernel, &packed)?;
+        let mut identity = identity(&kernel, &packed)?;
         if let Some(config) = &kernel.config {
             packed.extend(initramfs::config(config, &kernel.release));
+        }
+        if let Some(name) = &request.ext {
+            let program = scheduler::find(&kernel, name)?;
+            identity = format!("{identity}; scheduler sha256 {}", hash(&program));
+            packed.extend(scheduler::pack(&program));
         }
         let initramfs = qemu::file_of("initramfs", &packed)?;
         let kvm = request.clock == Clock::Wall && qemu::may_use_kvm();

@@ -39,9 +39,15 @@ pub(crate) fn run(command: &mut Command, doing: &str) -> Result<String, VmError>
         return whole(&mut said).map_err(io());
     }
     let said = whole(&mut wrong).map_err(io())?;
-    let mut wrong = said.lines().filter(|line| line.starts_with("E:") || line.contains("rror"));
-    let last = wrong.next_back().or_else(|| said.lines().last()).unwrap_or("it said nothing");
-    Err(io()(io::Error::other(format!("{program}: {last}"))))
+    Err(io()(io::Error::other(format!("{program}: {}", cause(&said)))))
+}
+
+/// The line that says why a program failed: a full disk makes others fail after it.
+fn cause(said: &str) -> &str {
+    let is_wrong = |line: &&str| line.starts_with("E:") || line.contains("rror");
+    let space = said.lines().find(|line| line.contains("No space left"));
+    let last = || said.lines().rfind(is_wrong).or_else(|| said.lines().last());
+    space.or_else(last).unwrap_or("it said nothing")
 }
 
 /// The text of a file, from its beginning.
@@ -50,4 +56,19 @@ fn whole(file: &mut File) -> io::Result<String> {
     file.seek(SeekFrom::Start(0))?;
     file.read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::cause;
+
+    #[test]
+    fn the_cause_is_the_full_disk_else_the_last_error() {
+        let tar = "tar: a/b: Cannot write: No space left on device\n\
+                   tar: Exiting with failure status due to previous errors\n";
+        assert_eq!(cause(tar), "tar: a/b: Cannot write: No space left on device");
+        assert_eq!(cause("W: old\nE: one\nE: no network\nbye\n"), "E: no network");
+        assert_eq!(cause("bye\n"), "bye");
+        assert_eq!(cause(""), "it said nothing");
+    }
 }

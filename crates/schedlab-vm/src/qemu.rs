@@ -213,8 +213,10 @@ fn explain(error: VmError, said: &str) -> VmError {
     let VmError::Guest { what, .. } = error else { return error };
     let lines: Vec<&str> = said.lines().map(str::trim_end).filter(|l| !l.is_empty()).collect();
     let printable = |line: &&str| line.chars().filter(|c| !c.is_control()).collect();
-    let last = &lines[lines.len().saturating_sub(TAIL)..];
-    VmError::Guest { what, console: last.iter().map(printable).collect() }
+    let (rest, last) = lines.split_at(lines.len().saturating_sub(TAIL));
+    // What init said last is the cause of a panic, whose dump may hide it.
+    let own = rest.iter().rfind(|line| line.contains(guest::FAILED));
+    VmError::Guest { what, console: own.into_iter().chain(last).map(printable).collect() }
 }
 
 fn text(file: &File) -> String {
@@ -274,4 +276,21 @@ pub(crate) fn file_of(name: &str, content: &[u8]) -> Result<File, VmError> {
     let mut file = memory::file(name).map_err(VmError::io("making a file in memory"))?;
     file.write_all(content).map_err(VmError::io("writing a file in memory"))?;
     Ok(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_init_said_is_told_before_the_dump_of_a_panic() {
+        let error = || VmError::Guest { what: "it died".to_owned(), console: Vec::new() };
+        let dump: String = (0..20).map(|line| format!("[    2.0] R{line}: 0\n")).collect();
+        let said = format!("boot\nschedlab: the guest failed: no scheduler\r\n{dump}");
+        let told = explain(error(), &said).to_string();
+        assert!(told.contains("console:\n  schedlab: the guest failed: no scheduler\n"), "{told}");
+        assert_eq!((told.lines().count(), told.contains("boot")), (2 + TAIL, false), "{told}");
+        let short = explain(error(), "schedlab: the guest failed: x\n").to_string();
+        assert_eq!(short.matches("failed").count(), 1, "{short}");
+    }
 }

@@ -7,8 +7,9 @@ use std::collections::BTreeMap;
 use std::str::FromStr;
 
 /// The settings of a virtual machine.
-pub const KEYS: [&str; 10] = [
+pub const KEYS: [&str; 11] = [
     "kernel", "cpus", "sockets", "threads", "nodes", "clock", "memory", "seed", "patience", "qemu",
+    "ext",
 ];
 
 fn within(number: u64, least: u32, most: u32) -> Result<u32, String> {
@@ -127,6 +128,9 @@ pub struct Request {
     pub patience: Nanos,
     /// The QEMU program, or `debian` for the one in the cache (docs/vm.md).
     pub qemu: String,
+    /// The sched_ext scheduler that is on: the name of one that was built with the kernel, or the path of a
+    /// static program.
+    pub ext: Option<String>,
 }
 
 impl Request {
@@ -152,6 +156,7 @@ impl Request {
                 "seed" => all.seed = number()?,
                 "patience" => all.patience = Nanos::from_secs(number()?),
                 "qemu" => all.qemu.clone_from(value),
+                "ext" => all.ext = Some(value.clone()),
                 _ => {
                     return Err(wrong(format!(
                         "there is no such setting: use {}",
@@ -197,6 +202,7 @@ impl Request {
             seed: 7,
             patience: Nanos::from_secs(1_800),
             qemu: "qemu-system-x86_64".to_owned(),
+            ext: None,
         }
     }
 }

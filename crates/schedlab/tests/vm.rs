@@ -7,6 +7,12 @@
 
 #[path = "vm_real/cpus.rs"]
 mod cpus;
+#[path = "vm_real/ext.rs"]
+mod ext;
+#[path = "vm_real/knobs.rs"]
+mod knobs;
+#[path = "vm_real/program.rs"]
+mod program;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -44,15 +50,15 @@ values = [{wakeup}]
 
 /// Runs an experiment: the figures of each run, or why it can't be done.
 fn run(text: &str, folder: &Path) -> Result<BTreeMap<String, String>, String> {
+    run_with(Path::new(env!("CARGO_BIN_EXE_schedlab")), text, folder)
+}
+
+/// The same with another schedlab.
+fn run_with(program: &Path, text: &str, folder: &Path) -> Result<BTreeMap<String, String>, String> {
     let file = folder.join("grid.toml");
     std::fs::write(&file, text).unwrap();
-    let output = Command::new(env!("CARGO_BIN_EXE_schedlab"))
-        .arg("run")
-        .arg(&file)
-        .arg("--output")
-        .arg(folder)
-        .output()
-        .unwrap();
+    let output =
+        Command::new(program).arg("run").arg(&file).arg("--output").arg(folder).output().unwrap();
     if !output.status.success() {
         return Err(String::from_utf8_lossy(&output.stderr).into_owned());
     }

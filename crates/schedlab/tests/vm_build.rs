@@ -239,3 +239,39 @@ fn a_slower_commit_is_worse_than_neutral_code_and_bisect_finds_it() {
     assert_eq!(fs::read_to_string(tree.join("time")).unwrap(), "1.2\n");
     assert!(!tree.join(".git/BISECT_START").exists());
 }
+
+/// What builds schedulers in a tree of a few lines: each says how it is linked.
+const SCHEDULERS: &str = "all:\n\t@mkdir -p $(O)/build/bin\n\
+                          \t@echo \"$(LDFLAGS) by $(CLANG)\" > $(O)/build/bin/scx_fake\n\
+                          %/bpftool:\n\t@test -z '$(LDFLAGS)'\n";
+
+#[test]
+fn schedulers_are_built_with_their_kernel_as_static_programs() {
+    let place = Place::new();
+    let tree = place.tree("linux");
+    for program in ["pahole", "strip", "clang-39"] {
+        place.program(program, "#!/bin/sh\nexit 0\n");
+    }
+    let words = ["vm", "build", tree.to_str().unwrap(), "--ext"];
+    let old = place.run(&words);
+    assert_eq!(old.status.code(), Some(2));
+    assert!(stderr(&old).contains("use Linux 6.12 or later"), "{}", stderr(&old));
+    assert_eq!(place.half(), [""; 0]);
+    let tools = tree.join("tools/sched_ext");
+    fs::create_dir_all(&tools).unwrap();
+    fs::write(tools.join("Makefile"), SCHEDULERS).unwrap();
+    let built = place.run(&words);
+    assert!(built.status.success(), "{}", stderr(&built));
+    assert!(stdout(&built).starts_with("linux-250hz-voluntary-ext: built"), "{}", stdout(&built));
+    let folder = place.path("cache/schedlab/kernels/linux-250hz-voluntary-ext");
+    let config = fs::read_to_string(folder.join("config")).unwrap();
+    assert!(config.contains("CONFIG_SCHED_CLASS_EXT=y"), "{config}");
+    let program = fs::read_to_string(folder.join("ext/scx_fake")).unwrap();
+    assert_eq!(program, "-static -lelf -lz -lpthread by clang-39\n");
+    // It is found by its name, and others are not.
+    let machine = format!("vm:kernel=linux-250hz-voluntary-ext,{}", place.machine(1));
+    let load = |name: &str| place.run(&["load", "hackbench", "--on", &machine, "--ext", name]);
+    assert!(load("scx_fake").status.success());
+    let other = load("scx_other");
+    assert!(stderr(&other).contains("use scx_fake, or the path"), "{}", stderr(&other));
+}

@@ -189,6 +189,26 @@ fn what_goes_wrong_in_a_guest_is_told_with_its_console() {
 }
 
 #[test]
+fn a_scheduler_needs_a_guest_that_has_it() {
+    let (place, [kernel, _]) = kernels();
+    let machine = format!("vm:kernel={kernel},{}", place.machine(1));
+    for (on, code, told) in [
+        ("host", 2, "option ext: it needs a guest"),
+        (&*machine, 1, "vm:ext=scx_simple: no scheduler was built with this kernel"),
+    ] {
+        let refused = place.run(&["load", "hackbench", "--ext", "scx_simple", "--on", on]);
+        assert_eq!(refused.status.code(), Some(code), "{}", stderr(&refused));
+        assert!(stderr(&refused).contains(told), "{}", stderr(&refused));
+    }
+    // It is a part of what the guest holds, and so of a run's identity.
+    let program = place.program("scx", "a program");
+    let machine = format!("{machine},ext={}", program.display());
+    let done = place.run(&["load", "hackbench", "--on", &machine, "--json"]);
+    assert!(done.status.success(), "{}", stderr(&done));
+    assert!(stdout(&done).contains("; scheduler sha256 "), "{}", stdout(&done));
+}
+
+#[test]
 fn several_cpus_need_a_qemu_that_boots_them() {
     let (place, [kernel, _]) = kernels();
     let old = place.program("old", "#!/bin/sh\necho QEMU emulator version 7.2.22\n");

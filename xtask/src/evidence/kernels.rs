@@ -13,11 +13,56 @@ use std::process::{Command, Stdio};
 type Chore = fn(&Path, &Path) -> Result<()>;
 
 /// The chores by name.
-pub(super) const CHORES: [(&str, Chore); 3] =
-    [("placebos", placebos), ("bisect", bisect), ("versions", versions)];
+pub(super) const CHORES: [(&str, Chore); 5] = [
+    ("reproducible", reproducible),
+    ("placebos", placebos),
+    ("bisect", bisect),
+    ("versions", versions),
+    ("sched-ext", sched_ext),
+];
 
 const HACKBENCH: &str = "hackbench -g 1 -f 10 -l 60";
 const SCHBENCH: &str = "schbench -m 1 -t 4 -r 1 -w 0";
+
+/// The same source built twice: in the cache of the user, and from nothing in another folder.
+fn reproducible(program: &Path, results: &Path) -> Result<()> {
+    const SOURCE: &str = "linux-source-6.1";
+    const NAME: &str = "6.1-250hz-voluntary";
+    let other = std::path::absolute(results.join("elsewhere"))?;
+    if other.exists() {
+        std::fs::remove_dir_all(&other).context(format!("{}", other.display()))?;
+    }
+    let mut sums = Vec::new();
+    for folder in [cache()?, other.clone()] {
+        let mut build = Command::new(program);
+        build.args(["vm", "build", SOURCE]).env("XDG_CACHE_HOME", &folder);
+        steps::run(&mut build)?;
+        let made = folder.join("schedlab/kernels").join(NAME);
+        let files = ["vmlinux", "config"];
+        sums.push(output(Command::new("sha256sum").args(files).current_dir(made))?);
+    }
+    let compiler = output(Command::new("gcc").arg("--version"))?;
+    let compiler = compiler.lines().next().unwrap_or_default();
+    let text = format!(
+        "{SOURCE} built by {compiler}\nin the user's cache:\n{}in another folder, from nothing:\n{}",
+        sums[0], sums[1]
+    );
+    write(&folder("reproducible")?.join("sums.txt"), &text)?;
+    std::fs::remove_dir_all(&other).context(format!("{}", other.display()))?;
+    ensure!(sums[0] == sums[1], "two builds of one source differ:\n{text}");
+    Ok(())
+}
+
+/// EEVDF and the schedulers of the kernel's source on one kernel with two CPUs.
+fn sched_ext(program: &Path, results: &Path) -> Result<()> {
+    let build = ["vm", "build", "linux-source-6.12", "--ext"];
+    steps::run(Command::new(program).args(build))?;
+    let above = results.parent().context("a folder of results")?;
+    let mut command = Command::new(program);
+    command.args(["run", "examples/sched-ext.toml", "--output"]).arg(above);
+    steps::run(&mut command)?;
+    super::keep_figures(above, "sched-ext")
+}
 
 /// Neutral kernels beside each other: the patch changes the placement on several CPUs, and the guest has one.
 fn placebos(program: &Path, results: &Path) -> Result<()> {
@@ -91,10 +136,15 @@ fn output(command: &mut Command) -> Result<String> {
 
 /// Where `schedlab vm build` keeps a package's source.
 fn source(package: &str) -> Result<PathBuf> {
+    Ok(cache()?.join("schedlab/builds").join(package).join(package))
+}
+
+/// The user's cache.
+fn cache() -> Result<PathBuf> {
     let set = |name: &str| std::env::var_os(name).map(PathBuf::from);
     let cache = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")));
     let Some(cache) = cache else { bail!("neither XDG_CACHE_HOME nor HOME is set") };
-    Ok(cache.join("schedlab/builds").join(package).join(package))
+    Ok(cache)
 }
 
 /// git with names and times that are the same each time, so that commits are too.

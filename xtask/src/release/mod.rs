@@ -21,16 +21,20 @@ const PAGES: [(&str, &str); 4] = [
 
 /// Builds the release: the static binary, the package that holds it, and an installation by cargo.
 pub(crate) fn run() -> Result<()> {
-    let target = target();
+    let binary = static_program()?;
+    made(&binary, Path::new(DIST), "")?;
+    installed(&target())?;
+    steps::say("dist/: schedlab (static), its man page, completions, and the Debian package");
+    Ok(())
+}
+
+/// Builds the static binary; where it is.
+pub(crate) fn static_program() -> Result<PathBuf> {
     let build = ["build", "--release", "--locked", "-p", "schedlab", "--target", STATIC];
     steps::cargo(&build).context(format!(
         "a static binary needs `rustup target add {STATIC}` and the package musl-tools"
     ))?;
-    let binary = target.join(STATIC).join("release/schedlab");
-    made(&binary, Path::new(DIST), "")?;
-    installed(&target)?;
-    steps::say("dist/: schedlab (static), its man page, completions, and the Debian package");
-    Ok(())
+    Ok(target().join(STATIC).join("release/schedlab"))
 }
 
 /// The same from a debug build, so that a mistake in the packaging is found before a release.

@@ -76,6 +76,17 @@ CONFIG_UCLAMP_TASK=y
 CONFIG_UCLAMP_TASK_GROUP=y
 ";
 
+/// What sched_ext needs: types of the kernel's own code, which are made of debugging information.
+const EXT: [&str; 5] = [
+    "CONFIG_BPF_SYSCALL=y",
+    "CONFIG_BPF_JIT=y",
+    "CONFIG_DEBUG_INFO_DWARF_TOOLCHAIN_DEFAULT=y",
+    "CONFIG_DEBUG_INFO_BTF=y",
+    "CONFIG_SCHED_CLASS_EXT=y",
+];
+/// What excludes debugging information.
+const WITHOUT: &str = "CONFIG_DEBUG_INFO_NONE=y";
+
 /// What is chosen of a kernel's configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Choice {
@@ -85,6 +96,8 @@ pub struct Choice {
     pub preemption: String,
     /// Further symbols, as `CONFIG_X=y`; they win over all else.
     pub set: Vec<String>,
+    /// Whether schedulers of BPF programs can be loaded (sched_ext).
+    pub ext: bool,
     /// So many instructions that do nothing begin each function of the fair scheduler. 0: none. Such
     /// a kernel decides as the one without them; it shows how much neutral code changes a result.
     pub placebo: u32,
@@ -95,7 +108,13 @@ pub const PLACEBO_MAX: u32 = 64;
 
 impl Default for Choice {
     fn default() -> Self {
-        Self { hz: 250, preemption: "voluntary".to_owned(), set: Vec::new(), placebo: 0 }
+        Self {
+            hz: 250,
+            preemption: "voluntary".to_owned(),
+            set: Vec::new(),
+            ext: false,
+            placebo: 0,
+        }
     }
 }
 
@@ -140,9 +159,15 @@ impl Choice {
         let own: Vec<String> = self.set.iter().map(|line| name(line)).collect();
         let chosen =
             [format!("CONFIG_HZ_{}=y", self.hz), self.model().unwrap_or_default().to_owned()];
-        let rest = BASE.lines().map(str::to_owned).chain(chosen);
+        let base = BASE.lines().filter(|line| !self.ext || *line != WITHOUT);
+        let rest = base.chain(self.ext()).map(str::to_owned).chain(chosen);
         let rest = rest.filter(|line| !own.contains(&name(line)));
         rest.chain(self.set.iter().cloned()).collect()
+    }
+
+    /// What the configuration must have taken for sched_ext.
+    pub(crate) fn ext(&self) -> impl Iterator<Item = &'static str> {
+        EXT.into_iter().filter(|_| self.ext)
     }
 
     /// Arguments of make beside the configuration.
@@ -161,6 +186,9 @@ impl Choice {
             word.push('-');
             word.extend(text.chars().map(fits));
         }
+        if self.ext {
+            word.push_str("-ext");
+        }
         if self.placebo > 0 {
             let _ = write!(word, "-placebo{}", self.placebo);
         }
@@ -178,6 +206,7 @@ mod tests {
             hz: 1000,
             preemption: "full".to_owned(),
             set: vec!["CONFIG_UCLAMP_TASK=n".to_owned()],
+            ext: false,
             placebo: 3,
         };
         choice.check().unwrap();
@@ -188,6 +217,12 @@ mod tests {
         assert_eq!(choice.word(), "1000hz-full-uclamp_task-n-placebo3");
         assert_eq!(choice.flags(), ["CFLAGS_fair.o=-fpatchable-function-entry=3"]);
         assert!(Choice::default().flags().is_empty());
+        let plain = Choice::default().lines();
+        let ext = Choice { ext: true, ..Choice::default() };
+        assert!(plain.iter().any(|line| line == WITHOUT));
+        assert!(!ext.lines().iter().any(|line| line == WITHOUT));
+        assert!(ext.ext().all(|line| ext.lines().iter().any(|l| l == line)));
+        assert_eq!(ext.word(), "250hz-voluntary-ext");
     }
 
     #[test]

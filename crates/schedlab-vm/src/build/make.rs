@@ -6,6 +6,7 @@ use schedlab_model::{Nanos, Pid};
 use schedlab_sys::{clock, process, signal};
 use std::io::{PipeReader, Read as _};
 use std::os::fd::AsFd as _;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// How much of what a build says is kept.
@@ -33,10 +34,27 @@ pub(super) fn make(
     flags: &[String],
     until: Nanos,
 ) -> Result<(), VmError> {
+    let mut command = start(workshop.tree());
+    command.arg(format!("O={}", workshop.objects().display())).args(what).args(flags).args(FIXED);
+    finish(command, until)
+}
+
+/// Runs make in a folder of the source that has a makefile of its own.
+pub(super) fn make_in(folder: &Path, what: &[&str], until: Nanos) -> Result<(), VmError> {
+    let mut command = start(folder);
+    command.args(what);
+    finish(command, until)
+}
+
+/// make in a folder, on all CPUs.
+fn start(folder: &Path) -> Command {
     let cpus = std::thread::available_parallelism().map_or(1, usize::from);
     let mut command = Command::new("sh");
-    command.args(["-c", SCRIPT, "sh", &format!("-j{cpus}"), "-C"]).arg(workshop.tree());
-    command.arg(format!("O={}", workshop.objects().display())).args(what).args(flags).args(FIXED);
+    command.args(["-c", SCRIPT, "sh", &format!("-j{cpus}"), "-C"]).arg(folder);
+    command
+}
+
+fn finish(mut command: Command, until: Nanos) -> Result<(), VmError> {
     // Both go into one pipe of ours: if we die, what make started ends at its next line at the latest.
     let (said, pipe) = std::io::pipe().map_err(VmError::io("making a pipe"))?;
     let other = pipe.try_clone().map_err(VmError::io("making a pipe"))?;

@@ -7,16 +7,20 @@
 
 mod config;
 mod make;
+mod schedulers;
 mod workshop;
 
 pub use config::{Choice, PLACEBO_MAX};
 
 use crate::VmError;
 use crate::cache::{self, Making};
+use crate::program::run;
+use crate::scheduler;
 use make::make;
 use schedlab_model::Nanos;
 use schedlab_sys::clock;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use workshop::Workshop;
 
 /// A kernel to build.
@@ -72,7 +76,7 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
         let why = "apply it to your tree yourself".to_owned();
         return Err(setting(("patch", patch.display().to_string(), why)));
     }
-    check_tools()?;
+    check_tools(wanted.choice.ext)?;
     let until = clock::monotonic() + wanted.limit;
     let mut workshop = Workshop::enter(&wanted.source, is_tree.then_some(tree), until)?;
     // Another build of the same kernel may have ended while we waited.
@@ -87,12 +91,28 @@ pub fn build(wanted: &Wanted) -> Result<Built, VmError> {
     }
     configure(&workshop, &wanted.choice, until)?;
     make(&workshop, &["vmlinux"], &wanted.choice.flags(), until)?;
-    for (from, to) in [("vmlinux", "vmlinux"), (".config", "config")] {
-        std::fs::copy(workshop.objects().join(from), made.join(to))
-            .map_err(VmError::io(format!("keeping the kernel's {to}")))?;
+    if wanted.choice.ext {
+        schedulers::build(&workshop, &made.join(scheduler::FOLDER), until)?;
     }
+    keep(&workshop, &wanted.choice, &made)?;
     making.finish_anew(&made)?;
     Ok(Built { name, new: true })
+}
+
+/// Puts the image and its configuration into a folder.
+fn keep(workshop: &Workshop, choice: &Choice, made: &Path) -> Result<(), VmError> {
+    let doing = |what: &str| format!("keeping the kernel's {what}");
+    for (from, to) in [("vmlinux", "vmlinux"), (".config", "config")] {
+        std::fs::copy(workshop.objects().join(from), made.join(to))
+            .map_err(VmError::io(doing(to)))?;
+    }
+    if choice.ext {
+        // What the types were made of is most of the image, and no guest needs it.
+        let mut strip = Command::new("strip");
+        strip.arg("--strip-debug").arg(made.join("vmlinux"));
+        run(&mut strip, &doing("image without debugging information"))?;
+    }
+    Ok(())
 }
 
 fn setting((key, value, why): (&str, String, String)) -> VmError {
@@ -112,11 +132,12 @@ fn name(wanted: &Wanted, tree: &Path) -> Result<String, VmError> {
     Ok(name)
 }
 
-fn check_tools() -> Result<(), VmError> {
+fn check_tools(ext: bool) -> Result<(), VmError> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let is_there =
         |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).is_file());
-    let missing: Vec<&(&str, &str)> = TOOLS.iter().filter(|(name, _)| !is_there(name)).collect();
+    let needed = TOOLS.iter().chain(schedulers::NEEDED.iter().filter(|_| ext));
+    let missing: Vec<&(&str, &str)> = needed.filter(|(name, _)| !is_there(name)).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -145,7 +166,8 @@ fn configure(workshop: &Workshop, choice: &Choice, until: Nanos) -> Result<(), V
     };
     // What this version does not know matters only where it was asked for.
     let hz = format!("CONFIG_HZ={}", choice.hz);
-    let mut asked = choice.set.iter().chain([&hz]);
+    let ext: Vec<String> = choice.ext().map(str::to_owned).collect();
+    let mut asked = choice.set.iter().chain([&hz]).chain(&ext);
     match asked.find(|line| !is_taken(line)) {
         None => Ok(()),
         Some(line) => Err(VmError::Setting {

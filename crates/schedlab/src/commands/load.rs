@@ -92,6 +92,12 @@ const OWN: &[OptionDoc] = &[
          ARGUMENTS' (repeatable)",
     ),
     option("on", Kind::Text, HOST, "do the runs on this machine: host, or KIND:KEY=VALUE,..."),
+    option(
+        "ext",
+        Kind::Text,
+        "",
+        "with --on vm: run under this sched_ext scheduler, such as scx_simple, or the path of a static program",
+    ),
     option("trace", Kind::Text, "", "record scheduler events into this trace.dat"),
     option(
         "calibrate-to",
@@ -132,7 +138,14 @@ impl Wanted {
         let (own, theirs): (BTreeMap<_, _>, BTreeMap<_, _>) =
             typed.into_iter().partition(|(key, _)| is_own(key));
         let own = Options::new(&[OWN], &own).map_err(usage)?;
-        let on = own.text("on").parse().map_err(|why| usage(format!("option on: {why}")))?;
+        let mut on: MachineName =
+            own.text("on").parse().map_err(|why| usage(format!("option on: {why}")))?;
+        if own.is_given("ext") {
+            if on.kind != machines::VM {
+                return Err(usage("option ext: it needs a guest: add --on vm:kernel=NAME"));
+            }
+            on.settings.insert("ext".to_owned(), own.text("ext").to_owned());
+        }
         let record = (!own.text("trace").is_empty()).then(RecordSpec::default);
         let limit = own.is_given("time-limit").then(|| own.duration("time-limit"));
         let spec = RunSpec {

@@ -14,6 +14,7 @@ pub(crate) mod plan;
 pub(crate) mod record;
 pub(crate) mod replay;
 pub(crate) mod report;
+mod result_file;
 pub(crate) mod run;
 pub(crate) mod schema;
 mod scratch;

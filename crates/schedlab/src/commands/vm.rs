@@ -2,6 +2,7 @@
 
 mod bisect;
 mod build;
+mod choices;
 pub(crate) mod compare;
 mod study;
 

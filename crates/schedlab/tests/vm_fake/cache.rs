@@ -4,6 +4,7 @@ use crate::names;
 use crate::vm_fake::{Place, stderr, stdout};
 use schedlab_sys::lock::Lock;
 use std::fs;
+use std::process::{Command, Stdio};
 
 /// More than any process's number on Linux (`PID_MAX_LIMIT`).
 const NOBODY: u32 = 4_194_305;
@@ -125,4 +126,66 @@ fn an_old_release_gets_qemu_from_its_backports_and_failures_leave_nothing() {
     let wrong = place.run(&["vm", "fetch", "bochs"]);
     assert_eq!(wrong.status.code(), Some(2));
     assert!(stderr(&wrong).contains("write debian-6.1 or qemu"), "{}", stderr(&wrong));
+}
+
+/// Programs that give the kernel `debian-0.1`; `unpack` is what the shell does to unpack it in `$3`.
+fn kernel_package(place: &Place, unpack: &str) {
+    place.program("apt-cache", "#!/bin/sh\necho linux-image-0.1.0-1-cloud-amd64 - a kernel\n");
+    place.program("apt-get", "#!/bin/sh\nsleep 0.2\ntouch linux.deb\n");
+    place.program("dpkg", &format!("#!/bin/sh\n{unpack}\n"));
+}
+
+/// Makes a folder with a kernel that only names its release.
+const KERNEL: &str = "mkdir -p $3/boot && printf '\\177ELF Linux version 0.1.0-fake (x)' \
+                      > $3/boot/vmlinuz-0.1";
+
+#[test]
+fn two_that_fetch_a_kernel_at_a_time_both_get_it() {
+    let place = Place::new();
+    kernel_package(&place, KERNEL);
+    let fetch = || {
+        let mut command = place.command(&["vm", "fetch", "debian-0.1"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    for output in [fetch(), fetch()].map(|child| child.wait_with_output().unwrap()) {
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert!(stdout(&output).starts_with("0.1.0-fake "), "{}", stdout(&output));
+    }
+    assert_eq!(names(&place.path("cache/schedlab/kernels")), ["debian-0.1"]);
+}
+
+#[test]
+fn a_full_disk_is_named_and_leaves_no_kernel() {
+    let place = Place::new();
+    // What tar says last does not say why.
+    let full = "mkdir -p $3/boot && head -c 9 /dev/zero > /dev/full; \
+                echo 'tar: Exiting with failure status due to previous errors' >&2; exit 2";
+    kernel_package(&place, full);
+    let failed = place.run(&["vm", "fetch", "debian-0.1"]);
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(stderr(&failed).contains("No space left on device"), "{}", stderr(&failed));
+    assert_eq!(names(&place.path("cache/schedlab/kernels")), [""; 0]);
+    // So does the place of results: a file system of a few pages, where one may be mounted.
+    let qemu = place.machine(1);
+    let tree = place.tree("linux");
+    let built = place.run(&["vm", "build", tree.to_str().unwrap()]);
+    assert!(built.status.success(), "{}", stderr(&built));
+    let machine = format!("vm:kernel=linux-250hz-voluntary,{qemu}");
+    let file = crate::experiment(&place, "full", &machine, "record = true");
+    let out = place.path("out");
+    fs::create_dir(&out).unwrap();
+    let script = "mount -t tmpfs -o size=16k none \"$1\" && shift && exec \"$@\"";
+    let inside = place.command(&["run", &file, "--output", out.to_str().unwrap()]);
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--user", "--map-root-user", "sh", "-c", script, "sh"]).arg(&out);
+    command.arg(inside.get_program()).args(inside.get_args());
+    let variables = inside.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let done = command.envs(variables).output().unwrap();
+    let told = stderr(&done);
+    if told.contains("unshare: ") || told.contains("mount: ") {
+        eprintln!("MISSING: {}; not checked: results on a full disk", told.trim());
+        return;
+    }
+    assert_eq!(done.status.code(), Some(1), "{told}");
+    assert!(told.contains("No space left on device"), "{told}");
 }

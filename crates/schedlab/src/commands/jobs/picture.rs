@@ -1,7 +1,7 @@
 //! Pictures of graphs, runs and sweeps, through the charts of `schedlab-draw`.
 
-use super::table::save;
-use crate::commands::UsageError;
+pub(super) use crate::commands::result_file::check_picture as check;
+use crate::commands::result_file::save_picture;
 use schedlab_draw::chart::{
     Axis, Chart, Edge, Fit, Gantt, Graph as GraphChart, Job, Line, Node, Sample, Series, Shape,
 };
@@ -15,32 +15,9 @@ use std::path::Path;
 
 const WIDTH_PX: i32 = 1200;
 
-/// Refuses a name that asks for no format, before a run that could not be drawn.
-pub(super) fn check(file: &Path) -> anyhow::Result<()> {
-    match extension(file).as_deref() {
-        Some("svg" | "pdf" | "png") => Ok(()),
-        _ => Err(no_format(file)),
-    }
-}
-
-fn extension(file: &Path) -> Option<String> {
-    file.extension().map(|end| end.to_string_lossy().to_lowercase())
-}
-
-fn no_format(file: &Path) -> anyhow::Error {
-    UsageError(format!("{}: the name must end in .svg, .pdf or .png", file.display())).into()
-}
-
 /// Writes a chart in the format that the name asks for.
 pub(super) fn write(file: &Path, chart: &dyn Chart) -> anyhow::Result<()> {
-    let scene = chart.scene(WIDTH_PX, &Theme::light());
-    let bytes = match extension(file).as_deref() {
-        Some("svg") => schedlab_draw::svg(&scene).into_bytes(),
-        Some("pdf") => schedlab_draw::pdf(&scene),
-        Some("png") => schedlab_draw::png(&scene, 1)?,
-        _ => return Err(no_format(file)),
-    };
-    save(file, &bytes)
+    save_picture(file, &chart.scene(WIDTH_PX, &Theme::light()))
 }
 
 /// A graph, coloured by weight.

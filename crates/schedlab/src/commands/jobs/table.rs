@@ -1,9 +1,8 @@
 //! Tables, durations and files, as all of the subcommands write them.
 
-use anyhow::Context;
+pub(super) use crate::commands::result_file::save;
 use schedlab_model::{Nanos, Pid, Unit, readable};
 use std::io::Write;
-use std::path::Path;
 
 /// Writes results.
 pub(super) fn say(text: &str) -> anyhow::Result<()> {
@@ -14,16 +13,6 @@ pub(super) fn say(text: &str) -> anyhow::Result<()> {
 /// Writes a note, which is no result.
 pub(super) fn note(text: &str) {
     let _ = writeln!(crate::output::stderr(), "{text}");
-}
-
-/// A file of results, written beside and renamed, so that a half file is never seen.
-pub(super) fn save(file: &Path, bytes: &[u8]) -> anyhow::Result<()> {
-    let mut partial = file.as_os_str().to_owned();
-    partial.push(".partial");
-    let partial = Path::new(&partial);
-    std::fs::write(partial, bytes)
-        .and_then(|()| std::fs::rename(partial, file))
-        .with_context(|| format!("{} can't be written", file.display()))
 }
 
 /// Nanoseconds for people.

@@ -21,6 +21,10 @@ pub(super) struct Shape {
     /// Set a symbol of the kernel's configuration, such as CONFIG_SCHED_CORE=n (repeatable)
     #[arg(long, value_name = "SYMBOL=VALUE")]
     set: Vec<String>,
+    /// Let schedulers of BPF programs be loaded (sched_ext), and build those of the kernel's source
+    #[arg(long)]
+    #[serde(default)]
+    ext: bool,
     /// Stop a build after this time
     #[arg(long, value_name = "TIME", default_value = "3600s")]
     time_limit: Nanos,
@@ -33,8 +37,8 @@ impl Shape {
     }
 
     fn choice(&self, placebo: u32) -> Choice {
-        let Self { hz, preempt, set, .. } = self.clone();
-        Choice { hz, preemption: preempt, set, placebo }
+        let Self { hz, preempt, set, ext, .. } = self.clone();
+        Choice { hz, preemption: preempt, set, ext, placebo }
     }
 
     /// A build of `source` in this shape.

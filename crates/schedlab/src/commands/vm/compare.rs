@@ -1,19 +1,19 @@
 //! `schedlab vm compare`: two kernels, or two settings, beside what neutral code does.
 
+use super::choices::Choices;
 use super::study::{How, Study};
 use super::told;
-use crate::commands::UsageError;
+use crate::commands::{UsageError, result_file};
 use crate::json;
 use schedlab_model::{Better, Setting};
 use schedlab_stats::median;
-use schedlab_vm::choices::{self, Asked, Choice, Slot};
 use schedlab_vm::placebo::{self, Judgement, PLACEBOS, Verdict};
 use schedlab_vm::{Checkout, Kernel};
 use schedlab_workload::metrics;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::io::Write as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Options of `schedlab vm compare`.
@@ -29,6 +29,9 @@ pub(super) struct Compare {
     /// Compare the scheduler's choices too, even if the metric did not change
     #[arg(long)]
     choices: bool,
+    /// Draw the first choice that only the second side makes, into this .svg, .pdf or .png
+    #[arg(long, value_name = "FILE")]
+    draw: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -147,45 +150,10 @@ struct Placebo {
     values: Vec<f64>,
 }
 
-/// What both schedulers chose.
-#[derive(Serialize, JsonSchema)]
-struct Choices {
-    /// Choices in the first side's trace.
-    before: usize,
-    /// Choices in the second side's trace.
-    after: usize,
-    /// How many were equal before the first one that differs; none if all are equal.
-    equal: Option<usize>,
-    /// Choices of the second side that neither the first side nor a placebo ever made in the same
-    /// situation.
-    unlike: usize,
-    /// The same of each placebo, beside the first side and the other placebos.
-    unlike_of_placebos: Vec<usize>,
-    /// The first of them, if there are more than a placebo has.
-    first: Option<First>,
-}
-
-/// One situation in which the sides chose differently.
-#[derive(Serialize, JsonSchema)]
-struct First {
-    /// When, in nanoseconds on the clock of the second side's trace.
-    at_ns: u64,
-    cpu: u16,
-    /// The task that ran, by its slot in the load's plan.
-    current: String,
-    /// The tasks that waited on that CPU.
-    waiting: Vec<String>,
-    /// Why the scheduler was asked.
-    asked: String,
-    /// What the first side and the placebos chose there.
-    chose_before: Vec<String>,
-    /// What the second side chose.
-    chose_after: String,
-}
-
 /// Runs it.
 pub(super) fn run(options: Compare) -> anyhow::Result<ExitCode> {
-    let Compare { before, after, how, choices: always, json } = options;
+    let Compare { before, after, how, choices: always, draw, json } = options;
+    draw.as_deref().map(result_file::check_picture).transpose()?;
     let [before, after] = [Side::read(&before)?, Side::read(&after)?];
     let study = Study::new(&how)?;
     let checkout = how.tree.as_deref().map(Checkout::of).transpose().map_err(told)?;
@@ -212,7 +180,7 @@ pub(super) fn run(options: Compare) -> anyhow::Result<ExitCode> {
         anyhow::bail!("{} is 0 on the first side: nothing can be relative to it", how.metric);
     };
     let outside = !matches!(judged.verdict, Verdict::WithinBand);
-    let choices = (always || outside)
+    let choices = (always || outside || draw.is_some())
         .then(|| {
             let chosen_before = study.choices(&kernel_before, &before.settings)?;
             let chosen_after = study.choices(&kernel_after, &after.settings)?;
@@ -236,12 +204,26 @@ pub(super) fn run(options: Compare) -> anyhow::Result<ExitCode> {
         answer,
         choices,
     };
+    if let (Some(file), Some(choices)) = (&draw, &document.choices) {
+        draw_first(file, choices, [&document.before, &document.after])?;
+    }
     if json {
         json::print(&document)?;
     } else {
         print(&document, better)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Draws the choice that is shown as a cause, where there is one.
+fn draw_first(file: &Path, choices: &Choices, sides: [&str; 2]) -> anyhow::Result<()> {
+    match choices.scene(sides) {
+        Some(scene) => result_file::save_picture(file, &scene),
+        None => {
+            let why = "no choice is shown as a cause, so nothing is drawn";
+            Ok(writeln!(crate::output::stderr(), "schedlab: {}: {why}", file.display())?)
+        }
+    }
 }
 
 /// The kernels that differ from a side in neutral code: those that were named, and those to build.
@@ -307,54 +289,6 @@ fn sentence(
     }
 }
 
-impl Choices {
-    fn of(before: &[Choice], after: &[Choice], placebos: &[Vec<Choice>]) -> Self {
-        let references: Vec<&[Choice]> =
-            std::iter::once(before).chain(placebos.iter().map(Vec::as_slice)).collect();
-        let unlike = choices::unlike(after, &references);
-        let of_placebo = |index: usize| {
-            let mut others = references.clone();
-            let one = others.remove(index + 1);
-            choices::unlike(one, &others).len()
-        };
-        let unlike_of_placebos: Vec<usize> = (0..placebos.len()).map(of_placebo).collect();
-        let most = unlike_of_placebos.iter().copied().max();
-        let is_more = most.is_none_or(|most| unlike.len() > most);
-        let first = unlike.first().filter(|_| is_more);
-        let first =
-            first.map(|(choice, chosen)| First::of(choice, chosen.iter().cloned().collect()));
-        Self {
-            before: before.len(),
-            after: after.len(),
-            equal: choices::first_difference(before, after),
-            unlike: unlike.len(),
-            unlike_of_placebos,
-            first,
-        }
-    }
-}
-
-impl First {
-    fn of(choice: &Choice, chose_before: Vec<Slot>) -> Self {
-        let situation = &choice.situation;
-        let asked = match &situation.asked {
-            Asked::Woken { task, by: Some(by) } => format!("task {by} woke task {task}"),
-            Asked::Woken { task, by: None } => format!("task {task} was woken"),
-            Asked::Left => format!("task {} slept", situation.current),
-            Asked::Preempted => format!("task {} was preempted", situation.current),
-        };
-        Self {
-            at_ns: choice.at.0,
-            cpu: situation.cpu.0,
-            current: situation.current.clone(),
-            waiting: situation.waiting.iter().cloned().collect(),
-            asked,
-            chose_before,
-            chose_after: choice.next.clone(),
-        }
-    }
-}
-
 fn print(document: &Document, better: Better) -> anyhow::Result<()> {
     let mut out = crate::output::stdout();
     writeln!(out, "{}", document.answer)?;
@@ -380,42 +314,8 @@ fn print(document: &Document, better: Better) -> anyhow::Result<()> {
         writeln!(out, "{}", line(&one.kernel, &one.values))?;
     }
     let Some(choices) = &document.choices else { return Ok(()) };
-    writeln!(out)?;
-    match choices.equal {
-        None => writeln!(out, "All {} choices of the scheduler are equal.", choices.before)?,
-        Some(equal) => writeln!(out, "The first {equal} choices of the scheduler are equal.")?,
-    }
-    let most = choices.unlike_of_placebos.iter().max();
-    let beside = most.map_or("no placebo was compared".to_owned(), |most| {
-        format!("a placebo makes up to {most} such choices")
-    });
-    writeln!(
-        out,
-        "{} makes {} choices that the other kernels never make in the same situation; {beside}.",
-        document.after, choices.unlike
-    )?;
-    match &choices.first {
-        None => writeln!(out, "So no choice is shown as a cause.")?,
-        Some(first) => picture(&mut out, document, first)?,
-    }
+    choices.print(&mut out, [&document.before, &document.after])?;
     Ok(())
-}
-
-/// The situation and both choices, as text.
-fn picture(
-    out: &mut dyn std::io::Write,
-    document: &Document,
-    first: &First,
-) -> std::io::Result<()> {
-    let waiting =
-        if first.waiting.is_empty() { "nobody".to_owned() } else { first.waiting.join(", ") };
-    let at = schedlab_model::Nanos(first.at_ns);
-    writeln!(out, "\nThe first one, at {at} of its trace, on CPU {}:", first.cpu)?;
-    writeln!(out, "  runs:    {}", first.current)?;
-    writeln!(out, "  waits:   {waiting}")?;
-    writeln!(out, "  asked:   {}", first.asked)?;
-    writeln!(out, "  {:<32} runs {} next", document.before, first.chose_before.join(" or "))?;
-    writeln!(out, "  {:<32} runs {} next", document.after, first.chose_after)
 }
 
 /// Whether a folder holds a git repository, for a clear error.
