@@ -40,6 +40,7 @@ fn wrong_usage_exits_2_and_names_what_was_typed() {
         (&["record", "sleep", "1"], "schedlab record [OPTIONS] -- CMD"),
         (&["knobs", "run", "nice=1", "make"], "schedlab knobs run [OPTIONS] -- CMD"),
         (&["draw", "cores"], "cores"),
+        (&["slow", "30", "--", "true"], "30 is neither a speed nor a file"),
     ] {
         let output = schedlab(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));

@@ -258,7 +258,17 @@ fn from_options(how: &How, node: Node) -> anyhow::Result<Request> {
 
 fn from_file(path: &Path, how: &How, command: &[String]) -> anyhow::Result<Request> {
     if !command.is_empty() {
-        anyhow::bail!(UsageError("commands of nodes stand in their file, not after --".into()));
+        let named = path.display();
+        let error = if path.exists() {
+            format!(
+                "{named} describes nodes: write each node's command into the file, not after --"
+            )
+        } else {
+            format!(
+                "{named} is neither a speed nor a file: write a speed with its unit (30%, 2GHz)"
+            )
+        };
+        anyhow::bail!(UsageError(error));
     }
     let there = |error: String| UsageError(format!("{}: {error}", path.display()));
     let mut request =
