@@ -7,7 +7,8 @@ mod golden;
 use golden::check;
 use schedlab_draw::chart::{
     Axis, Boxes, Cdf, Chart, Column, Curve, Edge, Fit, Gantt, Graph, Group, Heatmap, Histogram,
-    Job, Line, Multiples, Node, Region, Sample, Series, Shape, Values, cdf_of, histogram_of,
+    Job, Line, Multiples, Node, Published, Region, Sample, Series, Shape, Values, cdf_of,
+    histogram_of,
 };
 use schedlab_draw::{PALETTE, Theme, svg};
 use schedlab_model::{Nanos, Span};
@@ -74,6 +75,10 @@ fn small_multiples_shade_their_regions_and_say_their_values() {
             ],
             rows: vec![row(10.0), row(3.0)],
             hints: vec![hints("time"), hints("switches")],
+            published: vec![
+                Published { x: place(0), low: 8.0, high: 12.0 },
+                Published { x: place(3), low: 50.0, high: f64::INFINITY },
+            ],
         }
     };
     let chart = Multiples {
@@ -87,6 +92,10 @@ fn small_multiples_shade_their_regions_and_say_their_values() {
         columns: vec![column("groups=1", 1.0), column("groups=2", 2.2), column("groups=4", 4.1)],
     };
     check("chart-multiples", &chart.scene(640, &Theme::light()));
+    // Panels beside each other have one scale: each of its values stands three times.
+    let drawn = svg(&chart.scene(640, &Theme::light()));
+    let stands = |value: &str| drawn.matches(&format!(">{value}</text>")).count();
+    assert_eq!((stands("0"), stands("80"), stands("100ms")), (6, 3, 3));
     let lines = |chart: &Multiples| svg(&chart.scene(640, &Theme::light())).len();
     let words = Multiples { words: true, ..chart.clone() };
     assert!(lines(&words) < lines(&chart), "no line joins words");

@@ -113,3 +113,17 @@ fn completions_and_man_page_know_every_subcommand() {
         assert!(man.contains(&format!("SCHEDLAB {}", name.to_uppercase())), "man lacks {name}");
     }
 }
+
+#[test]
+fn each_command_has_a_man_page_of_its_own_with_its_options() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let pages = folder.path().join("man1");
+    let wrong = schedlab(&["shell", "bash", "--output", &pages.to_string_lossy()]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
+    let written = schedlab(&["shell", "man", "--output", &pages.to_string_lossy()]);
+    assert!(written.status.success(), "{}", stderr(&written));
+    let page = |name: &str| std::fs::read_to_string(pages.join(name)).expect(name);
+    assert!(page("schedlab.1").contains("SCHEDLAB TRACE"));
+    assert!(page("schedlab-trace-latency.1").contains("histogram"));
+    assert!(page("schedlab-jobs-peak.1").contains("arrivals"));
+}

@@ -58,14 +58,22 @@ impl Chart for Fit {
                 ];
                 scene.area(colours[1].fade(40), &corners);
             }
-            let ends = [at_end(low, 0.0), at_end(high, 0.0)];
-            scene.polyline(Stroke::solid(colours[1], PX * 18 / 10), &ends);
+            // Beyond the points the line is a guess.
+            let first = points.iter().map(|point| point.0).fold(high, f64::min);
+            let last = points.iter().map(|point| point.0).fold(low, f64::max);
+            let part = |from: f64, to: f64| (at_end(from, 0.0), at_end(to, 0.0));
+            let guess = Stroke::dashed(colours[1], PX, 4 * PX, 4 * PX);
+            scene.lines(guess, vec![part(low, first), part(last, high)]);
+            scene.lines(Stroke::solid(colours[1], PX * 18 / 10), vec![part(first, last)]);
         });
         // A dot that stands on the edge is whole.
         let places: Vec<_> = points.iter().map(|&(x, y)| panel.at(x, y)).collect();
         dots(&mut scene, colours[0].fade(200), &places);
 
-        let axis = Axis { label: "residual".into(), range: Some((0.0, 0.0)), ..self.y.clone() };
+        // In the unit of what was measured, with which its name ends: `run time, ms` or `run time [ms]`.
+        let unit = self.y.label.rfind([',', '[']).map_or("", |at| &self.y.label[at..]);
+        let label = format!("residual{}{unit}", if unit.starts_with('[') { " " } else { "" });
+        let axis = Axis { label, range: Some((0.0, 0.0)), ..self.y.clone() };
         // Above and below the farthest there is room for its whole dot.
         let far = |&(x, y): &(f64, f64)| 1.15 * (y - line(x));
         let scale = axis.scale(points.iter().flat_map(|point| [far(point), -far(point)]));

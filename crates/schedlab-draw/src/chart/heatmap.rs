@@ -98,6 +98,7 @@ impl Heatmap {
         scene.rect(theme.grid, grid.plot);
         let mut boxes: BTreeMap<Colour, Vec<Rect>> = BTreeMap::new();
         let mut texts = Vec::new();
+        let unit = self.unit((low, high));
         for (row, column) in self.all() {
             let Some(value) = self.value(row, column) else { continue };
             let colour = on_scale((value - low) / (high - low).max(f64::MIN_POSITIVE));
@@ -105,7 +106,14 @@ impl Heatmap {
             boxes.entry(colour).or_default().push(cell);
             let style = Style::regular(10, colour.ink());
             let text = self.write(value, (high - low) / 100.0);
-            if style.width(&text) < cell.w - 4 * PX && cell.h >= 14 * PX {
+            // The scale names the unit that all have; a cell has room for the number.
+            let text = match &unit {
+                Some(unit) => {
+                    text.strip_suffix(unit.as_str()).unwrap_or(&text).trim_end().to_owned()
+                }
+                None => text,
+            };
+            if style.width(&text) < cell.w - 10 * PX && cell.h >= 14 * PX {
                 let middle = at(cell.x + cell.w / 2, cell.y + cell.h / 2 + 4 * PX);
                 texts.push((middle, style, text));
             }
@@ -116,6 +124,19 @@ impl Heatmap {
         for (middle, style, text) in texts {
             scene.text(middle, Anchor::Middle, style, &text);
         }
+    }
+
+    /// The unit in which all durations are written, if it is one.
+    fn unit(&self, (low, high): (f64, f64)) -> Option<String> {
+        if self.values != Values::Nanoseconds {
+            return None;
+        }
+        let mut values = self.all().filter_map(|(row, column)| self.value(row, column));
+        let of = |value: f64| {
+            self.write(value, (high - low) / 100.0).split_once(' ').map(|(_, unit)| unit.to_owned())
+        };
+        let first = values.next().and_then(of)?;
+        values.all(|value| of(value).as_deref() == Some(first.as_str())).then_some(first)
     }
 
     fn write(&self, value: f64, step: f64) -> String {

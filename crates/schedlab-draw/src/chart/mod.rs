@@ -22,7 +22,7 @@ pub use gantt::{Gantt, Job};
 pub use graph::{Edge, Graph, Node};
 pub use heatmap::Heatmap;
 pub use line::{Line, Sample, Series, Shape};
-pub use multiples::{Column, Multiples, Region};
+pub use multiples::{Column, Multiples, Published, Region};
 pub use scale::{Axis, Values};
 
 use crate::{Scene, Theme};

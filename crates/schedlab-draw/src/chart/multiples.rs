@@ -3,7 +3,7 @@
 use super::Chart;
 use super::line::{Sample, dots};
 use super::panel::{BELOW_PX, Panel, begin, name_y, say_empty};
-use super::scale::Axis;
+use super::scale::{Axis, Scale};
 use crate::axis::{frame, tick_label};
 use crate::colour::Theme;
 use crate::scene::{Anchor, PX, Point, Rect, Scene, Stroke, Style, at};
@@ -15,8 +15,10 @@ const NAMES_PX: i32 = 18;
 const RIGHT_PX: i32 = 12;
 /// Between two rows, in pixels.
 const GAP_PX: i32 = 12;
-/// Above the first row, for the names of the columns, in pixels.
+/// Above the first row, for the names of the columns, in pixels; without names there is no room for them.
 const HEAD_PX: i32 = 18;
+/// Half of the width of what others found, in pixels.
+const PUBLISHED_PX: i32 = 9;
 /// Between two labels beside each other, in pixels.
 const APART_PX: i32 = 6;
 /// From a line of labels to the next, in pixels.
@@ -35,6 +37,17 @@ pub struct Region {
     pub name: String,
 }
 
+/// What somebody else found at a place of the axis.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Published {
+    /// The place, in 0 ..= 1.
+    pub x: f64,
+    /// The least value; minus infinity: none was named.
+    pub low: f64,
+    /// The greatest value; infinity: none was named.
+    pub high: f64,
+}
+
 /// The panels of one choice, below each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
@@ -46,6 +59,8 @@ pub struct Column {
     pub rows: Vec<Vec<Sample>>,
     /// What each point of each row says to a pointer over it.
     pub hints: Vec<Vec<String>>,
+    /// What others found, in the uppermost row.
+    pub published: Vec<Published>,
 }
 
 /// Small multiples.
@@ -76,7 +91,9 @@ impl Chart for Multiples {
         let room = scene.width - (NAMES_PX + RIGHT_PX) * PX;
         let width = (room / count(self.columns.len()) - VALUES_PX * PX).max(20 * PX);
         let height = self.row_px.max(40) * PX;
-        let first = top + HEAD_PX * PX;
+        let has_names = self.columns.iter().any(|column| !column.name.is_empty());
+        let first = top + if has_names { HEAD_PX * PX } else { 2 * PX };
+        let scales: Vec<Scale> = (0..self.rows.len()).map(|row| self.scale(row)).collect();
         for (index, column) in self.columns.iter().enumerate() {
             let index_i = i32::try_from(index).unwrap_or(i32::MAX);
             let left = NAMES_PX * PX + index_i * (width + VALUES_PX * PX) + VALUES_PX * PX;
@@ -85,7 +102,7 @@ impl Chart for Multiples {
             for (row, axis) in self.rows.iter().enumerate() {
                 let row_i = i32::try_from(row).unwrap_or(i32::MAX);
                 let plot = Rect::new(left, first + row_i * (height + GAP_PX * PX), width, height);
-                self.panel(&mut scene, theme, plot, (axis, row), column);
+                self.panel(&mut scene, theme, (plot, scales[row]), (axis, row), column);
                 if index == 0 {
                     name_y(&mut scene, theme, plot, &axis.label);
                 }
@@ -105,28 +122,39 @@ impl Chart for Multiples {
 }
 
 impl Multiples {
+    /// The vertical scale of a row: one for all its panels, so that they can be compared.
+    fn scale(&self, row: usize) -> Scale {
+        let samples = self.columns.iter().filter_map(|column| column.rows.get(row)).flatten();
+        let heights = samples.flat_map(|sample| {
+            let (low, high) = sample.interval.unwrap_or((sample.y, sample.y));
+            [sample.y, low, high]
+        });
+        let published = self.columns.iter().flat_map(|column| &column.published);
+        let published = published.filter(|_| row == 0).flat_map(|it| [it.low, it.high]);
+        let most = heights.clone().fold(0.0, f64::max);
+        // Names of regions stand above the data.
+        let has_regions = self.columns.iter().any(|column| column.regions.len() > 1);
+        let room = if row == 0 && has_regions { 1.2 * most } else { most };
+        self.rows[row].scale(heights.chain(published).chain([room]))
+    }
+
     fn panel(
         &self,
         scene: &mut Scene,
         theme: &Theme,
-        plot: Rect,
+        (plot, y): (Rect, Scale),
         (axis, row): (&Axis, usize),
         column: &Column,
     ) {
         let none = Vec::new();
         let samples = column.rows.get(row).unwrap_or(&none);
-        let heights = samples.iter().flat_map(|sample| {
-            let (low, high) = sample.interval.unwrap_or((sample.y, sample.y));
-            [sample.y, low, high]
-        });
-        // Names of regions stand above the data.
-        let most = heights.clone().fold(0.0, f64::max);
-        let room = if row == 0 && column.regions.len() > 1 { 1.2 * most } else { most };
-        let heights = heights.chain([room]);
         let x = Axis::new("").over(0.0, 1.0).scale(std::iter::empty());
-        let panel = Panel { plot, x, y: axis.scale(heights) };
+        let panel = Panel { plot, x, y };
         scene.rect(theme.panel, plot);
         regions(scene, theme, &panel, column, row == 0);
+        if row == 0 {
+            published(scene, theme, &panel, &column.published);
+        }
         panel.draw_y(scene, theme, &Axis { label: String::new(), ..axis.clone() });
         let marks = self.ticks.iter().map(|(x, _)| {
             let x = panel.x_at(*x);
@@ -212,6 +240,23 @@ fn tick_at(x: f64, width: i32) -> i32 {
 /// The room that lines of labels below the first one take.
 fn below_first(lines: usize) -> i32 {
     (i32::try_from(lines).unwrap_or(1) - 1) * LINE_PX * PX
+}
+
+/// What others found, as bars from the least to the greatest value; one without an end goes on to the frame.
+fn published(scene: &mut Scene, theme: &Theme, panel: &Panel, all: &[Published]) {
+    let ends = |it: &Published| {
+        let low = if it.low.is_finite() { it.low } else { panel.y.low };
+        let high = if it.high.is_finite() { it.high } else { panel.y.high };
+        (panel.x_at(it.x), panel.y_at(low), panel.y_at(high))
+    };
+    scene.clipped(panel.plot, |scene| {
+        for (x, low, high) in all.iter().map(ends) {
+            let half = PUBLISHED_PX * PX;
+            // A single value is a line that can be seen.
+            let bar = Rect::new(x - half, high - PX, 2 * half, low - high + 2 * PX);
+            scene.rect(theme.alarm.fade(90), bar);
+        }
+    });
 }
 
 /// Regions as shaded areas, every other one darker, with their names in the uppermost panel.

@@ -141,11 +141,24 @@ pub(crate) fn by_value(a: &Point, b: &Point) -> std::cmp::Ordering {
     order.into_iter().find(|order| order.is_ne()).unwrap_or_else(|| a.len().cmp(&b.len()))
 }
 
-/// Where a value of an axis lies on a number line: numbers as they are, durations in nanoseconds; a
-/// word lies nowhere (and after all numbers).
+/// Where a value of an axis lies on a number line: numbers as they are, percentages as
+/// fractions, durations in nanoseconds; a word lies nowhere (and after all numbers).
 #[must_use]
 pub(crate) fn position(value: &str) -> f64 {
     let number = value.parse::<f64>().ok();
     let time = || value.parse::<schedlab_model::Nanos>().ok().map(|t| t.0 as f64);
-    number.or_else(time).filter(|n| n.is_finite()).unwrap_or(f64::INFINITY)
+    let percent = || value.strip_suffix('%')?.parse::<f64>().ok().map(|percent| percent / 100.0);
+    number.or_else(time).or_else(percent).filter(|n| n.is_finite()).unwrap_or(f64::INFINITY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_of_an_axis_lie_where_they_mean() {
+        let all = ["0.25", "50%", "1", "1us", "2ms"].map(position);
+        assert!(all.is_sorted() && all.iter().all(|at| at.is_finite()), "{all:?}");
+        assert!(position("hogs").is_infinite() && position("%").is_infinite());
+    }
 }

@@ -182,17 +182,23 @@ impl Map {
         self.flat.len() == filled && self.edges.is_empty()
     }
 
+    /// By how much a run varies: a percentage, or two where cells differ in it.
+    #[must_use]
+    pub fn varies(&self) -> String {
+        let (least, most) = (self.sigma_range.0 * 100.0, self.sigma_range.1 * 100.0);
+        match most > 1.5 * least {
+            true => format!("{least:.1} to {most:.1} %"),
+            false => format!("{:.1} %", self.sigma * 100.0),
+        }
+    }
+
     /// What the map does and does not show, in sentences.
     #[must_use]
     pub fn sentences(&self, plane: &Plane) -> Vec<String> {
         let filled = self.means.iter().flatten().flatten().count();
-        let (least, most) = (self.sigma_range.0 * 100.0, self.sigma_range.1 * 100.0);
-        let range = match most > 1.5 * least {
-            true => format!("{least:.1} to {most:.1} %"),
-            false => format!("{:.1} %", self.sigma * 100.0),
-        };
         let noise = format!(
-            "A run varies by {range} ({}). A cell must differ from the best by {:.1} % before a claim is made.",
+            "A run varies by {} ({}). A cell must differ from the best by {:.1} % before a claim is made.",
+            self.varies(),
             if self.degrees.is_finite() { "from the repeats" } else { "given" },
             (self.resolution - 1.0) * 100.0
         );

@@ -2,6 +2,7 @@
 
 use super::decode::{Decoder, Entry, Keys};
 use super::places::Part;
+use crate::Point;
 use schedlab_model::Nanos;
 use schedlab_workload::MachineName;
 use std::ops::Range;
@@ -124,6 +125,35 @@ pub(crate) fn axis(decoder: &mut Decoder<'_>, mut keys: Keys<'_>) -> Option<Axis
     }
     let axis = made(decoder, varies, workload.unwrap_or_default(), values, &(place, path))?;
     Some(Axis { when, ..axis })
+}
+
+/// Values on axes that exist.
+pub(super) fn point(decoder: &mut Decoder<'_>, entry: Entry<'_>, axes: &[Axis]) -> Point {
+    let key = entry.key.clone();
+    let Some(mut keys) = decoder.table(entry) else { return Point::new() };
+    let mut point = Point::new();
+    for (name, entry) in keys.rest() {
+        let place = entry.place.clone();
+        let Some(value) = decoder.scalar(&entry) else { continue };
+        let axis = axes.iter().find(|axis| axis.name() == name);
+        // A machine has several spellings; the axis holds one.
+        let value = match axis.map(|axis| &axis.varies) {
+            Some(Varies::Machine) => {
+                value.parse::<MachineName>().map_or(value, |machine| machine.to_string())
+            }
+            _ => value,
+        };
+        match axis {
+            None => decoder.mistake(&place, &key, format!("there is no axis '{name}'")),
+            Some(axis) if !axis.values.contains(&value) => {
+                let values = axis.values.join(", ");
+                let what = format!("'{value}' is not a value of the axis: it has {values}");
+                decoder.mistake(&place, &key, what);
+            }
+            Some(_) => drop(point.insert(name, value)),
+        }
+    }
+    point
 }
 
 /// `when = { policy = "batch" }`.

@@ -1,12 +1,12 @@
 //! The tables `[[claim]]` of an experiment file: what the runs should show if a published result holds.
 
+use super::axis::point;
 use super::decode::{Decoder, Entry, Keys};
 use super::measured::unmeasured;
 use super::{Axis, Point, Varies, Workload};
 use crate::names;
 use schedlab_model::{Nanos, Unit};
 use schedlab_workload::MachineName;
-use std::ops::Range;
 
 /// A published result as a predicate over the runs of an experiment.
 #[derive(Clone, Debug, PartialEq)]
@@ -80,8 +80,8 @@ fn claim(decoder: &mut Decoder<'_>, mut keys: Keys<'_>, around: &Around<'_>) -> 
     let metric = metric(decoder, &mut keys, around);
     let workload = workload(decoder, &mut keys, around);
     let machine = machine(decoder, &mut keys, around);
-    let at = keys.take("at").map(|e| point(decoder, e, around)).unwrap_or_default();
-    let against = keys.take("against").map(|e| point(decoder, e, around));
+    let at = keys.take("at").map(|e| point(decoder, e, around.axes)).unwrap_or_default();
+    let against = keys.take("against").map(|e| point(decoder, e, around.axes));
     let along = keys.take("along").and_then(|e| along(decoder, &e, around));
     let unit = against.is_none().then(|| metric.as_deref().and_then(names::find)).flatten();
     let unit = unit.map(|metric| metric.unit);
@@ -191,35 +191,6 @@ fn machine(
         decoder.mistake(&entry.place, &entry.key, what);
     }
     Some(named)
-}
-
-/// Values on axes that exist.
-fn point(decoder: &mut Decoder<'_>, entry: Entry<'_>, around: &Around<'_>) -> Point {
-    let key = entry.key.clone();
-    let Some(mut keys) = decoder.table(entry) else { return Point::new() };
-    let mut point = Point::new();
-    for (name, entry) in keys.rest() {
-        let place: Range<usize> = entry.place.clone();
-        let Some(value) = decoder.scalar(&entry) else { continue };
-        let axis = around.axes.iter().find(|axis| axis.name() == name);
-        // A machine has several spellings; the axis holds one.
-        let value = match axis.map(|axis| &axis.varies) {
-            Some(Varies::Machine) => {
-                value.parse::<MachineName>().map_or(value, |machine| machine.to_string())
-            }
-            _ => value,
-        };
-        match axis {
-            None => decoder.mistake(&place, &key, format!("there is no axis '{name}'")),
-            Some(axis) if !axis.values.contains(&value) => {
-                let values = axis.values.join(", ");
-                let what = format!("'{value}' is not a value of the axis: it has {values}");
-                decoder.mistake(&place, &key, what);
-            }
-            Some(_) => drop(point.insert(name, value)),
-        }
-    }
-    point
 }
 
 fn along(decoder: &mut Decoder<'_>, entry: &Entry<'_>, around: &Around<'_>) -> Option<String> {

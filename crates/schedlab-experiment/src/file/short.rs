@@ -95,14 +95,16 @@ fn named<'c>(claims: &'c [Claim], axis: &'c str) -> impl Iterator<Item = &'c Str
 }
 
 impl Experiment {
-    /// The experiment at the small size of its table `[short]`, under a name that ends in `-short`. Without that
-    /// table only the name changes.
+    /// The experiment at the small size of its table `[short]`, under a name that ends in `-short`, without
+    /// second attempts. Without that table only the name changes.
     #[must_use]
     pub fn shortened(mut self) -> Self {
         self.name.push_str("-short");
         let Some(short) = self.short.take() else { return self };
         self.repeats = short.repeats.unwrap_or(self.repeats);
         self.time_limit = short.time_limit.or(self.time_limit);
+        // A look at the claims: runs with warnings keep them instead of doubling the time.
+        self.retries = 0;
         for axis in &mut self.axes {
             if let Some(values) = short.axes.get(&axis.name()) {
                 axis.values.clone_from(values);
@@ -144,7 +146,7 @@ mod tests {
         let text = "repeats = 3\noptions = { loops = 20 }\naxes = { slice = [\"1ms\", \"4ms\"] }\n";
         let whole = parse(text).unwrap();
         let short = whole.clone().shortened();
-        assert_eq!((short.name.as_str(), short.repeats), ("x-short", 3));
+        assert_eq!((short.name.as_str(), short.repeats, short.retries), ("x-short", 3, 0));
         assert_eq!(short.axes[0].values, ["1ms", "4ms"]);
         let options = |workload: &Workload| match &workload.spec {
             WorkloadSpec::Builtin { options, .. } => options.clone(),

@@ -1,5 +1,6 @@
 //! The table `[tune]` of an experiment file: how settings are searched for.
 
+use super::axis::point;
 use super::decode::{Decoder, Entry, Keys};
 use super::measured::unmeasured;
 use super::{Axis, Point, Varies, Workload};
@@ -7,7 +8,6 @@ use crate::names;
 use schedlab_model::{Better, Nanos, Unit};
 use schedlab_tune::Method;
 use schedlab_workload::{MachineName, metrics};
-use std::ops::Range;
 
 /// How settings are searched for.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,7 +88,7 @@ pub(super) fn tuning(
     let method = keys.take("method").and_then(|e| decoder.word(&e, &words));
     let goals = keys.take("goals").map(|e| goals(decoder, e, own_metrics)).unwrap_or_default();
     let limits = keys.take("limits").map(|e| limits(decoder, e)).unwrap_or_default();
-    let default = keys.take("default").map(|e| default(decoder, e, axes)).unwrap_or_default();
+    let default = keys.take("default").map(|e| point(decoder, e, axes)).unwrap_or_default();
     let screen = keys.take("screen").and_then(|e| screen(decoder, e));
     decoder.finish(keys, KEYS);
     Some(Tuning {
@@ -200,26 +200,4 @@ fn limit(text: &str) -> Result<Limit, String> {
     let bound = bound.ok_or_else(|| format!("'{value}' is not a value above 0 of {metric}"))?;
     let is_upper = text[at..].starts_with('<');
     Ok(Limit { metric: metric.to_owned(), bound, is_upper, text: text.to_owned() })
-}
-
-fn default(decoder: &mut Decoder<'_>, entry: Entry<'_>, axes: &[Axis]) -> Point {
-    let key = entry.key.clone();
-    let Some(mut keys) = decoder.table(entry) else { return Point::new() };
-    let mut point = Point::new();
-    for (name, entry) in keys.rest() {
-        let place: Range<usize> = entry.place.clone();
-        let Some(value) = decoder.scalar(&entry) else { continue };
-        let what = match axes.iter().find(|axis| axis.name() == name) {
-            None => format!("there is no axis '{name}'"),
-            Some(axis) if !axis.values.contains(&value) => {
-                format!("'{value}' is not a value of the axis: it has {}", axis.values.join(", "))
-            }
-            Some(_) => {
-                point.insert(name, value);
-                continue;
-            }
-        };
-        decoder.mistake(&place, &key, what);
-    }
-    point
 }

@@ -103,7 +103,9 @@ fn workload(
         (maps::is_option(experiment, name), std::cmp::Reverse(count))
     });
     let curves = |axis: &str, px: i32| {
-        multiples::picture(cells, label, &rows, (axis, maps::is_option(experiment, axis)), px)
+        let claims = experiment.map_or(&[][..], |experiment| &experiment.claims);
+        let is_load = maps::is_option(experiment, axis);
+        multiples::picture((cells, claims), label, &rows, (axis, is_load), px)
     };
     let mut along = along.into_iter();
     if let Some(first) = first {

@@ -28,7 +28,7 @@ const HEADLINES: [&str; 9] = [
     "migrations",
 ];
 
-const EXPERIMENT: &str = include_str!("../../../../examples/tour.toml");
+const EXPERIMENT: &str = include_str!("../../files/tour.toml");
 
 /// Options of `schedlab tour`.
 #[derive(clap::Args)]

@@ -120,8 +120,8 @@ fn map_picture(
     let heat = Heatmap {
         title: format!("{name} over {} and {}{}", plane.x, plane.y, place(fixed)),
         notes: vec![
-            format!("{label}, geometric; a run varies by {:.1} %", map.sigma * 100.0),
-            marks.to_owned(),
+            format!("{label}, geometric; a run varies by {}", map.varies()),
+            format!("{marks}{}", if levels > 0 { "; dashed: between two levels" } else { "" }),
         ],
         x_label: plane.x.clone(),
         y_label: plane.y.clone(),

@@ -5,8 +5,9 @@ use super::{Picture, factor, values};
 use crate::analysis::{Cells, Curve, CurvePoint, curves};
 use crate::report::labels::{short as labels, short_of};
 use crate::report::readable;
+use crate::{Claim, Measure};
 use schedlab_draw::Theme;
-use schedlab_draw::chart::{Axis, Chart as _, Column, Multiples, Region, Sample};
+use schedlab_draw::chart::{Axis, Chart as _, Column, Multiples, Published, Region, Sample};
 use schedlab_model::Metric;
 
 /// Panels beside each other; of more choices, some from first to last.
@@ -18,7 +19,7 @@ const LOG_FROM: f64 = 10.0;
 
 /// The picture; `None` without values.
 pub(super) fn picture(
-    cells: &Cells<'_>,
+    (cells, claims): (&Cells<'_>, &[Claim]),
     label: &str,
     metrics: &[Metric],
     (axis, is_load): (&str, bool),
@@ -48,6 +49,7 @@ pub(super) fn picture(
             regions: regions(curve, &place),
             rows: rows().map(|(curve, metric)| samples(*curve, metric, &place)).collect(),
             hints: rows().map(|(curve, metric)| hints(*curve, metric, axis)).collect(),
+            published: published(claims, (label, main), curve, &place),
         }
     };
     let shaded = match shown.iter().any(|curve| curve.levels.len() > 1) {
@@ -56,6 +58,10 @@ pub(super) fn picture(
     };
     let centre = centre_name(&all);
     let mut notes = vec![format!("points: {centre} of the runs; whiskers: 95 % intervals{shaded}")];
+    let columns: Vec<Column> = shown.iter().map(column).collect();
+    if columns.iter().any(|column| !column.published.is_empty()) {
+        notes.push("red: where the claims expect the value".to_owned());
+    }
     if shown.len() < all.len() {
         notes.push(format!("{} of {} choices; the table has all", shown.len(), all.len()));
     }
@@ -71,7 +77,7 @@ pub(super) fn picture(
         words: !place.words.is_empty(),
         rows: metrics.iter().map(|metric| row(metric).from_zero()).collect(),
         row_px: if metrics.len() > 1 { 92 } else { 180 },
-        columns: shown.iter().map(column).collect(),
+        columns,
     };
     let scene = chart.scene(width_px, &Theme::default());
     let caption = if is_load { String::new() } else { sentences(&all, main) };
@@ -168,6 +174,30 @@ fn hints(curve: Option<&Curve>, metric: &Metric, axis: &str) -> Vec<String> {
         format!("{axis}={}: {} {value}{interval}, {runs} runs", point.value, metric.name)
     };
     curve.iter().flat_map(|curve| &curve.points).map(hint).collect()
+}
+
+/// What the claims of an experiment expect at points of a curve.
+fn published(
+    claims: &[Claim],
+    (label, metric): (&str, &Metric),
+    curve: &Curve,
+    place: &Place,
+) -> Vec<Published> {
+    let scale = factor(metric.unit);
+    let expects = |claim: &&Claim| {
+        let is_about = claim.workload == label && claim.metric == metric.name;
+        // What it leaves free is averaged, so it is no point of a curve.
+        let fixed = curve.fixed.iter().all(|(axis, value)| claim.at.get(axis) == Some(value));
+        is_about && claim.measure == Measure::Value && fixed
+    };
+    let claims = claims.iter().filter(expects);
+    let at = claims.filter_map(|claim| {
+        let value = claim.at.get(&curve.axis)?;
+        let point = curve.points.iter().find(|point| point.value == *value)?;
+        let (low, high) = (claim.at_least * scale, claim.at_most * scale);
+        Some(Published { x: place.of_point(point), low, high })
+    });
+    at.collect()
 }
 
 /// The name of a region: A, B, C; of more than there are letters, by number.

@@ -17,7 +17,7 @@ macro_rules! example {
     ($name:literal) => {
         Example {
             name: $name,
-            text: include_str!(concat!("../../../../../examples/gallery/", $name, ".toml")),
+            text: include_str!(concat!("../../../files/gallery/", $name, ".toml")),
         }
     };
 }
@@ -27,14 +27,19 @@ pub(super) const EXAMPLES: &[Example] = &[
     example!("jobs-peak"),
     example!("jobs-short"),
     example!("jobs-burst"),
+    example!("jobs-stationary"),
+    example!("jobs-host"),
+    example!("schbench-calibrate"),
     example!("schbench-load"),
     example!("schbench-pipe"),
     example!("schbench-preemption"),
     example!("barrier"),
     example!("app"),
     example!("emulation"),
+    example!("emulation-model"),
     example!("two-knobs"),
     example!("base-slice"),
+    example!("slice"),
 ];
 
 impl Example {

@@ -160,7 +160,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         table::save(file, gnuplot(&rows, &models, label).as_bytes())?;
     }
     if let Some(file) = &args.output {
-        let title = format!("Load peak: {}, {workers} workers", executor.name());
+        let each = match args.lengths {
+            Some(_) => String::new(),
+            None => format!(", jobs of {}", args.setup.load.time),
+        };
+        let title = format!("Load peak: {}, {workers} workers{each}", executor.name());
         let chart = picture::fit(&title, label, &points, &models.line, vec![models.sentence()]);
         picture::write(file, &chart)?;
     }
