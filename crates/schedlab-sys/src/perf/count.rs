@@ -62,7 +62,6 @@ impl Counter {
 }
 
 #[cfg(test)]
-#[expect(clippy::print_stderr, reason = "a missing right is said aloud")]
 mod tests {
     use super::*;
     use crate::tracefs::Tracefs;
