@@ -28,6 +28,7 @@ type line struct {
 	Rounds  uint64   `json:"rounds"`
 	After   []uint32 `json:"after"`
 	Start   int64    `json:"start_ns"`
+	Latest  *int64   `json:"deadline_ns"`
 	Base    int64    `json:"base_ns"`
 	Go      bool     `json:"go"`
 }
@@ -35,12 +36,14 @@ type line struct {
 type job struct {
 	rounds     uint64
 	start      int64
+	latest     *int64
 	after      []uint32
 	successors []uint32
 	waits      atomic.Int32
 	worker     int
 	begin, end int64
 	value      uint64
+	dropped    string
 }
 
 func mix(value uint64) uint64 {
@@ -54,10 +57,35 @@ func now() int64 {
 	return at.Nano()
 }
 
+// Why a job that begins now must not run: its deadline, or a job that it waits for and that was dropped.
+func unfit(jobs []job, one *job, base int64) string {
+	for _, before := range one.after {
+		if jobs[before].dropped != "" {
+			return "abandoned"
+		}
+	}
+	if one.latest != nil && one.begin > base+*one.latest {
+		return "missed"
+	}
+	return ""
+}
+
+func work(jobs []job, nonce uint64, number uint32) uint64 {
+	value := mix(nonce ^ uint64(number+1))
+	for _, before := range jobs[number].after {
+		value = mix(value ^ jobs[before].value)
+	}
+	for round := uint64(0); round < jobs[number].rounds; round++ {
+		value = mix(value)
+	}
+	return value
+}
+
 func main() {
 	input := json.NewDecoder(bufio.NewReader(os.Stdin))
 	var head line
-	if err := input.Decode(&head); err != nil || head.Schema != "schedlab/jobs-lines/3" {
+	if err := input.Decode(&head); err != nil ||
+		head.Schema != "schedlab/jobs-lines/3" && head.Schema != "schedlab/jobs-lines/4" {
 		fmt.Fprintln(os.Stderr, "unknown version of the lines:", head.Schema, err)
 		os.Exit(1)
 	}
@@ -75,7 +103,8 @@ func main() {
 			break
 		}
 		one := &jobs[order.Job]
-		one.rounds, one.after, one.start = order.Rounds, order.After, order.Start
+		one.rounds, one.after = order.Rounds, order.After
+		one.start, one.latest = order.Start, order.Latest
 		one.waits.Store(int32(len(order.After)))
 		for _, before := range order.After {
 			jobs[before].successors = append(jobs[before].successors, uint32(order.Job))
@@ -96,14 +125,10 @@ func main() {
 		}
 		one.worker = <-places
 		one.begin = now()
-		value := mix(nonce ^ uint64(number+1))
-		for _, before := range one.after {
-			value = mix(value ^ jobs[before].value)
+		one.dropped = unfit(jobs, one, base)
+		if one.dropped == "" {
+			one.value = work(jobs, nonce, number)
 		}
-		for round := uint64(0); round < one.rounds; round++ {
-			value = mix(value)
-		}
-		one.value = value
 		one.end = now()
 		places <- one.worker
 		for _, successor := range one.successors {
@@ -124,6 +149,10 @@ func main() {
 	output := bufio.NewWriter(os.Stdout)
 	for number := range jobs {
 		one := &jobs[number]
+		if one.dropped != "" {
+			fmt.Fprintf(output, "{\"job\":%d,\"dropped\":\"%s\",\"at_ns\":%d}\n", number, one.dropped, one.begin)
+			continue
+		}
 		fmt.Fprintf(output, "{\"job\":%d,\"worker\":%d,\"begin_ns\":%d,\"end_ns\":%d,\"value\":\"%016x\"}\n",
 			number, one.worker, one.begin, one.end, one.value)
 	}

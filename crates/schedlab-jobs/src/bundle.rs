@@ -86,6 +86,10 @@ pub enum Asked {
     Help,
 }
 
+/// In a cache line of its own: whoever takes roots would else take the line away that all read before each job.
+#[repr(align(128))]
+struct Apart(AtomicU32);
+
 struct Place {
     deque: Mutex<Deque>,
     stealer: Stealer,
@@ -94,10 +98,10 @@ struct Place {
 /// See the module.
 pub struct Bundle {
     graph: Arc<Graph>,
-    /// Predecessors that have not ended, by job.
+    /// Predecessors that have not ended, by job; empty where none has any.
     waits: Vec<AtomicU32>,
     /// From here on nobody has looked for roots.
-    next: AtomicU32,
+    next: Apart,
     /// Jobs that have not ended, or whose end was not told.
     left: AtomicU32,
     /// Shares that ended for lack of work.
@@ -116,8 +120,12 @@ impl Bundle {
             Place { stealer: deque.stealer(), deque: Mutex::new(deque) }
         };
         Self {
-            waits: (0..graph.len()).map(wait).collect(),
-            next: AtomicU32::new(0),
+            waits: if graph.edges() == 0 {
+                Vec::new()
+            } else {
+                (0..graph.len()).map(wait).collect()
+            },
+            next: Apart(AtomicU32::new(0)),
             left: AtomicU32::new(graph.len()),
             idle: AtomicU32::new(0),
             broken: AtomicBool::new(false),
@@ -148,6 +156,7 @@ impl Bundle {
             deque,
             roots: 0..0,
             hand: None,
+            empty: false,
             ended: 0,
             idle_since: None,
             looks: Looks { begin, last: begin, every: 1, count: 0 },
@@ -199,6 +208,8 @@ struct Working<'b> {
     roots: Range<Node>,
     /// The next job: most have one successor that is ready, and that one needs no deque.
     hand: Option<Node>,
+    /// Nothing was put into its deque since that was found empty.
+    empty: bool,
     /// Jobs whose end was not told.
     ended: u32,
     /// Since when it has found nothing.
@@ -211,8 +222,18 @@ impl Working<'_> {
         if self.bundle.broken.load(Relaxed) {
             return None;
         }
-        let own = self.hand.take().or_else(|| self.deque.pop());
+        let own = self.hand.take().or_else(|| self.own());
         own.or_else(|| self.root()).or_else(|| self.steal())
+    }
+
+    /// The newest of its deque. Others take from it, but nobody else puts in.
+    fn own(&mut self) -> Option<Node> {
+        if self.empty {
+            return None;
+        }
+        let job = self.deque.pop();
+        self.empty = job.is_none();
+        job
     }
 
     /// The next job of the graph that waits for nothing.
@@ -222,19 +243,20 @@ impl Working<'_> {
             if let Some(node) = self.roots.find(|&node| graph.predecessors(node).is_empty()) {
                 return Some(node);
             }
-            let from = next.load(Relaxed);
+            let from = next.0.load(Relaxed);
             let left = graph.len().saturating_sub(from);
             if left == 0 {
                 return None;
             }
             // Fewer at the end: what one worker has taken, no other one can steal.
             let count = (left / (8 * places.len() as u32)).clamp(1, ROOTS_MAX);
-            let from = next.fetch_add(count, Relaxed).min(graph.len());
+            let from = next.0.fetch_add(count, Relaxed).min(graph.len());
             self.roots = from..(from + count).min(graph.len());
         }
     }
 
     fn steal(&mut self) -> Option<Node> {
+        self.empty = false;
         let places = &self.bundle.places;
         (1..places.len()).find_map(|further| {
             places[(self.worker + further) % places.len()].stealer.steal_into(&self.deque)
@@ -255,6 +277,7 @@ impl Working<'_> {
                 continue;
             }
             self.deque.push(next);
+            self.empty = false;
             let one_less = |idle: u32| idle.checked_sub(1);
             if idle.load(Relaxed) > 0 && idle.fetch_update(Relaxed, Relaxed, one_less).is_ok() {
                 ask(Asked::Help);

@@ -10,6 +10,10 @@ pub struct Offers {
     pub start_times: bool,
     /// Jobs may have deadlines.
     pub deadlines: bool,
+    /// It knows no deadlines: the rig looks at the clock as each job begins.
+    pub looked_at: bool,
+    /// Jobs may matter more or less than others.
+    pub significance: bool,
     /// Knows dependencies; otherwise the adaptor counts predecessors.
     pub dependencies: bool,
     /// Jobs can be cancelled.
@@ -29,6 +33,8 @@ impl Offers {
     pub const PLAIN: Self = Self {
         start_times: false,
         deadlines: false,
+        looked_at: false,
+        significance: false,
         dependencies: false,
         cancellation: false,
         asynchronous: false,
@@ -37,8 +43,11 @@ impl Offers {
         real: true,
     };
 
-    /// The same with a rig that submits each job at its start time.
-    pub const PACED: Self = Self { start_times: true, paced: true, ..Self::PLAIN };
+    /// The same with a rig that looks at the clock as each job begins.
+    pub const LOOKED_AT: Self = Self { deadlines: true, looked_at: true, ..Self::PLAIN };
+
+    /// The same with a rig that submits each job at its start time, too.
+    pub const PACED: Self = Self { start_times: true, paced: true, ..Self::LOOKED_AT };
 }
 
 /// Why a graph was not run.
@@ -80,12 +89,19 @@ pub struct Told {
 }
 
 impl Run {
-    /// What an executor tells when all its jobs have returned.
+    /// What an executor tells when all its jobs have returned. Those that [`Run::perform_in_time`] did not let run count
+    /// as dropped.
     ///
     /// # Errors
     /// When the run was ended meanwhile: the jobs that were left did nothing.
     pub fn told(&self, told: Told) -> Result<Told, ExecutorError> {
-        if self.is_stopped() { Err(ExecutorError::Interrupted) } else { Ok(told) }
+        if self.is_stopped() {
+            return Err(ExecutorError::Interrupted);
+        }
+        if self.may_drop() {
+            self.set_dropped(self.count_dropped());
+        }
+        Ok(told)
     }
 }
 
@@ -116,6 +132,9 @@ pub fn refuse_times(executor: &dyn Executor, run: &Run) -> Result<(), ExecutorEr
     }
     if run.schedule().has_deadlines() && !offers.deadlines {
         return Err(ExecutorError::NotOffered { executor: name(), what: "deadlines" });
+    }
+    if !run.is_normal() && !offers.significance {
+        return Err(ExecutorError::NotOffered { executor: name(), what: "significance" });
     }
     if run.has_io() && !offers.asynchronous {
         return Err(ExecutorError::NotOffered { executor: name(), what: "asynchronous I/O" });

@@ -3,15 +3,20 @@
 //! An executor calls [`Run::perform`] once for every node, from whichever thread; that takes the times,
 //! does the work and leaves the proof. What is written is written per node, so threads share nothing.
 
+mod clock;
+mod count;
+mod dropping;
 mod watching;
 
+pub use self::clock::Clock;
+use self::count::Counted;
+pub use self::dropping::{Dropped, Unfit};
 use self::watching::Watching;
 use crate::graph::{Graph, Node};
 use crate::held::Held;
-use crate::policy::{Counts, NEVER, Nanos, Significance, StreamId};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use crate::policy::{NEVER, Nanos, Significance, StreamId};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
 
 /// What a job does.
 pub trait Work: Send + Sync {
@@ -56,38 +61,6 @@ impl Work for Nothing {
     }
 }
 
-/// A clock with an origin.
-#[derive(Clone, Copy, Debug)]
-pub struct Clock(
-    /// `None`: it stands still.
-    #[cfg_attr(loom, expect(dead_code, reason = "a model has its own time"))]
-    Option<Instant>,
-);
-
-impl Clock {
-    /// A clock that begins now.
-    pub fn start() -> Self {
-        Self(Some(Instant::now()))
-    }
-
-    /// A clock that stays at 0, for a run whose times another computes.
-    pub const fn still() -> Self {
-        Self(None)
-    }
-
-    /// Time since the origin. `CLOCK_MONOTONIC` on Linux.
-    #[cfg(not(loom))]
-    pub fn now(&self) -> Nanos {
-        self.0.map_or(0, |origin| origin.elapsed().as_nanos() as Nanos)
-    }
-
-    /// The model's time.
-    #[cfg(loom)]
-    pub fn now(&self) -> Nanos {
-        crate::sync::now()
-    }
-}
-
 /// When jobs may start and must have started, relative to the base of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
@@ -125,28 +98,28 @@ impl Schedule {
 /// The CPU clock is read for every so many jobs: it takes about as long as all else that a pool does for a job.
 const CPU_SAMPLE: u32 = 16;
 
+/// What every job writes. Half a cache line: the next job of a worker most often finds the other half there.
 #[derive(Debug, Default)]
+#[repr(align(32))]
 struct Entry {
     begin: AtomicU64,
     end: AtomicU64,
     hash: AtomicU64,
-    cpu_ns: AtomicU64,
     runs: AtomicU32,
     worker: AtomicU32,
-    /// When its I/O ended; 0: it has none.
-    done: AtomicU64,
-    failed: AtomicBool,
-    /// When it was posted; 0: before the run.
-    posted: AtomicU64,
 }
 
-impl Entry {
-    fn done(&self) -> Nanos {
-        match self.done.load(Relaxed) {
-            0 => self.end.load(Relaxed),
-            done => done,
-        }
-    }
+/// What few jobs write.
+#[derive(Debug, Default)]
+struct Further {
+    cpu_ns: AtomicU64,
+    /// When its I/O ended; 0: it has none.
+    done: AtomicU64,
+    /// When it was posted; 0: before the run.
+    posted: AtomicU64,
+    failed: AtomicBool,
+    /// Why it did not run: [`Unfit`].
+    unfit: AtomicU8,
 }
 
 /// A graph to be run once, and the log of it.
@@ -168,37 +141,13 @@ pub struct Run {
     streams: Vec<StreamId>,
     /// Per node; empty: none.
     io: Vec<Option<Io>>,
+    /// Whether some of that fails.
+    fails: bool,
     dropped: Mutex<Dropped>,
     entries: Vec<Entry>,
-}
-
-/// Jobs that an executor dropped instead of running them, by reason.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Dropped {
-    /// Their deadline passed.
-    pub missed: u64,
-    /// The emergency policy shed them.
-    pub shed: u64,
-    /// A predecessor was dropped.
-    pub abandoned: u64,
-    /// They ran, and failed.
-    pub failed: u64,
-    /// Compulsory jobs that missed their deadline, dropped or not: emergencies.
-    pub emergencies: u64,
-}
-
-impl Dropped {
-    /// How many jobs did not run.
-    pub fn jobs(&self) -> u64 {
-        self.missed + self.shed + self.abandoned
-    }
-}
-
-impl From<Counts> for Dropped {
-    fn from(counts: Counts) -> Self {
-        let Counts { missed, shed, abandoned, failed, emergencies, .. } = counts;
-        Self { missed, shed, abandoned, failed, emergencies }
-    }
+    further: Vec<Further>,
+    /// How many jobs ran, by worker.
+    counted: Counted,
 }
 
 /// What the log holds about a job.
@@ -227,6 +176,9 @@ pub enum Flaw {
     /// A job ran more than once.
     #[error("job {0} ran {1} times")]
     Repeated(Node, u32),
+    /// Workers ran more jobs than the log has: some ran twice at the same moment.
+    #[error("workers ran {0} jobs, but the log holds {1}: a job ran twice at the same moment")]
+    Counted(u64, u64),
     /// A job began before its predecessor had ended.
     #[error("job {1} began {2} ns before its predecessor {0} had ended")]
     Early(Node, Node, Nanos),
@@ -253,7 +205,9 @@ pub enum Flaw {
 impl Run {
     /// A run that has not begun.
     pub fn new(graph: Graph, schedule: Schedule, work: Box<dyn Work>, clock: Clock) -> Self {
-        let entries = std::iter::repeat_with(Entry::default).take(graph.len() as usize).collect();
+        let jobs = graph.len() as usize;
+        let entries = std::iter::repeat_with(Entry::default).take(jobs).collect();
+        let further = std::iter::repeat_with(Further::default).take(jobs).collect();
         let base = AtomicU64::new(clock.now());
         let dropped = Mutex::default();
         Self {
@@ -268,8 +222,11 @@ impl Run {
             significance: Vec::new(),
             streams: Vec::new(),
             io: Vec::new(),
+            fails: false,
             dropped,
             entries,
+            further,
+            counted: Counted::default(),
         }
     }
 
@@ -283,6 +240,7 @@ impl Run {
     /// The same, some jobs ending later than they return, in order of nodes.
     #[must_use]
     pub fn with_io(mut self, io: Vec<Option<Io>>) -> Self {
+        self.fails = io.iter().flatten().any(|io| io.fails);
         self.io = io;
         self
     }
@@ -385,7 +343,7 @@ impl Run {
 
     /// Whether some jobs fail.
     pub fn has_failures(&self) -> bool {
-        self.io.iter().flatten().any(|io| io.fails)
+        self.fails
     }
 
     /// Computes for about so long, as planning does.
@@ -397,23 +355,13 @@ impl Run {
 
     /// A job was given to the executor just then, on the run's clock.
     pub fn set_posted(&self, node: Node, time: Nanos) {
-        self.entries[node as usize].posted.store(time, Relaxed);
+        self.further[node as usize].posted.store(time, Relaxed);
     }
 
     /// When a job was given to the executor; `None`: before the run.
     pub fn posted(&self, node: Node) -> Option<Nanos> {
-        let posted = self.entries[node as usize].posted.load(Relaxed);
+        let posted = self.further[node as usize].posted.load(Relaxed);
         (posted > 0).then_some(posted)
-    }
-
-    /// What became of the jobs that did not run; none unless the run has deadlines.
-    pub fn dropped(&self) -> Dropped {
-        *self.dropped.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The executor says what it dropped; the proof holds it to that.
-    pub fn set_dropped(&self, dropped: Dropped) {
-        *self.dropped.lock().unwrap_or_else(PoisonError::into_inner) = dropped;
     }
 
     /// The run's clock.
@@ -441,19 +389,41 @@ impl Run {
         if self.is_stopped() {
             return None;
         }
-        self.watching.iter().for_each(Watching::begin);
         let cpu_clock = self.cpu_clock.filter(|_| node.is_multiple_of(CPU_SAMPLE));
-        let cpu_before = cpu_clock.map(|clock| clock());
+        if cpu_clock.is_none() && self.watching.is_none() {
+            return self.perform_timed(node, worker).1;
+        }
+        self.perform_watched(node, worker, cpu_clock)
+    }
+
+    /// Begin, and what goes on after the job.
+    fn perform_timed(&self, node: Node, worker: usize) -> (Nanos, Option<Io>) {
         let begin = self.clock.now();
         self.work.perform(node);
+        // What is logged is no part of the job: between two looks at the clock it would wait for both.
+        let end = self.clock.now();
         let io = self.io(node);
         if io.is_some() {
-            self.log_return(node, worker, begin, self.clock.now());
+            self.log_return(node, worker, begin, end);
         } else {
-            self.log(node, worker, begin, None);
+            self.log(node, worker, begin, Some(end));
         }
+        (begin, io)
+    }
+
+    /// Looks at what else is wanted of the job: its CPU time, and whether it was held up.
+    #[cold]
+    fn perform_watched(
+        &self,
+        node: Node,
+        worker: usize,
+        cpu_clock: Option<fn() -> Nanos>,
+    ) -> Option<Io> {
+        self.watching.iter().for_each(Watching::begin);
+        let cpu_before = cpu_clock.map(|clock| clock());
+        let (begin, io) = self.perform_timed(node, worker);
         if let (Some(clock), Some(before)) = (cpu_clock, cpu_before) {
-            self.entries[node as usize].cpu_ns.store(clock() - before, Relaxed);
+            self.further[node as usize].cpu_ns.store(clock() - before, Relaxed);
         }
         if let Some(watching) = &self.watching {
             let took_ns = self.entries[node as usize].end.load(Relaxed).saturating_sub(begin);
@@ -467,31 +437,48 @@ impl Run {
         // A predecessor that has not run yet holds 0 here, so order is part of the proof.
         self.log_hash(node);
         let entry = &self.entries[node as usize];
-        entry.begin.store(begin, Relaxed);
-        entry.worker.store(worker as u32, Relaxed);
-        entry.runs.fetch_add(1, Relaxed);
+        self.log_begin(entry, worker, begin);
         entry.end.store(end.unwrap_or_else(|| self.clock.now()), Relaxed);
     }
 
     /// Logs a job that returned, and whose I/O goes on.
     pub fn log_return(&self, node: Node, worker: usize, begin: Nanos, end: Nanos) {
         let entry = &self.entries[node as usize];
+        self.log_begin(entry, worker, begin);
+        entry.end.store(end, Relaxed);
+        self.further[node as usize].done.store(NEVER, Relaxed);
+    }
+
+    /// Adding with a lock takes 9 ns, since it waits for the stores before it. So a job that two workers run at the same
+    /// moment may be counted once here; [`Counted`] has both.
+    fn log_begin(&self, entry: &Entry, worker: usize, begin: Nanos) {
         entry.begin.store(begin, Relaxed);
         entry.worker.store(worker as u32, Relaxed);
-        entry.runs.fetch_add(1, Relaxed);
-        entry.end.store(end, Relaxed);
-        entry.done.store(NEVER, Relaxed);
+        entry.runs.store(entry.runs.load(Relaxed) + 1, Relaxed);
+        self.counted.add(worker);
     }
 
     /// The I/O of a job ended then, well or not; `None` is now.
     pub fn end_io(&self, node: Node, fails: bool, time: Option<Nanos>) {
-        let entry = &self.entries[node as usize];
+        let further = &self.further[node as usize];
         if fails {
-            entry.failed.store(true, Relaxed);
+            further.failed.store(true, Relaxed);
         } else {
             self.log_hash(node);
         }
-        entry.done.store(time.unwrap_or_else(|| self.clock.now()), Relaxed);
+        further.done.store(time.unwrap_or_else(|| self.clock.now()), Relaxed);
+    }
+
+    /// When the successors of a job could start.
+    fn done(&self, node: Node) -> Nanos {
+        match self.further[node as usize].done.load(Relaxed) {
+            0 => self.entries[node as usize].end.load(Relaxed),
+            done => done,
+        }
+    }
+
+    fn has_failed(&self, node: Node) -> bool {
+        self.further[node as usize].failed.load(Relaxed)
     }
 
     fn log_hash(&self, node: Node) {
@@ -507,8 +494,8 @@ impl Run {
                 worker: entry.worker.load(Relaxed),
                 begin: entry.begin.load(Relaxed),
                 end: entry.end.load(Relaxed),
-                cpu_ns: entry.cpu_ns.load(Relaxed),
-                done: entry.done(),
+                cpu_ns: self.further[node].cpu_ns.load(Relaxed),
+                done: self.done(node as Node),
             })
         };
         self.entries.iter().enumerate().filter_map(ran).collect()
@@ -530,8 +517,12 @@ impl Run {
                 runs => return Err(Flaw::Repeated(node, runs)),
             }
         }
+        let (ran, counted) = (u64::from(self.graph.len()) - count, self.counted.sum());
+        if ran != counted {
+            return Err(Flaw::Counted(counted, ran));
+        }
         let dropped = self.dropped().jobs();
-        let failed = self.entries.iter().filter(|entry| entry.failed.load(Relaxed)).count() as u64;
+        let failed = (0..self.graph.len()).filter(|&node| self.has_failed(node)).count() as u64;
         match missing {
             Some(node) if dropped == 0 || !(self.schedule.has_deadlines() || failed > 0) => {
                 Err(Flaw::Missing(node))
@@ -562,10 +553,10 @@ impl Run {
         for &p in self.graph.predecessors(node) {
             let before = &self.entries[p as usize];
             let ended_badly = before.runs.load(Relaxed) == 0 && self.dropped().jobs() > 0;
-            if ended_badly || before.failed.load(Relaxed) {
+            if ended_badly || self.has_failed(p) {
                 return Err(Flaw::Orphan(p, node));
             }
-            let end = before.done();
+            let end = self.done(p);
             if begin < end {
                 return Err(Flaw::Early(p, node, end - begin));
             }
@@ -577,7 +568,7 @@ impl Run {
     fn verify_nodes(&self) -> Result<(), Flaw> {
         for (node, entry) in (0..self.graph.len()).zip(&self.entries) {
             let right = entry.hash.load(Relaxed) == self.graph.expected(node);
-            if entry.runs.load(Relaxed) > 0 && !entry.failed.load(Relaxed) && !right {
+            if entry.runs.load(Relaxed) > 0 && !self.has_failed(node) && !right {
                 return Err(Flaw::NodeHash(node));
             }
         }
@@ -616,6 +607,10 @@ mod tests {
         let repeated = run(Shape::Isolated);
         (0..40).chain([7]).for_each(|node| repeated.perform(node, 0));
         assert_eq!(repeated.verify(), Err(Flaw::Repeated(7, 2)));
+        let at_once = run(Shape::Isolated);
+        (0..40).chain([7]).for_each(|node| at_once.perform(node, usize::from(node == 7)));
+        at_once.entries[7].runs.store(1, Relaxed);
+        assert_eq!(at_once.verify(), Err(Flaw::Counted(41, 40)));
         let early = run(Shape::Stencil);
         (0..40).for_each(|node| early.log(node, 0, 100, Some(200)));
         assert_eq!(early.verify(), Err(Flaw::Early(0, 4, 100)));

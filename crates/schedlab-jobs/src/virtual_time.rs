@@ -137,6 +137,7 @@ impl Executor for VirtualTime {
         Offers {
             start_times: true,
             deadlines: true,
+            significance: true,
             dependencies: true,
             cancellation: true,
             asynchronous: true,

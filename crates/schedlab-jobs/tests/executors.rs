@@ -2,11 +2,11 @@
 
 use schedlab_jobs::adaptors::{ChannelThreads, Ours, Serial};
 use schedlab_jobs::executor::{Executor, ExecutorError};
-use schedlab_jobs::graph::{Rules, Shape};
-use schedlab_jobs::policy::{Nanos, Order, Policy, Queues, Step};
+use schedlab_jobs::graph::{Graph, Hashing, Rules, Shape};
+use schedlab_jobs::policy::{Nanos, Order, Policy, Queues, Significance, Step};
 use schedlab_jobs::pool::Options;
 use schedlab_jobs::profile::Profile;
-use schedlab_jobs::run::{Clock, Io, Nothing, Run, Schedule, Work};
+use schedlab_jobs::run::{Clock, Dropped, Io, Nothing, Run, Schedule, Work};
 use schedlab_jobs::stealing::Stealing;
 use schedlab_jobs::virtual_time::{Costs, VirtualTime};
 use std::sync::Arc;
@@ -102,45 +102,48 @@ fn no_job_starts_before_its_time() {
     }
 }
 
-/// Each executor once, with what it offers: start times, deadlines, asynchronous I/O, and jobs that fail.
-fn offering() -> Vec<(Box<dyn Executor>, [bool; 4])> {
+/// Each executor once, with what it offers: start times, deadlines, asynchronous I/O, jobs that fail, and significance.
+fn offering() -> Vec<(Box<dyn Executor>, [bool; 5])> {
     let virtual_time = VirtualTime::new(Policy::new(2), Costs::USUAL);
-    let mut all: Vec<(Box<dyn Executor>, [bool; 4])> = vec![
-        (Box::new(Ours::new(Options::new(2))), [true; 4]),
-        (Box::new(virtual_time), [true; 4]),
-        (Box::new(VirtualTime::ideal(2)), [true; 4]),
-        (Box::new(Serial), [false; 4]),
-        (Box::new(ChannelThreads::start(2).expect("threads")), [true, false, false, false]),
+    let mut all: Vec<(Box<dyn Executor>, [bool; 5])> = vec![
+        (Box::new(Ours::new(Options::new(2))), [true; 5]),
+        (Box::new(virtual_time), [true; 5]),
+        (Box::new(VirtualTime::ideal(2)), [true; 5]),
+        (Box::new(Serial), [false, true, false, false, false]),
+        (Box::new(ChannelThreads::start(2).expect("threads")), [true, true, false, false, false]),
     ];
     #[cfg(feature = "rayon")]
     all.push((
         Box::new(schedlab_jobs::adaptors::RayonScope::start(2).expect("threads")),
-        [true, false, false, false],
+        [true, true, false, false, false],
     ));
     #[cfg(feature = "tokio")]
     all.push((
         Box::new(schedlab_jobs::adaptors::TokioTasks::start(2).expect("threads")),
-        [true, false, true, false],
+        [true, true, true, true, false],
     ));
     all
 }
 
-/// The four runs that ask for one of these each, with the words of a refusal.
-fn asking() -> [(Arc<Run>, &'static str); 4] {
-    let chain = |schedule, io: Vec<Option<Io>>| {
+/// The runs that ask for one of these each, with the words of a refusal.
+fn asking() -> [(Arc<Run>, &'static str); 5] {
+    let plain = |schedule| {
         let graph = Shape::Chain.build(&Rules { nodes: 3, ..Rules::default() });
-        Arc::new(Run::new(graph, schedule, Box::new(Nothing), Clock::start()).with_io(io))
+        Run::new(graph, schedule, Box::new(Nothing), Clock::start())
     };
+    let chain = |schedule, io: Vec<Option<Io>>| Arc::new(plain(schedule).with_io(io));
     let starts = vec![0, 1_000, 2_000];
     let timed = Schedule { starts, ..Schedule::default() };
     let hour_ns = Some(3_600_000_000_000);
     let mortal = Schedule { life_ns: hour_ns, ..Schedule::default() };
     let io = |fails| vec![Some(Io { ns: 1_000, fails }), None, None];
+    let optional = vec![Significance::Optional; 3];
     [
         (chain(timed, Vec::new()), "start times"),
         (chain(mortal, Vec::new()), "deadlines"),
         (chain(Schedule::default(), io(false)), "asynchronous I/O"),
         (chain(Schedule::default(), io(true)), "jobs that fail"),
+        (Arc::new(plain(Schedule::default()).with_significance(optional)), "significance"),
     ]
 }
 
@@ -148,7 +151,8 @@ fn asking() -> [(Arc<Run>, &'static str); 4] {
 fn an_executor_does_what_it_offers_and_refuses_the_rest() {
     for (mut executor, offered) in offering() {
         let offers = executor.offers();
-        let told = [offers.start_times, offers.deadlines, offers.asynchronous, offers.failures];
+        let io = [offers.asynchronous, offers.failures];
+        let told = [offers.start_times, offers.deadlines, io[0], io[1], offers.significance];
         let name = executor.name();
         assert_eq!(told, offered, "{name}");
         for ((run, asked), offered) in asking().into_iter().zip(offered) {
@@ -166,6 +170,56 @@ fn an_executor_does_what_it_offers_and_refuses_the_rest() {
                 Err(error) => panic!("{name}, {asked}: {error}"),
             }
         }
+    }
+}
+
+/// Every executor that may get deadlines, with two workers where it can have them.
+fn with_deadlines() -> Vec<Box<dyn Executor>> {
+    offering().into_iter().filter(|(_, offers)| offers[1]).map(|(executor, _)| executor).collect()
+}
+
+/// A chain of three jobs, 0, 2 and 3, beside job 1 by itself: jobs are numbered by level.
+fn four(schedule: Schedule, work: impl Work + 'static) -> Arc<Run> {
+    let graph =
+        Graph::from_edges(&[1; 4], &[(0, 2), (2, 3)], 0, Hashing::Mixed).expect("no circle");
+    Arc::new(Run::new(graph, schedule, Box::new(work), Clock::start()))
+}
+
+#[test]
+fn what_is_too_late_is_dropped_with_all_that_waits_for_it_whichever_executor_has_it() {
+    for mut executor in with_deadlines() {
+        // The first of the chain takes 3 ms, and the second may wait for one.
+        let mut lives = vec![3_600_000_000_000; 4];
+        lives[2] = 1_000_000;
+        let run = four(Schedule { lives, ..Schedule::default() }, Fixed(3_000_000));
+        let name = executor.name();
+        executor.run(&run).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let ran: Vec<u32> = run.spans().iter().map(|span| span.node).collect();
+        assert_eq!(ran, [0, 1], "{name}");
+        let expected = Dropped { missed: 1, abandoned: 1, ..Dropped::default() };
+        assert_eq!((run.dropped(), run.verify()), (expected, Ok(())), "{name}");
+        // What has time runs.
+        let run =
+            four(Schedule { life_ns: Some(3_600_000_000_000), ..Schedule::default() }, Nothing);
+        executor.run(&run).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!((run.dropped(), run.spans().len()), (Dropped::default(), 4), "{name}");
+    }
+}
+
+#[test]
+fn what_waits_for_io_that_failed_is_dropped_whichever_executor_has_it() {
+    for (mut executor, offers) in offering() {
+        if !offers[3] {
+            continue;
+        }
+        let graph = Graph::from_edges(&[1; 4], &[(0, 1), (1, 2)], 0, Hashing::Mixed).unwrap();
+        let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
+        let run =
+            Arc::new(run.with_io(vec![Some(Io { ns: 1_000, fails: true }), None, None, None]));
+        let name = executor.name();
+        executor.run(&run).unwrap_or_else(|error| panic!("{name}: {error}"));
+        let expected = Dropped { abandoned: 2, failed: 1, ..Dropped::default() };
+        assert_eq!((run.dropped(), run.verify()), (expected, Ok(())), "{name}");
     }
 }
 

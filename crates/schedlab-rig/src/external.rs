@@ -2,25 +2,26 @@
 //!
 //! Over lines (`docs/executors.md`): we write the graph, one job a line, then `{"go":true}`; the process does each job's
 //! rounds of work, not before its start time, writes one line per job with its times on CLOCK_MONOTONIC, its thread and
-//! the value that the work gave, and `{"done":true}`. What it can't do it answers as `{"not_offered":"start times"}`. The
-//! values prove the work (`asked`). Lines in a file, without values, are what `jobs run --events` reads. A
+//! the value that the work gave, or with why it was dropped, and `{"done":true}`. What it can't do it answers as
+//! `{"not_offered":"start times"}`. The values prove the work (`asked`). Lines in a file, without values, are what `jobs run --events` reads. A
 //! process that has not said it is done within a time is ended, with all that it started.
 
+mod answer;
 mod asked;
 mod line;
 
 use crate::error::While;
 use crate::{RigError, Threads};
+use answer::{Answer, Ran, read_lines};
 use asked::Asked;
-pub use line::{Done, Go, Head, Job, Line, NotOffered, SCHEMA};
+pub use line::{Done, Go, Head, Job, Line, NotOffered, SCHEMA, SCHEMA_DEADLINES};
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::process;
-use serde_json::Value;
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{BufRead, BufReader};
+use std::io::BufReader;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -100,22 +101,31 @@ impl Lines {
                 format!("{at} within {limit} (the jobs' own work and --patience): it was ended");
             return Err(RigError::wrong(what).into());
         }
-        let (from, base, Answer { ran, not_offered }) = answer.expect("it came")?;
-        match not_offered.as_deref() {
-            None => {}
-            Some("start times") => return Err(Fault::NotOffered("start times")),
-            Some(other) => return Err(RigError::wrong(format!("it does not offer {other}")).into()),
-        }
+        let (from, base, answer) = answer.expect("it came")?;
+        takes(&answer)?;
         let status = child.wait().while_doing("its end")?;
         if !status.success() {
             return Err(RigError::wrong(format!("it ended with {status}")).into());
         }
-        let recomputed = asked.check(run, &ran, from..=schedlab_sys::clock::monotonic().0)?;
-        for (worker, thread) in ran.iter().filter_map(|ran| Some((ran.worker, ran.thread?))) {
+        let when = from..=schedlab_sys::clock::monotonic().0;
+        let recomputed = asked.check(run, &answer, base, when)?;
+        for (worker, thread) in answer.ran.iter().filter_map(|ran| Some((ran.worker, ran.thread?)))
+        {
             self.threads.tell(worker as usize, thread);
         }
-        log_on_clock(run, &ran, base);
+        log_on_clock(run, &answer.ran, base);
+        answer.gone.iter().for_each(|gone| run.drop_job(gone.job, gone.why));
         Ok(recomputed)
+    }
+}
+
+/// Whether a process takes the run.
+fn takes(answer: &Answer) -> Result<(), Fault> {
+    match answer.not_offered.as_deref() {
+        None => Ok(()),
+        Some("start times") => Err(Fault::NotOffered("start times")),
+        Some("deadlines") => Err(Fault::NotOffered("deadlines")),
+        Some(other) => Err(RigError::wrong(format!("it does not offer {other}")).into()),
     }
 }
 
@@ -179,7 +189,7 @@ impl Executor for Lines {
     }
 
     fn offers(&self) -> Offers {
-        Offers { dependencies: true, start_times: true, ..Offers::PLAIN }
+        Offers { dependencies: true, start_times: true, deadlines: true, ..Offers::PLAIN }
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
@@ -194,7 +204,7 @@ impl Executor for Lines {
             return Err(ExecutorError::NotOffered { executor: self.name(), what });
         }
         match self.talk(run) {
-            Ok(recomputed) => Ok(Told { recomputed: Some(recomputed), ..Told::default() }),
+            Ok(recomputed) => run.told(Told { recomputed: Some(recomputed), ..Told::default() }),
             Err(Fault::Interrupted) => Err(ExecutorError::Interrupted),
             Err(Fault::NotOffered(what)) => {
                 Err(ExecutorError::NotOffered { executor: self.name(), what })
@@ -207,82 +217,13 @@ impl Executor for Lines {
     }
 }
 
-struct Ran {
-    job: u32,
-    worker: u32,
-    begin: u64,
-    end: u64,
-    /// What its work gave; none in events that were written by themselves.
-    value: Option<u64>,
-    /// The thread id of its worker, where it is told.
-    thread: Option<i32>,
-}
-
-/// What a process said.
-#[derive(Default)]
-struct Answer {
-    ran: Vec<Ran>,
-    /// What it can't do.
-    not_offered: Option<String>,
-}
-
-/// The lines of an executor. With the numbers of jobs and workers that it was given, each line must keep to them.
-fn read_lines(lines: impl BufRead, given: Option<(u32, usize)>) -> Result<Answer, RigError> {
-    let mut all = Answer::default();
-    for (number, line) in lines.lines().enumerate() {
-        let line = line?;
-        if line.trim().is_empty() {
-            continue;
-        }
-        let at = format!("line {}", number + 1);
-        let value: Value =
-            serde_json::from_str(&line).while_doing(format!("{at}: `{line}` is no JSON"))?;
-        if value.get("done").is_some() {
-            break;
-        }
-        if let Some(what) = value.get("not_offered").and_then(Value::as_str) {
-            all.not_offered = Some(what.to_owned());
-            break;
-        }
-        all.ran.push(one_line(value, given).while_doing(at)?);
-    }
-    Ok(all)
-}
-
-fn one_line(line: Value, given: Option<(u32, usize)>) -> Result<Ran, RigError> {
-    let line: line::Ran = serde_json::from_value(line).while_doing("it tells no job")?;
-    let value = line.value.map(|text| {
-        let value = u64::from_str_radix(&text, 16).ok();
-        value.while_doing("`value` is no text of up to 16 hexadecimal digits")
-    });
-    let ran = Ran {
-        job: line.job,
-        worker: line.worker,
-        begin: line.begin_ns,
-        end: line.end_ns,
-        value: value.transpose()?,
-        thread: line.tid,
-    };
-    let Ran { job, worker, begin, end, value, .. } = &ran;
-    let wrong = match given {
-        _ if end < begin => format!("job {job} ends before it begins"),
-        Some((jobs, _)) if *job >= jobs => format!("there is no job {job}: there are {jobs}"),
-        Some((_, workers)) if *worker as usize >= workers => {
-            format!("there is no worker {worker}: there are {workers}")
-        }
-        Some(_) if value.is_none() => "`value` is missing: what the job's work gave".to_owned(),
-        _ => return Ok(ran),
-    };
-    Err(RigError::Wrong(wrong))
-}
-
 /// Logs what ran in the order in which it ended, on the run's clock; without start times, `base` is the first begin.
 fn log_on_clock(run: &Run, ran: &[Ran], base: u64) {
     let mut order: Vec<&Ran> = ran.iter().collect();
     order.sort_by_key(|ran| (ran.end, ran.job));
     let origin = schedlab_sys::clock::monotonic().0.saturating_sub(run.clock().now());
     let first = ran.iter().map(|ran| ran.begin).min().unwrap_or(base);
-    let base = if run.schedule().is_timed() { base } else { first };
+    let base = if asked::has_times(run) { base } else { first };
     run.set_base(base.saturating_sub(origin));
     for Ran { job, worker, begin, end, .. } in order {
         let on_clock = |time: &u64| time.saturating_sub(origin);
@@ -361,7 +302,7 @@ impl Executor for Library {
     }
 
     fn offers(&self) -> Offers {
-        Offers { start_times: self.library.knows_start_times(), ..Offers::PLAIN }
+        Offers { start_times: self.library.knows_start_times(), ..Offers::LOOKED_AT }
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
@@ -388,7 +329,7 @@ impl Executor for Library {
                 if WORKER.replace(Some(worker)) != Some(worker) {
                     self.threads.tell_own(worker as usize);
                 }
-                run.perform(node, worker as usize);
+                run.perform_in_time(node, worker as usize);
             } else {
                 stray.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert((node, worker));
             }

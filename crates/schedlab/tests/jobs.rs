@@ -358,11 +358,16 @@ fn what_an_executor_does_not_offer_is_shown_not_faked() {
         let own = if name == "tokio" { "start times" } else { "start times (paced by the rig)" };
         assert!(offers.contains(&own.into()), "{name}: {offers:?}");
     }
+    // Deadlines that an executor does not know are looked at by the rig; what matters more, nobody else can tell it.
     let life = [load.as_slice(), &["--life", "1s"]].concat();
-    let compared = json(
-        &[&["compare", "--json", "--repeat", "1", "--executor", "rayon"], life.as_slice()].concat(),
-    );
-    assert_eq!(compared["results"][0]["not_offered"], "deadlines");
+    let rayon = ["compare", "--json", "--repeat", "1", "--executor", "rayon"];
+    let compared = json(&[rayon.as_slice(), &life].concat());
+    assert!(compared["results"][0]["not_offered"].is_null(), "{compared}");
+    let offers = compared["results"][0]["offers"].as_array().unwrap();
+    assert!(offers.contains(&"deadlines (looked at by the rig)".into()), "{offers:?}");
+    let matter = ["--significance", "optional=50%"];
+    let compared = json(&[rayon.as_slice(), &life, &matter].concat());
+    assert_eq!(compared["results"][0]["not_offered"], "significance");
 }
 
 #[test]

@@ -171,18 +171,18 @@ fn stored(dir: &Path) -> Vec<String> {
     all
 }
 
-/// What the rig and an executor say to each other, with start times and without.
+/// What the rig and an executor say to each other: without times, with start times, and where all is too late.
 fn spoken(dir: &Path) -> Vec<String> {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/executors/futures.py");
     let script =
         format!("tee -a asked.jsonl | python3 {} | tee -a answered.jsonl\n", example.display());
     std::fs::write(dir.join("speaks.sh"), script).expect("it is written");
     let mut all = Vec::new();
-    for arrivals in ["", "--arrivals poisson:100us"] {
+    for times in ["", "--arrivals poisson:100us", "--life 1us"] {
         let output = Command::new(env!("CARGO_BIN_EXE_schedlab"))
             .current_dir(dir)
             .args("jobs run --nodes 9 --time 20us --workers 2 --jitter 0ms".split(' '))
-            .args(arrivals.split_whitespace())
+            .args(times.split_whitespace())
             .args(["--executor", "cmd:sh speaks.sh"])
             .output()
             .expect("the built command starts");

@@ -1,8 +1,8 @@
 //! The marks of the pool, each beside peers or a bound in the same run: time per job without load, the smallest job at
 //! which half of the time is work (METG), concurrency, breaking point, lateness. One line `mark` each, with its verdict;
 //! under three minutes on an idle machine: `cargo bench -p schedlab-jobs --bench executors --features rayon,tokio --
-//! 10`. The number is that of repeats; names (zero-load, grain, concurrency, break, lateness, pairs) choose some of them.
-//! `pairs` takes a minute, and is measured only if it is named.
+//! 10`. The number is that of repeats; names (zero-load, grain, concurrency, break, lateness, pairs, empty) choose some of
+//! them. `pairs` takes a minute, `empty` is a part of it; both are measured only if they are named.
 #![expect(clippy::print_stdout, reason = "a benchmark's figures are its result")]
 
 mod breaking;
@@ -23,24 +23,25 @@ use schedlab_jobs::stealing::Stealing;
 /// A part by its name, and what measures it with so many repeats.
 type Section = (&'static str, fn(usize));
 
-/// The part that is measured only if it is named.
-const PAIRS: &str = "pairs";
+/// Parts that are measured only if they are named.
+const NAMED: [&str; 2] = ["pairs", "empty"];
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let repeats = arguments.iter().find_map(|a| a.parse().ok()).unwrap_or(10).max(5);
-    let sections: [Section; 6] = [
+    let sections: [Section; 7] = [
         ("zero-load", zero_load::measure),
         ("grain", |repeats| grain::measure(repeats.min(7))),
         ("concurrency", concurrency::measure),
         ("break", |_| breaking::measure(3)),
         ("lateness", |_| lateness::measure(3)),
-        (PAIRS, pairs::measure),
+        ("pairs", pairs::measure),
+        ("empty", pairs::measure_empty),
     ];
     let chosen = |name: &str| arguments.iter().any(|argument| argument == name);
     let all = !sections.iter().any(|(name, _)| chosen(name));
     for (name, measure) in sections {
-        if (all && name != PAIRS) || chosen(name) {
+        if (all && !NAMED.contains(&name)) || chosen(name) {
             measure(repeats);
         }
     }

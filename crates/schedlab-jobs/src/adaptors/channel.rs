@@ -65,7 +65,7 @@ fn serve(receiver: &Mutex<Receiver<Order>>, worker: usize) {
     loop {
         let order = receiver.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(Order::Job(work, node)) = order else { return };
-        work.run.perform(node, worker);
+        work.run.perform_in_time(node, worker);
         let successors = work.run.graph().successors(node);
         for &next in successors {
             if work.countdown.last(next) {

@@ -154,6 +154,7 @@ impl Executor for Ours {
         Offers {
             start_times: true,
             deadlines: true,
+            significance: true,
             dependencies: true,
             cancellation: true,
             asynchronous: true,

@@ -37,7 +37,7 @@ impl RayonScope {
 
 fn spawn<'s>(scope: &Scope<'s>, run: &'s Run, countdown: &'s Countdown, node: Node) {
     scope.spawn(move |scope| {
-        run.perform(node, rayon::current_thread_index().unwrap_or(0));
+        run.perform_in_time(node, rayon::current_thread_index().unwrap_or(0));
         for &next in run.graph().successors(node) {
             if countdown.last(next) {
                 spawn(scope, run, countdown, next);

@@ -18,13 +18,15 @@ impl Executor for Serial {
     }
 
     fn offers(&self) -> Offers {
-        Offers { dependencies: true, ..Offers::PLAIN }
+        Offers { dependencies: true, ..Offers::LOOKED_AT }
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {
         refuse_times(self, run)?;
         run.set_base(run.clock().now());
-        (0..run.graph().len()).for_each(|node| run.perform(node, 0));
+        for node in 0..run.graph().len() {
+            run.perform_in_time(node, 0);
+        }
         run.told(Told::default())
     }
 }

@@ -70,9 +70,9 @@ fn spawn(work: Arc<Work>, node: Node) {
             }
             tokio::time::sleep(Duration::from_nanos(left.min(LOOK_NS))).await;
         }
-        if let Some(io) = run.perform_io(node, WORKER.get()) {
+        if let Some(io) = run.perform_in_time(node, WORKER.get()) {
             tokio::time::sleep(Duration::from_nanos(io.ns)).await;
-            run.end_io(node, false, None);
+            run.end_io(node, io.fails, None);
         }
         let successors = work.run.graph().successors(node);
         for &next in successors {
@@ -96,7 +96,7 @@ impl Executor for TokioTasks {
     }
 
     fn offers(&self) -> Offers {
-        Offers { start_times: true, asynchronous: true, ..Offers::PLAIN }
+        Offers { start_times: true, asynchronous: true, failures: true, ..Offers::LOOKED_AT }
     }
 
     fn run(&mut self, run: &Arc<Run>) -> Result<Told, ExecutorError> {

@@ -230,6 +230,7 @@ impl Graph {
     }
 
     /// The hash of `node`, given the hashes of its predecessors: what its job has to compute.
+    #[inline]
     pub fn node_hash(&self, node: Node, of: impl Fn(Node) -> u64) -> u64 {
         let start = self.start[node as usize];
         self.predecessors(node).iter().fold(start, |hash, &p| self.hashing.fold(hash, of(p)))

@@ -1,17 +1,17 @@
 //! What a process is asked to do over JSON lines, and the proof that it did it.
 
+use schedlab_jobs::policy::NEVER;
 use schedlab_jobs::proof;
-use schedlab_jobs::run::Run;
+use schedlab_jobs::run::{Run, Unfit};
 use serde::Serialize;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::io::{BufWriter, Write};
 use std::ops::RangeInclusive;
 
-use super::Ran;
-use super::line::{Go, Head, Job, SCHEMA};
+use super::answer::{Answer, Gone, Ran};
+use super::line::{Go, Head, Job, SCHEMA, SCHEMA_DEADLINES};
 use crate::RigError;
-use crate::error::While;
 
 /// From the last line to the first start time.
 const PRE_ROLL_NS: u64 = 20_000_000;
@@ -25,6 +25,11 @@ const CALIBRATE_NS: u64 = 5_000_000;
 fn say(input: &mut impl Write, line: &impl Serialize) -> std::io::Result<()> {
     serde_json::to_writer(&mut *input, line)?;
     writeln!(input)
+}
+
+/// Whether jobs have start times or deadlines, and so a base to which these are relative.
+pub(super) fn has_times(run: &Run) -> bool {
+    run.schedule().is_timed() || run.schedule().has_deadlines()
 }
 
 /// A run as it is asked of a process.
@@ -50,16 +55,19 @@ impl Asked {
     pub(super) fn write(&self, run: &Run, input: impl Write) -> std::io::Result<u64> {
         let mut input = BufWriter::new(input);
         let (graph, nonce) = (run.graph(), format!("{:016x}", self.nonce));
-        let head = Head { schema: SCHEMA, workers: self.workers, jobs: graph.len(), nonce: &nonce };
+        let mortal = run.schedule().has_deadlines();
+        let schema = if mortal { SCHEMA_DEADLINES } else { SCHEMA };
+        let head = Head { schema, workers: self.workers, jobs: graph.len(), nonce: &nonce };
         say(&mut input, &head)?;
         for job in 0..graph.len() {
             let (work_ns, after) = (run.expected_ns(job), graph.predecessors(job));
             let rounds = self.rounds[job as usize];
-            let start_ns = run.schedule().is_timed().then(|| run.schedule().start(job));
-            say(&mut input, &Job { job, rounds, work_ns, after, start_ns })?;
+            let start_ns = has_times(run).then(|| run.schedule().start(job));
+            let deadline_ns = Some(run.schedule().deadline(job)).filter(|&at| at != NEVER);
+            say(&mut input, &Job { job, rounds, work_ns, after, start_ns, deadline_ns })?;
         }
         let base = schedlab_sys::clock::monotonic().0 + PRE_ROLL_NS;
-        say(&mut input, &Go { go: true, base_ns: run.schedule().is_timed().then_some(base) })?;
+        say(&mut input, &Go { go: true, base_ns: has_times(run).then_some(base) })?;
         input.flush()?;
         Ok(base)
     }
@@ -69,11 +77,13 @@ impl Asked {
     pub(super) fn check(
         &self,
         run: &Run,
-        ran: &[Ran],
+        answer: &Answer,
+        base: u64,
         when: RangeInclusive<u64>,
     ) -> Result<u32, RigError> {
+        check_drops(run, answer, base, &when)?;
         let mut values = vec![None; self.rounds.len()];
-        for Ran { job, begin, end, value, .. } in ran {
+        for Ran { job, begin, end, value, .. } in &answer.ran {
             if !when.contains(begin) || !when.contains(end) {
                 return Err(RigError::Wrong(format!(
                     "job {job} ran from {begin} to {end} ns, but the run went from {} to {} ns on CLOCK_MONOTONIC",
@@ -83,9 +93,10 @@ impl Asked {
             }
             values[*job as usize] = *value;
         }
-        let chosen = self.chosen();
-        for &job in &chosen {
+        let mut count = 0;
+        for job in self.chosen() {
             let Some(value) = values[job as usize] else { continue };
+            count += 1;
             let before = run.graph().predecessors(job);
             let known: Vec<u64> = before.iter().filter_map(|&p| values[p as usize]).collect();
             if known.len() < before.len() {
@@ -99,7 +110,7 @@ impl Asked {
                 )));
             }
         }
-        u32::try_from(chosen.len()).while_doing("too many jobs")
+        Ok(count)
     }
 
     /// Jobs whose values are computed again.
@@ -118,6 +129,45 @@ impl Asked {
     }
 }
 
+/// Whether what was dropped had to be, and what ran began in time.
+fn check_drops(
+    run: &Run,
+    answer: &Answer,
+    base: u64,
+    when: &RangeInclusive<u64>,
+) -> Result<(), RigError> {
+    if !run.schedule().has_deadlines() && !answer.gone.is_empty() {
+        return Err(RigError::wrong("it dropped jobs of a run without deadlines"));
+    }
+    let deadline = |job: u32| run.schedule().deadline(job).saturating_add(base);
+    let mut ran = vec![false; run.graph().len() as usize];
+    for Ran { job, begin, .. } in &answer.ran {
+        ran[*job as usize] = true;
+        if *begin > deadline(*job) {
+            let late = begin - deadline(*job);
+            return Err(RigError::Wrong(format!("job {job} began {late} ns after its deadline")));
+        }
+    }
+    let mut gone = vec![false; ran.len()];
+    for one in &answer.gone {
+        if ran[one.job as usize] || std::mem::replace(&mut gone[one.job as usize], true) {
+            let what = format!("job {} was dropped, but also ran or was dropped before", one.job);
+            return Err(RigError::Wrong(what));
+        }
+    }
+    for &Gone { job, why, at } in &answer.gone {
+        let waits_for_gone = || run.graph().predecessors(job).iter().any(|&p| gone[p as usize]);
+        let wrong = match why {
+            _ if !when.contains(&at) => "at a time outside the run",
+            Unfit::Missed if at <= deadline(job) => "as missed, but not after its deadline",
+            Unfit::Abandoned if !waits_for_gone() => "as abandoned, but waits for no dropped job",
+            _ => continue,
+        };
+        return Err(RigError::Wrong(format!("job {job} was dropped {wrong}")));
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,6 +178,10 @@ mod tests {
         let graph = Shape::Stencil.build(&Rules { nodes: 12, fan: 3, ..Rules::default() });
         let run = Run::new(graph, Schedule::default(), Box::new(Nothing), Clock::start());
         (Asked { workers: 2, nonce: 77, rounds: vec![9; 12], rounds_per_ns: 1.0 }, run)
+    }
+
+    fn ran(ran: Vec<Ran>) -> Answer {
+        Answer { ran, ..Answer::default() }
     }
 
     /// Does the work.
@@ -151,16 +205,75 @@ mod tests {
     #[test]
     fn work_that_was_done_is_proved_and_work_that_was_not_is_found() {
         let (asked, run) = asked();
-        assert_eq!(asked.check(&run, &honest(&asked, &run), 0..=10).unwrap(), 12);
-        let found = |ran: &[Ran]| asked.check(&run, ran, 0..=10).unwrap_err().to_string();
+        assert_eq!(asked.check(&run, &ran(honest(&asked, &run)), 0, 0..=10).unwrap(), 12);
+        let found =
+            |all: Vec<Ran>| asked.check(&run, &ran(all), 0, 0..=10).unwrap_err().to_string();
         let mut idle = honest(&asked, &run);
         idle.iter_mut().for_each(|ran| ran.value = Some(0));
-        assert!(found(&idle).contains("it was not done"), "{}", found(&idle));
+        let idle = found(idle);
+        assert!(idle.contains("it was not done"), "{idle}");
         let mut early = honest(&asked, &run);
         early[3].end = 11;
-        assert!(found(&early).starts_with("job 3 ran from 5 to 11 ns"), "{}", found(&early));
-        let left: Vec<Ran> = honest(&asked, &run).into_iter().skip(1).collect();
-        assert!(found(&left).contains("not all of its predecessors"), "{}", found(&left));
+        let early = found(early);
+        assert!(early.starts_with("job 3 ran from 5 to 11 ns"), "{early}");
+        let left = found(honest(&asked, &run).into_iter().skip(1).collect());
+        assert!(left.contains("not all of its predecessors"), "{left}");
+    }
+
+    /// The jobs of a chain with a life of 3 ns, all told to begin at 5: the first is dropped, so the others are.
+    fn chain(life_ns: Option<u64>) -> Run {
+        let graph = Shape::Chain.build(&Rules { nodes: 3, ..Rules::default() });
+        let schedule = Schedule { life_ns, ..Schedule::default() };
+        Run::new(graph, schedule, Box::new(Nothing), Clock::start())
+    }
+
+    fn gone(job: u32, why: Unfit, at: u64) -> Gone {
+        Gone { job, why, at }
+    }
+
+    #[test]
+    fn what_was_dropped_had_to_be_and_what_ran_began_in_time() {
+        let asked = Asked { rounds: vec![0; 3], ..asked().0 };
+        let check = |run: &Run, all: Vec<Gone>, began: Option<u64>| {
+            let one = |begin| Ran {
+                job: 0,
+                worker: 0,
+                begin,
+                end: begin,
+                value: Some(proof::value(asked.nonce, 0, [].into_iter(), 0)),
+                thread: None,
+            };
+            let answer =
+                Answer { gone: all, ran: began.map(one).into_iter().collect(), not_offered: None };
+            asked.check(run, &answer, 100, 90..=120).map_err(|error| error.to_string())
+        };
+        let run = chain(Some(3));
+        let (missed, abandoned) = (Unfit::Missed, Unfit::Abandoned);
+        let all = || vec![gone(0, missed, 104), gone(1, abandoned, 104), gone(2, abandoned, 104)];
+        assert_eq!(check(&run, all(), None), Ok(0));
+        assert_eq!(
+            check(&run, all().split_off(2), None),
+            Err(said(2, "as abandoned, but waits for no dropped job"))
+        );
+        assert_eq!(
+            check(&run, vec![gone(0, missed, 103)], None),
+            Err(said(0, "as missed, but not after its deadline"))
+        );
+        assert_eq!(
+            check(&run, vec![gone(0, missed, 121)], None),
+            Err(said(0, "at a time outside the run"))
+        );
+        let twice = check(&run, vec![gone(0, missed, 104)], Some(103)).unwrap_err();
+        assert_eq!(twice, "job 0 was dropped, but also ran or was dropped before");
+        assert_eq!(check(&run, Vec::new(), Some(103)), Ok(1));
+        let late = check(&run, Vec::new(), Some(105)).unwrap_err();
+        assert_eq!(late, "job 0 began 2 ns after its deadline");
+        let none = check(&chain(None), vec![gone(0, missed, 104)], None).unwrap_err();
+        assert_eq!(none, "it dropped jobs of a run without deadlines");
+    }
+
+    fn said(job: u32, what: &str) -> String {
+        format!("job {job} was dropped {what}")
     }
 
     #[test]

@@ -3,8 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The version of the lines.
+/// The version of the lines in runs without deadlines.
 pub const SCHEMA: &str = "schedlab/jobs-lines/3";
+/// The version of the lines in runs with deadlines.
+pub const SCHEMA_DEADLINES: &str = "schedlab/jobs-lines/4";
 
 /// A line in either direction.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
@@ -18,6 +20,8 @@ pub enum Line<'l> {
     Go(Go),
     /// What the process answers for each job.
     Ran(Ran),
+    /// What it answers for each job that it drops.
+    Gone(Gone),
     /// What it answers instead of running the jobs.
     NotOffered(NotOffered),
     /// The last that it answers.
@@ -27,7 +31,7 @@ pub enum Line<'l> {
 /// The first line.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub struct Head<'n> {
-    /// [`SCHEMA`].
+    /// [`SCHEMA`], or [`SCHEMA_DEADLINES`].
     pub schema: &'static str,
     /// How many jobs may run at once.
     pub workers: usize,
@@ -51,6 +55,9 @@ pub struct Job<'g> {
     /// Earliest start after the base, where the run has start times.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub start_ns: Option<u64>,
+    /// Latest start after the base, where the run has deadlines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_ns: Option<u64>,
 }
 
 /// The last line: the process begins.
@@ -58,7 +65,7 @@ pub struct Job<'g> {
 pub struct Go {
     /// Always true.
     pub go: bool,
-    /// To which start times are relative, on CLOCK_MONOTONIC.
+    /// To which start times and deadlines are relative, on CLOCK_MONOTONIC.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base_ns: Option<u64>,
 }
@@ -82,10 +89,31 @@ pub struct Ran {
     pub tid: Option<i32>,
 }
 
+/// A job that did not run.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Gone {
+    /// Its number.
+    pub job: u32,
+    /// Why.
+    pub dropped: Why,
+    /// When that was decided, on CLOCK_MONOTONIC.
+    pub at_ns: u64,
+}
+
+/// Why a job did not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Why {
+    /// It could not begin before its deadline.
+    Missed,
+    /// A job that it waits for was dropped.
+    Abandoned,
+}
+
 /// What a process can't do.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct NotOffered {
-    /// `start times`, or what else a run asks for.
+    /// `start times` or `deadlines`.
     pub not_offered: String,
 }
 

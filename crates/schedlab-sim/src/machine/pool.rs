@@ -110,6 +110,7 @@ impl Executor for SimulatedPool {
         Offers {
             start_times: true,
             deadlines: true,
+            significance: true,
             dependencies: true,
             cancellation: true,
             real: false,

@@ -94,8 +94,8 @@ pub(super) const WORKLOAD: Workload = Workload {
 };
 
 /// What only schedlab's own executor has.
-const OURS_ONLY: [&str; 8] =
-    ["order", "queues", "ladder", "emergency", "no-notify", "no-batch", "timer-slack", "life"];
+const OURS_ONLY: [&str; 7] =
+    ["order", "queues", "ladder", "emergency", "no-notify", "no-batch", "timer-slack"];
 
 fn build(options: &Options, around: &Surroundings) -> Result<Plan, OptionError> {
     let mut plan = Plan::new("jobs");

@@ -57,7 +57,7 @@ fn stored() -> Vec<Schema> {
         json::lines::<Warning>("schedlab/run-warnings/2"),
         json::stored::<frozen::Head>(frozen::SCHEMA),
         json::lines::<frozen::Line>("schedlab/frozen-runs/1"),
-        json::lines::<schedlab_rig::external::Line<'_>>(schedlab_rig::external::SCHEMA),
+        json::lines::<schedlab_rig::external::Line<'_>>(schedlab_rig::external::SCHEMA_DEADLINES),
     ]
 }
 

@@ -101,6 +101,52 @@ fn executors_from_outside_keep_start_times_or_say_that_they_do_not() {
     assert!(said(&out).contains("before its start time"), "{}", said(&out));
 }
 
+/// A chain that takes twice as long as its jobs may wait.
+const TOO_LONG: [&str; 9] =
+    ["run", "--json", "--shape", "chain", "--nodes", "40", "--time", "1ms", "--jitter=0ns"];
+
+#[test]
+fn executors_from_outside_drop_what_is_too_late_and_what_waits_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |on: &str, life: &str| {
+        jobs(&[TOO_LONG.as_slice(), &["--workers", "2", "--executor", on, "--life", life]].concat())
+    };
+    let mut outside = Vec::new();
+    if has("g++") {
+        outside.push(library(folder.path()));
+    }
+    if has("python3") {
+        outside.push(format!("cmd:python3 {}", example("futures.py").display()));
+    }
+    outside.extend(super::jobs_outside::goroutines());
+    for on in outside.iter().map(String::as_str).chain(["tokio", "rayon", "channel", "serial"]) {
+        let out = run(on, "20ms");
+        assert!(out.status.success(), "{on}: {}", said(&out));
+        let value: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let count = |key: &str| value["dropped"][key].as_u64().unwrap();
+        let ran = value["jobs"].as_u64().unwrap();
+        assert_eq!((count("missed"), ran + 1 + count("abandoned")), (1, 40), "{on}: {value}");
+        assert_eq!(value["proved"], true, "{on}");
+    }
+    if !has("python3") {
+        return;
+    }
+    // Neither an executor that runs late jobs is believed, nor one that drops what has time.
+    let script = folder.path().join("careless.py");
+    let honest = std::fs::read_to_string(example("futures.py")).unwrap();
+    let lie = |to: &str, life: &str| {
+        assert!(honest.contains("if begin > deadline:"));
+        std::fs::write(&script, honest.replace("if begin > deadline:", to)).unwrap();
+        let out = run(&format!("cmd:python3 {}", script.display()), life);
+        assert_eq!(out.status.code(), Some(1), "{to}");
+        said(&out)
+    };
+    let late = lie("if False:", "20ms");
+    assert!(late.contains("after its deadline"), "{late}");
+    let early = lie("if True:", "60s");
+    assert!(early.contains("job 0 was dropped as missed, but not after its deadline"), "{early}");
+}
+
 #[test]
 fn jobs_that_wait_accuse_no_machine() {
     let load =

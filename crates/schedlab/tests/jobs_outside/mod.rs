@@ -4,23 +4,34 @@ use super::patience::eventually;
 use super::{example, has, jobs, json, said};
 use serde_json::Value;
 use std::io::Write;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+
+/// The Go example as an executor, built once; none where there is no Go.
+pub(super) fn goroutines() -> Option<String> {
+    static PROGRAM: OnceLock<Option<String>> = OnceLock::new();
+    let build = || {
+        // Go spells its version without dashes.
+        if Command::new("go").arg("version").output().is_err() {
+            let missing = "MISSING: go: the Go example was not built";
+            let _ = writeln!(std::io::stderr(), "{missing}");
+            return None;
+        }
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let program = folder.join("goroutines");
+        let mut build = Command::new("go");
+        build.args(["build", "-o"]).args([&program, &example("goroutines.go")]);
+        let built = build.env("GOCACHE", folder.join("go-cache")).output().unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+        Some(format!("cmd:{}", program.display()))
+    };
+    PROGRAM.get_or_init(build).clone()
+}
 
 #[test]
 fn a_go_program_that_speaks_json_lines_is_an_executor() {
-    // Go spells its version without dashes.
-    if Command::new("go").arg("version").output().is_err() {
-        let missing = "MISSING: go: the Go example was not built";
-        let _ = writeln!(std::io::stderr(), "{missing}");
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let program = folder.path().join("goroutines");
-    let mut build = Command::new("go");
-    build.args(["build", "-o"]).args([&program, &example("goroutines.go")]);
-    let built = build.env("GOCACHE", folder.path().join("cache")).output().unwrap();
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
-    let on = format!("cmd:{}", program.display());
+    let Some(on) = goroutines() else { return };
     let graph = ["run", "--json", "--shape", "fork-join", "--nodes", "60", "--time", "20us"];
     let run = json(&[graph.as_slice(), &["--workers", "2", "--executor", &on]].concat());
     assert_eq!((&run["jobs"], &run["proved"]), (&60.into(), &true.into()));

@@ -106,6 +106,7 @@ fn the_python_program_of_the_page_is_an_executor() {
     let on = format!("cmd:python3 {}", script.display());
     prove(&on);
     assert_eq!(refusal(&on, &["--arrivals", "gap:1ms"]).as_deref(), Some("start times"));
+    assert_eq!(refusal(&on, &["--life", "1s"]).as_deref(), Some("deadlines"));
 }
 
 #[test]
@@ -181,11 +182,12 @@ fn what_the_table_of_the_page_says_is_what_each_executor_does() {
     if has("python3") {
         all.push(("`cmd:`", format!("cmd:python3 {}", example("futures.py").display())));
     }
-    let asked: [(usize, &[&str], &str); 4] = [
+    let asked: [(usize, &[&str], &str); 5] = [
         (1, &["--arrivals", "gap:1ms"], "start times"),
         (2, &["--io", "1ms"], "asynchronous I/O"),
         (3, &["--io", "1ms:50%"], "jobs that fail"),
         (4, &["--life", "60s"], "deadlines"),
+        (5, &["--life", "60s", "--significance", "compulsory=50%"], "significance"),
     ];
     for (name, on) in &all {
         let named = |row: &&Vec<&str>| row[0].split(", ").any(|one| one == *name);
@@ -198,6 +200,6 @@ fn what_the_table_of_the_page_says_is_what_each_executor_does() {
             let right = refused.as_ref().is_some_and(|refused| known.contains(refused));
             assert!(right != offered, "{name}, {what}: {:?}, {refused:?}", row[column]);
         }
-        assert_eq!(stalls(on), row[5], "{name}");
+        assert_eq!(stalls(on), row[6], "{name}");
     }
 }

@@ -47,6 +47,8 @@ struct Ran {
     figures: Figures,
     /// Planning included where jobs have no start times.
     took_ns: u64,
+    /// Jobs that were too late, and those that waited for them; `None` where none can be.
+    dropped: Option<u64>,
 }
 
 impl Entrant {
@@ -88,7 +90,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                     let ahead = !one.schedule().is_timed();
                     let planning_ns = if ahead { told.planning_ns } else { 0 };
                     let took_ns = profile.covered_ns + planning_ns;
-                    entrant.runs.push(Ran { profile, figures, took_ns });
+                    let dropped = one.schedule().has_deadlines().then(|| one.dropped().jobs());
+                    entrant.runs.push(Ran { profile, figures, took_ns, dropped });
                 }
                 Err(ExecutorError::NotOffered { what, .. }) => {
                     entrant.refused = Some(what.to_owned());
@@ -125,8 +128,8 @@ impl json::Document for Document {
 #[derive(Serialize, JsonSchema)]
 struct Entered {
     executor: String,
-    /// What it can do: `start times` (by itself, or paced by the rig), `deadlines`, `dependencies`, `cancellation`,
-    /// `asynchronous I/O`, `jobs that fail`.
+    /// What it can do: `start times` (by itself, or paced by the rig), `deadlines` (by itself, or looked at by the rig as
+    /// each job begins), `significance`, `dependencies`, `cancellation`, `asynchronous I/O`, `jobs that fail`.
     offers: Vec<&'static str>,
     /// What it was asked and cannot do.
     not_offered: Option<String>,
@@ -136,6 +139,8 @@ struct Entered {
     run_ns: Vec<u64>,
     /// The same; planning is included where jobs have no start times.
     took_ns: Vec<u64>,
+    /// Jobs of each run that were too late, and those that waited for them; `null` without deadlines.
+    dropped: Vec<Option<u64>>,
     runs: Vec<Figures>,
 }
 
@@ -149,6 +154,7 @@ impl Entered {
             real: offers.real,
             run_ns: entrant.runs.iter().map(|ran| ran.profile.covered_ns).collect(),
             took_ns: entrant.runs.iter().map(|ran| ran.took_ns).collect(),
+            dropped: entrant.runs.iter().map(|ran| ran.dropped).collect(),
             runs: entrant.runs.iter().map(|ran| ran.figures.clone()).collect(),
         }
     }
@@ -158,7 +164,9 @@ fn offered(offers: Offers) -> Vec<&'static str> {
     [
         (offers.start_times && !offers.paced, "start times"),
         (offers.paced, "start times (paced by the rig)"),
-        (offers.deadlines, "deadlines"),
+        (offers.deadlines && !offers.looked_at, "deadlines"),
+        (offers.looked_at, "deadlines (looked at by the rig)"),
+        (offers.significance, "significance"),
         (offers.dependencies, "dependencies"),
         (offers.cancellation, "cancellation"),
         (offers.asynchronous, "asynchronous I/O"),
@@ -178,9 +186,15 @@ fn text(entrants: &[Entrant]) -> String {
         "concurrency",
         "late p99",
         "gap p50",
+        "dropped",
         "offers",
     ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let mortal = entrants.iter().flat_map(|entrant| &entrant.runs).any(|ran| ran.dropped.is_some());
+    let shown = |&(at, _): &(usize, String)| mortal || head[at] != "dropped";
+    let row = |cells: Vec<String>| -> Vec<String> {
+        cells.into_iter().enumerate().filter(shown).map(|(_, cell)| cell).collect()
+    };
+    let mut rows = vec![row(head.map(str::to_owned).to_vec())];
     let times = |entrant: &Entrant| -> Vec<f64> {
         entrant.runs.iter().map(|ran| ran.took_ns as f64).collect()
     };
@@ -199,7 +213,7 @@ fn text(entrants: &[Entrant]) -> String {
         let number =
             |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |v| format!("{v:.2}"));
         let whole = |ns: Option<u64>| ns.map(|ns| ns as f64);
-        rows.push(vec![
+        rows.push(row(vec![
             name,
             time(median(own)),
             range.map_or_else(
@@ -210,8 +224,9 @@ fn text(entrants: &[Entrant]) -> String {
             number(entrant.middle(|ran| Some(ran.profile.concurrency()))),
             time(entrant.middle(|ran| whole(ran.profile.lateness(0.99)))),
             time(entrant.middle(|ran| whole(ran.profile.gap(0.5)))),
+            number(entrant.middle(|ran| whole(ran.dropped))),
             offered(offers).join(", "),
-        ]);
+        ]));
     }
     table::columns(&rows)
 }

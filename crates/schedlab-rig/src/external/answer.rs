@@ -1,0 +1,114 @@
+//! What a process answered: the jobs that ran, those that it dropped, or what it can't do.
+
+use super::line;
+use crate::RigError;
+use crate::error::While;
+use schedlab_jobs::run::Unfit;
+use serde_json::Value;
+use std::io::BufRead;
+
+/// A job that ran.
+pub(super) struct Ran {
+    pub(super) job: u32,
+    pub(super) worker: u32,
+    pub(super) begin: u64,
+    pub(super) end: u64,
+    /// What its work gave; none in events that were written by themselves.
+    pub(super) value: Option<u64>,
+    /// The thread id of its worker, where it is told.
+    pub(super) thread: Option<i32>,
+}
+
+/// A job that was dropped.
+pub(super) struct Gone {
+    pub(super) job: u32,
+    pub(super) why: Unfit,
+    /// When that was decided.
+    pub(super) at: u64,
+}
+
+/// What a process said.
+#[derive(Default)]
+pub(super) struct Answer {
+    pub(super) ran: Vec<Ran>,
+    pub(super) gone: Vec<Gone>,
+    /// What it can't do.
+    pub(super) not_offered: Option<String>,
+}
+
+/// The lines of an executor. With the numbers of jobs and workers that it was given, each line must keep to them.
+pub(super) fn read_lines(
+    lines: impl BufRead,
+    given: Option<(u32, usize)>,
+) -> Result<Answer, RigError> {
+    let mut all = Answer::default();
+    for (number, line) in lines.lines().enumerate() {
+        let line = line?;
+        if line.trim().is_empty() {
+            continue;
+        }
+        let at = format!("line {}", number + 1);
+        let value: Value =
+            serde_json::from_str(&line).while_doing(format!("{at}: `{line}` is no JSON"))?;
+        if value.get("done").is_some() {
+            break;
+        }
+        if let Some(what) = value.get("not_offered").and_then(Value::as_str) {
+            all.not_offered = Some(what.to_owned());
+            break;
+        }
+        if value.get("dropped").is_some() {
+            all.gone.push(one_gone(value, given).while_doing(at)?);
+            continue;
+        }
+        all.ran.push(one_line(value, given).while_doing(at)?);
+    }
+    Ok(all)
+}
+
+fn one_gone(line: Value, given: Option<(u32, usize)>) -> Result<Gone, RigError> {
+    let line: line::Gone = serde_json::from_value(line).while_doing("it drops no job")?;
+    let line::Gone { job, dropped, at_ns: at } = line;
+    match given {
+        None => Err(RigError::wrong("events of a file tell of jobs that ran")),
+        Some((jobs, _)) if job >= jobs => Err(no_job(job, jobs)),
+        Some(_) => {
+            let why = match dropped {
+                line::Why::Missed => Unfit::Missed,
+                line::Why::Abandoned => Unfit::Abandoned,
+            };
+            Ok(Gone { job, why, at })
+        }
+    }
+}
+
+fn no_job(job: u32, jobs: u32) -> RigError {
+    RigError::Wrong(format!("there is no job {job}: there are {jobs}"))
+}
+
+fn one_line(line: Value, given: Option<(u32, usize)>) -> Result<Ran, RigError> {
+    let line: line::Ran = serde_json::from_value(line).while_doing("it tells no job")?;
+    let value = line.value.map(|text| {
+        let value = u64::from_str_radix(&text, 16).ok();
+        value.while_doing("`value` is no text of up to 16 hexadecimal digits")
+    });
+    let ran = Ran {
+        job: line.job,
+        worker: line.worker,
+        begin: line.begin_ns,
+        end: line.end_ns,
+        value: value.transpose()?,
+        thread: line.tid,
+    };
+    let Ran { job, worker, begin, end, value, .. } = &ran;
+    let wrong = match given {
+        _ if end < begin => format!("job {job} ends before it begins"),
+        Some((jobs, _)) if *job >= jobs => return Err(no_job(*job, jobs)),
+        Some((_, workers)) if *worker as usize >= workers => {
+            format!("there is no worker {worker}: there are {workers}")
+        }
+        Some(_) if value.is_none() => "`value` is missing: what the job's work gave".to_owned(),
+        _ => return Ok(ran),
+    };
+    Err(RigError::Wrong(wrong))
+}
