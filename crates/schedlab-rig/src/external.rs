@@ -3,8 +3,8 @@
 //! Over lines (`docs/executors.md`): we write the graph, one job a line, then `{"go":true}`; the process does each job's
 //! rounds of work, not before its start time, writes one line per job with its times on CLOCK_MONOTONIC, its thread and
 //! the value that the work gave, or with why it was dropped, and `{"done":true}`. What it can't do it answers as
-//! `{"not_offered":"start times"}`. The values prove the work (`asked`). Lines in a file, without values, are what `jobs run --events` reads. A
-//! process that has not said it is done within a time is ended, with all that it started.
+//! `{"not_offered":"start times"}`. The values prove the work (`asked`). Lines in a file, without values, are what
+//! `jobs run --events` reads. A process that has not said it is done within a time is ended, with all that it started.
 
 mod answer;
 mod asked;
