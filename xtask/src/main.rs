@@ -6,12 +6,14 @@ mod dependencies;
 mod evidence;
 mod floors;
 mod fuzz;
+mod gallery;
 mod links;
 mod model;
 mod packages;
 mod prose;
 mod publish;
 mod purity;
+mod python;
 mod release;
 mod schemas;
 mod steps;
@@ -25,12 +27,13 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask CHORE
 
-  ci        what CI runs: format, lints, tidy, tests, the Debian package, documentation, the
-            threads of the job executor under Miri, fuzzing for a minute or two
+  ci        what CI runs: format, lints, tidy, tests, the Debian package, the wheel for Python,
+            documentation, the threads of the job executor under Miri, fuzzing for a minute or two
   test      the tests; installs the Debian packages that they need when it may, says what is
             missing when it may not
   tidy      floors, sizes, headers, forbidden words, ways out of pure crates: what no compiler
             checks
+  gallery   every example of the gallery at small size, with the debug build
   types     the page's modules against their JSDoc types, by TypeScript; npm gets it by name
   fuzz [S]  every fuzz target for S seconds each (20 by default); needs the nightly toolchain
   model     loom and miri on the parts of the job executor that threads share
@@ -46,8 +49,10 @@ cargo xtask CHORE
             `evidence two-loops` and `evidence static` run a test on a real guest, with a file of
             times and a static program
   publish   packages the libraries, and compiles a program outside the workspace against the packages
-  release   the static binary, its man page and completions, and the Debian package in dist/;
-            `release rehearse` makes and tries the package from the debug build
+  python    builds the wheel for Python and runs its tests; pip gets what they need by name
+  release   the static binary, its man pages and completions, the Debian package, the container
+            image and the wheel in dist/, and an installation by cargo from packages; all are
+            tried; `release rehearse` makes and tries the package from the debug build
 ";
 
 fn main() -> ExitCode {
@@ -89,6 +94,11 @@ fn chore() -> Result<()> {
         ["evidence", name] => evidence::run(Some(name)),
         ["evidence", "keep", results] => evidence::keep(std::path::Path::new(results)),
         ["publish"] => publish::run(),
+        ["gallery"] => {
+            steps::cargo(&["build", "--locked", "-p", "schedlab"])?;
+            gallery::run_built()
+        }
+        ["python"] => python::run(),
         ["release"] => release::run(),
         ["release", "rehearse"] => release::rehearse(),
         [] | ["help" | "--help" | "-h"] => {
@@ -105,7 +115,9 @@ fn ci() -> Result<()> {
     types::run()?;
     steps::cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"])?;
     test()?;
+    gallery::run_built()?;
     release::rehearse_built()?;
+    python::run_built()?;
     steps::cargo_with(
         &["doc", "--workspace", "--no-deps", "--locked"],
         &[("RUSTDOCFLAGS", "-D warnings")],

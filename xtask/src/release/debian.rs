@@ -1,6 +1,7 @@
 //! The Debian package: what lies where, and a look at it as a user would have it.
 
-use super::said;
+use super::alone::is_root;
+use super::{emptied, said};
 use crate::publish::version;
 use crate::steps;
 use anyhow::{Context, Result, ensure};
@@ -13,9 +14,10 @@ use std::process::Command;
 const DROP_INS: [&str; 4] = ["schbench", "hackbench", "dat2graph2", "running_waiting"];
 const LINKS: &str = "usr/lib/schedlab/bin";
 
-/// Each file of the release with its place in the package; `.gz` has it compressed, as policy wants.
-const PLACES: [(&str, &str); 4] = [
-    ("schedlab.1", "usr/share/man/man1/schedlab.1.gz"),
+/// Where the man pages lie.
+const MANUAL: &str = "usr/share/man/man1";
+/// Each file of the release with its place in the package.
+const PLACES: [(&str, &str); 3] = [
     ("schedlab.bash", "usr/share/bash-completion/completions/schedlab"),
     ("_schedlab", "usr/share/zsh/vendor-completions/_schedlab"),
     ("schedlab.fish", "usr/share/fish/vendor_completions.d/schedlab.fish"),
@@ -30,6 +32,13 @@ pub(super) fn build(folder: &Path, depends: &str) -> Result<PathBuf> {
     put(&folder.join("schedlab"), &root.join("usr/bin/schedlab"), 0o755)?;
     for (file, place) in PLACES {
         put(&folder.join(file), &root.join(place), 0o644)?;
+    }
+    for page in pages(&folder.join("man1"))? {
+        put(
+            &folder.join("man1").join(&page),
+            &root.join(MANUAL).join(format!("{page}.gz")),
+            0o644,
+        )?;
     }
     let doc = root.join("usr/share/doc/schedlab");
     put(Path::new("README.md"), &doc.join("README.md"), 0o644)?;
@@ -48,6 +57,15 @@ pub(super) fn build(folder: &Path, depends: &str) -> Result<PathBuf> {
     command.args(["--root-owner-group", "-Zgzip", "--build"]).arg(&root).arg(&package);
     steps::run(&mut command)?;
     Ok(package)
+}
+
+/// The names of the man pages.
+fn pages(folder: &Path) -> Result<Vec<String>> {
+    let entries = std::fs::read_dir(folder).context(format!("{}", folder.display()))?;
+    let mut names: Vec<String> =
+        entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+    names.sort();
+    Ok(names)
 }
 
 fn architecture() -> Result<String> {
@@ -80,7 +98,7 @@ fn copyright() -> Result<String> {
     Ok(text)
 }
 
-/// Copies a file to its place, compressed if the place's name says so.
+/// Copies a file to its place, compressed if the place's name says so, as policy wants it for manuals.
 fn put(from: &Path, to: &Path, mode: u32) -> Result<()> {
     let folder = to.parent().context("a place in a folder")?;
     std::fs::create_dir_all(folder).context(format!("{}", folder.display()))?;
@@ -102,18 +120,44 @@ fn write(to: &Path, text: &str) -> Result<()> {
     std::fs::write(to, text).context(format!("{}", to.display()))
 }
 
-/// Unpacks the package elsewhere and uses it: the program, its man page, completions and links.
+/// Installs the package into an empty root as dpkg does, uses it, and removes it: the program, its man pages,
+/// completions and links.
 pub(super) fn try_out(package: &Path, folder: &Path) -> Result<()> {
     let root = folder.join("unpacked");
-    if root.exists() {
-        std::fs::remove_dir_all(&root).context("the unpacked package")?;
+    emptied(&root)?;
+    let is_root = is_root()?;
+    if is_root {
+        std::fs::create_dir_all(root.join("var/lib/dpkg")).context("a database of dpkg")?;
+        std::fs::write(root.join("var/lib/dpkg/status"), "").context("a database of dpkg")?;
+        // What it depends on is not in the empty root.
+        dpkg(&root, &["--force-depends", "--install"], package)?;
+    } else {
+        steps::run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&root))?;
     }
-    steps::run(Command::new("dpkg-deb").arg("--extract").arg(package).arg(&root))?;
+    use_it(&root)?;
+    if is_root {
+        dpkg(&root, &["--purge"], Path::new("schedlab"))?;
+        ensure!(!root.join("usr/bin/schedlab").exists(), "dpkg leaves the program behind");
+    }
+    steps::say(&format!("{}: installed, tried and removed", package.display()));
+    Ok(())
+}
+
+fn dpkg(root: &Path, what: &[&str], which: &Path) -> Result<()> {
+    let mut command = Command::new("dpkg");
+    // A log of the machine's own has no business with this.
+    command.arg("--root").arg(std::path::absolute(root)?).args(["--log", "/dev/null"]);
+    steps::run(command.args(what).arg(which))
+}
+
+fn use_it(root: &Path) -> Result<()> {
     let version = said(&root.join("usr/bin/schedlab"), &["--version"])?;
     let expected = format!("schedlab {}", self::version()?);
     ensure!(version.starts_with(expected.as_bytes()), "the package holds another version");
-    for (_, place) in PLACES {
-        let length = std::fs::metadata(root.join(place)).context(place)?.len();
+    let manual =
+        ["schedlab.1.gz", "schedlab-trace-latency.1.gz"].map(|page| format!("{MANUAL}/{page}"));
+    for place in PLACES.iter().map(|(_, place)| *place).chain(manual.iter().map(String::as_str)) {
+        let length = std::fs::metadata(root.join(place)).context(place.to_owned())?.len();
         ensure!(length > 500, "{place} has {length} bytes");
     }
     // A link is another program: its help names it.
@@ -125,6 +169,5 @@ pub(super) fn try_out(package: &Path, folder: &Path) -> Result<()> {
         let text = String::from_utf8_lossy(&text);
         ensure!(text.contains(name), "{LINKS}/{name} --help does not name {name}: {text}");
     }
-    steps::say(&format!("{}: unpacked and tried", package.display()));
     Ok(())
 }

@@ -1,30 +1,42 @@
-//! What a user installs: a static binary, and a Debian package with the man page, completions and links.
+//! What a user installs: a static binary, a Debian package, a container image, packages for cargo, and the wheel
+//! for Python. Each is tried as a user would have it.
 
+mod alone;
+mod container;
 mod debian;
+mod registry;
 
-use crate::steps;
+use crate::{python, steps};
 use anyhow::{Context, Result, ensure};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// Everything that is built lies here.
 const DIST: &str = "dist";
 /// A binary of this target needs no library: one file is the whole installation.
 const STATIC: &str = "x86_64-unknown-linux-musl";
-/// The pages that the binary prints, with the names of their files.
-const PAGES: [(&str, &str); 4] = [
-    ("man", "schedlab.1"),
-    ("bash", "schedlab.bash"),
-    ("zsh", "_schedlab"),
-    ("fish", "schedlab.fish"),
-];
+/// The completions that the binary prints, with the names of their files.
+const COMPLETIONS: [(&str, &str); 3] =
+    [("bash", "schedlab.bash"), ("zsh", "_schedlab"), ("fish", "schedlab.fish")];
 
-/// Builds the release: the static binary, the package that holds it, and an installation by cargo.
+/// Builds the release: the static binary, what holds it, and an installation by cargo.
 pub(crate) fn run() -> Result<()> {
+    let (target, dist) = (target(), Path::new(DIST));
+    let start = Instant::now();
     let binary = static_program()?;
-    made(&binary, Path::new(DIST), "")?;
-    installed(&target())?;
-    steps::say("dist/: schedlab (static), its man page, completions, and the Debian package");
+    let seconds = start.elapsed().as_secs_f64();
+    made(&binary, dist, "")?;
+    alone::try_out(&dist.join("schedlab"), &target.join("alone"))?;
+    container::build(dist)?;
+    registry::installed(&target)?;
+    python::release(&dist.join("schedlab"), dist)?;
+    let size = std::fs::metadata(dist.join("schedlab")).context("dist/schedlab")?.len();
+    steps::say(&format!(
+        "dist/: schedlab (static, {} MiB), its man pages, completions, the Debian package, and the wheel; \
+         the build took {seconds:.0} s",
+        size >> 20
+    ));
     Ok(())
 }
 
@@ -52,7 +64,8 @@ pub(crate) fn rehearse_built() -> Result<()> {
     std::fs::create_dir_all(&folder).context("target/rehearsal")?;
     let binary = folder.join("stripped");
     steps::run(Command::new("strip").arg("-o").arg(&binary).arg(target().join("debug/schedlab")))?;
-    made(&binary, &folder, "libc6")
+    made(&binary, &folder, "libc6")?;
+    registry::complete(&target())
 }
 
 fn target() -> PathBuf {
@@ -64,10 +77,16 @@ fn made(binary: &Path, folder: &Path, depends: &str) -> Result<()> {
     std::fs::create_dir_all(folder).context("the folder of the release")?;
     let own = folder.join("schedlab");
     std::fs::copy(binary, &own).context(format!("{}", binary.display()))?;
-    for (what, file) in PAGES {
+    for (what, file) in COMPLETIONS {
         let page = said(&own, &["shell", what])?;
         std::fs::write(folder.join(file), page).context(file)?;
     }
+    let manual = folder.join("man1");
+    if manual.exists() {
+        std::fs::remove_dir_all(&manual).context("man1")?;
+    }
+    let mut pages = Command::new(std::path::absolute(&own)?);
+    steps::run(pages.args(["shell", "man", "--output"]).arg(&manual))?;
     let package = debian::build(folder, depends)?;
     debian::try_out(&package, folder)
 }
@@ -83,13 +102,10 @@ fn said(program: &Path, arguments: &[&str]) -> Result<Vec<u8>> {
     Ok(output.stdout)
 }
 
-/// `cargo install` gives a program that runs.
-fn installed(target: &Path) -> Result<()> {
-    let root = target.join("installed");
-    let root_text = root.to_string_lossy().into_owned();
-    let path = ["install", "--path", "crates/schedlab", "--locked", "--force", "--root"];
-    steps::cargo(&[&path[..], &[root_text.as_str()]].concat())?;
-    let version = said(&root.join("bin/schedlab"), &["--version"])?;
-    ensure!(version.starts_with(b"schedlab "), "cargo install gives another program");
-    Ok(())
+/// An empty folder of this name.
+fn emptied(folder: &Path) -> Result<()> {
+    if folder.exists() {
+        std::fs::remove_dir_all(folder).context(format!("{}", folder.display()))?;
+    }
+    std::fs::create_dir_all(folder).context(format!("{}", folder.display()))
 }

@@ -1,0 +1,1 @@
+"""Tests of the wheel. `cargo xtask python` runs them."""

@@ -1,0 +1,199 @@
+//! `cargo install` from packages: every crate is packaged, laid into a local registry beside those that it needs, and
+//! installed from there. What is not in the packages cannot be used.
+
+use super::{emptied, said};
+use crate::publish::version;
+use crate::steps;
+use anyhow::{Context, Result, ensure};
+use serde_json::{Map, Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a package needs of the house: these are not for others.
+const CHORES: [&str; 1] = ["xtask"];
+
+/// Installs the command from a registry that holds packages only. The debug build is enough: what is tried are the
+/// packages.
+pub(super) fn installed(target: &Path) -> Result<()> {
+    let registry = std::path::absolute(target.join("registry"))?;
+    filled(&registry, &packaged(target)?)?;
+    let root = target.join("installed");
+    emptied(&root)?;
+    let source = format!("source.packages.local-registry={:?}", registry.to_string_lossy());
+    let (root_text, version) = (root.to_string_lossy().into_owned(), version()?);
+    let what = ["install", "schedlab", "--debug", "--locked", "--version", &version, "--root"];
+    let from = ["--config", "source.crates-io.replace-with=\"packages\"", "--config", &source];
+    steps::cargo(&[&what[..], &[root_text.as_str()], &from].concat())?;
+    let version = said(&root.join("bin/schedlab"), &["--version"])?;
+    ensure!(version.starts_with(b"schedlab "), "cargo install gives another program");
+    let shown = said(&root.join("bin/schedlab"), &["gallery", "show", "two-knobs"])?;
+    ensure!(
+        shown == fs::read("examples/gallery/two-knobs.toml")?,
+        "the package has other examples"
+    );
+    Ok(())
+}
+
+/// A local registry of our packages and of those that they need.
+fn filled(registry: &Path, packages: &Path) -> Result<()> {
+    emptied(registry)?;
+    let (metadata, sums) = (metadata()?, checksums()?);
+    for package in array(&metadata["packages"]) {
+        let (name, version) = (text(&package["name"]), text(&package["version"]));
+        let file = format!("{name}-{version}.crate");
+        let (from, sum) = match package["source"].as_str() {
+            Some(_) => (cached(&file)?, sums.get(&(name.into(), version.into())).cloned()),
+            None if CHORES.contains(&name) => continue,
+            None => (packages.join(&file), None),
+        };
+        fs::copy(&from, registry.join(&file)).context(format!("{}", from.display()))?;
+        let sum = sum.map_or_else(|| sha256(&from), Ok)?;
+        list(registry, name, &line(package, &sum))?;
+    }
+    Ok(())
+}
+
+/// Every crate can be packaged, and what the command takes in at compile time is in its package.
+pub(super) fn complete(target: &Path) -> Result<()> {
+    let package = packaged(target)?.join(format!("schedlab-{}.crate", version()?));
+    let output = Command::new("tar").arg("-tzf").arg(&package).output().context("tar")?;
+    let listed = String::from_utf8(output.stdout)?;
+    let has = |file: &str| listed.lines().any(|line| line.ends_with(file));
+    for entry in fs::read_dir("examples/gallery").context("examples/gallery")?.flatten() {
+        let file = format!("/files/gallery/{}", entry.file_name().to_string_lossy());
+        ensure!(has(&file), "{} lacks {file}", package.display());
+    }
+    ensure!(has("/files/tour.toml"), "{} lacks files/tour.toml", package.display());
+    Ok(())
+}
+
+fn metadata() -> Result<Value> {
+    let mut command = Command::new("cargo");
+    command.args(["metadata", "--format-version", "1", "--locked"]);
+    let output = command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO").output()?;
+    ensure!(output.status.success(), "cargo metadata: {}", output.status);
+    serde_json::from_slice(&output.stdout).context("cargo metadata")
+}
+
+/// Packages every crate of the workspace but the chores, in a copy that says that all may be published: cargo finds
+/// only such crates when it packages those that need them. Gives the folder of the packages.
+fn packaged(target: &Path) -> Result<PathBuf> {
+    let copy = std::path::absolute(target.join("packages"))?;
+    emptied(&copy)?;
+    let list = "git ls-files -z | tar --null -T - -c | tar -x -C \"$0\"";
+    steps::run(Command::new("sh").args(["-ec", list]).arg(&copy))?;
+    let manifest = fs::read_to_string(copy.join("Cargo.toml")).context("Cargo.toml")?;
+    let manifest = manifest.replacen("\npublish = false", "\npublish = true", 1);
+    fs::write(copy.join("Cargo.toml"), manifest).context("Cargo.toml")?;
+    let package = |more: &[&str]| {
+        let mut command = Command::new("cargo");
+        command.args(["package", "--quiet", "--no-verify", "--allow-dirty"]).args(more);
+        for entry in fs::read_dir("crates").context("crates/")?.flatten() {
+            command.arg("-p").arg(entry.file_name());
+        }
+        command.current_dir(&copy).env("CARGO_TARGET_DIR", copy.join("target"));
+        steps::run(command.env_remove("RUSTUP_TOOLCHAIN").env_remove("CARGO"))
+    };
+    // What was built is known without asking the registry's index, mostly.
+    package(&["--offline"]).or_else(|_| package(&[]))?;
+    Ok(copy.join("target/package"))
+}
+
+/// The sums of the lock file by name and version.
+fn checksums() -> Result<BTreeMap<(String, String), String>> {
+    let lock = fs::read_to_string("Cargo.lock").context("Cargo.lock")?;
+    let packages = lock.split("[[package]]").skip(1);
+    let value = |package: &str, key: &str| {
+        let line = package.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+        line.map(|value| value.trim_matches('"').to_owned())
+    };
+    let entry = |package| {
+        let at = (value(package, "name")?, value(package, "version")?);
+        Some((at, value(package, "checksum")?))
+    };
+    Ok(packages.filter_map(entry).collect())
+}
+
+/// A package of others, as cargo keeps it after `cargo fetch`.
+fn cached(file: &str) -> Result<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let cache = home.context("CARGO_HOME")?.join("registry/cache");
+    let indexes = fs::read_dir(&cache).context(format!("{}", cache.display()))?;
+    let found = indexes.flatten().map(|index| index.path().join(file)).find(|path| path.is_file());
+    found.context(format!("{file} is not in {}: `cargo fetch` gets it", cache.display()))
+}
+
+fn sha256(file: &Path) -> Result<String> {
+    let output = Command::new("sha256sum").arg(file).output().context("sha256sum")?;
+    ensure!(output.status.success(), "sha256sum {}: {}", file.display(), output.status);
+    let said = String::from_utf8(output.stdout)?;
+    Ok(said.split_whitespace().next().unwrap_or_default().to_owned())
+}
+
+/// A line of an index: <https://doc.rust-lang.org/cargo/reference/registry-index.html>.
+fn line(package: &Value, sum: &str) -> Value {
+    let dependencies: Vec<Value> = array(&package["dependencies"])
+        .iter()
+        // Those of tests are not needed to install.
+        .filter(|dependency| dependency["kind"] != "dev")
+        .map(dependency)
+        .collect();
+    json!({
+        "name": package["name"],
+        "vers": package["version"],
+        "deps": dependencies,
+        "cksum": sum,
+        "features": package["features"],
+        "yanked": false,
+        "links": package["links"],
+        "rust_version": package["rust_version"],
+        "v": 2,
+    })
+}
+
+fn dependency(of: &Value) -> Value {
+    let mut entry = Map::new();
+    let renamed = !of["rename"].is_null();
+    entry.insert("name".into(), if renamed { of["rename"].clone() } else { of["name"].clone() });
+    if renamed {
+        entry.insert("package".into(), of["name"].clone());
+    }
+    entry.insert("default_features".into(), of["uses_default_features"].clone());
+    entry.insert(
+        "kind".into(),
+        if of["kind"].is_null() { json!("normal") } else { of["kind"].clone() },
+    );
+    for key in ["req", "features", "optional", "target"] {
+        entry.insert(key.into(), of[key].clone());
+    }
+    entry.insert("registry".into(), Value::Null);
+    Value::Object(entry)
+}
+
+/// Adds a line to the file of a name.
+fn list(registry: &Path, name: &str, line: &Value) -> Result<()> {
+    let lower = name.to_lowercase();
+    let folder = match lower.len() {
+        1 => "1".to_owned(),
+        2 => "2".to_owned(),
+        3 => format!("3/{}", &lower[..1]),
+        _ => format!("{}/{}", &lower[..2], &lower[2..4]),
+    };
+    let folder = registry.join("index").join(folder);
+    fs::create_dir_all(&folder).context(format!("{}", folder.display()))?;
+    let path = folder.join(&lower);
+    let mut known = fs::read_to_string(&path).unwrap_or_default();
+    known += &format!("{line}\n");
+    fs::write(&path, known).context(format!("{}", path.display()))
+}
+
+fn array(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
