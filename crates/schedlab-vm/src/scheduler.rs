@@ -70,7 +70,9 @@ impl Scheduler {
         let said = File::create(SAID)?;
         let mut command = Command::new(PROGRAM);
         command.stdin(Stdio::null()).stderr(said.try_clone()?).stdout(said);
-        let mut child = command.spawn()?;
+        let not_static =
+            |error| io::Error::other(format!("the scheduler must be a static program: {error}"));
+        let mut child = command.spawn().map_err(not_static)?;
         if !await_state("enabled", || child.try_wait().is_ok_and(|ended| ended.is_none())) {
             return Err(failed("the scheduler did not come on"));
         }
