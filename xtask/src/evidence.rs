@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 mod kernels;
+mod simulated;
 
 /// The experiments, by the names of their files in examples/.
 const EXPERIMENTS: [&str; 3] = ["two-knobs", "base-slice", "wake-affine"];
@@ -39,10 +40,17 @@ const KERNELS: [&[&str]; 2] = [
 
 /// Runs the experiments, or the one that is named, with a release build and keeps what they measured.
 pub(crate) fn run(only: Option<&str>) -> Result<()> {
+    let simulated = simulated::CHORES.iter().filter(|name| only.is_none_or(|only| only == **name));
+    for name in simulated {
+        simulated::run(name)?;
+    }
+    if only.is_some_and(|name| simulated::CHORES.contains(&name)) {
+        return Ok(());
+    }
     let is_kernels = |name: &str| kernels::CHORES.iter().any(|(chore, _)| *chore == name);
     if let Some(name) = only {
         let chores = kernels::CHORES.iter().map(|(name, _)| *name);
-        let names: Vec<&str> = EXPERIMENTS.into_iter().chain(chores).collect();
+        let names: Vec<&str> = EXPERIMENTS.into_iter().chain(chores).chain(simulated::CHORES).collect();
         let names = names.join(", ");
         let is_known = EXPERIMENTS.contains(&name) || is_kernels(name);
         ensure!(is_known, "there is no evidence '{name}': use one of {names}");

@@ -3,11 +3,13 @@
 //!
 //!     cargo run --release -p schedlab-sim --example conservation -- [SEEDS] [SECONDS]
 //!
-//! The two sides differ by the rule only (commit d8fcb81f1acf). Each CPU has a kernel thread. Two kinds were fixed
-//! before the first run: every 4 ms, which is the period that the facts about the slow runs of NAS UA name, and every
-//! second, the period of `vmstat_update` (`sysctl_stat_interval`, Linux 6.1, mm/vmstat.c). How long such a thread runs
-//! has no source: 20 µs are assumed. The grain is the barrier's own default, 1 ms. A round is slow if it takes more
-//! than one and a half times the median round of the same seed without kernel threads.
+//! Each task begins on a CPU of its own, as in a program that has settled. The two sides differ by the rule only
+//! (commit d8fcb81f1acf). Each CPU has a kernel thread. Two kinds were fixed before the first run: every 4 ms, which is
+//! the period that the facts about the slow runs of NAS UA name, and every second, the period of `vmstat_update`
+//! (`sysctl_stat_interval`, Linux 6.1, mm/vmstat.c). How long such a thread runs has no source: 20 µs are assumed. The
+//! grain is the barrier's own default, 1 ms. A round is slow if it takes more than one and a half times the median
+//! round of the same seed without kernel threads. Standard output is a table with a row for each run, then what
+//! follows from it (`cargo xtask evidence conservation` keeps it).
 #![expect(
     clippy::print_stdout,
     clippy::unwrap_used,
@@ -17,7 +19,7 @@
 
 use schedlab_model::{Cpu, CpuSet, Nanos, Place, Topology};
 use schedlab_sim::policy::{Cfs, CfsKnobs, Placer, PlacerKnobs};
-use schedlab_sim::{Config, Costs, Hardware, World};
+use schedlab_sim::{Config, Costs, Hardware, Start, World};
 use schedlab_stats::{Random, paired};
 use schedlab_workload::placement::Surroundings;
 use schedlab_workload::plan::{Placement, Task};
@@ -60,7 +62,7 @@ fn machine() -> Topology {
 }
 
 /// Rounds in all and those longer than `limit` nanoseconds, and the median round.
-fn run(seed: u64, seconds: u64, rule: bool, period: Option<u64>, limit: u64) -> (u64, u64, u64) {
+fn run(seed: u64, seconds: u64, rule: bool, period: Option<u64>, limit: u64) -> Rounds {
     let topology = machine();
     let cpus = topology.places().len();
     let allowed = CpuSet::first(cpus);
@@ -84,7 +86,8 @@ fn run(seed: u64, seconds: u64, rule: bool, period: Option<u64>, limit: u64) -> 
     let policy = Box::new(policy.balanced(&hardware, TICK, seed));
     // The kernel's RCU thread is a kernel thread too.
     let costs = Costs { rcu: 0, ..Costs::USUAL };
-    let config = Config { seed, record: false, costs, ..Config::default() };
+    let start = Start::AtOnce;
+    let config = Config { seed, record: false, costs, start, ..Config::default() };
     let mut world = World::new(&mut plan, hardware, policy, config);
     world.run_until(u64::MAX - 1, &mut |_| ()).unwrap();
     let rounds = &world.histograms()[0];
@@ -92,57 +95,58 @@ fn run(seed: u64, seconds: u64, rule: bool, period: Option<u64>, limit: u64) -> 
     (rounds.count(), rounds.count() - rounds.count_up_to(limit), median)
 }
 
-/// The interval of differences of slow shares, in words.
-fn interval(differences: &[f64]) -> String {
-    let interval = paired(differences).map(|effect| effect.interval(0.95));
-    interval.map_or("no interval".to_owned(), |(low, high)| {
-        format!("without less with: {low:.4} to {high:.4} percentage points (95 %)")
+/// Rounds of a run, those that are slow, and the median in nanoseconds.
+type Rounds = (u64, u64, u64);
+
+fn share((rounds, slow, _): Rounds) -> f64 {
+    slow as f64 / rounds.max(1) as f64 * 100.0
+}
+
+/// Both sides of a seed; `limit` makes a round slow.
+fn sides(
+    seed: u64,
+    seconds: u64,
+    (threads, period): (&'static str, u64),
+    limit: u64,
+) -> [Rounds; 2] {
+    [true, false].map(|rule| {
+        let period = Some(period).filter(|period| *period > 0);
+        let (rounds, slow, median_ns) = run(seed, seconds, rule, period, limit);
+        println!("{threads},{rule},{seed},{rounds},{slow},{median_ns}");
+        (rounds, slow, median_ns)
     })
+}
+
+/// The sides of one kind of kernel threads beside each other, in words.
+fn verdict(pairs: &[[Rounds; 2]]) -> String {
+    let mean = |side: usize| pairs.iter().map(|pair| share(pair[side])).sum::<f64>();
+    let (with, without) = (mean(0) / pairs.len() as f64, mean(1) / pairs.len() as f64);
+    let less: Vec<f64> =
+        pairs.iter().map(|&[with, without]| share(without) - share(with)).collect();
+    let interval = paired(&less).map(|effect| effect.interval(0.95));
+    let interval = interval.map_or("no interval".to_owned(), |(low, high)| {
+        format!("difference {low:.4} to {high:.4} percentage points (95 %)")
+    });
+    let (same, all) = (pairs.iter().filter(|[a, b]| a == b).count(), pairs.len());
+    format!(
+        "slow rounds {with:.4} % with the rule, {without:.4} % without; {interval}; the same rounds for \
+         {same} of {all} seeds"
+    )
 }
 
 fn main() {
     let mut words = std::env::args().skip(1);
     let mut number = |usual: u64| words.next().map_or(usual, |word| word.parse().unwrap());
     let (seeds, seconds) = (number(100), number(1));
-    println!("{} CPUs on {SOCKETS} sockets, {seeds} seeds, {seconds} s each", SOCKETS * CORES);
-    let (mut limits, mut alone) = (Vec::new(), Vec::new());
-    let (mut same, mut shares) = (0, Vec::new());
-    for seed in 1..=seeds {
-        let (_, _, median) = run(seed, seconds, true, None, u64::MAX);
-        let limit = median * 3 / 2;
-        let sides = [true, false].map(|rule| run(seed, seconds, rule, None, limit));
-        same += u64::from(sides[0] == sides[1]);
-        shares.push(sides.map(|(rounds, slow, _)| slow as f64 / rounds.max(1) as f64));
-        alone.push(sides.map(|(_, slow, _)| slow));
-        limits.push(limit);
+    println!("# {} CPUs on {SOCKETS} sockets, {seeds} seeds, {seconds} s each", SOCKETS * CORES);
+    println!("threads,rule,seed,rounds,slow,median_ns");
+    let median = |seed: u64| run(seed, seconds, true, None, u64::MAX).2;
+    let limits: Vec<u64> = (1..=seeds).map(|seed| median(seed) * 3 / 2).collect();
+    let mut verdicts = Vec::new();
+    for kind in [("none", 0), PERIODS[0], PERIODS[1]] {
+        let pair = |(seed, &limit): (u64, &u64)| sides(seed, seconds, kind, limit);
+        let pairs: Vec<[Rounds; 2]> = (1..=seeds).zip(&limits).map(pair).collect();
+        verdicts.push(format!("# kernel threads {}: {}", kind.0, verdict(&pairs)));
     }
-    let slow = |side: usize| alone.iter().map(|slow: &[u64; 2]| slow[side]).sum::<u64>();
-    println!(
-        "without kernel threads: both sides agree for {same} of {seeds} seeds; slow rounds {} with the rule, {} without",
-        slow(0),
-        slow(1)
-    );
-    // The rule also decides while all tasks begin, and when a task wakes whose CPU idles: the sides need not be the
-    // same rounds. They agree if the interval of the difference contains 0.
-    let less: Vec<f64> = shares.iter().map(|[with, without]| (without - with) * 100.0).collect();
-    println!("without kernel threads: {}", interval(&less));
-    for (name, period) in PERIODS {
-        let share = |rule: bool| -> Vec<f64> {
-            let one = |(seed, &limit): (u64, &u64)| {
-                let (rounds, slow, _) = run(seed, seconds, rule, Some(period), limit);
-                slow as f64 / rounds.max(1) as f64
-            };
-            (1..=seeds).zip(&limits).map(one).collect()
-        };
-        let (with, without) = (share(true), share(false));
-        let mean = |shares: &[f64]| shares.iter().sum::<f64>() / shares.len() as f64 * 100.0;
-        let differences: Vec<f64> =
-            without.iter().zip(&with).map(|(a, b)| (a - b) * 100.0).collect();
-        println!(
-            "kernel threads {name}: slow rounds {:.3} % with the rule, {:.3} % without; {}",
-            mean(&with),
-            mean(&without),
-            interval(&differences)
-        );
-    }
+    println!("{}", verdicts.join("\n"));
 }

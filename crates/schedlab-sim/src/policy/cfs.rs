@@ -307,6 +307,9 @@ impl Cfs {
 
 impl Policy for Cfs {
     fn select(&mut self, scene: &Scene, wake: &Wake) -> usize {
+        if let Some(cpu) = balance::idlest(self, scene, wake) {
+            return cpu;
+        }
         let rqs = &self.rqs;
         self.placer.select(scene, wake, &|cpu| rqs[cpu].nr as usize)
     }

@@ -385,6 +385,9 @@ impl Policy for Eevdf {
         if self.entity(wake.task).delayed {
             return scene.task(wake.task).cpu;
         }
+        if let Some(cpu) = balance::idlest(self, scene, wake) {
+            return cpu;
+        }
         let rqs = &self.rqs;
         self.placer.select(scene, wake, &|cpu| rqs[cpu].nr - rqs[cpu].delayed)
     }

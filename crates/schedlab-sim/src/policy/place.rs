@@ -3,7 +3,7 @@
 //! First `wake_affine` decides between the waker's CPU and the task's previous one, then `select_idle_sibling` looks
 //! for an idle CPU near it. Both look at load averages, which are kept here too. Left out: asymmetric capacities,
 //! energy-aware placement, the exception for kernel threads of one CPU. An idle core is found by looking, where the
-//! kernel keeps a hint.
+//! kernel keeps a hint. Where new tasks begin is in `balance`.
 
 use super::Wake;
 use super::pelt::Average;
@@ -179,7 +179,7 @@ impl Placer {
         }
         let look = Look { scene, queued };
         if wake.new {
-            return look.idlest(wake);
+            return look.usable(wake.task, scene.task(wake.task).cpu);
         }
         let task = scene.task(wake.task);
         let (this, prev) = (wake.cpu, task.cpu);
@@ -293,36 +293,6 @@ impl Look<'_> {
     fn is_idle(&self, cpu: usize) -> bool {
         let view = &self.scene.cpus[cpu];
         view.running.is_none() && view.pending + view.above == 0 && (self.queued)(cpu) == 0
-    }
-
-    fn load(&self, cpu: usize) -> usize {
-        let view = &self.scene.cpus[cpu];
-        (self.queued)(cpu) + (view.pending + view.above) as usize
-    }
-
-    /// `find_idlest_cpu`: the LLC with most idle CPUs, where the own one wins a draw, and in it the CPU that became
-    /// idle last; where none is idle, the CPU with the fewest tasks.
-    fn idlest(&self, wake: &Wake) -> usize {
-        let view = self.scene.task(wake.task);
-        let hardware = &self.scene.hardware;
-        let usable = |llc: &[usize]| {
-            llc.iter().copied().filter(|&cpu| view.may_use(cpu)).collect::<Vec<usize>>()
-        };
-        let own = hardware.llc(wake.cpu);
-        let rank = |at: usize| {
-            let cpus = usable(&hardware.llcs()[at]);
-            let idle = cpus.iter().filter(|&&cpu| self.is_idle(cpu)).count();
-            let load: usize = cpus.iter().map(|&cpu| self.load(cpu)).sum();
-            let crowd = load * 1_024 / cpus.len().max(1);
-            (!cpus.is_empty(), idle, std::cmp::Reverse(crowd), at == own, std::cmp::Reverse(at))
-        };
-        let best = (0..hardware.llcs().len()).max_by_key(|&at| rank(at)).unwrap_or(own);
-        let cpus = usable(&hardware.llcs()[best]);
-        let idle = cpus.iter().copied().filter(|&cpu| self.is_idle(cpu));
-        let newest =
-            idle.max_by_key(|&cpu| (self.scene.cpus[cpu].idle_since, std::cmp::Reverse(cpu)));
-        let shortest = || cpus.iter().copied().min_by_key(|&cpu| self.load(cpu));
-        newest.or_else(shortest).unwrap_or(wake.cpu)
     }
 
     /// `chosen`, or another CPU where the task may not use that one (`select_fallback_rq`).

@@ -6,7 +6,7 @@ use schedlab_sim::policy::{
     Arrival, Cfs, CfsKnobs, Departure, Eevdf, EevdfKnobs, Fifo, Moves, Placer, PlacerKnobs, Policy,
     Push, Wake,
 };
-use schedlab_sim::{Config, Costs, Hardware, Scene, TaskId, World};
+use schedlab_sim::{Config, Costs, Hardware, Scene, Start, TaskId, World};
 use schedlab_workload::plan::{Placement, Plan, Task};
 use schedlab_workload::{Op, PlaceId};
 
@@ -30,8 +30,17 @@ fn policies(hardware: &Hardware) -> [Box<dyn Policy>; 2] {
     [Box::new(cfs), Box::new(eevdf.balanced(hardware, TICK, 1))]
 }
 
-fn run(mut plan: Plan, hardware: Hardware, policy: Box<dyn Policy>) -> Vec<Event> {
-    events(&mut World::new(&mut plan, hardware, policy, bare()))
+fn run(plan: Plan, hardware: Hardware, policy: Box<dyn Policy>) -> Vec<Event> {
+    run_with(plan, hardware, policy, bare())
+}
+
+fn run_with(
+    mut plan: Plan,
+    hardware: Hardware,
+    policy: Box<dyn Policy>,
+    config: Config,
+) -> Vec<Event> {
+    events(&mut World::new(&mut plan, hardware, policy, config))
 }
 
 fn end(events: &[Event]) -> u64 {
@@ -83,6 +92,69 @@ fn a_running_task_is_pushed_from_a_full_core_to_an_idle_one() {
             })
             .collect();
         assert_eq!(moves, [(0, 1)], "from one core to the other, once");
+    }
+}
+
+/// Sockets of 16 cores with two threads, each a node.
+fn sockets(count: u32) -> Hardware {
+    let cores = count * 16;
+    let place = |cpu: u32| {
+        let core = cpu % cores;
+        let socket = core / 16;
+        Place { cpu: Cpu(cpu as u16), core, llc: socket, node: socket, socket }
+    };
+    Hardware::new(Topology::new((0..cores * 2).map(place).collect()))
+}
+
+/// As many tasks as CPUs, which a task forks one after another: each computes for so many microseconds, and prepares
+/// itself for `prepare` ns before that.
+fn forked(tasks: u16, compute: u64, prepare: u64, policy: Box<dyn Policy>) -> Vec<Event> {
+    let tasks = (0..tasks).map(|at| script(&format!("T{at}"), &[us(compute)])).collect();
+    let costs = Costs { fork: 1_000, prepare, ..Costs::NONE };
+    let config = Config { costs, start: Start::Forked, ..bare() };
+    run_with(plan(tasks), sockets(4), policy, config)
+}
+
+/// Tasks that go on running after their fork: the node of the task that forks them keeps two, which may be its lead
+/// over idler nodes; then every CPU gets one (`find_idlest_group`, `adjust_numa_imbalance`).
+#[test]
+fn new_tasks_that_run_get_a_cpu_each() {
+    for policy in policies(&sockets(4)) {
+        let events = forked(127, 100, 10 * MS, policy);
+        let places: Vec<u16> = events
+            .iter()
+            .filter_map(|event| match event.what {
+                What::Wakeup { cpu, new: true, .. } => Some(cpu.0),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(places.len(), 127);
+        let nodes: Vec<u16> = places.iter().map(|cpu| cpu % 64 / 16).collect();
+        assert_eq!(nodes[..6], [0, 0, 1, 2, 3, 0], "{places:?}");
+        let mut each = places.clone();
+        each.sort_unstable();
+        each.dedup();
+        assert_eq!(each.len(), 127, "{places:?}");
+    }
+}
+
+/// Tasks that sleep right after their fork stay on the node of the task that forks them. When all of them wake at
+/// once, idle CPUs of all nodes take some within a few ticks: their domains are due, since the machine has idled.
+#[test]
+fn tasks_that_slept_on_one_node_soon_use_all_nodes() {
+    for policy in policies(&sockets(4)) {
+        let events = forked(128, 100_000, 100, policy);
+        let mut ran = std::collections::BTreeMap::new();
+        for event in &events {
+            if let What::Switch { next, .. } = event.what
+                && !next.is_idle()
+            {
+                ran.entry(event.cpu.0 % 64 / 16).or_insert(event.time.0 / TICK);
+            }
+        }
+        assert!(ran.len() == 4 && ran.values().all(|tick| *tick <= 5), "node: tick {ran:?}");
+        // On one node it takes 400 ms, shared evenly 100 ms. Nodes are balanced again after 128 ms only.
+        assert!(end(&events) < 250 * MS, "{} ms", end(&events) / MS);
     }
 }
 

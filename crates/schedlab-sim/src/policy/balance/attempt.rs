@@ -131,7 +131,7 @@ impl Balancer {
         idle.or(group.first()) == Some(&at.cpu)
     }
 
-    fn of_cpu(&self, scene: &Scene, queues: &mut dyn Queues, cpu: usize) -> OfCpu {
+    pub(super) fn of_cpu(&self, scene: &Scene, queues: &mut dyn Queues, cpu: usize) -> OfCpu {
         let nr = runnable(scene, queues, cpu) as u64;
         let (load, util, runnable) = queues.placer().loads(cpu);
         let idle = self.is_idle(scene, queues, cpu);

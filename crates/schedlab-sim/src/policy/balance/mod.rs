@@ -2,16 +2,18 @@
 //! `sched_balance_newidle`, `nohz_balancer_kick`, `_nohz_idle_balance`, `active_load_balance_cpu_stop`).
 //!
 //! A busy CPU balances at its tick once a domain's interval is over. While CPUs idle, a busy one has the first of
-//! them balance for all. A CPU that is about to idle looks for a task itself. Left out: tasks that may not come to
-//! this CPU are not offered to its neighbours, nodes are not serialised, and looking takes no time of the CPU.
-//! Looking at a CPU counts as 100 ns where the kernel weighs its cost against the time that a CPU idles.
+//! them balance for all. A CPU that is about to idle looks for a task itself. A new task begins in the idlest part of
+//! the machine (`idlest`). Left out: tasks that may not come to this CPU are not offered to its neighbours, nodes are
+//! not serialised, and looking takes no time of the CPU. Looking at a CPU counts as 100 ns where the kernel weighs its
+//! cost against the time that a CPU idles.
 
 mod attempt;
 mod domains;
+mod idlest;
 mod stats;
 
 use super::place::Placer;
-use super::{Move, Moves, Push};
+use super::{Move, Moves, Push, Wake};
 use crate::scene::{Scene, TaskId};
 use attempt::Attempt;
 use domains::{Level, levels};
@@ -22,6 +24,8 @@ use stats::Idleness;
 const MIGRATION_COST: u64 = 500_000;
 /// What looking at a CPU counts, in nanoseconds.
 const LOOK: u64 = 100;
+/// Ticks before the simulation begins: the machine has been up and idle, so every domain is due.
+const SINCE_BOOT: u64 = 1 << 20;
 /// How long the load of idle CPUs is left as it was (`LOAD_AVG_PERIOD`), in nanoseconds.
 const BLOCKED: u64 = 32_000_000;
 const SECOND: u64 = 1_000_000_000;
@@ -51,6 +55,14 @@ pub(super) fn with<Q: Queues, R>(
     let result = act(&mut balancer, queues);
     *queues.balancer() = Some(balancer);
     Some(result)
+}
+
+/// Where a new task begins; `None`: the task is not new, or nobody balances these queues.
+pub(super) fn idlest<Q: Queues>(queues: &mut Q, scene: &Scene, wake: &Wake) -> Option<usize> {
+    if !wake.new {
+        return None;
+    }
+    with(queues, |balancer, queues| balancer.idlest(scene, queues, wake))
 }
 
 /// Runnable tasks of a CPU, of all classes.
@@ -105,16 +117,13 @@ impl Balancer {
     /// For these CPUs, with ticks of `tick_ns` and chances by `seed`.
     pub(super) fn new(hardware: &crate::Hardware, tick_ns: u64, seed: u64) -> Self {
         let levels = levels(hardware);
-        let mut dice = Random::new(seed ^ 0x6261_6c61_6e63_6572);
-        let state = |level: &Level, cpu: usize, dice: &mut Random| {
-            let width = level.span(cpu).len();
-            // A machine that is up for long does not balance all its CPUs at once.
-            let last = dice.below(width * 16) as u64;
+        let dice = Random::new(seed ^ 0x6261_6c61_6e63_6572);
+        let state = |level: &Level, cpu: usize| {
             let (calls, successes, ratio) = (512, 256, 512);
-            let interval = width as u64;
-            State { interval, last, failed: 0, cost: 0, decayed: 0, calls, successes, ratio }
+            let interval = level.span(cpu).len() as u64;
+            State { interval, last: 0, failed: 0, cost: 0, decayed: 0, calls, successes, ratio }
         };
-        let of_cpu = |cpu: usize| levels.iter().map(|l| state(l, cpu, &mut dice)).collect();
+        let of_cpu = |cpu: usize| levels.iter().map(|level| state(level, cpu)).collect();
         let states = (0..hardware.cpus()).map(of_cpu).collect();
         let rq = OfRq {
             next: 0,
@@ -129,7 +138,7 @@ impl Balancer {
     }
 
     fn jiffies(&self, scene: &Scene) -> u64 {
-        scene.now / self.tick_ns
+        scene.now / self.tick_ns + SINCE_BOOT
     }
 
     fn in_ticks(&self, ms: u64) -> u64 {

@@ -67,7 +67,7 @@ impl OfGroup {
         }
         all.kind = all.classify(percent, imbalanced);
         if all.kind == GroupType::Overloaded {
-            all.average = all.load * CAPACITY / all.capacity();
+            all.average = all.load_of_each();
         }
         all
     }
@@ -87,6 +87,27 @@ impl OfGroup {
         }
         let spare = capacity * percent >= runnable * 100 && capacity * 100 > util * percent;
         if self.nr < self.cpus || spare { GroupType::HasSpare } else { GroupType::FullyBusy }
+    }
+
+    /// The load of each of its CPUs (`avg_load`).
+    pub(super) fn load_of_each(&self) -> u64 {
+        self.load * CAPACITY / self.capacity()
+    }
+
+    /// Whether a new task is better off here than in the idlest group so far (`update_pick_idlest`).
+    pub(super) fn is_idler(&self, idlest: &Self) -> bool {
+        if self.kind != idlest.kind {
+            return self.kind < idlest.kind;
+        }
+        match self.kind {
+            GroupType::Overloaded | GroupType::FullyBusy => {
+                self.load_of_each() < idlest.load_of_each()
+            }
+            GroupType::Imbalanced => false,
+            GroupType::HasSpare => {
+                self.idle > idlest.idle || (self.idle == idlest.idle && self.util < idlest.util)
+            }
+        }
     }
 
     /// Whether it is busier than the busiest so far.
@@ -198,7 +219,7 @@ impl Pair {
         }
         let own = match local.kind {
             GroupType::Overloaded => local.average,
-            _ => local.load * CAPACITY / local.capacity(),
+            _ => local.load_of_each(),
         };
         let all = self.average();
         if local.kind < GroupType::Overloaded && (own >= busiest.average || own >= all) {

@@ -330,6 +330,9 @@ impl Policy for Groups {
         if self.tree(group).holds(wake.task) {
             return scene.task(wake.task).cpu;
         }
+        if let Some(cpu) = balance::idlest(self, scene, wake) {
+            return cpu;
+        }
         let runnable: Vec<usize> = (0..self.cpus.len()).map(|cpu| self.runnable(cpu)).collect();
         self.placer.select(scene, wake, &|cpu| runnable[cpu])
     }
