@@ -50,7 +50,8 @@ pub(crate) fn run(only: Option<&str>) -> Result<()> {
     let is_kernels = |name: &str| kernels::CHORES.iter().any(|(chore, _)| *chore == name);
     if let Some(name) = only {
         let chores = kernels::CHORES.iter().map(|(name, _)| *name);
-        let names: Vec<&str> = EXPERIMENTS.into_iter().chain(chores).chain(simulated::CHORES).collect();
+        let names: Vec<&str> =
+            EXPERIMENTS.into_iter().chain(chores).chain(simulated::CHORES).collect();
         let names = names.join(", ");
         let is_known = EXPERIMENTS.contains(&name) || is_kernels(name);
         ensure!(is_known, "there is no evidence '{name}': use one of {names}");

@@ -55,11 +55,11 @@ costs! {
     send_socket = 2_800,
     /// Reading a short message from a UNIX socket, without waking writers.
     receive_socket = 2_600,
-    /// What sending or reading a message of a UNIX socket costs more while more messages are unread than the
-    /// allocator keeps at hand for a CPU (52 objects of this size: `set_cpu_partial` of Linux 6.1, mm/slub.c).
-    crowded = 300,
-    /// What sending a message costs more when more are unread than ever before: memory that is new.
-    grow = 300,
+    /// Each step off the allocator's fast path: a message of a socket that was taken from, or given back to, another
+    /// slab than the CPU's, or a slab that changed lists (Linux 6.1, mm/slub.c).
+    slab_step = 100,
+    /// A slab of new pages for messages of a socket.
+    slab_new = 1_500,
     /// Sending a datagram, or writing to a device.
     send_datagram = 2_500,
     /// Writing to an eventfd or reading from it.

@@ -32,11 +32,12 @@ fn small_runs_give_the_costs_back() {
     // `copy_kib`, `tick` and `syscall` are no probe's: what they are wrong by is in the others.
     near(&["send_pipe", "receive_pipe"], 2);
     near(&["block", "wake", "switch"], 10);
-    near(&["send_socket", "receive_socket", "crowded"], 5);
+    near(&["send_socket", "receive_socket", "slab_step"], 5);
     near(&["fork"], 5);
     near(&["prepare"], 5);
     near(&["exit"], 5);
-    near(&["first_read"], 5);
+    // Its number has rests of what displaces a few of the readers.
+    near(&["first_read"], 10);
     assert_eq!(found.parameters(), probes(truth.kernel).len(), "each number is visible");
     let file = found.file("the model", "usual");
     assert_eq!(Costs::parse(&file).unwrap(), found.costs, "{file}");

@@ -95,14 +95,14 @@ pub fn probes(kernel: Kernel) -> Vec<Probe> {
     }
     all.push(Probe {
         name: "lone sender, full socket",
-        costs: &["crowded"],
+        costs: &["slab_step"],
         what: "a message through a socket with many unread",
         runs: vec![pair("1000", false, &calm), pair("2500", false, &calm)],
         read: |seen| each(seen, 1_500.0),
     });
     all.push(Probe {
         name: "lone sender, new memory",
-        costs: &["grow"],
+        costs: &["slab_new"],
         what: "a message through a socket with more unread than ever before",
         runs: vec![pair("100", false, &calm), pair("250", false, &calm)],
         read: |seen| each(seen, 150.0),

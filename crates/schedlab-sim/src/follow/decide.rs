@@ -48,6 +48,7 @@ impl Follower<'_> {
                     self.expect(cpu, None);
                 }
             }
+            self.policy.observe(&self.scene);
             self.next_tick = Some(at + self.following.tick_ns);
         }
     }

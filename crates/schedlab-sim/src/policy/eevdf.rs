@@ -565,6 +565,10 @@ impl Policy for Eevdf {
         balance::with(self, |balancer, queues| balancer.tick(scene, queues, moves));
     }
 
+    fn observe(&mut self, scene: &Scene) {
+        balance::with(self, |balancer, queues| balancer.observe(scene, queues));
+    }
+
     fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
         balance::with(self, |balancer, queues| balancer.push(scene, queues, push)).flatten()
     }

@@ -144,6 +144,11 @@ pub trait Policy {
         let _ = (scene, moves);
     }
 
+    /// The tick has come in a recording that the policy follows: what balancing notes of the load, without a move.
+    fn observe(&mut self, scene: &Scene) {
+        let _ = scene;
+    }
+
     /// The task that is pushed off a CPU. One that waits is in its new queue afterwards; the one that runs is moved by
     /// the world.
     fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {

@@ -6,6 +6,7 @@
 //! size, sending goes on while less than the limit is charged (`sock_alloc_send_pskb`), and all senders that sleep are
 //! woken once at most a quarter is charged (`unix_writable` in net/unix/af_unix.c).
 
+use super::slub::{Memory, Objects};
 use crate::scene::TaskId;
 use schedlab_workload::plan::{Channel as Planned, Transport};
 use std::collections::VecDeque;
@@ -39,6 +40,7 @@ struct Page {
 struct Packet {
     unread: u32,
     size: u32,
+    objects: Objects,
 }
 
 #[derive(Debug)]
@@ -119,18 +121,14 @@ impl Channel {
             }
     }
 
-    /// Messages of a UNIX socket that have not been read.
-    pub(super) fn packets(&self) -> usize {
-        match &self.store {
-            Store::Socket { packets, .. } if self.transport == Transport::SocketPair => {
-                packets.len()
-            }
-            _ => 0,
-        }
-    }
-
-    /// Writes as many of `bytes` as there is room for. A writer of a pipe that has `waited` begins a page.
-    pub(super) fn write(&mut self, bytes: u32, waited: bool) -> Moved {
+    /// Writes as many of `bytes` as there is room for, with `memory` of a CPU. A writer of a pipe that has `waited`
+    /// begins a page.
+    pub(super) fn write(
+        &mut self,
+        bytes: u32,
+        waited: bool,
+        (memory, cpu): (&mut Memory, usize),
+    ) -> Moved {
         let moved = match &mut self.store {
             Store::Pipe { pages } => write_pages(pages, bytes, waited),
             Store::Socket { packets, charged, limit } => {
@@ -138,7 +136,8 @@ impl Channel {
                 while left > 0 && *charged < *limit {
                     let chunk = left.min(CHUNK);
                     let size = true_size(chunk);
-                    packets.push_back(Packet { unread: chunk, size });
+                    let objects = memory.take(cpu, linear_size(chunk));
+                    packets.push_back(Packet { unread: chunk, size, objects });
                     *charged += size;
                     left -= chunk;
                 }
@@ -155,8 +154,8 @@ impl Channel {
         moved
     }
 
-    /// Reads up to `bytes`.
-    pub(super) fn read(&mut self, bytes: u32) -> Moved {
+    /// Reads up to `bytes`, and gives `memory` back on a CPU.
+    pub(super) fn read(&mut self, bytes: u32, (memory, cpu): (&mut Memory, usize)) -> Moved {
         let moved = match &mut self.store {
             Store::Pipe { pages } => read_pages(pages, bytes),
             Store::Socket { packets, charged, limit } => {
@@ -169,6 +168,7 @@ impl Channel {
                     left -= taken;
                     if first.unread == 0 {
                         *charged -= first.size;
+                        memory.give(cpu, first.objects);
                         packets.pop_front();
                         freed = true;
                     }
@@ -246,23 +246,65 @@ fn read_pages(pages: &mut VecDeque<Page>, bytes: u32) -> Moved {
 /// in the allocator's next size (`SKB_TRUESIZE`, `sock_alloc_send_pskb`; measured: 768 bytes for 1 to 192).
 fn true_size(bytes: u32) -> u32 {
     const HEAD: u32 = 256;
-    const SHARED: u32 = 320;
+    linear_size(bytes) + HEAD + in_pages(bytes).next_multiple_of(PAGE)
+}
+
+/// The shared part of a buffer.
+const SHARED: u32 = 320;
+
+/// How many of its bytes lie in pages of their own.
+fn in_pages(bytes: u32) -> u32 {
     /// What fits into a page beside the shared part (`SKB_MAX_HEAD(0)`).
     const LINEAR: u32 = PAGE - SHARED;
-    let in_pages = match bytes.checked_sub(LINEAR) {
+    match bytes.checked_sub(LINEAR) {
         None | Some(0) => 0,
         Some(over) => over.next_multiple_of(PAGE).min(bytes),
-    };
-    let linear = (bytes - in_pages).next_multiple_of(64) + SHARED;
-    linear.next_power_of_two().max(512) + HEAD + in_pages.next_multiple_of(PAGE)
+    }
+}
+
+/// The object that the rest and the shared part lie in.
+fn linear_size(bytes: u32) -> u32 {
+    let linear = (bytes - in_pages(bytes)).next_multiple_of(64) + SHARED;
+    linear.next_power_of_two().max(512)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn channel(transport: Transport) -> Channel {
-        Channel::new(&Planned { transport, senders: 1 }, 1)
+    /// A channel with memory of its own.
+    struct Own {
+        channel: Channel,
+        memory: Memory,
+    }
+
+    impl Own {
+        fn write(&mut self, bytes: u32) -> Moved {
+            self.channel.write(bytes, false, (&mut self.memory, 0))
+        }
+
+        fn read(&mut self, bytes: u32) -> Moved {
+            self.channel.read(bytes, (&mut self.memory, 0))
+        }
+    }
+
+    impl std::ops::Deref for Own {
+        type Target = Channel;
+
+        fn deref(&self) -> &Channel {
+            &self.channel
+        }
+    }
+
+    impl std::ops::DerefMut for Own {
+        fn deref_mut(&mut self) -> &mut Channel {
+            &mut self.channel
+        }
+    }
+
+    fn channel(transport: Transport) -> Own {
+        let channel = Channel::new(&Planned { transport, senders: 1 }, 1);
+        Own { channel, memory: Memory::new(1) }
     }
 
     /// Messages that fit into an empty channel.
@@ -270,7 +312,7 @@ mod tests {
         let mut channel = channel(transport);
         let mut count = 0;
         while channel.is_writable(bytes, false) {
-            assert_eq!(channel.write(bytes, false).bytes, bytes);
+            assert_eq!(channel.write(bytes).bytes, bytes);
             count += 1;
         }
         count
@@ -293,7 +335,7 @@ mod tests {
             [(100, 278, 209), (300, 167, 126), (1_000, 93, 70), (4_096, 44, 34)]
         {
             let mut channel = channel(Transport::SocketPair);
-            (0..full).for_each(|_| assert!(channel.write(bytes, false).wake_readers));
+            (0..full).for_each(|_| assert!(channel.write(bytes).wake_readers));
             let first = (1..).find(|_| channel.read(bytes).wake_all_writers);
             assert_eq!(first, Some(reads), "{bytes} bytes");
         }
@@ -304,8 +346,8 @@ mod tests {
         assert_eq!(room(Transport::Pipe, 100), 640);
         assert_eq!(room(Transport::Pipe, 4_096), 16);
         let mut channel = channel(Transport::Pipe);
-        assert!(channel.write(100, false).wake_readers);
-        (1..640).for_each(|_| assert!(!channel.write(100, false).wake_readers));
+        assert!(channel.write(100).wake_readers);
+        (1..640).for_each(|_| assert!(!channel.write(100).wake_readers));
         let reads = (1..).find(|_| {
             // Linux wakes a writer at every read of a full pipe, also where no page became free.
             assert!(channel.read(100).wake_one_writer);
@@ -318,9 +360,9 @@ mod tests {
     #[test]
     fn a_message_over_many_pages_is_written_in_parts_and_keeps_its_stamp() {
         let mut channel = channel(Transport::Pipe);
-        assert_eq!(channel.write(100_000, false).bytes, 65_536);
+        assert_eq!(channel.write(100_000).bytes, 65_536);
         assert_eq!(channel.read(70_000).bytes, 65_536);
-        assert_eq!(channel.write(100_000 - 65_536, false).bytes, 34_464);
+        assert_eq!(channel.write(100_000 - 65_536).bytes, 34_464);
         channel.stamp(7);
         assert_eq!(channel.read(34_464).bytes, 34_464);
         assert_eq!(channel.take_stamp(), 7);
@@ -332,8 +374,8 @@ mod tests {
     fn an_eventfd_is_read_whole() {
         let mut channel = channel(Transport::EventFd);
         assert!(!channel.is_readable());
-        channel.write(8, false);
-        channel.write(8, false);
+        channel.write(8);
+        channel.write(8);
         channel.read(8);
         assert!(!channel.is_readable());
     }

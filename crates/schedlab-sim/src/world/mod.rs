@@ -3,12 +3,14 @@
 //! Each CPU works on one piece at a time: a phase of its task's operation, or the way out of a switch. When the piece
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
 //! Files: `perform` has the operations, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the
-//! beginning and the end of a load, `speed` how fast CPUs work, `channel` and `things` what tasks share, `deadlock` who waits for whom.
+//! beginning and the end of a load, `speed` how fast CPUs work, `channel`, `slub` and `things` what tasks share,
+//! `deadlock` who waits for whom.
 
 mod body;
 mod channel;
 mod deadlock;
 mod perform;
+mod slub;
 mod speed;
 mod start;
 mod switch;
@@ -27,6 +29,7 @@ use channel::Channel;
 use schedlab_model::{Comm, Context, Event, Pid, Prio, What};
 use schedlab_stats::Histogram;
 use schedlab_workload::plan::{Block, Placement, Plan, Task};
+use slub::Memory;
 use std::collections::BTreeMap;
 use things::Shared;
 
@@ -151,9 +154,8 @@ pub struct World {
     shared: Shared,
     cpu_locks: Vec<Option<TaskId>>,
     channels: Vec<Channel>,
-    /// Messages of UNIX sockets that have not been read, now and at most so far.
-    unread: usize,
-    most_unread: usize,
+    /// Memory of the messages of sockets.
+    memory: Memory,
     blocks: Vec<Block>,
     places: Vec<Placement>,
     /// Tasks of each fork that may be started.
@@ -239,8 +241,7 @@ impl World {
             shared: Shared::of(plan),
             cpu_locks: vec![None; cpus],
             channels,
-            unread: 0,
-            most_unread: 0,
+            memory: Memory::new(cpus),
             blocks: plan.blocks.clone(),
             places: plan.places.clone(),
             forks: plan.forks.iter().map(task_ids).collect(),

@@ -14,8 +14,6 @@ use schedlab_workload::{CounterId, DialId, Done, Instruments, Op, SampleId, Swee
 const AFTER_STOP: u32 = 100_000;
 const EPIPE: i32 = 32;
 const EBUSY: i32 = 16;
-/// Messages of UNIX sockets for which the allocator has memory at hand.
-const AT_HAND: usize = 52;
 
 /// How an operation went.
 pub(super) enum Effect {
@@ -355,15 +353,7 @@ impl World {
             (Transport::EventFd, _) => costs.eventfd,
             (Transport::Udp | Transport::Device, _) => costs.send_datagram,
         };
-        let more = match self.channels[channel as usize].transport {
-            Transport::SocketPair => {
-                let crowded = if self.unread >= AT_HAND { costs.crowded } else { 0 };
-                let grows = sends && self.unread >= self.most_unread;
-                crowded + if grows { costs.grow } else { 0 }
-            }
-            _ => 0,
-        };
-        base + more + u64::from(bytes) * costs.copy_kib / 1_024
+        base + u64::from(bytes) * costs.copy_kib / 1_024
     }
 
     /// What a woken task does before it tries its operation again.
@@ -510,10 +500,7 @@ impl World {
             return Effect::Done(Done::Failed(EPIPE));
         }
         let body = &mut self.bodies[task.index()];
-        let before = to.packets();
-        let moved = to.write(bytes - body.moved, body.waited);
-        self.unread += to.packets() - before;
-        self.most_unread = self.most_unread.max(self.unread);
+        let moved = to.write(bytes - body.moved, body.waited, (&mut self.memory, cpu));
         body.moved += moved.bytes;
         let whole = body.moved == bytes;
         if whole {
@@ -535,6 +522,7 @@ impl World {
         for other in woken {
             self.wake(other, Resume::Retry, by);
         }
+        self.pays_for_memory();
         if whole { Effect::Done(Done::Ok) } else { Effect::Sleep(On::Writable(channel)) }
     }
 
@@ -546,9 +534,7 @@ impl World {
             let closed = if body.moved == 0 { Done::Closed } else { Done::Failed(EPIPE) };
             return Effect::Done(closed);
         }
-        let before = from.packets();
-        let moved = from.read(bytes - body.moved);
-        self.unread -= before - from.packets();
+        let moved = from.read(bytes - body.moved, (&mut self.memory, cpu));
         body.moved += moved.bytes;
         let whole = body.moved == bytes;
         let stamp = if whole { from.take_stamp() } else { 0 };
@@ -562,11 +548,18 @@ impl World {
                 self.wake(other, Resume::Retry, by);
             }
         }
+        self.pays_for_memory();
         match (whole, readable) {
             (true, _) => Effect::Done(Done::Received { stamp: Nanos(stamp) }),
             (false, true) => Effect::Again(self.config.costs.syscall.max(1)),
             (false, false) => Effect::Sleep(On::Readable(channel)),
         }
+    }
+
+    /// The current call pays for what was slow about the memory of its messages.
+    fn pays_for_memory(&mut self) {
+        let (slow, costs) = (self.memory.slow(), &self.config.costs);
+        self.owed += slow.steps * costs.slab_step + slow.new * costs.slab_new;
     }
 
     /// The task sends no more on a channel.
