@@ -186,7 +186,8 @@ fn list(registry: &Path, name: &str, line: &Value) -> Result<()> {
     fs::create_dir_all(&folder).context(format!("{}", folder.display()))?;
     let path = folder.join(&lower);
     let mut known = fs::read_to_string(&path).unwrap_or_default();
-    known += &format!("{line}\n");
+    known.push_str(&line.to_string());
+    known.push('\n');
     fs::write(&path, known).context(format!("{}", path.display()))
 }
 
