@@ -139,6 +139,12 @@ impl Bundle {
         self.left.load(Acquire) == 0
     }
 
+    /// Whether a share ended for lack of work, and none was asked for since. It is, from now on.
+    fn is_wanted(&self) -> bool {
+        let one_less = |idle: u32| idle.checked_sub(1);
+        self.idle.fetch_update(Relaxed, Relaxed, one_less).is_ok()
+    }
+
     /// A worker's share: asks for jobs to be run until there is nothing to do, or until others shall go first. `now` is
     /// the pool's clock. A panic of `ask` ends the bundle: no further job begins.
     pub fn work(
@@ -167,6 +173,8 @@ impl Bundle {
                     ask(Asked::Run(job));
                     share.end(job, &mut ask);
                     if share.looks.are_over(&now) {
+                        share.lay_down();
+                        share.hand_out(&mut ask);
                         return Share::Again;
                     }
                 }
@@ -278,10 +286,31 @@ impl Working<'_> {
             }
             self.deque.push(next);
             self.empty = false;
-            let one_less = |idle: u32| idle.checked_sub(1);
-            if idle.load(Relaxed) > 0 && idle.fetch_update(Relaxed, Relaxed, one_less).is_ok() {
+            if idle.load(Relaxed) > 0 && self.bundle.is_wanted() {
                 ask(Asked::Help);
             }
+        }
+    }
+
+    /// What it holds is left where others find it.
+    fn lay_down(&mut self) {
+        if let Some(job) = self.hand.take() {
+            self.deque.push(job);
+        }
+        let graph = &self.bundle.graph;
+        let roots = std::mem::take(&mut self.roots);
+        let roots = roots.filter(|&node| graph.predecessors(node).is_empty());
+        roots.for_each(|node| self.deque.push(node));
+    }
+
+    /// Asks for the shares that ended for lack of work, if there is more than its own next job: nobody could take the
+    /// roots that it held.
+    fn hand_out(&self, ask: &mut impl FnMut(Asked)) {
+        for _ in 1..self.deque.len() {
+            if !self.bundle.is_wanted() {
+                return;
+            }
+            ask(Asked::Help);
         }
     }
 
@@ -317,12 +346,40 @@ impl Drop for Working<'_> {
         if std::thread::panicking() {
             self.bundle.broken.store(true, Relaxed);
         }
-        if let Some(job) = self.hand.take() {
-            self.deque.push(job);
-        }
-        let graph = &self.bundle.graph;
-        let roots = self.roots.clone().filter(|&node| graph.predecessors(node).is_empty());
-        roots.for_each(|node| self.deque.push(node));
+        self.lay_down();
         self.tell();
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::graph::{Rules, Shape};
+    use std::cell::Cell;
+
+    #[test]
+    fn a_share_that_lets_go_calls_back_whoever_found_nothing_while_it_held_all_roots() {
+        let rules = Rules { nodes: 256, fan: 16, ..Rules::default() };
+        let bundle = Bundle::new(Arc::new(Shape::AllToAll.build(&rules)), 2);
+        let time = Cell::new(0);
+        let now = || {
+            time.set(time.get() + LINGER_NS);
+            time.get()
+        };
+        let (mut helps, mut jobs) = (0, 0);
+        let share = bundle.work(0, now, |asked| match asked {
+            Asked::Help => helps += 1,
+            Asked::Run(_) => {
+                jobs += 1;
+                if jobs == 1 {
+                    let other = bundle.work(1, now, |_| panic!("all that is ready is held"));
+                    assert_eq!(other, Share::Idle);
+                }
+            }
+        });
+        assert!(jobs < 16, "{jobs}");
+        assert_eq!((share, helps), (Share::Again, 1));
+        let took = |asked| assert!(matches!(asked, Asked::Run(_)));
+        assert_ne!(bundle.work(1, now, took), Share::Idle);
     }
 }

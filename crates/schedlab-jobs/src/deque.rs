@@ -30,6 +30,10 @@ mod real {
         pub(crate) fn pop(&self) -> Option<Node> {
             self.0.pop()
         }
+
+        pub(crate) fn len(&self) -> usize {
+            self.0.len()
+        }
     }
 
     impl Stealer {
@@ -73,6 +77,10 @@ mod model {
 
         pub(crate) fn pop(&self) -> Option<Node> {
             self.0.lock().expect("no panic with the lock").pop_back()
+        }
+
+        pub(crate) fn len(&self) -> usize {
+            self.0.lock().expect("no panic with the lock").len()
         }
     }
 

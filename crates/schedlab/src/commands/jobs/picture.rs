@@ -90,7 +90,7 @@ pub(super) fn painted(
             gantt.legend.push((colour, cause.key().replace('_', " ")));
         }
     }
-    gantt.legend.push((Theme::light().panel, "no work".to_owned()));
+    gantt.legend.push((Theme::light().panel, "blank: no work".to_owned()));
     gantt
 }
 
