@@ -8,7 +8,6 @@
 use schedlab_draw::page::{Columns, Note, Story, page};
 use schedlab_model::{Cpu, CpuSet, EventSource, Nanos, Span};
 use schedlab_timeline::{TaskId, ask, notation, span_of};
-use std::path::{Path, PathBuf};
 
 #[path = "browser/mod.rs"]
 mod browser;
@@ -48,19 +47,9 @@ fn html() -> String {
     page("a <test>.dat", &reply.answer, None, &[note], 3)
 }
 
-/// A browser that has opened the page; its file.
-fn opened(name: &str) -> Option<(Browser, PathBuf)> {
-    let mut browser = Browser::start(name, (1200, 700))?;
-    let pid = std::process::id();
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{pid}-{name}.html"));
-    std::fs::write(&file, html()).expect("writable");
-    browser.open_file(&file);
-    Some((browser, file))
-}
-
 #[test]
 fn a_person_finds_their_way_in_a_real_browser() {
-    let Some((mut browser, file)) = opened("person") else { return };
+    let Some((mut browser, file)) = Browser::show("person", &html()) else { return };
     let result = browser.evaluate(include_str!("driver.js"));
     let text = |key: &str| result[key].as_str().unwrap_or_default().to_owned();
     // What is there equals what the timeline says: A 4 + 4 µs and B 4 µs on CPU 0; C, B, C on CPU 1.
@@ -107,7 +96,7 @@ fn window(browser: &mut Browser) -> (f64, f64) {
 
 #[test]
 fn two_fingers_zoom_and_one_moves() {
-    let Some((mut browser, file)) = opened("touch") else { return };
+    let Some((mut browser, file)) = Browser::show("touch", &html()) else { return };
     let (from, to) = window(&mut browser);
     // Apart to twice the distance: half of the time is seen, around what is between the fingers.
     browser.touch("touchStart", &[(300.0, 200.0), (500.0, 200.0)]);
@@ -135,9 +124,8 @@ fn two_fingers_zoom_and_one_moves() {
 
 #[test]
 fn the_keyboard_alone_suffices_and_the_address_restores_the_view() {
-    let Some((mut browser, file)) = opened("keys") else { return };
-    let chosen = "document.getElementById('chosen').textContent";
-    let text = |browser: &mut Browser| browser.evaluate(chosen).as_str().unwrap_or("").to_owned();
+    let Some((mut browser, file)) = Browser::show("keys", &html()) else { return };
+    let text = |browser: &mut Browser| browser.text("chosen");
     // Search, go to the task, to its next slice (on the other CPU), and closer.
     for key in ["/", "b", "&", "Enter"] {
         browser.key(key);
@@ -177,7 +165,7 @@ fn the_keyboard_alone_suffices_and_the_address_restores_the_view() {
 
 #[test]
 fn marks_stand_on_their_rows_and_tell_themselves() {
-    let Some((mut browser, file)) = opened("marks") else { return };
+    let Some((mut browser, file)) = Browser::show("marks", &html()) else { return };
     browser.key("k");
     let chosen = "document.getElementById('chosen').textContent";
     let said = browser.evaluate(chosen);
@@ -214,7 +202,7 @@ fn place(browser: &mut Browser, name: &str) -> [f64; 4] {
 
 #[test]
 fn dragging_the_minimap_moves_the_window_along() {
-    let Some((mut browser, file)) = opened("minimap") else { return };
+    let Some((mut browser, file)) = Browser::show("minimap", &html()) else { return };
     browser.evaluate("(() => { const p = schedlabPage; p.view.from = 0; p.view.to = p.trace.span / 4; p.now(); })()");
     let [left, top, width, height] = place(&mut browser, "mini");
     let span = browser.evaluate("schedlabPage.trace.span").as_f64().expect("a number");
@@ -239,7 +227,7 @@ fn dragging_the_minimap_moves_the_window_along() {
 
 #[test]
 fn dragging_with_shift_measures_and_does_not_move() {
-    let Some((mut browser, file)) = opened("measure") else { return };
+    let Some((mut browser, file)) = Browser::show("measure", &html()) else { return };
     let before = window(&mut browser);
     let [left, top, width, height] = place(&mut browser, "rows");
     let y = top + height / 2.0;
@@ -272,7 +260,7 @@ fn click_first_episode(browser: &mut Browser) {
 
 #[test]
 fn a_click_in_the_list_of_episodes_goes_to_its_place() {
-    let Some((mut browser, file)) = opened("episode") else { return };
+    let Some((mut browser, file)) = Browser::show("episode", &html()) else { return };
     let whole = window(&mut browser);
     let said = browser.evaluate("document.querySelector('#episodes button').textContent");
     assert_eq!(said, "0.004 ms  CPU 1 idle while b waits <on> 0");
@@ -290,7 +278,7 @@ fn a_click_in_the_list_of_episodes_goes_to_its_place() {
 
 #[test]
 fn the_waiting_curve_is_piled_as_the_timeline_says() {
-    let Some((mut browser, file)) = opened("curve") else { return };
+    let Some((mut browser, file)) = Browser::show("curve", &html()) else { return };
     // Colours at a time (µs) and a height (tasks). Two CPUs, at most 2 run while 1 waits: 3 and 8 % above.
     let pixels = browser.evaluate(
         "(() => { const p = schedlabPage, c = p.canvas, ratio = c.width / c.clientWidth; p.now(); \

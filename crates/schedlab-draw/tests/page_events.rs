@@ -10,7 +10,6 @@ use schedlab_draw::page::{Columns, PageData, page};
 use schedlab_model::{Clock, Cpu, EventSource, Groups, Member, Nanos, Pid, Span, TraceInfo};
 use schedlab_timeline::{PowerAnswer, PowerSpan, State, Step, Within, ask, notation, span_of};
 use serde_json::{Value, json};
-use std::path::{Path, PathBuf};
 
 #[path = "browser/mod.rs"]
 mod browser;
@@ -32,21 +31,6 @@ fn html(text: &str, more: impl Fn(PageData, &State) -> PageData) -> String {
     let reply = ask(&mut trace.source(), question).expect("in memory");
     let data = more(reply.answer.clone(), &reply.state);
     page("x.dat", &data, None, &[], 0)
-}
-
-/// A browser that has opened this page; its file.
-fn opened(name: &str, html: &str) -> Option<(Browser, PathBuf)> {
-    let mut browser = Browser::start(name, (1200, 700))?;
-    let pid = std::process::id();
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("events-{pid}-{name}.html"));
-    std::fs::write(&file, html).expect("writable");
-    browser.open_file(&file);
-    Some((browser, file))
-}
-
-fn text(browser: &mut Browser, id: &str) -> String {
-    let said = browser.evaluate(&format!("document.getElementById('{id}').textContent"));
-    said.as_str().unwrap_or_default().to_owned()
 }
 
 /// The lines of the list of events.
@@ -74,7 +58,9 @@ fn select(browser: &mut Browser, id: &str, value: &str) {
 
 #[test]
 fn events_are_listed_in_order_of_time_and_filtered() {
-    let Some((mut browser, file)) = opened("list", &html(TRACE, |data, _| data)) else { return };
+    let Some((mut browser, file)) = Browser::show("list", &html(TRACE, |data, _| data)) else {
+        return;
+    };
     let all = lines(&mut browser);
     let expected = [
         "0.000000 ms  CPU 0  switch  idle → A:1",
@@ -110,7 +96,7 @@ fn events_are_listed_in_order_of_time_and_filtered() {
         ]
     );
     browser.evaluate("document.querySelector('#events button').click()");
-    let chosen = text(&mut browser, "chosen");
+    let chosen = browser.text("chosen");
     assert!(chosen.starts_with("A:1 on CPU 0"), "{chosen}");
     std::fs::remove_file(&file).expect("ours");
 }
@@ -118,7 +104,8 @@ fn events_are_listed_in_order_of_time_and_filtered() {
 #[test]
 fn the_list_of_events_turns_its_pages_without_gap_or_overlap() {
     let row = "AB".repeat(100);
-    let Some((mut browser, file)) = opened("pages", &html(&format!("0 | {row}"), |data, _| data))
+    let Some((mut browser, file)) =
+        Browser::show("pages", &html(&format!("0 | {row}"), |data, _| data))
     else {
         return;
     };
@@ -156,7 +143,7 @@ fn threads_of_a_process_and_tasks_of_a_group_share_a_row() {
     let names = vec!["/a.slice".into(), "/b<i>.slice".into()];
     info.groups = Some(Groups { names, members, ..Groups::default() });
     let html_of = html(TRACE, |data, state| data.with_owners(&Belongs::of(&info), state));
-    let Some((mut browser, file)) = opened("owners", &html_of) else { return };
+    let Some((mut browser, file)) = Browser::show("owners", &html_of) else { return };
     let lanes = "schedlabPage.painter.lanes.lanes.map((lane) => lane.name)";
     select(&mut browser, "kind", "process");
     select(&mut browser, "order", "number");
@@ -173,7 +160,9 @@ fn threads_of_a_process_and_tasks_of_a_group_share_a_row() {
     assert_ne!(colours[1], colours[3], "{colours}");
     std::fs::remove_file(&file).expect("ours");
     // What the trace does not tell can't be chosen.
-    let Some((mut browser, file)) = opened("nothing", &html(TRACE, |data, _| data)) else { return };
+    let Some((mut browser, file)) = Browser::show("nothing", &html(TRACE, |data, _| data)) else {
+        return;
+    };
     let closed = "[...document.querySelectorAll('option:disabled')].map((option) => option.value)";
     let closed = browser.evaluate(closed);
     assert_eq!(closed, json!(["process", "group", "process", "group", "frequency"]));
@@ -197,7 +186,7 @@ fn frequencies_idle_states_and_timers_are_seen_listed_and_told() {
     let start = notation::parse(TRACE).expect("sound notation");
     let start = span_of(&mut start.source()).expect("in memory").start;
     let html_of = html(TRACE, |data, _| data.with_power(power(start)));
-    let Some((mut browser, file)) = opened("power", &html_of) else { return };
+    let Some((mut browser, file)) = Browser::show("power", &html_of) else { return };
     let events = lines(&mut browser).join("\n");
     for line in [
         "0.000000 ms  CPU 0  frequency  1.00 GHz",
@@ -207,7 +196,7 @@ fn frequencies_idle_states_and_timers_are_seen_listed_and_told() {
     ] {
         assert!(events.contains(line), "{line} in {events}");
     }
-    let legend = text(&mut browser, "legend");
+    let legend = browser.text("legend");
     for words in ["timer (hrtimer)", "idle state", "2.00 GHz: the highest", "1.00 GHz: the lowest"]
     {
         assert!(legend.contains(words), "{words} in {legend}");

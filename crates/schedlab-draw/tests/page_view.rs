@@ -14,7 +14,6 @@ use schedlab_timeline::{By, Density, TaskId, ask, notation, span_of};
 use serde_json::{Value, json};
 use std::fmt::Write as _;
 use std::io;
-use std::path::{Path, PathBuf};
 
 #[path = "browser/mod.rs"]
 mod browser;
@@ -50,21 +49,6 @@ fn html(text: &str, episode: (u64, u64)) -> String {
     let span = span_of(&mut trace.source()).expect("in memory");
     let reply = ask(&mut trace.source(), Columns::new(span)).expect("in memory");
     page("x.dat", &reply.answer, None, &[note(span.start, episode.0, episode.1)], 1)
-}
-
-/// A browser that has opened this page; its file.
-fn opened(name: &str, html: &str) -> Option<(Browser, PathBuf)> {
-    let mut browser = Browser::start(name, (1200, 700))?;
-    let pid = std::process::id();
-    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("view-{pid}-{name}.html"));
-    std::fs::write(&file, html).expect("writable");
-    browser.open_file(&file);
-    Some((browser, file))
-}
-
-fn text(browser: &mut Browser, id: &str) -> String {
-    let said = browser.evaluate(&format!("document.getElementById('{id}').textContent"));
-    said.as_str().unwrap_or_default().to_owned()
 }
 
 fn click(browser: &mut Browser, selector: &str) {
@@ -106,7 +90,9 @@ fn link(browser: &mut Browser) -> String {
 
 #[test]
 fn keys_work_after_a_click_on_anything() {
-    let Some((mut browser, file)) = opened("clicked", &html(TRACE, (2_000, 4_000))) else { return };
+    let Some((mut browser, file)) = Browser::show("clicked", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
     for selector in ["#fit", "#episodes button", "#waits button", "#sums button", "#help", "#rows"]
     {
         click(&mut browser, selector);
@@ -132,7 +118,7 @@ fn the_address_restores_scroll_height_rows_and_colours() {
         writeln!(text, "{cpu} | ..{letter}.{letter}...").expect("a String takes all");
         text
     });
-    let Some((mut browser, file)) = opened("restored", &html(&rows, (2_000, 4_000))) else {
+    let Some((mut browser, file)) = Browser::show("restored", &html(&rows, (2_000, 4_000))) else {
         return;
     };
     select(&mut browser, "order", "number");
@@ -173,11 +159,13 @@ fn pixels(browser: &mut Browser, places: &[(f64, f64, f64)]) -> Vec<[i64; 3]> {
 
 #[test]
 fn an_episode_is_drawn_in_its_place() {
-    let Some((mut browser, file)) = opened("story", &html(TRACE, (2_000, 4_000))) else { return };
+    let Some((mut browser, file)) = Browser::show("story", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
     let before = pixels(&mut browser, &[(3.0, 0.0, 1.0)]);
     browser.key("v");
     assert_eq!(browser.evaluate("schedlabPage.view.episode"), 0);
-    let said = text(&mut browser, "chosen");
+    let said = browser.text("chosen");
     assert!(said.contains("Episode of 2.00 µs on CPU 0, 2.00 µs of CPU time lost"), "{said}");
     browser.evaluate("(() => { const v = schedlabPage.view; [v.from, v.to] = [0, 16000]; })()");
     // The bracket is the alarm's colour at the upper edge of the row, from the episode's begin to its end.
@@ -214,7 +202,9 @@ fn a_free_cpu_is_hatched_while_it_is_free() {
           |  bbb
         1 | CC......BBBB..CC
         at 1: A wakes B";
-    let Some((mut browser, file)) = opened("hatched", &html(trace, (2_000, 4_000))) else { return };
+    let Some((mut browser, file)) = Browser::show("hatched", &html(trace, (2_000, 4_000))) else {
+        return;
+    };
     let places: Vec<(f64, f64, f64)> =
         (0..12).map(|step| (3.0, 1.0, 22.0 + f64::from(step))).collect();
     let idle = pixels(&mut browser, &places);
@@ -231,7 +221,7 @@ fn a_short_episode_is_seen_among_a_thousand_rows() {
         text
     });
     // As much of it as 16 ms are of ten seconds.
-    let Some((mut browser, file)) = opened("thousand", &html(&rows, (8_000, 8_026))) else {
+    let Some((mut browser, file)) = Browser::show("thousand", &html(&rows, (8_000, 8_026))) else {
         return;
     };
     let seen = browser.evaluate(
@@ -247,7 +237,9 @@ fn a_short_episode_is_seen_among_a_thousand_rows() {
 
 #[test]
 fn rows_of_tasks_tell_states_and_sums() {
-    let Some((mut browser, file)) = opened("tasks", &html(TRACE, (2_000, 4_000))) else { return };
+    let Some((mut browser, file)) = Browser::show("tasks", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
     select(&mut browser, "kind", "task");
     let told = browser.evaluate(
         "(() => { const { lanes } = schedlabPage.painter; schedlabPage.now(); return lanes.lanes.map(({ name, pieces }) => [name, \
@@ -269,7 +261,7 @@ fn rows_of_tasks_tell_states_and_sums() {
     select(&mut browser, "kind", "cpu");
     browser
         .evaluate("(() => { const p = schedlabPage; p.view.measure = [2000, 6000]; p.sums(); })()");
-    let (title, sums) = (text(&mut browser, "sums-title"), text(&mut browser, "sums"));
+    let (title, sums) = (browser.text("sums-title"), browser.text("sums"));
     assert_eq!(title, "In the selection of 4.00 µs");
     for sum in ["A:1  2.00 µs", "B:2  2.00 µs, waited 2.00 µs", "C:3  2.00 µs"] {
         assert!(sums.contains(sum), "{sum} in {sums}");
@@ -331,7 +323,7 @@ impl EventSource for Dense {
 #[test]
 fn dense_events_do_not_blacken_the_rows() {
     let html = Dense::page(25_000, &["sched_stat_runtime"]);
-    let Some((mut browser, file)) = opened("dense", &html) else { return };
+    let Some((mut browser, file)) = Browser::show("dense", &html) else { return };
     let dark = browser.evaluate(
         "(() => { const p = schedlabPage, c = p.canvas, ratio = c.width / c.clientWidth; p.now(); \
          const { rows, rowHeight } = p.painter.layout(p.view), all = c.getContext('2d').getImageData( \
@@ -353,7 +345,7 @@ fn dense_events_do_not_blacken_the_rows() {
 #[test]
 fn interrupts_are_intervals() {
     let html = Dense::page(9, &["irq_handler_exit", "irq_handler_entry"]);
-    let Some((mut browser, file)) = opened("interrupts", &html) else { return };
+    let Some((mut browser, file)) = Browser::show("interrupts", &html) else { return };
     let told = browser.evaluate(
         "(() => { const { interrupts, points } = schedlabPage.trace.rows[0]; \
          return [Array.from(interrupts.start), Array.from(interrupts.end), Array.from(points.time), \
@@ -364,7 +356,7 @@ fn interrupts_are_intervals() {
     assert_eq!(told[0], json!([time(0), time(2), time(4), time(6)]), "{told}");
     assert_eq!(told[1], json!([time(1), time(3), time(5), time(7)]), "{told}");
     assert_eq!(told[3], json!([1, 1, 1, 1, 1, 1, 1, 1]), "no pennants beside the bars");
-    let legend = text(&mut browser, "legend");
+    let legend = browser.text("legend");
     assert!(legend.contains("interrupt"), "{legend}");
     std::fs::remove_file(&file).expect("ours");
 }
@@ -378,7 +370,9 @@ fn resize(browser: &mut Browser, (width, height): (u32, u32), mobile: bool) {
 
 #[test]
 fn nothing_overflows_on_a_phone() {
-    let Some((mut browser, file)) = opened("phone", &html(TRACE, (2_000, 4_000))) else { return };
+    let Some((mut browser, file)) = Browser::show("phone", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
     for size in [(390, 844), (320, 568), (844, 390), (1600, 900)] {
         resize(&mut browser, size, size.0 < 900);
         std::thread::sleep(std::time::Duration::from_millis(200));
@@ -399,7 +393,9 @@ fn nothing_overflows_on_a_phone() {
 
 #[test]
 fn no_label_of_the_axis_lies_on_another_or_leaves_the_picture() {
-    let Some((mut browser, file)) = opened("labels", &html(TRACE, (2_000, 4_000))) else { return };
+    let Some((mut browser, file)) = Browser::show("labels", &html(TRACE, (2_000, 4_000))) else {
+        return;
+    };
     for size in [(390, 844), (1200, 700)] {
         resize(&mut browser, size, false);
         std::thread::sleep(std::time::Duration::from_millis(200));
@@ -435,7 +431,7 @@ fn a_trace_too_large_for_its_slices_is_shown_in_columns() {
     let levels = levels.answer[0].levels.clone();
     assert_eq!((PageData::columns_of(1_024), PageData::columns_of(2)), (8_192, 65_536));
     let html = page("large.dat", &slices.with_columns(columns, levels), None, &[], 0);
-    let Some((mut browser, file)) = opened("columns", &html) else { return };
+    let Some((mut browser, file)) = Browser::show("columns", &html) else { return };
     let seen = browser.evaluate(
         "(() => { const p = schedlabPage; p.now(); const { sums, rows } = p.trace; \
          return [rows[0].share.length, rows[0].count, sums.waiting[sums.waiting.length - 1], \
@@ -453,7 +449,7 @@ fn a_trace_too_large_for_its_slices_is_shown_in_columns() {
         "{told}"
     );
     assert!(told[1].as_str().is_some_and(|text| text.ends_with("B:2")), "{told}");
-    let said = text(&mut browser, "chosen");
+    let said = browser.text("chosen");
     assert!(said.contains("--from"), "how to see slices: {said}");
     std::fs::remove_file(&file).expect("ours");
 }

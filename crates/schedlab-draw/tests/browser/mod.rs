@@ -64,6 +64,16 @@ impl Browser {
         Some(Self { child, to, from, calls, session, profile, requests })
     }
 
+    /// Shows a page that stands in a file of its own, which the caller removes; `None` where no browser is installed.
+    pub(crate) fn show(name: &str, html: &str) -> Option<(Self, PathBuf)> {
+        let mut browser = Self::start(name, (1200, 700))?;
+        let pid = std::process::id();
+        let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("page-{pid}-{name}.html"));
+        std::fs::write(&file, html).expect("writable");
+        browser.open_file(&file);
+        Some((browser, file))
+    }
+
     /// Opens an address, and waits until the page says (in its body's data) that it is `state`:
     /// `first` when the first picture stands, `ready` when all is read.
     pub(crate) fn open(&mut self, url: &str, state: &str) {
@@ -102,6 +112,12 @@ impl Browser {
         let mut result = self.call("Runtime.evaluate", &call);
         assert!(result["exceptionDetails"].is_null(), "{result:#}");
         result["result"]["value"].take()
+    }
+
+    /// The text of the element with this id.
+    pub(crate) fn text(&mut self, id: &str) -> String {
+        let said = self.evaluate(&format!("document.getElementById('{id}').textContent"));
+        said.as_str().unwrap_or_default().to_owned()
     }
 
     /// Fingers on the glass: `touchStart`, `touchMove` or `touchEnd`, and where they are.
