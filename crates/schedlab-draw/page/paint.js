@@ -441,9 +441,9 @@ export class Painter {
     const c = this.context, count = Math.max(2, Math.floor(box.width / 2));
     const { running, waiting } = curve(this.trace, view, count);
     const cpus = this.trace.rows.length;
-    let top = cpus;
-    for (let i = 0; i < count; i++) top = Math.max(top, running[i] + waiting[i]);
-    top = Math.max(top * 1.08, 1);
+    let most = 0;
+    for (let i = 0; i < count; i++) most = Math.max(most, running[i] + waiting[i]);
+    const top = Math.max(most, cpus) * 1.08 || 1;
     const y = (/** @type {number} */ tasks) => box.top + box.height * (1 - tasks / top);
     const area = (/** @type {(i: number) => number} */ upper, /** @type {(i: number) => number} */ lower, /** @type {string} */ colour) => {
       c.fillStyle = colour;
@@ -470,7 +470,9 @@ export class Painter {
     c.fillText(`${cpus} CPU${cpus === 1 ? "" : "s"}`, box.left - 6, y(cpus));
     c.fillText("0", box.left - 6, y(0) - 2);
     const middle = (y(cpus) + y(0)) / 2;
-    if (y(0) - y(cpus) > 44) c.fillText("tasks", box.left - 6, middle);
+    // The height of the curve, where it has room.
+    if (y(cpus) - y(most) > 16) c.fillText(`${Math.round(most)} tasks`, box.left - 6, y(most));
+    else if (y(0) - y(cpus) > 44) c.fillText("tasks", box.left - 6, middle);
     c.textBaseline = "alphabetic";
   }
 

@@ -378,7 +378,9 @@ impl Picture<'_> {
             // Words that would leave the picture at its right end before it.
             let width = style.width(&label.text);
             let x = (self.axis.place(label.time) + 4 * PX).min(self.plot.right() - width - 4 * PX);
-            let point = at(x, self.top(row) + self.row * 3 / 4);
+            // High rows have their tasks' names in the middle, and bars at the lower edge.
+            let down = if self.row >= 36 * PX { 13 * PX } else { self.row * 3 / 4 };
+            let point = at(x, self.top(row) + down);
             // A plate, so that they can be read on any colour.
             let plate = Rect::new(x - 3 * PX, point.y - 11 * PX, width + 6 * PX, 15 * PX);
             scene.rect(self.theme.panel.fade(225), plate);

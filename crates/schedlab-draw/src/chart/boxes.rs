@@ -140,7 +140,8 @@ fn violin(panel: &Panel, values: &[f64], middle: i32, half: i32) -> Vec<Point> {
     let spread = sd.min((quantile(&places, 0.75) - quantile(&places, 0.25)) / 1.34);
     let spread = if spread > 0.0 { spread } else { sd.max(0.005) };
     let width = 0.9 * spread * n.powf(-0.2);
-    let (low, high) = (places[0] - 2.0 * width, places[places.len() - 1] + 2.0 * width);
+    // Not beyond the values: nobody measured what would be drawn there.
+    let (low, high) = (places[0], places[places.len() - 1]);
     let density = |at: f64| -> f64 {
         places.iter().map(|place| (-0.5 * ((at - place) / width).powi(2)).exp()).sum()
     };

@@ -181,12 +181,12 @@ impl Heatmap {
         for &level in &self.contours {
             let above = |row, column| self.value(row, column).is_some_and(|value| value >= level);
             let known = |row, column| self.value(row, column).is_some();
-            let lines = self.border(grid, above, known);
+            let lines = self.border(grid, (above, known), false);
             scene.lines(Stroke::solid(Colour::WHITE.fade(220), PX * 3 / 2), lines.clone());
             scene.lines(Stroke::dashed(Colour::BLACK.fade(180), PX, 3 * PX, 3 * PX), lines);
         }
         let inside = |row, column| self.stable.contains(&(row, column));
-        let lines = self.border(grid, inside, |_, _| true);
+        let lines = self.border(grid, (inside, |_, _| true), true);
         scene.lines(Stroke::solid(Colour::WHITE, PX * 4), lines.clone());
         scene.lines(Stroke::solid(theme.alarm, PX * 2), lines);
         if let Some((row, column)) = self.best {
@@ -195,36 +195,39 @@ impl Heatmap {
                 [(Colour::WHITE, 2 * PX, 4 * PX), (Colour::BLACK, 2 * PX, 3 * PX / 2)]
             {
                 let (a, b) = (at(x + inset, y + inset), at(x + w - inset, y + h - inset));
-                let ring = [a, at(b.x, a.y), b, at(a.x, b.y), a];
+                // The first side once more, so that the last corner is joined as the others are.
+                let ring = [a, at(b.x, a.y), b, at(a.x, b.y), a, at(b.x, a.y)];
                 scene.polyline(Stroke::solid(colour, width), &ring);
             }
         }
     }
 
+    /// `closed`: also along the edge of the map, behind which nothing is known.
     fn border(
         &self,
         grid: &Grid,
-        inside: impl Fn(usize, usize) -> bool,
-        counts: impl Fn(usize, usize) -> bool,
+        (inside, counts): (impl Fn(usize, usize) -> bool, impl Fn(usize, usize) -> bool),
+        closed: bool,
     ) -> Vec<(Point, Point)> {
         let (rows, columns) = (self.rows.len(), self.columns.len());
         let mut lines = Vec::new();
         for (row, column) in self.all().filter(|&(row, column)| inside(row, column)) {
             let Rect { x, y, w, h } = grid.cell(row, column);
-            // Outside of the map nothing is inside; between cells only known ones make an edge.
+            // Between cells only known ones make an edge.
             let out = |r: usize, c: usize| !inside(r, c) && counts(r, c);
+            let edge = |last: bool, out: &dyn Fn() -> bool| if last { closed } else { out() };
             let (left, right) = (at(x, y), at(x + w, y));
             let (low, low_right) = (at(x, y + h), at(x + w, y + h));
-            if column == 0 || out(row, column - 1) {
+            if edge(column == 0, &|| out(row, column - 1)) {
                 lines.push((left, low));
             }
-            if column + 1 >= columns || out(row, column + 1) {
+            if edge(column + 1 >= columns, &|| out(row, column + 1)) {
                 lines.push((right, low_right));
             }
-            if row == 0 || out(row - 1, column) {
+            if edge(row == 0, &|| out(row - 1, column)) {
                 lines.push((low, low_right));
             }
-            if row + 1 >= rows || out(row + 1, column) {
+            if edge(row + 1 >= rows, &|| out(row + 1, column)) {
                 lines.push((left, right));
             }
         }

@@ -12,7 +12,7 @@ use crate::colour::Theme;
 use crate::waiting::Level;
 use schedlab_model::{Cpu, Left, Nanos, Phase, Pid, Span, TraceInfo};
 use schedlab_timeline::{
-    By, Cell, Change, Density, DensityAnswer, Occupant, Power, PowerAnswer, Question, State,
+    By, Cell, Change, Density, DensityAnswer, Occupant, Power, PowerAnswer, Question, STACK, State,
     Switch, TaskId,
 };
 use std::collections::BTreeMap;
@@ -294,7 +294,11 @@ impl Points {
     /// Whether a tracepoint is shown by itself: those of frequencies, idle states, IPIs and timers make intervals.
     fn shows(&self, format: u16, state: &State) -> bool {
         let format = state.others().get(usize::from(format));
-        !self.with_power || format.is_none_or(|one| !Power::knows(std::slice::from_ref(one)))
+        format.is_none_or(|one| {
+            // Stacks belong to switches, which the rows show.
+            let is_power = self.with_power && Power::knows(std::slice::from_ref(one));
+            one.name != STACK && !is_power
+        })
     }
 
     fn see(&mut self, window: Span, change: &Change, state: &State) {
