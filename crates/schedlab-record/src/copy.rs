@@ -5,7 +5,9 @@
 //! Pages of ftrace are in order. Memory: one window, whatever the length of the recording.
 
 use super::RecordError;
+use super::sample::Sample;
 use super::spool::Source;
+use super::stacks::Stacks;
 use schedlab_model::Nanos;
 use schedlab_sys::perf::record;
 use schedlab_trace::live::{Piece, walk_page};
@@ -21,18 +23,23 @@ const LATE: usize = 4096;
 
 type Sink<'a> = dyn FnMut(Piece<'_>) -> io::Result<()> + 'a;
 
+/// How a ring file is laid out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Layout {
+    pub(crate) source: Source,
+    /// Bytes of a page of ftrace.
+    pub(crate) page: usize,
+    /// Where samples of perf hold stacks.
+    pub(crate) stacks: Option<Stacks>,
+}
+
 /// Hands all of a ring file to `sink`; `false` when its end is cut. A file that is not there is
 /// empty: the CPU went offline before it was opened.
-pub(crate) fn read(
-    path: &Path,
-    source: Source,
-    page: usize,
-    sink: &mut Sink<'_>,
-) -> Result<bool, RecordError> {
+pub(crate) fn read(path: &Path, layout: Layout, sink: &mut Sink<'_>) -> Result<bool, RecordError> {
     let Ok(file) = File::open(path) else { return Ok(true) };
-    match source {
-        Source::Perf => read_records(file, path, sink),
-        Source::Ftrace => read_pages(file, page, sink).map_err(RecordError::file(path)),
+    match layout.source {
+        Source::Perf => read_records(file, path, layout.stacks, sink),
+        Source::Ftrace => read_pages(file, layout.page, sink).map_err(RecordError::file(path)),
     }
 }
 
@@ -44,7 +51,12 @@ struct At {
     len: usize,
 }
 
-fn read_records(mut file: File, path: &Path, sink: &mut Sink<'_>) -> Result<bool, RecordError> {
+fn read_records(
+    mut file: File,
+    path: &Path,
+    stacks: Option<Stacks>,
+    sink: &mut Sink<'_>,
+) -> Result<bool, RecordError> {
     let mut window = Vec::with_capacity(WINDOW);
     let mut index: Vec<At> = Vec::new();
     loop {
@@ -58,9 +70,7 @@ fn read_records(mut file: File, path: &Path, sink: &mut Sink<'_>) -> Result<bool
         let keep = if last { 0 } else { index.len().min(LATE) };
         for at in index.drain(..index.len() - keep) {
             let bytes = &window[at.start + record::HEADER..at.start + at.len];
-            if let Some(piece) = piece(at.kind, at.time, bytes) {
-                sink(piece).map_err(RecordError::file(path))?;
-            }
+            hand_on(at.kind, bytes, stacks, sink).map_err(RecordError::file(path))?;
         }
         if last {
             return Ok(used == window.len());
@@ -98,17 +108,25 @@ fn walk(window: &[u8], index: &mut Vec<At>) -> Result<usize, usize> {
     Ok(start)
 }
 
-fn piece(kind: u32, time: Nanos, body: &[u8]) -> Option<Piece<'_>> {
+/// Hands on what a record says: its event and the stack behind it, or a loss.
+fn hand_on(kind: u32, body: &[u8], stacks: Option<Stacks>, sink: &mut Sink<'_>) -> io::Result<()> {
     match kind {
         record::SAMPLE => {
-            let size = u32::from_ne_bytes(body.get(8..12)?.try_into().ok()?) as usize;
-            Some(Piece::Record(time, body.get(12..)?.get(..size)?))
+            let Some(sample) = Sample::parse(body, stacks.is_some()) else { return Ok(()) };
+            sink(Piece::Record(sample.time, sample.raw))?;
+            match stacks.and_then(|stacks| stacks.record(&sample)) {
+                Some(stack) => sink(Piece::Record(sample.time, &stack)),
+                None => Ok(()),
+            }
         }
         record::LOST => {
-            let count = u64::from_ne_bytes(body.get(8..16)?.try_into().ok()?);
-            Some(Piece::Lost(NonZeroU32::new(u32::try_from(count).unwrap_or(u32::MAX))))
+            let Some(count) = body.get(8..).and_then(|rest| rest.first_chunk()) else {
+                return Ok(());
+            };
+            let count = u32::try_from(u64::from_ne_bytes(*count)).unwrap_or(u32::MAX);
+            sink(Piece::Lost(NonZeroU32::new(count)))
         }
-        _ => None,
+        _ => Ok(()),
     }
 }
 
@@ -167,7 +185,8 @@ mod tests {
         let path = dir.path().join("ring");
         std::fs::write(&path, bytes).unwrap();
         let mut seen = Vec::new();
-        let whole = read(&path, Source::Perf, 4096, &mut |piece| {
+        let layout = Layout { source: Source::Perf, page: 4096, stacks: None };
+        let whole = read(&path, layout, &mut |piece| {
             seen.push(match piece {
                 Piece::Record(time, body) => (time.0, body.len()),
                 Piece::Lost(count) => (0, count.map_or(0, |count| count.get() as usize)),

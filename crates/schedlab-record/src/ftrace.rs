@@ -12,6 +12,7 @@ use super::error::{RecordError, tracefs_write_right};
 use super::options::{Meaning as _, Options};
 use super::shared::{Ended, Shared, be_prompt, spawn};
 use super::spool::{self, Head};
+use super::stacks;
 use schedlab_model::{Cpu, CpuSet, Nanos, Warning};
 use schedlab_sys::guard::{Guard, Undo};
 use schedlab_sys::{process, tracefs, tracefs::Tracefs};
@@ -77,7 +78,7 @@ impl Instance {
         // Also while the pages are copied: a buffer that stops when it is full does not say on its
         // pages where events are missing, one that writes over the oldest does.
         self.write("options/overwrite", "1")?;
-        for point in &head.tracepoints {
+        for point in head.tracepoints.iter().filter(|point| !point.is_stack()) {
             let dir = format!("events/{}/{}", point.system, point.name);
             if let Some(filter) = options.filter(point) {
                 self.write(&format!("{dir}/filter"), &filter).map_err(|error| {
@@ -90,6 +91,13 @@ impl Instance {
                 })?;
             }
             self.write(&format!("{dir}/enable"), "1")?;
+        }
+        if options.stacks {
+            let (file, trigger) = stacks::TRIGGER;
+            self.write(file, trigger).map_err(|error| RecordError::Unsupported {
+                what: "--stacks".into(),
+                why: format!("the kernel takes no trigger 'stacktrace': {error}"),
+            })?;
         }
         Ok(())
     }
@@ -216,7 +224,7 @@ fn copy_pages(pipes: &mut [Pipe], page: usize) -> io::Result<u64> {
 }
 
 /// Reads pages, one at a time as the kernel gives them, until the buffer is full or the pipe empty.
-fn read_pages(from: &mut File, buffer: &mut [u8], page: usize) -> io::Result<usize> {
+pub(crate) fn read_pages(from: &mut File, buffer: &mut [u8], page: usize) -> io::Result<usize> {
     let mut pages = 0;
     for place in buffer.chunks_exact_mut(page) {
         let count = loop {

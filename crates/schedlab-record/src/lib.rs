@@ -17,10 +17,13 @@ mod options;
 mod recorder;
 mod requests;
 mod rings;
+mod sample;
 mod shared;
 mod snapshot;
 mod spool;
+mod stacks;
 mod stitch;
+mod trace_marker;
 mod tracepoints;
 mod watch;
 

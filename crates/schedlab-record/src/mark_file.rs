@@ -51,11 +51,18 @@ pub fn so_far(recording: &Path) -> Vec<(PathBuf, Vec<String>)> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let pid = name.strip_prefix(&start).and_then(|rest| rest.strip_suffix(".names"));
         let Some(pid) = pid.and_then(|pid| pid.parse().ok()) else { continue };
-        let text = std::fs::read_to_string(entry.path()).unwrap_or_default();
-        found.push((of_process(recording, pid), text.lines().map(str::to_owned).collect()));
+        let marks = of_process(recording, pid);
+        let names = names_of(&marks);
+        found.push((marks, names));
     }
     found.sort();
     found
+}
+
+/// The names of a file of marks; none where nobody wrote any.
+pub(crate) fn names_of(marks: &Path) -> Vec<String> {
+    let text = std::fs::read_to_string(names(marks)).unwrap_or_default();
+    text.lines().map(str::to_owned).collect()
 }
 
 /// A record: time u64, pid i32, cpu u16, phase u16, id u32, request u32, in the machine's byte order.
@@ -76,6 +83,19 @@ impl Marks {
 
     /// Puts a mark of task `pid`, on the CPU on which the caller is now.
     pub fn put(&self, time: Nanos, pid: Pid, id: u32, phase: Phase, request: u32) {
+        self.put_on(schedlab_sys::sched::current_cpu(), time, pid, id, phase, request);
+    }
+
+    /// Puts a mark that was seen on `cpu`.
+    pub(crate) fn put_on(
+        &self,
+        cpu: Cpu,
+        time: Nanos,
+        pid: Pid,
+        id: u32,
+        phase: Phase,
+        request: u32,
+    ) {
         let phase: u16 = match phase {
             Phase::Begin => 0,
             Phase::End => 1,
@@ -84,7 +104,7 @@ impl Marks {
         let mut record = [0; RECORD];
         record[0..8].copy_from_slice(&time.0.to_ne_bytes());
         record[8..12].copy_from_slice(&pid.0.to_ne_bytes());
-        record[12..14].copy_from_slice(&schedlab_sys::sched::current_cpu().0.to_ne_bytes());
+        record[12..14].copy_from_slice(&cpu.0.to_ne_bytes());
         record[14..16].copy_from_slice(&phase.to_ne_bytes());
         record[16..20].copy_from_slice(&id.to_ne_bytes());
         record[20..24].copy_from_slice(&request.to_ne_bytes());

@@ -7,6 +7,8 @@ use super::options::Meaning as _;
 use super::rings::{self, Rings};
 use super::shared::{Ended, Shared, spawn};
 use super::spool::{self, Head, Source, Tail};
+use super::stacks;
+use super::trace_marker;
 use super::tracepoints;
 use super::watch::Watcher;
 use super::{Options, RecordError, Via};
@@ -82,12 +84,13 @@ impl Recorder {
     fn perf(options: &Options, dir: &Path, marks: Option<&Path>) -> Result<Self, RecordError> {
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
         let head = head(options, &tracefs, Source::Perf)?;
-        spool::write(&spool::head(dir), &head)?;
+        begin(options, dir, &head)?;
         process::raise_open_files();
         let (rings, drains, watched) = Rings::open(options, &head)?;
         let rings = Arc::new(rings);
         let shared = Arc::<Shared>::default();
         let mut threads = vec![watcher(dir, watched, options, &shared)?];
+        threads.extend(listener(options, dir, &head, &shared)?);
         threads.extend(Rings::threads(&rings, drains, options, (dir, marks), &head, &shared)?);
         rings.enable().map_err(RecordError::io("starting the events"))?;
         let backend = Backend::Perf(rings);
@@ -103,10 +106,11 @@ impl Recorder {
         }
         let tracefs = Tracefs::open().map_err(|error| tracefs_right(&error))?;
         let head = head(options, &tracefs, Source::Ftrace)?;
-        spool::write(&spool::head(dir), &head)?;
+        begin(options, dir, &head)?;
         let shared = Arc::<Shared>::default();
         let instance = Instance::guarded(tracefs, options, &head)?;
         let mut threads = vec![watcher(dir, rings::watch(&head), options, &shared)?];
+        threads.extend(listener(options, dir, &head, &shared)?);
         if !options.overwrites() {
             threads.push(instance.thread(options, dir, &shared)?);
         }
@@ -209,10 +213,21 @@ impl Recorder {
     }
 }
 
+/// Keeps what is known before the first event.
+fn begin(options: &Options, dir: &Path, head: &Head) -> Result<(), RecordError> {
+    if options.stacks {
+        stacks::keep_symbols(dir)?;
+    }
+    spool::write(&spool::head(dir), head)
+}
+
 fn head(options: &Options, tracefs: &Tracefs, source: Source) -> Result<Head, RecordError> {
     let text = |file: &str| tracefs.read(file).map_err(|error| tracefs_right(&error));
     let sys = Path::new("/sys");
-    let tracepoints = tracepoints::choose(tracefs, &options.events)?;
+    let mut tracepoints = tracepoints::choose(tracefs, &options.events)?;
+    if options.stacks {
+        tracepoints.push(stacks::tracepoint(tracefs)?);
+    }
     for filter in &options.filters {
         if !tracepoints.iter().any(|point| point.name == filter.event) {
             let why = "it is not recorded: name it with -e".into();
@@ -273,6 +288,16 @@ fn watcher(
         }
         watcher.finish()
     })
+}
+
+/// Who listens to `trace_marker`, if that is asked for.
+fn listener(
+    options: &Options,
+    dir: &Path,
+    head: &Head,
+    shared: &Arc<Shared>,
+) -> Result<Option<JoinHandle<io::Result<()>>>, RecordError> {
+    options.trace_marker.then(|| trace_marker::listen(&head.cpus, dir, shared)).transpose()
 }
 
 /// `uname -a` without the host's name.

@@ -6,6 +6,7 @@
 use super::Mark;
 use super::mark_file::{self, Growing};
 use super::shared::Overrun;
+use super::spool;
 use schedlab_model::{Nanos, Phase, Pid};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -13,7 +14,9 @@ use std::path::{Path, PathBuf};
 /// The requests of one name that processes make.
 pub(crate) struct Requests {
     /// The recording, beside which processes put their marks.
-    recording: PathBuf,
+    recording: Option<PathBuf>,
+    /// What programs wrote into `trace_marker`.
+    heard: PathBuf,
     name: String,
     open: Open,
     /// By file: its marks, and the number of the name in it.
@@ -21,10 +24,12 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(recording: &Path, name: &str, bound: Nanos) -> Self {
+    /// Of processes that put marks beside `recording`, and of programs whose marks the spool `dir` holds.
+    pub(crate) fn new(recording: Option<&Path>, dir: &Path, name: &str, bound: Nanos) -> Self {
         let open = Open { bound, since: BTreeMap::new() };
         Self {
-            recording: recording.to_owned(),
+            recording: recording.map(Path::to_owned),
+            heard: spool::heard(dir),
             name: name.to_owned(),
             open,
             files: BTreeMap::new(),
@@ -34,7 +39,9 @@ impl Requests {
     /// Reads what was put since the last look; the first request that took too long, or that has not ended at `now`
     /// and has taken too long already.
     pub(crate) fn look(&mut self, now: Nanos) -> Option<Overrun> {
-        for (path, names) in mark_file::so_far(&self.recording) {
+        let beside = self.recording.as_deref().map(mark_file::so_far).unwrap_or_default();
+        let heard = (self.heard.clone(), mark_file::names_of(&self.heard));
+        for (path, names) in beside.into_iter().chain([heard]) {
             let number = names.iter().position(|name| *name == self.name);
             let number = number.and_then(|number| u32::try_from(number).ok());
             if let Some(number) = number.filter(|_| !self.files.contains_key(&path))
@@ -142,7 +149,8 @@ mod tests {
     fn marks_of_a_name_are_found_in_the_files_beside_a_recording() {
         let folder = tempfile::tempdir().unwrap();
         let recording = folder.path().join("x.marks");
-        let mut requests = Requests::new(&recording, "request", Nanos::from_millis(5));
+        let mut requests =
+            Requests::new(Some(&recording), folder.path(), "request", Nanos::from_millis(5));
         assert_eq!(requests.look(Nanos::ZERO), None, "nobody puts any yet");
         let path = mark_file::of_process(&recording, 42);
         let marks = mark_file::Marks::append(&path).unwrap();
@@ -155,5 +163,13 @@ mod tests {
         let found = requests.look(at(9)).unwrap();
         assert_eq!((found.since, found.took), (at(2), at(7)));
         assert_eq!(requests.look(at(99)), None, "each is told once");
+        // A program that knows nothing of us, by way of `trace_marker`.
+        let heard = spool::heard(folder.path());
+        let marks = mark_file::Marks::append(&heard).unwrap();
+        std::fs::write(mark_file::names(&heard), "request\n").unwrap();
+        marks.put(at(100), Pid(9), 0, Phase::Begin, 3);
+        marks.put(at(106), Pid(8), 0, Phase::End, 3);
+        let found = requests.look(at(106)).unwrap();
+        assert_eq!((found.pid, found.took, found.is_over), (Pid(8), at(6), true));
     }
 }

@@ -74,8 +74,9 @@ impl Rings {
         let overwrite = options.overwrites();
         let mut ring = None;
         let first = self.events.len();
-        for point in tracepoints {
-            let event = open_event(Source::Tracepoint(point.id.into()), cpu, wakeup, overwrite)?;
+        for point in tracepoints.iter().filter(|point| !point.is_stack()) {
+            let source = source(point, options);
+            let event = open_event(source, cpu, wakeup, overwrite)?;
             if let Some(filter) = options.filter(point) {
                 set_filter(&event, point, &filter)?;
             }
@@ -109,8 +110,8 @@ impl Rings {
         }
         if let Some(snapshot) = options.snapshot {
             let (all, shared) = (Arc::clone(rings), Arc::clone(shared));
-            let name = options.between.as_deref().zip(marks);
-            let requests = name.map(|(name, marks)| Requests::new(marks, name, snapshot.bound));
+            let name = options.between.as_deref();
+            let requests = name.map(|name| Requests::new(marks, dir, name, snapshot.bound));
             let watch =
                 snapshot::Watch::new(snapshot, &head.tracepoints, drained, (dir, requests))?;
             let body = move || watch.run(&shared, || all.disable());
@@ -166,6 +167,16 @@ impl Rings {
             file.flush().map_err(RecordError::file(&path))?;
         }
         Ok(())
+    }
+}
+
+/// A tracepoint, in samples that are laid out alike for all tracepoints of a recording.
+fn source(point: &Tracepoint, options: &Options) -> Source {
+    let id = point.id.into();
+    match (options.stacks, point.name.as_str()) {
+        (false, _) => Source::Tracepoint(id),
+        (true, "sched_switch") => Source::WithStack(id),
+        (true, _) => Source::WithoutStack(id),
     }
 }
 

@@ -68,14 +68,27 @@ impl fmt::Display for Ended {
 }
 
 /// What the recorder's threads share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shared {
     /// Told to stop.
     pub(crate) stop: AtomicBool,
     /// Bytes of records spooled so far.
     pub(crate) bytes: AtomicU64,
+    /// Until when (monotonic) all marks of programs have been put; [`u64::MAX`] where nobody listens to them.
+    pub(crate) heard_until: AtomicU64,
     /// Set once, when it ended by itself.
     pub(crate) ended: OnceLock<Ended>,
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            stop: AtomicBool::new(false),
+            bytes: AtomicU64::new(0),
+            heard_until: AtomicU64::new(u64::MAX),
+            ended: OnceLock::new(),
+        }
+    }
 }
 
 /// Starts a thread of the recorder.

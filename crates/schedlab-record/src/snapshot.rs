@@ -7,6 +7,7 @@
 //! decoded.
 
 use super::requests::Requests;
+use super::sample::Sample;
 use super::shared::{Ended, Shared, Spike, be_prompt};
 use super::tracepoints::Tracepoint;
 use super::watch::records;
@@ -32,6 +33,8 @@ pub(crate) struct Watch {
     snapshot: Snapshot,
     dir: PathBuf,
     decoder: LiveDecoder,
+    /// Whether samples hold stacks.
+    has_stacks: bool,
     kept: Vec<Kept>,
     /// Decoded, and waiting until nothing earlier can come.
     pending: Vec<Event>,
@@ -61,6 +64,7 @@ impl Watch {
             snapshot,
             dir: dir.to_owned(),
             decoder: LiveDecoder::new(formats),
+            has_stacks: tracepoints.iter().any(Tracepoint::is_stack),
             kept: kept.collect(),
             pending: Vec::new(),
             waits: Waits::new(snapshot.bound),
@@ -73,12 +77,13 @@ impl Watch {
         be_prompt();
         loop {
             let last = shared.stop.load(Ordering::Acquire);
-            let spike = self.look()?;
+            let heard_until = Nanos(shared.heard_until.load(Ordering::Acquire));
+            let spike = self.look(heard_until)?;
             if let Some(spike) = spike
                 && shared.ended.set(spike).is_ok()
             {
                 disable();
-                self.look()?;
+                self.look(heard_until)?;
             }
             if last || spike.is_some() {
                 return self.save(shared);
@@ -88,8 +93,9 @@ impl Watch {
         }
     }
 
-    /// Takes what is in the rings, forgets what is old, and times the waits.
-    fn look(&mut self) -> io::Result<Option<Ended>> {
+    /// Takes what is in the rings, forgets what is old, and times the waits. All marks until `heard_until` have been put:
+    /// the end of a request may come later.
+    fn look(&mut self, heard_until: Nanos) -> io::Result<Option<Ended>> {
         let now = clock::monotonic();
         let decodes = self.requests.is_none();
         for kept in &mut self.kept {
@@ -99,13 +105,9 @@ impl Watch {
                 Ok(())
             })?;
             let samples = records(&bytes).filter(|(kind, _)| decodes && *kind == record::SAMPLE);
-            for (kind, body) in samples {
-                debug_assert_eq!(kind, record::SAMPLE);
-                let (Some(time), Some(raw)) = (body.first_chunk(), body.get(12..)) else {
-                    continue;
-                };
-                let time = Nanos(u64::from_ne_bytes(*time));
-                self.decoder.decode(time, kept.cpu, raw, &mut self.pending);
+            for (_, body) in samples {
+                let Some(sample) = Sample::parse(body, self.has_stacks) else { continue };
+                self.decoder.decode(sample.time, kept.cpu, sample.raw, &mut self.pending);
             }
             kept.chunks.push_back((now, bytes));
             while kept.chunks.front().is_some_and(|(at, _)| *at + self.snapshot.keep < now) {
@@ -113,7 +115,7 @@ impl Watch {
             }
         }
         if let Some(requests) = &mut self.requests {
-            return Ok(requests.look(now).map(Ended::Overrun));
+            return Ok(requests.look(now.min(heard_until)).map(Ended::Overrun));
         }
         let settled = now - SETTLED;
         self.pending.sort_by_key(|event| event.time);

@@ -84,6 +84,16 @@ pub(crate) fn tasks(dir: &Path) -> PathBuf {
     dir.join("tasks.jsonl")
 }
 
+/// Marks that programs wrote into `trace_marker`, as `mark_file` keeps them.
+pub(crate) fn heard(dir: &Path) -> PathBuf {
+    dir.join("heard")
+}
+
+/// A copy of `/proc/kallsyms`, where stacks are recorded.
+pub(crate) fn symbols(dir: &Path) -> PathBuf {
+    dir.join("kallsyms")
+}
+
 pub(crate) fn records(dir: &Path, cpu: Cpu) -> PathBuf {
     dir.join(format!("cpu{cpu}.ring"))
 }

@@ -2,14 +2,15 @@
 //! tasks (the head of the file wants them), the second for the records.
 
 use super::spool::{self, Head, Source, Tail};
+use super::stacks::{self, Stacks};
 use super::tracepoints::Tracepoint;
 use super::watch::{Tasks, gather};
-use super::{Mark, RecordError, Via, copy};
+use super::{Mark, RecordError, Via, copy, mark_file};
 use schedlab_model::{Comm, Cpu, Nanos, Pid, Span, Warning};
 use schedlab_trace::dat::{Companion, Header, Writer};
 use schedlab_trace::live::Piece;
 use schedlab_workload::Recorded;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU32;
 use std::path::Path;
@@ -49,9 +50,15 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
         ));
     }
     summary.warnings.extend(tail.iter().flat_map(|tail| tail.doubts.clone()));
-    let names = names(dir, &head)?;
+    let marks = &with_heard(marks, dir)?;
+    let layout = layout(&head);
+    let known = Known::of(dir, &head, layout)?;
     let mark_id = free_id(&head.tracepoints);
-    let header = header(dir, &head, names, marks, mark_id);
+    let symbols = stacks::symbols(dir, &known.addresses).unwrap_or_else(|warning| {
+        summary.warnings.push(warning);
+        Vec::new()
+    });
+    let header = Header { kallsyms: symbols, ..header(dir, &head, known.names, marks, mark_id) };
     // A device or a pipe is written to, never replaced; a link is followed.
     schedlab_trace::replace(out, |part| {
         let mut writer = Writer::create(part, &header).map_err(RecordError::file(out))?;
@@ -73,16 +80,10 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
                 span: None,
             };
             let path = spool::records(dir, cpu);
-            let whole =
-                copy::read(
-                    &path,
-                    head.source,
-                    head.page_size as usize,
-                    &mut |piece| match piece {
-                        Piece::Record(time, body) => stitched.record(time, body),
-                        Piece::Lost(count) => stitched.lost(count),
-                    },
-                )?;
+            let whole = copy::read(&path, layout, &mut |piece| match piece {
+                Piece::Record(time, body) => stitched.record(time, body),
+                Piece::Lost(count) => stitched.lost(count),
+            })?;
             if !whole {
                 summary.warnings.push(cut_file(cpu));
             }
@@ -93,6 +94,23 @@ pub fn stitch(dir: &Path, out: &Path, marks: &Marks) -> Result<Recorded, RecordE
     })?;
     summary.warnings.extend(loss(&summary));
     Ok(summary)
+}
+
+/// These marks, and those that programs wrote into `trace_marker`.
+fn with_heard(marks: &Marks, dir: &Path) -> Result<Marks, RecordError> {
+    let path = spool::heard(dir);
+    let names = mark_file::names_of(&path);
+    let heard = mark_file::gather(&[(path.clone(), names)]).map_err(RecordError::file(&path))?;
+    let Marks { mut names, marks: mut all } = marks.clone();
+    let first = u32::try_from(names.len()).unwrap_or(u32::MAX);
+    names.extend(heard.names);
+    all.extend(heard.marks.into_iter().map(|mark| Mark { id: first + mark.id, ..mark }));
+    Ok(Marks { names, marks: all })
+}
+
+fn layout(head: &Head) -> copy::Layout {
+    let stacks = Stacks::of(&head.tracepoints);
+    copy::Layout { source: head.source, page: head.page_size as usize, stacks }
 }
 
 fn cut_file(cpu: Cpu) -> Warning {
@@ -121,8 +139,9 @@ fn header(
     for (pid, comm) in seen {
         names.entry(pid).or_insert(comm);
     }
-    let mut formats: Vec<_> =
-        head.tracepoints.iter().map(|t| (t.system.clone(), t.format.clone())).collect();
+    let (of_stacks, others): (Vec<_>, Vec<_>) =
+        head.tracepoints.iter().partition(|point| point.is_stack());
+    let mut formats: Vec<_> = others.iter().map(|t| (t.system.clone(), t.format.clone())).collect();
     if !marks.marks.is_empty() {
         let text = schedlab_trace::mark::format_text(mark_id, &marks.names);
         formats.push((schedlab_trace::mark::SYSTEM.into(), text));
@@ -139,6 +158,7 @@ fn header(
         page_size: head.page_size,
         header_page: head.header_page.clone(),
         header_event: head.header_event.clone(),
+        ftrace_formats: of_stacks.iter().map(|point| point.format.clone()).collect(),
         formats,
         cmdlines: names.into_iter().collect(),
         cpus: head.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1),
@@ -239,37 +259,69 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
     }
 }
 
-/// The last name under which each task came to or left a CPU: what the records themselves know.
-fn names(dir: &Path, head: &Head) -> Result<BTreeMap<Pid, Comm>, RecordError> {
-    let switch = head.tracepoints.iter().find(|point| point.name == "sched_switch");
-    let Some(switch) = switch else { return Ok(BTreeMap::new()) };
-    let side = |pid: &str, comm: &str| Some((switch.field(pid)?.0, switch.field(comm)?));
-    let sides = [side("prev_pid", "prev_comm"), side("next_pid", "next_comm")];
-    let mut names: BTreeMap<Pid, (Nanos, Comm)> = BTreeMap::new();
-    let mut see =
-        |time: Nanos, body: &[u8], (pid_at, (comm_at, comm_len)): (usize, (usize, usize))| {
-            let pid = i32::from_ne_bytes(body.get(pid_at..pid_at + 4)?.try_into().ok()?);
-            let comm = body.get(comm_at..comm_at + comm_len.min(16))?;
-            let latest = names.get(&Pid(pid)).is_none_or(|(seen, _)| *seen <= time);
-            // Idle tasks share a pid, not a name.
-            (latest && pid != 0).then(|| {
-                names.insert(Pid(pid), (time, schedlab_sys::process::comm_of(comm)));
-            })
-        };
-    for cpu in head.cpus.iter() {
-        let path = spool::records(dir, cpu);
-        copy::read(&path, head.source, head.page_size as usize, &mut |piece| {
-            if let Piece::Record(time, body) = piece
-                && body.first_chunk().is_some_and(|id| u16::from_ne_bytes(*id) == switch.id)
-            {
-                for side in sides.into_iter().flatten() {
-                    see(time, body, side);
+/// What a first pass over the records finds.
+struct Known {
+    /// The last name under which each task came to or left a CPU.
+    names: BTreeMap<Pid, Comm>,
+    /// Addresses in stacks.
+    addresses: BTreeSet<u64>,
+}
+
+impl Known {
+    fn of(dir: &Path, head: &Head, layout: copy::Layout) -> Result<Self, RecordError> {
+        let mut addresses = BTreeSet::new();
+        let mut names = Names::new(&head.tracepoints);
+        for cpu in head.cpus.iter() {
+            copy::read(&spool::records(dir, cpu), layout, &mut |piece| {
+                if let Piece::Record(time, body) = piece {
+                    names.see(time, body);
+                    addresses.extend(layout.stacks.iter().flat_map(|of| of.addresses(body)));
                 }
-            }
-            Ok(())
-        })?;
+                Ok(())
+            })?;
+        }
+        Ok(Self { names: names.last(), addresses })
     }
-    Ok(names.into_iter().map(|(pid, (_, comm))| (pid, comm)).collect())
+}
+
+/// Names of tasks in the records of switches.
+struct Names {
+    switch: Option<u16>,
+    /// Of the task that leaves and of the one that comes: where its pid is, and offset and length of its name.
+    sides: Vec<(usize, (usize, usize))>,
+    seen: BTreeMap<Pid, (Nanos, Comm)>,
+}
+
+impl Names {
+    fn new(tracepoints: &[Tracepoint]) -> Self {
+        let switch = tracepoints.iter().find(|point| point.name == "sched_switch");
+        let side = |pid: &str, comm: &str| Some((switch?.field(pid)?.0, switch?.field(comm)?));
+        let sides = [side("prev_pid", "prev_comm"), side("next_pid", "next_comm")];
+        let switch = switch.map(|point| point.id);
+        Self { switch, sides: sides.into_iter().flatten().collect(), seen: BTreeMap::new() }
+    }
+
+    fn see(&mut self, time: Nanos, body: &[u8]) {
+        let id = body.first_chunk().map(|id| u16::from_ne_bytes(*id));
+        if id.is_none() || id != self.switch {
+            return;
+        }
+        for (pid_at, (comm_at, comm_len)) in &self.sides {
+            let pid = body.get(*pid_at..).and_then(|rest| rest.first_chunk());
+            let comm = body.get(*comm_at..*comm_at + (*comm_len).min(16));
+            let (Some(pid), Some(comm)) = (pid, comm) else { continue };
+            let pid = Pid(i32::from_ne_bytes(*pid));
+            let latest = self.seen.get(&pid).is_none_or(|(seen, _)| *seen <= time);
+            // Idle tasks share a pid, not a name.
+            if latest && !pid.is_idle() {
+                self.seen.insert(pid, (time, schedlab_sys::process::comm_of(comm)));
+            }
+        }
+    }
+
+    fn last(self) -> BTreeMap<Pid, Comm> {
+        self.seen.into_iter().map(|(pid, (_, comm))| (pid, comm)).collect()
+    }
 }
 
 #[cfg(test)]
@@ -360,7 +412,7 @@ mod tests {
         };
         write(0, named(20, b"after", b"b"));
         write(1, named(10, b"before", b"a"));
-        let names = names(dir.path(), &head).unwrap();
+        let names = Known::of(dir.path(), &head, layout(&head)).unwrap().names;
         assert!(names[&Pid(7)].starts_with(b"after\0") && names[&Pid(8)].starts_with(b"b\0"));
     }
 

@@ -17,6 +17,9 @@ const SCHED: [&str; 8] = [
     "sched_process_exit",
 ];
 
+/// Ftrace's own event for call stacks.
+pub(crate) const STACK: (&str, &str) = ("ftrace", "kernel_stack");
+
 /// A tracepoint to record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Tracepoint {
@@ -91,8 +94,29 @@ impl Tracepoint {
         self.fields().find(|(field, _, _)| *field == name).map(|(_, offset, size)| (offset, size))
     }
 
+    /// One of ftrace's own events, which have no `id` file: the format tells the number.
+    pub(crate) fn of_ftrace(tracefs: &Tracefs, name: &str) -> Result<Self, RecordError> {
+        let format = tracefs.read(&format!("events/ftrace/{name}/format"));
+        let format = format.map_err(|error| tracefs_right(&error))?;
+        let id = format.lines().find_map(|line| line.strip_prefix("ID:")?.trim().parse().ok());
+        let id = id.ok_or_else(|| RecordError::NoEvent {
+            name: name.to_owned(),
+            why: "its format tells no number".into(),
+        })?;
+        Ok(Self { system: "ftrace".into(), name: name.to_owned(), id, format })
+    }
+
+    /// Whether it is that of call stacks, which ftrace logs by a trigger.
+    pub(crate) fn is_stack(&self) -> bool {
+        (self.system.as_str(), self.name.as_str()) == STACK
+    }
+
     /// Length of its raw bytes; `None` when that differs from record to record.
     pub(crate) fn fixed_len(&self) -> Option<usize> {
+        // A stack is as long as it is, whatever its format says.
+        if self.is_stack() {
+            return None;
+        }
         let dynamic = ["__data_loc", "__rel_loc"];
         if self.format.lines().any(|line| dynamic.iter().any(|word| line.contains(word))) {
             return None;

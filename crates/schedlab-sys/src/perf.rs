@@ -22,6 +22,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 pub enum Source {
     /// A tracepoint by the number in its `id` file.
     Tracepoint(u64),
+    /// The same; each sample also holds the call stack in the kernel.
+    WithStack(u64),
+    /// The same with stacks of no length, in a ring that [`Self::WithStack`] shares: samples of a ring are laid out alike.
+    WithoutStack(u64),
     /// No samples, only the records of created, ended and renamed tasks.
     Tasks,
 }
@@ -34,7 +38,8 @@ pub mod record {
     pub const COMM: u32 = 3;
     /// `PERF_RECORD_FORK`: pid, parent's pid, tid, parent's tid, time.
     pub const FORK: u32 = 7;
-    /// `PERF_RECORD_SAMPLE`: time, raw size, raw bytes.
+    /// `PERF_RECORD_SAMPLE`: time; addresses of the stack behind their number (for [`super::Source::WithStack`] and
+    /// [`super::Source::WithoutStack`]); raw size, raw bytes.
     pub const SAMPLE: u32 = 9;
     /// Length of the header that every record starts with: type u32, misc u16, size u16.
     pub const HEADER: usize = 8;
@@ -74,6 +79,7 @@ const TYPE_SOFTWARE: u32 = 1;
 const TYPE_TRACEPOINT: u32 = 2;
 const SOFTWARE_DUMMY: u64 = 9;
 const SAMPLE_TIME: u64 = 1 << 2;
+const SAMPLE_CALLCHAIN: u64 = 1 << 5;
 const SAMPLE_RAW: u64 = 1 << 10;
 const FORMAT_LOST: u64 = 1 << 4;
 const FLAG_DISABLED: u64 = 1 << 0;
@@ -81,6 +87,8 @@ const FLAG_COMM: u64 = 1 << 9;
 const FLAG_TASK: u64 = 1 << 13;
 const FLAG_WATERMARK: u64 = 1 << 14;
 const FLAG_SAMPLE_ID_ALL: u64 = 1 << 18;
+const FLAG_NO_KERNEL_STACK: u64 = 1 << 21;
+const FLAG_NO_USER_STACK: u64 = 1 << 22;
 const FLAG_USE_CLOCKID: u64 = 1 << 25;
 const FLAG_WRITE_BACKWARD: u64 = 1 << 27;
 const OPEN_CLOEXEC: libc::c_ulong = 8;
@@ -108,7 +116,15 @@ impl Event {
     pub fn open(source: Source, cpu: Cpu, wakeup_bytes: u32, backward: bool) -> io::Result<Self> {
         let (kind, config, extra) = match source {
             Source::Tracepoint(id) => (TYPE_TRACEPOINT, id, 0),
+            Source::WithStack(id) => (TYPE_TRACEPOINT, id, FLAG_NO_USER_STACK),
+            Source::WithoutStack(id) => {
+                (TYPE_TRACEPOINT, id, FLAG_NO_USER_STACK | FLAG_NO_KERNEL_STACK)
+            }
             Source::Tasks => (TYPE_SOFTWARE, SOFTWARE_DUMMY, FLAG_COMM | FLAG_TASK),
+        };
+        let stack = match source {
+            Source::WithStack(_) | Source::WithoutStack(_) => SAMPLE_CALLCHAIN,
+            Source::Tracepoint(_) | Source::Tasks => 0,
         };
         let backward = if backward { FLAG_WRITE_BACKWARD } else { 0 };
         let attr = Attr {
@@ -117,7 +133,7 @@ impl Event {
             config,
             sample_period: 1,
             // The ring tells the CPU, the raw bytes the event and the task: time is all that is missing.
-            sample_type: SAMPLE_TIME | SAMPLE_RAW,
+            sample_type: SAMPLE_TIME | SAMPLE_RAW | stack,
             read_format: FORMAT_LOST,
             flags: FLAG_DISABLED
                 | FLAG_WATERMARK

@@ -3,7 +3,7 @@
 use crate::change::Change;
 use crate::state::State;
 use schedlab_model::{
-    Cpu, Event, EventSink, EventSource, Kind, Nanos, Span, TraceInfo, Warning, What,
+    Cpu, Event, EventSink, EventSource, Kind, Nanos, Pid, Span, TraceInfo, Warning, What,
 };
 use std::borrow::Cow;
 use std::io;
@@ -53,6 +53,8 @@ pub struct Told<'a> {
     pub at: Nanos,
     /// The CPU that logged it.
     pub cpu: Cpu,
+    /// The task that was current there.
+    pub by: Pid,
     /// Index into [`State::others`].
     pub format: u16,
     /// Its arguments as text: `state=1 cpu_id=3`.
@@ -133,6 +135,32 @@ impl<Q: Question> Question for Option<Q> {
     }
     fn answer(self, state: &State) -> Self::Answer {
         self.map(|question| question.answer(state))
+    }
+}
+
+/// A question that can do without arguments, asked with them: for traces that are known to hold what it wants.
+#[derive(Clone, Debug)]
+pub struct WithArguments<Q>(pub Q);
+
+impl<Q: Question> Question for WithArguments<Q> {
+    type Answer = Q::Answer;
+    const QUEUES: bool = Q::QUEUES;
+    const ARGUMENTS: bool = true;
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        self.0.wants(format, state)
+    }
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        self.0.told(told, state);
+    }
+    fn begin(&mut self, state: &State) {
+        self.0.begin(state);
+    }
+    #[inline]
+    fn see(&mut self, change: &Change, state: &State) {
+        self.0.see(change, state);
+    }
+    fn answer(self, state: &State) -> Self::Answer {
+        self.0.answer(state)
     }
 }
 
@@ -330,7 +358,8 @@ impl<Q: Question> Pass<Q> {
             && self.question.wants(format, &self.state)
             && let Some(text) = arguments(index)
         {
-            let told = Told { at: event.time, cpu: event.cpu, format, arguments: &text };
+            let Event { time: at, cpu, by, .. } = *event;
+            let told = Told { at, cpu, by, format, arguments: &text };
             self.question.told(&told, &self.state);
         }
     }

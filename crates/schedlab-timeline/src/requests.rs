@@ -9,7 +9,8 @@
 use crate::change::Change;
 use crate::instead::Meanwhile;
 use crate::occupants::Occupants;
-use crate::question::Question;
+use crate::question::{Question, Told};
+use crate::stacks::{BlockedIn, Stacks};
 use crate::state::State;
 use crate::task::TaskId;
 use crate::why_late::{Doing, Lives, Spent};
@@ -153,6 +154,10 @@ pub struct RequestsAnswer {
     /// What was on the CPUs for which the tasks that ended requests waited ([`Part::Waited`]): summed over the
     /// slowest and over the middle ones of [`RequestsAnswer::compositions`]; without these, empty.
     pub instead: [Meanwhile; 2],
+    /// What the task that ended the request of [`RequestsAnswer::spent`] was blocked in, the longest first.
+    pub blocked: Vec<BlockedIn>,
+    /// The stacks by their numbers.
+    pub stacks: Stacks,
 }
 
 /// With fewer requests, the slowest percent and the middle tenth say nothing.
@@ -230,6 +235,14 @@ impl Question for Requests {
     type Answer = RequestsAnswer;
     const QUEUES: bool = false;
 
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        self.lives.wants(format, state)
+    }
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        self.lives.told(told, state);
+    }
+
     fn begin(&mut self, state: &State) {
         self.lives.begin(state);
     }
@@ -268,6 +281,7 @@ impl Question for Requests {
         });
         let one = self.nth.checked_sub(1).and_then(|at| requests.get(at));
         let spent = one.map_or_else(Vec::new, |one| walked(one.ended_by, one.span));
+        let blocked = one.map_or_else(Vec::new, |one| lives.blocked(one.ended_by, one.span));
         let occupants = lives.occupants();
         let instead = compared(requests.len()).map(|groups| {
             groups.map(|group| {
@@ -277,6 +291,7 @@ impl Question for Requests {
         });
         let unfinished = self.open.values().map(|begun| begun.len() as u64).sum();
         let (unbegun, instead) = (self.unbegun, instead.unwrap_or_default());
-        RequestsAnswer { requests, spent, unfinished, unbegun, occupants, instead }
+        let stacks = self.lives.stacks();
+        RequestsAnswer { requests, spent, unfinished, unbegun, occupants, instead, blocked, stacks }
     }
 }

@@ -3,7 +3,8 @@
 use crate::change::{Change, Moved, Runnable, Switch};
 use crate::chosen::Chosen;
 use crate::interrupts::Interrupts;
-use crate::question::Question;
+use crate::question::{Question, Told};
+use crate::stacks::{BlockedIn, Listener, StackId, Stacks, longest_first};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
 use crate::totals::{About, Total, Totals};
@@ -18,6 +19,7 @@ pub struct Tasks {
     rows: Vec<Sums>,
     topology: Option<Topology>,
     interrupts: Interrupts,
+    listener: Listener,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -27,6 +29,10 @@ struct Sums {
     waited: Nanos,
     asleep: Asleep,
     wakers: BTreeMap<TaskId, (u64, Nanos)>,
+    /// Where it sleeps now, and how long the last sleep was while nothing was known of where.
+    stack: Option<StackId>,
+    unstacked: Option<Nanos>,
+    blocked: BTreeMap<Option<StackId>, (u64, Nanos)>,
     slices: Histogram,
     voluntary: u64,
     involuntary: u64,
@@ -104,6 +110,8 @@ pub struct TaskRow {
     pub asleep: Asleep,
     /// The same by waker, longest first. A sleep that goes on at the end has none.
     pub woken_by: Vec<OffCpu>,
+    /// The same by where it blocked, longest first; empty where no stack of it is known.
+    pub blocked: Vec<BlockedIn>,
     /// Lengths of the slices in which it ran, in nanoseconds; those cut by the window's ends or by
     /// a loss count with what was seen of them.
     pub slices: Histogram,
@@ -125,6 +133,8 @@ pub struct TaskRow {
 pub struct TasksAnswer {
     /// Longest run time first; ties by pid.
     pub rows: Vec<TaskRow>,
+    /// The stacks by their numbers.
+    pub stacks: Stacks,
 }
 
 impl TasksAnswer {
@@ -174,8 +184,10 @@ impl Tasks {
         }
         if let (Some(left), true) = (switch.left, switch.prev.is_some()) {
             let row = self.of(switch.prev);
+            row.unstacked = None;
             row.voluntary += u64::from(left.is_voluntary());
             row.involuntary += u64::from(!left.is_voluntary());
+            self.listener.left(switch.cpu, switch.prev);
         }
         if let Occupant::Task(task) = switch.is {
             if let Some(wait) = switch.wait {
@@ -196,11 +208,23 @@ impl Tasks {
         let Some((since, left)) = woken.slept else { return };
         let time = woken.at - since.max(state.window().start);
         row.asleep.add(left, time);
+        row.unstacked = Some(time);
+        if let Some(stack) = row.stack.take() {
+            row.blocked_in(stack, time);
+        }
         let by_task = woken.waker.context == Context::Task;
         let waker = if by_task { woken.waker.task } else { TaskId::NONE };
         let of_waker = row.wakers.entry(waker).or_default();
         of_waker.0 += 1;
         of_waker.1 += time;
+    }
+}
+
+impl Sums {
+    fn blocked_in(&mut self, stack: StackId, time: Nanos) {
+        self.unstacked = None;
+        let sum = self.blocked.entry(Some(stack)).or_default();
+        *sum = (sum.0 + 1, sum.1 + time);
     }
 }
 
@@ -217,6 +241,33 @@ fn by_waker(wakers: BTreeMap<TaskId, (u64, Nanos)>) -> Vec<OffCpu> {
 
 impl Question for Tasks {
     type Answer = TasksAnswer;
+
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        self.listener.wants(format, state)
+    }
+
+    fn begin(&mut self, state: &State) {
+        // Stacks from before the window are those of tasks that sleep when it opens.
+        for (id, task) in state.tasks() {
+            if let (false, Some(row)) =
+                (matches!(task.activity, Activity::Sleeping { .. }), self.rows.get_mut(id.index()))
+            {
+                row.stack = None;
+            }
+        }
+    }
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        let Some((task, stack)) = self.listener.told(told, state) else { return };
+        let sleeps = matches!(state.task(task).activity, Activity::Sleeping { .. });
+        let row = self.of(task);
+        // Another CPU may have woken it before the stack was logged.
+        match row.unstacked {
+            _ if sleeps => row.stack = Some(stack),
+            Some(time) => row.blocked_in(stack, time),
+            None => {}
+        }
+    }
 
     #[inline]
     fn see(&mut self, change: &Change, state: &State) {
@@ -250,7 +301,13 @@ impl Question for Tasks {
                     row.slices.record(open.0);
                 }
                 Activity::Waiting { .. } => self.of(id).waited += open,
-                Activity::Sleeping { left } => self.of(id).asleep.add(left, open),
+                Activity::Sleeping { left } => {
+                    let row = self.of(id);
+                    row.asleep.add(left, open);
+                    if let Some(stack) = row.stack.take() {
+                        row.blocked_in(stack, open);
+                    }
+                }
                 _ => {}
             }
         }
@@ -265,6 +322,7 @@ impl Question for Tasks {
             waited: sums.waited,
             asleep: sums.asleep,
             woken_by: by_waker(sums.wakers),
+            blocked: longest_first(sums.blocked),
             slices: sums.slices,
             voluntary: sums.voluntary,
             involuntary: sums.involuntary,
@@ -282,7 +340,7 @@ impl Question for Tasks {
         let numbered = (0..).map(TaskId).zip(self.rows);
         let mut rows: Vec<TaskRow> = numbered.skip(1).map(named).filter(seen).collect();
         rows.sort_by_key(|row| (std::cmp::Reverse(row.ran), row.pid));
-        TasksAnswer { rows }
+        TasksAnswer { rows, stacks: self.listener.stacks }
     }
 }
 

@@ -2,6 +2,7 @@
 //! first event. Everything here ends in fewer claims, never in more.
 
 use crate::change::{Change, Switch};
+use crate::stacks::STACK;
 use crate::state::{Occupant, State};
 use crate::step::Logged;
 use crate::task::{Activity, TaskId};
@@ -77,7 +78,7 @@ impl State {
             }
             return;
         }
-        if matches!(what.kind(), Kind::Comm | Kind::Mark | Kind::Lost) {
+        if matches!(what.kind(), Kind::Comm | Kind::Mark | Kind::Lost) || self.is_stack(what) {
             return;
         }
         if occupant != Occupant::Unknown {
@@ -88,6 +89,12 @@ impl State {
             self.disproved(cpu, see);
         }
         self.discover(cpu, by, see);
+    }
+
+    /// Whether an event is a stack: the task that leaves logs it behind its switch.
+    fn is_stack(&self, what: &What) -> bool {
+        let What::Other { format } = *what else { return false };
+        self.others.get(usize::from(format)).is_some_and(|format| format.name == STACK)
     }
 
     /// Whether the state has the task with `pid` on `cpu`.

@@ -11,10 +11,12 @@
 
 use crate::change::{Change, Switch, Waker, concerned};
 use crate::occupants::Occupants;
-use crate::question::Question;
+use crate::question::{Question, Told};
+use crate::stacks::{BlockedIn, Listener, StackId, Stacks, longest_first};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
 use schedlab_model::{Context, Cpu, Nanos, Pid, Span};
+use std::collections::BTreeMap;
 
 /// Longer chains of wakers than this end as unknown.
 const DEPTH_MAX: usize = 64;
@@ -32,6 +34,8 @@ pub(crate) struct Lives {
     tasks: Vec<Life>,
     /// Times in which nothing was known of a CPU.
     dark: Vec<(Cpu, Span)>,
+    /// Where tasks blocked, where the trace tells.
+    listener: Listener,
 }
 
 /// What one task did so far.
@@ -40,6 +44,8 @@ struct Life {
     past: Vec<Piece>,
     activity: Activity,
     since: Nanos,
+    /// Where it blocked, if that is what it does.
+    stack: Option<StackId>,
 }
 
 /// A time in which a task did one thing.
@@ -49,6 +55,8 @@ struct Piece {
     activity: Activity,
     /// Who ended it, where a wakeup did.
     waker: Option<Waker>,
+    /// Where it blocked, if that is what it did.
+    stack: Option<StackId>,
 }
 
 /// What a part of the interval was spent on.
@@ -116,6 +124,8 @@ pub struct Spent {
     pub doing: Doing,
     /// How many wakers lie between: 0 is the task itself.
     pub depth: usize,
+    /// Where it was blocked, if it was and the trace tells.
+    pub stack: Option<StackId>,
 }
 
 impl Spent {
@@ -138,20 +148,47 @@ pub struct WhyLateAnswer {
     pub spent: Vec<Spent>,
     /// Who was on each CPU: what ran while a task of the chain waited ([`Spent::wait`]).
     pub occupants: Occupants,
+    /// What the task itself was blocked in, the longest first; empty where the trace tells nothing of it.
+    pub blocked: Vec<BlockedIn>,
+    /// The stacks by their numbers.
+    pub stacks: Stacks,
 }
 
 impl WhyLate {
     /// About the task that has `pid` when the window ends.
     #[must_use]
-    pub const fn new(pid: Pid) -> Self {
-        Self { pid, lives: Lives { tasks: Vec::new(), dark: Vec::new() } }
+    pub fn new(pid: Pid) -> Self {
+        Self { pid, lives: Lives::default() }
     }
 }
 
 impl Lives {
     pub(crate) fn begin(&mut self, state: &State) {
         for (id, task) in state.tasks() {
-            self.of(id, state).activity = task.activity;
+            let life = self.of(id, state);
+            life.activity = task.activity;
+            if !matches!(task.activity, Activity::Sleeping { .. }) {
+                life.stack = None;
+            }
+        }
+    }
+
+    /// Whether it wants the arguments of a tracepoint.
+    pub(crate) fn wants(&mut self, format: u16, state: &State) -> bool {
+        self.listener.wants(format, state)
+    }
+
+    /// A task left its CPU with this stack. Another CPU may have woken it before the stack was logged.
+    pub(crate) fn told(&mut self, told: &Told<'_>, state: &State) {
+        let Some((task, stack)) = self.listener.told(told, state) else { return };
+        let sleeps = matches!(state.task(task).activity, Activity::Sleeping { .. });
+        let life = self.of(task, state);
+        let past = life.past.last_mut();
+        let past = past.filter(|piece| matches!(piece.activity, Activity::Sleeping { .. }));
+        match past {
+            _ if sleeps => life.stack = Some(stack),
+            Some(piece) if piece.stack.is_none() => piece.stack = Some(stack),
+            _ => {}
         }
     }
 
@@ -163,6 +200,9 @@ impl Lives {
         };
         if let Change::Switch(Switch { at, cpu, was: Occupant::Unknown, since, .. }) = *change {
             self.darken(cpu, since, at, state);
+        }
+        if let Change::Switch(Switch { cpu, prev, left: Some(_), .. }) = *change {
+            self.listener.left(cpu, prev);
         }
         for task in concerned(change).into_iter().filter(|task| task.is_some()) {
             self.turn(task, change.at(), waker, state);
@@ -187,7 +227,8 @@ impl Lives {
         }
         for life in self.tasks.iter_mut().filter(|life| life.since < at) {
             let span = Span::new(life.since, at);
-            life.past.push(Piece { span, activity: life.activity, waker: None });
+            let stack = life.stack;
+            life.past.push(Piece { span, activity: life.activity, waker: None, stack });
         }
     }
 
@@ -211,7 +252,7 @@ impl Lives {
     fn of(&mut self, task: TaskId, state: &State) -> &mut Life {
         if task.index() >= self.tasks.len() {
             let since = state.window().start;
-            let life = Life { past: Vec::new(), activity: Activity::Unknown, since };
+            let life = Life { past: Vec::new(), activity: Activity::Unknown, since, stack: None };
             self.tasks.resize(task.index() + 1, life);
         }
         &mut self.tasks[task.index()]
@@ -227,8 +268,9 @@ impl Lives {
         let until = at.max(life.since);
         let since = std::mem::replace(&mut life.since, until);
         let activity = std::mem::replace(&mut life.activity, is);
+        let stack = life.stack.take();
         if until > since {
-            life.past.push(Piece { span: Span::new(since, until), activity, waker });
+            life.past.push(Piece { span: Span::new(since, until), activity, waker, stack });
         }
     }
 
@@ -244,14 +286,14 @@ impl Lives {
             }
             if span.start > told {
                 let gap = Span::new(told, span.start);
-                out.push(Spent { span: gap, task, doing: Doing::Unknown, depth });
+                out.push(Spent { span: gap, task, doing: Doing::Unknown, depth, stack: None });
             }
             told = span.end;
             self.explain(task, span, piece, depth, out);
         }
         if told < within.end {
             let span = Span::new(told, within.end);
-            out.push(Spent { span, task, doing: Doing::Unknown, depth });
+            out.push(Spent { span, task, doing: Doing::Unknown, depth, stack: None });
         }
     }
 
@@ -270,7 +312,26 @@ impl Lives {
             (Activity::Sleeping { .. }, None) => Doing::Blocked,
             _ => Doing::Unknown,
         };
-        out.push(Spent { span, task, doing, depth });
+        out.push(Spent { span, task, doing, depth, stack: piece.stack });
+    }
+
+    /// What `task` was blocked in during `within`, the longest first; empty where no stack of it is known.
+    pub(crate) fn blocked(&self, task: TaskId, within: Span) -> Vec<BlockedIn> {
+        let past = self.tasks.get(task.index()).map_or(&[][..], |life| &life.past);
+        let mut times = BTreeMap::<Option<StackId>, (u64, Nanos)>::new();
+        for piece in past.iter().filter(|it| matches!(it.activity, Activity::Sleeping { .. })) {
+            let (start, end) = (piece.span.start.max(within.start), piece.span.end.min(within.end));
+            if start < end {
+                let sum = times.entry(piece.stack).or_default();
+                *sum = (sum.0 + 1, sum.1 + (end - start));
+            }
+        }
+        if times.keys().all(Option::is_none) { Vec::new() } else { longest_first(times) }
+    }
+
+    /// The stacks by their numbers.
+    pub(crate) fn stacks(self) -> Stacks {
+        self.listener.stacks
     }
 }
 
@@ -278,6 +339,14 @@ impl Question for WhyLate {
     /// `None` where the trace has no such pid.
     type Answer = Option<WhyLateAnswer>;
     const QUEUES: bool = false;
+
+    fn wants(&mut self, format: u16, state: &State) -> bool {
+        self.lives.wants(format, state)
+    }
+
+    fn told(&mut self, told: &Told<'_>, state: &State) {
+        self.lives.told(told, state);
+    }
 
     fn begin(&mut self, state: &State) {
         self.lives.begin(state);
@@ -293,6 +362,7 @@ impl Question for WhyLate {
         self.lives.end(state);
         let mut spent = Vec::new();
         self.lives.walk(task, window, 0, &mut spent);
-        Some(WhyLateAnswer { task, spent, occupants: self.lives.occupants() })
+        let (occupants, blocked) = (self.lives.occupants(), self.lives.blocked(task, window));
+        Some(WhyLateAnswer { task, spent, occupants, blocked, stacks: self.lives.stacks() })
     }
 }

@@ -2,69 +2,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that can't go on stops")]
 
-use schedlab_model::{
-    Context, Cpu, Event, EventSource, Nanos, OtherFormat, Pid, TraceInfo, Warning, What,
-};
-use schedlab_timeline::{
-    Cut, IdleState, Power, PowerAnswer, Reply, Step, Within, ask_within, notation,
-};
-use std::borrow::Cow;
-use std::io;
+use schedlab_model::{Cpu, Nanos, Pid};
+use schedlab_timeline::{Cut, IdleState, Power, PowerAnswer, Reply, Step, Within, ask_within};
 
-/// A trace whose other tracepoints have arguments.
-struct Source {
-    info: TraceInfo,
-    events: Vec<(Event, String)>,
-    at: usize,
-    batch: usize,
-}
-
-impl EventSource for Source {
-    fn info(&self) -> &TraceInfo {
-        &self.info
-    }
-
-    fn next(&mut self, batch: &mut Vec<Event>) -> io::Result<bool> {
-        // Few, so that tests meet the seams between batches.
-        self.at += self.batch;
-        let rest = self.events.get(self.at..).unwrap_or_default();
-        batch.clear();
-        batch.extend(rest.iter().take(5).map(|(event, _)| *event));
-        self.batch = batch.len();
-        Ok(self.batch > 0)
-    }
-
-    fn warnings(&self) -> &[Warning] {
-        &[]
-    }
-
-    fn arguments(&self, index: usize) -> Option<Cow<'_, str>> {
-        let (event, text) = &self.events[self.at + index];
-        matches!(event.what, What::Other { .. }).then_some(Cow::Borrowed(text.as_str()))
-    }
-}
+mod fired;
 
 /// Asks a timeline with tracepoints: when in nanoseconds, on which CPU, name, arguments.
 fn asked(text: &str, fired: &[(u64, u16, &str, &str)], cut: Cut) -> Reply<PowerAnswer> {
-    let trace = notation::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-    let mut info = trace.info.clone();
-    // The notation keeps the first for events of its own.
-    info.others = vec![OtherFormat { system: String::new(), name: "heartbeat".into() }];
-    let mut events: Vec<_> = trace.events.iter().map(|event| (*event, String::new())).collect();
-    for (time, cpu, name, arguments) in fired {
-        let known = info.others.iter().position(|other| other.name == *name);
-        let format = known.unwrap_or_else(|| {
-            info.others.push(OtherFormat { system: "power".into(), name: (*name).to_owned() });
-            info.others.len() - 1
-        });
-        let what = What::Other { format: format as u16 };
-        let (cpu, context) = (Cpu(*cpu), Context::HardIrq);
-        // Who logs it is not known, as to a tool that prints none.
-        let event = Event { time: Nanos(*time), by: Pid(-1), cpu, context, what };
-        events.push((event, (*arguments).to_owned()));
-    }
-    events.sort_by_key(|(event, _)| event.time);
-    let mut source = Source { info, events, at: 0, batch: 0 };
+    // Who logs it is not known, as to a tool that prints none.
+    let fired: Vec<_> = fired.iter().map(|of| (of.0, of.1, Pid(-1), of.2, of.3)).collect();
+    let mut source = fired::source(text, &fired);
     ask_within(&mut source, cut, Power::new(100).with_spans(100)).unwrap()
 }
 

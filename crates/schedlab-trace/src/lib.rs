@@ -48,6 +48,7 @@ mod runs;
 mod spelling;
 mod states;
 mod stretch;
+pub mod symbols;
 pub mod synthetic;
 #[cfg(feature = "parquet")]
 pub mod table;
@@ -88,7 +89,7 @@ pub struct Options {
     /// Perfetto are decoded by the caller alone.
     pub threads: usize,
     /// Bytes of pages of a trace.dat that a thread decodes at once, about, where there are several; by default
-    /// 1 MiB, or four pages of each CPU where that is more.
+    /// 1 MiB, or eight pages of each CPU where that is more.
     pub portion: Option<usize>,
     /// Whether [`EventSource::arguments`] tells those of tracepoints beyond the scheduler's from records
     /// too, not from texts only. Decoding then stays on the caller's thread.

@@ -6,11 +6,16 @@
 
 use crate::encoding::Encoding;
 use crate::format::{Field, Format, Place};
+use crate::symbols::Symbols;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 /// The field in which our own trace.dat holds what a text told.
 const ARGUMENTS: &str = "arguments";
+/// The system and the name of call stacks in the kernel.
+pub(crate) const STACK: (&str, &str) = ("ftrace", "kernel_stack");
+/// Functions of a stack that are told.
+const FRAMES_MAX: usize = 64;
 /// Elements of an array beyond which the rest is cut.
 const ELEMENTS_MAX: usize = 64;
 
@@ -19,6 +24,9 @@ const ELEMENTS_MAX: usize = 64;
 pub(crate) struct Spelling {
     encoding: Encoding,
     fields: BTreeMap<u16, Vec<Field>>,
+    /// The id of stacks.
+    stack: Option<u16>,
+    symbols: Symbols,
 }
 
 impl Spelling {
@@ -27,17 +35,29 @@ impl Spelling {
         encoding: Encoding,
         formats: impl Iterator<Item = (&'a str, &'a str)>,
     ) -> Self {
-        let formats = formats.filter_map(|(system, text)| Format::parse(system, text));
+        let formats: Vec<Format> =
+            formats.filter_map(|(system, text)| Format::parse(system, text)).collect();
+        let is_stack = |format: &&Format| (format.system.as_str(), format.name.as_str()) == STACK;
+        let stack = formats.iter().find(is_stack).map(|format| format.id);
         let own = |fields: Vec<Field>| {
             fields.into_iter().filter(|field| !field.name.starts_with("common_")).collect()
         };
-        Self { encoding, fields: formats.map(|format| (format.id, own(format.fields))).collect() }
+        let fields = formats.into_iter().map(|format| (format.id, own(format.fields))).collect();
+        Self { encoding, fields, stack, symbols: Symbols::default() }
+    }
+
+    /// The same, with names for the addresses of stacks: text of `/proc/kallsyms`.
+    pub(crate) fn with_symbols(self, kallsyms: &[u8]) -> Self {
+        Self { symbols: Symbols::parse(kallsyms), ..self }
     }
 
     /// A record's own fields; empty where it has none, or no format.
     pub(crate) fn text(&self, body: &[u8]) -> String {
         let id = body.first_chunk().map(|id| self.encoding.u16(*id));
         let fields = id.and_then(|id| self.fields.get(&id));
+        if id.is_some() && id == self.stack {
+            return self.stack_of(fields.map_or(&[], Vec::as_slice), body);
+        }
         let mut text = String::new();
         for field in fields.into_iter().flatten() {
             if !text.is_empty() {
@@ -52,6 +72,35 @@ impl Spelling {
                 Some(bytes) => self.value(field, bytes, &mut text),
                 // The record is shorter than its format says.
                 None => text.push('?'),
+            }
+        }
+        text
+    }
+
+    /// `stack=function<-caller<-...`. A stack is longer than the array in its format, and as long as its first field says.
+    fn stack_of(&self, fields: &[Field], body: &[u8]) -> String {
+        let field = |name: &str| fields.iter().find(|field| field.name == name);
+        let Some(callers) = field("caller") else { return String::new() };
+        let size = field("size").and_then(|size| body.get(size.offset as usize..)?.first_chunk());
+        let count = size.map_or(FRAMES_MAX, |size| self.encoding.u32(*size) as usize);
+        let long = usize::from(self.encoding.long);
+        let addresses = body.get(callers.offset as usize..).unwrap_or_default();
+        let mut text = String::from("stack=");
+        for (index, bytes) in addresses.chunks_exact(long).take(count.min(FRAMES_MAX)).enumerate() {
+            let address = match bytes.first_chunk::<8>() {
+                Some(bytes) => self.encoding.u64(*bytes),
+                None => bytes.first_chunk().map_or(0, |bytes| self.encoding.u32(*bytes).into()),
+            };
+            // Older kernels fill up with zeroes or ones.
+            if address == 0 || bytes.iter().all(|byte| *byte == 0xff) {
+                break;
+            }
+            text.push_str(if index > 0 { "<-" } else { "" });
+            match self.symbols.name(address) {
+                Some(name) => text.push_str(name),
+                None => {
+                    let _ = write!(text, "{address:#x}");
+                }
             }
         }
         text
@@ -223,6 +272,29 @@ mod tests {
         }
         assert!(spelt(Encoding { big_endian: false, long: 8 }, &body[..14]).contains("c=? d=?"));
         assert_eq!(spelt(Encoding { big_endian: false, long: 8 }, &[8, 0]), "");
+    }
+
+    #[test]
+    fn a_stack_is_told_by_functions_as_long_as_it_says_and_by_addresses_where_nothing_is_known() {
+        let format = "name: kernel_stack\nID: 4\nformat:\n\
+            \tfield:int size;\toffset:8;\tsize:4;\tsigned:1;\n\
+            \tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n";
+        let encoding = Encoding { big_endian: false, long: 8 };
+        let spelling = Spelling::new(encoding, [("ftrace", format)].into_iter());
+        let mut body = vec![4, 0, 0, 0, 9, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0];
+        for frame in 1..=12u64 {
+            body.extend((frame << 8).to_le_bytes());
+        }
+        let text = spelling.text(&body);
+        assert_eq!(text.split("<-").count(), 10, "{text}");
+        assert!(text.starts_with("stack=0x100<-0x200<-"), "{text}");
+        let named = spelling.with_symbols(b"0000000000000100 T wait\n0000000000000200 t call\n");
+        assert!(named.text(&body).starts_with("stack=wait<-call<-call<-"));
+        body[24..32].fill(0xff);
+        assert_eq!(named.text(&body), "stack=wait");
+        for length in 0..body.len() {
+            named.text(&body[..length]);
+        }
     }
 
     #[test]

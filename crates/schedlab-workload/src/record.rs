@@ -118,6 +118,12 @@ pub struct RecordSpec {
     /// Whether to keep the control groups of tasks, and what the kernel counts for these groups.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cgroups: bool,
+    /// Whether to keep the kernel's call stacks of tasks that leave their CPUs to sleep.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub stacks: bool,
+    /// Whether to keep, as marks, what programs write into `trace_marker`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub trace_marker: bool,
     /// Whether the run is worth nothing without its trace: then it is not begun without the right.
     #[serde(default, skip_serializing_if = "is_default")]
     pub required: bool,

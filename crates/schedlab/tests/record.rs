@@ -413,6 +413,47 @@ fn a_snapshot_keeps_what_led_to_a_long_request() {
     assert_eq!(left, ["x.dat"], "no file of marks is left");
 }
 
+#[test]
+fn stacks_tell_the_kernel_function_in_which_a_task_blocked() {
+    if !may_record() || !has("trace-cmd", "trace-cmd") {
+        return;
+    }
+    let dir = tempfile::tempdir().unwrap();
+    for via in if may_use_ftrace() { &["perf", "ftrace"][..] } else { &["perf", "auto"] } {
+        let all = ["-o", "x.dat", "--via", via, "--stacks", "--", "sleep", "0.2"];
+        let output = record(dir.path(), &all);
+        assert!(output.status.success(), "{}", stderr(&output));
+        if stderr(&output).contains("without names") {
+            missing("the kernel's symbols (kernel.kptr_restrict): no names of functions");
+            return;
+        }
+        let json = |args: &[&str]| -> serde_json::Value {
+            let output = schedlab().args(args).current_dir(dir.path()).output().unwrap();
+            serde_json::from_slice(&output.stdout)
+                .unwrap_or_else(|error| panic!("{error}: {}", stderr(&output)))
+        };
+        let tasks = json(&["trace", "tasks", "--json", "x.dat"]);
+        let all = tasks["tasks"].as_array().expect("tasks");
+        let sleep = all.iter().find(|task| task["comm"] == "sleep").expect("the command");
+        let first = &sleep["blocked_in"][0];
+        let stack = first["stack"].as_str().unwrap_or_default();
+        assert!(stack.contains("nanosleep"), "{via}: {sleep:#}");
+        assert!(!stack.starts_with("schedule"), "{stack}");
+        assert!(first["off_cpu_ns"].as_u64() >= Some(150_000_000), "{via}: {first}");
+        let pid = sleep["pid"].as_i64().expect("a pid").to_string();
+        let why = json(&["trace", "why", "--pid", &pid, "--json", "x.dat"]);
+        let asleep = &why["sums"][0];
+        assert_eq!(asleep["blocked_in"], first["stack"], "{via}: {why:#}");
+        assert!(asleep["said"].as_str().is_some_and(|said| said.contains(stack)), "{asleep}");
+        // The peer prints the same functions, one on each line.
+        let report = ["report", "-N", "x.dat"];
+        let report = Command::new("trace-cmd").args(report).current_dir(dir.path()).output();
+        let report = String::from_utf8_lossy(&report.unwrap().stdout).into_owned();
+        let function = stack.split("<-").next().unwrap_or_default();
+        assert!(report.contains(&format!("=> {function}")), "{via}: no {function}: {report}");
+    }
+}
+
 /// A `timeout` that ends with the test.
 struct Killed(Child);
 

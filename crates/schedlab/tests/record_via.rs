@@ -104,3 +104,57 @@ fn without_a_mounted_tracefs_one_of_our_own_is_used_and_no_instance_outlives_a_k
     let names = shell(dir.path(), &format!("cat {TRACEFS}/options/record-cmd")).unwrap();
     assert_eq!(String::from_utf8_lossy(&names.stdout).trim(), "1", "the option was put back");
 }
+
+/// The function of a shell that writes into `trace_marker` as a program does that knows nothing of schedlab.
+/// It stands in double quotes on a line of shell.
+const MARK: &str = "m() { echo \\\"\\$1\\\" > /sys/kernel/tracing/trace_marker; }";
+
+/// Runs a line where `trace_marker` can be copied; `None` where this kernel does not.
+fn marking(dir: &Path, line: &str) -> Option<Output> {
+    let there = format!("test -e {TRACEFS}/options/copy_trace_marker || exit 77; {line}");
+    let output = shell(dir, &there);
+    if output.is_none() {
+        missing("root, and an ftrace that copies trace_marker (Linux 6.16)");
+    }
+    output
+}
+
+#[test]
+fn a_snapshot_keeps_what_led_to_a_long_request_of_a_program_that_writes_into_trace_marker() {
+    let dir = tempfile::tempdir().unwrap();
+    // The second frame takes longer than the limit; another name does not count.
+    let load = "m 'B|1|load'; m 'B|1|frame'; m 'E|1'; m 'B|1|frame'; sleep 1.2; m 'E|1'; m 'E|1'; sleep 0.3";
+    let run = |limit: &str| {
+        let record =
+            "$SCHEDLAB record -o x.dat --trace-marker --keep 5s --between frame --snapshot";
+        marking(dir.path(), &format!("{record} {limit} -- sh -c \"{MARK}; {load}\""))
+    };
+    let Some(late) = run("1s") else { return };
+    assert!(stderr(&late).contains("a request took 1"), "{}", stderr(&late));
+    assert!(stderr(&late).contains("mark "), "{}", stderr(&late));
+    let in_time = run("30s").unwrap();
+    assert!(stderr(&in_time).contains("no 'frame' took 30"), "{}", stderr(&in_time));
+}
+
+#[test]
+fn what_programs_write_into_trace_marker_are_marks_of_the_trace() {
+    let dir = tempfile::tempdir().unwrap();
+    // A request that another task ends, and a text without a meaning.
+    let load = "m 'begin order 7'; sleep 0.05; (m 'end order 7'); m 'all is well'";
+    for via in ["perf", "ftrace"] {
+        let line = format!(
+            "$SCHEDLAB record -o x.dat --via {via} --trace-marker -- sh -c \"{MARK}; {load}\" & \
+             pid=$!; wait $pid && $SCHEDLAB trace why --mark order --json x.dat && \
+             $SCHEDLAB trace events x.dat --event mark >events; \
+             ls {TRACEFS}/instances | grep schedlab-$pid- >left"
+        );
+        let Some(output) = marking(dir.path(), &line) else { return };
+        let why: serde_json::Value = serde_json::from_slice(&output.stdout)
+            .unwrap_or_else(|error| panic!("{via}: {error}: {}", stderr(&output)));
+        let time = |key: &str| why["request"][key].as_u64().expect("a time");
+        assert!(time("end_ns") - time("start_ns") >= 50_000_000, "{via}: {why:#}");
+        let read = |file: &str| std::fs::read_to_string(dir.path().join(file)).unwrap();
+        assert!(read("events").contains("all is well"), "{via}: {}", read("events"));
+        assert_eq!(read("left"), "", "{via}: the instance outlives its recorder");
+    }
+}

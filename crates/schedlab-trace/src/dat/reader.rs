@@ -17,12 +17,13 @@ use super::together::Together;
 use super::walk::{Layout, Visit, walk};
 use crate::Options;
 use crate::error::TraceError;
+use crate::format::identify;
 use crate::input::Input;
 use crate::mark;
 use crate::merge::Merge;
 use crate::names::Names;
 use crate::plan::Decoder;
-use crate::spelling::Spelling;
+use crate::spelling::{STACK, Spelling};
 use schedlab_model::{Cpu, CpuSet, Event, EventSink, EventSource, Nanos, Span, TraceInfo, Warning};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -75,17 +76,17 @@ impl DatReader {
                 what: "holds the text of a latency tracer and no events".into(),
             });
         }
-        let mut symbols = Vec::new();
-        if all {
-            symbols = head.kallsyms(&input);
-        }
+        let has_stacks = options.arguments && formats(&head.header).any(is_stack);
+        let symbols = if all || has_stacks { head.kallsyms(&input) } else { Vec::new() };
         let Head { mut header, buffers, time, mut warnings, .. } = head;
-        header.kallsyms = symbols;
         let instances = buffers.iter().skip(1).map(|buffer| Instance { name: buffer.name.clone() });
         header.instances = instances.collect();
         let mut decoder = Decoder::new(header.encoding, formats(&header));
         decoder.keeps = options.arguments;
-        let spelling = options.arguments.then(|| Spelling::new(header.encoding, formats(&header)));
+        let spelling = options
+            .arguments
+            .then(|| Spelling::new(header.encoding, formats(&header)).with_symbols(&symbols));
+        header.kallsyms = if all { symbols } else { Vec::new() };
         let mut info = info(&header, &decoder, time.tsc.is_some());
         let passing = decoder.passing();
         let shared = Arc::new(Shared { input, decoder, passing });
@@ -233,6 +234,11 @@ impl Visit for Pass<'_, '_> {
             self.result = (self.sink)(self.buffer, self.cpu, Piece::Lost(NonZeroU32::new(count)));
         }
     }
+}
+
+/// Whether a format is that of call stacks.
+fn is_stack((system, text): (&str, &str)) -> bool {
+    (Some(system), identify(text).map(|of| of.0)) == (Some(STACK.0), Some(STACK.1))
 }
 
 /// All format texts, with their systems.

@@ -31,6 +31,8 @@ Examples:
   schedlab record --snapshot 20ms --keep 200ms -- ./server
   schedlab record --snapshot 20ms --max 20 -o /var/log/late.dat
   schedlab record --snapshot 5ms --between request -- schedlab load app
+  schedlab record --trace-marker --snapshot 5ms --between frame
+  schedlab record --stacks -- make; schedlab trace tasks trace.dat
   schedlab record --cgroup --time 10s; schedlab trace tasks --by cgroup trace.dat
   trace-cmd report x.dat; kernelshark x.dat")]
 pub(crate) struct Args {
@@ -69,7 +71,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", conflicts_with = "size")]
     snapshot: Option<Nanos>,
     /// Apply the limit of --snapshot to requests of this name, from begin to end of the marks that
-    /// schedlab's loads write, instead of waits
+    /// schedlab's loads write, and other programs with --trace-marker, instead of waits
     #[arg(long, value_name = "MARK", requires = "snapshot")]
     between: Option<String>,
     /// Go on after a snapshot, and keep the newest N as FILE-000001.dat and so on, as a service
@@ -81,6 +83,13 @@ pub(crate) struct Args {
         value_parser = clap::value_parser!(u32).range(1..)
     )]
     max: Option<u32>,
+    /// Store what programs write into trace_marker as marks: B|PID|NAME and E|PID, S|PID|NAME|ID and
+    /// F|PID|NAME|ID, 'begin NAME [ID]' and 'end NAME [ID]', or any other text
+    #[arg(long)]
+    trace_marker: bool,
+    /// Store the kernel functions in which tasks blocked, for `trace why` and `trace tasks`
+    #[arg(long)]
+    stacks: bool,
     /// Store control groups of tasks, what the kernel counts for them, and steal time
     #[arg(long)]
     cgroup: bool,
@@ -349,6 +358,8 @@ fn options(args: &Args) -> anyhow::Result<Options> {
         },
         snapshot: args.snapshot.map(|bound| Snapshot { bound, keep: args.keep }),
         between: args.between.clone(),
+        stacks: args.stacks,
+        trace_marker: args.trace_marker,
         time: args.time,
         required: true,
     })

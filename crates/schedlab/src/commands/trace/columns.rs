@@ -161,6 +161,13 @@ pub(super) struct Shown {
     name: &'static str,
 }
 
+impl Shown {
+    /// Whether it is this column, as CSV names it.
+    pub(super) fn is(&self, name: &str) -> bool {
+        self.name == name
+    }
+}
+
 /// A column of a text table.
 pub(super) const fn shown(head: &'static str, name: &'static str) -> Shown {
     Shown { head, name }

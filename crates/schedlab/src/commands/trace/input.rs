@@ -4,7 +4,7 @@ use crate::commands::UsageError;
 use anyhow::Context as _;
 use schedlab_model::{Cpu, Nanos, Pid, Point, Span, Topology, Warning};
 use schedlab_timeline::{
-    Chosen, Cut, Question, Reply, State, TaskId, Who, ask_all, ask_within, span_of,
+    Chosen, Cut, Question, Reply, State, TaskId, Who, WithArguments, ask_all, ask_within, span_of,
 };
 use schedlab_trace::{Options, Trace};
 use schemars::JsonSchema;
@@ -116,6 +116,18 @@ impl Input {
         question: impl FnOnce(&schedlab_model::TraceInfo) -> Q,
     ) -> anyhow::Result<Reply<Q::Answer>> {
         self.part.ask(&self.file, question)
+    }
+
+    /// The same, with the stacks of tasks that blocked, if the trace holds any.
+    pub(crate) fn ask_with_stacks<Q: Question>(
+        &self,
+        question: impl FnOnce(&schedlab_model::TraceInfo) -> Q,
+    ) -> anyhow::Result<Reply<Q::Answer>> {
+        let source = schedlab_trace::open(&self.file)?;
+        if source.info().others.iter().any(|format| format.name == schedlab_timeline::STACK) {
+            return self.ask(|info| WithArguments(question(info)));
+        }
+        self.ask(question)
     }
 
     /// The tasks that were chosen.

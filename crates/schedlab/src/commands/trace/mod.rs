@@ -1,5 +1,6 @@
 //! `schedlab trace`: questions to a trace, a file each.
 
+mod blocked;
 mod columns;
 mod compare;
 mod conservation;

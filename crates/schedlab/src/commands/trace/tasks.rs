@@ -1,12 +1,13 @@
 //! `schedlab trace tasks`: what each task did with its time.
 
+use super::blocked::InStack;
 use super::columns::{self, Rows, Shown, shown};
 use super::input::{self, Head, Input, Machine, Named, Selection};
 use super::migrations::Distances;
 use super::table::{DISTANCES, percent};
 use crate::json;
 use schedlab_model::{Nanos, Pid};
-use schedlab_timeline::{OffCpu, Reply, State, TaskRow, Tasks, TasksAnswer};
+use schedlab_timeline::{OffCpu, Reply, Stacks, State, TaskRow, Tasks, TasksAnswer};
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::process::ExitCode;
@@ -22,8 +23,9 @@ Run time holds interrupts too, as perf's does. The column \"in interrupts\" is t
 of it, if the trace holds irq_handler, softirq or irq_vectors events (`schedlab record -e irq`).
 
 Off CPU is time asleep (S, I), uninterruptible (D) and stopped (T, t). \"Ended most by\" names the
-waker that ended most of it. A waker is evidence, not proof. Time before the first event of a task
-is in no column.")]
+waker that ended most of it. A waker is evidence, not proof. \"Most in\" names the kernel function in
+which the task blocked longest, if the trace holds stacks (`schedlab record --stacks`). Time before
+the first event of a task is in no column.")]
 pub(crate) struct Args {
     #[command(flatten)]
     input: Input,
@@ -54,7 +56,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return super::groups::run(&args.input, &args.selection, args.top);
     }
     let mut topology = args.machine.topology()?;
-    let mut reply = args.input.ask(|info| {
+    let mut reply = args.input.ask_with_stacks(|info| {
         topology = topology.take().or_else(|| info.topology.clone());
         Tasks::by_distance(topology.clone())
     })?;
@@ -115,6 +117,8 @@ pub(crate) struct TaskFigures {
     stopped_ns: Nanos,
     /// Who ended its sleeps by a wakeup, the longest sum first; at most 10.
     woken_by: Vec<Woken>,
+    /// Where in the kernel it blocked, the longest sum first; at most 10, and empty where the trace holds no stacks.
+    blocked_in: Vec<InStack>,
     /// How often it ran without a break.
     slices: u64,
     /// Half of its slices are not longer.
@@ -170,6 +174,7 @@ impl TaskFigures {
             uninterruptible_ns: row.asleep.uninterruptible,
             stopped_ns: row.asleep.stopped,
             woken_by: wakers.map(|of| Woken::of(of, state)).collect(),
+            blocked_in: InStack::all(&row.blocked, &reply.answer.stacks),
             slices: row.slices.count(),
             slice_ns_p50: row.slices.quantile(0.5),
             slice_ns_p99: row.slices.quantile(0.99),
@@ -194,7 +199,18 @@ fn most(row: &TaskRow, state: &State) -> String {
     }
 }
 
-static SHOWN: [Shown; 18] = [
+/// The function in which a task blocked longest, and its share.
+fn most_in(row: &TaskRow, stacks: &Stacks) -> String {
+    let all: u64 = row.blocked.iter().map(|of| of.time.0).sum();
+    let first = row.blocked.first().filter(|_| all > 0);
+    let Some((first, stack)) = first.and_then(|first| Some((first, first.stack?))) else {
+        return "-".to_owned();
+    };
+    let function = stacks.text(stack).split("<-").next().unwrap_or_default();
+    format!("{function} {}", percent(Some(first.time.0 as f64 / all as f64)))
+}
+
+static SHOWN: [Shown; 19] = [
     shown("pid", "pid"),
     shown("<comm", "comm"),
     shown("run", "run_ns"),
@@ -205,6 +221,7 @@ static SHOWN: [Shown; 18] = [
     shown("7?off CPU: D", "uninterruptible_ns"),
     shown("1?off CPU: stopped", "stopped_ns"),
     shown("<0?off CPU: ended most by", "woken_by"),
+    shown("<0?off CPU: most in", "blocked_in"),
     shown("3?slices: count", "slices"),
     shown("1?slices: p50", "slice_ns_p50"),
     shown("2?slices: p99", "slice_ns_p99"),
@@ -230,9 +247,12 @@ fn to_text(
     top: usize,
     has_topology: bool,
 ) -> String {
-    let mut table = Rows::new(SHOWN.iter().chain(SHOWN_FAR.iter().filter(|_| has_topology)));
+    let has_stacks = document.tasks.iter().any(|task| !task.blocked_in.is_empty());
+    let shown = SHOWN.iter().filter(|shown| has_stacks || !shown.is("blocked_in"));
+    let mut table = Rows::new(shown.chain(SHOWN_FAR.iter().filter(|_| has_topology)));
     for (figures, row) in document.tasks.iter().zip(&reply.answer.rows) {
-        table.row(figures, &[("woken_by", most(row, &reply.state))]);
+        let blocked = most_in(row, &reply.answer.stacks);
+        table.row(figures, &[("woken_by", most(row, &reply.state)), ("blocked_in", blocked)]);
     }
     let sum = |of: fn(&TaskRow) -> u64| reply.answer.rows.iter().map(of).sum::<u64>();
     format!(

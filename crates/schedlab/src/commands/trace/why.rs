@@ -2,6 +2,7 @@
 
 mod requests;
 
+use super::blocked::{self, InStack};
 use super::columns;
 use super::input::{self, Head, Input, Named};
 use super::meanwhile;
@@ -10,7 +11,8 @@ use crate::json;
 use anyhow::bail;
 use schedlab_model::{Cpu, Nanos, Pid, Point};
 use schedlab_timeline::{
-    Doing, Meanwhile, Occupants, Reply, Spent, State, TaskId, WhyLate, WhyLateAnswer,
+    BlockedIn, Doing, Meanwhile, Occupants, Reply, Spent, StackId, Stacks, State, TaskId, WhyLate,
+    WhyLateAnswer,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -27,6 +29,8 @@ waker's own waits and blocks inside it. An interrupt (device or timer) ends the 
 
 A waker is evidence, not proof: events tell who woke the task, not what the task waited for.
 While a task waited for a CPU, the tasks that ran on that CPU are listed with their shares.
+If the trace holds stacks (`schedlab record --stacks`), blocked tasks have the kernel function in
+which they waited, and its callers.
 
 --mark asks about requests, which marks with begin and end enclose (`schedlab load --trace` writes
 them; `schedlab trace info` lists their names). It compares the mean request of the slowest 1 % with
@@ -54,7 +58,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return requests::run(&args.input, name, args.nth, args.top);
     }
     let pid = args.pid.unwrap_or_default();
-    let reply = args.input.ask(|_| WhyLate::new(Pid(pid)))?;
+    let reply = args.input.ask_with_stacks(|_| WhyLate::new(Pid(pid)))?;
     let Some(answer) = &reply.answer else {
         let file = args.input.file.display();
         bail!(
@@ -72,6 +76,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 struct Total {
     doing: Doing,
     task: TaskId,
+    /// Where it was blocked, if it was and the trace tells.
+    stack: Option<StackId>,
     time: Nanos,
     /// What was on the CPU, where the task waited for one.
     instead: Option<Meanwhile>,
@@ -79,8 +85,8 @@ struct Total {
 
 impl Total {
     /// What it was, in a sentence, with who was on the CPU meanwhile.
-    fn said(&self, asked: TaskId, state: &State) -> String {
-        let what = said(self.doing, self.task, asked, state);
+    fn said(&self, walked: &Walked<'_>, state: &State) -> String {
+        let what = walked.said((self.doing, self.task, self.stack), state);
         match self.instead.as_ref().and_then(|instead| meanwhile::in_shares(instead, state)) {
             Some(instead) => format!("{what}; meanwhile {instead}"),
             None => what,
@@ -90,18 +96,19 @@ impl Total {
 
 /// Time by what was done and by whom, longest first.
 fn totals(spent: &[Spent], occupants: &Occupants) -> Vec<Total> {
-    let mut parts = BTreeMap::<(Doing, TaskId), Vec<&Spent>>::new();
+    let mut parts = BTreeMap::<(Doing, TaskId, Option<StackId>), Vec<&Spent>>::new();
     for part in spent {
-        parts.entry((part.doing, part.task)).or_default().push(part);
+        parts.entry((part.doing, part.task, part.stack)).or_default().push(part);
     }
-    let total = |((doing, task), parts): ((Doing, TaskId), Vec<&Spent>)| {
+    let total = |((doing, task, stack), parts): (_, Vec<&Spent>)| {
         let time = parts.iter().fold(Nanos::ZERO, |sum, part| sum + part.span.duration());
         let waits = || parts.iter().filter_map(|part| part.wait());
         let instead = waits().next().map(|_| occupants.during(waits()));
-        Total { doing, task, time, instead }
+        Total { doing, task, stack, time, instead }
     };
     let mut totals: Vec<Total> = parts.into_iter().map(total).collect();
-    totals.sort_by_key(|total| (std::cmp::Reverse(total.time), total.doing, total.task));
+    totals
+        .sort_by_key(|total| (std::cmp::Reverse(total.time), total.doing, total.task, total.stack));
     totals
 }
 
@@ -139,6 +146,8 @@ pub(crate) struct Document {
 struct Told {
     /// Time by what was done and by whom, longest first; the shares sum to 1.
     sums: Vec<Sum>,
+    /// Where in the kernel the task itself blocked, the longest first, at most 10; empty where the trace holds no stacks.
+    blocked_in: Vec<InStack>,
     /// The parts of the interval in order of time, without gap or overlap.
     entries: Vec<Entry>,
 }
@@ -165,6 +174,8 @@ struct Sum {
     time_ns: Nanos,
     /// Part of the interval, from 0 to 1.
     share: f64,
+    /// Where in the kernel it was blocked, if it was and the trace tells.
+    blocked_in: Option<String>,
     /// What was on that CPU in this time; absent where the task did not wait for a CPU.
     #[serde(flatten)]
     meanwhile: Option<meanwhile::Told>,
@@ -187,6 +198,8 @@ pub(crate) struct Entry {
     task: Named,
     /// How many wakers lie between; 0 is the task itself.
     depth: usize,
+    /// Where in the kernel it was blocked, if it was and the trace tells.
+    blocked_in: Option<String>,
     /// What it was, in a sentence.
     said: String,
 }
@@ -196,14 +209,39 @@ impl Document {
         Self {
             head: Head::of(reply),
             task: Named::of(answer.task, &reply.state),
-            told: Told::of(reply, &answer.spent, answer.task, &answer.occupants),
+            told: Told::of(reply, &Walked::of(answer)),
         }
     }
 }
 
+/// An interval as it was walked back from its end.
+struct Walked<'a> {
+    asked: TaskId,
+    spent: &'a [Spent],
+    occupants: &'a Occupants,
+    blocked: &'a [BlockedIn],
+    stacks: &'a Stacks,
+}
+
+impl<'a> Walked<'a> {
+    fn of(answer: &'a WhyLateAnswer) -> Self {
+        let WhyLateAnswer { task, spent, occupants, blocked, stacks } = answer;
+        Self { asked: *task, spent, occupants, blocked, stacks }
+    }
+
+    /// What a task did, in a sentence. Another task than the one that is asked about stands in its chain of wakers.
+    fn said(&self, what: (Doing, TaskId, Option<StackId>), state: &State) -> String {
+        let (doing, task, stack) = what;
+        let waker = if task == self.asked { "" } else { "waker " };
+        let who = format!("{waker}{}", Named::of(task, state));
+        doing.sentence(&who) + &blocked::words(stack, self.stacks)
+    }
+}
+
 impl Told {
-    fn of<A>(reply: &Reply<A>, spent: &[Spent], asked: TaskId, occupants: &Occupants) -> Self {
+    fn of<A>(reply: &Reply<A>, walked: &Walked<'_>) -> Self {
         let state = &reply.state;
+        let spent = walked.spent;
         let all = spent.iter().map(|part| part.span.duration().0).sum::<u64>().max(1) as f64;
         let sum = |total: Total| Sum {
             state: total.doing.name(),
@@ -211,7 +249,8 @@ impl Told {
             task: Named::of(total.task, state),
             time_ns: total.time,
             share: total.time.0 as f64 / all,
-            said: total.said(asked, state),
+            said: total.said(walked, state),
+            blocked_in: blocked::text(total.stack, walked.stacks),
             meanwhile: total.instead.map(|instead| meanwhile::Told::of(&instead, state)),
         };
         let entry = |spent: &Spent| Entry {
@@ -221,10 +260,12 @@ impl Told {
             cpu: spent.doing.cpu(),
             task: Named::of(spent.task, state),
             depth: spent.depth,
-            said: said(spent.doing, spent.task, asked, state),
+            blocked_in: blocked::text(spent.stack, walked.stacks),
+            said: walked.said((spent.doing, spent.task, spent.stack), state),
         };
         Self {
-            sums: totals(spent, occupants).into_iter().map(sum).collect(),
+            blocked_in: InStack::all(walked.blocked, walked.stacks),
+            sums: totals(spent, walked.occupants).into_iter().map(sum).collect(),
             entries: spent.iter().map(entry).collect(),
         }
     }
@@ -234,13 +275,19 @@ fn to_text(document: &Document, looked_at: &str, origin: Nanos, top: usize) -> S
     let Document { head, task, told } = document;
     format!(
         "{task}: what {looked_at} were spent on\n\n{}",
-        told.text((head.start(), "--from"), origin, top)
+        told.text(Some(task), (head.start(), "--from"), origin, top)
     )
 }
 
 impl Told {
     /// The sums, and the parts in order of time since `start`, which is called `from`.
-    fn text(&self, (start, from): (Nanos, &str), origin: Nanos, top: usize) -> String {
+    fn text(
+        &self,
+        who: Option<&Named>,
+        (start, from): (Nanos, &str),
+        origin: Nanos,
+        top: usize,
+    ) -> String {
         let times: Vec<Nanos> = self.sums.iter().map(|sum| sum.time_ns).collect();
         let mut table = Table::new(&["share", "time", "<what"]);
         for (sum, share) in self.sums.iter().zip(tenths(&times)) {
@@ -248,6 +295,7 @@ impl Told {
             table.row(vec![share, sum.time_ns.to_string(), sum.said.clone()]);
         }
         let mut text = table.text(0);
+        text += &who.map_or_else(String::new, |who| blocked::table(who, &self.blocked_in));
         let _ = writeln!(
             text,
             "\nin order of time since {from} ({}; a waker is evidence, not proof):",
@@ -270,12 +318,6 @@ impl Told {
         }
         text
     }
-}
-
-/// What a task did, in a sentence. Another task than the one that is asked about stands in its chain of wakers.
-fn said(doing: Doing, task: TaskId, asked: TaskId, state: &State) -> String {
-    let waker = if task == asked { "" } else { "waker " };
-    doing.sentence(&format!("{waker}{}", Named::of(task, state)))
 }
 
 #[cfg(test)]

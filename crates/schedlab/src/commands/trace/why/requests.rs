@@ -1,6 +1,6 @@
 //! `schedlab trace why --mark`: what slow requests were spent on, beside those of middle length.
 
-use super::Told;
+use super::{Told, Walked};
 use crate::commands::trace::columns;
 use crate::commands::trace::input::{Head, Input, Named, looked_at};
 use crate::commands::trace::meanwhile;
@@ -18,7 +18,7 @@ use std::process::ExitCode;
 
 /// Runs it.
 pub(super) fn run(input: &Input, name: &str, nth: usize, top: usize) -> anyhow::Result<ExitCode> {
-    let reply = input.ask(|_| Requests::new(name, nth))?;
+    let reply = input.ask_with_stacks(|_| Requests::new(name, nth))?;
     check(input, name, nth, &reply)?;
     let document = Document::of(name, nth, &reply);
     columns::print(&input.part, &reply.warnings, &document, |document| {
@@ -135,6 +135,8 @@ impl Document {
             [(slow, &answer.instead[0]), (middle, &answer.instead[1])].map(mean)
         });
         let one = &answer.requests[nth - 1];
+        let RequestsAnswer { spent, occupants, blocked, stacks, .. } = answer;
+        let walked = Walked { asked: one.ended_by, spent, occupants, blocked, stacks };
         let named =
             |task: schedlab_timeline::TaskId| task.is_some().then(|| Named::of(task, state));
         Self {
@@ -154,7 +156,7 @@ impl Document {
                 end_ns: one.span.end - reply.origin,
                 begun_by: named(one.begun_by),
                 ended_by: named(one.ended_by),
-                told: Told::of(reply, &answer.spent, one.ended_by, &answer.occupants),
+                told: Told::of(reply, &walked),
             },
         }
     }
@@ -211,7 +213,8 @@ fn to_text(document: &Document, looked_at: &str, origin: Nanos, top: usize) -> S
         }
     }
     let _ = writeln!(text, "\n{}\n", headline(request));
-    text + &request.told.text((request.start_ns, "the request began"), origin, top)
+    let who = request.ended_by.as_ref();
+    text + &request.told.text(who, (request.start_ns, "the request began"), origin, top)
 }
 
 /// The mean slow request beside the mean middle one.

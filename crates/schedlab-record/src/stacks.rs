@@ -1,0 +1,173 @@
+//! Call stacks of tasks that leave their CPUs to sleep: what a blocked task waits in.
+//!
+//! Ftrace logs them itself, behind the switch (its trigger `stacktrace`). Perf events add them to the sample of the switch;
+//! [`Stacks::record`] makes the same record of that. Names of functions come from a copy of `/proc/kallsyms` in the spool,
+//! of which the trace keeps the lines that its stacks need.
+
+use super::sample::Sample;
+use super::tracepoints::{STACK, Tracepoint};
+use super::{RecordError, spool};
+use schedlab_model::Warning;
+use schedlab_sys::tracefs::Tracefs;
+use schedlab_trace::symbols::Symbols;
+use std::collections::BTreeSet;
+use std::path::Path;
+
+/// Where ftrace is told to log them: which event, and which of these. The low bits of `prev_state` are those of sleeping
+/// tasks; a task that stays runnable has none.
+pub(crate) const TRIGGER: (&str, &str) =
+    ("events/sched/sched_switch/trigger", "stacktrace if prev_state & 255");
+const SLEEPS: u64 = 255;
+/// Perf puts marks between addresses of different kinds: the last 4,095 numbers.
+const CONTEXTS: u64 = u64::MAX - 4_095;
+
+/// The format of a stack's record.
+pub(crate) fn tracepoint(tracefs: &Tracefs) -> Result<Tracepoint, RecordError> {
+    Tracepoint::of_ftrace(tracefs, STACK.1)
+}
+
+/// Keeps the names of functions beside a recording; where nobody may read them, their absence is told at the end.
+pub(crate) fn keep_symbols(dir: &Path) -> Result<(), RecordError> {
+    let path = spool::symbols(dir);
+    match std::fs::read("/proc/kallsyms") {
+        Ok(text) => std::fs::write(&path, text).map_err(RecordError::file(&path)),
+        Err(_) => Ok(()),
+    }
+}
+
+/// The lines of `/proc/kallsyms` that these addresses need, or why there are none.
+pub(crate) fn symbols(dir: &Path, addresses: &BTreeSet<u64>) -> Result<Vec<u8>, Warning> {
+    let symbols = Symbols::parse(&std::fs::read(spool::symbols(dir)).unwrap_or_default());
+    if symbols.is_empty() && !addresses.is_empty() {
+        return Err(Warning::new(
+            "stacks-unnamed",
+            "stacks hold addresses without names: the kernel hides its symbols",
+            "set kernel.kptr_restrict to 0, or record as root",
+        ));
+    }
+    Ok(symbols.text_of(addresses))
+}
+
+/// How the kernel lays out switches and stacks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stacks {
+    id: u16,
+    size_at: usize,
+    callers_at: usize,
+    switch: u16,
+    /// Offset and size.
+    state: (usize, usize),
+}
+
+impl Stacks {
+    /// `None` where no stacks are recorded.
+    pub(crate) fn of(tracepoints: &[Tracepoint]) -> Option<Self> {
+        let stack = tracepoints.iter().find(|point| point.is_stack())?;
+        let switch = tracepoints.iter().find(|point| point.name == "sched_switch")?;
+        Some(Self {
+            id: stack.id,
+            size_at: stack.field("size")?.0,
+            callers_at: stack.field("caller")?.0,
+            switch: switch.id,
+            state: switch.field("prev_state")?,
+        })
+    }
+
+    /// The record of a sample's stack, if the sample is a switch after which its task sleeps.
+    pub(crate) fn record(&self, sample: &Sample<'_>) -> Option<Vec<u8>> {
+        let raw = sample.raw;
+        let is_switch = u16::from_ne_bytes(*raw.first_chunk()?) == self.switch;
+        let state = number(raw.get(self.state.0..self.state.0 + self.state.1)?);
+        if !is_switch || state & SLEEPS == 0 {
+            return None;
+        }
+        let words = sample.chain.chunks_exact(8).map(number);
+        let addresses: Vec<u64> = words.filter(|address| *address < CONTEXTS).collect();
+        if addresses.is_empty() {
+            return None;
+        }
+        let mut body = vec![0; self.callers_at];
+        let common = raw.get(..8)?;
+        body.get_mut(..8)?.copy_from_slice(common);
+        body.get_mut(..2)?.copy_from_slice(&self.id.to_ne_bytes());
+        let count = u32::try_from(addresses.len()).ok()?;
+        body.get_mut(self.size_at..self.size_at + 4)?.copy_from_slice(&count.to_ne_bytes());
+        body.extend(addresses.iter().flat_map(|address| address.to_ne_bytes()));
+        Some(body)
+    }
+
+    /// The addresses of a stack's record; none of another record.
+    pub(crate) fn addresses<'a>(&self, body: &'a [u8]) -> impl Iterator<Item = u64> + use<'a> {
+        let is_stack = body.first_chunk().is_some_and(|id| u16::from_ne_bytes(*id) == self.id);
+        let callers = if is_stack { body.get(self.callers_at..) } else { None };
+        let size = body.get(self.size_at..).and_then(|rest| rest.first_chunk());
+        let count = size.map_or(0, |size| u32::from_ne_bytes(*size) as usize);
+        callers.unwrap_or_default().chunks_exact(8).take(count).map(number)
+    }
+}
+
+/// A number of up to eight bytes.
+fn number(bytes: &[u8]) -> u64 {
+    let mut wide = [0; 8];
+    let size = bytes.len().min(8);
+    if cfg!(target_endian = "big") {
+        wide[8 - size..].copy_from_slice(&bytes[..size]);
+    } else {
+        wide[..size].copy_from_slice(&bytes[..size]);
+    }
+    u64::from_ne_bytes(wide)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use schedlab_model::Nanos;
+
+    fn points() -> Vec<Tracepoint> {
+        let point = |system: &str, name: &str, id, format: &str| Tracepoint {
+            system: system.into(),
+            name: name.into(),
+            id,
+            format: format.into(),
+        };
+        vec![
+            point(
+                "sched",
+                "sched_switch",
+                300,
+                "\tfield:long prev_state;\toffset:8;\tsize:8;\tsigned:1;\n",
+            ),
+            point(
+                STACK.0,
+                STACK.1,
+                4,
+                "\tfield:int size;\toffset:8;\tsize:4;\tsigned:1;\n\
+                 \tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n",
+            ),
+        ]
+    }
+
+    #[test]
+    fn a_sample_of_a_task_that_sleeps_gives_the_record_that_ftrace_would_write() {
+        let stacks = Stacks::of(&points()).unwrap();
+        let chain = [u64::MAX - 127, 0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020];
+        let chain: Vec<u8> = chain.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        let raw = |state: u64| {
+            let head = [300u16.to_ne_bytes().as_slice(), &[1, 2], &7u32.to_ne_bytes()].concat();
+            [head, state.to_ne_bytes().to_vec()].concat()
+        };
+        let (asleep, preempted) = (raw(1), raw(0x100));
+        let sample = |raw| Sample { time: Nanos(1), chain: &chain, raw };
+        let body = stacks.record(&sample(&asleep)).unwrap();
+        assert_eq!(body[..2], 4u16.to_ne_bytes());
+        assert_eq!((body[4..8].to_vec(), body.len()), (7u32.to_ne_bytes().to_vec(), 32));
+        let addresses: Vec<u64> = stacks.addresses(&body).collect();
+        assert_eq!(addresses, [0xffff_ffff_8100_0010, 0xffff_ffff_8100_0020]);
+        assert_eq!(stacks.addresses(&asleep).count(), 0, "a switch is no stack");
+        assert_eq!(stacks.record(&sample(&preempted)), None, "it was preempted");
+        for length in 0..asleep.len() {
+            assert_eq!(stacks.record(&sample(&asleep[..length])), None);
+        }
+        assert!(Stacks::of(&points()[..1]).is_none());
+    }
+}

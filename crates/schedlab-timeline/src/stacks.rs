@@ -1,0 +1,150 @@
+//! Where tasks blocked: the kernel's call stacks at the switches after which they slept.
+//!
+//! A stack is a record of the tracepoint `kernel_stack` behind the switch on the same CPU (`schedlab record --stacks`,
+//! `trace-cmd record -T`, or the trigger `stacktrace` of `sched_switch`). Memory: each different stack once.
+
+use crate::question::Told;
+use crate::state::State;
+use crate::task::{Activity, TaskId};
+use schedlab_model::{Cpu, Nanos};
+use std::collections::BTreeMap;
+
+/// The tracepoint that holds stacks; ftrace's own name.
+pub const STACK: &str = "kernel_stack";
+/// Functions between these: `<-` leads to the caller.
+const CALLER: &str = "<-";
+/// Callers that are told of the function in which a task blocked.
+const CALLERS_MAX: usize = 5;
+
+/// The number of a stack in [`Stacks`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct StackId(u32);
+
+/// Time that a task was blocked, by where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockedIn {
+    /// Where; `None` where the trace holds no stack of it.
+    pub stack: Option<StackId>,
+    /// How often.
+    pub count: u64,
+    /// How long.
+    pub time: Nanos,
+}
+
+/// The different stacks of a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    texts: Vec<String>,
+    numbers: BTreeMap<String, StackId>,
+}
+
+impl Stacks {
+    /// The function in which the task blocked, and its callers: `futex_wait<-do_futex<-...`. The scheduler's own
+    /// functions are left out.
+    #[must_use]
+    pub fn text(&self, stack: StackId) -> &str {
+        self.texts.get(stack.0 as usize).map_or("", String::as_str)
+    }
+
+    fn number(&mut self, arguments: &str) -> StackId {
+        let text = waited_in(arguments);
+        if let Some(number) = self.numbers.get(&text) {
+            return *number;
+        }
+        let number = StackId(u32::try_from(self.texts.len()).expect("stacks fit in memory"));
+        self.texts.push(text.clone());
+        self.numbers.insert(text, number);
+        number
+    }
+}
+
+/// The functions of a stack from the one that called the scheduler on.
+fn waited_in(arguments: &str) -> String {
+    let stack = arguments.strip_prefix("stack=").unwrap_or(arguments);
+    let all: Vec<&str> = stack.split(CALLER).collect();
+    let own = all.iter().rposition(|function| is_schedulers(function)).map_or(0, |last| last + 1);
+    // A task that ends has the scheduler's functions alone below the system call.
+    let rest = if own < all.len() { &all[own..] } else { &all[..] };
+    let callers = rest.iter().take(CALLERS_MAX + 1).copied();
+    callers.collect::<Vec<_>>().join(CALLER)
+}
+
+/// Whether a function only leads from whoever waits to the switch.
+fn is_schedulers(function: &str) -> bool {
+    let is = |start: &str| function.starts_with(start);
+    is("schedule")
+        || is("__schedule")
+        || is("io_schedule")
+        || is("preempt_schedule")
+        || function.contains("_sched_switch")
+}
+
+/// Takes stacks to the tasks that left their CPUs with them.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Listener {
+    pub(crate) stacks: Stacks,
+    /// By format: whether it is [`STACK`].
+    formats: Vec<bool>,
+    /// By CPU: who left it last, as long as no stack has come.
+    left: Vec<TaskId>,
+}
+
+impl Listener {
+    pub(crate) fn wants(&mut self, format: u16, state: &State) -> bool {
+        let formats = state.others();
+        let learnt = self.formats.len().min(formats.len());
+        self.formats.extend(formats[learnt..].iter().map(|format| format.name == STACK));
+        self.formats.get(usize::from(format)) == Some(&true)
+    }
+
+    /// A task left a CPU.
+    #[inline]
+    pub(crate) fn left(&mut self, cpu: Cpu, task: TaskId) {
+        if self.left.len() <= cpu.index() {
+            self.left.resize(cpu.index() + 1, TaskId::NONE);
+        }
+        self.left[cpu.index()] = task;
+    }
+
+    /// The stack with which a task left its CPU, and that task.
+    pub(crate) fn told(&mut self, told: &Told<'_>, state: &State) -> Option<(TaskId, StackId)> {
+        if self.formats.get(usize::from(told.format)) != Some(&true) {
+            return None;
+        }
+        let left = self.left.get_mut(told.cpu.index());
+        let left = left.map(|left| std::mem::replace(left, TaskId::NONE));
+        let is_its = |task: &TaskId| task.is_some() && state.task(*task).pid == told.by;
+        // Nobody tells of switches before the window.
+        let asleep = || {
+            let sleeps =
+                |task: &TaskId| matches!(state.task(*task).activity, Activity::Sleeping { .. });
+            state.task_of(told.by).filter(sleeps)
+        };
+        let task = left.filter(is_its).or_else(asleep)?;
+        Some((task, self.stacks.number(told.arguments)))
+    }
+}
+
+/// Times by stack, the longest first.
+pub(crate) fn longest_first(times: BTreeMap<Option<StackId>, (u64, Nanos)>) -> Vec<BlockedIn> {
+    let told = |(stack, (count, time))| BlockedIn { stack, count, time };
+    let mut all: Vec<BlockedIn> = times.into_iter().map(told).collect();
+    all.sort_by_key(|of| (std::cmp::Reverse(of.time), of.stack));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_schedulers_own_functions_are_left_out_and_callers_are_few() {
+        let stack = "stack=trace_event_raw_event_sched_switch<-__traceiter_sched_switch<-__schedule<-schedule<-\
+                     futex_do_wait<-__futex_wait<-futex_wait<-do_futex<-__x64_sys_futex<-do_syscall_64<-entry";
+        let told =
+            "futex_do_wait<-__futex_wait<-futex_wait<-do_futex<-__x64_sys_futex<-do_syscall_64";
+        assert_eq!(waited_in(stack), told);
+        assert_eq!(waited_in("stack=__schedule<-schedule"), "__schedule<-schedule");
+        assert_eq!(waited_in("stack=0xffffffff81000000<-0x1"), "0xffffffff81000000<-0x1");
+    }
+}
