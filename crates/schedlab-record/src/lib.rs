@@ -31,7 +31,7 @@ pub use error::RecordError;
 pub use options::{Filter, Full, Options, Snapshot, Via};
 pub use recorder::Recorder;
 pub use shared::{Ended, Overrun, Spike};
-pub use stitch::{Marks, stitch};
+pub use stitch::stitch;
 
 /// The directory in which the recording for `target` grows: the trace's name and `.spool`, beside it; in the working
 /// directory where the target is a pipe or a device.
@@ -60,6 +60,15 @@ pub struct Mark {
     pub phase: Phase,
     /// Which request of this name it begins or ends; 0 is none.
     pub request: u32,
+}
+
+/// User marks to merge into a trace.
+#[derive(Clone, Debug, Default)]
+pub struct Marks {
+    /// Names, by the id that marks carry.
+    pub names: Vec<String>,
+    /// The marks, in any order.
+    pub marks: Vec<Mark>,
 }
 
 /// Bytes of each CPU's ring when nothing else is asked: about 60,000 events, or a fifth of a second

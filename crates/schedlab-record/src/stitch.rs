@@ -5,7 +5,7 @@ use super::spool::{self, Head, Source, Tail};
 use super::stacks::{self, Stacks};
 use super::tracepoints::Tracepoint;
 use super::watch::{Tasks, gather};
-use super::{Mark, RecordError, Via, copy, mark_file};
+use super::{Mark, Marks, RecordError, Via, copy, mark_file};
 use schedlab_model::{Comm, Cpu, Nanos, Pid, Span, Warning};
 use schedlab_trace::dat::{Companion, Header, Writer};
 use schedlab_trace::live::Piece;
@@ -14,15 +14,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::num::NonZeroU32;
 use std::path::Path;
-
-/// User marks to merge into a trace.
-#[derive(Clone, Debug, Default)]
-pub struct Marks {
-    /// Names, by the id that marks carry.
-    pub names: Vec<String>,
-    /// The marks, in any order.
-    pub marks: Vec<Mark>,
-}
 
 /// Writes the recording in `dir` as a trace.dat at `out`, under another name until it is complete.
 /// The directory is left as it is.
