@@ -1,7 +1,6 @@
 //! The chores of the workspace: what CI runs, and what people run by hand.
 
 mod bench;
-mod circles;
 mod dependencies;
 mod evidence;
 mod floors;
@@ -9,6 +8,7 @@ mod fuzz;
 mod gallery;
 mod links;
 mod model;
+mod module_cycles;
 mod packages;
 mod prose;
 mod publish;
@@ -20,6 +20,7 @@ mod steps;
 mod suite;
 mod tidy;
 mod types;
+mod unit_tests;
 
 use anyhow::{Result, bail};
 use std::process::ExitCode;

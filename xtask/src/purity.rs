@@ -5,8 +5,6 @@
 //! those of [`MAY_IMPORT`]. Tests (`#[cfg(test)]`) may do what they like.
 
 mod rules;
-#[cfg(test)]
-mod tests;
 mod tokens;
 
 use anyhow::{Context, Result};
@@ -147,3 +145,6 @@ fn imports(manifest: &str) -> Vec<(usize, String)> {
 fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).context(format!("{}", path.display()))
 }
+
+#[cfg(test)]
+mod tests;

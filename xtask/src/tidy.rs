@@ -1,6 +1,6 @@
 //! What no compiler checks: floors, sizes, headers, words that must not stay.
 
-use crate::{circles, dependencies, floors, links, prose, purity, steps};
+use crate::{dependencies, floors, links, module_cycles, prose, purity, steps, unit_tests};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +17,7 @@ const BYTES_MAX: u64 = 1_000_000;
 const JSON_BY_HAND: [&str; 4] = [
     "crates/schedlab-vm/src/qmp.rs",
     "crates/schedlab-vm/src/qemu.rs",
-    "crates/schedlab-trace/src/dat/companion.rs",
+    "crates/schedlab-trace/src/dat/private_option.rs",
     "crates/schedlab-experiment/src/id.rs",
 ];
 
@@ -57,7 +57,7 @@ pub(crate) fn run() -> Result<()> {
     found.extend(dependencies::check(&files)?);
     found.extend(prose::check(&files)?);
     found.extend(links::check(&files)?);
-    found.extend(circles::check()?);
+    found.extend(module_cycles::check()?);
     found.extend(purity::check()?);
     match found.as_slice() {
         [] => {
@@ -82,6 +82,9 @@ fn check_source(path: &Path, found: &mut Vec<String>) -> Result<()> {
     let mut note = |line: usize, what: &str| {
         found.push(format!("{}:{line}: {what}", path.display()));
     };
+    for (line, what) in unit_tests::check(path, &text) {
+        note(line, &what);
+    }
     let lines = text.lines().count();
     if lines > LINES_MAX {
         note(lines, &format!("{lines} lines; split it (the limit is {LINES_MAX})"));

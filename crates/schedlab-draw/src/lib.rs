@@ -15,12 +15,12 @@
 
 mod assign;
 mod axis;
-mod belongs;
 pub mod chart;
 pub mod choice;
 mod chosen;
 mod colour;
 pub mod cores;
+mod event_filter;
 mod font;
 pub mod levels;
 pub mod marks;
@@ -31,16 +31,17 @@ pub mod power;
 pub mod rows;
 mod scene;
 mod svg;
+mod task_groups;
 pub mod tasks;
 pub mod waiting;
 pub mod wakeup;
 
 pub use axis::{TimeAxis, duration};
-pub use belongs::Belongs;
-pub use chosen::Chosen;
 pub use colour::{Colour, PALETTE, Theme};
+pub use event_filter::Chosen;
 pub use font::{FAMILY, Glyph, Weight, lay, printable, shorten};
 pub use pdf::pdf;
 pub use png::{PngError, png};
 pub use scene::{Anchor, Item, PX, Point, Rect, Scene, Step, Stroke, Style, Text, at, circle};
 pub use svg::{SvgOptions, base64, font_css, svg, svg_with};
+pub use task_groups::Belongs;

@@ -10,12 +10,12 @@
 //! Each part is raw deflate in base64, of columns of LEB128 numbers. A trace that is too large for its
 //! slices has parts of columns in their place: a level of detail between the first picture and the slices.
 
+mod arguments;
 mod columns;
 mod power;
-mod said;
 
+pub use arguments::{Listening, Said};
 pub use columns::{Columns, PageData};
-pub use said::{Listening, Said};
 
 use crate::colour::{Colour, Theme};
 use crate::font::printable;

@@ -9,10 +9,10 @@
 //! the picture's size depends on its pixels.
 
 use crate::axis::{TimeAxis, frame, heading, legend};
-use crate::belongs::{Belongs, NO_GROUP};
 use crate::colour::{Colour, Theme};
 use crate::font::shorten;
 use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
+use crate::task_groups::{Belongs, NO_GROUP};
 use schedlab_model::{Context, Cpu, Left, Nanos, OtherFormat, Span};
 use schedlab_timeline::{SlicesAnswer, State, TaskId};
 use std::cmp::Reverse;

@@ -1,8 +1,8 @@
 //! What machines say against a plan before anything runs, with the place in the experiment file.
 
-use crate::blame::blamed;
 use crate::file::{FileError, Mistake, Part, nearest};
-use crate::names;
+use crate::refused_part::blamed;
+use crate::run_metrics;
 use crate::{Experiment, Machines, Plan, Planned};
 use schedlab_model::{Fact, Warning};
 use schedlab_workload::{Machine, MachineName, Offers};
@@ -118,7 +118,7 @@ fn not_offered(setting: &str, offers: &Offers) -> Option<String> {
 
 /// Metrics of the experiment that the machine's clock does not carry. What a hook measures is its own.
 fn unmeasured(machine: &dyn Machine, experiment: &Experiment, mistakes: &mut Vec<Mistake>) {
-    for name in experiment.measure.iter().filter(|name| names::find(name).is_some()) {
+    for name in experiment.measure.iter().filter(|name| run_metrics::find(name).is_some()) {
         if let Err(why) = machine.measures(name) {
             let what = format!("{} does not measure {name}: {why}", machine.offers().machine);
             mistakes.push(experiment.places.mistake(&Part::Measure, "", what));

@@ -18,10 +18,9 @@
 //! ```
 
 pub mod analysis;
-mod blame;
 mod check;
+mod comparable;
 mod environment;
-mod exact;
 pub mod export;
 #[cfg(test)]
 mod fake;
@@ -30,19 +29,20 @@ pub mod frozen;
 mod hooks;
 mod id;
 mod machines;
-mod names;
 mod plan;
 #[cfg(test)]
-mod recorded;
+mod recorded_runs;
+mod refused_part;
 pub mod report;
 mod run_loop;
+mod run_metrics;
 mod session;
 mod store;
-mod traced;
+mod trace_metrics;
 pub mod tune;
 
+pub use comparable::incomparable;
 pub use environment::{conditions, is_passing, machine_line};
-pub use exact::incomparable;
 pub use file::{
     Axis, Claim, Drawing, Experiment, FileError, Hooks, Hosts, Limit, Measure, Mistake, Order,
     Screen, Short, StopRule, Tuning, Varies, When, Workload, keys,

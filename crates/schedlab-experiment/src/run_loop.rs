@@ -1,11 +1,11 @@
 //! The one run loop: everything that repeats or sweeps goes through here.
 //!
 //! Runs are done one after another in the plan's order, after those whose machines leave each other's
-//! figures as they are (see [`together`]). A run whose directory is there already is skipped,
+//! figures as they are (see [`parallel`]). A run whose directory is there already is skipped,
 //! which is all that resuming needs. Progress is told between runs, never during one that drawing could
 //! disturb: the callback may draw, and drawing is load.
 
-mod together;
+mod parallel;
 
 use crate::environment::{doubts, is_passing};
 use crate::hooks::{Beside, hook, take_figures};
@@ -14,12 +14,12 @@ use crate::store::{
     write_synced,
 };
 use crate::{Machines, Plan, Planned};
+use parallel::Left;
 use schedlab_model::{MachineFacts, Warning};
 use schedlab_workload::{Machine, MachineError, Output as _, Stream};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use together::Left;
 
 /// What the loop tells between runs.
 #[derive(Debug)]
@@ -183,9 +183,9 @@ pub(crate) fn run_with(
     let work = Work { results, total: plan.runs.len(), retries, stop };
     let mut places = Places::default();
     let mut left = unfinished(plan, machines, &mut places, results, &mut tally, progress)?;
-    let together = together::take(machines, &mut left)?;
+    let together = parallel::take(machines, &mut left)?;
     if let Some(make) = machines.make().filter(|_| !together.is_empty()) {
-        together::perform(&together, make, &work, &mut tally, progress)?;
+        parallel::perform(&together, make, &work, &mut tally, progress)?;
     }
     if !tally.stopped {
         one_by_one(&left, machines, places, &work, &mut tally, progress)?;
@@ -336,7 +336,7 @@ fn one(
         let trace = writer.path(Stream::Trace);
         writer.finish_trace().map_err(|e| MachineError::io("storing the trace", e))?;
         let measures = |metric: &str| machine.measures(metric).is_ok();
-        crate::traced::take_figures(&trace, &mut writer, &measures)
+        crate::trace_metrics::take_figures(&trace, &mut writer, &measures)
             .map_err(|e| MachineError::io("storing a figure of the trace", e))?;
         Ok(manifest)
     });

@@ -1,15 +1,15 @@
 //! Real Linux as a machine: what it allows, what it is, its loads, slowing its CPUs.
 
-mod around;
-mod beside;
+mod concurrent_loads;
 pub mod doctor;
 pub mod facts;
 pub mod knobs;
 pub mod load;
+mod load_environment;
 mod machine;
 pub mod net;
 mod per_cpu;
-mod site;
+mod run_settings;
 pub mod slow;
 mod watch;
 

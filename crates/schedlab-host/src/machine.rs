@@ -4,11 +4,11 @@
 //! command. While it runs this process only waits: for what the child tells, for a signal, for the
 //! run's limit. Whatever happens here, the child is killed when this thread dies.
 
-use crate::around::{Around, Slowed};
-use crate::beside::{self, Company};
+use crate::concurrent_loads::{self, Company};
 use crate::knobs::{self, Held};
 use crate::load::{self, Asked, GO, Part, Told};
-use crate::site::Sites;
+use crate::load_environment::Sites;
+use crate::run_settings::{Around, Slowed};
 use crate::watch::Watch;
 use crate::{facts, marks, slow};
 use schedlab_model::{
@@ -400,7 +400,7 @@ impl Load {
     ) -> Result<Self, MachineError> {
         let stderr = out.path(Stream::Stderr);
         let marks = marks.or(lent.as_deref());
-        let (child, stdin) = beside::spawn(program, asked, marks, &stderr, around)?;
+        let (child, stdin) = concurrent_loads::spawn(program, asked, marks, &stderr, around)?;
         let (mark_names, unread, ready) = (Vec::new(), Vec::new(), false);
         let (failed, ended, name) = (None, None, name.to_owned());
         let stdin = asked.part.waits().then_some(stdin);

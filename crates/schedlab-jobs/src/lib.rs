@@ -46,7 +46,6 @@ pub mod executor;
 #[doc(hidden)]
 pub mod fault;
 pub mod graph;
-mod held;
 #[cfg(not(loom))]
 pub mod load;
 pub mod planning;
@@ -65,6 +64,7 @@ pub mod sync;
 mod sync;
 pub mod token;
 pub mod virtual_time;
+mod worker_stalls;
 
 /// The examples of README.md are tested with those of the documentation.
 #[cfg(doctest)]

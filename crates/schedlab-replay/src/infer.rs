@@ -1,8 +1,8 @@
 //! From events to a demand, in one pass. The rules are in `docs/replay.md`.
 
-use crate::account::{Account, Inferred, Totals};
-use crate::draft::{Draft, End};
-use crate::sources::{self, Timer};
+use crate::basis::{Account, Inferred, Totals};
+use crate::task_draft::{Draft, End};
+use crate::timers::{self, Timer};
 use schedlab_model::{Affinity, Context, Cpu, CpuSet, Kind, Left, Nanos, Pid, TraceInfo, Warning};
 use schedlab_timeline::{
     Activity, Change, Occupant, Question, Runnable, State, Switch, TaskId, Why,
@@ -360,7 +360,7 @@ impl Infer {
             Step::Fork(task) => numbers[task as usize].map(Step::Fork),
             step => Some(step),
         });
-        let timer = sources::decide(&draft.interrupts);
+        let timer = timers::decide(&draft.interrupts);
         let named =
             |set: &BTreeSet<String>| set.contains(&comm) || set.contains(&pid.0.to_string());
         let source = match timer {

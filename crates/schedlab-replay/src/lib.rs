@@ -6,17 +6,17 @@
 //!
 //! Invariant: pure; no clock, no files, no hash order. Memory grows with the trace, since a demand holds every burst.
 
-mod account;
-mod draft;
+mod basis;
 mod export;
 mod infer;
-mod kept;
+mod memory_source;
 mod side;
-mod sources;
+mod task_draft;
+mod timers;
 
-pub use account::{Account, Inferred, Totals};
+pub use basis::{Account, Inferred, Totals};
 pub use export::rt_app;
 pub use infer::{Infer, Options};
-pub use kept::Kept;
+pub use memory_source::Kept;
 pub use side::{Parting, Side, TaskSide, parting};
-pub use sources::Timer;
+pub use timers::Timer;

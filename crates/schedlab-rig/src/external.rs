@@ -9,6 +9,7 @@
 mod answer;
 mod asked;
 mod line;
+mod request;
 
 use crate::error::While;
 use crate::{RigError, Threads};

@@ -13,17 +13,17 @@
 mod error;
 pub mod external;
 pub mod jitter;
+pub mod machine_stalls;
 pub mod recording;
 pub mod soak;
 pub mod stalls;
 mod threads;
-pub mod witness;
 
 pub use error::RigError;
 pub use external::{Library, Lines, read_events};
 pub use jitter::Jitter;
+pub use machine_stalls::{Witness, steal};
 pub use recording::{Account, Recorded, Recording};
 pub use soak::{Faulty, Soak, soak};
 pub use stalls::{Cause, Stalls};
 pub use threads::Threads;
-pub use witness::{Witness, steal};

@@ -5,19 +5,19 @@
 //! Who runs where, and for how long, is up to a [`policy::Policy`]. The world gives scheduler events to the caller as
 //! [`schedlab_model::Event`]; it does no I/O, and the same plan, seed, costs and policy give the same events.
 
-mod agenda;
 pub mod calibrate;
 mod costs;
+mod event_queue;
 pub mod follow;
 mod machine;
 pub mod policy;
+mod policy_view;
 mod published;
-mod scene;
 pub mod validate;
 mod world;
 
 pub use costs::{CostError, Costs};
 pub use machine::{CPUS_MAX, Kernel, Model, SETTINGS, Simulated, SimulatedPool};
+pub use policy_view::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
 pub use published::{PUBLISHED, Published};
-pub use scene::{Class, CpuView, Hardware, Reservation, Scene, TaskId, TaskView};
 pub use world::{Config, Deadlock, Start, Step, TaskUsage, World};

@@ -9,11 +9,11 @@
 //!
 //! A step must be harmless when its change was never made, and when it is undone twice.
 
-mod post;
+mod guardian;
 
 use crate::lock::Lock;
 use crate::tracefs::Tracefs;
-use post::Post;
+use guardian::Post;
 use schedlab_model::Pid;
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions};

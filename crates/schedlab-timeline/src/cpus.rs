@@ -1,9 +1,9 @@
 //! What each CPU did with its time.
 
 use crate::change::{Change, Moved, Switch};
-use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::{CpuState, Occupant, State};
+use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::{Lower, Neither};
 use schedlab_model::{Cpu, Distance, Nanos, Topology, Unit};

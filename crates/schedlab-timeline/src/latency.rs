@@ -6,10 +6,10 @@
 //! which it ends, in its full length; one that never ends in it is counted, not extrapolated.
 
 use crate::change::{Change, Switch, Wait};
-use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::State;
 use crate::task::{Activity, TaskId};
+use crate::task_filter::Chosen;
 use crate::totals::{self, About, Total, Totals};
 use schedlab_model::{Cpu, Nanos, Pid};
 use schedlab_stats::Histogram;

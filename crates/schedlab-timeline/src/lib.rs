@@ -30,20 +30,18 @@
 /// The types of events, times and CPUs.
 pub use schedlab_model as model;
 
+mod all_questions;
 mod change;
-mod chosen;
 mod conservation;
 mod cpus;
 mod density;
-mod departures;
-mod doubts;
-mod everything;
-mod instead;
+mod idle_departures;
 mod interrupts;
 mod latency;
-mod life;
 mod locality;
+mod longest_waits;
 mod migrations;
+mod missing_events;
 mod names;
 pub mod notation;
 mod occupants;
@@ -51,33 +49,34 @@ mod pids;
 mod power;
 mod question;
 mod queue;
+mod ran_instead;
 mod requests;
 mod slices;
 mod stacks;
 mod state;
 mod step;
 mod task;
+mod task_filter;
+mod task_life;
 mod tasks;
 mod totals;
-mod unseen;
 mod waiting;
 mod wake;
+mod warnings;
 mod why_late;
-mod worst;
 
+pub use all_questions::{Everything, everything, total_values, totals};
 pub use change::{Change, Moved, Runnable, Switch, Wait, Waker, When};
-pub use chosen::{Chosen, Who};
 pub use conservation::{
     Because, Cause, Conservation, ConservationAnswer, Ended, Episode, Lost,
     Options as ConservationOptions, Share, Sums,
 };
 pub use cpus::{CpuRow, Cpus, CpusAnswer};
 pub use density::{By, Cell, Density, DensityAnswer};
-pub use departures::{Departures, DeparturesAnswer};
-pub use everything::{Everything, everything, total_values, totals};
-pub use instead::{Instead, Meanwhile};
+pub use idle_departures::{Departures, DeparturesAnswer};
 pub use latency::{Delays, Latency, LatencyAnswer, LatencyByCpu, LatencyRow};
 pub use locality::{ByDistance, Locality, LocalityAnswer, LocalityRow, Woken};
+pub use longest_waits::{Worst, WorstWait};
 pub use migrations::{Hop, Migrations, MigrationsAnswer, WHENS};
 pub use names::{CommId, Names};
 pub use occupants::Occupants;
@@ -88,11 +87,11 @@ pub use slices::{SleepSlice, Slice, Slices, SlicesAnswer, WaitSlice, WakeMark};
 pub use stacks::{BlockedIn, STACK, StackId, Stacks};
 pub use state::{CpuState, Occupant, State, Tally};
 pub use task::{Activity, Task, TaskId, Why};
+pub use task_filter::{Chosen, Who};
 pub use tasks::{Asleep, OffCpu, TaskRow, Tasks, TasksAnswer};
 pub use totals::{About, Total, Totals};
 pub use waiting::{Bin, Waiting, WaitingAnswer};
 pub use why_late::{Doing, Spent, WhyLate, WhyLateAnswer};
-pub use worst::{Worst, WorstWait};
 
 /// The examples of README.md are tested with those of the documentation.
 #[cfg(doctest)]

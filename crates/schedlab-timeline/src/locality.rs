@@ -1,11 +1,11 @@
 //! How far wakeups carry tasks, who wakes whom, and how long tasks run away from home.
 
 use crate::change::{Change, Switch, Wait};
-use crate::chosen::Chosen;
 use crate::names::CommId;
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
+use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::{Lower, Neither};
 use schedlab_model::{Context, Cpu, Distance, Nanos, Pid, Topology};

@@ -5,10 +5,10 @@
 //! task on a busy CPU and makes the balancer push the displaced one, and so on, is one chain.
 
 use crate::change::{Change, Moved, Switch, When};
-use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::{Occupant, State};
 use crate::task::TaskId;
+use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::Neither;
 use schedlab_model::{Cpu, Distance, Kind, Topology};

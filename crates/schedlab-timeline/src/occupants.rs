@@ -2,7 +2,7 @@
 //!
 //! Memory: one entry for each time that a task ran, or that a CPU was unknown, in the window.
 
-use crate::instead::Meanwhile;
+use crate::ran_instead::Meanwhile;
 use crate::state::Occupant;
 use crate::task::TaskId;
 use schedlab_model::{Cpu, Nanos, Span};

@@ -7,7 +7,6 @@
 //! Memory: one entry for each change of a task's activity in the window, and one for each request.
 
 use crate::change::Change;
-use crate::instead::Meanwhile;
 use crate::occupants::Occupants;
 use crate::question::{Question, Told};
 use crate::stacks::{BlockedIn, Stacks};

@@ -1,12 +1,12 @@
 //! What each task did with its time.
 
 use crate::change::{Change, Moved, Runnable, Switch};
-use crate::chosen::Chosen;
 use crate::interrupts::Interrupts;
 use crate::question::{Question, Told};
 use crate::stacks::{BlockedIn, Listener, StackId, Stacks, longest_first};
 use crate::state::{Occupant, State};
 use crate::task::{Activity, TaskId};
+use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::Neither;
 use schedlab_model::{Context, Cpu, Distance, Kind, Left, Nanos, Pid, Topology, Unit};

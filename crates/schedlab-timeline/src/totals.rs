@@ -1,7 +1,7 @@
 //! The numbers that an answer has for a whole trace, each with its description.
 
-use crate::chosen::Chosen;
 use crate::question::Question;
+use crate::task_filter::Chosen;
 use schedlab_model::{Better, Nanos, Topology, TraceInfo, Unit};
 use schedlab_stats::Histogram;
 

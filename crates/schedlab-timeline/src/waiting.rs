@@ -2,10 +2,10 @@
 //! changes, not samples.
 
 use crate::change::{Change, concerned};
-use crate::chosen::Chosen;
 use crate::question::Question;
 use crate::state::State;
 use crate::task::{Activity, TaskId};
+use crate::task_filter::Chosen;
 use crate::totals::{About, Total, Totals};
 use schedlab_model::Better::{Lower, Neither};
 use schedlab_model::{Nanos, Span, Unit};

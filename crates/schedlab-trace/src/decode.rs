@@ -1,6 +1,6 @@
 //! From a record's bytes to an event, by the plan of its id.
 //!
-//! The long way, for any field of any size in either byte order; `near` is the short one.
+//! The general path, for any field of any size in either byte order; `fast_decode` is the fast path.
 
 use crate::encoding::Encoding;
 use crate::entry::{Entry, NameSlot, Plan, Slot};

@@ -3,7 +3,7 @@
 use crate::dat::{Companion, Compression, Header, Spool, Version};
 use crate::encode::Encoder;
 use crate::order::Order;
-use crate::part::Part;
+use crate::selection::Part;
 use schedlab_model::{Clock, Event, TraceInfo, What};
 use std::io;
 use std::path::Path;

@@ -13,45 +13,46 @@
 /// The types of events, times and CPUs.
 pub use schedlab_model as model;
 
-mod ahead;
+mod argument_text;
+mod background_source;
 mod buffers;
 mod census;
+mod conversion_loss;
 mod convert;
 pub mod dat;
 mod decode;
+mod decoded_runs;
+mod decoded_segment;
+mod detect;
 mod encode;
 mod encoding;
 mod entry;
 mod error;
 mod event_sink;
 mod event_writer;
-mod form;
+mod fast_decode;
+mod fast_layout;
 pub mod format;
-mod gist;
 mod input;
-mod left_out;
 pub mod live;
 pub mod mark;
 mod merge;
+mod name_numbers;
 mod names;
-mod near;
-mod numbers;
 mod order;
-mod part;
+#[cfg(feature = "parquet")]
+pub mod parquet_table;
 mod perf;
 mod perfetto;
-mod piped;
-mod places;
+mod pipe_input;
 mod plan;
 mod record;
-mod runs;
-mod spelling;
+mod reduced_record;
+mod selection;
 mod states;
 mod stretch;
 pub mod symbols;
 pub mod synthetic;
-#[cfg(feature = "parquet")]
-pub mod table;
 mod text;
 mod trace;
 
@@ -62,8 +63,8 @@ pub use encode::Encoder;
 pub use encoding::Encoding;
 pub use error::TraceError;
 pub use event_writer::EventWriter;
-pub use part::Part;
 pub use record::open_records;
+pub use selection::Part;
 pub use trace::Trace;
 
 use input::Input;

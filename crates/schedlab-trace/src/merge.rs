@@ -7,7 +7,7 @@
 //! in order. The tournament is one number for each lane, 8 KiB for a thousand CPUs: it stays in the
 //! first-level cache.
 
-use crate::spelling::Kept;
+use crate::argument_text::Kept;
 use schedlab_model::{Context, Cpu, Event, EventSink, Nanos, Pid, What};
 use std::io;
 

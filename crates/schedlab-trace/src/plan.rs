@@ -1,11 +1,11 @@
 //! What to do with the records of each event id: a plan, compiled once from the event's format text.
-//! `decode` carries plans out, and `near` has a shorter spelling of the four that matter most.
+//! `decode` carries plans out, and `fast_decode` has a faster form of the four most frequent.
 
 use crate::encoding::Encoding;
 use crate::entry::{Entry, NameSlot, Plan, Slot};
+use crate::fast_layout::Near;
 use crate::format::{Field, Format, Place, identify};
 use crate::mark;
-use crate::places::Near;
 use crate::states::States;
 use schedlab_model::{Context, Kind, KindSet, OtherFormat};
 

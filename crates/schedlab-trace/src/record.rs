@@ -4,7 +4,7 @@ use crate::Options;
 use crate::dat::{self, DatReader, RecordSource};
 use crate::error::TraceError;
 use crate::perf::{self, PerfRecords};
-use crate::piped;
+use crate::pipe_input;
 use std::path::Path;
 
 /// Opens a trace as records; `None` when its format has none (texts, Perfetto).
@@ -12,7 +12,7 @@ use std::path::Path;
 /// # Errors
 /// As [`crate::open`].
 pub fn open_records(path: &Path) -> Result<Option<Box<dyn RecordSource>>, TraceError> {
-    let input = piped::input(path)?;
+    let input = pipe_input::input(path)?;
     let mut start = [0; 16];
     let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(path, error))?;
     let start = &start[..count];

@@ -1,12 +1,12 @@
 //! An opened trace of any format, as a type: whoever knows it reads without a batch in between.
 
-use crate::ahead;
+use crate::background_source;
 use crate::dat::{self, DatReader};
+use crate::detect::{Form, SNIFFED, form, seen};
 use crate::error::TraceError;
-use crate::form::{Form, SNIFFED, form, seen};
 use crate::input::Input;
 use crate::perf::PerfReader;
-use crate::{Options, perfetto, piped, text};
+use crate::{Options, perfetto, pipe_input, text};
 use schedlab_model::{Event, EventSink, EventSource, TraceInfo, Warning};
 use std::borrow::Cow;
 use std::io;
@@ -28,7 +28,7 @@ impl Trace {
     /// # Errors
     /// As [`crate::open`].
     pub fn open(path: &Path, options: &Options) -> Result<Self, TraceError> {
-        Self::of(piped::input(path)?, options)
+        Self::of(pipe_input::input(path)?, options)
     }
 
     pub(crate) fn of(input: Input, options: &Options) -> Result<Self, TraceError> {
@@ -70,7 +70,7 @@ impl Trace {
             other => other?,
         };
         Ok(Self(match ahead {
-            true => Reader::Any(ahead::ahead(reader)),
+            true => Reader::Any(background_source::ahead(reader)),
             false => Reader::Dat(Box::new(reader)),
         }))
     }

@@ -20,21 +20,21 @@ pub mod link;
 mod machine;
 mod machine_name;
 pub mod measure;
+mod memory_output;
 pub mod metrics;
 mod nemesis;
 pub mod nodes;
 mod noise;
-mod observed;
 pub mod options;
 pub mod placement;
 pub mod plan;
 mod record;
 pub mod regulate;
+pub mod requested_speed;
 mod spec;
 mod speed;
 mod speed_settings;
 pub mod upstream;
-pub mod wish;
 pub mod workloads;
 
 pub use behaviour::{
@@ -49,10 +49,10 @@ pub use machine::{
     cut_by_limit,
 };
 pub use machine_name::{HOST, MachineName};
+pub use memory_output::Observed;
 pub use nemesis::{Cluster, Event, Happening, Pair};
 pub use nodes::{Change, Node, Step};
 pub use noise::Noise;
-pub use observed::Observed;
 pub use record::{Filter, Full, RecordSpec, Recorded, Snapshot, Via};
 pub use spec::{Beside, MACHINE, RunSpec, WorkloadSpec};
 pub use speed::{Assignment, Speed, Speeds, speeds};

@@ -20,7 +20,7 @@
 //! ```
 
 use crate::link::{RawNet, link_of};
-use crate::wish::{Settling, Wish};
+use crate::requested_speed::{Settling, Wish};
 use crate::{Link, Speed};
 use schedlab_model::{Cpu, Nanos};
 use schedlab_stats::Random;

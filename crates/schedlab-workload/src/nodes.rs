@@ -27,7 +27,7 @@
 use crate::link::{RawNet, link_of};
 pub use crate::nemesis::Change;
 use crate::nemesis::{self, Cluster, RawEvent, RawLink, RawNemesis, Seat};
-use crate::wish::{Measure, Settling, Wish};
+use crate::requested_speed::{Measure, Settling, Wish};
 use crate::{Assignment, Link, Noise, Speed, Speeds, speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use serde::Deserialize;

@@ -1,8 +1,8 @@
 //! Speeds as settings of a run, as experiments sweep them.
 
 use crate::knobs::SPEED;
+use crate::requested_speed::is_measured;
 use crate::speed::{Assignment, Speed, Speeds, speeds};
-use crate::wish::is_measured;
 use schedlab_model::{Cpu, Nanos, NanosError, Setting};
 
 /// What the settings of a run say about speeds: `speed:CPUS` the speed of CPUs, [`METHOD`] how they are

@@ -5,10 +5,10 @@
 //! 40 bytes a mark, of which the first 100,000 are kept.
 
 use super::POINTS_MAX;
-use super::said::Said;
+use super::arguments::Said;
 use crate::assign::{Touching, assign};
-use crate::belongs::Belongs;
 use crate::colour::Theme;
+use crate::task_groups::Belongs;
 use crate::waiting::Level;
 use schedlab_model::{Cpu, Left, Nanos, Phase, Pid, Span, TraceInfo};
 use schedlab_timeline::{

@@ -2,9 +2,9 @@
 
 use super::axis::point;
 use super::decode::{Decoder, Entry, Keys};
-use super::measured::unmeasured;
+use super::metric_names::unmeasured;
 use super::{Axis, Point, Varies, Workload};
-use crate::names;
+use crate::run_metrics;
 use schedlab_model::{Nanos, Unit};
 use schedlab_workload::MachineName;
 
@@ -83,7 +83,7 @@ fn claim(decoder: &mut Decoder<'_>, mut keys: Keys<'_>, around: &Around<'_>) -> 
     let at = keys.take("at").map(|e| point(decoder, e, around.axes)).unwrap_or_default();
     let against = keys.take("against").map(|e| point(decoder, e, around.axes));
     let along = keys.take("along").and_then(|e| along(decoder, &e, around));
-    let unit = against.is_none().then(|| metric.as_deref().and_then(names::find)).flatten();
+    let unit = against.is_none().then(|| metric.as_deref().and_then(run_metrics::find)).flatten();
     let unit = unit.map(|metric| metric.unit);
     let (low, high) = (keys.take("at_least"), keys.take("at_most"));
     decoder.finish(keys, KEYS);

@@ -3,7 +3,7 @@
 //! Derived decoders stop at the first mistake and name types of ours; a person who edits a file wants
 //! all mistakes at once, in their own words, with the nearest right key.
 
-use super::places::{Mistake, Part, Places};
+use super::locations::{Mistake, Part, Places};
 use schedlab_model::Nanos;
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,12 +1,12 @@
 //! Files of machines that the speeds of an experiment name: `like:pi4.toml`, `800MHz@pi4.toml`. Their text goes into the
 //! settings of runs. So a run is another one if the file says something else, and needs no file later.
 
-use super::places::Part;
+use super::locations::Part;
 use super::{Experiment, Mistake, Varies};
 use schedlab_model::Setting;
 use schedlab_workload::SpeedSettings;
 use schedlab_workload::knobs::SPEED;
-use schedlab_workload::wish::profile;
+use schedlab_workload::requested_speed::profile;
 use std::path::Path;
 
 /// Reads the profiles, which lie beside the experiment's file.

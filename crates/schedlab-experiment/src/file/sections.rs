@@ -3,8 +3,8 @@
 use super::axis::{self, MACHINE as MACHINE_KEY, axis};
 use super::claims::{self, Around};
 use super::decode::{Decoder, Entry, Keys};
-use super::measured::unmeasured;
-use super::places::Part;
+use super::locations::Part;
+use super::metric_names::unmeasured;
 use super::short;
 use super::tuning::{self, tuning};
 use super::{Claim, Drawing, Experiment, Hooks, Hosts, Order, Short, StopRule, Varies, Workload};

@@ -2,9 +2,9 @@
 
 use super::axis::point;
 use super::decode::{Decoder, Entry, Keys};
-use super::measured::unmeasured;
+use super::metric_names::unmeasured;
 use super::{Axis, Point, Varies, Workload};
-use crate::names;
+use crate::run_metrics;
 use schedlab_model::{Better, Nanos, Unit};
 use schedlab_tune::Method;
 use schedlab_workload::{MachineName, metrics};
@@ -156,7 +156,7 @@ fn goals(decoder: &mut Decoder<'_>, entry: Entry<'_>, own_metrics: bool) -> Vec<
         unmeasured(decoder, &place, &key, &names);
     }
     for name in &names {
-        if names::find(name).is_some_and(|metric| metric.better == Better::Neither) {
+        if run_metrics::find(name).is_some_and(|metric| metric.better == Better::Neither) {
             let what = format!("'{name}' has no better direction (docs/metrics.md)");
             decoder.mistake(&place, &key, what);
         }
@@ -186,7 +186,7 @@ fn limit(text: &str) -> Result<Limit, String> {
     let at = text.find(['<', '>']);
     let at = at.ok_or_else(|| format!("'{text}' is not valid: write METRIC < VALUE"))?;
     let (metric, value) = (text[..at].trim(), text[at + 1..].trim());
-    let unit = names::find(metric).map(|metric| metric.unit);
+    let unit = run_metrics::find(metric).map(|metric| metric.unit);
     let unit = unit
         .ok_or_else(|| format!("no run measures '{metric}' (docs/metrics.md lists all metrics)"))?;
     let time = value.parse::<Nanos>().ok();

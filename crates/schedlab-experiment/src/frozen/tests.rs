@@ -1,6 +1,6 @@
 //! Frozen plans over machines that are told what to answer: shares, leases, and what is counted.
 
-use super::claims::Claims;
+use super::leases::Claims;
 use super::*;
 use crate::fake::Fake;
 use crate::run_loop::{Tally, run_plan};

@@ -1,6 +1,6 @@
 //! A worker: does portions of a frozen plan into a folder of results of its own.
 
-use super::claims::{Claim, Claims};
+use super::leases::{Claim, Claims};
 use super::{Frozen, FrozenError, are_blocks};
 use crate::run_loop::{LoopError, Progress, Tally, keep_experiment, run_with};
 use crate::session::{same_conditions, throw_away};

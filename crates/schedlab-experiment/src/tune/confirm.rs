@@ -1,7 +1,7 @@
 //! Fresh runs of default and winner, in pairs, and what they decide.
 
 use super::Goals;
-use super::told::{Kept, Tuned, Verdict};
+use super::outcome::{Kept, Tuned, Verdict};
 use crate::analysis::{Asked, Verdict as Compared, compare};
 use crate::store::StoredRun;
 use crate::{Planned, Tuning};

@@ -1,7 +1,7 @@
 //! From the figures of runs to what a search sees, and back: lower is better, on the scale of logarithms.
 
 use crate::store::StoredRun;
-use crate::{Experiment, Limit, Tuning, names};
+use crate::{Experiment, Limit, Tuning, run_metrics};
 use schedlab_model::Better;
 use schedlab_tune::Outcome;
 use schedlab_workload::metrics;
@@ -29,7 +29,8 @@ impl Goals {
             let primary = metrics::primary(&experiment.workloads[0].spec);
             names.extend(primary.first().map(|name| (*name).to_owned()));
         }
-        let better = |name: &String| names::find(name).map_or(Better::Lower, |found| found.better);
+        let better =
+            |name: &String| run_metrics::find(name).map_or(Better::Lower, |found| found.better);
         let goals = names.into_iter().map(|name| (name.clone(), better(&name))).collect();
         Self { goals, limits: tuning.limits.clone() }
     }

@@ -3,7 +3,7 @@
 //! Each thing that several tasks write has a cache line of its own. The arena is laid out once from
 //! the plan; forked processes find it at the same addresses.
 
-use super::live::{self, Live};
+use super::live_counters::{self, Live};
 use schedlab_model::{CpuSet, Nanos, Pid, Usage};
 use schedlab_sys::futex::Scope;
 use schedlab_sys::shared;
@@ -92,7 +92,7 @@ impl Arena {
         let pages = plan.blocks.iter().map(|block| shared_words(block).map(|n| (take(n), n)));
         let pages = pages.collect();
         let task_words =
-            line(TASK + plan.counters.len()) + plan.samples.len() * line(live::words());
+            line(TASK + plan.counters.len()) + plan.samples.len() * line(live_counters::words());
         let tasks = take(task_words * plan.tasks.len());
         let arena = Self {
             words: shared::words(end)?,
@@ -232,8 +232,8 @@ impl Arena {
     }
 
     pub(super) fn series(&self, task: usize, series: u32) -> Live<'static> {
-        let at = line(TASK + self.counters) + series as usize * line(live::words());
-        Live(&self.task(task)[at..at + live::words()])
+        let at = line(TASK + self.counters) + series as usize * line(live_counters::words());
+        Live(&self.task(task)[at..at + live_counters::words()])
     }
 
     /// Counts a task that has ended. Whether its conductor has to hear of it now.

@@ -1,10 +1,10 @@
 //! A command of the user's in the load child: placed, begun with the others, ended with all that it
 //! started, and what the kernel counted for it.
 
-use super::asked::Part;
-use super::crew;
+use super::child_report::Told;
+use super::child_request::Part;
 use super::figures::of_resources;
-use super::told::Told;
+use super::start_tasks;
 use schedlab_model::{Better, Metric, Nanos, Pid, Unit, Warning};
 use schedlab_sys::signal::Signals;
 use schedlab_sys::task::{self, Resources};
@@ -30,7 +30,7 @@ pub(super) fn perform(
 ) -> Result<i32, Told> {
     let failed = |why: String| Told::Failed { option: None, why };
     let life = || {
-        crew::settle(place).map_err(|error| failed(crew::sentence(error)))?;
+        start_tasks::settle(place).map_err(|error| failed(start_tasks::sentence(error)))?;
         Told::Tasks(Vec::new()).tell();
         if part.waits() {
             let input = io::stdin();

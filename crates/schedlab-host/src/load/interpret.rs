@@ -6,7 +6,7 @@
 
 use super::arena::{Arena, LINE};
 use super::calibrate::compute;
-use super::live;
+use super::live_counters;
 use super::memory::{Heap, Memory};
 use schedlab_model::{Nanos, Phase};
 use schedlab_sys::{clock, futex, sched, shared, task};
@@ -84,7 +84,7 @@ impl Instruments for Own<'_> {
 
     #[inline]
     fn count(&mut self, counter: CounterId, by: u64) {
-        live::count(self.arena.counter(self.task, counter.0), by);
+        live_counters::count(self.arena.counter(self.task, counter.0), by);
     }
 
     #[inline]

@@ -1,9 +1,9 @@
 //! A graph of jobs on an executor, in the load child: one run, proved, and its figures.
 
-use super::asked::Part;
-use super::crew;
+use super::child_report::Told;
+use super::child_request::Part;
 use super::figures::of_resources;
-use super::told::Told;
+use super::start_tasks;
 use crate::marks::{self, Marks};
 use schedlab_jobs::adaptors::{ChannelThreads, Ours, RayonScope, Serial, TokioTasks};
 use schedlab_jobs::executor::Executor;
@@ -146,7 +146,8 @@ fn watch(
 /// The executor, its workers placed. Those of others inherit the place of the thread that starts them.
 fn executor(jobs: &Jobs, places: Vec<Placement>) -> Result<Box<dyn Executor>, String> {
     let settle = |place: &Placement| -> Result<(), String> {
-        crew::settle(place).map_err(|error| format!("a worker: {}", crew::sentence(error)))
+        start_tasks::settle(place)
+            .map_err(|error| format!("a worker: {}", start_tasks::sentence(error)))
     };
     let workers = places.len();
     let first = places.first().cloned().unwrap_or_default();
@@ -157,7 +158,7 @@ fn executor(jobs: &Jobs, places: Vec<Placement>) -> Result<Box<dyn Executor>, St
         let slack = jobs.timer_slack;
         let on_start: OnStart = Arc::new(move |worker: usize| {
             let _ = sched::set_timer_slack(slack);
-            let _ = crew::settle(&places[worker % places.len()]);
+            let _ = start_tasks::settle(&places[worker % places.len()]);
         });
         let options = Options { policy: jobs.policy.clone(), ..Options::new(workers) };
         return Ok(Box::new(Ours::new(Options { on_start: Some(on_start), ..options })));

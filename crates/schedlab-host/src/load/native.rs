@@ -8,7 +8,7 @@
 
 use super::arena::Arena;
 use super::interpret::{End, Stage, code};
-use super::live;
+use super::live_counters;
 use schedlab_model::Phase;
 use schedlab_sys::clock;
 use schedlab_workload::{Behaviour, ChannelId, CounterId, Loop, SampleId};
@@ -131,7 +131,7 @@ impl Native {
                 let sent = u64::from_ne_bytes(*stamp);
                 series.record(clock::monotonic().0.saturating_sub(sent));
             }
-            live::count(counter, 1);
+            live_counters::count(counter, 1);
         }
         Ok(())
     }
@@ -175,8 +175,8 @@ fn read(arena: &Arena, mut file: &File, bytes: &mut [u8]) -> Result<(), Ended> {
 #[cfg(test)]
 #[expect(clippy::disallowed_methods, reason = "a test that gets no thread has failed")]
 mod tests {
-    use super::super::crew::Channels;
     use super::super::interpret::{Bare, Interpreter};
+    use super::super::start_tasks::Channels;
     use super::*;
     use schedlab_model::{Nanos, Topology};
     use schedlab_sys::allocation::allocations;

@@ -1,10 +1,11 @@
 //! Methods in force: what was started or written for a plan, and how a speed is changed in it.
 
-use super::aide::Aide;
 use super::clamp::Clamp;
 use super::frequency::{Domain, PITCH, Setting};
 use super::group::{members, processes};
+use super::helper_process::Aide;
 use super::hogs::{Burning, HogProcess};
+use super::node_groups::{Wants, Zone};
 use super::quota::Quota;
 use super::stop::{Limiter, Limits};
 use super::weight::{Grouping, Weight};

@@ -8,10 +8,10 @@
 //! (`sched_autogroup_enabled`), of the weight of any other. So a filler has a control group that is idle itself; without
 //! root it stays in our session, beside the commands.
 
-use super::aide::Aide;
-use super::entry::{Entry, enter};
+use super::child_entry::{Entry, enter};
 use super::group::write;
-use super::zone::{Wants, Zone};
+use super::helper_process::Aide;
+use super::node_groups::{Wants, Zone};
 use super::{Ground, SlowError};
 use schedlab_model::{Cpu, CpuSet, Pid};
 use schedlab_sys::cgroup::Version;

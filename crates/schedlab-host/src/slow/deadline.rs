@@ -11,7 +11,7 @@
 //! Periods begin when a burner is admitted and can't be put in step, unlike the hogs' grid.
 
 use super::group;
-use super::zone::{self, Wants};
+use super::node_groups::{self, Wants};
 use super::{Ground, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::cgroup::{Hierarchy, Version};
@@ -42,8 +42,8 @@ pub(super) fn isolate(cpus: &CpuSet, ground: &Ground, guard: &mut Guard) -> Resu
     let rest: CpuSet = ground.online.iter().filter(|cpu| !cpus.contains(*cpu)).collect();
     if !rest.is_empty() {
         let dir = hierarchy.group().join(format!("schedlab-{}-rest", std::process::id()));
-        zone::make(hierarchy, &dir, &Wants::default(), guard)?;
-        zone::bind(hierarchy, &ground.parent(hierarchy), &dir, &rest)?;
+        node_groups::make(hierarchy, &dir, &Wants::default(), guard)?;
+        node_groups::bind(hierarchy, &ground.parent(hierarchy), &dir, &rest)?;
     }
     let balance = hierarchy.mount.join("cpuset.sched_load_balance");
     // Whoever has ended it already, another session or the administrator, begins it again.
@@ -77,7 +77,7 @@ pub(super) fn partition(
     }
     // A group of its own, so that it is not taken for a task of the node; without controllers.
     let dir = node.join("burner");
-    zone::make(hierarchy, &dir, &Wants::default(), guard)?;
+    node_groups::make(hierarchy, &dir, &Wants::default(), guard)?;
     Ok(Some(dir))
 }
 

@@ -12,10 +12,10 @@
 //! kills a hog that is stuck without hurting anybody else, terminal signals pass it by, and it dies
 //! with its parent.
 
-use super::aide::Aide;
+pub use super::child_entry::Burning;
+use super::child_entry::Entry;
 use super::deadline::{self, Ready};
-pub use super::entry::Burning;
-use super::entry::Entry;
+use super::helper_process::Aide;
 use super::{Grid, SlowError, Speed, Speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::sched::{Attributes, Policy};
@@ -335,7 +335,7 @@ fn prepare(period: Nanos, burning: &Burning) -> Result<Grid, SlowError> {
     let grid = Grid::new(period).ok_or_else(|| SlowError::Failed("no such period".into()))?;
     leave_fair_group();
     if let Burning::Deadline { group: Some(group) } = burning {
-        super::entry::enter(std::slice::from_ref(group), &CpuSet::new())?;
+        super::child_entry::enter(std::slice::from_ref(group), &CpuSet::new())?;
     }
     let soft = Nanos::from_millis(50).max(Nanos(period.0 * 2));
     process::limit_realtime(soft, Nanos(soft.0 * 2))

@@ -1,7 +1,7 @@
 //! How late tasks wake on a CPU, before a method is applied and under it: a task that does nothing but
 //! sleep, again and again, for moments of no rhythm.
 
-use super::entry::{Entry, enter, printed};
+use super::child_entry::{Entry, enter, printed};
 use super::{Method, SlowError, Speed};
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_stats::{Random, Sample};

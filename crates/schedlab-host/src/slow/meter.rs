@@ -6,7 +6,7 @@
 //! a second. The process notes at given moments how much it has done. A turn is compared with the
 //! turn beside it, the first moments of each left out.
 
-use super::entry::{ARGUMENT, Entry, Task, Work, enter, program};
+use super::child_entry::{ARGUMENT, Entry, Task, Work, enter, program};
 use super::probe::{Probe, Reading};
 use super::{Ground, Method, Node, Request, Session, SlowError, Speed, last};
 use schedlab_model::{CpuSet, Nanos};

@@ -4,8 +4,8 @@
 //! comes while another lasts waits for its end. The same seed gives the same times.
 
 use super::SlowError;
-use super::aide::Aide;
-use super::entry::{Entry, enter};
+use super::child_entry::{Entry, enter};
+use super::helper_process::Aide;
 use schedlab_model::{Cpu, CpuSet, Nanos};
 use schedlab_stats::Random;
 use schedlab_sys::clock;

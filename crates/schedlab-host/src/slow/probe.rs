@@ -1,6 +1,6 @@
 //! How fast a CPU is: the part of the time that a task gets on it, and how much it computes.
 
-use super::entry::{Entry, enter, printed};
+use super::child_entry::{Entry, enter, printed};
 use super::{SlowError, hogs};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::sched::Policy;

@@ -1,8 +1,6 @@
 //! What is asked for, and whether it can be had: decided as a whole before anything is changed.
 
 mod checks;
-#[cfg(test)]
-mod tests;
 
 use super::group::processes;
 use super::{Grid, Ground, Method, Node, Noise, SlowError, Speed, Speeds, choose, quota};
@@ -230,6 +228,9 @@ fn doubts(method: Method, nodes: &[Node], speeds: &Speeds, ground: &Ground) -> V
         |node: &Node| node.attach_groups.iter().flat_map(|dir| processes(dir)).collect::<Vec<_>>();
     let mut attached =
         nodes.iter().flat_map(|node| node.attach.iter().copied().chain(in_groups(node)));
-    warnings.extend(super::escape::warning(method, &mut attached));
+    warnings.extend(super::unslowed_tasks::warning(method, &mut attached));
     warnings
 }
+
+#[cfg(test)]
+mod tests;

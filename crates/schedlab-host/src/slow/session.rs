@@ -1,30 +1,31 @@
 //! A session: a plan applied, its commands run, its changes made in time, everything undone at its end.
 
 mod attach;
+mod background;
 mod command;
-mod kept;
 mod orders;
 mod pace;
 mod signals;
 
-use super::aide::Aide;
 use super::apply::{Held, Hold, Under};
-use super::claim;
+use super::child_entry::program;
 use super::control::Control;
-use super::entry::program;
-use super::escape::Watch;
+use super::cpu_claims;
+use super::granted_time::{self, Proof};
+use super::helper_process::Aide;
 use super::journal::Journal;
 use super::latency::Lateness;
 use super::links::Links;
 use super::measure::{self, Measured};
+use super::node_view::Shown;
 use super::noise;
 use super::phases::Phases;
-use super::proof::{self, Proof};
-use super::sentinel::Sentinel;
-use super::shown::Shown;
+use super::rate_monitor::Sentinel;
+use super::unslowed_tasks::Watch;
 use super::{Ground, Method, Node, Plan, SlowError, Speed, Speeds, Wakeups, latency};
 use crate::net::Namespace;
 use attach::{Targets, attach};
+pub use background::Kept;
 use command::{Running, launch};
 pub use kept::Kept;
 use pace::{Found, Pace};
@@ -96,7 +97,7 @@ struct Active {
     /// What its commands see of the machine, where that is the node.
     shown: Option<Shown>,
     /// What it is granted.
-    proof: proof::Watch,
+    proof: granted_time::Watch,
     /// How long its tasks compute at a time.
     phases: Phases,
     /// What its period follows.
@@ -135,7 +136,7 @@ impl Active {
             bound: node.bind || plan.method.binds(),
             step: 0,
             shown,
-            proof: proof::Watch::new(&node.name, !plan.method.takes_time()),
+            proof: granted_time::Watch::new(&node.name, !plan.method.takes_time()),
             phases: Phases::new(
                 (matches!(plan.method, Method::Hogs | Method::Deadline) && !follows)
                     .then(|| plan.grid.period()),
@@ -161,7 +162,7 @@ impl Session {
         let control = Control::open(&path)?;
         let speeds: Speeds =
             plan.request.nodes.iter().flat_map(|node| node.speeds.clone()).collect();
-        warnings.extend(claim::claim(&directory, &speeds, plan.request.share, &mut guard)?);
+        warnings.extend(cpu_claims::claim(&directory, &speeds, plan.request.share, &mut guard)?);
         let cpus: CpuSet = speeds.keys().copied().collect();
         let networks = networks(&plan.request.nodes, &mut guard)?;
         let links = Links::make(&networks, &plan.request.nodes, &plan.request.cluster)?;
@@ -578,7 +579,8 @@ impl Session {
                     sentinel.as_ref().and_then(|s| s.pace(&active.node.cpus(), method))
                 }
             };
-            let reading = proof::Reading { at, used, wanted: proof::wanted(&processes), pace };
+            let reading =
+                granted_time::Reading { at, used, wanted: granted_time::wanted(&processes), pace };
             active.proof.see(reading, &mut active.node.speeds.values().copied());
         }
         self.nodes.iter().map(|active| active.proof.due()).min().unwrap_or(Nanos::MAX)

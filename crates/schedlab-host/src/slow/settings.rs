@@ -4,7 +4,7 @@ use super::{Asked, Ground, Kept, Method, Node, Request, Session, SlowError, last
 use schedlab_model::{CpuSet, Pid, Setting, Warning};
 use schedlab_workload::SpeedSettings;
 use schedlab_workload::knobs::SPEED;
-use schedlab_workload::wish::is_measured;
+use schedlab_workload::requested_speed::is_measured;
 use std::io::Write;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;

@@ -5,9 +5,9 @@
 //! little from them. A group's weight is divided over CPUs in proportion to its load there, hence the
 //! faults that [`super::Method::fault`] tells.
 
-use super::aide::Aide;
 use super::group::write;
-use super::zone::{Wants, make};
+use super::helper_process::Aide;
+use super::node_groups::{Wants, make};
 use super::{Ground, SlowError, Speed, Speeds};
 use schedlab_model::Cpu;
 use schedlab_sys::cgroup::Version;

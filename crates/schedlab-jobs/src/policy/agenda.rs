@@ -2,9 +2,9 @@
 
 use super::edges::{Edges, NONE};
 use super::epochs::Epochs;
-use super::fate::{Failures, Fate, Names};
-use super::line::Lines;
 use super::load::LoadControl;
+use super::outcome::{Failures, Fate, Names};
+use super::ready_queue::Lines;
 use super::record::{Record, Significance, State, StreamId};
 use super::size::Staff;
 use super::{JobId, NEVER, Nanos, Order, Policy};

@@ -1,15 +1,15 @@
 //! A worker's rounds.
 
-use super::errands::Errands;
+use super::deferred_work::Errands;
 use super::events::{Events, What};
 use super::{Completion, Flow, Handle, PostError, Runner};
 use crate::fault::{Fix, is_out};
-use crate::held::{During, Held, Watch, lost_in_job};
 use crate::policy::{
     Agenda, Asker, Finished, JobId, Ladder, Nanos, Notice, Outcome, Pause, Plan, Posting, Pull,
     Pulled, Verdict,
 };
 use crate::sync;
+use crate::worker_stalls::{During, Held, Watch, lost_in_job};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::Ordering;
 

@@ -1,7 +1,7 @@
 //! Jobs that were held up, as the run itself sees them.
 
-use crate::held::{During, HELD_MAX, Held, Watch, lost_in_job};
 use crate::policy::Nanos;
+use crate::worker_stalls::{During, HELD_MAX, Held, Watch, lost_in_job};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};

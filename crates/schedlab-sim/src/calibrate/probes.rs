@@ -1,6 +1,6 @@
 //! The probes: a start of a few tasks, a lone sender, a ping-pong, a forced switch.
 
-use super::story::Story;
+use super::load_phases::Story;
 use crate::Kernel;
 use schedlab_model::Setting;
 use schedlab_workload::{Observed, RecordSpec, RunSpec, WorkloadSpec};

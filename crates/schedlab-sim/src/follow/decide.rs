@@ -1,7 +1,7 @@
 //! The comparison of displacements and of who runs next.
 
 use super::{Count, Difference, Follower, Kind};
-use crate::scene::TaskId;
+use crate::policy_view::TaskId;
 use schedlab_model::{Left, Nanos};
 
 /// The policy would displace a CPU's task, and the recording has not yet shown whether it was.

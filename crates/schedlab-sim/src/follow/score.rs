@@ -2,7 +2,7 @@
 
 use super::{Follower, Kind};
 use crate::policy::Wake;
-use crate::scene::TaskId;
+use crate::policy_view::TaskId;
 
 /// History that load averages need before placements are scored, in nanoseconds.
 pub const HISTORY_NS: u64 = 1_000_000_000;

@@ -10,7 +10,7 @@ use super::groups::Nested;
 use super::place::Placer;
 use super::weight::{self, NICE_0, virtual_time};
 use super::{Arrival, Departure, Move, Moves, Policy, Push, Wake};
-use crate::scene::{Class, Hardware, Scene, TaskId};
+use crate::policy_view::{Class, Hardware, Scene, TaskId};
 use std::collections::BTreeSet;
 
 /// The tunables and features.

@@ -1,7 +1,7 @@
 //! A queue for each CPU, served in order of arrival.
 
 use super::{Arrival, Departure, Policy, Wake};
-use crate::scene::{Scene, TaskId};
+use crate::policy_view::{Scene, TaskId};
 use std::collections::VecDeque;
 
 /// First in, first out on each CPU, with an optional slice that is checked at the tick.

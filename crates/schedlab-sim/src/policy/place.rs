@@ -7,7 +7,7 @@
 
 use super::Wake;
 use super::pelt::Average;
-use crate::scene::{Scene, TaskId};
+use crate::policy_view::{Scene, TaskId};
 
 /// Switches of placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! Who waits for whom, where nothing can happen any more.
 
 use super::World;
-use super::body::{On, Stand};
-use crate::scene::TaskId;
+use super::task::{On, Stand};
+use crate::policy_view::TaskId;
 use std::fmt;
 
 /// Tasks that sleep for ever: no event is left, and none of them can be woken.

@@ -1,10 +1,10 @@
 //! The operations: what each costs, and its effect when that time has passed.
 
 use super::World;
-use super::body::{Act, On, Phase, Resume, Stand};
+use super::task::{Act, On, Phase, Resume, Stand};
 use super::wake::Waker;
-use crate::agenda::NEVER;
-use crate::scene::{Class, TaskId};
+use crate::event_queue::NEVER;
+use crate::policy_view::{Class, TaskId};
 use schedlab_model::{Context, Left, Nanos, Phase as MarkPhase, What};
 use schedlab_stats::Histogram;
 use schedlab_workload::plan::{Block, Transport};

@@ -1,7 +1,7 @@
 //! How fast CPUs work: their own speed, which may change, and the busy threads of their core.
 
 use super::{Happening, World};
-use crate::scene::FULL_SPEED;
+use crate::policy_view::FULL_SPEED;
 use schedlab_model::{Context, Phase, Pid, What};
 
 impl World {

@@ -1,10 +1,10 @@
 //! The beginning and the end of a load, and of each task.
 
-use super::body::{Act, On, Phase, Resume, Stand};
 use super::perform::Effect;
+use super::task::{Act, On, Phase, Resume, Stand};
 use super::wake::Waker;
 use super::{Happening, Start, World};
-use crate::scene::TaskId;
+use crate::policy_view::TaskId;
 use schedlab_model::{Context, What};
 use schedlab_workload::{Done, Op};
 

@@ -1,10 +1,10 @@
 //! Who runs: the tick, displacing a task, switching to the next.
 
-use super::body::{Phase, Resume, Stand};
+use super::task::{Phase, Resume, Stand};
 use super::wake::Waker;
 use super::{Happening, World};
 use crate::policy::{Alarm, Arrival, Departure, Push};
-use crate::scene::{Class, TaskId};
+use crate::policy_view::{Class, TaskId};
 use schedlab_model::{Context, Distance, Left, Pid, Prio, What};
 
 impl World {
@@ -299,8 +299,11 @@ impl World {
                 self.scene.cpus[to].above += 1;
             }
             let pid = self.pid(moved.task);
-            let what =
-                What::Migrate { pid, from: crate::scene::id(from), to: crate::scene::id(to) };
+            let what = What::Migrate {
+                pid,
+                from: crate::policy_view::id(from),
+                to: crate::policy_view::id(to),
+            };
             self.emit(to, Context::Task, what);
         }
         self.moves.done.clear();
@@ -334,7 +337,7 @@ impl World {
         let to = to.unwrap_or_else(|| self.policy.select(&self.scene, &wake));
         self.switch(cpu, Some(task), Left::Preempted);
         let pid = self.pid(task);
-        let (from, there) = (crate::scene::id(cpu), crate::scene::id(to));
+        let (from, there) = (crate::policy_view::id(cpu), crate::policy_view::id(to));
         self.emit(cpu, Context::Task, What::Migrate { pid, from, to: there });
         self.scene.tasks[task.index()].cpu = to;
         self.bodies[task.index()].usage.migrations += 1;

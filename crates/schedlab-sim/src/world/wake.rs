@@ -1,9 +1,9 @@
 //! From a wakeup to a CPU.
 
-use super::body::{On, Phase, Resume, Stand};
+use super::task::{On, Phase, Resume, Stand};
 use super::{Happening, World};
 use crate::policy::{Arrival, Wake};
-use crate::scene::{TaskId, id};
+use crate::policy_view::{TaskId, id};
 use schedlab_model::{Context, What};
 use schedlab_workload::Done;
 

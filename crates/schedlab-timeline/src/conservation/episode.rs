@@ -1,7 +1,7 @@
 //! Episodes: stretches in which one overloaded queue has a waiter that a free CPU could serve.
 
-use super::because::Because;
-use super::free::Step;
+use super::causes::Because;
+use super::free_cpus::Step;
 use super::matching::PARTS;
 use crate::task::TaskId;
 use schedlab_model::{Cpu, CpuSet, Nanos};

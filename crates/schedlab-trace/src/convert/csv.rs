@@ -2,8 +2,8 @@
 
 use super::flush;
 use super::row::{COLUMNS, Row, context};
+use crate::conversion_loss::arguments_left_out;
 use crate::event_sink::{EventSink, TaskNames};
-use crate::left_out::arguments_left_out;
 use schedlab_model::{Event, TraceInfo, Warning, What, visible};
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -1,12 +1,12 @@
 //! Towards trace.dat.
 
 use super::Converted;
+use crate::conversion_loss::{Unknown, arguments_left_out, cannot_hold};
 use crate::dat::{
     Compression, Header, PageRun, Piece, RecordSource, Spool, Version, Writer, longest_body,
 };
 use crate::event_writer::EventWriter;
-use crate::left_out::{Unknown, arguments_left_out, cannot_hold};
-use crate::part::{Choice, Part, Taken};
+use crate::selection::{Choice, Part, Taken};
 use schedlab_model::{Clock, EventSource, What};
 use std::io;
 use std::path::Path;

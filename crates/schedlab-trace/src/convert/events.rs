@@ -1,9 +1,9 @@
 //! Events as a Parquet table: the columns of the CSV, typed.
 
 use super::row::{COLUMNS, Row, context};
+use crate::conversion_loss::arguments_left_out;
 use crate::event_sink::{EventSink, TaskNames};
-use crate::left_out::arguments_left_out;
-use crate::table::{Cell, ColumnKind, Table};
+use crate::parquet_table::{Cell, ColumnKind, Table};
 use schedlab_model::{Cpu, Event, Pid, TraceInfo, Warning, What};
 use std::io;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! The text of `trace-cmd report -t -N`: what scripts of others read.
 
 use super::flush;
+use crate::conversion_loss::{Unknown, arguments_left_out, cannot_hold};
 use crate::event_sink::{EventSink, TaskNames};
-use crate::left_out::{Unknown, arguments_left_out, cannot_hold};
 use schedlab_model::{Clock, Event, Kind, Phase, TraceInfo, Warning, What, visible};
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};

@@ -2,7 +2,7 @@
 //! to (`-`, a pipe, a device), which gets all of it at the end.
 
 use crate::error::TraceError;
-use crate::piped::nameless;
+use crate::pipe_input::nameless;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek as _};
 use std::os::fd::AsRawFd as _;

@@ -1,6 +1,6 @@
 //! From the numbers in the pages to nanoseconds of the trace's clock.
 
-use super::head::{ShiftSample, TimeOptions};
+use super::read_head::{ShiftSample, TimeOptions};
 use schedlab_model::{Clock, Cpu};
 
 /// Corrections of one CPU's time stamps; most files need none.

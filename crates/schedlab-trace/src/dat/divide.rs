@@ -1,8 +1,8 @@
 //! A trace divided by time into portions of about the same size, for threads that decode them apart.
 //!
 //! Where a portion begins in each lane is found by the times in the heads of pages, a few of which are
-//! read. A guess is all that it must be: whoever decodes a portion says where it began and where it ended,
-//! and what does not join is decoded again (`together`). So times that go back cost time and nothing else.
+//! read. An estimate is enough: a decoded portion states where it began and where it ended, and portions
+//! that do not join are decoded again (`parallel_reader`). So times that go back cost time and nothing else.
 
 use super::clock::Correction;
 use super::shared::Shared;

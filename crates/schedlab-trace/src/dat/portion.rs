@@ -1,9 +1,9 @@
-//! A portion of a trace decoded apart from the others, by any thread.
+//! A portion of a trace, which any thread can decode independently of the others.
 
 use super::divide::Portion;
 use super::lane::{FileLanes, Place, Wrong};
+use crate::decoded_segment::Stretch;
 use crate::merge::{Merge, Out as _};
-use crate::stretch::Stretch;
 use schedlab_model::Event;
 use std::io;
 

@@ -3,19 +3,20 @@
 //! Resource sketch: a window of pages for each lane (at most 1 MiB over all lanes, at least one page
 //! each, or an unpacked chunk of ten); a record becomes an event in the caller's batch when its turn
 //! comes. Nothing grows with the file but the names of tasks seen. Helpers that fetch and unpack ahead
-//! keep two more windows of each lane; threads that decode portions (`together`) have lanes of their own.
+//! keep two more windows of each lane; threads that decode portions (`parallel_reader`) have lanes of their own.
 
 use super::clock::{Correction, clock};
-use super::head::{self, BufferHead, Head, TimeOptions};
-use super::header::{Header, Instance, Version};
 use super::lane::{Fetch, FileLanes, Lane};
 use super::pages::Feed;
+use super::parallel_reader::Together;
 use super::read_ahead::Crew;
+use super::read_head::{self, BufferHead, Head, TimeOptions};
 use super::records::{Piece, RecordSource, Sink};
 use super::shared::Shared;
-use super::together::Together;
 use super::walk::{Layout, Visit, walk};
+use super::written_head::{Header, Instance, Version};
 use crate::Options;
+use crate::argument_text::Spelling;
 use crate::error::TraceError;
 use crate::format::identify;
 use crate::input::Input;
@@ -63,7 +64,7 @@ impl DatReader {
 
     /// `all`: also what is large and only passed on.
     pub(crate) fn open_as(input: Input, options: &Options, all: bool) -> Result<Self, TraceError> {
-        let head = head::read(&input).map_err(|stop| TraceError::Broken {
+        let head = read_head::read(&input).map_err(|stop| TraceError::Broken {
             path: input.path().to_owned(),
             format: "trace.dat",
             offset: stop.offset,

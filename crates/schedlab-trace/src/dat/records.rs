@@ -1,6 +1,6 @@
 //! The record layer: bodies as the kernel wrote them, to be passed on undecoded.
 
-use super::header::Header;
+use super::written_head::Header;
 use schedlab_model::{Cpu, Nanos, Warning};
 use std::io;
 use std::num::NonZeroU32;

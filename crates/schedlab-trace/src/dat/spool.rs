@@ -3,9 +3,9 @@
 //! Whole pages go to an unnamed place beside the target (a file that is removed at once) and are
 //! copied in order at the end. Memory: one page for each CPU and eight bytes for each page written.
 
-use super::header::Header;
 use super::page_writer::PageWriter;
 use super::writer::Writer;
+use super::written_head::Header;
 use schedlab_model::{Cpu, Nanos};
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write};

@@ -4,9 +4,9 @@
 //! where each CPU's data lies are filled in at the end; a file whose writer died before
 //! [`Writer::finish`] is not readable, so write under another name and rename.
 
-use super::header::{Compression, HEADER_EVENT, Header, Version};
 use super::options as id;
 use super::page_writer::PageWriter;
+use super::written_head::{Compression, HEADER_EVENT, Header, Version};
 use schedlab_model::{Cpu, Nanos};
 use std::fs::File;
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};

@@ -1,20 +1,20 @@
-//! Events of a perf.data, put in order of time: the second half of reading one.
+//! Events of a perf.data in order of time: the second half of reading one.
 //!
-//! What was taken up (`intake`) waits until its round is over (`waiting`), and becomes events when its turn
-//! comes: names are then noticed in the order of time, and an event is written once. What comes too late
-//! even for that has its time raised and is told as a warning, so that times ascend whatever the file says.
+//! A record that `round_reader` read waits until its round is over (`pending`). It becomes an event when its
+//! turn comes, so that changes of names are noticed in the order of time and an event is written once. A
+//! record that comes too late even for that gets a later time, and a warning says so: times always ascend.
 
-use super::intake::Intake;
+use super::pending::Waiting;
 use super::round::{Ended, Round, Told};
-use super::supply::Supply;
-use super::waiting::Waiting;
-use crate::ahead::ahead;
+use super::round_reader::Intake;
+use super::round_source::Supply;
+use crate::argument_text::Spelling;
+use crate::background_source::ahead;
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::merge::{ENDED, Lanes, Merge, Out};
 use crate::names::Names;
 use crate::plan::Decoder;
-use crate::spelling::Spelling;
 use schedlab_model::{Cpu, Event, EventSink, EventSource, TraceInfo, Warning};
 use std::borrow::Cow;
 use std::io;

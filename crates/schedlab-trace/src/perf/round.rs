@@ -1,16 +1,16 @@
-//! A round as it is taken up: what each CPU logged in it, cut down to what its events need (`gist`) where that
-//! is possible, and what was learned besides.
+//! A round as it was read: the records of each CPU, reduced (`reduced_record`) where that is possible, and what
+//! else was learned.
 //!
-//! A round goes from whoever takes it up (`intake`) to whoever hands it out (`waiting`), who may be on
-//! another thread, and comes back empty: its memory is used again.
+//! A round goes from `round_reader` to `pending`, perhaps on another thread, and comes back empty so that its
+//! memory is used again.
 
-use super::held::{Held, sane};
+use super::cpu_backlog::{Held, sane};
 use super::layout::{Ordinary, When};
+use crate::argument_text::Spelling;
+use crate::fast_decode::REACH;
+use crate::name_numbers::Numbers;
 use crate::names::News;
-use crate::near::REACH;
-use crate::numbers::Numbers;
 use crate::plan::Decoder;
-use crate::spelling::Spelling;
 use schedlab_model::{Comm, Pid, TraceInfo, Warning, What};
 use std::sync::Arc;
 

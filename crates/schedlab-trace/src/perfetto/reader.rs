@@ -6,11 +6,11 @@
 
 use super::wire::{Fields, Value, packed};
 use super::{CLOCK_GLOBAL, bundle, compact, event, packet, trace};
+use crate::decoded_runs::{Refill, Runs};
 use crate::error::TraceError;
 use crate::input::Input;
 use crate::merge::ascend;
 use crate::names;
-use crate::runs::{Refill, Runs};
 use crate::states::States;
 use schedlab_model::{
     Clock, Context, Cpu, Event, EventSource, KindSet, Nanos, OtherFormat, Phase, Pid, Prio,

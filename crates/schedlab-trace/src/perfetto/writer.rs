@@ -11,9 +11,9 @@ use super::wire::{bytes, number, signed, varint};
 use super::{
     BUILTIN_BOOTTIME, BUILTIN_MONOTONIC, CLOCK_GLOBAL, bundle, compact, event, packet, trace,
 };
+use crate::conversion_loss::{Unknown, arguments_left_out, cannot_hold};
 use crate::encode::state;
 use crate::event_sink::{EventSink, TaskNames};
-use crate::left_out::{Unknown, arguments_left_out, cannot_hold};
 use crate::order::Order;
 use schedlab_model::{
     Clock, Context, Cpu, Event, Left, OtherFormat, Phase, Pid, Prio, TraceInfo, Warning, What,

@@ -1,6 +1,6 @@
 //! make, which ends with us and with all that it started.
 
-use super::workshop::Workshop;
+use super::source_tree::Workshop;
 use crate::VmError;
 use schedlab_model::{Nanos, Pid};
 use schedlab_sys::{clock, process, signal};

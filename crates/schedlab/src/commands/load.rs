@@ -7,13 +7,13 @@ mod beside;
 mod calibrate;
 mod causes;
 mod document;
-mod doubts;
 pub(crate) mod drop_in;
 mod once;
 mod outliers;
 mod perf;
 mod repeat;
 mod show;
+mod warnings;
 
 pub(crate) use repeat::perform;
 pub(crate) use show::print;

@@ -1,6 +1,6 @@
 //! A run on any machine, with its figures and events in memory.
 
-use super::scratch::Scratch;
+use super::temporary_folder::Scratch;
 use anyhow::Context as _;
 use schedlab_model::{Event, TraceInfo, Warning};
 use schedlab_workload::{Figure, Machine, Observed, Output, RunSpec, Stream};

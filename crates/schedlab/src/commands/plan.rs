@@ -1,6 +1,6 @@
 //! `schedlab plan`: the runs of an experiment, shown, or frozen into a folder that several workers share.
 
-use super::asked::Asked;
+use super::experiment_options::Asked;
 use crate::machines;
 use schedlab_experiment::frozen::Frozen;
 use schedlab_experiment::{Experiment, Machines};

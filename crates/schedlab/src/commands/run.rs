@@ -1,6 +1,6 @@
 //! `schedlab run`: an experiment file, planned, run, stored and reported.
 
-use super::asked::Asked;
+use super::experiment_options::Asked;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::analysis::judge;

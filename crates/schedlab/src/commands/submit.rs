@@ -6,7 +6,7 @@ mod slurm;
 mod ssh;
 
 use super::UsageError;
-use super::asked::Asked;
+use super::experiment_options::Asked;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::{Hosts, Machines, Plan};
@@ -72,7 +72,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if args.dry_run {
-        let scratch = super::scratch::Scratch::new("plan")?;
+        let scratch = super::temporary_folder::Scratch::new("plan")?;
         let frozen = super::plan::freeze(&experiment, &scratch.path().join("frozen"))?;
         let job = slurm::Job { frozen: &frozen, folder: &folder, results: &results, measures };
         let scripts = job.scripts(&program(args.binary.as_deref())?)?;

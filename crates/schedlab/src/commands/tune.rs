@@ -3,7 +3,7 @@
 mod dialogue;
 
 use super::UsageError;
-use super::asked::Asked;
+use super::experiment_options::Asked;
 use crate::{json, machines};
 use anyhow::Context as _;
 use schedlab_experiment::tune::{Axes, Step, Tuned, Verdict, screened, tune};

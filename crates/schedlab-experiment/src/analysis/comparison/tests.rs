@@ -1,7 +1,7 @@
 //! Verdicts on recorded and made-up runs: no difference invented, a real one found.
 
 use super::*;
-use crate::recorded;
+use crate::recorded_runs;
 use schedlab_model::Unit;
 use schedlab_stats::{Random, binomial_cdf};
 
@@ -16,7 +16,7 @@ fn draw(random: &mut Random, pool: &[f64], runs: usize) -> Vec<f64> {
 
 #[test]
 fn the_same_against_itself_is_called_different_no_more_often_than_the_level_says() {
-    let pool = recorded::pool("time_s");
+    let pool = recorded_runs::pool("time_s");
     assert_eq!(pool.len(), 100);
     let mut random = Random::new(1);
     let trials = 2_000;

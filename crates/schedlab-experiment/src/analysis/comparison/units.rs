@@ -4,7 +4,7 @@ use super::basis::Basis;
 use super::effects::{Estimate, RANKS_MIN, Raw, Scale, estimate, ranks_beside};
 use super::{Asked, BOOTS_MIN, Side};
 use crate::analysis::{Cell, Cells};
-use crate::{Point, StoredRun, names};
+use crate::{Point, StoredRun, run_metrics};
 use schedlab_model::{Better, Metric};
 use schedlab_stats::Sample;
 use schedlab_workload::metrics;
@@ -29,7 +29,7 @@ pub(super) fn rows(
     points: &[Point],
     asked: &Asked,
 ) -> Vec<Raw> {
-    let known = names::margin(&metric.name);
+    let known = run_metrics::margin(&metric.name);
     let cell = |cells: &Cells<'_>, point: &Point| -> Option<usize> {
         cells.cells.iter().position(|c| c.workload == label && c.point == *point)
     };

@@ -1,7 +1,7 @@
 //! Maps of a recorded plane and of noise: what is found, and what is not claimed.
 
 use super::*;
-use crate::recorded;
+use crate::recorded_runs;
 use schedlab_stats::Random;
 
 fn plane(columns: &[&str], rows: &[&str], values: &[&[f64]]) -> Plane {
@@ -134,7 +134,7 @@ fn single_runs_without_given_noise_make_no_map() {
 
 /// The recorded host runs with the labels of their cells shuffled within each block.
 fn shuffled(seed: u64) -> Plane {
-    let mut plane = recorded::plane("time_s");
+    let mut plane = recorded_runs::plane("time_s");
     let (rows, columns) = (plane.rows.len(), plane.columns.len());
     let mut random = Random::new(seed);
     for block in 0..recorded::BLOCKS {
@@ -164,7 +164,7 @@ fn shuffled_labels_show_no_difference() {
 
 #[test]
 fn the_recorded_effect_of_groups_is_found_without_shuffling() {
-    let plane = recorded::plane("time_s");
+    let plane = recorded_runs::plane("time_s");
     let map = Map::new(&plane, Noise::Measured, true, Choice::Cells).unwrap();
     assert!(!map.shows_nothing());
     assert!(map.edges.iter().any(|e| e.axis == "groups" && e.ratio > 1.3), "{:#?}", map.edges);

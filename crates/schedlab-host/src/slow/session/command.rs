@@ -1,7 +1,7 @@
 //! The commands of nodes.
 
-use super::super::entry::Entry;
-use super::super::shown::Shown;
+use super::super::child_entry::Entry;
+use super::super::node_view::Shown;
 use super::super::{SlowError, journal_kill};
 use super::Active;
 use crate::net::Namespace;

@@ -5,7 +5,7 @@ use super::domains::Kind;
 use super::stats::{Idleness, Migration, OfCpu, OfGroup, Pair};
 use super::{Balancer, MIGRATION_COST, Queues, runnable};
 use crate::policy::{Move, Moves, Push};
-use crate::scene::{Scene, TaskId};
+use crate::policy_view::{Scene, TaskId};
 
 /// The most tasks that are looked at in a queue (`sysctl_sched_nr_migrate`).
 const NR_MIGRATE: usize = 32;

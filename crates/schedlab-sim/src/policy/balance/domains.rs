@@ -3,7 +3,7 @@
 //! A level divides the machine into domains, and a domain into groups: the domains of the level below, or single
 //! CPUs. A level whose domains are those of the level below is left out, as the kernel does (`sd_degenerate`).
 
-use crate::scene::Hardware;
+use crate::policy_view::Hardware;
 use schedlab_model::Place;
 
 /// What the CPUs of a domain share.

@@ -235,7 +235,7 @@ impl Pair {
 mod tests {
     use super::super::domains::levels;
     use super::*;
-    use crate::scene::Hardware;
+    use crate::policy_view::Hardware;
     use schedlab_model::Topology;
 
     fn cpu(nr: u64) -> OfCpu {

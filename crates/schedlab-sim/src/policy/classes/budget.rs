@@ -1,7 +1,7 @@
 //! The constant bandwidth server: a budget and a deadline, replenished each period (Linux 6.1 and 6.12,
 //! kernel/sched/deadline.c).
 
-use crate::scene::{Reservation, ratio};
+use crate::policy_view::{Reservation, ratio};
 
 /// What is left of a reservation.
 #[derive(Clone, Copy, Debug, Default)]

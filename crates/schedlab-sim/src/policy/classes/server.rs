@@ -5,7 +5,7 @@
 //! fair tasks get their time never acts.
 
 use super::budget::{Budget, Renewal};
-use crate::scene::Reservation;
+use crate::policy_view::Reservation;
 
 /// A server's time is not put off for less than this (`dl_server_min_res`).
 const LEAST: u64 = 1_000_000;

@@ -2,7 +2,7 @@
 
 use super::super::UsageError;
 use super::super::load::perform;
-use super::super::scratch::Scratch;
+use super::super::temporary_folder::Scratch;
 use super::Set;
 use crate::machines;
 use schedlab_experiment::{Hooks, Plan, Planned, Point, RunId, StoredRun};

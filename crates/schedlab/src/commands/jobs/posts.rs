@@ -8,7 +8,7 @@
 mod split;
 
 use super::table;
-use crate::commands::scratch::Scratch;
+use crate::commands::temporary_folder::Scratch;
 use crate::json;
 use anyhow::Context as _;
 use schedlab_jobs::policy::Posting;

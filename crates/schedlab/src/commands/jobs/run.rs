@@ -15,8 +15,8 @@ use schedlab_jobs::rig::{replay, waiting};
 use schedlab_jobs::run::Run;
 use schedlab_model::Nanos;
 use schedlab_rig::{
-    Account, Faulty, Jitter, Recorded, Recording, Stalls, Threads, Witness, jitter, read_events,
-    steal, witness,
+    Account, Faulty, Jitter, Recorded, Recording, Stalls, Threads, Witness, jitter, machine_stalls,
+    read_events, steal,
 };
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -461,7 +461,7 @@ pub(super) struct Document {
     /// The machine's own jitter, measured before a run with start times.
     jitter: Option<jitter::Figures>,
     /// What the machine did to a run with start times.
-    machine: Option<witness::Figures>,
+    machine: Option<machine_stalls::Figures>,
     /// Where all time of all workers went, with `--record`.
     stalls: Option<Account>,
     /// How the pool grew.

@@ -1,7 +1,7 @@
 //! What `schedlab load --json` prints of a run, and of repeats.
 
-use super::doubts::concerned;
 use super::show::{Measured, Part, suffix};
+use super::warnings::concerned;
 use crate::json;
 use schedlab_experiment::analysis::Comparison;
 use schedlab_model::{LoadFacts, MachineFacts, Nanos, Unit, Warning};

@@ -4,7 +4,7 @@ use super::document::Document;
 use super::perf;
 use super::show::{self, Measured};
 use super::{Wanted, trace_file, usage};
-use crate::commands::scratch::Scratch;
+use crate::commands::temporary_folder::Scratch;
 use crate::json;
 use schedlab_model::{Event, TraceInfo, Warning};
 use schedlab_trace::EventWriter;

@@ -8,7 +8,7 @@ use super::once::{EXIT_INTERRUPTED, told};
 use super::outliers::outliers;
 use super::show;
 use super::{Wanted, usage};
-use crate::commands::scratch::Scratch;
+use crate::commands::temporary_folder::Scratch;
 use crate::commands::verdicts::print_text;
 use crate::json;
 use anyhow::Context as _;

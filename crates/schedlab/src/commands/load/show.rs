@@ -1,6 +1,6 @@
 //! What a run measured, as text and CSV.
 
-use super::doubts::beside;
+use super::warnings::beside;
 use schedlab_model::{LoadFacts, MachineFacts, Unit, Warning};
 use schedlab_workload::{Beside, Figure, Interval, RunSpec, WorkloadSpec};
 use std::collections::BTreeMap;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 /// The columns, the same for all experiments: what a point has chosen on its axes is one text.
 #[cfg(feature = "parquet")]
-const COLUMNS: [(&str, schedlab_trace::table::ColumnKind); 15] = {
-    use schedlab_trace::table::ColumnKind::{Number, Real, Text};
+const COLUMNS: [(&str, schedlab_trace::parquet_table::ColumnKind); 15] = {
+    use schedlab_trace::parquet_table::ColumnKind::{Number, Real, Text};
     [
         ("run", Text),
         ("workload", Text),
@@ -32,7 +32,7 @@ const COLUMNS: [(&str, schedlab_trace::table::ColumnKind); 15] = {
 pub(super) fn write(runs: &[StoredRun], path: &Path) -> anyhow::Result<ExitCode> {
     use anyhow::Context as _;
     use schedlab_experiment::export::{Row, rows};
-    use schedlab_trace::table::{Cell, Table};
+    use schedlab_trace::parquet_table::{Cell, Table};
     let context = || path.display().to_string();
     let mut table = Table::create(path, "runs", &COLUMNS).with_context(context)?;
     for row in rows(runs) {

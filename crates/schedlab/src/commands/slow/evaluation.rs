@@ -6,7 +6,7 @@ mod verdict;
 
 use super::note;
 use crate::commands::UsageError;
-use crate::commands::scratch::Scratch;
+use crate::commands::temporary_folder::Scratch;
 use crate::json;
 use crate::machines;
 use anyhow::Context;

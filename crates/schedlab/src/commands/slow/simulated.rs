@@ -9,7 +9,7 @@ mod trace;
 use super::note;
 use crate::commands::UsageError;
 use crate::commands::load;
-use crate::commands::scratch::Scratch;
+use crate::commands::temporary_folder::Scratch;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_model::{Cpu, CpuSet, Nanos, Setting};

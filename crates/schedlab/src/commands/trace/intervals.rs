@@ -5,7 +5,7 @@
 
 use schedlab_model::{Cpu, Left, Nanos};
 use schedlab_timeline::{Change, CommId, Question, Slices, SlicesAnswer, State, TaskId, Why};
-use schedlab_trace::table::{Cell, ColumnKind, Table};
+use schedlab_trace::parquet_table::{Cell, ColumnKind, Table};
 use schedlab_trace::{Converted, TraceError};
 use std::io;
 use std::path::Path;

@@ -2,7 +2,7 @@
 
 use super::columns::{self, Rows, Shown, shown};
 use super::input::{self, Head, Input, Named, Selection};
-use super::meanwhile;
+use super::ran_instead;
 use super::table::Table;
 use crate::json;
 use schedlab_model::{Context, Cpu, Nanos, Pid};
@@ -195,7 +195,7 @@ struct LongWait {
     /// Who woke it; `null` for an interrupt.
     waker_pid: Option<Pid>,
     #[serde(flatten)]
-    meanwhile: meanwhile::Told,
+    meanwhile: ran_instead::Told,
 }
 
 impl DelayFigures {
@@ -263,7 +263,7 @@ impl LongWait {
                 Why::Yielded => "yielded",
             },
             waker_pid: wait.waker.is_some().then(|| state.task(wait.waker).pid),
-            meanwhile: meanwhile::Told::of(meanwhile, state),
+            meanwhile: ran_instead::Told::of(meanwhile, state),
         }
     }
 }
@@ -359,7 +359,7 @@ fn wait_text(wait: &WorstWait, meanwhile: &Meanwhile, reply: &Reply<Answer>) -> 
         (_, Context::Task) if wait.waker.is_some() => format!("woken by {}", name(wait.waker)),
         _ => "woken by an interrupt".to_owned(),
     };
-    let instead = meanwhile::in_times(meanwhile, state);
+    let instead = ran_instead::in_times(meanwhile, state);
     format!(
         "{} at {}: {} on CPU {}, {why}\n    {instead}",
         wait.at - wait.since,

@@ -5,7 +5,7 @@ mod requests;
 use super::blocked::{self, InStack};
 use super::columns;
 use super::input::{self, Head, Input, Named};
-use super::meanwhile;
+use super::ran_instead;
 use super::table::Table;
 use crate::json;
 use anyhow::bail;
@@ -178,7 +178,7 @@ struct Sum {
     blocked_in: Option<String>,
     /// What was on that CPU in this time; absent where the task did not wait for a CPU.
     #[serde(flatten)]
-    meanwhile: Option<meanwhile::Told>,
+    meanwhile: Option<ran_instead::Told>,
     /// What it was, in a sentence.
     said: String,
 }

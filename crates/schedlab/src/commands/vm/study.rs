@@ -4,7 +4,7 @@ use super::build::Shape;
 use super::told;
 use crate::commands::UsageError;
 use crate::commands::load::{self, workload_of};
-use crate::commands::scratch::Scratch;
+use crate::commands::temporary_folder::Scratch;
 use crate::machines;
 use anyhow::Context as _;
 use schedlab_experiment::{Hooks, Place, Plan, Planned, RunId, StoredRun};

@@ -3,7 +3,7 @@
 use super::{Told, Walked};
 use crate::commands::trace::columns;
 use crate::commands::trace::input::{Head, Input, Named, looked_at};
-use crate::commands::trace::meanwhile;
+use crate::commands::trace::ran_instead;
 use crate::commands::trace::table::Table;
 use crate::json;
 use anyhow::bail;
@@ -100,7 +100,7 @@ struct Mean {
     parts: Vec<MeanPart>,
     /// What was on the CPUs in the time of the part `runnable`, summed over the requests.
     #[serde(flatten)]
-    meanwhile: meanwhile::Told,
+    meanwhile: ran_instead::Told,
     /// The same in words, with shares; `null` where no request waited.
     waited_beside: Option<String>,
 }
@@ -174,8 +174,8 @@ impl Mean {
             requests: mean.count,
             length_ns: mean.length_ns,
             parts: parts.map(part).collect(),
-            meanwhile: meanwhile::Told::of(instead, state),
-            waited_beside: meanwhile::in_shares(instead, state),
+            meanwhile: ran_instead::Told::of(instead, state),
+            waited_beside: ran_instead::in_shares(instead, state),
         }
     }
 }

@@ -1,0 +1,325 @@
+//! Two sets of results: is the second better or worse, by how much, and how sure is that?
+//!
+//! [`compare`] sorts runs into points and takes them to units that vary independently ([`units`]), makes
+//! an effect of each point and of all points together, and decides at one level for all of them
+//! ([`family`]). `docs/statistics.md` holds the method with its papers.
+
+mod basis;
+mod conditions;
+mod effects;
+mod family;
+mod looks;
+mod sentences;
+mod units;
+
+pub use basis::Basis;
+pub use conditions::{FailIf, FailIfError};
+pub use effects::POWER_MIN;
+pub use family::Detail;
+pub use looks::{Looks, look_level};
+pub use sentences::percent;
+
+use super::Cells;
+use crate::{Point, StoredRun, run_metrics};
+use schedlab_model::{Better, Metric};
+use schedlab_workload::metrics;
+use serde::Serialize;
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Chance of any false claim in one comparison of two sets: all workloads, points and primary metrics
+/// together.
+pub const LEVEL: f64 = 0.05;
+/// The expected share of false entries among the secondary metrics under "look at these".
+pub const LOOK_LEVEL: f64 = 0.10;
+/// Boots a side from which a verdict on kernels counts boots.
+pub const BOOTS_MIN: usize = 3;
+
+/// What a comparison says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, schemars::JsonSchema, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// The second set is better.
+    Better,
+    /// The second set is worse.
+    Worse,
+    /// They differ, in a metric that has no better direction.
+    Different,
+    /// They differ by less than the margin: the 90 % interval lies inside.
+    Equivalent,
+    /// Better at one point and worse at another.
+    Mixed,
+    /// The runs do not tell. A change within the interval is possible.
+    Undecided,
+}
+
+impl Verdict {
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Better => "better",
+            Self::Worse => "worse",
+            Self::Different => "different",
+            Self::Equivalent => "equivalent",
+            Self::Mixed => "mixed",
+            Self::Undecided => "undecided",
+        }
+    }
+
+    /// Whether it claims a difference.
+    #[must_use]
+    pub const fn is_claim(self) -> bool {
+        !matches!(self, Self::Equivalent | Self::Undecided)
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What is asked of a comparison.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// The primary metrics; empty: those of the registry.
+    pub metrics: Vec<String>,
+    /// Metrics of conditions: primary, too. With some, those of the registry are not tested.
+    pub conditions: Vec<String>,
+    /// The equivalence margin, 0.05 for ±5 %; `None`: that of the registry.
+    pub margin: Option<f64>,
+    /// How many such comparisons are made together, which share the level; 0 counts as one.
+    pub tests: usize,
+    /// Whether runs of one block were done as a pair, in random order; else their times tell.
+    pub interleaved: bool,
+    /// The looks at these runs, this one included.
+    pub looks: Looks,
+}
+
+/// One side of a comparison at a point.
+#[derive(Clone, Debug, Default, PartialEq, schemars::JsonSchema, Serialize)]
+pub struct Side {
+    /// The values of the runs that were used.
+    pub values: Vec<f64>,
+    /// Runs that were cut off at their time limit. They rank slower than all others.
+    pub censored: usize,
+    /// The centre of the units: the geometric mean where changes are ratios, else the mean; the median
+    /// where runs were cut off. `None` where half of the runs or more were.
+    pub centre: Option<f64>,
+}
+
+/// A relative change with its interval; ends are infinite where the runs bound nothing.
+#[derive(Clone, Copy, Debug, PartialEq, schemars::JsonSchema, Serialize)]
+pub struct Change {
+    /// The lower end: -0.03 for 3 % less.
+    #[schemars(with = "Option<f64>")]
+    pub low: f64,
+    /// The estimate.
+    pub estimate: f64,
+    /// The upper end.
+    #[schemars(with = "Option<f64>")]
+    pub high: f64,
+    /// Confidence of the interval, corrected for all that is tested with it.
+    pub level: f64,
+}
+
+/// One metric at one point, or over all points.
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
+pub struct Row {
+    /// The workload.
+    pub workload: String,
+    /// Where in the experiment; `None`: all common points together.
+    pub point: Option<Point>,
+    /// The metric.
+    pub metric: Metric,
+    /// The first set.
+    pub before: Side,
+    /// The second set.
+    pub after: Side,
+    /// What varies independently.
+    pub basis: Basis,
+    /// The change with the interval that verdict and conditions read.
+    pub change: Change,
+    /// Corrected so that it is at most [`LEVEL`] exactly when the interval excludes zero.
+    pub p: f64,
+    /// The rank test beside it, from 6 runs a side on; not corrected.
+    pub p_ranks: Option<f64>,
+    /// The change that such a comparison finds in 8 of 10 cases. `None` below [`POWER_MIN`] runs a side:
+    /// so few do not show their tail.
+    pub detectable: Option<f64>,
+    /// About how many more runs a side would find a change of the margin; a plan, for 8 of 10 cases if the
+    /// further runs vary as these do.
+    pub more_runs: Option<usize>,
+    /// The equivalence margin.
+    pub margin: f64,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// What limits the verdict, in a sentence; empty: nothing.
+    pub note: String,
+}
+
+/// All about one metric of a workload.
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
+pub struct Judgement {
+    /// The verdict over all points.
+    pub verdict: Verdict,
+    /// All common points together; of one point, that point.
+    pub whole: Row,
+    /// Each point, where there are several.
+    pub points: Vec<Row>,
+    /// p of "all points change alike"; 1 with one point.
+    pub disagreement: f64,
+}
+
+/// What was found of one workload.
+#[derive(Clone, Debug, PartialEq, schemars::JsonSchema, Serialize)]
+pub struct Comparison {
+    /// The workload.
+    pub workload: String,
+    /// Its primary metrics, the first most of all.
+    pub primary: Vec<Judgement>,
+    /// Secondary metrics with large changes (Benjamini and Hochberg, 10 %). Nothing is claimed of them.
+    pub look_at: Vec<Row>,
+    /// Points that only one side has.
+    pub dropped: Vec<Point>,
+    /// How the sides' work differs; empty: they did the same work.
+    pub other_work: String,
+    /// What is compared where it is not settings: the boots and kernels, in a sentence; empty: one boot.
+    pub boots: String,
+}
+
+/// Compares two sets of runs workload by workload. Each pair of slices is a block of its own (a boot, a
+/// day); with one pair, boots and times of the runs decide what is paired.
+#[must_use]
+pub fn compare(blocks: &[(&[StoredRun], &[StoredRun])], asked: &Asked) -> Vec<Comparison> {
+    let cells: Vec<(Cells<'_>, Cells<'_>)> =
+        blocks.iter().map(|(a, b)| (Cells::new(a), Cells::new(b))).collect();
+    let Some((first, second)) = cells.first() else { return Vec::new() };
+    let both = |label: &&str| second.workloads().contains(label);
+    let labels: Vec<&str> = first.workloads().into_iter().filter(both).collect();
+    let level = asked.looks.level() / (labels.len() * asked.tests.max(1)).max(1) as f64;
+    labels.iter().filter_map(|label| of_workload(&cells, label, asked, level)).collect()
+}
+
+fn of_workload(
+    cells: &[(Cells<'_>, Cells<'_>)],
+    label: &str,
+    asked: &Asked,
+    level: f64,
+) -> Option<Comparison> {
+    let (first, second) = &cells[0];
+    let places = |cells: &Cells<'_>| -> Vec<Point> {
+        cells.of(label).map(|cell| cell.point.clone()).collect()
+    };
+    let (before, after) = (places(first), places(second));
+    let common: Vec<Point> = before.iter().filter(|p| after.contains(p)).cloned().collect();
+    let only = |mine: &[Point], others: &[Point]| -> Vec<Point> {
+        mine.iter().filter(|p| !others.contains(p)).cloned().collect()
+    };
+    let dropped = [only(&before, &after), only(&after, &before)].concat();
+    let other_work = units::other_work(first, second, label, &common);
+    let all = metrics_of(first, label);
+    let primary = primary(first, label, asked, &all);
+    let rows = |metric: &Metric| units::rows(cells, label, metric, &common, asked);
+    let tested: Vec<Vec<effects::Raw>> = primary.iter().map(rows).collect();
+    let tested: Vec<Vec<effects::Raw>> = tested.into_iter().filter(|r| !r.is_empty()).collect();
+    let mut judged = family::judge(&tested, level, &other_work, Detail::Power);
+    if judged.is_empty() {
+        return None;
+    }
+    let others = all.iter().filter(|m| !primary.contains(m));
+    let look_at = family::look_at(others.map(rows).filter(|r| !r.is_empty()));
+    let boots = units::boots_note(cells, label);
+    for row in judged.iter_mut().flat_map(|j| std::iter::once(&mut j.whole).chain(&mut j.points)) {
+        if row.note.is_empty() {
+            row.note = boots.clone();
+        }
+    }
+    let workload = label.to_owned();
+    Some(Comparison { workload, primary: judged, look_at, dropped, other_work, boots })
+}
+
+fn metrics_of(cells: &Cells<'_>, label: &str) -> Vec<Metric> {
+    // The registry decides about directions: runs of older versions may have stored others.
+    let known = |metric: Metric| run_metrics::find(&metric.name).unwrap_or(metric);
+    cells.metrics(label).into_iter().map(known).collect()
+}
+
+/// The metrics that are tested: those that were asked for and those of conditions; else those of the
+/// registry; else the first that has a better direction.
+fn primary(cells: &Cells<'_>, label: &str, asked: &Asked, all: &[Metric]) -> Vec<Metric> {
+    let find = |name: &str| all.iter().find(|metric| metric.name == name).cloned();
+    let mut names: Vec<String> = asked.metrics.clone();
+    if names.is_empty() && asked.conditions.is_empty() {
+        let spec = cells.of(label).find_map(|cell| cell.any());
+        let of_registry = spec.map(|run| metrics::primary(&run.manifest.spec.workload));
+        names = of_registry.unwrap_or_default().iter().map(|name| (*name).to_owned()).collect();
+    }
+    let mut found: Vec<Metric> = names.iter().filter_map(|name| find(name)).collect();
+    if found.is_empty() && asked.metrics.is_empty() && asked.conditions.is_empty() {
+        found.extend(all.iter().find(|m| m.better != Better::Neither).or(all.first()).cloned());
+    }
+    for metric in asked.conditions.iter().filter_map(|name| find(name)) {
+        if !found.contains(&metric) {
+            found.push(metric);
+        }
+    }
+    found
+}
+
+/// Compares plain numbers of one metric: runs that share nothing. For tests and calibration.
+#[must_use]
+pub fn compare_values(metric: &Metric, before: &[f64], after: &[f64]) -> Option<Row> {
+    judged_alone(units::of_values(metric, before, after, Basis::Runs)?)
+}
+
+/// As [`compare_values`], of runs that were done in pairs: the values of a pair stand at the same place.
+#[must_use]
+pub fn compare_pairs(metric: &Metric, before: &[f64], after: &[f64]) -> Option<Row> {
+    judged_alone(units::of_values(metric, before, after, Basis::Pairs)?)
+}
+
+/// Compares plain numbers of several metrics that are tested together, as primary metrics of one point:
+/// a row for each, at `level` together. For calibration.
+#[must_use]
+pub fn compare_metrics(
+    sides: &[(Metric, Vec<f64>, Vec<f64>)],
+    basis: Basis,
+    level: f64,
+    detail: Detail,
+) -> Vec<Row> {
+    let raw = |(metric, a, b): &(Metric, Vec<f64>, Vec<f64>)| {
+        units::of_values(metric, a, b, basis).map(|raw| vec![raw])
+    };
+    let raws: Vec<Vec<effects::Raw>> = sides.iter().filter_map(raw).collect();
+    family::judge(&raws, level, "", detail).into_iter().map(|judgement| judgement.whole).collect()
+}
+
+fn judged_alone(raw: effects::Raw) -> Option<Row> {
+    family::judge(&[vec![raw]], LEVEL, "", Detail::Power).pop().map(|judgement| judgement.whole)
+}
+
+impl Comparison {
+    /// All rows with a verdict, as the table shows them.
+    pub fn rows(&self) -> impl Iterator<Item = &Row> {
+        self.primary.iter().flat_map(|j| std::iter::once(&j.whole).chain(&j.points))
+    }
+}
+
+impl Row {
+    /// Workload, metric and point as text.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let place = |point: &BTreeMap<String, String>| -> String {
+            point.iter().map(|(axis, value)| format!(" {axis}={value}")).collect()
+        };
+        match &self.point {
+            Some(point) => format!("{} {}{}", self.workload, self.metric.name, place(point)),
+            None => format!("{} {} all points", self.workload, self.metric.name),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,94 @@
+//! The lines of an experiment file at which the parts of its runs are written.
+
+use std::fmt;
+
+/// One mistake in an experiment file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Line, from 1.
+    pub line: usize,
+    /// Column in characters, from 1.
+    pub column: usize,
+    /// The key with its tables (`axis.values`), empty where the text is no TOML.
+    pub key: String,
+    /// What is wrong and what was expected.
+    pub what: String,
+}
+
+impl fmt::Display for Mistake {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}: ", self.line, self.column)?;
+        if !self.key.is_empty() {
+            write!(f, "{}: ", self.key)?;
+        }
+        f.write_str(&self.what)
+    }
+}
+
+/// A part of a run that a machine may refuse.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    /// The machine itself.
+    Machine,
+    /// A workload, or one that runs beside another, by its label.
+    Workload(String),
+    /// An option of the workload with this label; an axis over all workloads has an empty label.
+    Option { label: String, name: String },
+    /// A knob or a speed, by the name that a run's settings have.
+    Setting(String),
+    /// The metrics that matter.
+    Measure,
+    /// The recording.
+    Record,
+    /// The time limit.
+    TimeLimit,
+}
+
+/// A part with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Written {
+    part: Part,
+    /// The value on an axis; empty where the file sets the part for all runs.
+    value: String,
+    line: usize,
+    column: usize,
+    key: String,
+}
+
+/// The places of all parts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Places(Vec<Written>);
+
+impl Places {
+    pub(super) fn put(
+        &mut self,
+        part: Part,
+        value: &str,
+        (line, column): (usize, usize),
+        key: &str,
+    ) {
+        let (value, key) = (value.to_owned(), key.to_owned());
+        self.0.push(Written { part, value, line, column, key });
+    }
+
+    /// A mistake at the place of a part with this value; at the beginning of the file where the part is
+    /// not written in it.
+    pub(crate) fn mistake(&self, part: &Part, value: &str, what: String) -> Mistake {
+        let is = |written: &&Written| match (&written.part, part) {
+            (Part::Option { label, name }, Part::Option { label: of, name: wanted }) => {
+                name == wanted && (label == of || label.is_empty())
+            }
+            (here, wanted) => here == wanted,
+        };
+        let mut found = self.0.iter().filter(is);
+        // An axis takes precedence over what the file sets for all runs.
+        let on_axis =
+            found.clone().find(|written| !written.value.is_empty() && written.value == value);
+        match on_axis.or_else(|| found.next()) {
+            Some(Written { line, column, key, .. }) => {
+                Mistake { line: *line, column: *column, key: key.clone(), what }
+            }
+            None => Mistake { line: 1, column: 1, key: String::new(), what },
+        }
+    }
+}

@@ -1,0 +1,286 @@
+//! Workloads that run at the same time as the run's own: each in its own load child, which starts and ends with it.
+//!
+//! A thread per child reads what the child reports, so that no child waits for the parent; all reports are
+//! handed on when the run is over. The tasks of these workloads are ready before the run's own workload
+//! starts its tasks, and all are released together.
+
+use crate::load::{self, Asked, GO, Part, Told};
+use crate::load_environment::Sites;
+use crate::marks;
+use crate::run_settings::Around;
+use schedlab_model::{Nanos, Pid, Warning};
+use schedlab_sys::signal::Signals;
+use schedlab_sys::{clock, process};
+use schedlab_workload::measure;
+use schedlab_workload::plan::Plan;
+use schedlab_workload::workloads::command;
+use schedlab_workload::{Beside, Figure, MachineError, Output, RunSpec, Stream, WorkloadSpec};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+
+/// How long a child may take until its tasks are ready, and to end after it was asked to.
+const READY_WITHIN: Nanos = Nanos::from_secs(125);
+const GRACE: Nanos = Nanos::from_secs(8);
+
+/// Starts a load child and asks it for its part.
+pub(crate) fn spawn(
+    program: &Path,
+    asked: &Asked,
+    marks: Option<&Path>,
+    stderr: &Path,
+    around: &Around,
+) -> Result<(Child, ChildStdin), MachineError> {
+    let mut command = Command::new(program);
+    command.arg(load::ARGUMENT).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let stderr = File::create(stderr)
+        .map_err(|e| MachineError::io(format!("creating {}", stderr.display()), e))?;
+    command.stderr(stderr).env_remove(marks::VARIABLE);
+    if let Some(marks) = marks {
+        command.env(marks::VARIABLE, marks);
+    }
+    around.tell(&mut command);
+    process::die_with_parent(&mut command);
+    process::own_session(&mut command);
+    let mut child = command
+        .spawn()
+        .map_err(|e| MachineError::io(format!("starting {}", program.display()), e))?;
+    // It waits for its spec, so none of its work runs outside of the group.
+    if let Err(error) = around.admit(child.id()) {
+        let _ = child.kill();
+        let _ = child.wait();
+        return Err(MachineError::io("moving the load into its control group", error));
+    }
+    let mut line = serde_json::to_string(asked).expect("specs are plain values");
+    line.push('\n');
+    let mut stdin = child.stdin.take().expect("it was piped");
+    // A child that is gone already is found by its exit code.
+    let _ = stdin.write_all(line.as_bytes());
+    Ok((child, stdin))
+}
+
+/// What is read from a child.
+enum Heard {
+    Told(Told),
+    /// It said something that is none of this.
+    Wrong(String),
+}
+
+/// A workload beside the run's own.
+struct One {
+    which: Beside,
+    child: Child,
+    stdin: Option<ChildStdin>,
+    heard: Receiver<Heard>,
+    /// What it told before it was let go.
+    early: Vec<Heard>,
+    marks: Option<PathBuf>,
+}
+
+/// All of them. Dropping it kills what still runs.
+#[derive(Default)]
+pub(crate) struct Company(Vec<One>);
+
+impl Company {
+    /// Starts them and waits until their tasks are ready.
+    pub(crate) fn start(
+        program: &Path,
+        (spec, plans): (&RunSpec, &[Option<Plan>]),
+        sites: &mut Sites,
+        marks: Option<&Path>,
+        around: &Around,
+        signals: Signals,
+        out: &mut dyn Output,
+    ) -> Result<Self, MachineError> {
+        let mut company = Self::default();
+        for (index, which) in spec.beside.iter().enumerate() {
+            let spec = alone(spec, which);
+            let site = sites.prepare(
+                plans.get(index + 1).and_then(Option::as_ref),
+                &format!("-{}", which.label),
+            )?;
+            let asked = Asked { spec, part: Part::Beside, site };
+            let marks = marks.map(|path| path.with_extension(format!("marks-{index}")));
+            let stderr = out.path(Stream::Stderr).with_extension(format!("beside-{index}"));
+            let (mut child, stdin) = spawn(program, &asked, marks.as_deref(), &stderr, around)?;
+            let (tell, heard) = channel();
+            let pipe = BufReader::new(child.stdout.take().expect("it was piped"));
+            let (which, early) = (which.clone(), Vec::new());
+            // Among the others first: it ends with them if nobody can listen to it.
+            company.0.push(One { which, child, stdin: Some(stdin), heard, early, marks });
+            let listen = move || {
+                for line in pipe.lines() {
+                    let Ok(line) = line else { return };
+                    let told = serde_json::from_str(&line);
+                    let told = told.map_or_else(|_| Heard::Wrong(line.clone()), Heard::Told);
+                    if tell.send(told).is_err() {
+                        return;
+                    }
+                }
+            };
+            let listener = std::thread::Builder::new().name("listener".into()).spawn(listen);
+            listener.map_err(|error| {
+                let doing = "starting a thread that listens to a load beside";
+                MachineError::io(doing, process::thread_refused(&error))
+            })?;
+        }
+        company.0.iter_mut().try_for_each(|one| one.await_ready(signals))?;
+        Ok(company)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Lets them begin.
+    pub(crate) fn go(&mut self) {
+        for one in &mut self.0 {
+            if let Some(stdin) = &mut one.stdin {
+                let _ = stdin.write_all(GO);
+            }
+        }
+    }
+
+    /// Ends them and hands on what they told. Returns their marks: the file and the names.
+    pub(crate) fn finish(
+        mut self,
+        out: &mut dyn Output,
+    ) -> Result<Vec<(PathBuf, Vec<String>)>, MachineError> {
+        // All are asked before any is awaited: they end at the same time.
+        self.0.iter_mut().for_each(One::ask_to_end);
+        let mut marks = Vec::new();
+        for mut one in std::mem::take(&mut self.0) {
+            let names = one.hand_on(out)?;
+            let label = &one.which.label;
+            let names = names.into_iter().map(|name| format!("{label}:{name}")).collect();
+            marks.extend(one.marks.take().map(|path| (path, names)));
+        }
+        Ok(marks)
+    }
+}
+
+/// The spec of a load child that performs `which`.
+fn alone(spec: &RunSpec, which: &Beside) -> RunSpec {
+    RunSpec {
+        workload: workload(which),
+        beside: Vec::new(),
+        // What limits the run limits its own workload, whose end is the end of all.
+        time_limit: None,
+        record: None,
+        ..spec.clone()
+    }
+}
+
+/// What a load child performs: a command too is a workload to it.
+pub(crate) fn workload(which: &Beside) -> WorkloadSpec {
+    match &which.workload {
+        WorkloadSpec::Command { argv } => command::of(argv),
+        builtin => builtin.clone(),
+    }
+}
+
+impl One {
+    fn failed(&self, why: &str) -> MachineError {
+        MachineError::Load(format!("{}, beside it: {why}", self.which.label))
+    }
+
+    fn await_ready(&mut self, signals: Signals) -> Result<(), MachineError> {
+        let deadline = clock::monotonic() + READY_WITHIN;
+        loop {
+            match self.heard.recv_timeout(std::time::Duration::from_millis(100)) {
+                Ok(Heard::Told(Told::Tasks(_))) => return Ok(()),
+                Ok(Heard::Told(Told::Failed { option, why })) => {
+                    let option = option.map_or(String::new(), |name| format!("option {name}: "));
+                    return Err(self.failed(&format!("{option}{why}")));
+                }
+                Ok(other) => self.early.push(other),
+                Err(RecvTimeoutError::Disconnected) => {
+                    return Err(self.failed("it ended before its tasks were ready"));
+                }
+                Err(RecvTimeoutError::Timeout) if signals.caught().is_some() => {
+                    return Err(self.failed("interrupted before the tasks were ready"));
+                }
+                Err(RecvTimeoutError::Timeout) if clock::monotonic() > deadline => {
+                    return Err(self.failed(&format!("not ready within {READY_WITHIN}")));
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+        }
+    }
+
+    fn ask_to_end(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _ = process::kill(Pid(self.child.id().cast_signed()), 15);
+        }
+    }
+
+    /// Hands on all that it told; the names of its marks.
+    fn hand_on(&mut self, out: &mut dyn Output) -> Result<Vec<String>, MachineError> {
+        let deadline = clock::monotonic() + GRACE;
+        let mut names = Vec::new();
+        let mut ended = false;
+        let mut early = std::mem::take(&mut self.early).into_iter();
+        loop {
+            let heard = match early.next() {
+                Some(heard) => heard,
+                None => match self.heard.recv_timeout(std::time::Duration::from_millis(200)) {
+                    Ok(heard) => heard,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                    Err(RecvTimeoutError::Timeout) if clock::monotonic() > deadline => {
+                        let _ = self.child.kill();
+                        break;
+                    }
+                    Err(RecvTimeoutError::Timeout) => continue,
+                },
+            };
+            match heard {
+                Heard::Wrong(line) => return Err(self.failed(&format!("it said '{line}'"))),
+                Heard::Told(Told::Marks(told)) => names = told,
+                Heard::Told(Told::Ended { failures, .. }) if failures.is_empty() => ended = true,
+                Heard::Told(Told::Ended { failures, .. }) => {
+                    return Err(self.failed(&failures.join("; ")));
+                }
+                Heard::Told(Told::Failed { why, .. }) => return Err(self.failed(&why)),
+                Heard::Told(told) => self.pass(told, out)?,
+            }
+        }
+        if ended { Ok(names) } else { Err(self.failed("it did not end by itself")) }
+    }
+
+    fn pass(&self, told: Told, out: &mut dyn Output) -> Result<(), MachineError> {
+        let label = &self.which.label;
+        let mut tell = |figure: Figure| {
+            let of = self.which.of(&figure.of);
+            out.figure(Figure { of, ..figure }).map_err(|e| MachineError::io("storing a figure", e))
+        };
+        match told {
+            Told::Interval(interval) => {
+                if interval.last {
+                    measure::figures(&interval).into_iter().try_for_each(&mut tell)?;
+                }
+                out.interval_beside(label, &interval);
+            }
+            Told::Figure(figure) => tell(figure)?,
+            Told::Note(sentence) => out.note(&format!("{label}: {sentence}")),
+            Told::Warning(warning) => {
+                let what = format!("{label}: {}", warning.what);
+                out.warning(Warning { what, ..warning });
+            }
+            Told::Marks(_) | Told::Tasks(_) | Told::Failed { .. } | Told::Ended { .. } => {}
+        }
+        Ok(())
+    }
+}
+
+impl Drop for One {
+    /// Nothing of ours is left running, whatever went wrong in between.
+    fn drop(&mut self) {
+        if !matches!(self.child.try_wait(), Ok(Some(_))) {
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+        self.marks.iter().for_each(|path| drop(std::fs::remove_file(path)));
+    }
+}

@@ -1,0 +1,66 @@
+//! Settings that hold during a run: knobs of the machine, and slowed CPUs.
+
+use crate::knobs::Held;
+use crate::{load, slow};
+use schedlab_model::Warning;
+use schedlab_workload::metrics::metric;
+use schedlab_workload::{Figure, MachineError, Output};
+use std::process::Command;
+
+/// What holds around a load, into which each of its processes is admitted before it begins.
+pub(crate) struct Around {
+    pub(crate) held: Held,
+    pub(crate) slowed: Option<Slowed>,
+}
+
+/// CPUs held slow around a run.
+pub(crate) struct Slowed {
+    pub(crate) held: slow::Slowed,
+    /// Iterations of the calibrated loop in a microsecond, from before: work is a part of full speed.
+    pub(crate) calibrated: u64,
+}
+
+impl Around {
+    /// Tells a load child what it can't measure any more.
+    pub(crate) fn tell(&self, command: &mut Command) {
+        command.env_remove(load::CALIBRATED);
+        if let Some(slowed) = &self.slowed {
+            command.env(load::CALIBRATED, slowed.calibrated.to_string());
+        }
+    }
+
+    /// Moves a process that has not begun its work to where it shall be.
+    pub(crate) fn admit(&self, process: u32) -> std::io::Result<()> {
+        self.held.admit(process)?;
+        self.slowed.as_ref().map_or(Ok(()), |slowed| slowed.held.admit(process))
+    }
+
+    /// Puts everything back.
+    pub(crate) fn release(self, out: &mut dyn Output) -> Result<(), MachineError> {
+        self.held.release().into_iter().for_each(|warning| out.warning(warning));
+        let Some(slowed) = self.slowed else { return Ok(()) };
+        let kept = slowed.held.release();
+        kept.warnings.into_iter().for_each(|warning| out.warning(warning));
+        for failed in kept.failed {
+            let remedy = "`schedlab doctor --restore` puts back what was left";
+            out.warning(Warning::new("slow-failed", failed, remedy));
+        }
+        let held = kept.proofs.iter().flat_map(of_proof);
+        for (name, value) in [("slow_controller_fraction", kept.controller)].into_iter().chain(held)
+        {
+            let figure = Figure { metric: metric(name), of: String::new(), value };
+            out.figure(figure).map_err(|e| MachineError::io("storing a figure", e))?;
+        }
+        Ok(())
+    }
+}
+
+/// The verdict on a speed as metrics of the run.
+fn of_proof(proof: &slow::Proof) -> Vec<(&'static str, f64)> {
+    let off = proof.busy - proof.right + proof.above;
+    let mut all =
+        vec![("slow_seconds", f64::from(proof.seconds)), ("slow_seconds_off", f64::from(off))];
+    all.extend(proof.mean.map(|mean| ("slow_granted_fraction", mean)));
+    all.extend(proof.work.map(|work| ("slow_work_fraction", work.median)));
+    all
+}

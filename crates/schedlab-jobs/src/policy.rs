@@ -1,0 +1,185 @@
+//! The scheduling policy as a state machine that is fed with time. It starts no thread and reads no
+//! clock: the pool's threads are one driver, [`crate::virtual_time`] is another, and both run the same
+//! [`Agenda`].
+//!
+//! ```text
+//!  post, plan ──> entrance (driver) ──> Agenda: [ gates ] ─> [ future: by start ] ─> [ ready: by rule ]   (twice:
+//!                                          ^                                              │ pull
+//!                                          └────────────── finish <── worker <────────────┘     compulsory first)
+//! ```
+//!
+//! All management is done by whoever holds the one token, a worker that asks for its next job:
+//! taking in what was posted, opening the gates of successors, the tick, and the pull. The token
+//! is the driver's affair; the agenda is plain data behind it.
+//!
+//! The constants are those of Lumiera's scheduler where a name says so; each rule can be replaced
+//! for an ablation.
+
+mod agenda;
+mod backoff;
+mod cancel;
+mod cpus;
+mod edges;
+mod epochs;
+mod grow;
+mod load;
+mod ordered_queue;
+mod outcome;
+mod pull;
+mod ready_queue;
+mod record;
+mod size;
+
+pub use agenda::{Agenda, Counts, Finished, Notice, Outcome, Plan, Posting};
+pub use backoff::{Ladder, Pause};
+pub use cpus::Cpus;
+pub use epochs::JobId;
+pub use load::{Capacity, Distance, LoadControl};
+pub use outcome::Fate;
+pub use pull::{Asker, Pull, Pulled, Verdict};
+pub use record::{Significance, StreamId};
+pub use size::Growth;
+
+/// Time since the executor's origin, in nanoseconds.
+pub type Nanos = u64;
+
+/// A deadline or start that never comes.
+pub const NEVER: Nanos = Nanos::MAX;
+
+const MICRO: Nanos = 1_000;
+const MILLI: Nanos = 1_000_000;
+
+/// Which of the jobs that are due goes first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// The one that should have started first (the original's rule).
+    #[default]
+    Start,
+    /// The one with the earliest deadline.
+    Deadline,
+    /// The one with the least time to spare: deadline less expected length.
+    Laxity,
+    /// The one with the longest path of work behind it, within its plan: the critical path first
+    /// (Hu, "Parallel sequencing and assembly line problems", 1961).
+    Path,
+}
+
+/// Where jobs that are due wait.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Queues {
+    /// In the agenda, behind the one token, until a worker runs them.
+    #[default]
+    OneToken,
+    /// A worker with the token takes a share of them, however long they are, into a queue of its own: half of a
+    /// fair one, [`Policy::batch_max`] at most. Nobody steals from it.
+    PerWorker,
+}
+
+/// How the contention ladder steps down after a success.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Step {
+    /// Half the level (the original since April 2024).
+    #[default]
+    Halving,
+    /// One level (the original before).
+    Linear,
+    /// No ladder at all: try again at once.
+    None,
+}
+
+/// What happens when a compulsory job missed its deadline. A callback hears of it in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Emergency {
+    /// It runs late; every optional job that is due is shed.
+    #[default]
+    Shed,
+    /// It runs late; whatever is not compulsory runs only on workers that no compulsory job that is due can use. Compulsory
+    /// jobs go first at all times, so nothing else changes; no worker is kept idle ([`Policy::reserve`] does that).
+    Pause,
+    /// It runs late; nothing else changes.
+    RunLate,
+    /// It is dropped, with all that depends on it.
+    Drop,
+}
+
+/// Every constant and rule of the policy.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Policy {
+    /// How many workers there are at most, at least 1.
+    pub workers: usize,
+    /// How many there always are, at least 1; as many as at most: the pool has a fixed size.
+    pub workers_min: usize,
+    /// The average lag beyond which a pool that may grow does. Lumiera: 400 µs.
+    pub grow_lag_ns: Nanos,
+    /// A worker beyond [`Policy::workers_min`] ends after so long without a job. Lumiera: 2 s.
+    pub retire_ns: Nanos,
+    /// Where the workers run.
+    pub cpus: Cpus,
+    /// Which due job goes first.
+    pub order: Order,
+    /// Where due jobs wait.
+    pub queues: Queues,
+    /// How contention is forgotten.
+    pub step: Step,
+    /// What a missed compulsory job brings about.
+    pub emergency: Emergency,
+    /// So many workers run compulsory jobs only: a burst of others can't take them all. One worker is always left for
+    /// others.
+    pub reserve: usize,
+    /// Whether a worker that leaves due work, or a head that nobody tends, wakes a sleeper. Off: sleepers
+    /// wake by their timers only (the original's rule).
+    pub notify: bool,
+    /// A head farther away than this leaves workers idle. Lumiera: 20 ms.
+    pub sleep_horizon_ns: Nanos,
+    /// A head farther away than this is no concern of an incoming worker. Lumiera: 5 ms.
+    pub work_horizon_ns: Nanos,
+    /// A head nearer than this is spun for, not slept for. Lumiera: 50 µs.
+    pub near_horizon_ns: Nanos,
+    /// The lag at which load counts as 1. Lumiera: 200 µs.
+    pub lag_standard_ns: Nanos,
+    /// Time between ticks. Lumiera: 50 ms.
+    pub tick_ns: Nanos,
+    /// A worker without work asks again and again for so long before it sleeps.
+    pub linger_ns: Nanos,
+    /// A pull takes several jobs when they are so short that together they take about this long; 0
+    /// takes one job a pull, as the original does.
+    pub batch_ns: Nanos,
+    /// At most so many jobs a pull.
+    pub batch_max: usize,
+    /// Posting is refused beyond so many unfinished jobs.
+    pub backlog_max: usize,
+    /// Length of the first time step that shares an epoch of records; then it follows the load.
+    pub epoch_ns: Nanos,
+    /// Whether it does; otherwise all have the first length.
+    pub epoch_follows: bool,
+}
+
+impl Policy {
+    /// The usual policy for so many workers.
+    pub fn new(workers: usize) -> Self {
+        Self {
+            workers: workers.max(1),
+            workers_min: workers.max(1),
+            grow_lag_ns: 400 * MICRO,
+            retire_ns: 2_000 * MILLI,
+            cpus: Cpus::default(),
+            order: Order::default(),
+            queues: Queues::default(),
+            step: Step::default(),
+            emergency: Emergency::default(),
+            reserve: 0,
+            notify: true,
+            sleep_horizon_ns: 20 * MILLI,
+            work_horizon_ns: 5 * MILLI,
+            near_horizon_ns: 50 * MICRO,
+            lag_standard_ns: 200 * MICRO,
+            tick_ns: 50 * MILLI,
+            linger_ns: 20 * MICRO,
+            batch_ns: 20 * MICRO,
+            batch_max: 64,
+            backlog_max: 8 << 20,
+            epoch_ns: 400 * MILLI,
+            epoch_follows: true,
+        }
+    }
+}

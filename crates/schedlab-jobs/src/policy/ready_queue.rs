@@ -1,0 +1,98 @@
+//! Where jobs wait for their turn: compulsory ones in a line of their own, which goes first.
+
+use super::epochs::Epochs;
+use super::ordered_queue::Ordered;
+use super::record::{Record, Significance, State};
+use super::{JobId, Nanos, Order, Policy};
+
+/// Jobs by start, and those that are due by the rule. Under [`Order::Start`] the first holds all.
+#[derive(Debug, Default)]
+pub(super) struct Line {
+    pub(super) future: Ordered,
+    pub(super) ready: Ordered,
+}
+
+impl Line {
+    pub(super) fn len(&self) -> usize {
+        self.future.len() + self.ready.len()
+    }
+
+    /// Moves what has become due to where the rule orders it.
+    pub(super) fn ripen<J>(&mut self, policy: &Policy, epochs: &Epochs<J>, now: Nanos) {
+        while self.future.head().is_some_and(|(start, _)| start <= now) {
+            let Some((_, id)) = self.future.pop() else { break };
+            if let Some(record) = epochs.get(id) {
+                self.ready.push(record.key(policy.order), id);
+            }
+        }
+    }
+
+    /// Drops entries at the heads whose jobs ended meanwhile; how many.
+    pub(super) fn discard<J>(&mut self, epochs: &Epochs<J>) -> usize {
+        let is_stale = |(_, id): (u64, JobId)| {
+            epochs.get(id).is_none_or(|r: &Record<J>| r.state != State::Queued)
+        };
+        let mut stale = 0;
+        for queue in [&mut self.future, &mut self.ready] {
+            while queue.head().is_some_and(is_stale) {
+                queue.pop();
+                stale += 1;
+            }
+        }
+        stale
+    }
+
+    /// Start of the earliest job. One that is due and sorted by another rule counts as due now.
+    pub(super) fn head(&self, now: Nanos) -> Option<Nanos> {
+        let future = self.future.head().map(|(start, _)| start);
+        if self.ready.len() > 0 { Some(future.map_or(now, |start| start.min(now))) } else { future }
+    }
+
+    /// Takes the first that is due.
+    pub(super) fn pop(&mut self, order: Order, now: Nanos) -> Option<JobId> {
+        if order == Order::Start {
+            self.future.head().filter(|&(start, _)| start <= now)?;
+            return self.future.pop().map(|(_, id)| id);
+        }
+        self.ready.pop().map(|(_, id)| id)
+    }
+
+    /// How many are due, or more.
+    pub(super) fn due(&self, order: Order) -> usize {
+        if order == Order::Start { self.future.len() } else { self.ready.len() }
+    }
+
+    pub(super) fn retain(&mut self, mut keep: impl FnMut(JobId) -> bool) {
+        self.future.retain(&mut keep);
+        self.ready.retain(keep);
+    }
+}
+
+/// The two lines, and how many workers run what is not compulsory.
+#[derive(Debug, Default)]
+pub(super) struct Lines {
+    pub(super) compulsory: Line,
+    pub(super) others: Line,
+    /// Workers that run other jobs; counted only where some are reserved.
+    pub(super) on_others: usize,
+}
+
+impl Lines {
+    pub(super) fn of(&mut self, significance: Significance) -> &mut Line {
+        match significance {
+            Significance::Compulsory => &mut self.compulsory,
+            Significance::Normal | Significance::Optional => &mut self.others,
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.compulsory.len() + self.others.len()
+    }
+
+    /// Whether another job may start: not on the workers that are kept for compulsory ones.
+    pub(super) fn lets_others(&self, policy: &Policy, workers: usize) -> bool {
+        // One at least is left for others: they would never end else.
+        let reserve = policy.reserve.min(workers.saturating_sub(1));
+        reserve == 0 || self.on_others + reserve < workers
+    }
+}

@@ -1,0 +1,13 @@
+//! The rig: questions put to an executor by running graphs on it.
+
+mod breaking;
+mod grain;
+mod queueing;
+mod replay;
+mod stall_shadow;
+
+pub use breaking::{BreakingPoint, Probe, Thresholds, breaking_point};
+pub use grain::{GrainPoint, Jobs, grain_at, metg};
+pub use queueing::waiting;
+pub use replay::replay;
+pub use stall_shadow::{Shadow, Stall};

@@ -1,0 +1,67 @@
+//! What a demand rests on: how each task's waits ended, and what is not known.
+
+use crate::timers::Timer;
+use schedlab_model::{Nanos, Pid, Warning};
+use schedlab_workload::demand::{Demand, Source};
+
+/// One task's part of a demand.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Account {
+    /// Its pid in the demand.
+    pub pid: Pid,
+    /// Its name.
+    pub comm: String,
+    /// CPU time that it asks for.
+    pub cpu_time: Nanos,
+    /// Waits that another task ended.
+    pub by_task: u64,
+    /// Waits that an interrupt ended.
+    pub by_interrupt: u64,
+    /// Waits whose end was not seen: the task ran again.
+    pub unseen: u64,
+    /// Wakeups that came while it was not asleep: waits that did not happen.
+    pub not_asleep: u64,
+    /// The task that woke it most often, and how often.
+    pub waker: Option<(Pid, u64)>,
+    /// What its interrupts look like.
+    pub timer: Timer,
+    /// How they are performed.
+    pub source: Source,
+}
+
+impl Account {
+    /// Whether it may depend on others in ways that the events do not show: another task ended a wait of it, so at other
+    /// times it may have found what it waits for without waiting.
+    #[must_use]
+    pub fn may_hide(&self) -> bool {
+        self.by_task > 0
+    }
+}
+
+/// What holds for the whole demand.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// CPU time of all tasks.
+    pub cpu_time: Nanos,
+    /// Interrupts within bursts, which were subtracted.
+    pub interrupts: Nanos,
+    /// What switches and wakeups were taken to cost, which was subtracted.
+    pub overhead: Nanos,
+    /// CPU time on CPUs of unknown speed.
+    pub speed_unknown: Nanos,
+    /// CPU time of tasks that are not replayed (the stopper).
+    pub left_out: Nanos,
+}
+
+/// A demand and what it rests on.
+#[derive(Clone, Debug, Default)]
+pub struct Inferred {
+    /// The demand.
+    pub demand: Demand,
+    /// Its tasks, in the demand's order.
+    pub accounts: Vec<Account>,
+    /// All together.
+    pub totals: Totals,
+    /// What limits the demand.
+    pub warnings: Vec<Warning>,
+}

@@ -1,0 +1,478 @@
+//! A policy follows a recording: at each decision of the recorded scheduler it says what it would do in the same state.
+//!
+//! The recording's forks, wakeups, sleeps and ends are the policy's input. Where the recorded scheduler decides, the
+//! policy is asked first. Then its state is made that of the recording, so a difference does not lead to others. Three
+//! kinds of decisions are compared: the CPU of a waking task, whether a task is displaced, and who runs next.
+//!
+//! What recordings do not tell: the tick, whose phase is found from displacements that no wakeup explains
+//! ([`phase`]); whether a waker says that it will sleep soon (`WF_SYNC`), which a switch sets; and vruntimes of tasks
+//! that ran before the recording. Decisions about these are not compared until they have slept.
+
+mod decide;
+mod phase;
+mod random;
+mod score;
+
+pub use phase::phase;
+pub use random::random_load;
+pub use score::{HISTORY_NS, Score};
+
+use crate::policy::{Arrival, Departure, Policy, Wake};
+use crate::policy_view::{CpuView, Hardware, Scene, TaskId, TaskView};
+use decide::Pending;
+use schedlab_model::{Affinity, Context, CpuSet, Event, Left, Nanos, Pid, Prio, TraceInfo, What};
+use score::Asked;
+use std::collections::BTreeMap;
+
+/// A kind of decision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// The CPU of a waking task.
+    Placement,
+    /// Whether the running task is displaced.
+    Displacement,
+    /// Who runs next.
+    Next,
+}
+
+impl Kind {
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Placement => "placement",
+            Self::Displacement => "displacement",
+            Self::Next => "next task",
+        }
+    }
+}
+
+/// A decision in which recording and policy differ.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Difference {
+    /// When.
+    pub at: Nanos,
+    /// The CPU that decided.
+    pub cpu: usize,
+    /// What was decided.
+    pub kind: Kind,
+    /// What the recorded scheduler did.
+    pub recorded: String,
+    /// What the policy would have done.
+    pub model: String,
+    /// The tasks of the CPU as the policy sees them, the running one first.
+    pub state: Vec<String>,
+    /// The event that shows it, by its number in the recording.
+    pub event: usize,
+}
+
+/// How decisions of a kind compare.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// Those that are the same.
+    pub same: u64,
+    /// Those that differ.
+    pub different: u64,
+    /// Those that were not compared: the recording does not tell enough.
+    pub skipped: u64,
+}
+
+/// What following gave.
+#[derive(Clone, Debug, Default)]
+pub struct Comparison {
+    /// The first difference.
+    pub first: Option<Difference>,
+    /// How many decisions were compared.
+    pub counts: BTreeMap<Kind, Count>,
+    /// The wakeups on which placement is scored.
+    pub score: Score,
+}
+
+/// How a recording is followed.
+#[derive(Clone, Copy, Debug)]
+pub struct Following {
+    /// The distance between two ticks in nanoseconds.
+    pub tick_ns: u64,
+    /// When ticks come, as their remainder by `tick_ns`; `None`: not known, so only displacements that happened are
+    /// compared.
+    pub phase_ns: Option<u64>,
+    /// Whether tasks that wake others are taken to sleep soon.
+    pub sync: bool,
+    /// How long a displaced task may go on to the end of a system call, in nanoseconds.
+    pub grace_ns: u64,
+}
+
+impl Following {
+    /// With ticks of this distance and phase; wakeups are sync, system calls end within 100 µs.
+    #[must_use]
+    pub fn new(tick_ns: u64, phase_ns: Option<u64>) -> Self {
+        Self { tick_ns, phase_ns, sync: true, grace_ns: 100_000 }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stand {
+    Asleep,
+    /// It was woken, and has not reached a queue.
+    Waking,
+    Queued,
+    Running,
+    Gone,
+}
+
+#[derive(Clone, Debug)]
+struct Known {
+    pid: Pid,
+    stand: Stand,
+    /// Whether the policy's state of it follows from the recording.
+    sure: bool,
+    /// Whether it is a task of the fair scheduler.
+    fair: bool,
+    /// What was asked when it was about to wake.
+    asked: Option<Asked>,
+}
+
+/// A policy that follows a recording.
+pub struct Follower<'f> {
+    following: Following,
+    scene: Scene,
+    policy: Box<dyn Policy>,
+    info: &'f TraceInfo,
+    ids: BTreeMap<Pid, TaskId>,
+    known: Vec<Known>,
+    /// The task of each CPU as the recording tells it, of any class; `None`: not known yet.
+    current: Vec<Option<Pid>>,
+    pending: Vec<Option<Pending>>,
+    next_tick: Option<u64>,
+    began: Option<u64>,
+    event: usize,
+    comparison: Comparison,
+}
+
+/// Why a recording can't be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct FollowError(String);
+
+impl<'f> Follower<'f> {
+    /// A policy beside a recording of this kind.
+    ///
+    /// # Errors
+    /// When the policy follows no recordings, or the recording has CPUs that the hardware has not.
+    pub fn new(
+        following: Following,
+        hardware: Hardware,
+        mut policy: Box<dyn Policy>,
+        info: &'f TraceInfo,
+    ) -> Result<Self, FollowError> {
+        let cpus = hardware.cpus();
+        if let Some(cpu) = info.cpus.iter().find(|cpu| cpu.index() >= cpus) {
+            return Err(FollowError(format!(
+                "the recording has CPU {cpu}, and the simulated machine has {cpus} CPUs: give it as many with cpus=N"
+            )));
+        }
+        let scene = Scene {
+            now: 0,
+            tasks: Vec::new(),
+            first_group: usize::MAX,
+            cpus: vec![CpuView::default(); cpus],
+            hardware,
+        };
+        if !policy.force(&scene, 0, None) {
+            let why =
+                "this scheduler follows no recordings: use kernel=cfs-6.1 or kernel=eevdf-6.12";
+            return Err(FollowError(why.to_owned()));
+        }
+        Ok(Self {
+            following,
+            scene,
+            policy,
+            info,
+            ids: BTreeMap::new(),
+            known: Vec::new(),
+            current: vec![None; cpus],
+            pending: vec![None; cpus],
+            next_tick: None,
+            began: None,
+            event: 0,
+            comparison: Comparison::default(),
+        })
+    }
+
+    /// Follows all events.
+    ///
+    /// # Errors
+    /// When events were lost: the state after that is not known.
+    pub fn follow(mut self, events: &[Event]) -> Result<Comparison, FollowError> {
+        for (at, event) in events.iter().enumerate() {
+            self.event = at;
+            self.step(event)?;
+        }
+        Ok(self.comparison)
+    }
+
+    fn step(&mut self, event: &Event) -> Result<(), FollowError> {
+        let (at, cpu) = (event.time.0, event.cpu.index());
+        if cpu >= self.current.len() {
+            return Err(FollowError(format!(
+                "an event is of CPU {cpu}, which the recording does not list"
+            )));
+        }
+        if self.began.is_none() {
+            self.began = Some(at);
+            let (tick, phase) = (self.following.tick_ns, self.following.phase_ns);
+            self.next_tick = phase.map(|phase| at - at % tick + phase % tick);
+        }
+        self.ticks_until(at);
+        self.scene.now = at;
+        match event.what {
+            What::Waking { pid, prio, .. } => self.about_to_wake(event, pid, prio),
+            What::Wakeup { pid, prio, cpu: to, new } => {
+                self.wakes(event, pid, prio, to.index(), new);
+            }
+            What::Switch { prev, prev_prio, left, next, next_prio } => {
+                self.switches(cpu, (prev, prev_prio), left, (next, next_prio));
+            }
+            What::Migrate { pid, to, .. } => self.moves(pid, to.index()),
+            What::Fork { child } => self.forks(cpu, event.by, child),
+            What::Lost { .. } => {
+                let what = "the recording lost events, so the scheduler's state is not known: record again with a \
+                            larger buffer";
+                return Err(FollowError(what.to_owned()));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// The task of a pid; one that is new here is made known, asleep.
+    fn task(&mut self, pid: Pid, prio: Prio, cpu: usize) -> TaskId {
+        if let Some(&task) = self.ids.get(&pid) {
+            return task;
+        }
+        let task = TaskId(self.known.len() as u32);
+        let fair = (100..140).contains(&prio.0);
+        let nice = if fair { i32::from(prio.0) - 120 } else { 0 };
+        let allowed = self.affinity(pid);
+        self.scene.tasks.push(TaskView { allowed, nice, cpu, ..TaskView::default() });
+        self.known.push(Known { pid, stand: Stand::Asleep, sure: false, fair, asked: None });
+        self.ids.insert(pid, task);
+        self.policy.fork(&self.scene, cpu, None, task);
+        task
+    }
+
+    fn affinity(&self, pid: Pid) -> Option<CpuSet> {
+        let all = self.info.affinity.as_deref().unwrap_or(&[]);
+        let of = |one: &&Affinity| one.pid == pid;
+        all.iter().rfind(of).map(|one| one.allowed.clone())
+    }
+
+    fn forks(&mut self, cpu: usize, parent: Pid, child: Pid) {
+        self.ids.remove(&child);
+        let parent = self.ids.get(&parent).copied();
+        let nice = parent.map_or(0, |parent| self.scene.task(parent).nice);
+        let from_parent = parent.and_then(|parent| self.scene.task(parent).allowed.clone());
+        let task = self.task(child, Prio(120 + nice as i16), cpu);
+        let view = &mut self.scene.tasks[task.index()];
+        view.allowed = view.allowed.take().or(from_parent);
+        self.known[task.index()].sure = true;
+        let runs = parent.filter(|&parent| self.scene.cpus[cpu].running == Some(parent));
+        self.policy.fork(&self.scene, cpu, runs, task);
+    }
+
+    fn about_to_wake(&mut self, event: &Event, pid: Pid, prio: Prio) {
+        let cpu = event.cpu.index();
+        let last = match event.what {
+            What::Waking { last_cpu, .. } => last_cpu.index().min(self.current.len() - 1),
+            _ => cpu,
+        };
+        let seen = self.ids.contains_key(&pid);
+        let task = self.task(pid, prio, last);
+        let known = &mut self.known[task.index()];
+        if !known.fair || known.stand != Stand::Asleep {
+            return;
+        }
+        // Whoever is first seen when it wakes is taken to have slept long.
+        (known.stand, known.sure) = (Stand::Waking, true);
+        if !seen {
+            self.scene.tasks[task.index()].cpu = last;
+        }
+        let waker = self.scene.cpus[cpu].running.filter(|_| event.context == Context::Task);
+        let sync = self.following.sync && waker.is_some();
+        let wake = Wake { task, cpu, waker, new: false, sync };
+        let asked = self.asks(&wake);
+        self.known[task.index()].asked = Some(asked);
+    }
+
+    fn wakes(&mut self, event: &Event, pid: Pid, prio: Prio, to: usize, new: bool) {
+        let logger = event.cpu.index();
+        let task = self.task(pid, prio, to);
+        let at = task.index();
+        if !self.known[at].fair || to >= self.current.len() {
+            return;
+        }
+        if new {
+            let waker = self.scene.cpus[logger].running;
+            let wake = Wake { task, cpu: logger, waker, new: true, sync: false };
+            self.known[at].asked = Some(self.asks(&wake));
+        } else if self.known[at].stand == Stand::Asleep {
+            self.known[at].stand = Stand::Waking;
+        }
+        if matches!(self.known[at].stand, Stand::Queued | Stand::Running) {
+            return;
+        }
+        let before = self.scene.tasks[at].cpu;
+        if let Some(asked) = self.known[at].asked.take() {
+            self.judge_placement(logger, task, &asked, to);
+        }
+        self.scene.tasks[at].cpu = to;
+        let arrival = match (new, before == to) {
+            (true, _) => Arrival::New,
+            (false, true) => Arrival::Woken,
+            (false, false) => Arrival::WokenElsewhere,
+        };
+        self.known[at].stand = Stand::Queued;
+        self.policy.enqueue(&self.scene, to, task, arrival);
+        if self.scene.cpus[to].running.is_some()
+            && self.policy.preempts(&self.scene, to, task, arrival)
+        {
+            self.expect(to, Some(task));
+        }
+    }
+
+    fn switches(&mut self, cpu: usize, prev: (Pid, Prio), left: Left, next: (Pid, Prio)) {
+        let was_known = self.current[cpu].is_some_and(|pid| pid == prev.0);
+        if !was_known {
+            self.finds_running(cpu, prev);
+        }
+        let prev_fair = self.scene.cpus[cpu].running;
+        let to = (!next.0.is_idle()).then(|| self.task(next.0, next.1, cpu));
+        let to_fair = to.filter(|task| self.known[task.index()].fair);
+        // Whoever runs without having been seen to wake was woken before the recording.
+        let seen = |task: TaskId| self.known[task.index()].stand == Stand::Queued;
+        let compared = was_known && (next.0.is_idle() || to_fair.is_some_and(seen));
+        if let Some(task) = prev_fair {
+            self.leaves(cpu, task, left, to_fair, compared);
+        }
+        if let Some(task) = to_fair {
+            self.must_be_queued(cpu, task);
+        }
+        if compared && (prev_fair.is_some() || prev.0.is_idle()) {
+            self.judge_next(cpu, prev_fair, left, to_fair);
+        }
+        self.scene.cpus[cpu].resched = false;
+        self.policy.force(&self.scene, cpu, to_fair);
+        if let Some(task) =
+            prev_fair.filter(|&task| self.known[task.index()].stand == Stand::Running)
+        {
+            self.known[task.index()].stand = Stand::Queued;
+        }
+        if let Some(task) = to_fair {
+            self.known[task.index()].stand = Stand::Running;
+            let view = &mut self.scene.tasks[task.index()];
+            (view.ran_at, view.cpu) = (self.scene.now, cpu);
+        }
+        self.scene.cpus[cpu].running = to_fair;
+        if next.0.is_idle() {
+            self.scene.cpus[cpu].idle_since = self.scene.now;
+        }
+        self.current[cpu] = Some(next.0);
+        self.pending[cpu] = None;
+    }
+
+    /// The first event of a CPU tells who ran there.
+    fn finds_running(&mut self, cpu: usize, prev: (Pid, Prio)) {
+        if let Some(lost) = self.scene.cpus[cpu].running.take() {
+            (self.known[lost.index()].stand, self.known[lost.index()].sure) =
+                (Stand::Queued, false);
+        }
+        if prev.0.is_idle() {
+            return;
+        }
+        let task = self.task(prev.0, prev.1, cpu);
+        if self.known[task.index()].fair {
+            self.must_be_queued(cpu, task);
+            self.policy.force(&self.scene, cpu, Some(task));
+            (self.known[task.index()].stand, self.known[task.index()].sure) =
+                (Stand::Running, false);
+            self.scene.cpus[cpu].running = Some(task);
+        }
+    }
+
+    /// A task that runs must have been in the queue, whether its wakeup was seen or not.
+    fn must_be_queued(&mut self, cpu: usize, task: TaskId) {
+        let at = task.index();
+        let before = self.scene.tasks[at].cpu;
+        match self.known[at].stand {
+            Stand::Queued if before == cpu => {}
+            Stand::Queued => self.moves(self.known[at].pid, cpu),
+            Stand::Running if before == cpu => {}
+            // The recording does not tell how it left its CPU.
+            Stand::Running => {
+                (self.scene.cpus[before].running, self.current[before]) = (None, None);
+                self.pending[before] = None;
+                (self.known[at].stand, self.known[at].sure) = (Stand::Queued, false);
+                self.moves(self.known[at].pid, cpu);
+            }
+            Stand::Asleep | Stand::Waking | Stand::Gone => {
+                self.known[at].sure = false;
+                self.scene.tasks[at].cpu = cpu;
+                self.known[at].stand = Stand::Queued;
+                let arrival = if before == cpu { Arrival::Woken } else { Arrival::WokenElsewhere };
+                self.policy.enqueue(&self.scene, cpu, task, arrival);
+            }
+        }
+    }
+
+    /// The running task leaves: it sleeps, ends, or stays in the queue.
+    fn leaves(
+        &mut self,
+        cpu: usize,
+        task: TaskId,
+        left: Left,
+        next: Option<TaskId>,
+        compared: bool,
+    ) {
+        self.judge_displacement(cpu, task, left, next, compared);
+        self.scene.tasks[task.index()].ran_at = self.scene.now;
+        if left.is_runnable() {
+            return;
+        }
+        let dead = left == Left::Dead;
+        let departure = if dead { Departure::Ends } else { Departure::Sleeps };
+        self.policy.dequeue(&self.scene, cpu, task, departure);
+        let known = &mut self.known[task.index()];
+        known.stand = if dead { Stand::Gone } else { Stand::Asleep };
+        if dead {
+            self.ids.remove(&known.pid);
+        }
+    }
+
+    fn moves(&mut self, pid: Pid, to: usize) {
+        let Some(&task) = self.ids.get(&pid) else { return };
+        let from = self.scene.tasks[task.index()].cpu;
+        if to >= self.current.len() || from == to {
+            return;
+        }
+        // A waking task's move is its placement, which its wakeup tells.
+        if self.known[task.index()].stand == Stand::Queued {
+            self.policy.dequeue(&self.scene, from, task, Departure::Moves);
+            self.scene.tasks[task.index()].cpu = to;
+            self.policy.enqueue(&self.scene, to, task, Arrival::Moved);
+            if self.scene.cpus[to].running.is_some()
+                && self.policy.preempts(&self.scene, to, task, Arrival::Moved)
+            {
+                self.expect(to, Some(task));
+            }
+        }
+    }
+
+    /// A task in words.
+    fn name(&self, task: TaskId) -> String {
+        let pid = self.known[task.index()].pid;
+        let comm = self.info.comms.get(&pid);
+        let end = |comm: &[u8; 16]| comm.iter().position(|byte| *byte == 0).unwrap_or(16);
+        let name = comm.map(|comm| String::from_utf8_lossy(&comm[..end(comm)]).into_owned());
+        format!("{} (pid {pid})", name.unwrap_or_else(|| "?".to_owned()))
+    }
+}

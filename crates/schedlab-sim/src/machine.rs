@@ -1,0 +1,386 @@
+//! The simulated machine as a [`Machine`]: the same specs as on the host, in virtual time.
+//!
+//! `name` reads which machine is wanted, `tuned` has the schedulers' knobs, `facts` what a result carries about the
+//! machine, `run` performs and measures, `pool` is an executor of jobs whose workers are tasks of the machine.
+
+mod facts;
+mod groups;
+mod name;
+mod pool;
+mod run;
+mod scheduler;
+mod tuned;
+
+pub use pool::SimulatedPool;
+
+pub use name::{CPUS_MAX, Kernel, Model, SETTINGS};
+
+use crate::policy_view::Class;
+use crate::policy_view::FULL_SPEED;
+use crate::{Config, Hardware, Start, World};
+use groups::{Grouping, OwnGroup};
+use run::Run;
+use schedlab_model::{Affinity, Clock, Fact, Nanos, Setting, TraceInfo};
+use schedlab_workload::jobs::Crew;
+use schedlab_workload::knobs;
+use schedlab_workload::measure::{Measuring, Shape};
+use schedlab_workload::placement::Surroundings;
+use schedlab_workload::plan::{Placement, Plan};
+use schedlab_workload::{
+    Machine, MachineError, Offers, Outcome, Output, Recording, RunSpec, Speed, SpeedSettings,
+    plans_around,
+};
+use std::sync::Arc;
+
+/// A CPU at full speed does one iteration of the calibrated loop in a nanosecond.
+const SPEED: u64 = 1_000;
+const SECOND: u64 = 1_000_000_000;
+/// Repeats begin at phases of this period, as on a virtual machine: the longest tick that kernels have (100 Hz).
+const PERIOD: u64 = 10_000_000;
+
+/// A simulated machine.
+pub struct Simulated {
+    model: Model,
+    offers: Offers,
+}
+
+/// A run that can begin.
+struct Prepared {
+    plan: Plan,
+    /// Where the tasks are workers that run a graph of jobs.
+    crew: Option<Arc<Crew>>,
+    model: Model,
+    hardware: Hardware,
+    /// Changes of speeds: since the load began, the CPU, millionths.
+    changes: Vec<(u64, usize, u64)>,
+    grouping: Grouping,
+    /// Whether tasks are of classes above the fair ones.
+    above: bool,
+}
+
+impl Prepared {
+    /// What the result says of parts that are modelled and were not compared with a kernel.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.above {
+            let told = "real-time and deadline tasks have not been validated against a kernel";
+            notes.push(told.to_owned());
+        }
+        notes.extend(self.grouping.note());
+        if self.model.autogroup {
+            notes.push("autogroup=true: the load is one group, as a session is".to_owned());
+        }
+        let smt = self.model.smt_speed;
+        if smt < FULL_SPEED {
+            notes.push(format!(
+                "smt-speed: a thread beside a busy one works at {} % of its speed; this was not validated",
+                smt as f64 / 1e4
+            ));
+        }
+        notes
+    }
+}
+
+impl Simulated {
+    /// The machine of a model.
+    #[must_use]
+    pub fn new(model: Model) -> Self {
+        let recording = Recording { via: "exact".to_owned(), warnings: Vec::new() };
+        let no = |why: &str| Fact::Unknown(why.to_owned());
+        let offers = Offers {
+            machine: model.name.clone(),
+            topology: model.topology.clone(),
+            allowed: model.topology.cpus(),
+            knobs: model.knobs(),
+            recording: Fact::Known(recording),
+            speeds: Fact::Known(vec!["exact".to_owned()]),
+            commands: no("a simulator performs workloads of the catalogue; run it on the host"),
+            repeatable: true,
+            parallel: true,
+        };
+        Self { model, offers }
+    }
+
+    fn refused(&self, what: &str, why: &str) -> MachineError {
+        let machine = self.model.name.clone();
+        MachineError::NotOffered { machine, what: what.to_owned(), why: why.to_owned() }
+    }
+
+    /// The plan of a spec, with what settings change in its tasks; and the machine that they leave.
+    fn prepare(&self, spec: &RunSpec) -> Result<Prepared, MachineError> {
+        let around = Surroundings { speed: SPEED, ..self.offers.surroundings(spec.seed) };
+        let own = plans_around(spec, &self.offers, &around)?.into_iter().next().flatten();
+        let Some(mut plan) = own else {
+            return Err(self.refused("run a command", "it simulates workloads of the catalogue"));
+        };
+        self.check_record(spec)?;
+        if !spec.beside.is_empty() {
+            let why = "it simulates one workload at a time: leave --beside out";
+            return Err(self.refused("run workloads beside each other", why));
+        }
+        let jobs = plan.jobs.take();
+        let crew = jobs.as_ref().map(|jobs| Crew::of(jobs, &mut plan, SPEED)).transpose();
+        let crew = crew.map_err(|why| self.refused("run jobs", &why))?;
+        if let Some(limit) = spec.time_limit {
+            plan.limit(limit);
+        }
+        let (mut model, mut hardware) =
+            (self.model.clone(), Hardware::new(self.model.topology.clone()));
+        if let Some(jobs) = jobs {
+            // All tasks are workers, and each asks the kernel for this.
+            let slack = &mut model.costs.timer_slack;
+            *slack = jobs.timer_slack.0.min(*slack);
+        }
+        let (speeds, settings) = SpeedSettings::part(&spec.settings);
+        let changes = self.slow(&speeds, &mut hardware)?;
+        let mut own = OwnGroup::default();
+        for setting in &settings {
+            if !self.groups_by(setting, &mut own)? {
+                self.apply(setting, &mut plan, &mut model)?;
+            }
+        }
+        let above = self.check_classes(&plan, &model)?;
+        let moves = |place: &Placement| place.cgroup.is_some();
+        if plan.places.iter().any(moves) {
+            let why = "tasks that change their control group while they run are not modelled";
+            return Err(self.refused("move tasks between groups", why));
+        }
+        let grouping = Grouping::of(&plan, &own, &model);
+        if !grouping.groups.is_empty() && !model.kernel.is_linux() {
+            let why = "only the kernels of Linux have control groups: use kernel=cfs-6.1 or kernel=eevdf-6.12";
+            return Err(self.refused("put tasks into groups", why));
+        }
+        Ok(Prepared { plan, crew, model, hardware, changes, grouping, above })
+    }
+
+    fn check_record(&self, spec: &RunSpec) -> Result<(), MachineError> {
+        let Some(record) = &spec.record else { return Ok(()) };
+        let plain = record.events.is_empty()
+            && record.pids.is_empty()
+            && record.filters.is_empty()
+            && record.snapshot.is_none()
+            && record.limit_bytes.is_none();
+        if !plain {
+            let why =
+                "it records its scheduler events whole: leave other events, filters and limits out";
+            return Err(self.refused("record that", why));
+        }
+        Ok(())
+    }
+
+    /// Whether tasks are of classes above the fair ones, all of which the kernel would take.
+    fn check_classes(&self, plan: &Plan, model: &Model) -> Result<bool, MachineError> {
+        let places = plan.tasks.iter().map(|task| &task.placement).chain(&plan.places);
+        let policies = places.filter_map(|place| place.policy);
+        let mut above = false;
+        for policy in policies {
+            let Some(class) = Class::of(policy) else {
+                return Err(self.refused("run SCHED_EXT tasks", "sched_ext is not modelled"));
+            };
+            above |= class.is_above();
+        }
+        if above && !model.kernel.is_linux() {
+            let why = "only the kernels of Linux have real-time and deadline tasks: use kernel=cfs-6.1 or \
+                       kernel=eevdf-6.12";
+            return Err(self.refused("run real-time tasks", why));
+        }
+        let mut reserved = 0;
+        for place in plan.tasks.iter().map(|task| &task.placement) {
+            let Some(Class::Deadline(of)) = place.policy.and_then(Class::of) else { continue };
+            reserved += of.bandwidth();
+            if place.cpus.as_ref().is_some_and(|cpus| cpus.len() < model.topology.places().len()) {
+                let why = "the kernel takes a deadline task only if it may use all CPUs (EPERM)";
+                return Err(self.refused("bind a deadline task", why));
+            }
+        }
+        let room = model.topology.places().len() as u64 * (95 << 20) / 100;
+        if reserved > room {
+            let why = "they reserve more than 95 % of the CPUs, which the kernel refuses (EBUSY)";
+            return Err(self.refused("run these deadline tasks", why));
+        }
+        Ok(above)
+    }
+
+    /// Reads a setting of the load's own control group; whether it is one.
+    fn groups_by(&self, setting: &Setting, own: &mut OwnGroup) -> Result<bool, MachineError> {
+        let name = setting.knob.as_str();
+        if !matches!(name, "cgroup_weight" | "cgroup_max" | "cgroup_burst") {
+            return Ok(false);
+        }
+        let wrong = |why: String| self.refused(&format!("set {name} to {}", setting.value), &why);
+        let tunable = knobs::tunable(name).expect("the table has it");
+        let text = knobs::read(tunable, &setting.value).map_err(wrong)?;
+        let number = || -> Result<u64, MachineError> {
+            text.parse().map_err(|_| wrong(format!("'{text}' is not a whole number")))
+        };
+        match name {
+            "cgroup_weight" => {
+                own.weight = Some(u32::try_from(number()?).unwrap_or(u32::MAX).clamp(1, 10_000));
+            }
+            "cgroup_max" if text.split_whitespace().next() == Some("max") => own.quota = None,
+            "cgroup_max" => {
+                own.quota = Some(number()?.saturating_mul(1_000));
+                if own.quota < Some(1_000_000) {
+                    return Err(wrong("the kernel takes no quota below 1 ms".to_owned()));
+                }
+            }
+            _ => own.burst = number()?.saturating_mul(1_000),
+        }
+        Ok(true)
+    }
+
+    /// Slows the CPUs that settings of speeds name.
+    fn slow(
+        &self,
+        speeds: &[Setting],
+        hardware: &mut Hardware,
+    ) -> Result<Vec<(u64, usize, u64)>, MachineError> {
+        let wrong = |why: String| self.refused("slow CPUs", &why);
+        let (first, changes) = SpeedSettings::read_over_time(speeds).map_err(wrong)?;
+        let cpus = hardware.cpus();
+        let there = |cpu: schedlab_model::Cpu| match cpu.index() < cpus {
+            true => Ok(cpu.index()),
+            false => Err(wrong(format!("it has no CPU {cpu}"))),
+        };
+        let changes = changes.iter().map(|change| {
+            Ok((change.after.0, there(change.cpu)?, u64::from(change.speed.millionths())))
+        });
+        let changes = changes.collect::<Result<Vec<_>, MachineError>>()?;
+        for (cpu, speed) in first.speeds {
+            let cpu = there(cpu)?;
+            hardware.set_speed(cpu, u64::from(speed.millionths()).min(FULL_SPEED));
+        }
+        Ok(changes)
+    }
+
+    fn apply(
+        &self,
+        setting: &Setting,
+        plan: &mut Plan,
+        model: &mut Model,
+    ) -> Result<(), MachineError> {
+        let wrong =
+            |why: String| self.refused(&format!("set {} to {}", setting.knob, setting.value), &why);
+        let places = plan.tasks.iter_mut().map(|task| &mut task.placement);
+        let read = |name: &str| -> Result<i64, MachineError> {
+            let tunable = knobs::tunable(name).expect("the table has it");
+            let text = knobs::read(tunable, &setting.value).map_err(wrong)?;
+            Ok(text.parse::<i64>().expect("a value with limits is a whole number"))
+        };
+        match setting.knob.as_str() {
+            "policy" => {
+                let policy = schedlab_workload::placement::policy(&setting.value);
+                let policy = policy.map_err(|error| wrong(error.to_string()))?;
+                places.for_each(|place| place.policy = Some(policy));
+            }
+            "nice" => {
+                let nice = i32::try_from(read("nice")?).expect("it is within limits");
+                places.for_each(|place| place.nice = Some(nice));
+            }
+            "slice" if model.kernel == Kernel::Eevdf612 => {
+                let slice = Nanos(read("slice")?.unsigned_abs());
+                // Zero gives the machine's.
+                let slice = Some(slice).filter(|slice| *slice != Nanos::ZERO);
+                places.for_each(|place| place.slice = slice);
+            }
+            name => {
+                let (name, value) = match name.strip_prefix(knobs::FEATURE) {
+                    Some(feature) => {
+                        (knobs::FEATURES, knobs::feature(feature, &setting.value).map_err(wrong)?)
+                    }
+                    None => (name, setting.value.clone()),
+                };
+                model.set(name, &value).map_err(wrong)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a trace says about itself before its first event.
+fn trace_info(model: &Model, world: &World, plan: &Plan) -> TraceInfo {
+    let mut info = TraceInfo::new("sim", Clock::Monotonic);
+    info.cpus = model.topology.cpus();
+    info.topology = Some(model.topology.clone());
+    let affinity = |(task, _, view): (crate::TaskId, &str, &crate::TaskView)| Affinity {
+        pid: world.pid(task),
+        at: Nanos(world.now()),
+        allowed: view.allowed.clone().unwrap_or_else(|| info.cpus.clone()),
+    };
+    let mut affinities: Vec<Affinity> = world.tasks().map(affinity).collect();
+    affinities.sort_by_key(|one| one.pid);
+    info.affinity = Some(affinities);
+    info.comms = world.comms();
+    info.marks = plan.marks.clone();
+    info.kernel = Some(facts::kernel(model));
+    info
+}
+
+/// The name of the mark of a change: `speed 1 30%`.
+fn speed_mark((_, cpu, speed): &(u64, usize, u64)) -> String {
+    let speed = u32::try_from(*speed).ok().and_then(Speed::from_millionths).unwrap_or(Speed::FULL);
+    format!("speed {cpu} {speed}")
+}
+
+/// How long after a tick a repeat begins: a fraction of the period that is another one for each of the first repeats,
+/// by the golden ratio (in 2^32nds); none for the first.
+fn phase(repeat: u32) -> u64 {
+    const GOLDEN: u32 = 2_654_435_769;
+    (u64::from(repeat.wrapping_mul(GOLDEN)) * PERIOD) >> 32
+}
+
+impl Machine for Simulated {
+    fn offers(&self) -> &Offers {
+        &self.offers
+    }
+
+    fn facts(&self) -> schedlab_model::MachineFacts {
+        facts::of(&self.model, &self.offers.knobs)
+    }
+
+    fn check(&self, spec: &RunSpec) -> Result<(), MachineError> {
+        self.prepare(spec).map(|_| ())
+    }
+
+    fn run(&mut self, spec: &RunSpec, out: &mut dyn Output) -> Result<Outcome, MachineError> {
+        let prepared = self.prepare(spec)?;
+        let notes = prepared.notes();
+        let Prepared { mut plan, crew, model, hardware, changes, grouping, above } = prepared;
+        for note in plan.notes.iter().chain(&facts::notes(&model)).chain(&notes) {
+            out.note(note);
+        }
+        let (start, begin_ns, costs) = match plan.in_place {
+            Some(at) => (Start::InPlace, at.0.max(1), model.costs.of_recorded()),
+            None => (Start::Forked, Config::default().begin_ns, model.costs),
+        };
+        let config = Config {
+            seed: spec.seed,
+            costs,
+            start,
+            tick_ns: SECOND / model.hz,
+            preempt_kernel: model.preempt_kernel,
+            record: spec.record.is_some(),
+            begin_ns: begin_ns + phase(spec.repeat),
+            smt_speed: model.smt_speed,
+            ..Config::default()
+        };
+        let shape = Shape::of(&plan, &plan.tasks);
+        let policy = model.policy_of(&hardware, spec.seed, &grouping.groups, above);
+        let mut world = World::new(&mut plan, hardware, policy, config);
+        world.set_groups(grouping.groups.len(), &grouping.of, grouping.starter);
+        world.set_speeds_over_time(&changes);
+        if spec.record.is_some() {
+            let mut info = trace_info(&model, &world, &plan);
+            world.mark_speeds(info.marks.len() as u32);
+            info.marks.extend(changes.iter().map(speed_mark));
+            out.trace(&info).map_err(|error| MachineError::io("storing the trace", error))?;
+        }
+        let mut run = Run::new(&mut world, Measuring::new(plan, shape).in_virtual_time());
+        let time = spec.record.as_ref().and_then(|record| record.time);
+        run.keeps_until = time.map(|time| config.begin_ns + time.0);
+        match crew {
+            Some(crew) => run.perform_jobs(&crew, out),
+            None => run.perform(out),
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! Policies: who runs where, and for how long.
+//!
+//! The world calls a policy at the points where a kernel would: a task wakes, a task leaves, a CPU needs its next
+//! task, the tick comes. The policy keeps the runqueues. It sees the machine as a [`Scene`] and changes nothing there.
+
+mod balance;
+mod cfs;
+mod classes;
+mod eevdf;
+mod fifo;
+mod groups;
+mod pelt;
+mod place;
+mod shared_queues;
+mod weight;
+
+pub use cfs::{Cfs, CfsKnobs};
+pub use classes::{ClassKnobs, Classes};
+pub use eevdf::{Eevdf, EevdfKnobs};
+pub use fifo::Fifo;
+pub use groups::{Group, Groups, Limit, Nested};
+pub use place::{Placer, PlacerKnobs};
+pub use shared_queues::SharedFifo;
+
+use crate::policy_view::{Scene, TaskId};
+
+/// How a task came to a CPU's queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// Its first wakeup after its fork.
+    New,
+    /// It woke, and stays on the CPU where it last was.
+    Woken,
+    /// It woke on another CPU than before.
+    WokenElsewhere,
+    /// It was moved while it was runnable.
+    Moved,
+}
+
+/// Why a task leaves its queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// It sleeps.
+    Sleeps,
+    /// It ends.
+    Ends,
+    /// It goes to another CPU, still runnable.
+    Moves,
+}
+
+/// A wakeup, before a CPU is chosen.
+#[derive(Clone, Copy, Debug)]
+pub struct Wake {
+    /// Who wakes up.
+    pub task: TaskId,
+    /// The CPU on which the waker runs.
+    pub cpu: usize,
+    /// The task that wakes it; `None`: an interrupt.
+    pub waker: Option<TaskId>,
+    /// Whether this is its first wakeup after its fork.
+    pub new: bool,
+    /// Whether the waker says that it will sleep soon (`WF_SYNC`).
+    pub sync: bool,
+}
+
+/// A runnable task that a policy moved between the queues of two CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The task.
+    pub task: TaskId,
+    /// Its CPU before.
+    pub from: usize,
+    /// Its CPU after.
+    pub to: usize,
+}
+
+/// A CPU from which a task is pushed to another, also the one that runs there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Push {
+    /// The CPU that is to give a task away.
+    pub from: usize,
+    /// The CPU that is to have it.
+    pub to: usize,
+}
+
+/// A time at which a policy wants to act by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Alarm {
+    /// When, in nanoseconds; not before now.
+    pub at: u64,
+    /// The CPU that it concerns.
+    pub cpu: usize,
+    /// Which of the policy's alarms it is, as the policy numbers them.
+    pub what: u64,
+}
+
+/// What balancing did, and what it asks for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// Tasks that were moved; each is in its new queue already.
+    pub done: Vec<Move>,
+    /// CPUs from which a task is to be pushed.
+    pub pushes: Vec<Push>,
+}
+
+/// A scheduler.
+///
+/// A task that is enqueued stays with the policy until it is dequeued, also while it runs. `pick` says who runs from
+/// now on; the task that ran before is still in the queue unless it was dequeued.
+pub trait Policy {
+    /// The CPU on which a waking task becomes runnable: one that it may use.
+    fn select(&mut self, scene: &Scene, wake: &Wake) -> usize;
+
+    /// `parent`, running on `cpu`, made `child`, whose first wakeup follows.
+    fn fork(&mut self, scene: &Scene, cpu: usize, parent: Option<TaskId>, child: TaskId) {
+        let _ = (scene, cpu, parent, child);
+    }
+
+    /// `task` becomes runnable on `cpu`.
+    fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival);
+
+    /// Whether `task`, which was just enqueued on `cpu`, displaces the task that runs there.
+    fn preempts(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) -> bool;
+
+    /// `task` leaves the queue of `cpu`.
+    fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure);
+
+    /// Who runs on `cpu` from now on; `None`: it becomes idle.
+    fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId>;
+
+    /// The scheduler tick on a busy CPU; whether its task is displaced.
+    fn tick(&mut self, scene: &Scene, cpu: usize) -> bool;
+
+    /// The task that runs on `cpu` yields.
+    fn yields(&mut self, scene: &Scene, cpu: usize);
+
+    /// `cpu` is about to become idle: tasks that are moved to it, or to others.
+    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
+        let _ = (scene, cpu, moves);
+    }
+
+    /// The tick has come on all busy CPUs: tasks that are moved to balance the load.
+    fn balance(&mut self, scene: &Scene, moves: &mut Moves) {
+        let _ = (scene, moves);
+    }
+
+    /// The tick has come in a recording that the policy follows: what balancing notes of the load, without a move.
+    fn observe(&mut self, scene: &Scene) {
+        let _ = scene;
+    }
+
+    /// The task that is pushed off a CPU. One that waits is in its new queue afterwards; the one that runs is moved by
+    /// the world.
+    fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
+        let _ = (scene, push);
+        None
+    }
+
+    /// Whether the policy acts by itself: only then the world asks for alarms, and has it settle.
+    fn is_timed(&self) -> bool {
+        false
+    }
+
+    /// The next alarm that the policy wants to be set. An alarm can't be taken back; the policy ignores it then.
+    fn take_alarm(&mut self) -> Option<Alarm> {
+        None
+    }
+
+    /// An alarm goes off. CPUs on which another task should run now are added to `kicks`.
+    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) {
+        let _ = (scene, alarm, kicks);
+    }
+
+    /// A task came to `cpu`, or another runs there: tasks that are moved because of that.
+    fn settle(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
+        let _ = (scene, cpu, moves);
+    }
+
+    /// Who would run on `cpu` if it looked now; nothing changes. `None`: nobody, or the policy does not tell.
+    fn would_pick(&self, cpu: usize) -> Option<TaskId> {
+        let _ = cpu;
+        None
+    }
+
+    /// `task`, which is in the queue of `cpu`, runs there from now on, whomever the policy would pick: a recording
+    /// says so. Returns whether the policy can follow a recording.
+    fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
+        let _ = (scene, cpu, task);
+        false
+    }
+
+    /// What the policy holds of a task that is queued on `cpu`, in words, for whoever looks for a cause.
+    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
+        let _ = (cpu, task);
+        None
+    }
+
+    /// The tasks that are runnable on `cpu` beside the one that runs, in no certain order; of a queue that several
+    /// CPUs share, those that `cpu` may take.
+    fn waiting(&self, cpu: usize) -> Vec<TaskId>;
+}

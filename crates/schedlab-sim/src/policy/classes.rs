@@ -1,0 +1,563 @@
+//! The classes above fair tasks: SCHED_DEADLINE, then SCHED_FIFO and SCHED_RR, then a policy for the fair ones (Linux
+//! 6.1.192 and 6.12.117, kernel/sched/core.c, rt.c, deadline.c, cpupri.c, cpudeadline.c).
+//!
+//! In 6.1 a CPU's real-time tasks share 950 ms of each second; then they wait for the next second, also where the CPU
+//! idles. In 6.12 they may use all time, and the [`server`] of a CPU gives fair tasks 50 ms of each second. Files:
+//! `budget` the reservation of a deadline task, `cpu_queues` the tasks of a CPU, `placement` which CPU a task goes to. Left out:
+//! reclaiming of unused bandwidth (GRUB), priority inheritance, HRTICK: budgets are checked at the tick, as by default.
+
+mod budget;
+mod cpu_queues;
+mod placement;
+mod server;
+
+use super::{Alarm, Arrival, Departure, Moves, Policy, Push, Wake};
+use crate::policy_view::{Class, Reservation, Scene, TaskId};
+use budget::Budget;
+use cpu_queues::{Current, Lane, Who};
+
+/// The tunables of real-time tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassKnobs {
+    /// Whether real-time tasks are throttled (6.1), or a server helps fair ones (6.12).
+    pub throttled: bool,
+    /// `sched_rt_runtime_us`: what real-time tasks of a CPU may use of each period, in nanoseconds; as long as the
+    /// period or longer: all.
+    pub rt_runtime: u64,
+    /// `sched_rt_period_us`, in nanoseconds.
+    pub rt_period: u64,
+    /// What the fair server gives, and of which period.
+    pub server: Reservation,
+    /// Ticks of a turn of a `SCHED_RR` task (`RR_TIMESLICE`: 100 ms).
+    pub turn: u32,
+}
+
+impl ClassKnobs {
+    /// The defaults, with a tick of so many nanoseconds.
+    #[must_use]
+    pub fn of(throttled: bool, tick: u64) -> Self {
+        const MS: u64 = 1_000_000;
+        let server = Reservation { runtime: 50 * MS, deadline: 1_000 * MS, period: 1_000 * MS };
+        let turn = u32::try_from(100 * MS / tick.max(1)).unwrap_or(u32::MAX).max(1);
+        Self { throttled, rt_runtime: 950 * MS, rt_period: 1_000 * MS, server, turn }
+    }
+}
+
+/// A task above the fair ones.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfTask {
+    /// Ticks until its turn ends.
+    turn: u32,
+    budget: Budget,
+    /// Its budget is used up: it waits for the next period.
+    throttled: bool,
+    yielded: bool,
+    queued: bool,
+    timer: Option<u64>,
+    /// It was fair, or began, since it was above.
+    fair: bool,
+}
+
+/// Deadline and real-time tasks above a policy for fair ones.
+pub struct Classes {
+    fair: Box<dyn Policy>,
+    knobs: ClassKnobs,
+    lanes: Vec<Lane>,
+    tasks: Vec<OfTask>,
+    alarms: Vec<Alarm>,
+    /// When the period of real-time tasks ends, while it is counted.
+    period_ends: Option<u64>,
+    turns: u64,
+    /// Where the last search for any CPU ended.
+    distributed: usize,
+}
+
+/// Alarms of this policy; others are the fair policy's.
+const OWN: u64 = 1 << 63;
+const PERIOD: u64 = OWN;
+const SERVER: u64 = OWN | 1 << 62;
+const TASK: u64 = OWN | 1 << 61;
+
+impl Classes {
+    /// Above a policy, for so many CPUs.
+    #[must_use]
+    pub fn new(cpus: usize, knobs: ClassKnobs, fair: Box<dyn Policy>) -> Self {
+        let lanes = (0..cpus).map(|_| Lane::default()).collect();
+        let (tasks, alarms) = (Vec::new(), Vec::new());
+        Self { fair, knobs, lanes, tasks, alarms, period_ends: None, turns: 0, distributed: 0 }
+    }
+
+    fn task(&mut self, task: TaskId) -> &mut OfTask {
+        if self.tasks.len() <= task.index() {
+            self.tasks.resize(task.index() + 1, OfTask { fair: true, ..OfTask::default() });
+        }
+        &mut self.tasks[task.index()]
+    }
+
+    fn deadline_of(&self, who: Who, cpu: usize) -> u64 {
+        match who {
+            Who::Server => self.lanes[cpu].server.budget.deadline,
+            Who::Task(task) => self.tasks[task.index()].budget.deadline,
+        }
+    }
+
+    fn deadline_joins(&mut self, cpu: usize, who: Who) {
+        self.turns += 1;
+        let deadline = self.deadline_of(who, cpu);
+        self.lanes[cpu].deadlines.insert((deadline, self.turns, who));
+    }
+
+    /// The server's state changed: it joins the queue or leaves it, and its alarm is set.
+    fn sync_server(&mut self, cpu: usize) {
+        let lane = &mut self.lanes[cpu];
+        let there = lane.position(Who::Server);
+        if let Some(key) =
+            there.filter(|key| !lane.server.queued || key.0 != lane.server.budget.deadline)
+        {
+            lane.deadlines.remove(&key);
+        }
+        let missing = lane.server.queued && lane.position(Who::Server).is_none();
+        if let Some(at) = lane.server.timer.filter(|&at| lane.alarm != Some(at)) {
+            lane.alarm = Some(at);
+            self.alarms.push(Alarm { at, cpu, what: SERVER });
+        }
+        if missing {
+            self.deadline_joins(cpu, Who::Server);
+        }
+    }
+
+    /// `update_curr` of each class: the task that runs has used its CPU until now.
+    fn account(&mut self, scene: &Scene, cpu: usize) {
+        let lane = &mut self.lanes[cpu];
+        let time = scene.now.saturating_sub(std::mem::replace(&mut lane.since, scene.now));
+        match lane.current {
+            Current::Idle => {
+                if !self.knobs.throttled {
+                    lane.server.pays_idle(time);
+                }
+            }
+            Current::Fair => {
+                if time > 0 && !self.knobs.throttled {
+                    let over = lane.server.pays(&self.knobs.server, scene.now, time);
+                    lane.resched |= over;
+                    self.sync_server(cpu);
+                }
+            }
+            Current::RealTime(_) => self.uses_real_time(cpu, time, scene.now),
+            Current::Deadline(task) => {
+                if self.period_ends.is_some() || lane.rt_time < self.knobs.rt_runtime {
+                    lane.rt_time += time;
+                }
+                self.uses_budget(scene, cpu, task, time);
+            }
+        }
+    }
+
+    /// `update_curr_rt` and `sched_rt_runtime_exceeded`.
+    fn uses_real_time(&mut self, cpu: usize, time: u64, now: u64) {
+        let knobs = &self.knobs;
+        if !knobs.throttled || knobs.rt_runtime >= knobs.rt_period {
+            return;
+        }
+        let lane = &mut self.lanes[cpu];
+        lane.rt_time += time;
+        if !lane.rt_throttled && lane.rt_time > knobs.rt_runtime {
+            lane.rt_throttled = true;
+            lane.resched = true;
+            self.start_period(now);
+        }
+    }
+
+    /// `do_start_rt_bandwidth`: periods are counted from the first real-time task on.
+    fn start_period(&mut self, now: u64) {
+        let knobs = &self.knobs;
+        let counts = knobs.throttled && knobs.rt_runtime < knobs.rt_period;
+        if counts && self.period_ends.is_none() {
+            let at = now + knobs.rt_period;
+            self.period_ends = Some(at);
+            self.alarms.push(Alarm { at, cpu: 0, what: PERIOD });
+        }
+    }
+
+    /// `do_sched_rt_period_timer`.
+    fn ends_period(&mut self, scene: &Scene, kicks: &mut Vec<usize>) {
+        self.period_ends = None;
+        let mut goes_on = false;
+        for cpu in 0..self.lanes.len() {
+            if matches!(self.lanes[cpu].current, Current::RealTime(_)) {
+                self.account(scene, cpu);
+            }
+            let lane = &mut self.lanes[cpu];
+            lane.rt_time = lane.rt_time.saturating_sub(self.knobs.rt_runtime);
+            if lane.rt_throttled && lane.rt_time < self.knobs.rt_runtime {
+                lane.rt_throttled = false;
+                let waits = lane.rt_priority().is_some() && !lane.current.is_above();
+                kicks.extend(waits.then_some(cpu));
+            }
+            goes_on |= lane.rt_time > 0 || lane.rt_priority().is_some();
+        }
+        if goes_on {
+            self.start_period(scene.now);
+        }
+    }
+
+    /// `update_curr_dl`.
+    fn uses_budget(&mut self, scene: &Scene, cpu: usize, task: TaskId, time: u64) {
+        let of = &mut self.tasks[task.index()];
+        of.budget.runtime -= time as i64;
+        if of.throttled || (of.budget.runtime > 0 && !of.yielded) {
+            return;
+        }
+        of.throttled = true;
+        let lane = &mut self.lanes[cpu];
+        if let Some(key) = lane.position(Who::Task(task)) {
+            lane.deadlines.remove(&key);
+        }
+        if !self.waits_for_period(scene, cpu, task) {
+            self.replenish(scene, task);
+            self.deadline_joins(cpu, Who::Task(task));
+        }
+        let lane = &mut self.lanes[cpu];
+        lane.resched |= lane.first_deadline() != Some(Who::Task(task));
+    }
+
+    /// `start_dl_timer`: whether the next period is still to come.
+    fn waits_for_period(&mut self, scene: &Scene, cpu: usize, task: TaskId) -> bool {
+        let Class::Deadline(of) = scene.task(task).class else { return false };
+        let at = self.tasks[task.index()].budget.next_period(&of);
+        if at < scene.now {
+            return false;
+        }
+        if self.tasks[task.index()].timer.replace(at) != Some(at) {
+            self.alarms.push(Alarm { at, cpu, what: TASK | u64::from(task.0) });
+        }
+        true
+    }
+
+    /// `replenish_dl_entity`.
+    fn replenish(&mut self, scene: &Scene, task: TaskId) {
+        let Class::Deadline(reserved) = scene.task(task).class else { return };
+        let of = &mut self.tasks[task.index()];
+        if std::mem::take(&mut of.yielded) {
+            of.budget.runtime = of.budget.runtime.min(0);
+        }
+        of.budget.replenish(&reserved, scene.now);
+        of.throttled = false;
+    }
+
+    /// `dl_task_timer`: the next period of a task begins.
+    fn next_period(&mut self, scene: &Scene, task: TaskId, kicks: &mut Vec<usize>) {
+        if self.tasks[task.index()].timer != Some(scene.now) {
+            return;
+        }
+        self.tasks[task.index()].timer = None;
+        if !self.tasks[task.index()].throttled {
+            return;
+        }
+        self.replenish(scene, task);
+        if self.tasks[task.index()].queued {
+            let cpu = scene.task(task).cpu;
+            self.deadline_joins(cpu, Who::Task(task));
+            kicks.extend(self.displaces(cpu, Who::Task(task)).then_some(cpu));
+        }
+    }
+
+    /// Whether a deadline entity goes before what runs on a CPU.
+    fn displaces(&self, cpu: usize, who: Who) -> bool {
+        match self.lanes[cpu].current {
+            Current::Deadline(task) => {
+                self.deadline_of(who, cpu) < self.tasks[task.index()].budget.deadline
+            }
+            _ => true,
+        }
+    }
+
+    /// `enqueue_task_dl`.
+    fn enqueue_deadline(
+        &mut self,
+        scene: &Scene,
+        cpu: usize,
+        task: TaskId,
+        (of, arrival): (Reservation, Arrival),
+    ) {
+        self.task(task).queued = true;
+        let here = &mut self.tasks[task.index()];
+        if !here.throttled && here.budget.is_early(&of, scene.now) {
+            here.budget.runtime = here.budget.runtime.min(0);
+            let waits = self.waits_for_period(scene, cpu, task);
+            self.tasks[task.index()].throttled = waits;
+        }
+        let here = &mut self.tasks[task.index()];
+        if here.throttled {
+            return;
+        }
+        if arrival != Arrival::Moved || here.budget.deadline < scene.now {
+            here.budget.wakes(&of, scene.now, false);
+        }
+        self.deadline_joins(cpu, Who::Task(task));
+    }
+
+    /// So many fair tasks more (or fewer) are on a CPU.
+    fn count_fair(&mut self, scene: &Scene, cpu: usize, more: bool) {
+        let lane = &mut self.lanes[cpu];
+        if !more {
+            lane.fair = lane.fair.saturating_sub(1);
+            return;
+        }
+        lane.fair += 1;
+        if lane.fair == 1 && !self.knobs.throttled {
+            if lane.current == Current::Idle {
+                self.account(scene, cpu);
+            }
+            let lane = &mut self.lanes[cpu];
+            lane.server.start(&self.knobs.server, scene.now);
+            self.sync_server(cpu);
+            let acts = self.lanes[cpu].server.queued && self.displaces(cpu, Who::Server);
+            self.lanes[cpu].resched |= acts;
+        }
+    }
+
+    fn count_moves(&mut self, scene: &Scene, moves: &Moves) {
+        for moved in &moves.done {
+            self.count_fair(scene, moved.from, false);
+            self.count_fair(scene, moved.to, true);
+        }
+    }
+
+    /// The next task of the highest class that has one.
+    fn choose(&mut self, scene: &Scene, cpu: usize) -> (Current, Option<TaskId>) {
+        loop {
+            match self.lanes[cpu].first_deadline() {
+                Some(Who::Task(task)) => return (Current::Deadline(task), Some(task)),
+                Some(Who::Server) => {
+                    let next = match self.lanes[cpu].fair {
+                        0 => None,
+                        _ => self.fair.pick(scene, cpu),
+                    };
+                    if next.is_some() {
+                        return (Current::Fair, next);
+                    }
+                    self.lanes[cpu].server.stop();
+                    self.sync_server(cpu);
+                }
+                None => break,
+            }
+        }
+        if let Some(task) = self.lanes[cpu].first_real_time() {
+            return (Current::RealTime(task), Some(task));
+        }
+        match self.fair.pick(scene, cpu) {
+            Some(task) => (Current::Fair, Some(task)),
+            None => (Current::Idle, None),
+        }
+    }
+
+    /// `check_preempt_curr_rt`.
+    fn real_time_preempts(&mut self, scene: &Scene, cpu: usize, task: TaskId) -> bool {
+        let priority = |task: TaskId| scene.task(task).class.priority();
+        match self.lanes[cpu].current {
+            Current::Deadline(_) => false,
+            Current::Idle | Current::Fair => true,
+            Current::RealTime(running) if priority(task) > priority(running) => true,
+            Current::RealTime(running) if priority(task) == priority(running) => {
+                let goes = self.lowest(scene, running, cpu).is_some();
+                let swaps = goes && self.lowest(scene, task, cpu).is_none();
+                if swaps {
+                    self.lanes[cpu].requeue(priority(task), task, true);
+                }
+                swaps
+            }
+            Current::RealTime(_) => false,
+        }
+    }
+}
+
+impl Policy for Classes {
+    fn select(&mut self, scene: &Scene, wake: &Wake) -> usize {
+        match scene.task(wake.task).class {
+            Class::Fifo(_) | Class::RoundRobin(_) => self.select_real_time(scene, wake),
+            Class::Deadline(_) => self.select_deadline(scene, wake),
+            _ => self.fair.select(scene, wake),
+        }
+    }
+
+    fn fork(&mut self, scene: &Scene, cpu: usize, parent: Option<TaskId>, child: TaskId) {
+        self.fair.fork(scene, cpu, parent, child);
+        let turn = self.knobs.turn;
+        *self.task(child) = OfTask { turn, fair: true, ..OfTask::default() };
+    }
+
+    fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
+        match scene.task(task).class {
+            Class::Fifo(priority) | Class::RoundRobin(priority) => {
+                let turn = self.knobs.turn;
+                let of = self.task(task);
+                if of.turn == 0 || of.fair {
+                    of.turn = turn;
+                }
+                of.fair = false;
+                self.lanes[cpu].joins(priority, task);
+                self.start_period(scene.now);
+            }
+            Class::Deadline(reserved) => {
+                self.task(task).fair = false;
+                self.enqueue_deadline(scene, cpu, task, (reserved, arrival));
+            }
+            _ => {
+                // A task that was above the fair ones is placed as one that slept.
+                let was_above = !std::mem::replace(&mut self.task(task).fair, true);
+                let arrival = if was_above { Arrival::WokenElsewhere } else { arrival };
+                self.fair.enqueue(scene, cpu, task, arrival);
+                self.count_fair(scene, cpu, true);
+            }
+        }
+    }
+
+    fn preempts(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) -> bool {
+        let resched = std::mem::take(&mut self.lanes[cpu].resched);
+        let preempts = match scene.task(task).class {
+            Class::Fifo(_) | Class::RoundRobin(_) => self.real_time_preempts(scene, cpu, task),
+            Class::Deadline(_) => {
+                let waits = self.lanes[cpu].position(Who::Task(task)).is_some();
+                waits && self.displaces(cpu, Who::Task(task))
+            }
+            _ => {
+                self.lanes[cpu].current == Current::Fair
+                    && self.fair.preempts(scene, cpu, task, arrival)
+            }
+        };
+        resched || preempts
+    }
+
+    fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
+        self.account(scene, cpu);
+        match scene.task(task).class {
+            Class::Fifo(priority) | Class::RoundRobin(priority) => {
+                self.lanes[cpu].leaves(priority, task);
+            }
+            Class::Deadline(_) => {
+                self.task(task).queued = false;
+                let lane = &mut self.lanes[cpu];
+                if let Some(key) = lane.position(Who::Task(task)) {
+                    lane.deadlines.remove(&key);
+                }
+            }
+            _ => {
+                self.fair.dequeue(scene, cpu, task, departure);
+                self.count_fair(scene, cpu, false);
+            }
+        }
+    }
+
+    fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
+        self.account(scene, cpu);
+        let prev = self.lanes[cpu].current;
+        let (current, next) = self.choose(scene, cpu);
+        if prev == Current::Fair && current.is_above() {
+            self.fair.force(scene, cpu, None);
+        }
+        let lane = &mut self.lanes[cpu];
+        (lane.current, lane.resched, lane.since) = (current, false, scene.now);
+        next
+    }
+
+    /// `task_tick_rt`, `task_tick_dl`, `task_tick_fair`.
+    fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
+        self.account(scene, cpu);
+        match self.lanes[cpu].current {
+            Current::RealTime(task) => {
+                if let Class::RoundRobin(priority) = scene.task(task).class {
+                    let full = self.knobs.turn;
+                    let turn = &mut self.tasks[task.index()].turn;
+                    *turn = turn.saturating_sub(1);
+                    if *turn == 0 {
+                        *turn = full;
+                        let lane = &mut self.lanes[cpu];
+                        lane.resched |= lane.requeue(priority, task, false);
+                    }
+                }
+            }
+            Current::Fair => self.lanes[cpu].resched |= self.fair.tick(scene, cpu),
+            Current::Idle | Current::Deadline(_) => {}
+        }
+        std::mem::take(&mut self.lanes[cpu].resched)
+    }
+
+    fn yields(&mut self, scene: &Scene, cpu: usize) {
+        match self.lanes[cpu].current {
+            Current::RealTime(task) => {
+                let priority = scene.task(task).class.priority();
+                self.lanes[cpu].requeue(priority, task, false);
+            }
+            // `yield_task_dl`: it gives back what is left of its budget.
+            Current::Deadline(task) => {
+                self.tasks[task.index()].yielded = true;
+                self.account(scene, cpu);
+            }
+            Current::Fair => self.fair.yields(scene, cpu),
+            Current::Idle => {}
+        }
+    }
+
+    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
+        self.fair.pull(scene, cpu, moves);
+        self.count_moves(scene, moves);
+    }
+
+    fn balance(&mut self, scene: &Scene, moves: &mut Moves) {
+        self.fair.balance(scene, moves);
+        self.count_moves(scene, moves);
+    }
+
+    fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
+        let task = self.fair.push(scene, push)?;
+        if scene.cpus[push.from].running != Some(task) {
+            self.count_fair(scene, push.from, false);
+            self.count_fair(scene, push.to, true);
+        }
+        Some(task)
+    }
+
+    fn is_timed(&self) -> bool {
+        true
+    }
+
+    fn take_alarm(&mut self) -> Option<Alarm> {
+        self.alarms.pop().or_else(|| self.fair.take_alarm())
+    }
+
+    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) {
+        if alarm.what & OWN == 0 {
+            return self.fair.alarm(scene, alarm, kicks);
+        }
+        if alarm.what == PERIOD {
+            return self.ends_period(scene, kicks);
+        }
+        if alarm.what & TASK == TASK {
+            return self.next_period(scene, TaskId(alarm.what as u32), kicks);
+        }
+        let lane = &mut self.lanes[alarm.cpu];
+        if lane.server.timer != Some(scene.now) {
+            return;
+        }
+        lane.alarm = None;
+        let acts = lane.server.fires(&self.knobs.server, scene.now);
+        self.sync_server(alarm.cpu);
+        kicks.extend((acts && self.displaces(alarm.cpu, Who::Server)).then_some(alarm.cpu));
+    }
+
+    fn settle(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
+        self.spread(scene, cpu, moves);
+        self.fair.settle(scene, cpu, moves);
+    }
+
+    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
+        self.fair.standing(cpu, task)
+    }
+
+    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
+        let mut waiting = self.lanes[cpu].waiting();
+        waiting.extend(self.fair.waiting(cpu));
+        waiting
+    }
+}

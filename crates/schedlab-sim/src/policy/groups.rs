@@ -1,0 +1,582 @@
+//! Control groups above a fair scheduler: weights and limits (Linux 6.1.192 and 6.12.117, kernel/sched/fair.c).
+//!
+//! Each group has a scheduler of its own, of the same kind as the machine's. On each CPU the group stands in its
+//! parent's queue as an entity of its own, while it has a runnable task there and is not throttled. Placement and
+//! balancing look at all tasks of a CPU. Left out: loads of CPUs count tasks by their own weight, not by their group's
+//! share; a task whose dequeue is delayed does not keep its group in the queue; `cpu.idle`.
+
+mod bandwidth;
+
+pub use bandwidth::Limit;
+
+use super::balance::{self, Balancer, Queues};
+use super::pelt::Average;
+use super::place::Placer;
+use super::weight;
+use super::{Alarm, Arrival, Departure, Move, Moves, Policy, Push, Wake};
+use crate::policy_view::{Class, Hardware, Scene, TaskId};
+use bandwidth::Pool;
+
+/// A fair scheduler that can be that of a group, and can have groups in its queues.
+pub trait Nested: Policy {
+    /// The weight of an entity that is no task, from now on (`reweight_entity`).
+    fn reweigh(&mut self, scene: &Scene, cpu: usize, entity: TaskId, weight: u64);
+
+    /// The weight of an entity of a CPU, and of all that are queued there.
+    fn weights(&self, cpu: usize, entity: TaskId) -> (u64, u64);
+
+    /// How many tasks the CPU has in all groups, and which part of it this scheduler has: the weight of its entity and
+    /// of its parent's queue, up to the root.
+    fn stands(&mut self, cpu: usize, tasks: u64, parts: &[(u64, u64)]) {
+        let _ = (cpu, tasks, parts);
+    }
+
+    /// A task of the group of `entity` went to sleep: the group is picked next if that is fair (`set_next_buddy`).
+    fn favour(&mut self, cpu: usize, entity: TaskId);
+
+    /// Whether a task that sleeps is still queued where it was.
+    fn holds(&self, task: TaskId) -> bool {
+        let _ = task;
+        false
+    }
+}
+
+/// A control group, without the root.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its path.
+    pub name: String,
+    /// The group in which it is, by its index; `None`: the root.
+    pub parent: Option<usize>,
+    /// Its shares: 1,024 are those of a task of nice 0, and of `cpu.weight` 100.
+    pub shares: u64,
+    /// What it may use.
+    pub limit: Option<Limit>,
+}
+
+/// The least weight of a group's entity (`MIN_SHARES`).
+const MIN_SHARES: u64 = 2;
+
+struct Branch {
+    group: Group,
+    tree: Box<dyn Nested>,
+    pool: Option<Pool>,
+    /// By CPU.
+    seats: Vec<Seat>,
+}
+
+/// A group on one CPU.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seat {
+    /// Runnable tasks and groups in its queue.
+    nr: usize,
+    /// Tasks among them.
+    tasks: usize,
+    /// Whether its entity is in its parent's queue.
+    linked: bool,
+    load: Average,
+    /// The weights in its queue.
+    weight: u64,
+}
+
+/// Groups of tasks above fair schedulers.
+pub struct Groups {
+    root: Box<dyn Nested>,
+    branches: Vec<Branch>,
+    /// The first entity that is no task.
+    first: usize,
+    cpus: Vec<OfCpu>,
+    placer: Placer,
+    balancer: Option<Balancer>,
+    /// When each task was queued or picked last.
+    touched: Vec<u64>,
+    turns: u64,
+    alarms: Vec<Alarm>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct OfCpu {
+    nr: usize,
+    current: Option<TaskId>,
+    since: u64,
+    resched: bool,
+}
+
+/// What alarms are for: the end of a period, and time given back.
+const SLACK: u64 = 1 << 32;
+
+impl Groups {
+    /// These groups, on these CPUs, with a load balancer of its own whose chances come from `seed`. `make` gives each
+    /// group its scheduler. Groups get their time in slices of `slice` (`sched_cfs_bandwidth_slice_us`).
+    #[must_use]
+    pub fn new(
+        groups: &[Group],
+        hardware: &Hardware,
+        (tick_ns, seed, slice): (u64, u64, u64),
+        placer: Placer,
+        make: &dyn Fn() -> Box<dyn Nested>,
+    ) -> Self {
+        let cpus = hardware.cpus();
+        let branch = |group: &Group| Branch {
+            tree: make(),
+            pool: group.limit.map(|limit| Pool::new(limit, slice, cpus)),
+            seats: vec![Seat::default(); cpus],
+            group: group.clone(),
+        };
+        Self {
+            root: make(),
+            branches: groups.iter().map(branch).collect(),
+            first: usize::MAX,
+            cpus: vec![OfCpu::default(); cpus],
+            placer,
+            balancer: Some(Balancer::new(hardware, tick_ns, seed)),
+            touched: Vec::new(),
+            turns: 0,
+            alarms: Vec::new(),
+        }
+    }
+
+    fn entity(&self, group: usize, cpu: usize) -> TaskId {
+        TaskId((self.first + group * self.cpus.len() + cpu) as u32)
+    }
+
+    /// The group of an entity; `None`: it is a task.
+    fn group_of(&self, entity: TaskId) -> Option<usize> {
+        let at = entity.index().checked_sub(self.first)?;
+        Some(at / self.cpus.len())
+    }
+
+    fn tree(&mut self, group: Option<usize>) -> &mut dyn Nested {
+        match group {
+            None => &mut *self.root,
+            Some(group) => &mut *self.branches[group].tree,
+        }
+    }
+
+    fn tree_ref(&self, group: Option<usize>) -> &dyn Nested {
+        match group {
+            None => &*self.root,
+            Some(group) => &*self.branches[group].tree,
+        }
+    }
+
+    /// The group, its parent, and so on, without the root.
+    fn chain(&self, group: Option<usize>) -> Vec<usize> {
+        let parent = |group: &usize| self.branches[*group].group.parent;
+        std::iter::successors(group, parent).collect()
+    }
+
+    fn own(&self, scene: &Scene, task: TaskId) -> Option<usize> {
+        scene.task(task).group
+    }
+
+    /// Tasks of a CPU that no limit holds up.
+    fn runnable(&self, cpu: usize) -> usize {
+        let held = (0..self.branches.len()).filter(|&group| !self.can_run(group, cpu));
+        let held: usize = held.map(|group| self.branches[group].seats[cpu].tasks).sum();
+        self.cpus[cpu].nr.saturating_sub(held)
+    }
+
+    /// Whether a group and those above it are in their queues.
+    fn can_run(&self, group: usize, cpu: usize) -> bool {
+        self.chain(Some(group)).iter().all(|&group| self.branches[group].seats[cpu].linked)
+    }
+
+    fn touch(&mut self, task: TaskId) {
+        self.turns += 1;
+        if self.touched.len() <= task.index() {
+            self.touched.resize(task.index() + 1, 0);
+        }
+        self.touched[task.index()] = self.turns;
+    }
+
+    /// The task that runs has used its CPU until now: limited groups pay for it.
+    fn account(&mut self, scene: &Scene, cpu: usize) {
+        let of = &mut self.cpus[cpu];
+        let time = scene.now.saturating_sub(std::mem::replace(&mut of.since, scene.now));
+        let Some(task) = of.current.filter(|_| time > 0) else { return };
+        for group in self.chain(self.own(scene, task)) {
+            if let Some(pool) = &mut self.branches[group].pool {
+                self.cpus[cpu].resched |= pool.pays(cpu, scene.now, time);
+            }
+            self.set_alarm(group, cpu);
+        }
+    }
+
+    fn set_alarm(&mut self, group: usize, cpu: usize) {
+        let Some(pool) = &mut self.branches[group].pool else { return };
+        for (at, what) in [(pool.ends, group as u64), (pool.slack, group as u64 | SLACK)] {
+            let alarm = at.map(|at| Alarm { at, cpu, what });
+            let known = |one: &Alarm| alarm.is_some_and(|a| (a.at, a.what) == (one.at, one.what));
+            if let Some(alarm) = alarm.filter(|_| !self.alarms.iter().any(known)) {
+                self.alarms.push(alarm);
+            }
+        }
+    }
+
+    /// `update_cfs_group`: a group's weight is its shares, divided between CPUs by load.
+    fn update_shares(&mut self, scene: &Scene, group: usize, cpu: usize) {
+        let branch = &mut self.branches[group];
+        let seat = &mut branch.seats[cpu];
+        seat.load.update(scene.now, seat.weight, seat.nr as u64, false, 1);
+        seat.weight = branch.tree.weights(cpu, TaskId(u32::MAX)).1;
+        let own = seat.weight.max(seat.load.load);
+        let others: u64 = branch
+            .seats
+            .iter()
+            .enumerate()
+            .filter(|one| one.0 != cpu)
+            .map(|one| one.1.load.load)
+            .sum();
+        let shares = branch.group.shares;
+        let all = (own + others).max(1);
+        let weight = (shares * own / all).clamp(MIN_SHARES, shares.max(MIN_SHARES));
+        let (parent, entity) = (branch.group.parent, self.entity(group, cpu));
+        self.tree(parent).reweigh(scene, cpu, entity, weight);
+    }
+
+    /// Tells the schedulers of a chain which part of the CPU they have.
+    fn update_parts(&mut self, chain: &[usize], cpu: usize) {
+        let tasks = self.runnable(cpu) as u64;
+        self.root.stands(cpu, tasks, &[]);
+        let mut parts = Vec::new();
+        for &group in chain.iter().rev() {
+            let (parent, entity) = (self.branches[group].group.parent, self.entity(group, cpu));
+            let (weight, all) = self.tree_ref(parent).weights(cpu, entity);
+            parts.push((weight, all.max(weight)));
+            self.branches[group].tree.stands(cpu, tasks, &parts);
+        }
+    }
+
+    /// The entities of a chain are in their parents' queues where they have to be.
+    fn relink(&mut self, scene: &Scene, group: Option<usize>, cpu: usize) {
+        let chain = self.chain(group);
+        for &group in &chain {
+            let branch = &self.branches[group];
+            let throttled = branch.pool.as_ref().is_some_and(|pool| pool.is_throttled(cpu));
+            let wanted = branch.seats[cpu].nr > 0 && !throttled;
+            self.update_shares(scene, group, cpu);
+            if wanted == self.branches[group].seats[cpu].linked {
+                continue;
+            }
+            let parent = self.branches[group].group.parent;
+            let entity = self.entity(group, cpu);
+            self.branches[group].seats[cpu].linked = wanted;
+            match wanted {
+                true => self.tree(parent).enqueue(scene, cpu, entity, Arrival::Woken),
+                false => self.tree(parent).dequeue(scene, cpu, entity, Departure::Sleeps),
+            }
+            if let Some(parent) = parent {
+                let nr = &mut self.branches[parent].seats[cpu].nr;
+                *nr = if wanted { *nr + 1 } else { nr.saturating_sub(1) };
+            }
+        }
+        self.update_parts(&chain, cpu);
+    }
+
+    /// Throttles the groups of the task that runs, where their time is used up.
+    fn throttle(&mut self, scene: &Scene, cpu: usize) {
+        let Some(task) = self.cpus[cpu].current else { return };
+        for group in self.chain(self.own(scene, task)) {
+            let Some(pool) = &mut self.branches[group].pool else { continue };
+            if pool.throttles(cpu, scene.now) {
+                self.relink(scene, Some(group), cpu);
+            }
+            self.set_alarm(group, cpu);
+        }
+    }
+
+    /// CPUs of a group that may run again.
+    fn unthrottle(
+        &mut self,
+        scene: &Scene,
+        group: usize,
+        free: Vec<usize>,
+        kicks: &mut Vec<usize>,
+    ) {
+        for cpu in free {
+            self.relink(scene, Some(group), cpu);
+            if self.branches[group].seats[cpu].linked {
+                kicks.push(cpu);
+            }
+        }
+    }
+
+    /// The scheduler in which two tasks meet, and what stands for each there.
+    fn meeting(
+        &self,
+        scene: &Scene,
+        cpu: usize,
+        (a, b): (TaskId, TaskId),
+    ) -> (Option<usize>, TaskId, TaskId) {
+        let (chain_a, chain_b) = (self.chain(self.own(scene, a)), self.chain(self.own(scene, b)));
+        let common = chain_a.iter().copied().find(|group| chain_b.contains(group));
+        let stands = |chain: &[usize], task: TaskId| {
+            let below = chain.iter().take_while(|group| Some(**group) != common).last();
+            below.map_or(task, |&group| self.entity(group, cpu))
+        };
+        (common, stands(&chain_a, a), stands(&chain_b, b))
+    }
+
+    /// Whether a task can be picked: no group above it is throttled.
+    fn is_linked(&self, scene: &Scene, cpu: usize, task: TaskId) -> bool {
+        self.own(scene, task).is_none_or(|group| self.can_run(group, cpu))
+    }
+}
+
+impl Policy for Groups {
+    fn select(&mut self, scene: &Scene, wake: &Wake) -> usize {
+        let group = self.own(scene, wake.task);
+        if self.tree(group).holds(wake.task) {
+            return scene.task(wake.task).cpu;
+        }
+        if let Some(cpu) = balance::idlest(self, scene, wake) {
+            return cpu;
+        }
+        let runnable: Vec<usize> = (0..self.cpus.len()).map(|cpu| self.runnable(cpu)).collect();
+        self.placer.select(scene, wake, &|cpu| runnable[cpu])
+    }
+
+    fn fork(&mut self, scene: &Scene, cpu: usize, parent: Option<TaskId>, child: TaskId) {
+        self.first = scene.first_group;
+        let view = scene.task(child);
+        let weight = weight::weight(view.nice, view.class == Class::Idle);
+        let own = self.own(scene, child);
+        // A parent of another group tells nothing of this one's virtual time.
+        let parent = parent.filter(|parent| self.own(scene, *parent) == own);
+        self.tree(own).fork(scene, cpu, parent, child);
+        self.placer.begins(scene, child, weight);
+    }
+
+    fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
+        self.first = scene.first_group;
+        self.account(scene, cpu);
+        self.touch(task);
+        let own = self.own(scene, task);
+        self.tree(own).enqueue(scene, cpu, task, arrival);
+        self.cpus[cpu].nr += 1;
+        if let Some(group) = own {
+            let branch = &mut self.branches[group];
+            branch.seats[cpu].nr += 1;
+            branch.seats[cpu].tasks += 1;
+            // `check_enqueue_throttle`: the first task of a CPU finds out whether there is time.
+            if branch.seats[cpu].nr == 1
+                && let Some(pool) = &mut branch.pool
+                && !pool.is_throttled(cpu)
+            {
+                pool.pays(cpu, scene.now, 0);
+                pool.throttles(cpu, scene.now);
+                self.set_alarm(group, cpu);
+            }
+        }
+        self.relink(scene, own, cpu);
+        let view = scene.task(task);
+        let weight = weight::weight(view.nice, view.class == Class::Idle);
+        self.placer.queued(scene, cpu, task, weight);
+        let woke = matches!(arrival, Arrival::Woken | Arrival::WokenElsewhere);
+        let nr = self.runnable(cpu);
+        if let Some(balancer) = &mut self.balancer {
+            balancer.queued(scene, cpu, nr, woke);
+        }
+    }
+
+    /// `check_preempt_wakeup`: where the groups of both tasks part.
+    fn preempts(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) -> bool {
+        self.account(scene, cpu);
+        if std::mem::take(&mut self.cpus[cpu].resched) {
+            return true;
+        }
+        let Some(current) = self.cpus[cpu].current else { return false };
+        if !self.is_linked(scene, cpu, task) {
+            return false;
+        }
+        let (common, entity, _) = self.meeting(scene, cpu, (task, current));
+        let arrival = if self.group_of(entity).is_some() { Arrival::Woken } else { arrival };
+        self.tree(common).preempts(scene, cpu, entity, arrival)
+    }
+
+    fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
+        self.account(scene, cpu);
+        let own = self.own(scene, task);
+        self.tree(own).dequeue(scene, cpu, task, departure);
+        self.cpus[cpu].nr = self.cpus[cpu].nr.saturating_sub(1);
+        if let Some(group) = own {
+            let branch = &mut self.branches[group];
+            let seat = &mut branch.seats[cpu];
+            (seat.nr, seat.tasks) = (seat.nr.saturating_sub(1), seat.tasks.saturating_sub(1));
+            if branch.seats[cpu].nr == 0
+                && let Some(pool) = &mut branch.pool
+            {
+                pool.returns(cpu, scene.now);
+                self.set_alarm(group, cpu);
+            }
+        }
+        self.relink(scene, own, cpu);
+        if departure == Departure::Sleeps
+            && let Some(&group) =
+                self.chain(own).iter().find(|&&g| self.branches[g].seats[cpu].linked)
+        {
+            let (parent, entity) = (self.branches[group].group.parent, self.entity(group, cpu));
+            self.tree(parent).favour(cpu, entity);
+        }
+        self.placer.left(scene, cpu, task);
+    }
+
+    /// `pick_next_task_fair`: down from the root.
+    fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
+        self.account(scene, cpu);
+        self.throttle(scene, cpu);
+        let before =
+            self.cpus[cpu].current.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
+        let mut at = None;
+        let next = loop {
+            match self.tree(at).pick(scene, cpu) {
+                Some(entity) => match self.group_of(entity) {
+                    Some(group) => at = Some(group),
+                    None => break Some(entity),
+                },
+                None if at.is_none() => break None,
+                // All that the group had left were tasks whose dequeue was delayed.
+                None => {
+                    let group = at.take();
+                    if let Some(group) = group {
+                        self.branches[group].seats[cpu].nr = 0;
+                    }
+                    self.relink(scene, group, cpu);
+                }
+            }
+        };
+        let after = next.map_or(Vec::new(), |task| self.chain(self.own(scene, task)));
+        for group in before.into_iter().filter(|group| !after.contains(group)) {
+            self.tree(Some(group)).force(scene, cpu, None);
+        }
+        if let Some(next) = next {
+            self.touch(next);
+        }
+        let of = &mut self.cpus[cpu];
+        (of.current, of.since, of.resched) = (next, scene.now, false);
+        next
+    }
+
+    /// `task_tick_fair`: each level looks.
+    fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
+        self.account(scene, cpu);
+        self.placer.tick(scene, cpu);
+        let mut resched = std::mem::take(&mut self.cpus[cpu].resched);
+        let Some(task) = self.cpus[cpu].current else { return resched };
+        let chain = self.chain(self.own(scene, task));
+        for &group in &chain {
+            resched |= self.tree(Some(group)).tick(scene, cpu);
+            self.update_shares(scene, group, cpu);
+        }
+        resched |= self.root.tick(scene, cpu);
+        self.update_parts(&chain, cpu);
+        resched
+    }
+
+    fn yields(&mut self, scene: &Scene, cpu: usize) {
+        if let Some(task) = self.cpus[cpu].current {
+            let own = self.own(scene, task);
+            self.tree(own).yields(scene, cpu);
+        }
+    }
+
+    fn pull(&mut self, scene: &Scene, cpu: usize, moves: &mut Moves) {
+        balance::with(self, |balancer, queues| balancer.newidle(scene, queues, cpu, moves));
+    }
+
+    fn balance(&mut self, scene: &Scene, moves: &mut Moves) {
+        balance::with(self, |balancer, queues| balancer.tick(scene, queues, moves));
+    }
+
+    fn push(&mut self, scene: &Scene, push: Push) -> Option<TaskId> {
+        balance::with(self, |balancer, queues| balancer.push(scene, queues, push)).flatten()
+    }
+
+    fn is_timed(&self) -> bool {
+        true
+    }
+
+    fn take_alarm(&mut self) -> Option<Alarm> {
+        self.alarms.pop()
+    }
+
+    fn alarm(&mut self, scene: &Scene, alarm: Alarm, kicks: &mut Vec<usize>) {
+        let group = (alarm.what & (SLACK - 1)) as usize;
+        for cpu in 0..self.cpus.len() {
+            self.account(scene, cpu);
+        }
+        let Some(pool) = &mut self.branches[group].pool else { return };
+        let free = if alarm.what & SLACK != 0 && pool.slack == Some(scene.now) {
+            pool.hands_out(scene.now)
+        } else if alarm.what & SLACK == 0 && pool.ends == Some(scene.now) {
+            pool.next_period(scene.now)
+        } else {
+            return;
+        };
+        self.unthrottle(scene, group, free, kicks);
+        self.set_alarm(group, alarm.cpu);
+    }
+
+    /// Another class takes the CPU: the tasks that ran are put back at each level.
+    fn force(&mut self, scene: &Scene, cpu: usize, task: Option<TaskId>) -> bool {
+        if task.is_some() {
+            return false;
+        }
+        self.account(scene, cpu);
+        let of = &mut self.cpus[cpu];
+        if let Some(current) = of.current.take() {
+            for group in self.chain(self.own(scene, current)) {
+                self.tree(Some(group)).force(scene, cpu, None);
+            }
+        }
+        self.root.force(scene, cpu, None);
+        true
+    }
+
+    fn standing(&self, cpu: usize, task: TaskId) -> Option<String> {
+        let at = (0..self.branches.len()).map(Some).chain([None]);
+        at.map(|group| self.tree_ref(group)).find_map(|tree| {
+            tree.waiting(cpu).contains(&task).then(|| tree.standing(cpu, task)).flatten()
+        })
+    }
+
+    fn waiting(&self, cpu: usize) -> Vec<TaskId> {
+        let trees = (0..self.branches.len()).map(Some).chain([None]);
+        let all = trees.flat_map(|group| self.tree_ref(group).waiting(cpu));
+        all.filter(|entity| self.group_of(*entity).is_none()).collect()
+    }
+}
+
+impl Queues for Groups {
+    fn balancer(&mut self) -> &mut Option<Balancer> {
+        &mut self.balancer
+    }
+
+    fn nr(&self, cpu: usize) -> usize {
+        self.runnable(cpu)
+    }
+
+    fn placer(&mut self) -> &mut Placer {
+        &mut self.placer
+    }
+
+    fn by_age(&self, cpu: usize) -> Vec<TaskId> {
+        let groups = (0..self.branches.len()).filter(|&group| self.can_run(group, cpu));
+        let trees = groups.map(Some).chain([None]);
+        let all = trees.flat_map(|group| self.tree_ref(group).waiting(cpu));
+        let mut tasks: Vec<TaskId> =
+            all.filter(|entity| self.group_of(*entity).is_none()).collect();
+        tasks.sort_by_key(|task| self.touched.get(task.index()).copied());
+        tasks
+    }
+
+    fn is_buddy(&self, _: usize, _: TaskId) -> bool {
+        false
+    }
+
+    fn carry(&mut self, scene: &Scene, moved: Move) {
+        self.dequeue(scene, moved.from, moved.task, Departure::Moves);
+        self.enqueue(scene, moved.to, moved.task, Arrival::Moved);
+    }
+}

@@ -1,0 +1,637 @@
+//! The world: tasks, CPUs and what they share, moved from event to event.
+//!
+//! Each CPU works on one piece at a time: a phase of its task's operation, or the way out of a switch. When the piece
+//! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
+//! Files: `perform` has the operations, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the
+//! beginning and the end of a load, `speed` how fast CPUs work, `channel`, `slub` and `things` what tasks share,
+//! `deadlock` who waits for whom.
+
+mod channel;
+mod deadlock;
+mod perform;
+mod slub;
+mod speed;
+mod start;
+mod switch;
+mod task;
+mod wake;
+
+pub use deadlock::Deadlock;
+pub use task::TaskUsage;
+
+use crate::event_queue::{Agenda, NEVER, Next};
+use crate::policy::Policy;
+use crate::policy_view::{Class, CpuView, FULL_SPEED, Hardware, Scene, TaskId, TaskView, id};
+use crate::{Costs, policy};
+use channel::Channel;
+use schedlab_model::{Comm, Context, Event, Pid, Prio, What};
+use schedlab_stats::Histogram;
+use schedlab_workload::plan::{Block, Placement, Plan, Task};
+use slub::Memory;
+use std::collections::BTreeMap;
+use task::{Act, Body, Phase, Stand};
+
+/// How a load begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Start {
+    /// A task forks all others, which prepare themselves and wait; then it lets them go, the last first. This is what
+    /// a load on a real kernel does.
+    #[default]
+    Forked,
+    /// All tasks wake at once, on CPUs in turn, without a task that starts them.
+    AtOnce,
+    /// Each task is where its plan's origin says. Those whose first operation waits are asleep. The time of a sleep's
+    /// end is that of the interrupt, however deep its CPU idles.
+    InPlace,
+}
+
+/// How a world is set up.
+#[derive(Clone, Copy, Debug)]
+pub struct Config {
+    /// Orders what happens at equal times; 0: CPUs in order of their numbers.
+    pub seed: u64,
+    /// What things cost.
+    pub costs: Costs,
+    /// The distance between two ticks in nanoseconds (4,000,000 with HZ=250).
+    pub tick_ns: u64,
+    /// Whether a task can be displaced within a system call (`preempt=full`), or only on its way out of it.
+    pub preempt_kernel: bool,
+    /// How the load begins.
+    pub start: Start,
+    /// The pid of the first task; the task that starts the others has the one before it.
+    pub first_pid: i32,
+    /// Whether events are kept for the caller; they are counted in any case.
+    pub record: bool,
+    /// The time at which the simulation begins, in nanoseconds.
+    pub begin_ns: u64,
+    /// The speed of a thread whose core's other threads are busy, in millionths of what it has alone.
+    pub smt_speed: u64,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            costs: Costs::USUAL,
+            tick_ns: 4_000_000,
+            preempt_kernel: false,
+            start: Start::Forked,
+            first_pid: 1_001,
+            record: true,
+            // Not 0: a message whose stamp is 0 carries none.
+            begin_ns: 1_000_000_000,
+            smt_speed: FULL_SPEED,
+        }
+    }
+}
+
+/// How far a world is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The time that was asked for has come.
+    Paused,
+    /// All tasks have ended.
+    Ended,
+}
+
+/// What can happen, beside the end of a CPU's piece of work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Happening {
+    /// The timer of a task's sleep, with the number of the sleep, and whether the CPU's way out of idle has passed.
+    Timer(TaskId, u64, bool),
+    /// A woken task reaches the CPU that was chosen for it.
+    Arrive(usize, TaskId),
+    /// A CPU is told to look who should run.
+    Resched(usize),
+    /// A CPU is told to give a task to another.
+    Push(policy::Push),
+    /// The policy acts by itself.
+    Alarm(policy::Alarm),
+    /// A CPU gets another speed: the change of this number.
+    Speed(usize),
+    Tick,
+    Stop,
+}
+
+/// A CPU's piece of work.
+#[derive(Clone, Copy, Debug, Default)]
+struct Piece {
+    began: u64,
+    ends: u64,
+}
+
+/// Events that are kept before the caller gets them.
+const FLUSH: usize = 4_096;
+
+/// A simulation.
+pub struct World {
+    config: Config,
+    scene: Scene,
+    policy: Box<dyn Policy>,
+    /// Whether the policy acts by itself.
+    timed: bool,
+    bodies: Vec<Body>,
+    comms: Vec<String>,
+    /// The pids of recorded tasks.
+    origins: Vec<Option<Pid>>,
+    starter: Option<TaskId>,
+    /// The kernel's RCU thread, and whether it has something to do at the next tick.
+    rcu: Option<TaskId>,
+    stirred: bool,
+    agenda: Agenda<Happening>,
+    pieces: Vec<Piece>,
+    /// How fast each CPU works now, in millionths of full speed.
+    speeds: Vec<u64>,
+    /// Changes of speeds, by the time since the load began.
+    slowing: Vec<(u64, usize, u64)>,
+    /// The mark of the first change, if changes are marked.
+    speed_marks: Option<u32>,
+    /// CPUs in their order at equal times.
+    order: Vec<usize>,
+    tick_armed: bool,
+    shared: Shared,
+    cpu_locks: Vec<Option<TaskId>>,
+    channels: Vec<Channel>,
+    /// Memory of the messages of sockets.
+    memory: Memory,
+    blocks: Vec<Block>,
+    places: Vec<Placement>,
+    /// Tasks of each fork that may be started.
+    forks: Vec<Vec<TaskId>>,
+    series: usize,
+    counters_each: usize,
+    /// By task, then series.
+    histograms: Vec<Histogram>,
+    /// By task, then counter.
+    counters: Vec<u64>,
+    dials: Vec<u64>,
+    duration: Option<u64>,
+    /// Tasks that are started at the beginning, in order.
+    spawn: Vec<TaskId>,
+    spawned: usize,
+    ready: usize,
+    /// Whether the starter has told that all are ready.
+    told_ready: bool,
+    gate: Vec<TaskId>,
+    went_at: Option<u64>,
+    ended_at: Option<u64>,
+    stopping: bool,
+    stopped_at: Option<u64>,
+    started: u64,
+    alive: usize,
+    /// Tasks that have ended, and how many of them the starter has seen.
+    gone: u64,
+    reaped: u64,
+    /// Whether tasks are processes, whose end wakes the starter.
+    processes: bool,
+    /// The CPU whose task's operation takes effect right now.
+    acting: Option<usize>,
+    /// What the current CPU's task has to pay for wakeups.
+    owed: u64,
+    moves: policy::Moves,
+    /// Where the task of a CPU is to be pushed to.
+    pushes: Vec<Option<usize>>,
+    marks: Vec<(u32, schedlab_model::Phase, u32)>,
+    events: Vec<Event>,
+    emitted: u64,
+}
+
+impl World {
+    /// A world in which the plan's tasks have not begun. Its behaviours are taken out of the plan.
+    #[must_use]
+    pub fn new(
+        plan: &mut Plan,
+        hardware: Hardware,
+        policy: Box<dyn Policy>,
+        config: Config,
+    ) -> Self {
+        let tasks = std::mem::take(&mut plan.tasks);
+        let origins = tasks.iter().map(|task| task.origin.map(|origin| origin.pid)).collect();
+        let cpus = hardware.cpus();
+        let speeds = (0..cpus).map(|cpu| hardware.speed(cpu)).collect();
+        let agenda = Agenda::new(cpus, config.seed);
+        let mut order: Vec<usize> = (0..cpus).collect();
+        order.sort_by_key(|&cpu| agenda.key(cpu));
+        let (series, counters_each) = (plan.samples.len(), plan.counters.len());
+        let channels = channels(plan, &tasks);
+        let Cast { bodies, views, comms, spawn, starter, rcu } = cast(plan, tasks, &config);
+        let count = starter.map_or(bodies.len(), TaskId::index);
+        let task_ids = |fork: &schedlab_workload::plan::Fork| {
+            fork.tasks.iter().rev().map(|&task| TaskId(task as u32)).collect()
+        };
+        Self {
+            scene: scene(views, hardware, config.begin_ns),
+            timed: policy.is_timed(),
+            policy,
+            bodies,
+            comms,
+            origins,
+            starter,
+            rcu,
+            stirred: false,
+            agenda,
+            pieces: vec![Piece::default(); cpus],
+            speeds,
+            slowing: Vec::new(),
+            speed_marks: None,
+            order,
+            tick_armed: false,
+            shared: Shared::of(plan),
+            cpu_locks: vec![None; cpus],
+            channels,
+            memory: Memory::new(cpus),
+            blocks: plan.blocks.clone(),
+            places: plan.places.clone(),
+            forks: plan.forks.iter().map(task_ids).collect(),
+            series,
+            counters_each,
+            histograms: vec![Histogram::new(); count * series],
+            counters: vec![0; count * counters_each],
+            dials: plan.dials.clone(),
+            duration: plan.timing.duration.map(|duration| duration.0),
+            spawn,
+            spawned: 0,
+            ready: 0,
+            told_ready: false,
+            gate: Vec::new(),
+            went_at: None,
+            ended_at: None,
+            stopping: false,
+            stopped_at: None,
+            started: 0,
+            alive: 0,
+            gone: 0,
+            reaped: 0,
+            processes: plan.processes,
+            acting: None,
+            owed: 0,
+            moves: policy::Moves::default(),
+            pushes: vec![None; cpus],
+            marks: Vec::new(),
+            events: Vec::new(),
+            emitted: 0,
+            config,
+        }
+    }
+
+    /// Goes on until all tasks have ended, or until `limit` (nanoseconds on the world's clock). `sink` gets the
+    /// events, in batches, in order of time.
+    ///
+    /// # Errors
+    /// When tasks are alive and nothing can happen any more.
+    pub fn run_until(
+        &mut self,
+        limit: u64,
+        sink: &mut dyn FnMut(&[Event]),
+    ) -> Result<Step, Deadlock> {
+        if self.spawned == 0 {
+            self.begin();
+        }
+        let ended = loop {
+            if self.ended_at.is_some() {
+                break Ok(Step::Ended);
+            }
+            let at = self.agenda.next_at();
+            if at == NEVER {
+                break Err(self.deadlock());
+            }
+            if at > limit {
+                self.scene.now = limit;
+                break Ok(Step::Paused);
+            }
+            self.scene.now = at;
+            match self.agenda.take() {
+                Some(Next::Cpu(cpu)) => self.piece_ends(cpu),
+                Some(Next::Other(happening)) => self.happens(happening),
+                None => {}
+            }
+            if self.events.len() >= FLUSH {
+                self.flush(sink);
+            }
+        };
+        self.flush(sink);
+        ended
+    }
+
+    fn flush(&mut self, sink: &mut dyn FnMut(&[Event])) {
+        if !self.events.is_empty() {
+            sink(&self.events);
+            self.events.clear();
+        }
+    }
+
+    fn happens(&mut self, happening: Happening) {
+        match happening {
+            Happening::Timer(task, sleep, late) => self.timer_fires(task, sleep, late),
+            Happening::Arrive(cpu, task) => {
+                self.scene.cpus[cpu].pending -= 1;
+                self.arrive(cpu, task, cpu, Context::HardIrq);
+            }
+            Happening::Resched(cpu) => self.look(cpu),
+            Happening::Push(push) => self.push(push),
+            Happening::Alarm(alarm) => self.alarm(alarm),
+            Happening::Speed(number) => self.change_speed(number),
+            Happening::Tick => self.tick(),
+            Happening::Stop => self.stop(),
+        }
+    }
+
+    /// Puts tasks into control groups, of which there are `count`: those of the plan by their index, and the task that
+    /// starts them.
+    pub fn set_groups(&mut self, count: usize, of: &[Option<usize>], starter: Option<usize>) {
+        for (view, group) in self.scene.tasks.iter_mut().zip(of) {
+            view.group = *group;
+        }
+        if let Some(at) = self.starter {
+            self.scene.tasks[at.index()].group = starter;
+        }
+        let entities = count * self.scene.cpus.len();
+        self.scene.tasks.resize(self.scene.first_group + entities, TaskView::default());
+    }
+
+    /// The time now, in nanoseconds on the world's clock.
+    #[must_use]
+    pub fn now(&self) -> u64 {
+        self.scene.now
+    }
+
+    /// When the tasks were let go, once they were.
+    #[must_use]
+    pub fn went_at(&self) -> Option<u64> {
+        self.went_at
+    }
+
+    /// When the last task ended, once it did.
+    #[must_use]
+    pub fn ended_at(&self) -> Option<u64> {
+        self.ended_at
+    }
+
+    /// When the tasks were told to stop, if they were.
+    #[must_use]
+    pub fn stopped_at(&self) -> Option<u64> {
+        self.stopped_at
+    }
+
+    /// Scheduler events so far, kept or not.
+    #[must_use]
+    pub fn emitted(&self) -> u64 {
+        self.emitted
+    }
+
+    /// Tasks of the plan that were started so far, forks included.
+    #[must_use]
+    pub fn started(&self) -> u64 {
+        self.started
+    }
+
+    /// What a task has used so far; its current wait or run is not in it.
+    #[must_use]
+    pub fn usage(&self, task: TaskId) -> TaskUsage {
+        self.bodies[task.index()].usage
+    }
+
+    /// When a task ended, if it did and was not started again.
+    #[must_use]
+    pub fn task_ended_at(&self, task: TaskId) -> Option<u64> {
+        self.bodies[task.index()].ended_at
+    }
+
+    /// The error that ended a task's operations, if one did (errno).
+    #[must_use]
+    pub fn task_error(&self, task: TaskId) -> Option<i32> {
+        self.bodies[task.index()].error
+    }
+
+    /// Samples, by task and then by series of the plan.
+    #[must_use]
+    pub fn histograms(&self) -> &[Histogram] {
+        &self.histograms
+    }
+
+    /// Counters, by task and then by counter of the plan.
+    #[must_use]
+    pub fn counters(&self) -> &[u64] {
+        &self.counters
+    }
+
+    /// When the simulation began, in nanoseconds on the world's clock.
+    #[must_use]
+    pub fn began_at(&self) -> u64 {
+        self.config.begin_ns
+    }
+
+    /// Where a dial of the plan stands.
+    #[must_use]
+    pub fn dial(&self, dial: usize) -> u64 {
+        self.dials[dial]
+    }
+
+    /// Turns a dial of the plan.
+    pub fn set_dial(&mut self, dial: usize, value: u64) {
+        self.dials[dial] = value;
+    }
+
+    /// Time that all CPUs together have spent at work, in nanoseconds, up to the current pieces.
+    #[must_use]
+    pub fn busy_ns(&self) -> u64 {
+        self.bodies.iter().map(|body| body.usage.user_ns + body.usage.system_ns).sum()
+    }
+
+    /// The CPUs and how they share hardware.
+    #[must_use]
+    pub fn hardware(&self) -> &Hardware {
+        &self.scene.hardware
+    }
+
+    /// The pid of a task.
+    #[must_use]
+    pub fn pid(&self, task: TaskId) -> Pid {
+        if let Some(pid) = self.origins.get(task.index()).copied().flatten() {
+            return pid;
+        }
+        match self.starter {
+            Some(starter) if starter == task => Pid(self.config.first_pid - 1),
+            _ if self.rcu == Some(task) => Pid(self.config.first_pid - 2),
+            _ => Pid(self.config.first_pid + task.0.cast_signed()),
+        }
+    }
+
+    /// The name and the affinity of each task, the starter included.
+    pub fn tasks(&self) -> impl Iterator<Item = (TaskId, &str, &TaskView)> {
+        let ids = (0..).map(TaskId);
+        ids.zip(&self.comms).zip(&self.scene.tasks).map(|((id, comm), view)| (id, &**comm, view))
+    }
+
+    /// The names of all tasks by pid, as a trace carries them (at most 15 bytes).
+    #[must_use]
+    pub fn comms(&self) -> BTreeMap<Pid, Comm> {
+        self.tasks().map(|(task, name, _)| (self.pid(task), comm(name))).collect()
+    }
+
+    /// The priority of a task as the kernel's events tell it.
+    fn prio(&self, task: TaskId) -> Prio {
+        let view = &self.scene.tasks[task.index()];
+        match view.class {
+            Class::Fifo(priority) | Class::RoundRobin(priority) => Prio(99 - priority as i16),
+            Class::Deadline(_) => Prio(-1),
+            _ => Prio(120 + view.nice as i16),
+        }
+    }
+
+    #[inline]
+    fn emit(&mut self, cpu: usize, context: Context, what: What) {
+        self.emitted += 1;
+        if self.config.record {
+            let by = self.scene.cpus[cpu].running.map_or(Pid::IDLE, |task| self.pid(task));
+            let time = schedlab_model::Nanos(self.scene.now);
+            self.events.push(Event { time, by, cpu: id(cpu), context, what });
+        }
+    }
+
+    /// How long work takes on a CPU.
+    fn time_for(&self, cpu: usize, work: u64) -> u64 {
+        match self.speeds[cpu] {
+            FULL_SPEED => work,
+            speed => {
+                let time = u128::from(work) * u128::from(FULL_SPEED);
+                u64::try_from(time.div_ceil(u128::from(speed))).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// How much work a CPU does in a time.
+    fn work_in(&self, cpu: usize, time: u64) -> u64 {
+        match self.speeds[cpu] {
+            FULL_SPEED => time,
+            speed => {
+                let work = u128::from(time) * u128::from(speed) / u128::from(FULL_SPEED);
+                u64::try_from(work).unwrap_or(u64::MAX)
+            }
+        }
+    }
+
+    /// Plans the end of the running task's phase.
+    fn go(&mut self, cpu: usize, task: TaskId) {
+        let work = self.bodies[task.index()].left;
+        let ends = match work {
+            NEVER => NEVER,
+            work => self.scene.now.saturating_add(self.time_for(cpu, work)).min(NEVER - 1),
+        };
+        self.pieces[cpu] = Piece { began: self.scene.now, ends };
+        self.agenda.set(cpu, ends);
+    }
+
+    /// Accounts what the running task did since its piece began, and takes the piece off the agenda.
+    fn pause(&mut self, cpu: usize, task: TaskId) {
+        let Piece { began, ends } = self.pieces[cpu];
+        let now = self.scene.now;
+        let rest = self.work_in(cpu, ends.saturating_sub(now));
+        let body = &mut self.bodies[task.index()];
+        if body.left != NEVER {
+            body.left = rest.min(body.left);
+        }
+        account(body, now - began);
+        self.pieces[cpu].began = now;
+        self.agenda.set(cpu, NEVER);
+    }
+
+    /// The running task has done all of its phase.
+    fn piece_ends(&mut self, cpu: usize) {
+        let Some(task) = self.scene.cpus[cpu].running else { return };
+        let elapsed = self.scene.now - self.pieces[cpu].began;
+        let body = &mut self.bodies[task.index()];
+        body.left = 0;
+        account(body, elapsed);
+        self.pieces[cpu].began = self.scene.now;
+        match body.phase {
+            Phase::Ask => self.next_act(cpu, task),
+            Phase::Enter => self.takes_effect(cpu, task),
+            Phase::Blocking => self.blocks_or_goes_on(cpu, task),
+        }
+    }
+}
+
+/// Adds time on a CPU to a task's usage.
+fn account(body: &mut Body, elapsed: u64) {
+    if body.phase == Phase::Enter && body.act.is_user() {
+        body.usage.user_ns += elapsed;
+    } else {
+        body.usage.system_ns += elapsed;
+    }
+}
+
+/// What policies see at the beginning.
+fn scene(tasks: Vec<TaskView>, hardware: Hardware, now: u64) -> Scene {
+    let cpus = vec![CpuView { idle_since: now, ..CpuView::default() }; hardware.cpus()];
+    Scene { now, first_group: tasks.len(), tasks, cpus, hardware }
+}
+
+/// All tasks of a world.
+struct Cast {
+    bodies: Vec<Body>,
+    views: Vec<TaskView>,
+    comms: Vec<String>,
+    /// Those that are started at the beginning.
+    spawn: Vec<TaskId>,
+    starter: Option<TaskId>,
+    rcu: Option<TaskId>,
+}
+
+/// The tasks of a plan, then the task that starts them and the kernel's RCU thread.
+fn cast(plan: &Plan, tasks: Vec<Task>, config: &Config) -> Cast {
+    let cpu = |task: &Task| task.origin.map_or(0, |origin| origin.cpu.index());
+    let view = |task: &Task| TaskView { cpu: cpu(task), ..TaskView::of(&task.placement) };
+    let mut views: Vec<TaskView> = tasks.iter().map(view).collect();
+    let mut comms: Vec<String> = tasks.iter().map(|task| task.comm.clone()).collect();
+    let mut bodies = bodies(plan, tasks);
+    let count = bodies.len();
+    let spawn = (0..count).filter(|&at| bodies[at].fork.is_none());
+    let spawn = spawn.map(|at| TaskId(at as u32)).collect();
+    let starter = (config.start == Start::Forked).then_some(TaskId(count as u32));
+    let rcu = (starter.is_some() && config.costs.rcu > 0).then_some(TaskId(count as u32 + 1));
+    if starter.is_some() {
+        bodies.push(Body::new(None));
+        comms.push("schedlab".to_owned());
+    }
+    if rcu.is_some() {
+        let (act, phase, stand) = (Act::EndGrace, Phase::Enter, Stand::Asleep);
+        let left = config.costs.rcu;
+        bodies.push(Body { act, phase, left, stand, newborn: false, ..Body::new(None) });
+        comms.push("rcu_preempt".to_owned());
+    }
+    views.resize(bodies.len(), TaskView::default());
+    Cast { bodies, views, comms, spawn, starter, rcu }
+}
+
+/// The plan's channels, each with the number of its readers.
+fn channels(plan: &Plan, tasks: &[Task]) -> Vec<Channel> {
+    let mut readers = vec![0; plan.channels.len()];
+    for channel in tasks.iter().flat_map(|task| &task.receives) {
+        readers[*channel as usize] += 1;
+    }
+    plan.channels
+        .iter()
+        .zip(readers)
+        .map(|(channel, readers)| Channel::new(channel, readers))
+        .collect()
+}
+
+fn bodies(plan: &Plan, tasks: Vec<Task>) -> Vec<Body> {
+    let body = |(at, task): (usize, Task)| Body {
+        sends: task.sends,
+        receives: task.receives,
+        fork: plan.forks.iter().position(|fork| fork.tasks.contains(&at)).map(|fork| fork as u32),
+        ..Body::new(Some(task.behaviour))
+    };
+    tasks.into_iter().enumerate().map(body).collect()
+}
+
+/// A name as traces carry it.
+fn comm(name: &str) -> Comm {
+    let mut comm = [0; 16];
+    for (to, from) in comm.iter_mut().zip(name.bytes().take(15)) {
+        *to = from;
+    }
+    comm
+}

@@ -1,0 +1,200 @@
+//! A task as the world drives it: what it does now, and how far it has come.
+
+use crate::policy_view::TaskId;
+use schedlab_workload::{Behaviour, Done, Op};
+use std::collections::VecDeque;
+
+/// What a task has used since it began. Times are in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskUsage {
+    /// Time on a CPU outside the kernel.
+    pub user_ns: u64,
+    /// Time on a CPU in the kernel: calls, switches, wakeups, interrupts.
+    pub system_ns: u64,
+    /// Time runnable without running.
+    pub run_delay_ns: u64,
+    /// How often it began to run.
+    pub timeslices: u64,
+    /// Switches away because it slept or ended.
+    pub voluntary: u64,
+    /// Switches away while it was runnable.
+    pub involuntary: u64,
+    /// Moves between CPUs.
+    pub migrations: u64,
+}
+
+/// Where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stand {
+    /// It has not been started, or waits to be started again.
+    Unborn,
+    /// It waits on a queue.
+    Queued,
+    /// It runs.
+    Running,
+    /// It sleeps.
+    Asleep,
+    /// It was woken, and the interrupt is on its way.
+    Arriving,
+    /// It has ended.
+    Gone,
+}
+
+/// How far a task is with what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// It asks for its next operation once the time has passed.
+    Ask,
+    /// The operation takes effect once the time has passed.
+    Enter,
+    /// The call has found that it must sleep, and does so once the time has passed.
+    Blocking,
+}
+
+/// What a task performs: an operation of its behaviour, or a step of the start of a load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Act {
+    Op(Op),
+    /// The starter forks a task of the plan.
+    Spawn(TaskId),
+    /// The starter waits until all tasks are ready.
+    AwaitReady,
+    /// The starter tells that all tasks are ready.
+    Begin,
+    /// The starter lets all tasks go.
+    OpenGate,
+    /// The starter waits until all tasks have ended.
+    AwaitEnd,
+    /// A new task prepares itself, then waits for the gate.
+    Prepare,
+    /// The kernel's RCU thread ends a grace period, and sleeps.
+    EndGrace,
+}
+
+impl Act {
+    /// Whether it is performed outside the kernel, where a task can be displaced at any time.
+    pub(super) fn is_user(self) -> bool {
+        matches!(
+            self,
+            Self::Op(
+                Op::Compute { .. }
+                    | Op::Multiply { .. }
+                    | Op::Fill { .. }
+                    | Op::Walk { .. }
+                    | Op::Chase { .. }
+                    | Op::Stream { .. }
+                    | Op::Allocate { .. }
+                    | Op::Push { .. }
+                    | Op::Pop(_)
+                    | Op::LockCpu
+                    | Op::UnlockCpu
+            )
+        )
+    }
+}
+
+/// What a task sleeps for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum On {
+    Gate,
+    AllReady,
+    AllEnded,
+    Time,
+    Word(u32),
+    Readable(u32),
+    Writable(u32),
+    Lock(u32),
+    Barrier(u32),
+    Semaphore(u32),
+}
+
+/// How a task goes on after a sleep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Resume {
+    /// It tries its operation again.
+    Retry,
+    /// The operation is over, and went so.
+    With(Done),
+}
+
+pub(super) struct Body {
+    /// `None`: it starts the others.
+    pub(super) behaviour: Option<Box<dyn Behaviour>>,
+    pub(super) stand: Stand,
+    pub(super) phase: Phase,
+    pub(super) act: Act,
+    /// Work of the phase that is left, in nanoseconds at full speed.
+    pub(super) left: u64,
+    /// An operation that the behaviour gave and that has not begun.
+    pub(super) kept: Option<Op>,
+    /// What the behaviour is told next.
+    pub(super) done: Done,
+    /// When the behaviour was asked last.
+    pub(super) asked_at: u64,
+    pub(super) on: Option<On>,
+    /// Counts sleeps, so that a timer of an earlier one is known.
+    pub(super) sleeps: u64,
+    /// Bytes of the current message that have been moved.
+    pub(super) moved: u32,
+    /// Whether it slept in the current write.
+    pub(super) waited: bool,
+    /// Values taken from a stack, to be handed out.
+    pub(super) batch: VecDeque<u64>,
+    pub(super) cpu_lock: Option<usize>,
+    pub(super) spinning: bool,
+    /// The group of forks that it belongs to.
+    pub(super) fork: Option<u32>,
+    pub(super) sends: Vec<u32>,
+    pub(super) receives: Vec<u32>,
+    pub(super) closed: Vec<u32>,
+    pub(super) after_stop: u32,
+    pub(super) usage: TaskUsage,
+    /// Since when it has waited or run.
+    pub(super) since: u64,
+    pub(super) ended_at: Option<u64>,
+    /// Whether it was let go and has not done what it does once.
+    pub(super) fresh: bool,
+    /// Whether it was never woken since its fork.
+    pub(super) newborn: bool,
+    /// Whether its last wakeup put it on another CPU.
+    pub(super) woke_elsewhere: bool,
+    /// The CPU on which it last ran.
+    pub(super) last_ran: Option<usize>,
+    /// Whether an error ended its operations, and which.
+    pub(super) error: Option<i32>,
+}
+
+impl Body {
+    pub(super) fn new(behaviour: Option<Box<dyn Behaviour>>) -> Self {
+        Self {
+            behaviour,
+            stand: Stand::Unborn,
+            phase: Phase::Ask,
+            act: Act::Prepare,
+            left: 0,
+            kept: None,
+            done: Done::Start,
+            asked_at: 0,
+            on: None,
+            sleeps: 0,
+            moved: 0,
+            waited: false,
+            batch: VecDeque::new(),
+            cpu_lock: None,
+            spinning: false,
+            fork: None,
+            sends: Vec::new(),
+            receives: Vec::new(),
+            closed: Vec::new(),
+            after_stop: 0,
+            usage: TaskUsage::default(),
+            since: 0,
+            ended_at: None,
+            fresh: false,
+            newborn: true,
+            woke_elsewhere: false,
+            last_ran: None,
+            error: None,
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! Arguments of tracepoints beyond the scheduler's as text: `irq=42 name=ahci`, by the types in the file's
+//! format texts, spelled as `trace-cmd report -R` spells them.
+//!
+//! Bodies are kept with their batch and formatted only for the events that a caller asks for. The
+//! scheduler's own events are never formatted here.
+
+use crate::encoding::Encoding;
+use crate::format::{Field, Format, Place};
+use crate::symbols::Symbols;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+/// The field in which our own trace.dat holds what a text told.
+const ARGUMENTS: &str = "arguments";
+/// The system and the name of call stacks in the kernel.
+pub(crate) const STACK: (&str, &str) = ("ftrace", "kernel_stack");
+/// Functions of a stack that are told.
+const FRAMES_MAX: usize = 64;
+/// Elements of an array beyond which the rest is cut.
+const ELEMENTS_MAX: usize = 64;
+
+/// How to spell the records of each event id.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Spelling {
+    encoding: Encoding,
+    fields: BTreeMap<u16, Vec<Field>>,
+    /// The id of stacks.
+    stack: Option<u16>,
+    symbols: Symbols,
+}
+
+impl Spelling {
+    /// Reads the fields of all `formats` (system and text).
+    pub(crate) fn new<'a>(
+        encoding: Encoding,
+        formats: impl Iterator<Item = (&'a str, &'a str)>,
+    ) -> Self {
+        let formats: Vec<Format> =
+            formats.filter_map(|(system, text)| Format::parse(system, text)).collect();
+        let is_stack = |format: &&Format| (format.system.as_str(), format.name.as_str()) == STACK;
+        let stack = formats.iter().find(is_stack).map(|format| format.id);
+        let own = |fields: Vec<Field>| {
+            fields.into_iter().filter(|field| !field.name.starts_with("common_")).collect()
+        };
+        let fields = formats.into_iter().map(|format| (format.id, own(format.fields))).collect();
+        Self { encoding, fields, stack, symbols: Symbols::default() }
+    }
+
+    /// The same, with names for the addresses of stacks: text of `/proc/kallsyms`.
+    pub(crate) fn with_symbols(self, kallsyms: &[u8]) -> Self {
+        Self { symbols: Symbols::parse(kallsyms), ..self }
+    }
+
+    /// A record's own fields; empty where it has none, or no format.
+    pub(crate) fn text(&self, body: &[u8]) -> String {
+        let id = body.first_chunk().map(|id| self.encoding.u16(*id));
+        let fields = id.and_then(|id| self.fields.get(&id));
+        if id.is_some() && id == self.stack {
+            return self.stack_of(fields.map_or(&[], Vec::as_slice), body);
+        }
+        let mut text = String::new();
+        for field in fields.into_iter().flatten() {
+            if !text.is_empty() {
+                text.push(' ');
+            }
+            // What came from a text stands in one field of ours, as the text had it.
+            if field.name != ARGUMENTS {
+                text.push_str(&field.name);
+                text.push('=');
+            }
+            match self.content(field, body) {
+                Some(bytes) => self.value(field, bytes, &mut text),
+                // The record is shorter than its format says.
+                None => text.push('?'),
+            }
+        }
+        text
+    }
+
+    /// `stack=function<-caller<-...`. A stack is longer than the array in its format, and as long as its first field says.
+    fn stack_of(&self, fields: &[Field], body: &[u8]) -> String {
+        let field = |name: &str| fields.iter().find(|field| field.name == name);
+        let Some(callers) = field("caller") else { return String::new() };
+        let size = field("size").and_then(|size| body.get(size.offset as usize..)?.first_chunk());
+        let count = size.map_or(FRAMES_MAX, |size| self.encoding.u32(*size) as usize);
+        let long = usize::from(self.encoding.long);
+        let addresses = body.get(callers.offset as usize..).unwrap_or_default();
+        let mut text = String::from("stack=");
+        for (index, bytes) in addresses.chunks_exact(long).take(count.min(FRAMES_MAX)).enumerate() {
+            let address = match bytes.first_chunk::<8>() {
+                Some(bytes) => self.encoding.u64(*bytes),
+                None => bytes.first_chunk().map_or(0, |bytes| self.encoding.u32(*bytes).into()),
+            };
+            // Older kernels fill up with zeroes or ones.
+            if address == 0 || bytes.iter().all(|byte| *byte == 0xff) {
+                break;
+            }
+            text.push_str(if index > 0 { "<-" } else { "" });
+            match self.symbols.name(address) {
+                Some(name) => text.push_str(name),
+                None => {
+                    let _ = write!(text, "{address:#x}");
+                }
+            }
+        }
+        text
+    }
+
+    /// A field's bytes, wherever in the record they lie.
+    fn content<'a>(&self, field: &Field, body: &'a [u8]) -> Option<&'a [u8]> {
+        let (at, size) = (field.offset as usize, field.size as usize);
+        // The last array of a record may have as many elements as there is room.
+        let open = field.place == Place::Inline && size == 0;
+        let place = if open { body.get(at..)? } else { body.get(at..at.checked_add(size)?)? };
+        if field.place == Place::Inline {
+            return Some(place);
+        }
+        let place = self.encoding.u32(*place.first_chunk()?);
+        let behind = if field.place == Place::RelLoc { at + 4 } else { 0 };
+        let start = (place & 0xffff) as usize + behind;
+        body.get(start..start + (place >> 16) as usize)
+    }
+
+    fn value(&self, field: &Field, bytes: &[u8], text: &mut String) {
+        // What lies elsewhere, or at the end, is of any length, whatever its type says.
+        let inline = field.place == Place::Inline && field.size > 0;
+        let array = field.kind.ends_with(']') || !inline;
+        let element = field.kind.split('[').next().unwrap_or_default().trim();
+        if array && matches!(element.trim_start_matches("const "), "char") {
+            return string(bytes, text);
+        }
+        if !array && matches!(bytes.len(), 1 | 2 | 4 | 8) {
+            return self.number(bytes, field.signed, element.ends_with('*'), text);
+        }
+        let size = self.element_size(field, element, bytes.len());
+        text.push('[');
+        for (index, bytes) in bytes.chunks(size.max(1)).enumerate().take(ELEMENTS_MAX) {
+            let comma = if index > 0 { "," } else { "" };
+            text.push_str(comma);
+            self.number(bytes, field.signed, true, text);
+        }
+        let rest = if bytes.len() / size.max(1) > ELEMENTS_MAX { ",...]" } else { "]" };
+        text.push_str(rest);
+    }
+
+    /// Bytes of an element of an array: by its length where the type tells it, else by the type's name.
+    fn element_size(&self, field: &Field, element: &str, bytes: usize) -> usize {
+        let count = field.kind.rsplit_once('[').and_then(|parts| parts.1.strip_suffix(']'));
+        if let Some(count) = count.and_then(|count| count.parse::<usize>().ok())
+            && let Some(size @ (1 | 2 | 4 | 8)) = bytes.checked_div(count)
+        {
+            return size;
+        }
+        match element.trim_start_matches("unsigned ").trim_start_matches("__") {
+            "short" | "u16" | "s16" | "uint16_t" => 2,
+            "int" | "u32" | "s32" | "uint32_t" | "unsigned" => 4,
+            "long" => usize::from(self.encoding.long),
+            "long long" | "u64" | "s64" | "uint64_t" => 8,
+            name if name.ends_with('*') => usize::from(self.encoding.long),
+            _ => 1,
+        }
+    }
+
+    fn number(&self, bytes: &[u8], signed: bool, hex: bool, text: &mut String) {
+        let mut wide = [0; 8];
+        let size = bytes.len().min(8);
+        if self.encoding.big_endian {
+            wide[8 - size..].copy_from_slice(&bytes[..size]);
+        } else {
+            wide[..size].copy_from_slice(&bytes[..size]);
+        }
+        let value = self.encoding.u64(wide);
+        let unused = 64 - 8 * u32::try_from(size.max(1)).unwrap_or(8);
+        // Writing to a String can't fail.
+        let _ = match (hex, signed) {
+            (true, _) => write!(text, "{value:#x}"),
+            (false, true) => write!(text, "{}", (value << unused).cast_signed() >> unused),
+            (false, false) => write!(text, "{value}"),
+        };
+    }
+}
+
+/// Up to the NUL, on one line.
+fn string(bytes: &[u8], text: &mut String) {
+    let end = bytes.iter().position(|&byte| byte == 0).unwrap_or(bytes.len());
+    let content = String::from_utf8_lossy(&bytes[..end]);
+    text.extend(content.trim_end().chars().map(|c| if c.is_control() { ' ' } else { c }));
+}
+
+/// Bodies of a batch's events, by their places in it, ascending.
+#[derive(Debug, Default)]
+pub(crate) struct Kept {
+    places: Vec<(usize, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Kept {
+    /// Keeps the body of the event at `index`.
+    pub(crate) fn keep(&mut self, index: usize, body: &[u8]) {
+        self.places.push((index, self.bytes.len()));
+        self.bytes.extend_from_slice(body);
+    }
+
+    /// The body of the event at `index`.
+    pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
+        let found = self.places.binary_search_by_key(&index, |place| place.0).ok()?;
+        let end = self.places.get(found + 1).map_or(self.bytes.len(), |place| place.1);
+        self.bytes.get(self.places[found].1..end)
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.places.clear();
+        self.bytes.clear();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FORMAT: &str = "name: x\nID: 7\nformat:\n\
+        \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\n\
+        \tfield:int a;\toffset:8;\tsize:4;\tsigned:1;\n\
+        \tfield:u8 b;\toffset:12;\tsize:1;\tsigned:0;\n\
+        \tfield:char c[3];\toffset:13;\tsize:3;\tsigned:0;\n\
+        \tfield:void * d;\toffset:16;\tsize:8;\tsigned:0;\n\
+        \tfield:__data_loc char[] e;\toffset:24;\tsize:4;\tsigned:0;\n\
+        \tfield:unsigned short f[2];\toffset:28;\tsize:4;\tsigned:0;\n\
+        \tfield:__rel_loc int[] g;\toffset:32;\tsize:4;\tsigned:1;\n\
+        \tfield:char h;\toffset:48;\tsize:0;\tsigned:1;\n\
+        \nprint fmt: \"\"\n";
+
+    fn spelt(encoding: Encoding, body: &[u8]) -> String {
+        Spelling::new(encoding, [("s", FORMAT)].into_iter()).text(body)
+    }
+
+    #[test]
+    fn fields_are_spelt_by_their_types_in_either_byte_order() {
+        let mut little = vec![7, 0, 0, 0, 0, 0, 0, 0];
+        little.extend((-5i32).to_le_bytes());
+        little.extend([200, b'h', b'i', 0]);
+        little.extend(0xdead_beefu64.to_le_bytes());
+        little.extend((4u32 << 16 | 36).to_le_bytes());
+        little.extend([1, 0, 2, 1]);
+        little.extend((8u32 << 16 | 4).to_le_bytes());
+        little.extend(b"a\nb\0");
+        little.extend([9, 0, 0, 0, 255, 255, 0, 0]);
+        little.extend(b"end\n\0");
+        let encoding = Encoding { big_endian: false, long: 8 };
+        let text = "a=-5 b=200 c=hi d=0xdeadbeef e=a b f=[0x1,0x102] g=[0x9,0xffff] h=end";
+        assert_eq!(spelt(encoding, &little), text);
+
+        let mut big = vec![0, 7, 0, 0, 0, 0, 0, 0];
+        big.extend((-5i32).to_be_bytes());
+        big.extend([200, b'h', b'i', 0]);
+        big.extend(0xdead_beefu64.to_be_bytes());
+        big.extend((4u32 << 16 | 36).to_be_bytes());
+        big.extend([0, 1, 1, 2]);
+        big.extend((8u32 << 16 | 4).to_be_bytes());
+        big.extend(b"a\nb\0");
+        big.extend([0, 0, 0, 9, 0, 0, 255, 255]);
+        big.extend(b"end\n\0");
+        assert_eq!(spelt(Encoding { big_endian: true, long: 8 }, &big), text);
+    }
+
+    #[test]
+    fn a_record_that_is_cut_or_lies_has_no_value_and_never_panics() {
+        let mut body = [0xff; 80];
+        body[..2].copy_from_slice(&[7, 0]);
+        for length in 0..body.len() {
+            spelt(Encoding { big_endian: false, long: 8 }, &body[..length]);
+        }
+        assert!(spelt(Encoding { big_endian: false, long: 8 }, &body[..14]).contains("c=? d=?"));
+        assert_eq!(spelt(Encoding { big_endian: false, long: 8 }, &[8, 0]), "");
+    }
+
+    #[test]
+    fn a_stack_is_told_by_functions_as_long_as_it_says_and_by_addresses_where_nothing_is_known() {
+        let format = "name: kernel_stack\nID: 4\nformat:\n\
+            \tfield:int size;\toffset:8;\tsize:4;\tsigned:1;\n\
+            \tfield:unsigned long caller[8];\toffset:16;\tsize:64;\tsigned:0;\n";
+        let encoding = Encoding { big_endian: false, long: 8 };
+        let spelling = Spelling::new(encoding, [("ftrace", format)].into_iter());
+        let mut body = vec![4, 0, 0, 0, 9, 0, 0, 0, 10, 0, 0, 0, 0, 0, 0, 0];
+        for frame in 1..=12u64 {
+            body.extend((frame << 8).to_le_bytes());
+        }
+        let text = spelling.text(&body);
+        assert_eq!(text.split("<-").count(), 10, "{text}");
+        assert!(text.starts_with("stack=0x100<-0x200<-"), "{text}");
+        let named = spelling.with_symbols(b"0000000000000100 T wait\n0000000000000200 t call\n");
+        assert!(named.text(&body).starts_with("stack=wait<-call<-call<-"));
+        body[24..32].fill(0xff);
+        assert_eq!(named.text(&body), "stack=wait");
+        for length in 0..body.len() {
+            named.text(&body[..length]);
+        }
+    }
+
+    #[test]
+    fn bodies_are_found_by_their_places() {
+        let mut kept = Kept::default();
+        kept.keep(3, b"abc");
+        kept.keep(9, b"");
+        kept.keep(10, b"d");
+        let get = |index| kept.get(index);
+        assert_eq!((get(3), get(9), get(10)), (Some(&b"abc"[..]), Some(&b""[..]), Some(&b"d"[..])));
+        assert_eq!(get(4), None);
+    }
+}

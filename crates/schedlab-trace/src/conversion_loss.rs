@@ -1,0 +1,49 @@
+//! What a conversion loses: fields that the target format cannot hold, and values that were filled in.
+
+use schedlab_model::{Left, Warning, What};
+
+/// A sentence about what a target can't hold.
+pub(crate) fn cannot_hold(what: impl Into<String>, remedy: &str) -> Warning {
+    Warning::new("target-cannot-hold", what, remedy)
+}
+
+/// Tracepoints beyond the scheduler's whose arguments the source could not tell.
+pub(crate) fn arguments_left_out(others: u64) -> Vec<Warning> {
+    if others == 0 {
+        return Vec::new();
+    }
+    let what = format!(
+        "{others} events of tracepoints beyond the scheduler's are written by name, without arguments"
+    );
+    vec![cannot_hold(what, "this source does not tell them: convert from the recorded trace")]
+}
+
+/// What was filled in so far.
+#[derive(Default)]
+pub(crate) struct Unknown {
+    prios: u64,
+    files: u64,
+    states: u64,
+}
+
+impl Unknown {
+    pub(crate) fn see(&mut self, what: &What) {
+        match what {
+            What::Migrate { .. } | What::Exit { .. } => self.prios += 1,
+            What::Exec { .. } => self.files += 1,
+            What::Switch { left: Left::Other, .. } => self.states += 1,
+            _ => {}
+        }
+    }
+
+    /// A sentence for each, if there was any.
+    pub(crate) fn told(&self) -> impl Iterator<Item = Warning> {
+        let sentences = [
+            (self.prios, "migrations and exits say priority 120: events do not hold theirs"),
+            (self.files, "executed programs are named by their tasks: events do not hold paths"),
+            (self.states, "switches in a state unknown here lose which it was"),
+        ];
+        let met = sentences.into_iter().filter(|(count, _)| *count > 0);
+        met.map(|(count, what)| cannot_hold(format!("{count} {what}"), ""))
+    }
+}

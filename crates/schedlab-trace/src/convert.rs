@@ -1,0 +1,212 @@
+//! From any format to any other. Between formats that hold records (trace.dat, perf.data) the records
+//! pass untouched; towards the rest they are decoded, and what the target can't hold is said.
+
+mod csv;
+mod dat;
+#[cfg(feature = "parquet")]
+mod events;
+mod list;
+mod report;
+mod row;
+mod target;
+
+use crate::conversion_loss::cannot_hold;
+use crate::error::TraceError;
+use crate::event_sink::{EventSink, TaskNames};
+use crate::perfetto::PerfettoWriter;
+use crate::selection::Part;
+use crate::{Options, dat as trace_dat, open, open_records, open_with};
+pub use list::{Line, List, list};
+use schedlab_model::{Clock, EventSource, Nanos, TraceInfo, Warning, What};
+pub use target::{replace, unfinished};
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+
+/// What to write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// A trace.dat of this version and compression.
+    Dat(trace_dat::Version, trace_dat::Compression),
+    /// Perfetto's protobuf.
+    Perfetto,
+    /// Comma-separated values, a line for each event.
+    Csv,
+    /// The events as a Parquet table; only with the feature `parquet`.
+    Parquet,
+    /// The text of `trace-cmd report`.
+    Report,
+}
+
+impl Target {
+    /// The target that a file's name asks for: `.dat`, `.pftrace` or `.perfetto-trace`, `.csv`, `.parquet`, `.txt`.
+    #[must_use]
+    pub fn by_name(path: &Path) -> Option<Self> {
+        Some(match path.extension()?.to_str()? {
+            "dat" => Self::Dat(trace_dat::Version::V6, trace_dat::Compression::None),
+            "pftrace" | "perfetto-trace" | "perfetto" | "pb" => Self::Perfetto,
+            "csv" => Self::Csv,
+            "parquet" => Self::Parquet,
+            "txt" | "report" => Self::Report,
+            _ => return None,
+        })
+    }
+}
+
+/// What a conversion did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Converted {
+    /// Events or records written.
+    pub events: u64,
+    /// Whether records were passed on as they are.
+    pub untouched: bool,
+    /// What the source lacked and what the target can't hold.
+    pub warnings: Vec<Warning>,
+}
+
+/// Writes the trace `from` as `to`. The file appears under its name only when it is whole. `-` is the standard
+/// input and the standard output.
+///
+/// # Errors
+/// The source is no trace, or the target can't be written.
+pub fn convert(from: &Path, to: &Path, target: Target) -> Result<Converted, TraceError> {
+    replace(to, |part| write(from, part, target).map_err(|error| error.of(part, to)))
+}
+
+/// Writes a part of the trace `from` as the trace.dat `to`, as [`convert`] does. Records keep their bytes, and the head
+/// its formats, names and options.
+///
+/// # Errors
+/// As [`convert`]; or no event belongs to the part.
+pub fn cut(
+    from: &Path,
+    to: &Path,
+    how: (trace_dat::Version, trace_dat::Compression),
+    part: &Part,
+) -> Result<Converted, TraceError> {
+    replace(to, |file| {
+        let written = to_dat(from, file, how, part).map_err(|error| error.of(file, to))?;
+        if written.events == 0 {
+            let what = "no event of it belongs to the part that was asked for".into();
+            return Err(TraceError::NoEvents { path: from.to_owned(), format: "trace", what });
+        }
+        Ok(written)
+    })
+}
+
+fn to_dat(
+    from: &Path,
+    file: &Path,
+    how: (trace_dat::Version, trace_dat::Compression),
+    part: &Part,
+) -> Result<Converted, TraceError> {
+    let failed = |error| TraceError::io(file, error);
+    if let Some(mut source) = open_records(from)? {
+        return dat::pass(source.as_mut(), file, how, part).map_err(failed);
+    }
+    let mut source = open(from)?;
+    dat::encode(source.as_mut(), file, how, part).map_err(failed)
+}
+
+fn write(from: &Path, part: &Path, target: Target) -> Result<Converted, TraceError> {
+    let failed = |error| TraceError::io(part, error);
+    if let Target::Dat(version, compression) = target {
+        return to_dat(from, part, (version, compression), &Part::default());
+    }
+    if target == Target::Parquet {
+        return parquet(from, part);
+    }
+    let mut source = open_whole(from)?;
+    let out = BufWriter::with_capacity(1 << 16, File::create(part).map_err(failed)?);
+    let written = match target {
+        Target::Csv => drive(source.as_mut(), &mut csv::Csv::new(out)),
+        Target::Report => drive(source.as_mut(), &mut report::Report::new(out)),
+        Target::Perfetto | Target::Dat(..) | Target::Parquet => {
+            drive(source.as_mut(), &mut PerfettoWriter::new(out, source_clock(from)?))
+        }
+    };
+    written.map_err(failed)
+}
+
+#[cfg(feature = "parquet")]
+fn parquet(from: &Path, part: &Path) -> Result<Converted, TraceError> {
+    let failed = |error| TraceError::io(part, error);
+    let mut source = open_whole(from)?;
+    let mut events = events::Events::create(part).map_err(failed)?;
+    drive(source.as_mut(), &mut events).map_err(failed)
+}
+
+#[cfg(not(feature = "parquet"))]
+fn parquet(_from: &Path, part: &Path) -> Result<Converted, TraceError> {
+    let what = "this build writes no Parquet: it was made without the feature `parquet`".into();
+    Err(TraceError::Target { path: part.to_owned(), what })
+}
+
+/// Events with the arguments of other tracepoints.
+fn open_whole(from: &Path) -> Result<Box<dyn EventSource>, TraceError> {
+    open_with(from, &Options { arguments: true, ..Options::default() })
+}
+
+/// The source's clock: Perfetto's own is `boot`.
+fn source_clock(from: &Path) -> Result<schedlab_model::Clock, TraceError> {
+    Ok(open(from)?.info().clock.clone())
+}
+
+fn drive(source: &mut dyn EventSource, sink: &mut dyn EventSink) -> io::Result<Converted> {
+    let mut names = TaskNames::new(source.info().comms.clone());
+    let mut converted = Converted::default();
+    let mut batch = Vec::new();
+    let (mut first, mut last) = (None, None);
+    sink.begin(source.info())?;
+    while source.next(&mut batch)? {
+        for (index, event) in batch.iter().enumerate() {
+            if let Some(text) = source.arguments(index) {
+                sink.arguments(&text);
+            }
+            if let What::Comm { pid, comm } = event.what {
+                names.put(pid, comm);
+            } else {
+                converted.events += 1;
+            }
+            if !matches!(event.what, What::Lost { .. }) {
+                first.get_or_insert(event.time);
+                last = Some(event.time);
+            }
+            sink.event(event, &names, source.info())?;
+        }
+    }
+    sink.end(&names, source.info())?;
+    converted.warnings = source.warnings().to_vec();
+    converted.warnings.extend(sink.dropped());
+    converted.warnings.extend(besides(source.info(), first.zip(last)));
+    Ok(converted)
+}
+
+/// What a source knows beside its events, and targets without room for it leave out.
+fn besides(info: &TraceInfo, events: Option<(Nanos, Nanos)>) -> impl Iterator<Item = Warning> {
+    let clock = match &info.clock {
+        Clock::Monotonic => Some("mono"),
+        Clock::Nanoseconds(name) | Clock::Ticks(name) => Some(name.as_str()),
+    };
+    let named = [
+        info.topology.is_some().then(|| "how the CPUs share hardware".to_owned()),
+        info.affinity.is_some().then(|| "on which CPUs tasks were allowed".to_owned()),
+        clock.filter(|name| *name != "unknown").map(|name| format!("the clock's name ({name})")),
+        info.kernel.as_ref().map(|kernel| format!("the kernel ({kernel})")),
+        info.span
+            .zip(events)
+            .filter(|(span, (first, last))| span.start < *first || *last < span.end)
+            .map(|(span, (first, last))| {
+                let (before, after) = (first - span.start, span.end - last);
+                format!("that nothing happened in the {before} before and the {after} after")
+            }),
+    ];
+    let said = |what| cannot_hold(format!("{what} is left out"), "convert to trace.dat to keep it");
+    named.into_iter().flatten().map(said)
+}
+
+/// Flushes a writer's buffer at the end.
+pub(crate) fn flush(out: &mut impl Write) -> io::Result<()> {
+    out.flush()
+}

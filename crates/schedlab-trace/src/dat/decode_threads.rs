@@ -1,0 +1,185 @@
+//! Threads that decode portions of a trace ahead of the portion that the caller needs next.
+//!
+//! Any thread, the caller's too, takes the first portion that no thread has; the caller gets portions in
+//! order. If no thread has begun a portion when its turn comes, the caller decodes it straight into its own
+//! batch. Memory: [`AHEAD`] portions for each thread, beside the lanes' windows.
+
+use super::divide::{Divider, Portion};
+use super::portion::{Decoded, Hand};
+use crate::decoded_segment::Stretch;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+
+/// Portions for each thread that are decoded, or on the way.
+const AHEAD: usize = 2;
+
+/// The portion whose turn it is.
+pub(super) enum Turn {
+    /// The caller is to decode it.
+    Own(Portion),
+    /// Another thread has.
+    Done(Portion, Decoded),
+}
+
+/// The threads, and what they share with the caller.
+pub(super) struct Team {
+    desk: Arc<Desk>,
+    /// Those that have not started.
+    others: Vec<Hand>,
+    threads: Vec<JoinHandle<()>>,
+    /// With which the caller decodes a portion whose turn has not come.
+    hand: Hand,
+}
+
+struct Desk {
+    board: Mutex<Board>,
+    /// A portion was decoded.
+    done: Condvar,
+    /// One more may be.
+    room: Condvar,
+}
+
+struct Board {
+    divider: Divider,
+    /// How many portions somebody has, or had.
+    begun: usize,
+    /// How many the caller was given.
+    given: usize,
+    /// Those that were decoded and not yet given to the caller; `None`: it is to do that itself.
+    done: BTreeMap<usize, (Portion, Option<Decoded>)>,
+    /// Memory to be used again.
+    spare: Vec<Stretch>,
+    ahead: usize,
+    stop: bool,
+}
+
+impl Board {
+    /// A portion that nobody has, if there may be one more.
+    fn begin(&mut self) -> Option<(Portion, Stretch)> {
+        if self.begun - self.given >= self.ahead {
+            return None;
+        }
+        let portion = self.divider.next()?;
+        self.begun += 1;
+        Some((portion, self.spare.pop().unwrap_or_default()))
+    }
+}
+
+impl Desk {
+    /// A thread that panicked left its portion to the caller: what is here is sound.
+    fn board(&self) -> MutexGuard<'_, Board> {
+        self.board.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Decodes a portion and lays it down.
+    fn decode(&self, hand: &mut Hand, portion: Portion, stretch: Stretch) {
+        // Also when decoding panics: nobody waits for ever.
+        let mut task = Task { desk: self, portion: Some(portion), decoded: None };
+        if let Some(portion) = &task.portion {
+            task.decoded = hand.decode(portion, stretch);
+        }
+    }
+
+    /// What a thread does.
+    fn work(&self, mut hand: Hand) {
+        let mut board = self.board();
+        while !board.stop && !board.divider.has_ended() {
+            match board.begin() {
+                Some((portion, stretch)) => {
+                    drop(board);
+                    self.decode(&mut hand, portion, stretch);
+                    board = self.board();
+                }
+                None => board = self.room.wait(board).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+}
+
+/// A portion that somebody has.
+struct Task<'a> {
+    desk: &'a Desk,
+    portion: Option<Portion>,
+    decoded: Option<Decoded>,
+}
+
+impl Drop for Task<'_> {
+    fn drop(&mut self) {
+        if let Some(portion) = self.portion.take() {
+            let index = portion.index;
+            self.desk.board().done.insert(index, (portion, self.decoded.take()));
+            self.desk.done.notify_all();
+        }
+    }
+}
+
+impl Team {
+    /// A caller with a hand of its own, and others, whose threads start when the first portion is asked for.
+    pub(super) fn new(divider: Divider, own: Hand, others: Vec<Hand>) -> Self {
+        let ahead = AHEAD * (others.len() + 1);
+        let (done, spare) = (BTreeMap::new(), Vec::new());
+        let board = Board { divider, begun: 0, given: 0, done, spare, ahead, stop: false };
+        let (done, room) = (Condvar::new(), Condvar::new());
+        let desk = Arc::new(Desk { board: Mutex::new(board), done, room });
+        Self { desk, others, threads: Vec::new(), hand: own }
+    }
+
+    /// Waits for the portion whose turn it is; `None` behind the last one.
+    pub(super) fn turn(&mut self) -> Option<Turn> {
+        let desk = Arc::clone(&self.desk);
+        let mut board = desk.board();
+        let turn = loop {
+            let turn = board.given;
+            if let Some((portion, decoded)) = board.done.remove(&turn) {
+                break match decoded {
+                    Some(decoded) => Turn::Done(portion, decoded),
+                    None => Turn::Own(portion),
+                };
+            }
+            if turn == board.begun {
+                let portion = board.divider.next()?;
+                board.begun += 1;
+                break Turn::Own(portion);
+            }
+            // Another thread has it: meanwhile the next one that nobody has.
+            board = if let Some((portion, stretch)) = board.begin() {
+                drop(board);
+                desk.decode(&mut self.hand, portion, stretch);
+                desk.board()
+            } else {
+                desk.done.wait(board).unwrap_or_else(PoisonError::into_inner)
+            };
+        };
+        board.given += 1;
+        drop(board);
+        desk.room.notify_one();
+        self.start();
+        Some(turn)
+    }
+
+    /// Takes back memory that a portion was decoded into.
+    pub(super) fn give_back(&self, stretch: Stretch) {
+        self.desk.board().spare.push(stretch);
+    }
+
+    fn start(&mut self) {
+        for hand in self.others.drain(..) {
+            let desk = Arc::clone(&self.desk);
+            let name = "schedlab-read".to_owned();
+            // Where there can be no more threads, there are fewer.
+            let thread = std::thread::Builder::new().name(name).spawn(move || desk.work(hand));
+            self.threads.extend(thread);
+        }
+    }
+}
+
+impl Drop for Team {
+    fn drop(&mut self) {
+        self.desk.board().stop = true;
+        self.desk.room.notify_all();
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}

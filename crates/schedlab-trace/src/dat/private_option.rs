@@ -1,0 +1,163 @@
+//! What events do not carry, kept in a private option of trace.dat: topology, affinity, names of marks.
+//!
+//! The option holds JSON. `trace-cmd report` skips options that it does not know.
+
+use schedlab_model::{Affinity, CpuSet, Groups, Nanos, Pid, Place, Span, Topology};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+
+/// What a recorder knows besides the events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Companion {
+    /// How the CPUs share hardware.
+    pub topology: Option<Topology>,
+    /// Where tasks were allowed to run, ascending by pid then time; `None` when nobody looked.
+    pub affinity: Option<Vec<Affinity>>,
+    /// Names of user marks, by the id that their records carry.
+    pub marks: Vec<String>,
+    /// From when to when was looked, where that is more than from the first event to the last.
+    pub span: Option<Span>,
+    /// The CPUs that were observed, where these are not all.
+    pub observed: Option<CpuSet>,
+    /// Control groups of the tasks; `None` when nobody looked.
+    pub groups: Option<Groups>,
+    /// The process of each thread that is not its first one; `None` when nobody looked.
+    pub processes: Option<BTreeMap<Pid, Pid>>,
+    /// Where only events about some tasks are kept: how many tasks these are.
+    pub chosen: Option<usize>,
+}
+
+impl Companion {
+    /// The JSON that goes into the option.
+    pub(crate) fn to_json(&self) -> Vec<u8> {
+        let affinity = self.affinity.as_ref().map(|all| {
+            let entry = |a: &Affinity| json!([a.pid.0, a.at.0, a.allowed.to_string()]);
+            all.iter().map(entry).collect::<Vec<_>>()
+        });
+        let topology = self.topology.as_ref().map(|topology| {
+            let place = |p: &Place| json!([p.cpu.0, p.core, p.llc, p.node, p.socket]);
+            topology.places().iter().map(place).collect::<Vec<_>>()
+        });
+        let mut root = json!({
+            "schema": 1, "topology": topology, "affinity": affinity, "marks": self.marks
+        });
+        if let Some(span) = self.span {
+            root["span"] = json!([span.start.0, span.end.0]);
+        }
+        if let Some(observed) = &self.observed {
+            root["observed"] = json!(observed.to_string());
+        }
+        if let Some(groups) = &self.groups {
+            root["groups"] = json!(groups);
+        }
+        if let Some(processes) = &self.processes {
+            let pairs = processes.iter().map(|(thread, process)| [thread.0, process.0]);
+            root["processes"] = json!(pairs.collect::<Vec<_>>());
+        }
+        if let Some(chosen) = self.chosen {
+            root["chosen"] = json!(chosen);
+        }
+        root.to_string().into_bytes()
+    }
+
+    /// Reads what [`Self::to_json`] wrote; `None` when it is something else. Single entries that
+    /// make no sense are passed over.
+    pub(crate) fn from_json(bytes: &[u8]) -> Option<Self> {
+        let root: Value = serde_json::from_slice(without_nul(bytes)).ok()?;
+        let topology = root["topology"]
+            .as_array()
+            .map(|places| Topology::new(places.iter().filter_map(place).collect()));
+        let affinity = root["affinity"].as_array().map(|entries| {
+            let mut entries: Vec<_> = entries.iter().filter_map(affinity).collect();
+            entries.sort_by_key(|entry| (entry.pid, entry.at));
+            entries
+        });
+        let names = root["marks"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let marks = names.iter().map(|name| name.as_str().unwrap_or_default().to_owned());
+        let at = |index: usize| root["span"].get(index)?.as_u64().map(Nanos);
+        let span = at(0).zip(at(1)).filter(|(start, end)| start < end);
+        let span = span.map(|(start, end)| Span::new(start, end));
+        let observed = root["observed"].as_str().and_then(|list| list.parse::<CpuSet>().ok());
+        let chosen = root["chosen"].as_u64().and_then(|count| usize::try_from(count).ok());
+        let processes =
+            root["processes"].as_array().map(|pairs| pairs.iter().filter_map(thread).collect());
+        let mut groups: Option<Groups> = serde_json::from_value(root["groups"].clone()).ok();
+        if let Some(groups) = &mut groups {
+            let known = groups.names.len();
+            groups.members.retain(|member| (member.group as usize) < known);
+            groups.members.sort_unstable();
+            groups.counts.retain(|count| (count.group as usize) < known);
+        }
+        let marks = marks.collect();
+        Some(Self { topology, affinity, marks, span, observed, groups, processes, chosen })
+    }
+}
+
+fn place(value: &Value) -> Option<Place> {
+    let number = |index: usize| u32::try_from(value.get(index)?.as_u64()?).ok();
+    Some(Place {
+        cpu: schedlab_model::Cpu(u16::try_from(number(0)?).ok()?),
+        core: number(1)?,
+        llc: number(2)?,
+        node: number(3)?,
+        socket: number(4)?,
+    })
+}
+
+/// A thread and its process.
+fn thread(value: &Value) -> Option<(Pid, Pid)> {
+    let number = |index: usize| i32::try_from(value.get(index)?.as_i64()?).ok().map(Pid);
+    Some((number(0)?, number(1)?))
+}
+
+fn affinity(value: &Value) -> Option<Affinity> {
+    Some(Affinity {
+        pid: Pid(i32::try_from(value.get(0)?.as_i64()?).ok()?),
+        at: Nanos(value.get(1)?.as_u64()?),
+        allowed: value.get(2)?.as_str()?.parse::<CpuSet>().ok()?,
+    })
+}
+
+/// Options are often ended by a NUL that is no part of their text.
+fn without_nul(bytes: &[u8]) -> &[u8] {
+    let end = bytes.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
+    bytes.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_kept_comes_back() {
+        let companion = Companion {
+            topology: Some(Topology::flat(3)),
+            affinity: Some(vec![Affinity {
+                pid: Pid(7),
+                at: Nanos(u64::MAX),
+                allowed: "0-1".parse().unwrap(),
+            }]),
+            marks: vec!["warm-up".into(), "ü\"".into()],
+            span: Some(Span::new(Nanos(3), Nanos(u64::MAX))),
+            observed: Some("1,3-4".parse().unwrap()),
+            groups: Some(Groups { names: vec!["/a".into()], ..Groups::default() }),
+            processes: Some(BTreeMap::from([(Pid(8), Pid(7)), (Pid(9), Pid(7))])),
+            chosen: Some(2),
+        };
+        assert_eq!(Companion::from_json(&companion.to_json()), Some(companion));
+        assert_eq!(
+            Companion::from_json(&Companion::default().to_json()),
+            Some(Companion::default())
+        );
+    }
+
+    #[test]
+    fn nonsense_is_passed_over() {
+        assert_eq!(Companion::from_json(b"{"), None);
+        let text = br#"{"affinity":[[1],["a",2,"0"],[1,2,"x"],[1,2,"0"]],"marks":3,"processes":[[1],"x",[3,2]]}"#;
+        let read = Companion::from_json(text).unwrap();
+        assert_eq!(read.affinity.unwrap().len(), 1);
+        assert_eq!(read.processes, Some(BTreeMap::from([(Pid(3), Pid(2))])));
+        assert_eq!((read.topology, read.marks.len()), (None, 0));
+    }
+}

@@ -1,0 +1,54 @@
+//! Detects the format of a trace from its first bytes.
+
+use crate::error::TraceError;
+use crate::{dat, perf, perfetto, text};
+use std::path::Path;
+
+/// Bytes that are looked at to tell formats apart.
+pub(crate) const SNIFFED: usize = 4096;
+
+/// What a trace is by its first bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Dat,
+    Perf,
+    Perfetto,
+    /// A text, which may be a trace.
+    Text,
+}
+
+/// The form of what begins so. Of a text, more than [`SNIFFED`] bytes must hold an event.
+pub(crate) fn form(path: &Path, start: &[u8]) -> Result<Form, TraceError> {
+    if start.starts_with(dat::MAGIC) {
+        return Ok(Form::Dat);
+    }
+    if start.starts_with(perf::MAGIC_LITTLE) || start.starts_with(perf::MAGIC_BIG) {
+        return Ok(Form::Perf);
+    }
+    let first = &start[..start.len().min(SNIFFED)];
+    if perfetto::looks_like(first) {
+        return Ok(Form::Perfetto);
+    }
+    if !first.contains(&0) && (start.len() <= SNIFFED || text::has_event(start)) {
+        return Ok(Form::Text);
+    }
+    Err(TraceError::Unknown { path: path.to_owned(), seen: seen(first) })
+}
+
+/// What a file begins with, in words.
+pub(crate) fn seen(start: &[u8]) -> String {
+    let known: [(&[u8], &str); 7] = [
+        (b"\x7fELF", "an ELF program"),
+        (b"\x1f\x8b", "gzip data: unpack it first"),
+        (b"\x28\xb5\x2f\xfd", "zstd data: unpack it first"),
+        (b"\xfd7zXZ", "xz data: unpack it first"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"PAR1", "a Parquet file"),
+        (b"\x89PNG", "a picture"),
+    ];
+    if let Some((_, name)) = known.iter().find(|(magic, _)| start.starts_with(magic)) {
+        return (*name).to_owned();
+    }
+    let text: String = start.iter().take(16).map(|byte| format!("{byte:02x} ")).collect();
+    format!("it begins with {}", text.trim_end())
+}

@@ -1,0 +1,183 @@
+//! Records that one CPU logged in a round and that the reader has not handed out yet: reduced records, and
+//! the bodies of records that take the general path.
+
+use crate::decode::Stamp;
+use crate::merge::{Batch, ENDED, Out};
+use crate::names::Names;
+use crate::plan::Decoder;
+use crate::reduced_record::Gist;
+use schedlab_model::{Context, Cpu, Event, Nanos, Pid, What};
+
+/// Records in the order in which they are handed out.
+#[derive(Debug, Default)]
+pub(crate) struct Held {
+    gists: Vec<Gist>,
+    /// Gists that were handed out.
+    at: usize,
+    /// Bodies, one after the other.
+    bytes: Vec<u8>,
+    /// What is no record.
+    asides: Vec<What>,
+    /// The latest time, and whether an earlier one came after it: a ring is in order but for rare
+    /// cases, and looking at all of it again costs a pass over memory.
+    last: u64,
+    unsorted: bool,
+}
+
+/// No body begins here: nobody holds so many bytes.
+const ASIDE: u32 = u32::MAX;
+
+/// One thing that was held.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Found<'a> {
+    /// A record's body.
+    Body(&'a [u8]),
+    /// A loss or a change of name.
+    Aside(What),
+}
+
+impl Held {
+    /// Holds the gist of a record.
+    #[inline(always)]
+    pub(crate) fn hold(&mut self, gist: Gist) {
+        let time = gist.time;
+        self.unsorted |= time < self.last;
+        self.last = self.last.max(time);
+        self.gists.push(gist);
+    }
+
+    /// Holds a record that has none. Rounds are cut long before 4 GiB.
+    pub(crate) fn hold_body(&mut self, time: u64, body: &[u8]) {
+        let numbers = [self.bytes.len(), body.len()].map(|number| number as u32);
+        self.bytes.extend_from_slice(body);
+        self.hold(Gist::elsewhere(sane(time), numbers));
+    }
+
+    /// Holds what is no record: a loss or a change of name.
+    pub(crate) fn hold_aside(&mut self, time: u64, what: What) {
+        let index = self.asides.len() as u32;
+        self.asides.push(what);
+        self.hold(Gist::elsewhere(sane(time), [ASIDE, index]));
+    }
+
+    /// What is left.
+    fn rest(&mut self) -> &mut [Gist] {
+        self.gists.get_mut(self.at..).unwrap_or_default()
+    }
+
+    /// The latest time that was held.
+    pub(crate) fn last(&self) -> u64 {
+        self.last
+    }
+
+    /// The time of what is next; `None` when nothing is left.
+    #[inline(always)]
+    pub(crate) fn time(&self) -> Option<u64> {
+        self.gists.get(self.at).map(|gist| gist.time)
+    }
+
+    /// What is next, and its time, where all records were held with their bodies.
+    pub(crate) fn get(&self) -> Option<(u64, Found<'_>)> {
+        let gist = self.gists.get(self.at)?;
+        Some((gist.time, self.found(gist.numbers()?)?))
+    }
+
+    fn found(&self, [start, length]: [u32; 2]) -> Option<Found<'_>> {
+        if start == ASIDE {
+            return self.asides.get(length as usize).map(|what| Found::Aside(*what));
+        }
+        let rest = self.bytes.get(start as usize..)?;
+        rest.get(..length as usize).map(Found::Body)
+    }
+
+    /// Passes over what is next.
+    pub(crate) fn pass(&mut self) {
+        self.at += 1;
+    }
+
+    /// Raises the times before `time` to it; how many there were. In order before, in order after.
+    pub(crate) fn raise(&mut self, time: u64) -> u64 {
+        let rest = self.rest();
+        let late = rest.partition_point(|gist| gist.time < time);
+        rest[..late].iter_mut().for_each(|gist| gist.time = time);
+        late as u64
+    }
+
+    /// Puts all that is left in order of time, where it is not.
+    pub(crate) fn sort(&mut self) {
+        if std::mem::take(&mut self.unsorted) {
+            self.rest().sort_by_key(|gist| gist.time);
+        }
+    }
+
+    /// Adds all that is left of another.
+    pub(crate) fn append(&mut self, other: &Self) {
+        for gist in other.gists.get(other.at..).unwrap_or_default() {
+            match gist.numbers().map(|numbers| other.found(numbers)) {
+                None => self.hold(*gist),
+                Some(Some(Found::Body(body))) => self.hold_body(gist.time, body),
+                Some(Some(Found::Aside(what))) => self.hold_aside(gist.time, what),
+                Some(None) => {}
+            }
+        }
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.gists.clear();
+        self.bytes.clear();
+        self.asides.clear();
+        self.at = 0;
+        (self.last, self.unsorted) = (0, false);
+    }
+
+    /// Puts the event of what is next. The time of what follows; `None` when nothing is left.
+    #[inline(always)]
+    pub(crate) fn put(
+        &mut self,
+        cpu: Cpu,
+        decoder: &Decoder,
+        names: &mut Names,
+        out: &mut impl Out,
+    ) -> Option<u64> {
+        let gist = self.gists.get(self.at)?;
+        if !gist.put(cpu, names, out) {
+            out.aside(|batch| self.put_found(gist, cpu, decoder, names, batch));
+        }
+        self.at += 1;
+        self.time()
+    }
+
+    /// What has no gist.
+    #[cold]
+    #[inline(never)]
+    fn put_found(
+        &self,
+        gist: &Gist,
+        cpu: Cpu,
+        decoder: &Decoder,
+        names: &mut Names,
+        batch: &mut Batch<'_>,
+    ) {
+        let Gist { time, .. } = *gist;
+        let what = match gist.numbers().and_then(|numbers| self.found(numbers)) {
+            Some(Found::Body(body)) => {
+                return decoder.decode_any(Stamp { time, cpu }, body, names, batch);
+            }
+            Some(Found::Aside(what)) => what,
+            None => return,
+        };
+        let (by, news) = match what {
+            What::Comm { pid, comm } => (pid, names.changed(pid, &comm)),
+            _ => (Pid::IDLE, true),
+        };
+        if news {
+            batch.put(Event { time: Nanos(time), by, cpu, context: Context::Task, what });
+        }
+    }
+}
+
+/// The time of the ended is nobody's.
+#[inline(always)]
+pub(crate) fn sane(time: u64) -> u64 {
+    time.min(ENDED - 1)
+}

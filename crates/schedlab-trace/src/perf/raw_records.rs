@@ -1,0 +1,172 @@
+//! The samples of a perf.data as undecoded records.
+//!
+//! Each CPU's samples are sorted round by round; CPUs take turns in the file's order.
+
+use super::cpu_backlog::Found;
+use super::layout::Layout;
+use super::pending::Waiting;
+use super::reader::found;
+use super::records;
+use super::round::Round;
+use super::round_reader::{Intake, lost, named};
+use crate::conversion_loss::cannot_hold;
+use crate::dat::{Header, Piece, RecordSource, Sink};
+use crate::error::TraceError;
+use crate::input::Input;
+
+use schedlab_model::{Clock, Comm, Cpu, Nanos, Pid, Warning, What};
+use std::collections::BTreeMap;
+use std::io;
+
+/// A perf.data as records.
+pub(crate) struct PerfRecords {
+    intake: Intake,
+    header: Header,
+    warnings: Vec<Warning>,
+    /// The last name that perf told of each task, and how often one changed.
+    comms: BTreeMap<Pid, Comm>,
+    renamed: u64,
+}
+
+impl PerfRecords {
+    pub(crate) fn open(input: Input) -> Result<Self, TraceError> {
+        let (mut intake, round) = Intake::open(input, false)?;
+        // All is read again, but for the head.
+        intake.head.warnings.extend(round.ended.into_iter().flat_map(|ended| ended.warnings));
+        let told = round.told.expect("the first round tells the head");
+        let (info, warnings) = (told.info, told.warnings);
+        let comms: BTreeMap<Pid, Comm> = round.named.into_iter().collect();
+        let threads = round.threads;
+        let mut header = intake.tracing().cloned().unwrap_or_default();
+        header.cpus = info.cpus.iter().last().map_or(0, |cpu| u32::from(cpu.0) + 1);
+        header.clock = match &info.clock {
+            Clock::Monotonic => "mono".into(),
+            Clock::Nanoseconds(name) | Clock::Ticks(name) => name.clone(),
+        };
+        header.uname.clone_from(&info.kernel);
+        header.cmdlines = cmdlines(&comms);
+        // Pages are ours to make, whatever the traced kernel's were.
+        header.page_size = 4096;
+        header.header_page = String::new();
+        let processes = (!threads.is_empty())
+            .then(|| threads.into_iter().filter(|(thread, process)| thread != process).collect());
+        header.companion =
+            (info.topology.is_some() || info.span.is_some()).then(|| crate::dat::Companion {
+                topology: info.topology.clone(),
+                span: info.span,
+                processes,
+                ..crate::dat::Companion::default()
+            });
+        Ok(Self { intake, header, warnings, comms, renamed: 0 })
+    }
+
+    /// Reads the records of a round into `round`, bodies and all.
+    fn hold(&mut self, round: &mut Round) -> io::Result<()> {
+        let Self { intake, comms, renamed, .. } = self;
+        let encoding = intake.head.encoding;
+        while !round.is_full() {
+            let Some(kind) = intake.records.next(&intake.input)? else {
+                round.ended = Some(Box::new(intake.ended()));
+                return Ok(());
+            };
+            let record = intake.records.get();
+            match kind {
+                records::FINISHED_ROUND => return Ok(()),
+                records::HEADER_TRACING_DATA => {
+                    let size = record.get(8..).and_then(|rest| rest.first_chunk());
+                    let size = size.map_or(0, |bytes| encoding.u32(*bytes));
+                    intake.records.payload(&intake.input, size)?;
+                }
+                records::SAMPLE => {
+                    let Some(layout) = intake.layout() else {
+                        intake.foreign += 1;
+                        continue;
+                    };
+                    let sample = layout.sample(record, encoding);
+                    let cpu = sample.and_then(|(when, _)| u16::try_from(when.cpu).ok());
+                    match sample.zip(cpu) {
+                        Some(((when, body), cpu)) => round.body(cpu, when.time, body),
+                        None => intake.broken += 1,
+                    }
+                }
+                records::LOST | records::LOST_SAMPLES => {
+                    let Some((cpu, time)) = intake.placed() else { continue };
+                    round.aside(cpu, time, What::Lost { count: lost(kind, record, encoding) });
+                }
+                records::COMM => {
+                    let (pid, comm) = named(record, encoding);
+                    let before = comms.insert(pid, comm);
+                    *renamed += u64::from(before.is_some_and(|before| before != comm));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// When all was read: the names that came on the way, and what is not passed on.
+    fn conclude(&mut self) {
+        self.header.cmdlines = cmdlines(&self.comms);
+        let renamed = self.renamed;
+        if renamed > 0 {
+            let what = format!(
+                "{renamed} changes of name are kept as the last names only; records carry the names \
+                 of their time"
+            );
+            self.warnings.push(cannot_hold(what, ""));
+        }
+        if self.intake.head.layouts.iter().any(Layout::has_chain) {
+            let what = "call chains of samples are left out";
+            self.warnings.push(cannot_hold(what, "`perf script` prints them from the source"));
+        }
+    }
+}
+
+fn cmdlines(comms: &BTreeMap<Pid, Comm>) -> Vec<(Pid, Comm)> {
+    comms.iter().map(|(pid, comm)| (*pid, *comm)).collect()
+}
+
+impl RecordSource for PerfRecords {
+    fn header(&self) -> &Header {
+        &self.header
+    }
+
+    fn each(&mut self, sink: &mut Sink<'_>) -> io::Result<()> {
+        let (mut round, mut waiting) = (Round::default(), Waiting::default());
+        self.intake.rewind();
+        loop {
+            self.hold(&mut round)?;
+            let ended = round.ended.take();
+            waiting.accept(&mut round, ended.is_some());
+            let due = waiting.due;
+            for (cpu, lane) in waiting.lanes.iter_mut().enumerate() {
+                let cpu = Cpu(u16::try_from(cpu).expect("CPUs were checked"));
+                while let Some((time, found)) = lane.get().filter(|(time, _)| *time <= due) {
+                    sink(0, cpu, told(time, found))?;
+                    lane.pass();
+                }
+            }
+            if let Some(ended) = ended {
+                self.warnings.append(&mut found(self.intake.path(), *ended, 0));
+                self.conclude();
+                return Ok(());
+            }
+        }
+    }
+
+    fn by_cpu(&self) -> bool {
+        false
+    }
+
+    fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+}
+
+fn told(time: u64, found: Found<'_>) -> Piece<'_> {
+    match found {
+        Found::Body(body) => Piece::Record(Nanos(time), body),
+        Found::Aside(What::Lost { count }) => Piece::Lost(count),
+        Found::Aside(_) => Piece::Lost(None),
+    }
+}

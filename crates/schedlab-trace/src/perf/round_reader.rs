@@ -1,0 +1,325 @@
+//! The first half of reading a perf.data: reads its records in the file's order, round by round.
+//!
+//! This half fetches, unpacks and reduces records (`reduced_record`). The other half (`reader`) puts them in
+//! the order of time and may run on another thread. All that the other half needs travels with the rounds.
+
+use super::cpu_backlog::Held;
+use super::head::Head;
+use super::layout::{Layout, When};
+use super::records::{self, Records};
+use super::round::{Ended, Round, Told};
+use super::{MAGIC_BIG, feature};
+use crate::argument_text::Spelling;
+use crate::encoding::Encoding;
+use crate::error::TraceError;
+use crate::input::{Input, Stop};
+use crate::name_numbers::Numbers;
+use crate::names;
+use crate::plan::Decoder;
+use schedlab_model::{Comm, CpuSet, Kind, Pid, TraceInfo, Warning, What};
+use std::io;
+use std::num::NonZeroU32;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A perf.data whose records are taken up.
+pub(crate) struct Intake {
+    pub(super) input: Input,
+    pub(super) records: Records,
+    /// Where the records lie.
+    data: Range<u64>,
+    pub(super) head: Head,
+    /// The layout of all tracepoints when they have one in common.
+    pub(super) common: Option<Layout>,
+    decoder: Arc<Decoder>,
+    numbers: Numbers,
+    info: TraceInfo,
+    warnings: Vec<Warning>,
+    /// Whether arguments of other tracepoints are asked for, and how they are spelt.
+    arguments: bool,
+    spelling: Option<Spelling>,
+    /// Whether the head went on in this round.
+    told: bool,
+    /// Samples that carry no tracepoint, and records that make no sense.
+    pub(super) foreign: u64,
+    pub(super) broken: u64,
+}
+
+impl Intake {
+    /// Opens a perf.data and takes up its first round.
+    pub(crate) fn open(input: Input, arguments: bool) -> Result<(Self, Round), TraceError> {
+        let path = input.path().to_owned();
+        let broken = |stop: Stop| TraceError::Broken {
+            path: path.clone(),
+            format: "perf.data",
+            offset: stop.offset,
+            what: stop.what,
+        };
+        let mut start = [0; 16];
+        let count = input.read_at(0, &mut start).map_err(|error| TraceError::io(&path, error))?;
+        if count < 16 {
+            return Err(broken(Stop { offset: count as u64, what: "the file ends here".into() }));
+        }
+        let big_endian = start.starts_with(MAGIC_BIG);
+        let encoding = Encoding { big_endian, long: 8 };
+        let size = encoding.u64(*start[8..].first_chunk().expect("16 bytes were read"));
+        let mut head = Head::new(encoding);
+        let pipe = size == 16;
+        let data = if pipe { 16..input.len() } else { head.read(&input).map_err(broken)? };
+        let form = if pipe { "perf.data (pipe)" } else { "perf.data" };
+        let mut intake = Self {
+            records: Records::new(encoding, data.clone()),
+            data,
+            common: None,
+            decoder: Arc::new(Decoder::new(encoding, std::iter::empty())),
+            numbers: Numbers::default(),
+            info: TraceInfo::new(form, head.clock.clone()),
+            warnings: Vec::new(),
+            arguments,
+            spelling: None,
+            told: false,
+            foreign: 0,
+            broken: 0,
+            head,
+            input,
+        };
+        intake.compile();
+        // The first round of a pipe begins with all that a file has in its head.
+        let mut round = Round::default();
+        intake.take(&mut round).map_err(|error| TraceError::io(&path, error))?;
+        if intake.head.tracing.is_none() || !intake.head.has_tracepoints {
+            let what = intake.lacks(&round);
+            return Err(TraceError::NoEvents { path, format: "perf.data", what });
+        }
+        Ok((intake, round))
+    }
+
+    /// Whether the head comes as records.
+    pub(super) fn is_pipe(&self) -> bool {
+        // A file's head stands before its records.
+        self.data.start == 16
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        self.input.path()
+    }
+
+    /// Why there is nothing to read.
+    fn lacks(&self, round: &Round) -> String {
+        let record = "record it with `perf sched record` or `schedlab record`";
+        let trouble = round.ended.as_ref().and_then(|ended| ended.trouble.as_ref());
+        match (trouble, self.head.has_tracepoints) {
+            (Some((offset, what)), _) => {
+                format!("{what} (at offset {offset}), before any format text")
+            }
+            (None, true) => format!(
+                "the formats of its tracepoints are missing (perf was killed before it wrote them?): \
+                 {record}"
+            ),
+            (None, false) => format!("holds samples of other events, but no tracepoints: {record}"),
+        }
+    }
+
+    /// Makes plans from what the head says so far.
+    fn compile(&mut self) {
+        if let Some(tracing) = &self.head.tracing {
+            let formats =
+                tracing.formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
+            let encoding = Encoding { long: tracing.encoding.long, ..self.head.encoding };
+            let mut decoder = Decoder::new(encoding, formats.clone());
+            decoder.keeps = self.arguments;
+            self.spelling = self.arguments.then(|| Spelling::new(encoding, formats));
+            self.info.others = decoder.others().to_vec();
+            self.info.kinds = decoder.kinds().with(Kind::Comm).with(Kind::Lost);
+            self.decoder = Arc::new(decoder);
+        }
+        self.told = true;
+        let mut tracepoints = self.head.layouts.iter().filter(|layout| layout.is_tracepoint());
+        let first = tracepoints.next().copied();
+        let alike = |first: &Layout| tracepoints.all(|layout| layout == first);
+        self.common = first.filter(|_| !self.head.has_others).filter(alike);
+        self.info.clock = self.head.clock.clone();
+        self.info.topology = self.head.hardware.topology();
+        self.info.kernel.clone_from(&self.head.release);
+        self.info.span = self.head.span;
+        let cpus = usize::try_from(self.head.cpus).unwrap_or(0).min(1 << 16);
+        self.info.cpus = match &self.info.topology {
+            Some(topology) => topology.cpus(),
+            None => CpuSet::first(cpus),
+        };
+    }
+
+    /// Takes the records up to the end of a round up into `round`, whose lanes are empty.
+    pub(super) fn take(&mut self, round: &mut Round) -> io::Result<()> {
+        loop {
+            // Parts of the head may come between the samples of a pipe.
+            let ordinary = self.common.filter(|layout| layout.is_ordinary(self.head.encoding));
+            if let Some(layout) = &ordinary {
+                let Self { records, decoder, numbers, .. } = self;
+                records.samples(layout, |sample| round.ordinary(sample, decoder, numbers));
+            }
+            let Some(kind) = self.records.next(&self.input)? else {
+                round.ended = Some(Box::new(self.ended()));
+                break;
+            };
+            match kind {
+                records::SAMPLE => self.sample(round),
+                records::FINISHED_ROUND => break,
+                records::FORK => {
+                    round.threads.extend(thread(kind, self.records.get(), self.head.encoding));
+                }
+                records::COMM | records::LOST | records::LOST_SAMPLES => self.aside(kind, round),
+                records::HEADER_ATTR | records::HEADER_FEATURE | records::HEADER_TRACING_DATA => {
+                    self.head_record(kind)?;
+                }
+                _ => {}
+            }
+            if round.is_full() {
+                break;
+            }
+        }
+        round.lanes.iter_mut().for_each(Held::sort);
+        self.numbers.turn(&mut round.news);
+        if std::mem::take(&mut self.told) {
+            round.told = Some(Box::new(Told {
+                info: self.info.clone(),
+                decoder: Arc::clone(&self.decoder),
+                spelling: self.spelling.take(),
+                warnings: std::mem::take(&mut self.warnings),
+            }));
+        }
+        Ok(())
+    }
+
+    /// What was found, at the end.
+    pub(super) fn ended(&mut self) -> Ended {
+        Ended {
+            trouble: self.records.trouble.take(),
+            broken: std::mem::take(&mut self.broken),
+            foreign: std::mem::take(&mut self.foreign),
+            warnings: std::mem::take(&mut self.head.warnings),
+        }
+    }
+
+    /// The layout of the sample at hand; `None` when it carries no tracepoint.
+    #[inline]
+    pub(super) fn layout(&self) -> Option<Layout> {
+        let layout = self.common.or_else(|| self.head.layout(self.records.get()));
+        layout.filter(Layout::is_tracepoint)
+    }
+
+    fn sample(&mut self, round: &mut Round) {
+        let Some(layout) = self.layout() else { return self.foreign += 1 };
+        let sample = layout.sample(self.records.get(), self.head.encoding);
+        let taken = sample
+            .is_some_and(|(when, body)| round.sample(when, body, &self.decoder, &mut self.numbers));
+        self.broken += u64::from(!taken);
+    }
+
+    /// Records beside the samples: names and losses.
+    fn aside(&mut self, kind: u32, round: &mut Round) {
+        let record = self.records.get();
+        let encoding = self.head.encoding;
+        let Some((cpu, time)) = self.placed() else { return };
+        let what = match kind {
+            records::COMM => {
+                let (pid, comm) = named(record, encoding);
+                round.threads.extend(thread(kind, record, encoding));
+                // Names of tasks that were there before have no time.
+                if time == 0 {
+                    return round.named.push((pid, comm));
+                }
+                What::Comm { pid, comm }
+            }
+            _ => What::Lost { count: lost(kind, record, encoding) },
+        };
+        round.aside(cpu, time, what);
+    }
+
+    /// The CPU and the time of the record at hand, which is no sample; `None` while no layout is known.
+    pub(super) fn placed(&self) -> Option<(u16, u64)> {
+        let layout = self.head.layouts.first()?;
+        let When { time, cpu } = layout.trailer(self.records.get(), self.head.encoding);
+        // A loss that names no CPU may concern any: the first must bear it.
+        Some((u16::try_from(cpu).unwrap_or(0), time))
+    }
+
+    /// Parts of the head that come as records through a pipe.
+    fn head_record(&mut self, kind: u32) -> io::Result<()> {
+        let record = self.records.get().to_vec();
+        let encoding = self.head.encoding;
+        let u32_at = |at: usize| {
+            record.get(at..).and_then(|rest| rest.first_chunk()).map(|bytes| encoding.u32(*bytes))
+        };
+        match kind {
+            records::HEADER_ATTR => {
+                let size = u32_at(12).unwrap_or(0) as usize;
+                let size = if size == 0 { 64 } else { size };
+                let rest = record.get(8..).unwrap_or_default();
+                let (attr, ids) = rest.split_at(size.min(rest.len()));
+                self.head.attr(attr, ids);
+            }
+            records::HEADER_FEATURE => {
+                let bit = record.get(8..).and_then(|rest| rest.first_chunk());
+                let bit = bit.map_or(0, |bytes| encoding.u64(*bytes));
+                let content = record.get(16..).unwrap_or_default().to_vec();
+                let content = Input::memory(self.input.path(), content);
+                if let Ok(bit) = u32::try_from(bit) {
+                    // What a feature lacks is not needed to read events.
+                    let _ = self.head.feature(bit, &content);
+                }
+            }
+            _ => {
+                let size = u32_at(8).unwrap_or(0);
+                if let Some(bytes) = self.records.payload(&self.input, size)? {
+                    let content = Input::memory(self.input.path(), bytes);
+                    if let Err(stop) = self.head.feature(feature::TRACING_DATA, &content) {
+                        let what = format!(
+                            "{}: the format texts could not be read: {}",
+                            self.input.path().display(),
+                            stop.what
+                        );
+                        self.warnings.push(Warning::new("trace-head-damaged", what, ""));
+                    }
+                }
+            }
+        }
+        self.compile();
+        Ok(())
+    }
+
+    pub(super) fn tracing(&self) -> Option<&crate::dat::Header> {
+        self.head.tracing.as_ref()
+    }
+
+    /// Goes back to the first record; what was found wrong is found again.
+    pub(super) fn rewind(&mut self) {
+        self.records = Records::new(self.head.encoding, self.data.clone());
+        (self.foreign, self.broken) = (0, 0);
+    }
+}
+
+/// The task and the name that a `COMM` record tells.
+pub(super) fn named(record: &[u8], encoding: Encoding) -> (Pid, Comm) {
+    let tid = record.get(12..).and_then(|rest| rest.first_chunk());
+    let tid = tid.map_or(0, |bytes| encoding.u32(*bytes));
+    (Pid(tid.cast_signed()), names::comm(record.get(16..).unwrap_or_default()))
+}
+
+/// The task and its process that a `COMM` or `FORK` record tells.
+pub(super) fn thread(kind: u32, record: &[u8], encoding: Encoding) -> Option<(Pid, Pid)> {
+    let number = |at: usize| {
+        let bytes = record.get(at..)?.first_chunk()?;
+        Some(Pid(encoding.u32(*bytes).cast_signed())).filter(|pid| pid.0 > 0)
+    };
+    Some((number(if kind == records::FORK { 16 } else { 12 })?, number(8)?))
+}
+
+/// How many events a record of this kind says were lost.
+pub(super) fn lost(kind: u32, record: &[u8], encoding: Encoding) -> Option<NonZeroU32> {
+    let at = if kind == records::LOST { 16 } else { 8 };
+    let count = record.get(at..).and_then(|rest| rest.first_chunk());
+    let count = count.map_or(0, |bytes| encoding.u64(*bytes));
+    NonZeroU32::new(u32::try_from(count).unwrap_or(u32::MAX))
+}
