@@ -16,6 +16,7 @@ mod purity;
 mod python;
 mod release;
 mod schemas;
+mod short_docs;
 mod steps;
 mod suite;
 mod tidy;

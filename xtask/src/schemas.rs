@@ -6,16 +6,29 @@ use std::process::Command;
 
 const FOLDER: &str = "docs/schemas";
 
-/// Writes the folder anew.
+/// Writes the folder anew. The schemas are all made first, so that a failure leaves the old ones as they are.
 pub(crate) fn run() -> Result<()> {
-    let folder = Path::new(FOLDER);
-    if folder.exists() {
-        std::fs::remove_dir_all(folder).context(FOLDER)?;
-    }
-    std::fs::create_dir_all(folder).context(FOLDER)?;
+    let mut made = Vec::new();
     for id in schedlab(&[])?.lines() {
         let name = id.split('/').nth(1).context(id.to_owned())?;
-        std::fs::write(folder.join(format!("{name}.json")), schedlab(&[name])?)?;
+        made.push((format!("{name}.json"), schedlab(&[name])?));
+    }
+    ensure!(!made.is_empty(), "`schedlab schema` lists nothing");
+    replace(Path::new(FOLDER), &made)
+}
+
+/// Puts these files into the folder, and removes what else is there.
+fn replace(folder: &Path, files: &[(String, String)]) -> Result<()> {
+    std::fs::create_dir_all(folder).context(FOLDER)?;
+    for (name, text) in files {
+        std::fs::write(folder.join(name), text).context(name.clone())?;
+    }
+    for entry in std::fs::read_dir(folder).context(FOLDER)? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if !files.iter().any(|(kept, _)| *kept == name) {
+            std::fs::remove_file(&path).context(format!("{}", path.display()))?;
+        }
     }
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! What no compiler checks: floors, sizes, headers, words that must not stay.
 
+use crate::short_docs::ShortDocs;
 use crate::{dependencies, floors, links, module_cycles, prose, purity, steps, unit_tests};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,7 @@ fn generates(line: &str) -> bool {
 pub(crate) fn run() -> Result<()> {
     let files = tracked()?;
     let mut found = floors::check()?;
+    let mut docs = ShortDocs::default();
     for path in &files {
         // Files that a change deleted are still known to git until it is committed.
         let Ok(facts) = std::fs::metadata(path) else { continue };
@@ -51,9 +53,12 @@ pub(crate) fn run() -> Result<()> {
             ));
         }
         if path.extension().is_some_and(|extension| extension == "rs") {
-            check_source(path, &mut found)?;
+            let text = std::fs::read_to_string(path).context(format!("{}", path.display()))?;
+            docs.add(path, &text);
+            check_source(path, &text, &mut found);
         }
     }
+    found.extend(docs.faults());
     found.extend(dependencies::check(&files)?);
     found.extend(prose::check(&files)?);
     found.extend(links::check(&files)?);
@@ -77,12 +82,11 @@ fn tracked() -> Result<Vec<PathBuf>> {
     Ok(names.split('\0').filter(|name| !name.is_empty()).map(PathBuf::from).collect())
 }
 
-fn check_source(path: &Path, found: &mut Vec<String>) -> Result<()> {
-    let text = std::fs::read_to_string(path).context(format!("{}", path.display()))?;
+fn check_source(path: &Path, text: &str, found: &mut Vec<String>) {
     let mut note = |line: usize, what: &str| {
         found.push(format!("{}:{line}: {what}", path.display()));
     };
-    for (line, what) in unit_tests::check(path, &text) {
+    for (line, what) in unit_tests::check(path, text) {
         note(line, &what);
     }
     let lines = text.lines().count();
@@ -117,7 +121,6 @@ fn check_source(path: &Path, found: &mut Vec<String>) -> Result<()> {
             note(index + 1, "unsafe code lives in schedlab-sys and schedlab-jobs-c alone");
         }
     }
-    Ok(())
 }
 
 #[cfg(test)]

@@ -22,12 +22,12 @@ pub struct Colour {
 }
 
 impl Colour {
-    /// White.
+    /// The opaque colour white, `0xffffff`.
     pub const WHITE: Self = Self::hex(0xff_ff_ff);
-    /// Black.
+    /// The opaque colour black, `0x000000`.
     pub const BLACK: Self = Self::hex(0);
 
-    /// From `0xRRGGBB`, opaque.
+    /// The opaque colour `0xRRGGBB`.
     #[must_use]
     pub const fn hex(rgb: u32) -> Self {
         let [_, r, g, b] = rgb.to_be_bytes();
@@ -153,23 +153,23 @@ pub(crate) fn on_scale(fraction: f64) -> Colour {
 /// The roles that colours play in a picture, on white or on dark ground.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Theme {
-    /// Behind everything.
+    /// The colour behind the whole picture.
     pub ground: Colour,
-    /// Behind the data.
+    /// The colour behind the data.
     pub panel: Colour,
-    /// Titles and values.
+    /// The colour of titles and values.
     pub text: Colour,
-    /// Labels and notes.
+    /// The colour of labels and notes.
     pub muted: Colour,
-    /// Frames and axes.
+    /// The colour of frames and axes.
     pub axis: Colour,
-    /// Grid lines.
+    /// The colour of grid lines.
     pub grid: Colour,
     /// What runs, where tasks are not told apart.
     pub running: Colour,
-    /// What waits.
+    /// The colour of waiting tasks.
     pub waiting: Colour,
-    /// What went wrong.
+    /// The colour of what went wrong.
     pub alarm: Colour,
     /// What moved from CPU to CPU.
     pub moved: Colour,
@@ -181,7 +181,7 @@ pub struct Theme {
     pub tasks: &'static [Colour],
     /// Marks of events by name: darker than each task on light ground, lighter on dark ground.
     pub events: [Colour; 4],
-    /// Series of charts.
+    /// The colours of a chart's series, in order.
     pub series: &'static [Colour],
 }
 

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 /// A stretch of a CPU's time in one colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Piece {
-    /// When.
+    /// The time that the piece covers.
     pub span: Span,
     /// The colour of what ran.
     pub colour: Colour,
@@ -31,14 +31,14 @@ pub enum Fill {
     Shades(Vec<Colour>),
 }
 
-/// A CPU's row.
+/// The row of one CPU.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// The CPU.
+    /// The CPU whose row this is.
     pub cpu: Cpu,
     /// Where it sits, where known.
     pub place: Option<Place>,
-    /// What ran.
+    /// What ran on the CPU, as boxes or shades.
     pub fill: Fill,
 }
 
@@ -47,25 +47,25 @@ pub struct Row {
 pub enum Mark {
     /// Something happened on a CPU: a tick at the upper edge of the row.
     Tick {
-        /// When.
+        /// The time of the mark.
         time: Nanos,
-        /// Where.
+        /// The CPU on whose row the mark is.
         cpu: Cpu,
     },
     /// Something went from a CPU to another: a line from row to row.
     Link {
-        /// When.
+        /// The time of the mark.
         time: Nanos,
-        /// From where.
+        /// The CPU from which the arrow starts.
         from: Cpu,
-        /// To where.
+        /// The CPU at which the arrow ends.
         to: Cpu,
     },
     /// Something lasted: a bar at the lower edge of the row.
     Bar {
-        /// When.
+        /// The time that the mark covers.
         span: Span,
-        /// Where.
+        /// The CPU on whose row the mark is.
         cpu: Cpu,
     },
 }
@@ -75,7 +75,7 @@ pub enum Mark {
 pub struct Marks {
     /// What they are, for the legend.
     pub name: String,
-    /// Their colour.
+    /// The colour of all these marks.
     pub colour: Colour,
     /// The marks, in any order.
     pub marks: Vec<Mark>,
@@ -94,7 +94,7 @@ pub struct Cores {
     pub origin: Nanos,
     /// The rows, from top to bottom.
     pub rows: Vec<Row>,
-    /// Names of pieces.
+    /// The names that pieces refer to.
     pub names: Vec<String>,
     /// What the colours mean.
     pub legend: Vec<(Colour, String)>,
@@ -118,11 +118,11 @@ pub struct Lane {
 /// Words on a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Label {
-    /// Where they begin.
+    /// The time at which the label begins.
     pub time: Nanos,
-    /// On which row.
+    /// The CPU on whose row the label is.
     pub cpu: Cpu,
-    /// What they say.
+    /// The text of the label.
     pub text: String,
 }
 

@@ -21,7 +21,7 @@ pub struct Glyph {
 /// A weight of the bundled font.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Weight {
-    /// For nearly everything.
+    /// The weight of nearly all text.
     #[default]
     Regular,
     /// For titles and what must be seen first.
@@ -29,7 +29,7 @@ pub enum Weight {
 }
 
 impl Weight {
-    /// Both.
+    /// Both weights, regular first.
     pub const ALL: [Self; 2] = [Self::Regular, Self::Bold];
 
     /// The font file: OpenType with CFF outlines.

@@ -17,7 +17,6 @@ mod assign;
 mod axis;
 pub mod chart;
 pub mod choice;
-mod chosen;
 mod colour;
 pub mod cores;
 mod event_filter;

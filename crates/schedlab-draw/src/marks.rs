@@ -115,7 +115,7 @@ fn split(conditions: &str) -> Vec<String> {
     parts
 }
 
-/// The question.
+/// The question that finds the marked events of a trace.
 pub struct Marking {
     window: Span,
     columns: u64,

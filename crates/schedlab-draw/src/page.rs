@@ -38,7 +38,7 @@ const POINTS_MAX: usize = 100_000;
 pub struct Note {
     /// When, on the trace's clock.
     pub span: Span,
-    /// Where.
+    /// The CPU on whose row the note is.
     pub cpu: u16,
     /// What is said about it.
     pub text: String,
@@ -51,7 +51,7 @@ pub struct Note {
 pub struct Story {
     /// Since when the first waiter had waited.
     pub since: Nanos,
-    /// The first waiter.
+    /// The task that waited first.
     pub task: TaskId,
     /// CPU time that was lost.
     pub cost: Nanos,

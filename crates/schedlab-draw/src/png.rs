@@ -16,12 +16,12 @@ pub enum PngError {
         "a PNG of {width} x {height} pixels can't be drawn: at most 64 million pixels; draw SVG or PDF, or fewer CPUs"
     )]
     Size {
-        /// Pixels across.
+        /// The width in pixels.
         width: u64,
-        /// Pixels down.
+        /// The height in pixels.
         height: u64,
     },
-    /// The encoder failed.
+    /// The PNG encoder failed, with its reason.
     #[error("the PNG could not be encoded: {0}")]
     Encode(String),
 }

@@ -16,7 +16,7 @@ pub enum LaneKind {
     Frequency,
     /// Idle states: the deeper, the stronger.
     Idle,
-    /// IPIs and timers.
+    /// The lane of IPIs and timers.
     Interrupts,
 }
 

@@ -33,11 +33,11 @@ pub enum Colouring {
     /// Each pid its own.
     #[default]
     Pid,
-    /// The command's name.
+    /// The name of the task's command decides.
     Command,
     /// The task that created it (where that was seen; else itself).
     Parent,
-    /// Its priority.
+    /// The priority of the task decides.
     Priority,
     /// The NUMA node on which it was first seen to run.
     Node,
@@ -52,13 +52,13 @@ pub struct RowsOptions {
     pub window: Span,
     /// Columns of the picture.
     pub columns: u32,
-    /// What decides colours.
+    /// What decides the colour of a task.
     pub colouring: Colouring,
     /// Only tasks whose name begins so have colours; all others are [`Theme::other`].
     pub target: Option<String>,
     /// Only these CPUs have rows, and count in sums; `None` is all.
     pub cpus: Option<CpuSet>,
-    /// For [`Colouring::Node`].
+    /// The topology, which [`Colouring::Node`] needs.
     pub topology: Option<Topology>,
     /// For what is unknown, and for others than the target.
     pub theme: Theme,
@@ -80,9 +80,9 @@ pub struct RowsAnswer {
 /// One meaning of a colour.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// The colour.
+    /// The colour in the picture.
     pub colour: Colour,
-    /// What has it.
+    /// The name of what has the colour.
     pub name: String,
     /// How long that ran, summed over CPUs.
     pub time: Nanos,
@@ -94,7 +94,7 @@ pub struct Rows {
     /// Where columns begin, and the end of the last.
     edges: Vec<u64>,
     cpus: Vec<Track>,
-    /// By task number.
+    /// What was seen of each task, by its number.
     tasks: Vec<Seen>,
     keys: Keys,
     touching: Touching,
@@ -499,7 +499,7 @@ enum Key {
     Parent(TaskId),
     Priority(i16),
     Node(u32),
-    /// Bands of [`BAND_HZ`].
+    /// A band of [`BAND_HZ`] of the CPU's frequency.
     Speed(u64),
     NoSpeed,
     Other,

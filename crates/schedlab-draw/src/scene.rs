@@ -16,9 +16,9 @@ pub const PX: i32 = 100;
 /// A point, in units.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Point {
-    /// To the right.
+    /// The distance to the right, in units.
     pub x: i32,
-    /// Down.
+    /// The distance downwards, in units.
     pub y: i32,
 }
 
@@ -31,13 +31,13 @@ pub const fn at(x: i32, y: i32) -> Point {
 /// A box, in units; negative sizes are not allowed, empty ones are not drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rect {
-    /// Left edge.
+    /// The left edge, in units.
     pub x: i32,
-    /// Upper edge.
+    /// The upper edge, in units.
     pub y: i32,
-    /// Width.
+    /// The width in units.
     pub w: i32,
-    /// Height.
+    /// The height in units.
     pub h: i32,
 }
 
@@ -64,7 +64,7 @@ impl Rect {
 /// How a line is drawn.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stroke {
-    /// Its colour.
+    /// The colour of the line.
     pub colour: Colour,
     /// Its width, in units.
     pub width: i32,
@@ -73,13 +73,13 @@ pub struct Stroke {
 }
 
 impl Stroke {
-    /// A solid line.
+    /// A solid line of this width in units.
     #[must_use]
     pub const fn solid(colour: Colour, width: i32) -> Self {
         Self { colour, width, dash: None }
     }
 
-    /// A dashed line.
+    /// A dashed line; width, dashes and gaps are in units.
     #[must_use]
     pub const fn dashed(colour: Colour, width: i32, dash: i32, gap: i32) -> Self {
         Self { colour, width, dash: Some((dash, gap)) }
@@ -118,9 +118,9 @@ pub struct Text {
     pub origin: Point,
     /// Size of the em, in units.
     pub size: i32,
-    /// Regular or bold.
+    /// The weight of the font: regular or bold.
     pub weight: Weight,
-    /// Its colour.
+    /// The colour of the text.
     pub colour: Colour,
     /// Whether it is turned to read upwards.
     pub upwards: bool,
@@ -137,9 +137,9 @@ pub struct Text {
 pub struct Style {
     /// Size of the em, in units.
     pub size: i32,
-    /// Regular or bold.
+    /// The weight of the font: regular or bold.
     pub weight: Weight,
-    /// Its colour.
+    /// The colour of the text.
     pub colour: Colour,
 }
 
@@ -196,16 +196,16 @@ impl Text {
 pub enum Item {
     /// Boxes of one colour.
     Rects {
-        /// Their colour.
+        /// The colour of all boxes.
         fill: Colour,
-        /// The boxes.
+        /// The boxes, drawn in this order.
         rects: Vec<Rect>,
     },
     /// Separate straight lines of one look.
     Lines {
-        /// Their look.
+        /// The colour, width and dashes of all lines.
         stroke: Stroke,
-        /// From and to.
+        /// The two ends of each line.
         lines: Vec<(Point, Point)>,
     },
     /// A path, filled (even-odd) and stroked.
@@ -214,7 +214,7 @@ pub enum Item {
         fill: Option<Colour>,
         /// How its outline is drawn.
         stroke: Option<Stroke>,
-        /// The outline.
+        /// The steps along the outline.
         steps: Vec<Step>,
     },
     /// A line of text.
@@ -225,21 +225,21 @@ pub enum Item {
         label: String,
         /// Nothing outside this box is drawn.
         clip: Option<Rect>,
-        /// The things.
+        /// The items that are drawn inside.
         items: Vec<Item>,
     },
 }
 
-/// A picture.
+/// A picture in integer units, ready for a writer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scene {
-    /// Width, in units.
+    /// The width in units.
     pub width: i32,
-    /// Height, in units.
+    /// The height in units.
     pub height: i32,
     /// What it shows, for readers of screens and metadata.
     pub title: String,
-    /// Behind everything.
+    /// The colour behind everything.
     pub ground: Colour,
     /// What is drawn, in order.
     pub items: Vec<Item>,
@@ -252,7 +252,7 @@ impl Scene {
         Self { width, height, title: font::printable(title), ground, items: Vec::new() }
     }
 
-    /// Adds one box.
+    /// Adds one box of this colour.
     pub fn rect(&mut self, fill: Colour, rect: Rect) {
         self.items.push(Item::Rects { fill, rects: vec![rect] });
     }
@@ -288,7 +288,7 @@ impl Scene {
         }
     }
 
-    /// Adds a text.
+    /// Adds one line of text at a point.
     pub fn text(&mut self, point: Point, anchor: Anchor, style: Style, content: &str) {
         if !content.is_empty() {
             self.items.push(Item::Text(Text::new(point, anchor, style, content)));

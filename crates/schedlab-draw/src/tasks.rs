@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 /// What a task does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doing {
-    /// It runs.
+    /// The task runs on a CPU.
     Running,
     /// It could run, and waits for a CPU.
     Waiting,
@@ -29,7 +29,7 @@ pub enum Doing {
     Blocked,
     /// A signal or a tracer stopped it.
     Stopped,
-    /// It sleeps.
+    /// The task sleeps, so it does not want a CPU.
     Sleeping,
 }
 
@@ -106,16 +106,16 @@ pub struct Wanted {
     pub rows: usize,
 }
 
-/// A row.
+/// The row of one task, command, process or group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Row {
-    /// Whose it is.
+    /// The name of whose row this is.
     pub name: String,
     /// What was done, in order of time, without overlaps; with the CPU where a single task ran.
     pub pieces: Vec<(Span, Doing, Option<Cpu>)>,
 }
 
-/// The picture.
+/// The picture `tasks`, with its options.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tasks {
     /// What the picture is called.

@@ -52,9 +52,9 @@ pub struct Running {
 /// The two colours, which the drop-in for another tool chooses by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tints {
-    /// Of running tasks.
+    /// The colour of running tasks.
     pub running: Colour,
-    /// Of waiting tasks.
+    /// The colour of waiting tasks.
     pub waiting: Colour,
 }
 

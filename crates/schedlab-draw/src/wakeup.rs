@@ -20,7 +20,7 @@ pub struct Wakeup {
     pub sentence: String,
     /// The instant that is called zero.
     pub origin: Nanos,
-    /// Who waited first.
+    /// The task that waited first.
     pub task: TaskId,
     /// How many other tasks waited there meanwhile.
     pub others: usize,
@@ -28,7 +28,7 @@ pub struct Wakeup {
     pub wait: Span,
     /// The part of the wait in which another CPU was idle and allowed.
     pub needless: Span,
-    /// Where it waited.
+    /// The CPU on whose queue it waited.
     pub cpu: Cpu,
     /// Who woke it, and on which CPU, where a task did.
     pub waker: Option<(TaskId, Cpu)>,

@@ -20,7 +20,7 @@ pub(crate) struct Fake<'s> {
     pub(crate) censors: bool,
     /// The boot that the machine tells.
     pub(crate) boot: &'static str,
-    /// Its governor.
+    /// The name of its frequency governor.
     pub(crate) governor: &'static str,
     /// The release of its kernel.
     pub(crate) kernel: &'static str,

@@ -12,7 +12,7 @@ pub type Point = BTreeMap<String, String>;
 /// One run to do.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// Its name.
+    /// The id of the run.
     pub id: RunId,
     /// The label of its workload.
     pub workload: String,
@@ -22,7 +22,7 @@ pub struct Planned {
     pub block: u32,
     /// What the machine is asked.
     pub spec: RunSpec,
-    /// Commands around it.
+    /// The commands around the run.
     pub hooks: Hooks,
     /// The machine that does it.
     pub machine: MachineName,

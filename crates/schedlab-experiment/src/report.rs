@@ -37,7 +37,7 @@ use sha2::{Digest as _, Sha256};
 
 const STYLE: &str = include_str!("report/style.css");
 
-/// A document.
+/// A report as one HTML document.
 #[derive(Clone, Debug, Default)]
 pub struct Report {
     title: String,
@@ -87,7 +87,7 @@ enum Part {
 }
 
 impl Report {
-    /// An empty document.
+    /// A report without sections.
     #[must_use]
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), ..Self::default() }
@@ -188,7 +188,7 @@ impl Section {
         self
     }
 
-    /// A table.
+    /// Adds a table to the section.
     pub fn table(&mut self, table: Table) -> &mut Self {
         self.parts.push(Part::Table(table));
         self

@@ -28,35 +28,35 @@ pub enum Progress<'p> {
     Begins {
         /// Which one, from 0, of all runs of the plan.
         index: usize,
-        /// Of how many.
+        /// The number of runs in the plan.
         total: usize,
-        /// What it is.
+        /// The run of the plan.
         run: &'p Planned,
         /// How long the rest will take, judged by the runs that this call has done.
         left: Option<Duration>,
     },
     /// A run ended and is stored.
     Ended {
-        /// What it is.
+        /// The run of the plan.
         run: &'p Planned,
-        /// What it measured.
+        /// What the run measured.
         stored: &'p StoredRun,
     },
     /// A run was doubtful and is done again.
     Again {
-        /// What it is.
+        /// The run of the plan.
         run: &'p Planned,
         /// The attempt that gives way.
         doubtful: &'p StoredRun,
     },
     /// A run was there already.
     Skipped {
-        /// What it is.
+        /// The run of the plan.
         run: &'p Planned,
     },
     /// A run was there, but a file of it is damaged: its folder was renamed, and the run is done again.
     SetAside {
-        /// What it is.
+        /// The run of the plan.
         run: &'p Planned,
         /// Which file, and what is wrong with it.
         error: &'p StoreError,
@@ -65,9 +65,9 @@ pub enum Progress<'p> {
     },
     /// A run could not be done; the loop goes on with the next.
     Failed {
-        /// What it is.
+        /// The run of the plan.
         run: &'p Planned,
-        /// Why.
+        /// The reason of the failure.
         error: &'p MachineError,
     },
 }
@@ -115,7 +115,7 @@ pub enum LoopError {
     OtherConditions {
         /// The folder of results.
         folder: std::path::PathBuf,
-        /// What differs.
+        /// The condition that differs.
         what: String,
     },
     /// The folder holds runs of a version that did not store where they were done.

@@ -38,7 +38,7 @@ use std::path::{Path, PathBuf};
 /// Why results can't be stored or read.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {error}", path.display())]
     Io {
         /// Which file or folder.
@@ -50,7 +50,7 @@ pub enum StoreError {
     /// A file of a run directory is not what we write.
     #[error("{}, line {line}: {why}", path.display())]
     Malformed {
-        /// Which file.
+        /// The path of the file.
         path: PathBuf,
         /// Which line, from 1.
         line: usize,
@@ -60,7 +60,7 @@ pub enum StoreError {
     /// A run was written by another version of schedlab.
     #[error("{}: schema is '{found}', this schedlab reads '{SCHEMA}' and '{SCHEMA_OLD}'", path.display())]
     Version {
-        /// The manifest.
+        /// The path of the manifest.
         path: PathBuf,
         /// The schema that it names.
         found: String,
@@ -68,9 +68,9 @@ pub enum StoreError {
     /// Another process does runs into the same folder.
     #[error("{}: {by} stores runs there: wait until that ends, or choose another folder", folder.display())]
     Locked {
-        /// Which folder.
+        /// The path of the folder.
         folder: PathBuf,
-        /// Who, in words.
+        /// The process that stores runs there, in words.
         by: String,
     },
     /// There are no results in a folder.

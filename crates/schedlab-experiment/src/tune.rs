@@ -39,19 +39,19 @@ pub enum Step<'s> {
     Asks {
         /// Which measurement, from 0.
         index: usize,
-        /// Of how many.
+        /// The number of measurements in all.
         budget: usize,
-        /// Where.
+        /// The point that is measured.
         point: &'s Point,
     },
-    /// It was measured.
+    /// A point was measured.
     Measured {
         /// Its goals with their values; none: it failed.
         values: &'s [(String, f64)],
     },
     /// Cheaper runs look for good settings, or do a pilot of this.
     Screens {
-        /// Measurements at most.
+        /// The greatest number of measurements.
         budget: usize,
         /// Whether it is the pilot.
         is_pilot: bool,
@@ -60,7 +60,7 @@ pub enum Step<'s> {
     Confirms {
         /// The setting that is confirmed.
         point: &'s Point,
-        /// Pairs.
+        /// The number of pairs of runs.
         pairs: usize,
     },
     /// Progress of the run loop.

@@ -134,7 +134,7 @@ impl Company {
         self.0.is_empty()
     }
 
-    /// Lets them begin.
+    /// Lets all of these loads begin.
     pub(crate) fn go(&mut self) {
         for one in &mut self.0 {
             if let Some(stdin) = &mut one.stdin {

@@ -38,9 +38,9 @@ pub enum KnobError {
     /// This kernel does not have it.
     #[error("Linux {kernel} has no knob {name}: {why}")]
     Absent {
-        /// Which.
+        /// The name of the knob.
         name: String,
-        /// The running kernel.
+        /// The version of the running kernel.
         kernel: String,
         /// What to use instead.
         why: String,
@@ -48,7 +48,7 @@ pub enum KnobError {
     /// The value is wrong.
     #[error("knob {name}: {why}")]
     Value {
-        /// Which.
+        /// The name of the knob.
         name: String,
         /// What is wrong, and what is right.
         why: String,
@@ -56,17 +56,17 @@ pub enum KnobError {
     /// Another process has set it for as long as it runs.
     #[error("knob {name} is held by {by}: wait until that ends, or stop it")]
     Held {
-        /// Which.
+        /// The name of the knob.
         name: String,
-        /// Who, in words.
+        /// The process that uses the knob, in words.
         by: String,
     },
-    /// The kernel refuses.
+    /// The kernel refuses the value.
     #[error("knob {name}, {place}: {why}")]
     Refused {
-        /// Which.
+        /// The name of the knob.
         name: String,
-        /// Where it lives.
+        /// The file or call that holds the knob.
         place: String,
         /// Why, and how to get the right.
         why: String,

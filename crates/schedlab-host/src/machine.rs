@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 /// How long a load may take to end after it was asked to, before it is killed.
 const GRACE: Nanos = Nanos::from_secs(8);
 
-/// This machine.
+/// The Linux on which schedlab runs, as a machine.
 pub struct Host {
     /// The load child, where it is not the running program.
     program: Option<PathBuf>,

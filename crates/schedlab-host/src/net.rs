@@ -32,9 +32,9 @@ pub enum NetError {
     /// A step failed otherwise.
     #[error("{doing}: {why}")]
     Failed {
-        /// The command.
+        /// The command that failed.
         doing: String,
-        /// What it said.
+        /// The text that the command printed.
         why: String,
     },
 }
@@ -44,9 +44,9 @@ pub enum NetError {
 pub struct Namespace {
     /// Its name, as `ip netns` tells it.
     pub name: String,
-    /// Our end's address.
+    /// The address of this end of the link.
     pub here: Ipv4Addr,
-    /// Its end's address.
+    /// The address of the far end of the link.
     pub there: Ipv4Addr,
 }
 

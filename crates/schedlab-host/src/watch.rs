@@ -51,7 +51,7 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Begins to watch.
+    /// Reads the machine's counters before a run.
     pub(crate) fn start(cpus: &CpuSet) -> Self {
         let own_before = own();
         let before = read(Path::new("/"), cpus);

@@ -4,7 +4,7 @@ use schedlab_jobs::policy::{self, Significance, StreamId};
 use schedlab_jobs::pool::{Completion, Context, Flow, Runner};
 use std::ffi::c_void;
 
-/// `schedlab_posting`.
+/// A job to post: `schedlab_posting` in C.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Posting {
@@ -79,10 +79,10 @@ impl Runner for Jobs {
     }
 }
 
-/// `schedlab_context`.
+/// What a running job is given: `schedlab_context` in C.
 pub struct ContextC<'a, 'b>(&'a mut Context<'b, Jobs>);
 
-/// `schedlab_completion`.
+/// The end of a job that goes on elsewhere: `schedlab_completion` in C.
 pub struct CompletionC(Completion<Jobs>);
 
 /// The worker's number.

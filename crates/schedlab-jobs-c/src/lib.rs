@@ -17,7 +17,7 @@ pub const ABI: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
 pub enum Code {
-    /// As asked.
+    /// The call did what was asked.
     Ok = 0,
     /// The backlog is full.
     Full = 1,

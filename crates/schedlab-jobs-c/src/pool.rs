@@ -7,7 +7,7 @@ use schedlab_jobs::pool::{Handle, Options, Pool, PostError, Report};
 use schedlab_jobs::run::Clock;
 use std::time::Duration;
 
-/// `schedlab_pool_options`.
+/// The settings of a pool: `schedlab_pool_options` in C.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 pub struct OptionsC {
@@ -17,7 +17,7 @@ pub struct OptionsC {
     unbound: u32,
 }
 
-/// `schedlab_counts`.
+/// The numbers of jobs in a pool: `schedlab_counts` in C.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub struct CountsC {
@@ -62,7 +62,7 @@ impl CountsC {
     }
 }
 
-/// `schedlab_pool`.
+/// A running pool: `schedlab_pool` in C.
 pub struct PoolC {
     pool: Pool<Jobs>,
 }

@@ -80,7 +80,7 @@ pub enum Share {
 /// What a share asks of its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// Run this job.
+    /// Run this job of the bundle.
     Run(Node),
     /// Post one more share: there is work for another worker.
     Help,
@@ -95,7 +95,7 @@ struct Place {
     stealer: Stealer,
 }
 
-/// See the module.
+/// A bundle of short jobs; the module describes it.
 pub struct Bundle {
     graph: Arc<Graph>,
     /// Predecessors that have not ended, by job; empty where none has any.

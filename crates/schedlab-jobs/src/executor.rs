@@ -57,9 +57,9 @@ pub enum ExecutorError {
     /// The run asks for what the executor does not offer.
     #[error("{executor} does not offer {what}")]
     NotOffered {
-        /// Who.
+        /// The name of the executor.
         executor: String,
-        /// What.
+        /// What the executor does not offer.
         what: &'static str,
     },
     /// The user ended the run.
@@ -68,9 +68,9 @@ pub enum ExecutorError {
     /// It did not come to its end.
     #[error("{executor} did not finish: {what}")]
     Unfinished {
-        /// Who.
+        /// The name of the executor.
         executor: String,
-        /// What is known.
+        /// What is known of the unfinished run.
         what: String,
     },
 }

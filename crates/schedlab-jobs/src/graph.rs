@@ -66,9 +66,9 @@ pub struct Graph {
 /// A node without its edges.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
-    /// Its level.
+    /// The level of the node.
     pub level: u32,
-    /// Its weight.
+    /// The weight of the node.
     pub weight: u32,
     /// It hashes the seed before its predecessors: as start nodes do, and those that were linked to others later.
     pub seeded: bool,
@@ -81,7 +81,7 @@ pub enum GraphTextError {
     /// A line that is not understood.
     #[error("line {line}: {what}")]
     Line {
-        /// Counted from 1.
+        /// The line of the text, from 1.
         line: usize,
         /// What is wrong there.
         what: String,
@@ -100,7 +100,7 @@ pub enum GraphError {
     NoSuchNode {
         /// Where the edge begins.
         from: u32,
-        /// Where it ends.
+        /// The node at which the edge ends.
         to: u32,
         /// How many nodes there are.
         nodes: u32,

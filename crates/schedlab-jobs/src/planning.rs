@@ -6,7 +6,7 @@ use crate::policy::{JobId, Nanos, Plan, Posting, Significance};
 use crate::run::Run;
 use std::ops::Range;
 
-/// Who plans.
+/// Who plans the jobs of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Planner {
     /// The caller, before the run begins.
@@ -21,7 +21,7 @@ pub enum Planner {
 /// Who plans, how much at once and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Planning {
-    /// Who.
+    /// Who plans the jobs of the run.
     pub planner: Planner,
     /// Jobs that are planned at once, at least 1.
     pub chunk: u32,

@@ -32,7 +32,7 @@ use std::time::Duration;
 /// How a job returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
-    /// It ended.
+    /// The job has ended.
     Done,
     /// It ended without what its dependents need: they are dropped.
     Failed,
@@ -42,7 +42,7 @@ pub enum Flow {
 
 /// Runs the jobs of a pool. Jobs themselves are small values; what they share lives here.
 pub trait Runner: Send + Sync + Sized + 'static {
-    /// A job.
+    /// The type of the pool's jobs.
     type Job: Send + 'static;
 
     /// Runs a job. A panic is contained: the job counts as panicked, its dependents are dropped.
@@ -123,7 +123,7 @@ pub struct Options {
     pub run_delay: Option<fn() -> Option<Nanos>>,
     /// Messages that may wait at the entrance.
     pub entrance_max: usize,
-    /// Faults to inject.
+    /// The faults that tests inject.
     pub faults: Faults,
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// Figures of a run. Times in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Profile {
-    /// Jobs that ran.
+    /// The number of jobs that ran.
     pub jobs: usize,
     /// First begin to last end.
     pub covered_ns: Nanos,
@@ -51,17 +51,17 @@ pub struct Profile {
 /// Times of the jobs of one kind of work, summed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KindTimes {
-    /// Its name.
+    /// The name of the kind of work.
     pub kind: &'static str,
-    /// How many jobs.
+    /// The number of jobs of this kind.
     pub jobs: u64,
-    /// Wall time.
+    /// The wall time of these jobs, in nanoseconds.
     pub wall_ns: Nanos,
     /// CPU time, 0 where not measured: of one job in sixteen.
     pub cpu_ns: Nanos,
     /// How many jobs that is.
     pub cpu_jobs: u64,
-    /// Planned time.
+    /// The planned time of these jobs, in nanoseconds.
     pub planned_ns: Nanos,
 }
 

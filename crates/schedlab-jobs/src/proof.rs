@@ -12,7 +12,7 @@ use std::time::Instant;
 
 const M: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// One round.
+/// One round of work: a function that cannot be skipped.
 #[must_use]
 pub const fn round(value: u64) -> u64 {
     (value ^ (value >> 32)).wrapping_mul(M)

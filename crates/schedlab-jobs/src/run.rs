@@ -13,8 +13,8 @@ use self::count::Counted;
 pub use self::dropping::{Dropped, Unfit};
 use self::watching::Watching;
 use crate::graph::{Graph, Node};
-use crate::held::Held;
 use crate::policy::{NEVER, Nanos, Significance, StreamId};
+use crate::worker_stalls::Held;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 
@@ -153,13 +153,13 @@ pub struct Run {
 /// What the log holds about a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Which.
+    /// The job that ran.
     pub node: Node,
     /// Who ran it, from 0.
     pub worker: u32,
     /// When, on the run's clock.
     pub begin: Nanos,
-    /// Until when.
+    /// The end of the job on the run's clock, in nanoseconds.
     pub end: Nanos,
     /// CPU time used, 0 where that was not measured.
     pub cpu_ns: Nanos,
@@ -286,7 +286,7 @@ impl Run {
         self
     }
 
-    /// The graph.
+    /// The graph of the run.
     pub fn graph(&self) -> &Graph {
         &self.graph
     }
@@ -364,7 +364,7 @@ impl Run {
         (posted > 0).then_some(posted)
     }
 
-    /// The run's clock.
+    /// The clock of the run.
     pub fn clock(&self) -> Clock {
         self.clock
     }

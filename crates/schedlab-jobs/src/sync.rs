@@ -166,7 +166,7 @@ mod model {
         }
     }
 
-    /// The calling thread.
+    /// The thread that calls this function.
     pub fn current() -> Thread {
         CURRENT.with(|current| current.borrow_mut().get_or_insert_with(Thread::new).clone())
     }

@@ -169,7 +169,7 @@ impl Executor for VirtualTime {
 #[derive(Clone, Copy, Debug)]
 enum Order {
     Node(Node),
-    /// Plans a chunk.
+    /// Plans the chunk of this number.
     Chunk(u32),
 }
 

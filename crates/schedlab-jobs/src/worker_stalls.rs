@@ -11,7 +11,7 @@ pub const HELD_NS: Nanos = 100_000;
 /// Kept per worker; later ones are left out.
 pub(crate) const HELD_MAX: usize = 1 << 16;
 
-/// In which phase.
+/// The phase in which a worker stalled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum During {
     /// A job of planned length took a quarter and [`HELD_NS`] longer than that.
@@ -23,14 +23,14 @@ pub enum During {
     Timer,
 }
 
-/// Once.
+/// One stall of a worker.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Held {
     /// From when, at the earliest, on the clock of the pool or of the run.
     pub from: Nanos,
-    /// For how long.
+    /// The length of the stall, in nanoseconds.
     pub lost_ns: Nanos,
-    /// In which phase.
+    /// The phase in which the worker was.
     pub during: During,
     /// Run delay of the thread since it was last read: an upper bound for how long other tasks had its CPU. `None` where
     /// nothing tells.

@@ -19,11 +19,11 @@ pub struct Groups {
 /// A task in a group from a time on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Member {
-    /// The task.
+    /// The task that is in the group.
     pub pid: Pid,
     /// When this was read; zero if it held before the first look.
     pub at: Nanos,
-    /// Index into [`Groups::names`].
+    /// The group, as an index into [`Groups::names`].
     pub group: u32,
 }
 
@@ -32,7 +32,7 @@ pub struct Member {
 pub struct Count {
     /// When they were read.
     pub at: Nanos,
-    /// Index into [`Groups::names`].
+    /// The group, as an index into [`Groups::names`].
     pub group: u32,
     /// Enforcement periods that passed (`nr_periods`).
     pub periods: u64,
@@ -45,7 +45,7 @@ pub struct Count {
 /// What a group's counters grew by between their first and their last reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Throttling {
-    /// Enforcement periods.
+    /// Periods of the quota that the kernel has enforced.
     pub periods: u64,
     /// Those in which the group was throttled.
     pub throttled_periods: u64,

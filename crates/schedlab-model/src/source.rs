@@ -19,7 +19,7 @@ pub enum Clock {
 /// The CPUs on which a task was allowed to run, from `at` on (until its next entry).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Affinity {
-    /// The task.
+    /// The task whose affinity this is.
     pub pid: Pid,
     /// When this was read.
     pub at: Nanos,
@@ -30,9 +30,9 @@ pub struct Affinity {
 /// A tracepoint that is not of the scheduler kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OtherFormat {
-    /// Its system (`irq`).
+    /// The system of the tracepoint (`irq`).
     pub system: String,
-    /// Its name (`irq_handler_entry`).
+    /// The name of the tracepoint (`irq_handler_entry`).
     pub name: String,
 }
 
@@ -42,7 +42,7 @@ pub struct OtherFormat {
 pub struct TraceInfo {
     /// The format as people name it: `trace.dat v6`, `perf.data`, `sim`.
     pub format: String,
-    /// Its clock.
+    /// The clock of the trace's times.
     pub clock: Clock,
     /// The CPUs that were observed: an event of another CPU can't be expected. Empty if unknown.
     pub cpus: CpuSet,
@@ -96,7 +96,7 @@ pub trait EventSink {
     fn take(&mut self, event: &Event);
 }
 
-/// Keeps all events.
+/// Keeps all events in the order of their arrival.
 impl EventSink for Vec<Event> {
     fn take(&mut self, event: &Event) {
         self.push(*event);

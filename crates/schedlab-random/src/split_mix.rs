@@ -16,7 +16,7 @@ pub const fn mix(mut z: u64) -> u64 {
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// From a seed.
+    /// A generator whose sequence depends on `seed` alone.
     #[must_use]
     pub const fn new(seed: u64) -> Self {
         Self(seed)

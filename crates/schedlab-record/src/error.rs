@@ -9,7 +9,7 @@ pub enum RecordError {
     /// A right is missing.
     #[error("no right to record scheduler events: {missing}; {remedy}")]
     Right {
-        /// Which.
+        /// The right that is missing.
         missing: String,
         /// How to get it.
         remedy: String,
@@ -25,7 +25,7 @@ pub enum RecordError {
     /// A filter that the kernel does not take.
     #[error("filter '{expression}' on {event}: {why}")]
     Filter {
-        /// The event.
+        /// The name of the event.
         event: String,
         /// What it was to pass.
         expression: String,
@@ -35,7 +35,7 @@ pub enum RecordError {
     /// An option that can't be had in this way of recording.
     #[error("{what}: {why}")]
     Unsupported {
-        /// The option.
+        /// The option that is refused.
         what: String,
         /// Why not, and what to do.
         why: String,
@@ -43,7 +43,7 @@ pub enum RecordError {
     /// The spool directory is not what it should be.
     #[error("{}: {what}", path.display())]
     Spool {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong with it.
         what: String,
@@ -51,7 +51,7 @@ pub enum RecordError {
     /// The trace can't be written where it shall be.
     #[error(transparent)]
     Target(#[from] schedlab_trace::TraceError),
-    /// The system refused.
+    /// A system call failed.
     #[error("{doing}: {error}")]
     Io {
         /// What was being done.
@@ -82,9 +82,9 @@ impl RecordError {
     }
 }
 
-/// `CAP_PERFMON`.
+/// The number of the capability `CAP_PERFMON`.
 const CAP_PERFMON: u32 = 38;
-/// `CAP_SYS_ADMIN`.
+/// The number of the capability `CAP_SYS_ADMIN`.
 const CAP_SYS_ADMIN: u32 = 21;
 
 /// How to get both rights that recording through perf events takes. The second is for the numbers and formats of

@@ -48,13 +48,13 @@ use schedlab_model::{Cpu, Nanos, Phase, Pid};
 /// A user's mark, taken by the workload on the clock of the trace (`CLOCK_MONOTONIC`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mark {
-    /// When.
+    /// The time of the mark.
     pub time: Nanos,
     /// On which CPU the task ran then.
     pub cpu: Cpu,
-    /// The task.
+    /// The task that put the mark.
     pub pid: Pid,
-    /// Index into [`Marks::names`].
+    /// The name of the mark, as an index into [`Marks::names`].
     pub id: u32,
     /// Begin, end or point.
     pub phase: Phase,

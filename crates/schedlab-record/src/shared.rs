@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 pub struct Spike {
     /// The task that waited.
     pub pid: Pid,
-    /// Since when.
+    /// The time at which the wait began.
     pub since: Nanos,
     /// For how long; it may not have ended then.
     pub waited: Nanos,
@@ -27,9 +27,9 @@ pub struct Spike {
 pub struct Overrun {
     /// The task that put the end, or, while there is none, the begin.
     pub pid: Pid,
-    /// When it began.
+    /// The time at which the request began.
     pub since: Nanos,
-    /// For how long.
+    /// How long the request took.
     pub took: Nanos,
     /// Whether it had ended then.
     pub is_over: bool,
@@ -70,7 +70,7 @@ impl fmt::Display for Ended {
 /// What the recorder's threads share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    /// Told to stop.
+    /// Whether the threads are to stop.
     pub(crate) stop: AtomicBool,
     /// Bytes of records spooled so far.
     pub(crate) bytes: AtomicU64,

@@ -55,7 +55,7 @@ pub(crate) struct Stacks {
     size_at: usize,
     callers_at: usize,
     switch: u16,
-    /// Offset and size.
+    /// The offset and the size of the state.
     state: (usize, usize),
 }
 

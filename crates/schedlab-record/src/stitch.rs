@@ -254,7 +254,7 @@ impl<W: io::Write + io::Seek> Stitched<'_, W> {
 struct Known {
     /// The last name under which each task came to or left a CPU.
     names: BTreeMap<Pid, Comm>,
-    /// Addresses in stacks.
+    /// The addresses that stacks hold.
     addresses: BTreeSet<u64>,
 }
 

@@ -196,7 +196,7 @@ struct Said<'a> {
     /// `None` ends what the task began last.
     name: Option<&'a str>,
     phase: Phase,
-    /// 0 is none.
+    /// The number of the request; 0 if there is none.
     request: u32,
 }
 

@@ -9,7 +9,7 @@ use schedlab_workload::demand::{Demand, Source};
 pub struct Account {
     /// Its pid in the demand.
     pub pid: Pid,
-    /// Its name.
+    /// The name of the task.
     pub comm: String,
     /// CPU time that it asks for.
     pub cpu_time: Nanos,
@@ -56,11 +56,11 @@ pub struct Totals {
 /// A demand and what it rests on.
 #[derive(Clone, Debug, Default)]
 pub struct Inferred {
-    /// The demand.
+    /// The demand that was inferred.
     pub demand: Demand,
     /// Its tasks, in the demand's order.
     pub accounts: Vec<Account>,
-    /// All together.
+    /// The sums over all tasks.
     pub totals: Totals,
     /// What limits the demand.
     pub warnings: Vec<Warning>,

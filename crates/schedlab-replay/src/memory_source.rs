@@ -6,7 +6,7 @@ use std::io;
 /// Events of a batch.
 const BATCH: usize = 4_096;
 
-/// Events in memory.
+/// A source of events that are in memory.
 #[derive(Clone, Debug)]
 pub struct Kept {
     info: TraceInfo,
@@ -21,13 +21,13 @@ impl Kept {
         Self { info, events, next: 0 }
     }
 
-    /// The events.
+    /// The events in order of time.
     #[must_use]
     pub fn events(&self) -> &[Event] {
         &self.events
     }
 
-    /// Begins again.
+    /// Begins again at the first event.
     pub const fn rewind(&mut self) {
         self.next = 0;
     }

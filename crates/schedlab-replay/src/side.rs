@@ -11,7 +11,7 @@ use std::io;
 /// What one task got.
 #[derive(Clone, Debug, Default)]
 pub struct TaskSide {
-    /// Its name.
+    /// The name of the task.
     pub comm: String,
     /// Time that it ran.
     pub ran: Nanos,
@@ -21,9 +21,9 @@ pub struct TaskSide {
     pub involuntary: u64,
     /// How often it was woken.
     pub wakeups: u64,
-    /// Moves between CPUs.
+    /// The number of moves between CPUs.
     pub migrations: u64,
-    /// Its waits.
+    /// The waits of the task for a CPU.
     pub delays: Delays,
 }
 
@@ -59,7 +59,7 @@ pub struct Side {
 pub struct Parting {
     /// When, since the recording began.
     pub at: Nanos,
-    /// On which CPU.
+    /// The CPU on which the runs part.
     pub cpu: Cpu,
     /// Who runs there in the first run; `None`: nobody.
     pub first: Option<Pid>,

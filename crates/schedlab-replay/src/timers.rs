@@ -11,7 +11,7 @@ const FITS: u64 = 10;
 /// What ended the waits that no task ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Timer {
-    /// There were none.
+    /// The task had no interrupts.
     #[default]
     None,
     /// A timer with a period: the times of interrupts are multiples of it apart.

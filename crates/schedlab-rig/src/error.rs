@@ -13,10 +13,10 @@ pub enum RigError {
     While {
         /// What it was doing, or where.
         doing: String,
-        /// What failed.
+        /// The error that caused the failure.
         source: Box<dyn Error + Send + Sync>,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] std::io::Error),
     /// The kernel's events could not be stored.

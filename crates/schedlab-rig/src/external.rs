@@ -7,15 +7,14 @@
 //! `jobs run --events` reads. A process that has not said it is done within a time is ended, with all that it started.
 
 mod answer;
-mod asked;
 mod line;
 mod request;
 
 use crate::error::While;
 use crate::{RigError, Threads};
 use answer::{Answer, Ran, read_lines};
-use asked::Asked;
 pub use line::{Done, Go, Head, Job, Line, NotOffered, SCHEMA, SCHEMA_DEADLINES};
+use request::Asked;
 use schedlab_jobs::executor::{Executor, ExecutorError, Offers, Told, refuse_times};
 use schedlab_jobs::run::Run;
 use schedlab_model::{Nanos, Pid};
@@ -224,7 +223,7 @@ fn log_on_clock(run: &Run, ran: &[Ran], base: u64) {
     order.sort_by_key(|ran| (ran.end, ran.job));
     let origin = schedlab_sys::clock::monotonic().0.saturating_sub(run.clock().now());
     let first = ran.iter().map(|ran| ran.begin).min().unwrap_or(base);
-    let base = if asked::has_times(run) { base } else { first };
+    let base = if request::has_times(run) { base } else { first };
     run.set_base(base.saturating_sub(origin));
     for Ran { job, worker, begin, end, .. } in order {
         let on_clock = |time: &u64| time.saturating_sub(origin);

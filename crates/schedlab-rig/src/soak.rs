@@ -25,7 +25,7 @@ pub struct Faulty {
 /// What the pool and the process hold at a moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// The pool's blocks.
+    /// The number of blocks that the pool holds.
     pub blocks: usize,
     /// The pool's room for edges.
     pub edges: usize,

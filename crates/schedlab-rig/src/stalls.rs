@@ -33,7 +33,7 @@ pub enum Cause {
 }
 
 impl Cause {
-    /// All, in order.
+    /// All causes, in the order of the table.
     pub const ALL: [Self; 10] = [
         Self::Job,
         Self::JobDelayed,
@@ -67,7 +67,7 @@ impl Cause {
 /// What is known of a worker, each in any order.
 #[derive(Clone, Debug, Default)]
 pub struct Lane {
-    /// With a job.
+    /// The spans in which the worker ran a job.
     pub jobs: Vec<Span>,
     /// Runnable without running, as the kernel says.
     pub delayed: Vec<Span>,
@@ -93,7 +93,7 @@ pub struct Demand {
 pub struct Stall {
     /// The worker, from 0.
     pub worker: usize,
-    /// Why.
+    /// The cause of the stall.
     pub cause: Cause,
     /// From when to when, on the run's clock.
     pub span: Span,

@@ -17,7 +17,7 @@ use std::fmt::Write as _;
 /// What a probe gave.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// Its name.
+    /// The name of the probe.
     pub probe: &'static str,
     /// The costs that it decides.
     pub costs: &'static [&'static str],
@@ -41,7 +41,7 @@ impl Found {
 /// Costs with where they come from.
 #[derive(Clone, Debug)]
 pub struct Calibration {
-    /// The costs.
+    /// The costs that explain the probes best.
     pub costs: Costs,
     /// Each probe with its number and the model's.
     pub found: Vec<Found>,

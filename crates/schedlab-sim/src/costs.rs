@@ -88,7 +88,7 @@ costs! {
     ipi = 1_000,
     /// From an interrupt on an idle CPU to its handler.
     idle_exit = 2_000,
-    /// Forking a task.
+    /// The time that forking a task takes, in nanoseconds.
     fork = 60_000,
     /// What a new task does before it waits for the start of the load.
     prepare = 30_000,

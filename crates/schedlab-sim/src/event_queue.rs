@@ -10,12 +10,12 @@ use std::collections::BinaryHeap;
 /// No time at all: nothing is planned.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// The next event.
+/// The next event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next<E> {
     /// A CPU's piece of work ends.
     Cpu(usize),
-    /// Another event.
+    /// An event that is not the end of a CPU's work.
     Other(E),
 }
 

@@ -31,7 +31,7 @@ pub enum Kind {
     Placement,
     /// Whether the running task is displaced.
     Displacement,
-    /// Who runs next.
+    /// The choice of the task that runs next.
     Next,
 }
 
@@ -50,11 +50,11 @@ impl Kind {
 /// A decision in which recording and policy differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// When.
+    /// The time of the decision.
     pub at: Nanos,
     /// The CPU that decided.
     pub cpu: usize,
-    /// What was decided.
+    /// The kind of the decision.
     pub kind: Kind,
     /// What the recorded scheduler did.
     pub recorded: String,
@@ -71,16 +71,16 @@ pub struct Difference {
 pub struct Count {
     /// Those that are the same.
     pub same: u64,
-    /// Those that differ.
+    /// The number of decisions that differ.
     pub different: u64,
     /// Those that were not compared: the recording does not tell enough.
     pub skipped: u64,
 }
 
-/// What following gave.
+/// What following a recording gave.
 #[derive(Clone, Debug, Default)]
 pub struct Comparison {
-    /// The first difference.
+    /// The first decision that differs.
     pub first: Option<Difference>,
     /// How many decisions were compared.
     pub counts: BTreeMap<Kind, Count>,

@@ -38,7 +38,7 @@ const SECOND: u64 = 1_000_000_000;
 /// Repeats begin at phases of this period, as on a virtual machine: the longest tick that kernels have (100 Hz).
 const PERIOD: u64 = 10_000_000;
 
-/// A simulated machine.
+/// A simulated machine, on which runs take virtual time.
 pub struct Simulated {
     model: Model,
     offers: Offers,

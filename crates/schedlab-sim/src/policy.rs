@@ -40,9 +40,9 @@ pub enum Arrival {
 /// Why a task leaves its queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// It sleeps.
+    /// The task sleeps until a wakeup.
     Sleeps,
-    /// It ends.
+    /// The task ends for good.
     Ends,
     /// It goes to another CPU, still runnable.
     Moves,
@@ -51,7 +51,7 @@ pub enum Departure {
 /// A wakeup, before a CPU is chosen.
 #[derive(Clone, Copy, Debug)]
 pub struct Wake {
-    /// Who wakes up.
+    /// The task that wakes up.
     pub task: TaskId,
     /// The CPU on which the waker runs.
     pub cpu: usize,
@@ -66,11 +66,11 @@ pub struct Wake {
 /// A runnable task that a policy moved between the queues of two CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Move {
-    /// The task.
+    /// The task that moves.
     pub task: TaskId,
-    /// Its CPU before.
+    /// The CPU from which it moves.
     pub from: usize,
-    /// Its CPU after.
+    /// The CPU to which it moves.
     pub to: usize,
 }
 

@@ -22,7 +22,7 @@ pub struct Reservation {
     pub runtime: u64,
     /// From the beginning of a period.
     pub deadline: u64,
-    /// The period.
+    /// The period in nanoseconds.
     pub period: u64,
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn ratio(whole: u64, part: u64) -> u64 {
 /// The scheduling class of a task.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Class {
-    /// `SCHED_OTHER`.
+    /// The class of fair tasks (`SCHED_OTHER`).
     #[default]
     Normal,
     /// `SCHED_BATCH`: it preempts nobody when it wakes.
@@ -63,7 +63,7 @@ pub enum Class {
     Fifo(u32),
     /// `SCHED_RR` with its priority, 1 ..= 99.
     RoundRobin(u32),
-    /// `SCHED_DEADLINE`.
+    /// The class of deadline tasks (`SCHED_DEADLINE`).
     Deadline(Reservation),
 }
 
@@ -109,7 +109,7 @@ pub struct TaskView {
     pub cpu: usize,
     /// Its nice value, -20 ..= 19.
     pub nice: i32,
-    /// Its class.
+    /// The scheduling class of the task.
     pub class: Class,
     /// The slice that it asked for in nanoseconds; 0: the policy's own.
     pub slice_ns: u64,
@@ -262,7 +262,7 @@ pub struct Scene {
     pub tasks: Vec<TaskView>,
     /// The index of the first entity that is no task.
     pub first_group: usize,
-    /// All CPUs.
+    /// All CPUs of the machine, by number.
     pub cpus: Vec<CpuView>,
     /// How CPUs share hardware.
     pub hardware: Hardware,

@@ -30,7 +30,7 @@ pub struct Truth {
     pub measured_on: String,
     /// How the cells were measured, in a sentence.
     pub measured: String,
-    /// The cells.
+    /// The cells that a real kernel ran.
     pub cell: Vec<Cell>,
 }
 
@@ -40,11 +40,11 @@ pub struct Truth {
 pub struct Cell {
     /// The name of its group: cells of one group are compared with each other.
     pub label: String,
-    /// The workload.
+    /// The name of the workload.
     pub workload: String,
-    /// Its options.
+    /// The options of the workload.
     pub options: BTreeMap<String, String>,
-    /// The knobs.
+    /// The values of the knobs.
     pub knobs: BTreeMap<String, String>,
     /// Whether the cell lies where the load is slow by its knobs.
     #[serde(default)]
@@ -60,22 +60,22 @@ pub struct Cell {
 /// What the model says of one start of a cell.
 #[derive(Clone, Copy, Debug)]
 pub struct Said {
-    /// Time in seconds.
+    /// The run time in seconds.
     pub time_s: f64,
-    /// Voluntary switches.
+    /// The number of voluntary switches.
     pub voluntary: f64,
-    /// Involuntary switches.
+    /// The number of involuntary switches.
     pub involuntary: f64,
 }
 
 /// Median, least and greatest of what starts of a cell gave.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The median.
+    /// The median of the runs.
     pub median: f64,
-    /// The least.
+    /// The least of the runs.
     pub least: f64,
-    /// The greatest.
+    /// The greatest of the runs.
     pub most: f64,
 }
 
@@ -109,7 +109,7 @@ pub struct Errors {
 /// A cell beside what the model says.
 #[derive(Clone, Debug)]
 pub struct Row {
-    /// Its group.
+    /// The label of the row's group.
     pub label: String,
     /// Its knobs in words.
     pub knobs: String,
@@ -121,7 +121,7 @@ pub struct Row {
     pub said_s: Spread,
     /// The kernel's switches, voluntary and involuntary together.
     pub switches: Spread,
-    /// The model's.
+    /// The switches in the model.
     pub said_switches: Spread,
 }
 
@@ -134,9 +134,9 @@ impl Row {
 /// How the model fares with one group of cells.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its name.
+    /// The label of the group.
     pub label: String,
-    /// The model's errors.
+    /// The errors of the model.
     pub model: Errors,
     /// Those of the best constant.
     pub constant: Errors,
@@ -151,12 +151,12 @@ pub struct Group {
     pub switches: (f64, f64),
 }
 
-/// The comparison.
+/// A comparison of the model with a real kernel.
 #[derive(Clone, Debug)]
 pub struct Validation {
-    /// Every cell.
+    /// A row for each cell.
     pub rows: Vec<Row>,
-    /// Every group.
+    /// A group for each load.
     pub groups: Vec<Group>,
 }
 

@@ -3,12 +3,13 @@
 //! Each CPU works on one piece at a time: a phase of its task's operation, or the way out of a switch. When the piece
 //! ends, the operation takes effect, which may wake others, put the task to sleep, or lead to its next operation.
 //! Files: `perform` has the operations, `wake` the way from a wakeup to a CPU, `switch` who runs, `start` the
-//! beginning and the end of a load, `speed` how fast CPUs work, `channel`, `slub` and `things` what tasks share,
+//! beginning and the end of a load, `speed` how fast CPUs work, `channel`, `slub` and `shared_objects` what tasks share,
 //! `deadlock` who waits for whom.
 
 mod channel;
 mod deadlock;
 mod perform;
+mod shared_objects;
 mod slub;
 mod speed;
 mod start;
@@ -27,6 +28,7 @@ use channel::Channel;
 use schedlab_model::{Comm, Context, Event, Pid, Prio, What};
 use schedlab_stats::Histogram;
 use schedlab_workload::plan::{Block, Placement, Plan, Task};
+use shared_objects::Shared;
 use slub::Memory;
 use std::collections::BTreeMap;
 use task::{Act, Body, Phase, Stand};
@@ -50,7 +52,7 @@ pub enum Start {
 pub struct Config {
     /// Orders what happens at equal times; 0: CPUs in order of their numbers.
     pub seed: u64,
-    /// What things cost.
+    /// The time that each operation takes.
     pub costs: Costs,
     /// The distance between two ticks in nanoseconds (4,000,000 with HZ=250).
     pub tick_ns: u64,
@@ -123,7 +125,7 @@ struct Piece {
 /// Events that are kept before the caller gets them.
 const FLUSH: usize = 4_096;
 
-/// A simulation.
+/// A simulation of tasks, CPUs and what they share.
 pub struct World {
     config: Config,
     scene: Scene,

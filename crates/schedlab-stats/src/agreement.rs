@@ -9,7 +9,7 @@ pub struct Agreement {
     pub correlation: f64,
     /// The true correlation is above this with the asked level.
     pub at_least: f64,
-    /// Pairs.
+    /// The number of compared pairs.
     pub pairs: usize,
 }
 

@@ -4,7 +4,7 @@ use crate::distribution::t_quantile;
 use crate::sample::median_of_sorted;
 use crate::{Interval, Method, SampleError};
 
-/// A straight line.
+/// A straight line, by its value at 0 and its slope.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Line {
     /// Its value at zero.
@@ -14,7 +14,7 @@ pub struct Line {
 }
 
 impl Line {
-    /// The line's value.
+    /// The value of the line at `x`.
     #[must_use]
     pub fn at(&self, x: f64) -> f64 {
         self.intercept + self.slope * x
@@ -30,7 +30,7 @@ impl Line {
 /// A line with how well it fits.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Fit {
-    /// The line.
+    /// The line that fits the points.
     pub line: Line,
     /// Pearson's correlation of x and y (1895), -1 ..= 1.
     pub r: f64,
@@ -42,7 +42,7 @@ pub struct Fit {
     pub slope_error: f64,
     /// Standard error of the intercept.
     pub intercept_error: f64,
-    /// How many points.
+    /// The number of points.
     pub count: usize,
 }
 

@@ -18,11 +18,11 @@ pub enum Method {
 /// An estimate and where the truth may well lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Interval {
-    /// The lower end.
+    /// The lower end of the interval.
     pub low: f64,
-    /// The estimate.
+    /// The estimate, between the two ends.
     pub estimate: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
     /// Confidence that was reached: at least what was asked for.
     pub level: f64,

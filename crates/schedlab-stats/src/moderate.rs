@@ -3,7 +3,7 @@
 /// A variance with its degrees of freedom.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variance {
-    /// The variance.
+    /// The variance of one group's values.
     pub value: f64,
     /// Its degrees of freedom; infinite where it is known.
     pub degrees: f64,

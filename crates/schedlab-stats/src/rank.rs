@@ -18,11 +18,11 @@ pub struct Test {
 /// A shift between two sets with where the truth may well lie.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
-    /// The lower end.
+    /// The lower end of the interval.
     pub low: f64,
     /// The estimate of Hodges and Lehmann.
     pub estimate: f64,
-    /// The upper end.
+    /// The upper end of the interval.
     pub high: f64,
 }
 

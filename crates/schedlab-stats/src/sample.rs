@@ -57,19 +57,19 @@ impl Sample {
         self.sorted.len()
     }
 
-    /// The least.
+    /// The least value of the sample.
     #[must_use]
     pub fn min(&self) -> f64 {
         self.sorted[0]
     }
 
-    /// The greatest.
+    /// The greatest value of the sample.
     #[must_use]
     pub fn max(&self) -> f64 {
         self.sorted[self.sorted.len() - 1]
     }
 
-    /// The arithmetic mean.
+    /// The arithmetic mean of the sample.
     #[must_use]
     pub fn mean(&self) -> f64 {
         mean(&self.sorted)

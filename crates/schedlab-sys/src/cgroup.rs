@@ -16,7 +16,7 @@ pub enum Version {
 /// A controller's hierarchy, and our place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hierarchy {
-    /// Its interface.
+    /// The version of the interface.
     pub version: Version,
     /// Where it is mounted.
     pub mount: PathBuf,
@@ -101,7 +101,7 @@ struct Mount<'a> {
     root: PathBuf,
     at: PathBuf,
     kind: &'a str,
-    /// Super options.
+    /// The super options of the mount.
     options: &'a str,
 }
 

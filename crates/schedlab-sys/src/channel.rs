@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 /// What carries the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// `pipe(2)`.
+    /// A pipe, made by `pipe(2)`.
     Pipe,
     /// A pair of UNIX stream sockets.
     SocketPair,

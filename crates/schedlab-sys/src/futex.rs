@@ -30,9 +30,9 @@ pub enum Waited {
     Woken,
     /// The word did not hold the expected value.
     Changed,
-    /// The timeout passed.
+    /// The timeout passed without a wakeup.
     TimedOut,
-    /// A signal came.
+    /// A signal interrupted the wait.
     Interrupted,
 }
 

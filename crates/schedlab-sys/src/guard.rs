@@ -32,38 +32,38 @@ pub const ARGUMENT: &str = "__guard";
 pub enum Undo {
     /// Write this into a file (a knob, a limit, a frequency).
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// Its content before the change.
         content: String,
     },
     /// Let a stopped process go on (SIGCONT).
     Continue {
-        /// The process.
+        /// The id of the process.
         pid: Pid,
-        /// See [`crate::process::start_ticks`].
+        /// The start of the process, see [`crate::process::start_ticks`].
         started: u64,
     },
-    /// Kill a process.
+    /// Kill a process and its threads.
     Kill {
-        /// The process.
+        /// The id of the process.
         pid: Pid,
-        /// See [`crate::process::start_ticks`].
+        /// The start of the process, see [`crate::process::start_ticks`].
         started: u64,
     },
     /// Kill all processes of a control group.
     KillGroup {
-        /// The group's directory.
+        /// The directory of the group.
         path: PathBuf,
     },
     /// Remove an empty directory (a control group); a group whose last task lingers is retried.
     RemoveDir {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
     },
     /// Remove a file (a socket) that we made.
     RemoveFile {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// Remove an ftrace instance, wherever tracefs is mounted then.
@@ -82,14 +82,14 @@ pub enum Undo {
     MoveTasks {
         /// The group to empty.
         from: PathBuf,
-        /// Where they go.
+        /// The group to which the processes go.
         to: PathBuf,
     },
     /// Move a task back to the control group that it came from. Children that it had meanwhile go with it.
     Return {
         /// The process, or the thread where threads came from different groups.
         pid: Pid,
-        /// See [`crate::process::start_ticks`].
+        /// The start of the process, see [`crate::process::start_ticks`].
         started: u64,
         /// The group that it was moved to.
         from: PathBuf,
@@ -98,35 +98,35 @@ pub enum Undo {
     },
     /// Remove a network namespace (`ip netns`) that we made, with the devices in it.
     RemoveNamespace {
-        /// Its name.
+        /// The name of the namespace.
         name: String,
     },
     /// Remove a network device that we made; its peer goes with it.
     RemoveDevice {
-        /// Its name.
+        /// The name of the link.
         name: String,
     },
     /// Remove a rule of routing that dropped packets between two addresses.
     RemoveRule {
-        /// Who sends.
+        /// The address of the sender.
         from: std::net::Ipv4Addr,
-        /// Who receives.
+        /// The address of the receiver.
         to: std::net::Ipv4Addr,
     },
     /// Give a thread its scheduling attributes back.
     Attributes {
-        /// The thread.
+        /// The id of the thread.
         pid: Pid,
-        /// See [`crate::process::start_ticks`].
+        /// The start of the thread, see [`crate::process::start_ticks`].
         started: u64,
-        /// What it had.
+        /// The attributes that the thread had.
         attributes: crate::sched::Attributes,
     },
     /// Give a thread its allowed CPUs back.
     Affinity {
-        /// The thread.
+        /// The id of the thread.
         pid: Pid,
-        /// See [`crate::process::start_ticks`].
+        /// The start of the thread, see [`crate::process::start_ticks`].
         started: u64,
         /// Where it could run.
         cpus: schedlab_model::CpuSet,
@@ -208,7 +208,7 @@ impl Guard {
         self.post.replaced()
     }
 
-    /// The guardian process.
+    /// The id of the guardian process.
     #[must_use]
     pub fn guardian(&self) -> Option<Pid> {
         self.post.guardian()
@@ -497,7 +497,7 @@ pub fn guardian(journal: &Path) {
 /// What [`restore`] did with one journal.
 #[derive(Debug)]
 pub struct Restored {
-    /// The journal.
+    /// The path of the journal.
     pub journal: PathBuf,
     /// How many steps were undone.
     pub undone: usize,

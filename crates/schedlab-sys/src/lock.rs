@@ -25,15 +25,15 @@ pub enum LockError {
     /// Somebody else has it.
     #[error("{} is locked by {by}", path.display())]
     Held {
-        /// The file.
+        /// The path of the lock's file.
         path: PathBuf,
         /// Who, in words: `process 1234 (schedlab run x.toml)`.
         by: String,
     },
-    /// The system refused.
+    /// A system call failed.
     #[error("{}: {error}", path.display())]
     Io {
-        /// The file.
+        /// The path of the lock's file.
         path: PathBuf,
         /// What the system said.
         #[source]
@@ -67,7 +67,7 @@ impl Lock {
         }
     }
 
-    /// The file.
+    /// The path of the lock's file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 /// The largest NUMA node + 1 that a mask of ours can hold; the kernel's own limit.
 const NODES: usize = 1024;
-/// The mask's words.
+/// The number of words in the mask.
 const WORDS: usize = NODES / 64;
 
 /// Pages that the calling thread touches first come from these NUMA nodes alone, from now on

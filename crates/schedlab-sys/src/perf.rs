@@ -17,7 +17,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What to observe.
+/// The event that is observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A tracepoint by the number in its `id` file.
@@ -32,7 +32,7 @@ pub enum Source {
 
 /// Record types that a ring of ours can hold.
 pub mod record {
-    /// `PERF_RECORD_LOST`: id, count.
+    /// The type of a record of losses (`PERF_RECORD_LOST`): id, count.
     pub const LOST: u32 = 2;
     /// `PERF_RECORD_COMM`: pid, tid, name.
     pub const COMM: u32 = 3;

@@ -10,38 +10,38 @@ use std::io;
 pub enum Policy {
     /// The fair class (`SCHED_OTHER`).
     Normal {
-        /// -20 ..= 19.
+        /// The nice value, from -20 to 19.
         nice: i32,
     },
     /// The fair class for work that never needs to be prompt (`SCHED_BATCH`).
     Batch {
-        /// -20 ..= 19.
+        /// The nice value, from -20 to 19.
         nice: i32,
     },
     /// Runs when nothing else wants to (`SCHED_IDLE`).
     Idle,
     /// Real-time, runs until it blocks (`SCHED_FIFO`).
     Fifo {
-        /// 1 ..= 99.
+        /// The priority, from 1 to 99.
         priority: u32,
     },
     /// Real-time, shared in slices among equals (`SCHED_RR`).
     RoundRobin {
-        /// 1 ..= 99.
+        /// The priority, from 1 to 99.
         priority: u32,
     },
     /// Earliest deadline first (`SCHED_DEADLINE`).
     Deadline {
         /// Budget of each period.
         runtime: Nanos,
-        /// Relative deadline.
+        /// The deadline, relative to the start of the period.
         deadline: Nanos,
-        /// Period.
+        /// The period of the reservation.
         period: Nanos,
     },
     /// A BPF scheduler (`SCHED_EXT`).
     Ext {
-        /// -20 ..= 19.
+        /// The nice value, from -20 to 19.
         nice: i32,
     },
 }
@@ -49,7 +49,7 @@ pub enum Policy {
 /// What the kernel knows about a thread's scheduling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attributes {
-    /// Its policy.
+    /// The scheduling policy of the thread.
     pub policy: Policy,
     /// Slice of a fair task (custom since Linux 6.12); zero for the kernel's own choice.
     pub slice: Nanos,

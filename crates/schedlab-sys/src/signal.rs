@@ -45,7 +45,7 @@ pub fn catch() -> io::Result<Signals> {
 /// A signal that came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Came {
-    /// Its number.
+    /// The number of the signal.
     pub signal: i32,
     /// The terminal sent it, and to the children of ours in the foreground too; else a process sent it.
     pub typed: bool,

@@ -57,7 +57,7 @@ pub fn exit_now(code: i32) -> ! {
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reaped {
-    /// Which.
+    /// The process that ended.
     pub pid: Pid,
     /// Its exit code, or 128 + the signal that killed it.
     pub code: i32,

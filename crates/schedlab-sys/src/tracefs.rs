@@ -4,7 +4,7 @@ use std::io::{self, Read};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-/// An open tracefs.
+/// A mounted tracefs that is open for reading.
 #[derive(Debug)]
 pub struct Tracefs {
     root: PathBuf,

@@ -18,11 +18,11 @@ pub enum Change {
     Runnable(Runnable),
     /// The CPU of a woken task has been chosen (`sched_wakeup`).
     Placed {
-        /// When.
+        /// The time of the wakeup.
         at: Nanos,
-        /// The task.
+        /// The task that waits now.
         task: TaskId,
-        /// Where it waits.
+        /// The CPU on whose queue it waits.
         cpu: Cpu,
         /// The queue on which it was taken to wait, when that was another.
         from: Option<Cpu>,
@@ -31,9 +31,9 @@ pub enum Change {
     Moved(Moved),
     /// What a task did is not known any longer: a loss, or a CPU that was not observed.
     Forgotten {
-        /// Since when.
+        /// The time from which its state is unknown.
         at: Nanos,
-        /// The task.
+        /// The task whose state is unknown.
         task: TaskId,
         /// What it did before.
         was: Activity,
@@ -42,38 +42,38 @@ pub enum Change {
     },
     /// A task was created.
     Born {
-        /// When.
+        /// The time of the fork.
         at: Nanos,
-        /// The new task.
+        /// The task that was created.
         task: TaskId,
-        /// Its creator.
+        /// The task that created it.
         parent: TaskId,
     },
     /// A task has another name.
     Renamed {
-        /// When.
+        /// The time of the change of name.
         at: Nanos,
-        /// The task.
+        /// The task that has a new name.
         task: TaskId,
-        /// Its name before.
+        /// The name that the task had before.
         was: CommId,
     },
     /// A task said that it ends (it still runs until its last switch).
     Exiting {
-        /// When.
+        /// The time at which the task said that it ends.
         at: Nanos,
-        /// The task.
+        /// The task that ends.
         task: TaskId,
     },
-    /// A user's mark.
+    /// A user's mark in the trace.
     Mark {
-        /// When.
+        /// The time of the mark.
         at: Nanos,
         /// The CPU that logged it.
         cpu: Cpu,
         /// The task that it concerns; none when its pid was never seen.
         task: TaskId,
-        /// Index into [`schedlab_model::TraceInfo::marks`].
+        /// The name of the mark, as an index into [`schedlab_model::TraceInfo::marks`].
         id: u32,
         /// Begin, end or point.
         phase: Phase,
@@ -89,13 +89,13 @@ pub enum Change {
         /// How many, where the source knows.
         count: Option<NonZeroU32>,
     },
-    /// Another tracepoint fired.
+    /// A tracepoint beyond the scheduler's fired.
     Other {
-        /// When.
+        /// The time of the event.
         at: Nanos,
-        /// Where.
+        /// The CPU that logged the event.
         cpu: Cpu,
-        /// Index into [`schedlab_model::TraceInfo::others`].
+        /// The tracepoint, as an index into [`schedlab_model::TraceInfo::others`].
         format: u16,
     },
 }
@@ -161,11 +161,11 @@ pub(crate) fn concerned(change: &Change) -> [TaskId; 3] {
 pub struct Switch {
     /// When; not before `since`.
     pub at: Nanos,
-    /// Where.
+    /// The CPU that switched.
     pub cpu: Cpu,
-    /// Who was there.
+    /// The occupant that left the CPU.
     pub was: Occupant,
-    /// Since when.
+    /// The time at which that occupant came.
     pub since: Nanos,
     /// The task that left, by the event's own word; [`TaskId::NONE`] for the idle task, and when
     /// no switch was logged.
@@ -185,22 +185,22 @@ pub struct Switch {
 pub struct Wait {
     /// Since when it waited.
     pub since: Nanos,
-    /// Why.
+    /// The reason why the task waits.
     pub why: Why,
     /// On whose queue it stood last.
     pub cpu: Cpu,
 }
 
-/// A wakeup.
+/// A wakeup of a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Runnable {
-    /// When.
+    /// The time of the wakeup.
     pub at: Nanos,
-    /// Who was woken.
+    /// The task that was woken.
     pub task: TaskId,
-    /// [`Why::Woken`] or [`Why::New`].
+    /// The kind of the wakeup: [`Why::Woken`] or [`Why::New`].
     pub why: Why,
-    /// Who woke it.
+    /// The task, interrupt or idle CPU that woke it.
     pub waker: Waker,
     /// Where it last ran, where known.
     pub last_cpu: Option<Cpu>,
@@ -234,19 +234,19 @@ pub enum When {
     Running,
 }
 
-/// A migration.
+/// A task that moved to another CPU's queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
-    /// When.
+    /// The time of the move.
     pub at: Nanos,
-    /// Who was moved.
+    /// The task that moved.
     pub task: TaskId,
     /// From whose queue, by the event's own word.
     pub from: Cpu,
     /// The queue on which it stood until now: `from`, unless events contradict each other; `None` when it
     /// stood on none.
     pub queue: Option<Cpu>,
-    /// To whose queue.
+    /// The CPU to whose queue it moved.
     pub to: Cpu,
     /// What the task did.
     pub when: When,

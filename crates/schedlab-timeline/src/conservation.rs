@@ -95,7 +95,7 @@ pub struct Conservation {
     by_task: Vec<u128>,
 }
 
-/// What was found.
+/// What [`Conservation`] found in a trace.
 #[derive(Clone, Debug, Default)]
 pub struct ConservationAnswer {
     /// Costliest first, at most as many as asked for.

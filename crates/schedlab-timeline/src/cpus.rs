@@ -37,7 +37,7 @@ struct Sums {
 /// What one CPU did within the window. `busy + idle + unknown` is the window.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CpuRow {
-    /// The CPU.
+    /// The CPU of this row.
     pub cpu: Cpu,
     /// Time a task ran on it.
     pub busy: Nanos,
@@ -82,7 +82,7 @@ pub struct CpusAnswer {
 }
 
 impl Cpus {
-    /// Nothing seen yet.
+    /// A question that has seen no event.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

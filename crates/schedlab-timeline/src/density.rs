@@ -51,7 +51,7 @@ struct Row {
     parts: Vec<(u32, u64)>,
 }
 
-/// The cells.
+/// The cells of [`Density`], by CPU and column.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DensityAnswer {
     /// What the columns cover, equally; column `i` begins at `start + i * duration / columns`.

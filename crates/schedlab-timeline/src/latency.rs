@@ -61,7 +61,7 @@ impl Waits {
     }
 }
 
-/// Waits as figures.
+/// The number, sum and distribution of waits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delays {
     /// Nanoseconds from wakeup to running, one sample a wakeup.
@@ -84,13 +84,13 @@ impl Delays {
 /// The waits of one task.
 #[derive(Clone, Debug)]
 pub struct LatencyRow {
-    /// The task.
+    /// The task of this row.
     pub task: TaskId,
-    /// Its pid.
+    /// The pid of the task.
     pub pid: Pid,
     /// Its name at the end.
     pub comm: String,
-    /// Its waits.
+    /// The waits of the task.
     pub delays: Delays,
 }
 
@@ -99,7 +99,7 @@ pub struct LatencyRow {
 pub struct LatencyAnswer {
     /// Longest single wait first; ties by pid.
     pub tasks: Vec<LatencyRow>,
-    /// All together.
+    /// The waits of all tasks together.
     pub total: Delays,
 }
 
@@ -129,7 +129,7 @@ impl LatencyAnswer {
 }
 
 impl Latency {
-    /// Nothing seen yet.
+    /// A question that has seen no event.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -230,7 +230,7 @@ impl Question for Latency {
 }
 
 impl LatencyByCpu {
-    /// Nothing seen yet.
+    /// A question that has seen no event.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -82,6 +82,7 @@ pub use names::{CommId, Names};
 pub use occupants::Occupants;
 pub use power::{CpuPower, IdleState, Power, PowerAnswer, PowerSpan, Step, TaskPower, Within};
 pub use question::{Cut, Question, Reply, Told, WithArguments, ask, ask_all, ask_within, span_of};
+pub use ran_instead::{Instead, Meanwhile};
 pub use requests::{Composition, Part, REQUESTS_MIN, Request, Requests, RequestsAnswer};
 pub use slices::{SleepSlice, Slice, Slices, SlicesAnswer, WaitSlice, WakeMark};
 pub use stacks::{BlockedIn, STACK, StackId, Stacks};

@@ -28,7 +28,7 @@ pub struct Locality {
 /// Wakeups of one kind. Counted when the woken task runs, at the CPU where it does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Woken {
-    /// How many.
+    /// The number of wakeups.
     pub count: u64,
     /// By the distance from where the task ran before.
     pub from_previous: ByDistance,
@@ -61,16 +61,16 @@ struct Sums {
     ran: Vec<(u32, Nanos)>,
 }
 
-/// One task's locality.
+/// The locality of one task's wakeups.
 #[derive(Clone, Debug)]
 pub struct LocalityRow {
-    /// The task.
+    /// The task of this row.
     pub task: TaskId,
-    /// Its pid.
+    /// The pid of the task.
     pub pid: Pid,
     /// Its name at the end.
     pub comm: String,
-    /// Its wakeups.
+    /// The wakeups of the task.
     pub woken: Woken,
     /// The node on which it ran longest; `None` without a topology, or when it did not run.
     pub home: Option<u32>,
@@ -80,14 +80,14 @@ pub struct LocalityRow {
     pub away: Nanos,
 }
 
-/// What was found.
+/// What [`Locality`] found in a trace.
 #[derive(Clone, Debug)]
 pub struct LocalityAnswer {
     /// Who wakes whom, by name, most first. `None` as a waker is an interrupt.
     pub matrix: Vec<(Option<String>, String, Woken)>,
     /// Longest away from home first, then most wakeups that left the LLC; ties by pid.
     pub tasks: Vec<LocalityRow>,
-    /// All wakeups.
+    /// The wakeups of all tasks.
     pub total: Woken,
     /// Whether there was a topology: distances are all zero without.
     pub has_topology: bool,

@@ -18,18 +18,18 @@ pub struct Worst {
     waits: BinaryHeap<Reverse<Ranked>>,
 }
 
-/// One long wait.
+/// One of the longest waits of a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorstWait {
-    /// Who waited.
+    /// The task that waited.
     pub task: TaskId,
-    /// Since when.
+    /// The time at which the wait began.
     pub since: Nanos,
-    /// When it ran.
+    /// The time at which the task ran.
     pub at: Nanos,
     /// On whose queue it stood last, and where it ran.
     pub cpu: Cpu,
-    /// Why it waited.
+    /// The reason why the task waited.
     pub why: Why,
     /// Who woke it; [`TaskId::NONE`] unless it was woken, by a task or in its time.
     pub waker: TaskId,
@@ -55,7 +55,7 @@ impl PartialOrd for Ranked {
 }
 
 impl Worst {
-    /// The `limit` longest.
+    /// A question that keeps the `limit` longest waits.
     #[must_use]
     pub fn new(limit: usize) -> Self {
         Self { limit, chosen: Chosen::all(), waits: BinaryHeap::new() }

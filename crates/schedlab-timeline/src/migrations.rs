@@ -20,7 +20,7 @@ const LENGTH: usize = 32;
 /// One move of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hop {
-    /// The move.
+    /// The move, with its time and CPUs.
     pub moved: Moved,
     /// Whom it displaced when it began to run there, if anybody.
     pub displaced: Option<TaskId>,
@@ -46,7 +46,7 @@ impl Hop {
     }
 }
 
-/// Asks about migrations.
+/// The question about migrations: how many, how far, and their chains.
 #[derive(Clone, Debug)]
 pub struct Migrations {
     topology: Option<Topology>,
@@ -85,10 +85,10 @@ impl When {
     }
 }
 
-/// What was found.
+/// What [`Migrations`] found in a trace.
 #[derive(Clone, Debug)]
 pub struct MigrationsAnswer {
-    /// Migrations by [`WHENS`].
+    /// The numbers of migrations, in the order of [`WHENS`].
     pub totals: [u64; WHENS.len()],
     /// Migrations by [`WHENS`] and distance ([`Distance::ALL`]); all zero without a topology.
     pub counts: [[u64; Distance::ALL.len()]; WHENS.len()],
@@ -104,7 +104,7 @@ pub struct MigrationsAnswer {
 }
 
 impl MigrationsAnswer {
-    /// All migrations.
+    /// The number of all migrations.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.totals.iter().sum()

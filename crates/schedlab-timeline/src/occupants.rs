@@ -24,7 +24,7 @@ impl Occupants {
         self.cpus[cpu.index()].push((span, who));
     }
 
-    /// All are added.
+    /// Sorts the occupants by time, after all were added.
     pub(crate) fn sort(&mut self) {
         for cpu in &mut self.cpus {
             cpu.sort_unstable_by_key(|(span, _)| span.start);

@@ -119,7 +119,7 @@ pub struct IdleState {
 /// What one CPU did.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpuPower {
-    /// The CPU.
+    /// The CPU of this row.
     pub cpu: Cpu,
     /// The mean frequency while a task ran, in hertz; `None` while it is not known.
     pub busy_hz: Option<f64>,
@@ -127,7 +127,7 @@ pub struct CpuPower {
     pub known: Nanos,
     /// The lowest and the highest frequency, in hertz.
     pub range_hz: Option<(u64, u64)>,
-    /// Changes of frequency.
+    /// The number of changes of frequency.
     pub changes: Option<u64>,
     /// Its idle states, by number; `None` where the trace tells none.
     pub idle: Option<Vec<IdleState>>,
@@ -146,7 +146,7 @@ pub struct CpuPower {
 /// What one task did.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TaskPower {
-    /// The task.
+    /// The task of this row.
     pub task: TaskId,
     /// Time in which it ran at a known frequency.
     pub known: Nanos,
@@ -161,9 +161,9 @@ pub struct TaskPower {
 pub struct Step {
     /// When; before the window for the frequency with which it opens.
     pub at: Nanos,
-    /// The CPU.
+    /// The CPU whose frequency changed.
     pub cpu: Cpu,
-    /// In hertz.
+    /// The new frequency in hertz.
     pub hz: u64,
 }
 
@@ -181,18 +181,18 @@ pub enum Within {
 /// An idle state or an interrupt of a CPU, for pictures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PowerSpan {
-    /// The CPU.
+    /// The CPU of this span.
     pub cpu: Cpu,
     /// From when to when, in the window.
     pub span: Span,
-    /// What it was.
+    /// The state in which the CPU was.
     pub what: Within,
 }
 
-/// What was found.
+/// What [`Power`] found in a trace.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PowerAnswer {
-    /// Each observed CPU.
+    /// The observed CPUs, in ascending order.
     pub cpus: Vec<CpuPower>,
     /// Tasks that ran at a known frequency, most work first.
     pub tasks: Vec<TaskPower>,

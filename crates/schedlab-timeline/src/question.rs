@@ -10,11 +10,12 @@ use std::io;
 
 /// What a pass over a trace can be asked. A tuple of questions is a question.
 pub trait Question {
-    /// What comes back.
+    /// The type of the answer.
     type Answer;
 
-    /// Whether it looks at queues: who waits on a CPU, and how many do. Where no question does, nobody keeps
-    /// them: [`State::waiters`] gives none, and [`crate::CpuState::waiting`] stays 0.
+    /// Whether it looks at queues: who waits on a CPU, and how many do. If no question does, the
+    /// state does not keep queues, which a latency table does not need: [`State::waiters`] gives none,
+    /// and [`crate::CpuState::waiting`] stays 0.
     const QUEUES: bool = true;
 
     /// Whether it wants the arguments of tracepoints beyond the scheduler's ([`Self::told`]).
@@ -49,13 +50,13 @@ pub trait Question {
 /// A tracepoint beyond the scheduler's, with its arguments.
 #[derive(Clone, Copy, Debug)]
 pub struct Told<'a> {
-    /// When it fired.
+    /// The time at which the event fired.
     pub at: Nanos,
     /// The CPU that logged it.
     pub cpu: Cpu,
     /// The task that was current there.
     pub by: Pid,
-    /// Index into [`State::others`].
+    /// The tracepoint, as an index into [`State::others`].
     pub format: u16,
     /// Its arguments as text: `state=1 cpu_id=3`.
     pub arguments: &'a str,
@@ -176,7 +177,7 @@ pub struct Cut {
 /// What a pass gives back.
 #[derive(Clone, Debug)]
 pub struct Reply<A> {
-    /// The answer.
+    /// The answer to the question.
     pub answer: A,
     /// The first instant of the trace, which times are shown relative to.
     pub origin: Nanos,

@@ -9,6 +9,7 @@
 use crate::change::Change;
 use crate::occupants::Occupants;
 use crate::question::{Question, Told};
+use crate::ran_instead::Meanwhile;
 use crate::stacks::{BlockedIn, Stacks};
 use crate::state::State;
 use crate::task::TaskId;
@@ -86,7 +87,7 @@ impl Part {
         }
     }
 
-    /// In words.
+    /// The part as a phrase for a text.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -113,7 +114,7 @@ impl Part {
     }
 }
 
-/// One request.
+/// One request, between the begin and the end of its mark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
     /// From its begin to its end.
@@ -129,7 +130,7 @@ pub struct Request {
 /// The mean request of some.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Composition {
-    /// How many requests.
+    /// The number of requests.
     pub count: usize,
     /// Their mean length, in nanoseconds.
     pub length_ns: f64,

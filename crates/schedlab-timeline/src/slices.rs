@@ -20,11 +20,11 @@ pub struct Slices {
 /// An interval in which a task ran, or nothing was known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Slice {
-    /// Where.
+    /// The CPU on which the task ran.
     pub cpu: Cpu,
-    /// From when.
+    /// The time at which it began to run.
     pub from: Nanos,
-    /// Until when.
+    /// The time at which it left the CPU.
     pub to: Nanos,
     /// The task; [`TaskId::NONE`] when the CPU was unknown.
     pub task: TaskId,
@@ -41,13 +41,13 @@ pub struct Slice {
 pub struct WaitSlice {
     /// On whose queue it stood last.
     pub cpu: Cpu,
-    /// From when.
+    /// The time at which the wait began.
     pub from: Nanos,
-    /// Until when.
+    /// The time at which the wait ended.
     pub to: Nanos,
-    /// The task.
+    /// The task that waited.
     pub task: TaskId,
-    /// Why it waited.
+    /// The reason why the task waited.
     pub why: Why,
 }
 
@@ -56,11 +56,11 @@ pub struct WaitSlice {
 pub struct SleepSlice {
     /// Where it ran last.
     pub cpu: Cpu,
-    /// From when.
+    /// The time at which the sleep began.
     pub from: Nanos,
-    /// Until when.
+    /// The time at which the sleep ended.
     pub to: Nanos,
-    /// The task.
+    /// The task that slept.
     pub task: TaskId,
     /// How it left its CPU.
     pub left: Left,
@@ -69,15 +69,15 @@ pub struct SleepSlice {
 /// A wakeup, for an arrow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WakeMark {
-    /// When.
+    /// The time of the wakeup.
     pub at: Nanos,
-    /// Who was woken.
+    /// The task that was woken.
     pub task: TaskId,
     /// Where it last ran, where known.
     pub last_cpu: Option<Cpu>,
     /// Where it was put, as far as it was known when the wakeup was logged.
     pub cpu: Option<Cpu>,
-    /// Who woke it.
+    /// The task, interrupt or idle CPU that woke it.
     pub waker: Waker,
 }
 
@@ -98,7 +98,7 @@ pub struct SlicesAnswer {
     pub others: Vec<(Nanos, Cpu, u16)>,
     /// How many of all these were left out, since there were more than the limit.
     pub left_out: u64,
-    /// The window.
+    /// The window in which the slices are.
     pub window: Span,
 }
 

@@ -25,9 +25,9 @@ pub struct StackId(u32);
 pub struct BlockedIn {
     /// Where; `None` where the trace holds no stack of it.
     pub stack: Option<StackId>,
-    /// How often.
+    /// The number of times.
     pub count: u64,
-    /// How long.
+    /// The time, summed over these times.
     pub time: Nanos,
 }
 

@@ -11,9 +11,9 @@ use std::collections::BTreeMap;
 pub enum Occupant {
     /// Not known: before its first event, after a loss, or because the events contradict themselves.
     Unknown,
-    /// The idle task.
+    /// The CPU's idle task runs.
     Idle,
-    /// A task.
+    /// This task runs on the CPU.
     Task(TaskId),
 }
 
@@ -31,9 +31,9 @@ impl Occupant {
 /// What is known about one CPU.
 #[derive(Clone, Debug)]
 pub struct CpuState {
-    /// Who is there.
+    /// The occupant of the CPU.
     pub occupant: Occupant,
-    /// Since when.
+    /// The time since which the occupant is there.
     pub since: Nanos,
     /// The last event that it logged; zero when none.
     pub last_event: Nanos,
@@ -214,7 +214,7 @@ impl State {
         Some(self.pids.get(pid)).filter(|id| id.is_some())
     }
 
-    /// All names.
+    /// The names of all tasks seen.
     #[must_use]
     pub const fn names(&self) -> &Names {
         &self.names

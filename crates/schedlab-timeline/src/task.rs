@@ -9,7 +9,7 @@ use schedlab_model::{Context, Cpu, Left, Nanos, Pid, Prio};
 pub struct TaskId(pub u32);
 
 impl TaskId {
-    /// No task.
+    /// The id that stands for no task.
     pub const NONE: Self = Self(0);
 
     /// The number as an index.
@@ -28,7 +28,7 @@ impl TaskId {
 /// Why a task waits for a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Why {
-    /// It was woken.
+    /// A wakeup made the task runnable.
     Woken,
     /// It was created and woken for the first time.
     New,
@@ -54,9 +54,9 @@ pub enum Activity {
     Unknown,
     /// Created, and not woken for the first time yet.
     New,
-    /// It runs.
+    /// The task runs on a CPU.
     Running {
-        /// Where.
+        /// The CPU on which it runs.
         cpu: Cpu,
     },
     /// It is runnable and does not run.
@@ -65,7 +65,7 @@ pub enum Activity {
         cpu: Cpu,
         /// Whether the CPU has been chosen: false between waking and wakeup.
         placed: bool,
-        /// Why it waits.
+        /// The reason why the task waits.
         why: Why,
     },
     /// It sleeps, stopped, or is parked.
@@ -82,11 +82,11 @@ pub enum Activity {
 pub struct Task {
     /// Since when [`Self::activity`] holds.
     pub since: Nanos,
-    /// What it does.
+    /// What the task does at the moment.
     pub activity: Activity,
     /// Its pid (changes only when a thread executes a program in its leader's place).
     pub pid: Pid,
-    /// Its name now.
+    /// The current name of the task.
     pub comm: CommId,
     /// The next waiter on the same CPU.
     pub(crate) next: TaskId,

@@ -18,7 +18,7 @@ pub struct Chosen {
 }
 
 impl Chosen {
-    /// All tasks.
+    /// A filter that chooses all tasks.
     #[must_use]
     pub const fn all() -> Self {
         Self { some: None }

@@ -68,7 +68,7 @@ impl Asleep {
 pub struct OffCpu {
     /// The waker; `None` is interrupts, and wakers that are not known.
     pub waker: Option<TaskId>,
-    /// How often.
+    /// The number of times off the CPU.
     pub count: u64,
     /// How long the task had slept before.
     pub time: Nanos,
@@ -93,9 +93,9 @@ impl Migrations {
 /// What one task did within the window.
 #[derive(Clone, Debug)]
 pub struct TaskRow {
-    /// The task.
+    /// The task of this row.
     pub task: TaskId,
-    /// Its pid.
+    /// The pid of the task.
     pub pid: Pid,
     /// Its name at the end.
     pub comm: String,

@@ -10,7 +10,7 @@ use schedlab_stats::Histogram;
 pub struct Total {
     /// The name, with the unit where it has one (`lost_cpu_time_ns`).
     pub name: String,
-    /// The unit.
+    /// The unit of the value.
     pub unit: Unit,
     /// Which direction is an improvement.
     pub better: Better,
@@ -68,7 +68,7 @@ pub struct About<'a> {
     pub info: &'a TraceInfo,
     /// The topology, where it is known.
     pub topology: Option<Topology>,
-    /// The tasks.
+    /// The tasks that the question is about.
     pub chosen: Chosen,
     /// Shorter episodes of lost CPU time are left out.
     pub min: Nanos,
@@ -76,9 +76,9 @@ pub struct About<'a> {
 
 /// A question whose answer has numbers for the whole trace.
 pub trait Totals: Question + Sized {
-    /// The descriptions.
+    /// The descriptions of the values, in their order.
     fn totals() -> Vec<Total>;
-    /// The question.
+    /// Makes the question that gives the values.
     fn question(about: &About<'_>) -> Self;
     /// The numbers, in the order of the descriptions; `None` where the trace does not tell one.
     fn values(answer: &Self::Answer, chosen: &Chosen) -> Vec<Option<f64>>;

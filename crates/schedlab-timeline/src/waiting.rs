@@ -103,7 +103,7 @@ impl Bin {
     }
 }
 
-/// The curve.
+/// How many tasks ran and waited, over time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WaitingAnswer {
     /// The first instant of the first bin.

@@ -62,7 +62,7 @@ struct Piece {
 /// What a part of the interval was spent on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Doing {
-    /// The task ran.
+    /// The task ran on a CPU.
     Runs,
     /// The task was runnable and waited for this CPU; `None` while no CPU was chosen.
     Runnable(Option<Cpu>),
@@ -116,11 +116,11 @@ impl Doing {
 /// A part of the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spent {
-    /// When.
+    /// The part of the interval.
     pub span: Span,
     /// Who did it: the task itself, or one in the chain of wakers.
     pub task: TaskId,
-    /// What it did.
+    /// What the task did in this part.
     pub doing: Doing,
     /// How many wakers lie between: 0 is the task itself.
     pub depth: usize,
@@ -139,10 +139,10 @@ impl Spent {
     }
 }
 
-/// The whole interval.
+/// What the whole interval was spent on.
 #[derive(Clone, Debug)]
 pub struct WhyLateAnswer {
-    /// The task.
+    /// The task whose interval this is.
     pub task: TaskId,
     /// Its parts in order of time. They cover the window without gap or overlap.
     pub spent: Vec<Spent>,
@@ -217,7 +217,7 @@ impl Lives {
         }
     }
 
-    /// The window ends.
+    /// Closes all open intervals at the end of the window.
     pub(crate) fn end(&mut self, state: &State) {
         let at = state.window().end;
         for (cpu, here) in (0..=u16::MAX).map(Cpu).zip(state.cpus()) {

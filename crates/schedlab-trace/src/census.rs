@@ -50,7 +50,7 @@ impl Census {
         events
     }
 
-    /// All events.
+    /// The number of events of all kinds and CPUs.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.per_cpu.values().flatten().map(|(_, count)| count).sum()

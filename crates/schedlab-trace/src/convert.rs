@@ -24,12 +24,12 @@ use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
 
-/// What to write.
+/// The format of a converted trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// A trace.dat of this version and compression.
     Dat(trace_dat::Version, trace_dat::Compression),
-    /// Perfetto's protobuf.
+    /// The protobuf of Perfetto (ui.perfetto.dev).
     Perfetto,
     /// Comma-separated values, a line for each event.
     Csv,

@@ -10,7 +10,7 @@ pub struct Encoding {
 }
 
 impl Default for Encoding {
-    /// 64-bit little-endian.
+    /// The encoding of 64-bit little-endian kernels.
     fn default() -> Self {
         Self { big_endian: false, long: 8 }
     }

@@ -13,7 +13,7 @@ pub enum TraceError {
     /// The operating system refused.
     #[error("{}: {reason}", path.display())]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// Its reason; part of the message, so not told again as its source.
         reason: io::Error,
@@ -21,7 +21,7 @@ pub enum TraceError {
     /// The file has no bytes.
     #[error("{}: the file is empty (0 bytes): nothing was recorded into it", path.display())]
     Empty {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
     },
     /// No format that is known here.
@@ -31,7 +31,7 @@ pub enum TraceError {
         path.display()
     )]
     Unknown {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What the file begins with, in words.
         seen: String,
@@ -39,7 +39,7 @@ pub enum TraceError {
     /// The right format, but its start can't be read, so nothing can.
     #[error("{}: {format}: {what} (at offset {offset})", path.display())]
     Broken {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The format that it was taken for.
         format: &'static str,
@@ -51,9 +51,9 @@ pub enum TraceError {
     /// A sound file that holds no scheduler trace.
     #[error("{}: {format}: {what}", path.display())]
     NoEvents {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// The format.
+        /// The name of the format.
         format: &'static str,
         /// What it holds instead, and how to record what is needed.
         what: String,

@@ -32,7 +32,7 @@ pub(crate) struct Known {
 /// Which event it is, and whether its places are the usual ones.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Kind {
-    /// The long way.
+    /// A record that takes the general path.
     #[default]
     Far,
     Other,

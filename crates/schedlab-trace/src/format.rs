@@ -17,7 +17,7 @@ pub enum Place {
 /// One field of a format.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
+    /// The name of the field.
     pub name: String,
     /// Its C type as the kernel prints it, with array brackets.
     pub kind: String,
@@ -34,9 +34,9 @@ pub struct Field {
 /// The format of one tracepoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Format {
-    /// Its system (`sched`).
+    /// The system of the tracepoint (`sched`).
     pub system: String,
-    /// Its name (`sched_switch`).
+    /// The name of the tracepoint (`sched_switch`).
     pub name: String,
     /// The number by which records name it.
     pub id: u16,

@@ -50,7 +50,6 @@ mod record;
 mod reduced_record;
 mod selection;
 mod states;
-mod stretch;
 pub mod symbols;
 pub mod synthetic;
 mod text;

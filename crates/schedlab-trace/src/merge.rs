@@ -33,7 +33,7 @@ pub(crate) trait Lanes {
     fn put(&mut self, lane: usize, out: &mut impl Out) -> Option<u64>;
 }
 
-/// Where events go.
+/// Where a merge puts its events.
 pub(crate) trait Out {
     /// Adds an event. There is room for [`STEP_MAX`] unless it is full.
     fn put(&mut self, event: Event);

@@ -25,7 +25,7 @@ pub enum ColumnKind {
     Time,
     /// A CPU: `INT32` marked as 16 bits without sign.
     Cpu,
-    /// Another number: `INT32`.
+    /// A whole number other than a time: `INT32`.
     Number,
     /// A measured value: `DOUBLE`.
     Real,

@@ -10,12 +10,12 @@ mod writer;
 pub(crate) use reader::{PerfettoReader, looks_like};
 pub(crate) use writer::PerfettoWriter;
 
-/// `Trace`.
+/// Numbers of fields of the message `Trace`.
 mod trace {
     pub(super) const PACKET: u32 = 1;
 }
 
-/// `TracePacket`.
+/// Numbers of fields of the message `TracePacket`.
 mod packet {
     pub(super) const FTRACE_EVENTS: u32 = 1;
     pub(super) const PROCESS_TREE: u32 = 2;
@@ -23,7 +23,7 @@ mod packet {
     pub(super) const TRUSTED_PACKET_SEQUENCE_ID: u32 = 10;
 }
 
-/// `FtraceEventBundle`.
+/// Numbers of fields of the message `FtraceEventBundle`.
 mod bundle {
     pub(super) const CPU: u32 = 1;
     pub(super) const EVENT: u32 = 2;
@@ -34,7 +34,7 @@ mod bundle {
     pub(super) const BOOT_TIMESTAMP: u32 = 7;
 }
 
-/// `FtraceEventBundle.CompactSched`.
+/// Numbers of fields of the message `FtraceEventBundle.CompactSched`.
 mod compact {
     pub(super) const SWITCH_TIMESTAMP: u32 = 1;
     pub(super) const SWITCH_PREV_STATE: u32 = 2;
@@ -71,6 +71,6 @@ mod event {
 
 /// `FtraceClock`: unset means the boot clock.
 const CLOCK_GLOBAL: u64 = 2;
-/// `BuiltinClock`.
+/// The number of the monotonic clock in `BuiltinClock`.
 const BUILTIN_MONOTONIC: u64 = 3;
 const BUILTIN_BOOTTIME: u64 = 6;

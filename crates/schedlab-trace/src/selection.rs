@@ -87,7 +87,7 @@ pub(crate) struct Choice<'p> {
 pub(crate) enum Taken {
     /// It does not belong to the part.
     Not,
-    /// It does.
+    /// The record belongs to the selection.
     Yes,
     /// It does, and events before it are missing; how many, where it is known.
     AfterLoss(Option<NonZeroU32>),

@@ -18,7 +18,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use std::path::Path;
 
-/// What to make.
+/// The size and the properties of a synthetic trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// CPUs, at least one.
@@ -40,7 +40,7 @@ impl Default for Plan {
 
 /// The longest a task runs while others wait.
 const SLICE_NS: u64 = 3_000_000;
-/// First pid.
+/// The pid of the first task.
 const FIRST_PID: i32 = 1000;
 
 /// A synthetic trace as a source of events.

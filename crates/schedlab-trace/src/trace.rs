@@ -55,7 +55,7 @@ impl Trace {
         }
     }
 
-    /// Opens a trace.dat.
+    /// Opens a trace.dat, with as many threads as the options allow.
     fn dat(input: Input, options: &Options) -> Result<Self, TraceError> {
         let again = input.again().map_err(|error| TraceError::io(input.path(), error))?;
         let (ahead, reader) = match DatReader::open(input, options) {

@@ -85,7 +85,7 @@ fn explained(places: &[Place], ranks: &[f64]) -> f64 {
     correlated(&line, ranks).max(correlated(&bent, ranks))
 }
 
-/// The squared correlation.
+/// The squared correlation of two lists of values.
 fn correlated(x: &[f64], y: &[f64]) -> f64 {
     let n = x.len() as f64;
     let (mx, my) = (x.iter().sum::<f64>() / n, y.iter().sum::<f64>() / n);

@@ -21,7 +21,7 @@ pub(crate) struct Site {
 /// Logarithms of the lengths, one for each axis, and of the noise of a run relative to the process.
 pub(crate) type Shape = Vec<f64>;
 
-/// A fitted process.
+/// A Gaussian process that was fitted to measurements.
 #[derive(Clone, Debug)]
 pub(crate) struct Process {
     sites: Vec<Site>,

@@ -15,11 +15,11 @@ pub enum Method {
     Model,
     /// All combinations of evenly spaced levels, as many as the budget holds.
     Grid,
-    /// Any points.
+    /// Points are chosen at random.
     Random,
 }
 
-/// How to search.
+/// How a search chooses points.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Options {
     /// How points are chosen.
@@ -57,10 +57,10 @@ impl Outcome {
     }
 }
 
-/// A measurement.
+/// One measurement of one point.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Trial {
-    /// Where.
+    /// The point that was measured.
     pub point: Point,
     /// What it gave; `None`: it failed.
     pub outcome: Option<Outcome>,

@@ -19,14 +19,14 @@ pub enum Levels {
 pub struct When {
     /// The other axis, by its index.
     pub axis: usize,
-    /// Its level.
+    /// The level that the other axis must have.
     pub level: usize,
 }
 
 /// One thing that can be chosen.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// Its name.
+    /// The name of the axis.
     pub name: String,
     /// Its levels; at least one.
     pub levels: Levels,
@@ -71,7 +71,7 @@ impl Axis {
 /// All that can be chosen together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Space {
-    /// The axes.
+    /// The axes of the space.
     pub axes: Vec<Axis>,
 }
 

@@ -8,7 +8,7 @@
 mod config;
 mod make;
 mod schedulers;
-mod workshop;
+mod source_tree;
 
 pub use config::{Choice, PLACEBO_MAX};
 
@@ -22,14 +22,13 @@ use schedlab_sys::clock;
 use source_tree::Workshop;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use workshop::Workshop;
 
 /// A kernel to build.
 #[derive(Clone, Debug)]
 pub struct Wanted {
     /// `linux-source-6.12`, or the path of a tree.
     pub source: String,
-    /// Its configuration.
+    /// The configuration of the kernel.
     pub choice: Choice,
     /// A patch to apply first.
     pub patch: Option<PathBuf>,

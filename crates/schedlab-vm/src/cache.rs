@@ -24,12 +24,12 @@ fn folder(name: &str) -> PathBuf {
     above.join("schedlab").join(name)
 }
 
-/// Where kernels are.
+/// The folder of fetched and built kernels.
 pub(crate) fn kernels_folder() -> PathBuf {
     folder("kernels")
 }
 
-/// Where QEMU is.
+/// The folder of fetched QEMU programs.
 pub(crate) fn emulators_folder() -> PathBuf {
     folder("qemu")
 }

@@ -18,7 +18,7 @@ pub type Slot = String;
 pub enum Asked {
     /// A task was woken: does it preempt the current one?
     Woken {
-        /// The task.
+        /// The task that was asked about.
         task: Slot,
         /// Who woke it; `None`: an interrupt, or a task that is not the load's.
         by: Option<Slot>,
@@ -32,7 +32,7 @@ pub enum Asked {
 /// What the scheduler had when it chose.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Situation {
-    /// On which CPU.
+    /// The CPU that chooses.
     pub cpu: Cpu,
     /// Who ran there, and who waited there.
     pub current: Slot,
@@ -49,7 +49,7 @@ pub struct Choice {
     pub at: Nanos,
     /// What the scheduler had.
     pub situation: Situation,
-    /// What it chose.
+    /// The task that was chosen.
     pub next: Slot,
 }
 

@@ -25,7 +25,7 @@ impl Archive {
         self.entry(path, PROGRAM, (0, 0), content);
     }
 
-    /// A character device.
+    /// Adds a character device.
     pub(crate) fn device(&mut self, path: &str, major: u32, minor: u32) {
         self.entry(path, CHARACTER_DEVICE, (major, minor), &[]);
     }

@@ -20,7 +20,7 @@ const PROGRAM: &str = "usr/bin/qemu-system-x86_64";
 pub struct Emulator {
     /// `QEMU emulator version ...`.
     pub version: String,
-    /// Its program.
+    /// The path of the QEMU program.
     pub program: PathBuf,
 }
 

@@ -9,9 +9,9 @@ pub enum VmError {
     /// A setting of the machine is wrong.
     #[error("vm:{key}={value}: {why}")]
     Setting {
-        /// Its key.
+        /// The key of the setting.
         key: String,
-        /// Its value.
+        /// The value of the setting.
         value: String,
         /// What is wrong, and what is right.
         why: String,
@@ -19,7 +19,7 @@ pub enum VmError {
     /// A program or file that it needs is missing.
     #[error("{what} is missing: {remedy}")]
     Missing {
-        /// What.
+        /// The program or file that is missing.
         what: String,
         /// How to get it.
         remedy: String,
@@ -36,7 +36,7 @@ pub enum VmError {
     /// The guest died, hung or said nonsense.
     #[error("{what}{}", tail(console))]
     Guest {
-        /// What happened.
+        /// What happened to the guest.
         what: String,
         /// The last lines of its console.
         console: Vec<String>,

@@ -10,15 +10,15 @@ use schedlab_workload::{
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// One frame.
+/// One frame that the guest sends.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Frame {
     /// The guest has booted and waits for a run.
     Ready {
-        /// What it offers.
+        /// What the guest's machine offers.
         offers: Box<Offers>,
-        /// What it is.
+        /// What the guest's machine is.
         facts: Box<MachineFacts>,
         /// Its scheduler domains, outermost last, of each CPU: names and spans.
         domains: Vec<Vec<Domain>>,
@@ -29,16 +29,16 @@ pub enum Frame {
     Interval(Box<Interval>),
     /// The same of a workload beside the run's own.
     Beside {
-        /// Its label.
+        /// The label of the workload.
         label: String,
-        /// What was measured.
+        /// The interval that was measured.
         interval: Box<Interval>,
     },
     /// What the trace holds.
     Recorded(Recorded),
     /// A sentence about the options.
     Note(String),
-    /// A doubt.
+    /// A warning about the run.
     Warning(Warning),
     /// A stream; its content lies behind the frame.
     Stream(Which),
@@ -72,16 +72,16 @@ pub struct Domain {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Which {
-    /// The trace.
+    /// The trace of the run.
     Trace,
     /// Standard output of the load.
     Stdout,
-    /// Its standard error.
+    /// The standard error of the load.
     Stderr,
 }
 
 impl Which {
-    /// All of them.
+    /// All outputs, in this order.
     pub const ALL: [Self; 3] = [Self::Trace, Self::Stdout, Self::Stderr];
 
     /// The stream of a run directory.
@@ -101,21 +101,21 @@ impl Which {
 pub enum Fault {
     /// It does not offer this.
     NotOffered {
-        /// What was asked.
+        /// What the machine was asked to do.
         what: String,
-        /// Why not.
+        /// The reason of the refusal.
         why: String,
     },
     /// An option of the workload is wrong.
     Option {
-        /// Which workload.
+        /// The name of the workload.
         workload: String,
-        /// Which option.
+        /// The name of the option.
         option: String,
-        /// What is wrong.
+        /// What is wrong with the value.
         why: String,
     },
-    /// Anything else.
+    /// A failure of another kind.
     Other(String),
 }
 
@@ -147,7 +147,7 @@ impl From<Fault> for MachineError {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Asked {
-    /// The run.
+    /// The run that the guest performs.
     pub spec: RunSpec,
     /// How long the guest waits before it begins, so that repeats begin at other phases of its ticks.
     pub wait: Nanos,

@@ -13,7 +13,7 @@ use crate::VmError;
 use crate::cache;
 use std::path::{Path, PathBuf};
 
-/// A kernel.
+/// A kernel that QEMU can boot.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// Its image: a bzImage, or a vmlinux that boots by PVH.

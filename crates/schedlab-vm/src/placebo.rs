@@ -35,7 +35,7 @@ pub struct Judgement {
     pub band: Option<f64>,
     /// Pairs of such kernels.
     pub pairs: usize,
-    /// What follows.
+    /// The verdict that follows.
     pub verdict: Verdict,
 }
 

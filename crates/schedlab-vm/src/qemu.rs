@@ -17,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 pub(crate) struct Build {
     /// What was asked for.
     pub(crate) request: Request,
-    /// The kernel.
+    /// The kernel that is booted.
     pub(crate) kernel: Kernel,
     /// The first file system.
     pub(crate) initramfs: File,

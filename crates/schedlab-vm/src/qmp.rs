@@ -22,7 +22,7 @@ pub(crate) struct Qmp {
 const LOOK: Nanos = Nanos::from_millis(200);
 
 impl Qmp {
-    /// Greets.
+    /// Opens the dialogue with QEMU.
     pub(crate) fn open(
         to: ChildStdin,
         from: ChildStdout,

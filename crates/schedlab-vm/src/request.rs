@@ -53,11 +53,11 @@ impl FromStr for Clock {
 /// How CPUs share hardware. The CPUs of a socket share its last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrangement {
-    /// Sockets.
+    /// The number of sockets.
     pub sockets: u32,
     /// Hardware threads of each core.
     pub threads: u32,
-    /// NUMA nodes.
+    /// The number of NUMA nodes.
     pub nodes: u32,
 }
 
@@ -114,13 +114,13 @@ impl Arrangement {
 pub struct Request {
     /// The kernel: a path, or a name that [`crate::Kernel::find`] knows.
     pub kernel: String,
-    /// How many CPUs.
+    /// The number of CPUs.
     pub cpus: u32,
     /// How they are arranged.
     pub topology: Arrangement,
-    /// Its clock.
+    /// The clock of the guest.
     pub clock: Clock,
-    /// Memory in MiB.
+    /// The memory of the guest in MiB.
     pub memory_mib: u32,
     /// Seed of what QEMU draws at random.
     pub seed: u64,

@@ -62,42 +62,42 @@ pub enum Op {
     Multiply {
         /// A block of matrices.
         block: BlockId,
-        /// How often.
+        /// The number of repetitions.
         times: u32,
     },
     /// Write a byte over the first `bytes` of a block.
     Fill {
-        /// A page block.
+        /// The block of pages to use.
         block: BlockId,
-        /// How many.
+        /// The number of bytes.
         bytes: u32,
     },
     /// Touch so many bytes of a block one after another, from its beginning again at its end.
     Walk {
-        /// A page block.
+        /// The block of pages to use.
         block: BlockId,
-        /// How many bytes.
+        /// The number of bytes.
         bytes: u64,
         /// Whether they are written or read.
         writes: bool,
     },
     /// Follow a block's chain of pointers for so many steps, each of which waits for the one before.
     Chase {
-        /// A chain.
+        /// The chain to follow.
         block: BlockId,
-        /// How many steps.
+        /// The number of steps.
         steps: u64,
     },
     /// One sweep over the block's arrays.
     Stream {
         /// A block of arrays.
         block: BlockId,
-        /// Which sweep.
+        /// The memory to sweep, and how.
         sweep: Sweep,
     },
     /// Allocate memory, write to all of it and free what was allocated last.
     Allocate {
-        /// How much.
+        /// The number of bytes.
         bytes: u32,
     },
     /// Sleep for a duration.
@@ -109,46 +109,46 @@ pub enum Op {
     /// The same, but no longer than until a point in time (the clock of `now`): [`Done::Woken`], or [`Done::Ok`] where
     /// the time has come first.
     WaitUntil {
-        /// The word.
+        /// The word to wait on.
         word: WordId,
         /// The end of the wait.
         until: Nanos,
     },
     /// Wake the word's waiter, leaving `stamp` for it.
     Wake {
-        /// The word.
+        /// The word to wake.
         word: WordId,
         /// Handed to the waiter in [`Done::Woken`].
         stamp: Nanos,
     },
     /// Push a value: [`Done::Pushed`], or [`Done::Full`].
     Push {
-        /// The queue.
+        /// The queue to use.
         queue: QueueId,
-        /// The value.
+        /// The value to put.
         value: u64,
     },
     /// Take a value, if there is one: [`Done::Popped`].
     Pop(QueueId),
     /// Write a message. The machine stamps it with the time that [`Behaviour::next`] was told.
     Send {
-        /// The channel.
+        /// The channel to send over.
         channel: ChannelId,
-        /// Its length.
+        /// The length of the message in bytes.
         bytes: u32,
     },
     /// Read a message of this length, whole: [`Done::Received`], or [`Done::Closed`].
     Receive {
-        /// The channel.
+        /// The channel to receive from.
         channel: ChannelId,
-        /// Its length.
+        /// The length of the message in bytes.
         bytes: u32,
     },
     /// This task sends no more on the channel; when none does, its reader is told.
     Close(ChannelId),
     /// Take a lock, asleep while another holds it.
     Lock(LockId),
-    /// Give it back.
+    /// Gives the lock back.
     Unlock(LockId),
     /// Take the lock of the CPU this task is on, spinning while another holds it; a task that was
     /// moved meanwhile tries again on its new CPU.
@@ -167,7 +167,7 @@ pub enum Op {
     Fork(ForkId),
     /// Give up the CPU, staying runnable.
     Yield,
-    /// The task ends.
+    /// Ends the task for good.
     Exit,
 }
 
@@ -176,18 +176,18 @@ pub enum Op {
 pub enum Done {
     /// There was none: the task starts.
     Start,
-    /// It was performed.
+    /// The operation was performed.
     Ok,
     /// A wait ended; `stamp` was left by the waker.
     Woken {
-        /// The waker's stamp.
+        /// The time at which the waker stamped the message.
         stamp: Nanos,
     },
     /// A pop found nothing.
     Empty,
     /// A pop found a value.
     Popped {
-        /// The value.
+        /// The value that was taken.
         value: u64,
         /// Whether it is the first of those that lay there when the queue was looked at.
         first: bool,
@@ -217,7 +217,7 @@ pub enum Done {
 pub trait Instruments {
     /// A sample of a series: nanoseconds, or a plain number where the series says so.
     fn sample(&mut self, series: SampleId, value: u64);
-    /// Counts.
+    /// Adds to a counter of the task.
     fn count(&mut self, counter: CounterId, by: u64);
     /// The dial as it stands now.
     fn dial(&self, dial: DialId) -> u64;
@@ -259,11 +259,11 @@ pub trait Behaviour: Send {
 pub enum Loop {
     /// A message to every channel in turn, round after round.
     Send {
-        /// Where to.
+        /// The channels to send over, in turn.
         channels: Vec<ChannelId>,
         /// Length of each message.
         bytes: u32,
-        /// Rounds.
+        /// The number of rounds.
         rounds: u64,
         /// Whether a message says when it was sent (where it is long enough to).
         stamped: bool,
@@ -272,15 +272,15 @@ pub enum Loop {
     },
     /// Messages from one channel until all have come or its senders are gone.
     Receive {
-        /// Where from.
+        /// The channel to receive from.
         channel: ChannelId,
         /// Length of each message.
         bytes: u32,
-        /// How many.
+        /// The number of messages.
         messages: u64,
         /// Takes how long each message was under way.
         latency: Option<SampleId>,
-        /// Counts them.
+        /// The counter of the messages.
         counter: CounterId,
     },
 }

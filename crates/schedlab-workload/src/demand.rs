@@ -43,12 +43,12 @@ pub enum Source {
     Closed,
 }
 
-/// A recorded task.
+/// A recorded task, and what it asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Actor {
     /// Its pid; no other actor has it.
     pub pid: Pid,
-    /// Its name.
+    /// The name of the task.
     pub comm: String,
     /// Its priority at the beginning.
     pub prio: Prio,
@@ -80,7 +80,7 @@ pub struct Demand {
     pub start: Nanos,
     /// How long it was recorded.
     pub length: Nanos,
-    /// The tasks.
+    /// The tasks, by their numbers.
     pub actors: Vec<Actor>,
 }
 

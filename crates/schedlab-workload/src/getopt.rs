@@ -39,7 +39,7 @@ impl Mistyped {
     }
 }
 
-/// What was typed.
+/// The options and operands that were typed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Typed {
     /// Values by the option's long name; the last one of each. A flag has `true`.

@@ -21,7 +21,7 @@ pub struct Jobs {
     pub time: Nanos,
     /// How lengths scatter around it.
     pub length: Length,
-    /// When jobs arrive.
+    /// When the jobs arrive.
     pub arrivals: Arrivals,
     /// How late a job may start before it is dropped.
     pub life: Option<Nanos>,

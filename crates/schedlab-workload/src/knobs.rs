@@ -42,11 +42,11 @@ pub const SPEED: &str = "speed:";
 /// What the name of a setting asks for.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Asked<'n> {
-    /// A tunable.
+    /// A tunable of the scheduler.
     Knob(&'static Tunable),
     /// A switch of the scheduler, so that two of them can be two axes.
     Feature(&'n str),
-    /// Something about speeds.
+    /// A setting of the CPUs' speeds.
     Speed,
 }
 

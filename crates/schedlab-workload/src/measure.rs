@@ -110,7 +110,7 @@ impl Measuring {
         Self { in_virtual_time: true, ..self }
     }
 
-    /// The plan.
+    /// The plan whose tasks are measured.
     #[must_use]
     pub const fn plan(&self) -> &Plan {
         &self.plan

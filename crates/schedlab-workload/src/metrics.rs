@@ -44,7 +44,7 @@ pub struct Entry {
     pub unit: Unit,
     /// Which direction is an improvement; of a counter, of the count and of the rate.
     pub better: Better,
-    /// What is stored.
+    /// The form in which the metric is stored.
     pub form: Form,
     /// The definition, in a sentence.
     pub about: &'static str,

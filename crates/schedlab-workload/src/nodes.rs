@@ -69,7 +69,7 @@ impl Node {
         !(self.commands.is_empty() && self.attach.is_empty() && self.attach_groups.is_empty())
     }
 
-    /// Its CPUs.
+    /// The CPUs of the node.
     #[must_use]
     pub fn cpus(&self) -> CpuSet {
         self.speeds.keys().copied().collect()
@@ -81,7 +81,7 @@ impl Node {
 pub struct Step {
     /// Since the start of the session.
     pub at: Nanos,
-    /// What changes.
+    /// What changes at that time.
     pub change: Change,
 }
 
@@ -97,7 +97,7 @@ pub struct NodesFile {
     pub time_limit: Option<Nanos>,
     /// The nodes; at least one.
     pub nodes: Vec<Node>,
-    /// Background noise.
+    /// The background noise on CPUs.
     pub noise: Vec<Noise>,
     /// Links of pairs, and what happens to links and nodes.
     pub cluster: Cluster,

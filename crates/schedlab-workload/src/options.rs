@@ -20,22 +20,22 @@ pub enum Kind {
     Cpus,
     /// One of these words.
     Choice(&'static [&'static str]),
-    /// Any text.
+    /// The option takes any text.
     Text,
 }
 
-/// One option.
+/// The description of one option.
 #[derive(Clone, Copy, Debug)]
 pub struct OptionDoc {
     /// Its long name, as typed after the dashes and as written in an experiment file.
     pub name: &'static str,
-    /// Its short name.
+    /// The short name of the option.
     pub short: Option<char>,
-    /// What it takes.
+    /// The kind of value that it takes.
     pub kind: Kind,
     /// What holds without it, as text; empty for "not set".
     pub default: &'static str,
-    /// What it does.
+    /// What the option does, for the help.
     pub help: &'static str,
 }
 
@@ -54,7 +54,7 @@ pub const fn option(
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("option {option}: {why}")]
 pub struct OptionError {
-    /// Its name.
+    /// The name of the option.
     pub option: String,
     /// What is wrong, and what is right.
     pub why: String,

@@ -67,7 +67,7 @@ pub const COMMON: &[OptionDoc] = &[
 /// The machine as far as plans depend on it.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
-    /// Its CPUs.
+    /// The CPUs of the machine, and what they share.
     pub topology: Topology,
     /// Those that the load may use.
     pub allowed: CpuSet,

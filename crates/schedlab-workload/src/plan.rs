@@ -7,7 +7,7 @@ use schedlab_model::{Cpu, CpuSet, Metric, Nanos, Pid};
 /// What carries a channel's bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transport {
-    /// A pipe.
+    /// A pipe of the kernel.
     Pipe,
     /// A pair of UNIX stream sockets.
     SocketPair,
@@ -21,16 +21,16 @@ pub enum Transport {
     Device,
 }
 
-/// A byte channel.
+/// A byte channel between tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Channel {
-    /// What carries it.
+    /// The transport of the bytes.
     pub transport: Transport,
     /// How many tasks send on it (see [`crate::Op::Close`]).
     pub senders: u32,
 }
 
-/// A queue.
+/// A queue of values between tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Queue {
     /// The newest value first, a batch at a time. Values are below `capacity`, and each lies there at
@@ -61,17 +61,17 @@ pub enum Block {
     },
     /// Bytes that are shared between tasks.
     Page {
-        /// How many.
+        /// The number of bytes.
         bytes: u32,
     },
     /// Three arrays of 64-bit floats, each task its own.
     Arrays {
-        /// Elements of each.
+        /// The number of elements in each array.
         elements: u32,
     },
     /// Pointers in a circle, shared between tasks: one every `stride` bytes.
     Chain {
-        /// Bytes of all.
+        /// The number of bytes of all chains.
         bytes: u32,
         /// Bytes from one to the next, a multiple of 8.
         stride: u32,
@@ -106,11 +106,11 @@ pub struct Placement {
 /// A scheduling policy by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
-    /// `SCHED_OTHER`.
+    /// The policy `SCHED_OTHER` of fair tasks.
     Normal,
-    /// `SCHED_BATCH`.
+    /// The policy `SCHED_BATCH` of tasks that do not displace others.
     Batch,
-    /// `SCHED_IDLE`.
+    /// The policy `SCHED_IDLE` of tasks that run if no other wants to.
     Idle,
     /// `SCHED_FIFO` with its priority, 1 ..= 99.
     Fifo(u32),
@@ -122,14 +122,14 @@ pub enum Policy {
         runtime: Nanos,
         /// From the beginning of a period.
         deadline: Nanos,
-        /// The period.
+        /// The period of the deadline task.
         period: Nanos,
     },
-    /// `SCHED_EXT`.
+    /// The policy `SCHED_EXT` of a BPF scheduler.
     Ext,
 }
 
-/// One task.
+/// One task of a plan.
 pub struct Task {
     /// Its name as the kernel shows it (15 bytes).
     pub comm: String,
@@ -147,11 +147,11 @@ pub struct Task {
     pub blocks: Vec<u32>,
     /// The recorded task that it stands for.
     pub origin: Option<Origin>,
-    /// What it does.
+    /// What the task does.
     pub behaviour: Box<dyn Behaviour>,
 }
 
-/// A recorded task.
+/// The recorded task from which this one was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Origin {
     /// Its pid. A simulator gives it to the task; no other task of the plan has it.
@@ -211,11 +211,11 @@ pub struct Timing {
 
 /// A workload made ready.
 pub struct Plan {
-    /// Its name.
+    /// The name of the workload.
     pub workload: String,
     /// Whether each task is a process of its own or a thread.
     pub processes: bool,
-    /// The tasks.
+    /// The tasks of the plan, by number.
     pub tasks: Vec<Task>,
     /// A graph of jobs. An executor runs it, on workers placed as the tasks are, or the tasks are its workers
     /// ([`crate::jobs::Crew`]).
@@ -228,13 +228,14 @@ pub struct Plan {
     pub channels: Vec<Channel>,
     /// How many words to wait on.
     pub words: u32,
-    /// How many locks.
+    /// The number of locks that tasks share.
     pub locks: u32,
-    /// How many semaphores.
+    /// The number of semaphores that tasks share.
     pub semaphores: u32,
     /// Where and how tasks may move to run.
     pub places: Vec<Placement>,
-    /// Tasks that others start.
+    /// Tasks that others start. Each takes one of these slots, whose memory is laid out before the run; a slot
+    /// that is used again adds to its metrics.
     pub forks: Vec<Fork>,
     /// The file that [`Transport::Device`] writes to.
     pub device: Option<std::path::PathBuf>,
@@ -244,24 +245,24 @@ pub struct Plan {
     pub locks_inherit: bool,
     /// Parties of each barrier.
     pub barriers: Vec<u32>,
-    /// Queues.
+    /// The queues that tasks share.
     pub queues: Vec<Queue>,
-    /// Memory.
+    /// The blocks of memory that tasks work on.
     pub blocks: Vec<Block>,
     /// Dials with their first position.
     pub dials: Vec<u64>,
-    /// Series of samples.
+    /// The series of samples that tasks measure.
     pub samples: Vec<Metric>,
     /// Series whose samples are numbers of the original's buckets (see [`crate::upstream::plat`]), with
     /// the series of which they are.
     pub in_buckets: Vec<(u32, u32)>,
-    /// Counters.
+    /// The counters that tasks count in.
     pub counters: Vec<Metric>,
     /// The counter that says how much was done; it is sampled once a second where there is one.
     pub progress: Option<u32>,
-    /// Names of marks.
+    /// The names of the marks that tasks put.
     pub marks: Vec<String>,
-    /// Beginning and end.
+    /// When measuring begins and ends.
     pub timing: Timing,
     /// Tasks begin in the middle of their lives, at this time of a recording's clock: those whose first operation waits
     /// are asleep from the start. A simulator does so; on a real machine tasks begin as those of any load.

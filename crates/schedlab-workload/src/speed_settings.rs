@@ -25,7 +25,7 @@ pub struct SpeedSettings {
 pub struct SpeedChange {
     /// Since the load began.
     pub after: Nanos,
-    /// The CPU.
+    /// The CPU whose speed changes.
     pub cpu: Cpu,
     /// Its speed from then on.
     pub speed: Speed,

@@ -16,17 +16,17 @@ use std::collections::BTreeMap;
 
 /// A workload of ours.
 pub struct Workload {
-    /// Its name.
+    /// The name of the workload.
     pub name: &'static str,
     /// What it does, in a sentence.
     pub about: &'static str,
     /// Its options, beside those that all take.
     pub options: &'static [OptionDoc],
-    /// Makes its tasks.
+    /// Makes the plan from options and machine.
     build: fn(&Options, &Surroundings) -> Result<Plan, OptionError>,
 }
 
-/// All of them.
+/// All workloads, in the order of the help.
 pub const CATALOGUE: &[Workload] = &[
     schbench::WORKLOAD,
     hackbench::WORKLOAD,

@@ -26,11 +26,11 @@ pub struct Group {
 /// Groups beside each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Boxes {
-    /// What it shows.
+    /// The title above the chart.
     pub title: String,
     /// What was looked at, a line each.
     pub notes: Vec<String>,
-    /// What was measured.
+    /// The axis of the measured values.
     pub y: Axis,
     /// The groups, from left to right.
     pub groups: Vec<Group>,

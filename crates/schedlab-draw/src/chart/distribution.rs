@@ -11,11 +11,11 @@ use crate::scene::{Anchor, PX, Rect, Scene, Stroke, Style, at};
 /// A histogram: how many values fell between two bounds.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Histogram {
-    /// What it shows.
+    /// The title above the chart.
     pub title: String,
     /// What was looked at, a line each.
     pub notes: Vec<String>,
-    /// What was measured.
+    /// The axis of the measured values.
     pub x: Axis,
     /// Lower bound, upper bound, count; ascending.
     pub bars: Vec<(f64, f64, u64)>,
@@ -73,7 +73,7 @@ fn percentiles(scene: &mut Scene, panel: &Panel, theme: &Theme, marks: &[(f64, S
     }
 }
 
-/// A cumulative curve.
+/// The cumulative curve of one group of values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
     /// Its name in the legend.
@@ -85,13 +85,13 @@ pub struct Curve {
 /// Cumulative curves under each other's: who has the longer tail.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Cdf {
-    /// What it shows.
+    /// The title above the chart.
     pub title: String,
     /// What was looked at, a line each.
     pub notes: Vec<String>,
-    /// What was measured.
+    /// The axis of the measured values.
     pub x: Axis,
-    /// The curves.
+    /// The curves, in the order of the legend.
     pub curves: Vec<Curve>,
     /// Whether the upward axis stretches the tail: 90 %, 99 %, 99.9 %, ... at equal distances.
     pub tail: bool,

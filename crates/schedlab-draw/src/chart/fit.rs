@@ -11,15 +11,15 @@ use crate::scene::{PX, Rect, Scene, Stroke, at};
 /// A fit with its residuals.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Fit {
-    /// What it shows.
+    /// The title above the chart.
     pub title: String,
     /// What was looked at, and what came out, a line each.
     pub notes: Vec<String>,
-    /// What was set.
+    /// The axis of the value that was set.
     pub x: Axis,
-    /// What was measured.
+    /// The axis of the measured values.
     pub y: Axis,
-    /// Measured pairs.
+    /// The measured pairs of x and y.
     pub points: Vec<(f64, f64)>,
     /// The line's value at x = 0.
     pub offset: f64,

@@ -18,7 +18,7 @@ pub struct Job {
     pub span: Span,
     /// What it is called; written where it fits.
     pub name: String,
-    /// Its colour.
+    /// The colour of the job's box.
     pub colour: Colour,
     /// When it was to start, where that is known: drawn as a thin line to its start.
     pub due: Option<Nanos>,
@@ -27,7 +27,7 @@ pub struct Job {
 /// Jobs on the rows of their workers.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gantt {
-    /// What it shows.
+    /// The title above the chart.
     pub title: String,
     /// What was looked at, a line each.
     pub notes: Vec<String>,

@@ -12,14 +12,14 @@ use crate::font::shorten;
 use crate::scene::{Anchor, Item, PX, Point, Rect, Scene, Step, Stroke, Style, at, circle};
 use std::collections::BTreeMap;
 
-/// A node.
+/// A node of the drawn graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
     /// Its column, from 0.
     pub level: usize,
     /// What is written in it; may be empty.
     pub name: String,
-    /// Its colour.
+    /// The colour of the node.
     pub colour: Colour,
 }
 
@@ -35,11 +35,11 @@ pub struct Edge {
 /// A graph with levels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Graph {
-    /// What it shows.
+    /// The title above the chart.
     pub title: String,
     /// What was looked at, a line each.
     pub notes: Vec<String>,
-    /// The nodes.
+    /// The nodes, by their index in edges.
     pub nodes: Vec<Node>,
     /// The edges; those that name no node are left out.
     pub edges: Vec<Edge>,

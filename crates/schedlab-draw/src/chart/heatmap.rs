@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 /// A value for each choice on two axes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Heatmap {
-    /// What it shows.
+    /// The title above the chart.
     pub title: String,
     /// What was looked at, a line each.
     pub notes: Vec<String>,
@@ -62,7 +62,7 @@ impl Chart for Heatmap {
     }
 }
 
-/// Where cells stand.
+/// Where the cells of the map are drawn.
 struct Grid {
     plot: Rect,
     width: i32,

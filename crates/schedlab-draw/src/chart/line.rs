@@ -10,9 +10,9 @@ use crate::scene::{Item, PX, Point, Scene, Stroke, at, circle};
 /// A measured point, perhaps with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
-    /// What was set.
+    /// The value that was set.
     pub x: f64,
-    /// What was measured.
+    /// The value that was measured.
     pub y: f64,
     /// The interval of the measured value, low and high.
     pub interval: Option<(f64, f64)>,
@@ -70,13 +70,13 @@ impl Series {
 /// A chart of lines.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Line {
-    /// What it shows.
+    /// The title above the chart.
     pub title: String,
     /// What was looked at, a line each.
     pub notes: Vec<String>,
-    /// To the right.
+    /// The axis to the right.
     pub x: Axis,
-    /// Upwards.
+    /// The axis of the values, upwards.
     pub y: Axis,
     /// The lines; later ones on top.
     pub series: Vec<Series>,
@@ -174,7 +174,7 @@ impl Line {
     }
 }
 
-/// Round markers.
+/// Draws a round marker at each point.
 pub(super) fn dots(scene: &mut Scene, colour: Colour, points: &[Point]) {
     // One path each: in one path, circles that overlap would cut holes into each other.
     scene.items.extend(points.iter().map(|&point| Item::Path {

@@ -31,7 +31,7 @@ const DOT_PX: i32 = 4;
 pub struct Region {
     /// Where it begins and ends, in 0 ..= 1.
     pub from: f64,
-    /// Where it ends.
+    /// The value on the axis at which the region ends.
     pub to: f64,
     /// What it is called.
     pub name: String,
@@ -51,7 +51,7 @@ pub struct Published {
 /// The panels of one choice, below each other.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Column {
-    /// The choice.
+    /// The name of the choice.
     pub name: String,
     /// Shaded in all its panels; empty or one: none.
     pub regions: Vec<Region>,
@@ -63,10 +63,10 @@ pub struct Column {
     pub published: Vec<Published>,
 }
 
-/// Small multiples.
+/// A grid of small charts over one axis.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Multiples {
-    /// What it shows.
+    /// The title above the chart.
     pub title: String,
     /// What was looked at, a line each.
     pub notes: Vec<String>,
@@ -80,7 +80,7 @@ pub struct Multiples {
     pub rows: Vec<Axis>,
     /// How high a row is, in pixels.
     pub row_px: i32,
-    /// The choices.
+    /// The choices, a column of panels each.
     pub columns: Vec<Column>,
 }
 

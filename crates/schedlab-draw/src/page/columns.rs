@@ -71,7 +71,7 @@ pub(super) struct Points {
     with_power: bool,
 }
 
-/// One of them.
+/// One point of the page, such as a wakeup or a mark.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Point {
     pub(super) cpu: u16,

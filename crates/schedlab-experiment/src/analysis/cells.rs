@@ -20,7 +20,7 @@ pub struct Cell<'r> {
 /// All cells of an experiment, by workload and point.
 #[derive(Clone, Debug, Default)]
 pub struct Cells<'r> {
-    /// The cells.
+    /// The cells, in the order of the plan.
     pub cells: Vec<Cell<'r>>,
     /// Runs that were left out since they were stopped or their load failed.
     pub left_out: usize,

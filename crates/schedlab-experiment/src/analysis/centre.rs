@@ -6,13 +6,13 @@ use schedlab_stats::{Effect, paired};
 /// The centre of some runs with its 95 % interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Centre {
-    /// The centre.
+    /// The centre of the runs.
     pub value: f64,
     /// The interval, by Student's t on the same scale; `None` for one run, or where all are the same.
     pub interval: Option<(f64, f64)>,
     /// Whether it is a geometric mean.
     pub is_geometric: bool,
-    /// How many runs.
+    /// The number of runs behind the centre.
     pub runs: usize,
 }
 

@@ -10,13 +10,13 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A figure along an axis, all else fixed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Curve {
-    /// The axis.
+    /// The name of the axis.
     pub axis: String,
     /// The choices on the other axes.
     pub fixed: Point,
     /// Whether the axis holds words, which have no order.
     pub words: bool,
-    /// The points, ascending.
+    /// The points in ascending order.
     pub points: Vec<CurvePoint>,
     /// Stretches on one level (of the logarithm's mean), by index into `points`; a single one where
     /// the noise is not known or nothing changes. Of all curves of the workload and this figure together,

@@ -11,7 +11,7 @@ pub const REPEATS_MIN: usize = 3;
 pub(super) struct Cell {
     /// Mean of the logarithms, what its blocks have in common taken out.
     pub(super) log: f64,
-    /// Runs behind it.
+    /// The number of runs behind the cell.
     pub(super) runs: f64,
     /// Variance of one run.
     pub(super) variance: Variance,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 /// A setting that is better than others for sure, and those that may be as good.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Winner {
-    /// The workload.
+    /// The label of the workload.
     pub workload: String,
     /// The knobs of the best point measured, those that are the same at all points included.
     pub settings: Vec<Setting>,

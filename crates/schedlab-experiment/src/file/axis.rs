@@ -1,7 +1,7 @@
 //! Axes of an experiment: what is varied, and over which values.
 
 use super::decode::{Decoder, Entry, Keys};
-use super::places::Part;
+use super::locations::Part;
 use crate::Point;
 use schedlab_model::Nanos;
 use schedlab_workload::MachineName;
@@ -13,7 +13,7 @@ use std::str::FromStr;
 pub enum Varies {
     /// An option of the workload, by its long name.
     Option(String),
-    /// A scheduler knob.
+    /// The axis varies a scheduler knob.
     Knob(String),
     /// What stands in braces in the commands around a run: which sched_ext scheduler, say.
     Hook(String),
@@ -49,7 +49,7 @@ impl Varies {
 /// One axis: at each point of the experiment it has one of its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Axis {
-    /// What it varies.
+    /// What the axis varies.
     pub varies: Varies,
     /// The label of the only workload that it concerns, or empty for all.
     pub workload: String,

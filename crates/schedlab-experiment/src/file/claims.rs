@@ -17,11 +17,11 @@ pub struct Claim {
     pub workload: String,
     /// The machine whose runs decide; `None` if the machine is an axis and the claim names no machine.
     pub machine: Option<MachineName>,
-    /// The metric.
+    /// The name of the metric.
     pub metric: String,
     /// The values on some axes, by the names of the axes. Other axes are free: their points are averaged.
     pub at: Point,
-    /// What is judged.
+    /// What is judged: a value, a ratio or a slope.
     pub measure: Measure,
     /// The least value that agrees with the claim: a ratio, or a value in the metric's unit (divided by the
     /// unit of the axis for a slope). Negative infinity without a bound.
@@ -35,7 +35,7 @@ pub struct Claim {
 /// What a claim judges.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Measure {
-    /// The metric itself.
+    /// The value of the metric itself.
     Value,
     /// Its ratio to the metric at another point, block by block.
     Ratio(Point),

@@ -144,7 +144,7 @@ impl<'t> Decoder<'t> {
         }
     }
 
-    /// A table.
+    /// Takes an entry that must be a table.
     pub(crate) fn table<'e>(&mut self, entry: Entry<'e>) -> Option<Keys<'e>> {
         match entry.value {
             DeValue::Table(table) => Some(Keys::new(entry.key, entry.place, table)),

@@ -5,7 +5,7 @@ use std::fmt;
 /// One mistake in an experiment file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Line, from 1.
+    /// The line of the mistake, from 1.
     pub line: usize,
     /// Column in characters, from 1.
     pub column: usize,
@@ -28,7 +28,7 @@ impl fmt::Display for Mistake {
 /// A part of a run that a machine may refuse.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Part {
-    /// The machine itself.
+    /// The machine of the run.
     Machine,
     /// A workload, or one that runs beside another, by its label.
     Workload(String),
@@ -38,9 +38,9 @@ pub(crate) enum Part {
     Setting(String),
     /// The metrics that matter.
     Measure,
-    /// The recording.
+    /// The table `[record]` of the file.
     Record,
-    /// The time limit.
+    /// The time limit of the run.
     TimeLimit,
 }
 

@@ -37,14 +37,14 @@ pub struct Screen {
     pub machine: Option<MachineName>,
     /// Options of the workloads that make runs short.
     pub options: Point,
-    /// Measurements of them.
+    /// The number of cheap measurements.
     pub budget: u32,
 }
 
 /// A bound that a metric has to keep.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Limit {
-    /// The metric.
+    /// The name of the metric.
     pub metric: String,
     /// The bound in the metric's unit.
     pub bound: f64,

@@ -22,7 +22,7 @@ pub enum Share {
     All,
     /// Every `of`-th portion from the one with this index, below `of`.
     Shard {
-        /// Which, from 0.
+        /// The number of the shard, from 0.
         index: usize,
         /// Of how many; above 0.
         of: usize,
@@ -37,7 +37,7 @@ pub enum Share {
 /// What a worker is to do.
 #[derive(Clone, Debug)]
 pub struct Work {
-    /// Which runs.
+    /// The runs that this worker takes.
     pub share: Share,
     /// The name of its folder; `None`: the host's name with the first free number.
     pub name: Option<String>,
@@ -48,17 +48,17 @@ pub struct Work {
 pub enum WorkStep<'p> {
     /// It takes a portion.
     Takes {
-        /// Which, from 0.
+        /// The number of the portion, from 0.
         portion: usize,
-        /// Of how many.
+        /// The number of portions.
         of: usize,
     },
     /// Others do all portions that are left; it waits for them, or for their claims to run out.
     Waits {
-        /// How many portions.
+        /// The number of finished portions.
         portions: usize,
     },
-    /// About a run.
+    /// A step of the run loop.
     Run(&'p Progress<'p>),
 }
 

@@ -16,11 +16,11 @@ const SENTENCES_OPEN: usize = 6;
 /// A value of an axis against its first value.
 #[derive(Clone, Debug)]
 pub struct Contrast {
-    /// The axis.
+    /// The name of the axis.
     pub axis: String,
-    /// Its first value.
+    /// The first value of the axis.
     pub base: String,
-    /// The other value.
+    /// The value that is compared with the first.
     pub value: String,
     /// What was found, workload by workload.
     pub found: Vec<Comparison>,

@@ -21,7 +21,7 @@ const PICTURES_MAX: usize = 6;
 /// A picture with what it shows.
 #[derive(Clone, Debug)]
 pub struct Picture {
-    /// What is drawn.
+    /// The scene that is drawn.
     pub scene: Scene,
     /// What it shows, in sentences.
     pub caption: String,

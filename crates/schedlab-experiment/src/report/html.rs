@@ -38,7 +38,7 @@ impl Html {
         self
     }
 
-    /// What was written.
+    /// The HTML text that was written.
     #[must_use]
     pub fn into_string(self) -> String {
         self.0

@@ -43,7 +43,7 @@ pub enum ShowError {
     /// It can't be read on.
     #[error("{}: {error}", path.display())]
     Read {
-        /// The file.
+        /// The path of the trace.
         path: PathBuf,
         /// What the system said.
         #[source]

@@ -10,16 +10,16 @@ use schedlab_workload::{Figure, Interval, Stream};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A finished run.
+/// A finished run, read from its directory.
 #[derive(Clone, Debug)]
 pub struct StoredRun {
-    /// Its directory.
+    /// The directory of the run.
     pub folder: PathBuf,
-    /// What it was.
+    /// What was run, and where.
     pub manifest: Manifest,
     /// What it measured, in the order in which it was told.
     pub figures: Vec<Figure>,
-    /// Doubts about it.
+    /// The warnings about the run.
     pub warnings: Vec<Warning>,
 }
 

@@ -36,7 +36,7 @@ impl Axes {
         Search::new(self.space.clone(), options)
     }
 
-    /// The default setting.
+    /// The levels of the default setting.
     #[must_use]
     pub fn default(&self, tuning: &Tuning) -> Vec<usize> {
         let level = |axis: &Axis| {

@@ -47,7 +47,7 @@ impl Goals {
         self.goals.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    /// The limits.
+    /// The limits that a setting must keep.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
         &self.limits

@@ -24,7 +24,7 @@ pub enum Home {
 pub enum TaskKnob {
     /// Slice of a fair task (`sched_runtime` of `sched_setattr`).
     Slice,
-    /// Nice value.
+    /// The nice value of tasks.
     Nice,
     /// Policy with its parameters.
     Policy,
@@ -40,9 +40,9 @@ pub type Version = (u32, u32);
 /// A home with the kernels that have it.
 #[derive(Clone, Copy, Debug)]
 pub struct Place {
-    /// Where.
+    /// The file or call that holds the knob.
     pub home: Home,
-    /// First kernel.
+    /// The first kernel that has the knob there.
     pub since: Version,
     /// First kernel without it again.
     pub until: Version,
@@ -61,7 +61,7 @@ const FIRST: Version = (0, 0);
 const NEVER: Version = (u32::MAX, 0);
 /// Debugfs took the fair scheduler's sysctls over.
 const MOVED: Version = (5, 13);
-/// EEVDF replaced CFS.
+/// The version in which EEVDF replaced CFS.
 const EEVDF: Version = (6, 6);
 
 const fn at(home: Home, since: Version, until: Version) -> Place {

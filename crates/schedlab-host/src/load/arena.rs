@@ -34,7 +34,7 @@ pub(super) enum Stand {
     Absent,
     /// It works or is about to.
     Ready,
-    /// It has ended.
+    /// The task has ended for good.
     Ended,
 }
 

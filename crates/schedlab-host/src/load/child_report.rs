@@ -5,7 +5,7 @@ use schedlab_workload::{Figure, Interval};
 use serde::{Deserialize, Serialize};
 use std::io::Write;
 
-/// One line.
+/// One line that the load child writes.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Told {
@@ -19,13 +19,13 @@ pub(crate) enum Told {
     Interval(Box<Interval>),
     /// A number for the whole run.
     Figure(Figure),
-    /// A doubt.
+    /// A warning about the run.
     Warning(Warning),
     /// The run can't be done, or an option is wrong.
     Failed {
         /// Which option, where it is one.
         option: Option<String>,
-        /// Why.
+        /// The reason of the failure.
         why: String,
     },
     /// The end; the last line.

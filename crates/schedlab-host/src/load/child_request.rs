@@ -35,5 +35,5 @@ impl Part {
     }
 }
 
-/// The word.
+/// The word at which the load begins.
 pub(crate) const GO: &[u8] = b"go\n";

@@ -34,7 +34,7 @@ pub(super) fn count(word: &AtomicU64, by: u64) {
 pub(super) struct Live<'a>(pub(super) &'a [AtomicU64]);
 
 impl Live<'_> {
-    /// Adds a value.
+    /// Adds a value to the histogram.
     #[inline]
     pub(super) fn record(self, value: u64) {
         let value = value.min(LARGEST);

@@ -110,7 +110,7 @@ impl Memory {
         black_box(sum);
     }
 
-    /// Follows the chain.
+    /// Follows the chain by this number of steps.
     pub(super) fn chase(&mut self, steps: u64) {
         let Self::Chain { words, at } = self else { return };
         for _ in 0..steps {

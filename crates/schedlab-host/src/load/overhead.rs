@@ -18,7 +18,7 @@ pub struct Overhead {
     pub clock_ns: f64,
     /// One step of the interpreter without its clock reading and without what it performs.
     pub step_ns: f64,
-    /// One sample.
+    /// The time that one sample takes, in nanoseconds.
     pub sample_ns: f64,
 }
 

@@ -9,7 +9,6 @@ use super::node_groups::{Wants, Zone};
 use super::quota::Quota;
 use super::stop::{Limiter, Limits};
 use super::weight::{Grouping, Weight};
-use super::zone::{Wants, Zone};
 use super::{Grid, Ground, Method, Node, Plan, SlowError, Speed, Speeds};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid};
 use schedlab_sys::cgroup::{self, Version};

@@ -28,9 +28,9 @@ pub struct Ground {
     pub realtime: bool,
     /// The part of each second that real-time tasks may have; 1 without a limit.
     pub realtime_share: f64,
-    /// The CPU controller.
+    /// The hierarchy of the CPU controller, if mounted.
     pub cpu_group: Option<Hierarchy>,
-    /// The cpuset controller.
+    /// The hierarchy of the cpuset controller, if mounted.
     pub cpuset_group: Option<Hierarchy>,
     /// A hierarchy in which the command's processes can be gathered.
     pub any_group: Option<Hierarchy>,

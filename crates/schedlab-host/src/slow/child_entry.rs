@@ -20,7 +20,7 @@ pub const ARGUMENT: &str = "__slow";
 pub(super) enum Entry {
     /// Enter control groups and a network, bind to CPUs, and become the command that follows.
     Exec {
-        /// The groups' directories.
+        /// The directories of the groups to enter.
         groups: Vec<PathBuf>,
         /// Where it may run; empty for anywhere.
         cpus: CpuSet,
@@ -31,25 +31,25 @@ pub(super) enum Entry {
     },
     /// Burn real-time on the grid.
     Hogs {
-        /// The grid's period.
+        /// The period of the grid, in nanoseconds.
         period: Nanos,
         /// The CPUs and their speeds.
         speeds: Vec<(Cpu, Speed)>,
-        /// How.
+        /// How the hogs burn.
         burning: Burning,
     },
     /// Burn always, as a fair task.
     Burn {
-        /// The groups' directories.
+        /// The directories of the groups to enter.
         groups: Vec<PathBuf>,
-        /// Where.
+        /// The CPU to run on.
         cpu: Cpu,
     },
     /// Burn whenever nobody else wants to run.
     Fill {
-        /// The groups' directories.
+        /// The directories of the groups to enter.
         groups: Vec<PathBuf>,
-        /// Where.
+        /// The CPU to run on.
         cpu: Cpu,
     },
     /// Work, and note how much at given moments.
@@ -58,25 +58,25 @@ pub(super) enum Entry {
     Noise(Noise),
     /// Sleep again and again, and tell how late it woke.
     Sleeper {
-        /// The groups' directories.
+        /// The directories of the groups to enter.
         groups: Vec<PathBuf>,
-        /// Where.
+        /// The CPU to run on.
         cpu: Cpu,
     },
     /// Tell in each second how much work a second of CPU time does.
     Sentinel {
-        /// Where.
+        /// The CPUs to run on.
         cpus: CpuSet,
         /// Once it knows full speed, it must not lift the clock.
         clamped: bool,
     },
     /// Measure how fast a CPU is.
     Probe {
-        /// The groups' directories.
+        /// The directories of the groups to enter.
         groups: Vec<PathBuf>,
-        /// Where.
+        /// The CPU to run on.
         cpu: Cpu,
-        /// For how long.
+        /// The time for which it runs.
         time: Nanos,
         /// Beginning at a multiple of this.
         align: Nanos,
@@ -85,7 +85,7 @@ pub(super) enum Entry {
     },
 }
 
-/// How hogs burn.
+/// The way in which hogs burn their part of a slot.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Burning {
@@ -102,7 +102,7 @@ pub enum Burning {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Work {
-    /// A tight loop.
+    /// The work is a tight loop.
     Compute,
     /// A millisecond of computing, a millisecond of sleep.
     Mixed,
@@ -110,7 +110,7 @@ pub enum Work {
     Barrier,
 }
 
-/// What [`Entry::Meter`] does.
+/// The work that [`Entry::Meter`] measures.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Task {
     pub(super) work: Work,

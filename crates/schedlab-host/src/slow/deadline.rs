@@ -8,7 +8,9 @@
 //! - version 1: a cpuset of the CPU, one of the rest, and no balancing in the root cpuset;
 //! - version 2: the node's group becomes a partition, so that nobody else runs on its CPU.
 //!
-//! Periods begin when a burner is admitted and can't be put in step, unlike the hogs' grid.
+//! Unbound burners wander between CPUs and are off by several percent, so this method needs nodes of one CPU.
+//! `auto` never chooses it, since it ends balancing between that CPU and the others. Periods begin when a
+//! burner is admitted and cannot be put in step, unlike the hogs' grid.
 
 use super::group;
 use super::node_groups::{self, Wants};

@@ -16,11 +16,11 @@ pub(super) const PITCH: Nanos = Nanos::from_millis(100);
 /// CPUs that share a clock, and what it can do. Frequencies are in kHz, as in sysfs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Domain {
-    /// Its `cpufreq/policyN`.
+    /// The folder `cpufreq/policyN` of the domain.
     pub path: PathBuf,
-    /// Its CPUs.
+    /// The CPUs that share the clock.
     pub cpus: CpuSet,
-    /// The lowest frequency.
+    /// The lowest frequency in kHz.
     pub lowest: u64,
     /// What counts as full speed: the frequency without turbo where it is told, else the highest.
     pub full: u64,
@@ -64,7 +64,7 @@ fn domain(path: &Path) -> Option<Domain> {
 /// How a domain reaches a speed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Setting {
-    /// One frequency.
+    /// The clock stays at one frequency.
     One(u64),
     /// Two in alternation: this one first, for this part of the pitch.
     Two {

@@ -32,7 +32,7 @@ impl Grid {
         (Self::PERIOD_MIN..=Self::PERIOD_MAX).contains(&period).then_some(Self { period })
     }
 
-    /// Its period.
+    /// The period of the grid, in nanoseconds.
     #[must_use]
     pub const fn period(self) -> Nanos {
         self.period

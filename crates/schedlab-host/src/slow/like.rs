@@ -14,7 +14,7 @@ use std::path::Path;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
-    /// Its name.
+    /// The name of the machine.
     pub machine: String,
     /// The clock of the CPU at full speed, where it could be read.
     pub mhz: Option<f64>,

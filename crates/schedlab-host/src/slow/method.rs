@@ -68,7 +68,7 @@ pub const METHODS: &[(Method, &str, &str)] = &[
 ];
 
 impl Method {
-    /// Its name.
+    /// The name of the method, as on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         METHODS.iter().find(|(method, ..)| *method == self).map_or("", |(_, name, _)| name)

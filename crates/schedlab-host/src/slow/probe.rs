@@ -13,9 +13,9 @@ use std::process::{Child, Stdio};
 /// What a probe measured on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Reading {
-    /// Where.
+    /// The CPU that was probed.
     pub(super) cpu: Cpu,
-    /// For how long.
+    /// The time for which it was probed.
     pub(super) wall: Nanos,
     /// CPU time that the probe was granted.
     pub(super) granted: Nanos,
@@ -32,19 +32,19 @@ impl Reading {
         self.granted.0 as f64 / self.wall.0.max(1) as f64
     }
 
-    /// Rounds a second.
+    /// The number of rounds in a second.
     #[must_use]
     pub(super) fn rate(&self) -> f64 {
         self.rounds as f64 / self.wall.as_secs_f64().max(1e-9)
     }
 }
 
-/// How probes run.
+/// The settings of a probe.
 #[derive(Clone, Debug)]
 pub(super) struct Probe {
     /// Control groups that it enters.
     pub(super) groups: Vec<PathBuf>,
-    /// For how long.
+    /// The time for which it was probed.
     pub(super) time: Nanos,
     /// It begins at a multiple of this: with whole slots of a grid nothing is cut off.
     pub(super) align: Nanos,

@@ -13,9 +13,9 @@ use std::path::PathBuf;
 /// All that is asked for.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// How; `None` chooses.
+    /// The method; `None` lets schedlab choose.
     pub method: Option<Method>,
-    /// The nodes.
+    /// The nodes, with their CPUs and speeds.
     pub nodes: Vec<Node>,
     /// Period of the hogs' grid; `None`: see [`Request::follows`].
     pub period: Option<Nanos>,
@@ -25,7 +25,7 @@ pub struct Request {
     pub follows: bool,
     /// What of a budget may be saved up beyond a period.
     pub quota_burst: Nanos,
-    /// Background noise.
+    /// The background noise on CPUs.
     pub noise: Vec<Noise>,
     /// Keep CPUs busy in the gaps that `quota` and `stop` leave; `None`: where it is right.
     pub filler: Option<bool>,
@@ -96,7 +96,7 @@ impl TryFrom<NodesFile> for Request {
 pub struct Plan {
     pub(super) request: Request,
     pub(super) grid: Grid,
-    /// The method.
+    /// The method that was chosen.
     pub method: Method,
     /// Why this method; empty when it was asked for.
     pub why: String,

@@ -27,7 +27,6 @@ use crate::net::Namespace;
 use attach::{Targets, attach};
 pub use background::Kept;
 use command::{Running, launch};
-pub use kept::Kept;
 use pace::{Found, Pace};
 use schedlab_model::{Cpu, CpuSet, Nanos, Pid, Warning};
 use schedlab_sys::guard::{Guard, Undo};
@@ -47,7 +46,7 @@ pub enum Ended {
     Interrupted(i32),
     /// All that was attached has ended.
     Targets,
-    /// Its time limit.
+    /// The time limit of the session ended it.
     TimeLimit,
 }
 
@@ -62,7 +61,7 @@ pub struct Session {
     pub measured: Vec<Measured>,
     /// How late tasks wake, where that was asked for.
     pub wakeups: Vec<Wakeups>,
-    /// Doubts about it.
+    /// Warnings about the session.
     pub warnings: Vec<Warning>,
     /// A process of the first node that was moved in by whoever holds the session; 0: none.
     pub(super) admitted: Arc<AtomicI32>,

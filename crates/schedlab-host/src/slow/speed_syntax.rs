@@ -21,7 +21,7 @@ pub enum Asked {
 /// A speed in parts of full speed, and what was compared to know it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settled {
-    /// The speed.
+    /// The speed as a part of full speed.
     pub speed: Speed,
     /// Sentences for the user; none where nothing was compared.
     pub said: Vec<String>,

@@ -24,7 +24,7 @@ pub enum Target {
 /// What a target turned out to be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Processes.
+    /// The processes that were found.
     pub processes: Vec<Pid>,
     /// The folders of control groups.
     pub groups: Vec<PathBuf>,

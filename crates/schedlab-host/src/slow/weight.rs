@@ -99,7 +99,8 @@ impl Weight {
 
 /// How much heavier tasks and burners together are than any other task. Burners never rest, and a task
 /// that used a millisecond waits for this many before it has its next: at the largest weight there is
-/// (256 times) a shell, and this program itself, stood still for seconds where all CPUs have a burner.
+/// (256 times) a shell, and this program itself, stood still for seconds where all CPUs have a burner. Before
+/// EEVDF, a sleeping group's saved time also grew with its weight, and the first second ran at full speed.
 const OUTWEIGHS: u64 = 16;
 
 /// The weight of a task that nobody gave another, and of a new group.

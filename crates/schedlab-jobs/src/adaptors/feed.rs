@@ -16,7 +16,7 @@ const LOOK: Duration = Duration::from_millis(20);
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
     Node(Node),
-    /// Plans a chunk.
+    /// Plans the chunk of this number.
     Chunk(u32),
     /// Runs jobs of the bundle.
     Share,

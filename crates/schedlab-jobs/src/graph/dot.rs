@@ -123,7 +123,7 @@ pub fn parse_dot(text: &str, seed: u64, hashing: Hashing) -> Result<Graph, Graph
     read.graph(seed, hashing)
 }
 
-/// Nodes between braces.
+/// The nodes between a pair of braces.
 #[derive(Debug, Default)]
 struct Group {
     nodes: Vec<u32>,

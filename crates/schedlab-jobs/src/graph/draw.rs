@@ -5,7 +5,7 @@ use super::Hashing;
 /// Where a rule holds; elsewhere it draws 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum When {
-    /// At every node.
+    /// The rule applies at every node.
     #[default]
     Always,
     /// At nodes without predecessors.
@@ -63,7 +63,7 @@ impl Rule {
         Self { probability, ..Self::OFF }
     }
 
-    /// Always this number.
+    /// A rule that always draws this number.
     pub const fn fixed(number: u32) -> Self {
         Self { fixed: Some(number), ..Self::OFF }
     }

@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// published measurements used; the rest are plain patterns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// One chain.
+    /// One chain: each job waits for the one before.
     Chain,
     /// Nodes without edges, one per level.
     Isolated,
@@ -43,7 +43,7 @@ pub enum Shape {
 }
 
 impl Shape {
-    /// Every shape.
+    /// Every shape, in the order of the help.
     pub const ALL: [Self; 16] = [
         Self::Chain,
         Self::Isolated,

@@ -5,19 +5,19 @@ use super::Graph;
 /// A kind of node. A node can be of several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Category {
-    /// Any node.
+    /// Any node of the graph.
     Node,
-    /// No predecessors.
+    /// A node without predecessors.
     Seed,
-    /// No successors.
+    /// A node without successors.
     Exit,
-    /// Both.
+    /// A node with predecessors and successors.
     Inner,
     /// More than one successor.
     Fork,
     /// More than one predecessor.
     Join,
-    /// One of each.
+    /// A node with one predecessor and one successor.
     Link,
     /// A fork and a join.
     Knot,
@@ -94,13 +94,13 @@ pub type LevelCounts = [u64; 9];
 /// One kind over the whole graph.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Summary {
-    /// Which kind.
+    /// The category of the nodes.
     pub category: Category,
     /// How many (or the sum of weights).
     pub count: u64,
     /// As a fraction of the nodes.
     pub fraction: f64,
-    /// Mean per level.
+    /// The mean number of these nodes in a level.
     pub per_level: f64,
     /// Mean over levels of the share of the level's nodes.
     pub per_width: f64,
@@ -111,7 +111,7 @@ pub struct Summary {
 /// Statistics of a graph.
 #[derive(Clone, Debug, PartialEq)]
 pub struct GraphStatistics {
-    /// Counts per level.
+    /// The counts of each level, from the first.
     pub levels: Vec<LevelCounts>,
     /// Per kind, in the order of [`Category::ALL`].
     pub summary: Vec<Summary>,
@@ -124,7 +124,7 @@ pub struct GraphStatistics {
 }
 
 impl GraphStatistics {
-    /// Counts everything.
+    /// Counts the nodes of a graph, by level and category.
     pub fn of(graph: &Graph) -> Self {
         let mut levels = vec![[0; 9]; graph.levels() as usize];
         for node in 0..graph.len() {
@@ -147,7 +147,7 @@ impl GraphStatistics {
         }
     }
 
-    /// The widest level.
+    /// The number of nodes in the widest level.
     pub fn width_max(&self) -> u64 {
         self.levels.iter().map(|counts| counts[0]).max().unwrap_or(0)
     }

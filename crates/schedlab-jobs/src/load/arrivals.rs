@@ -8,7 +8,7 @@ use std::str::FromStr;
 /// An arrival process. Start times follow the order of nodes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub enum Arrivals {
-    /// All at once.
+    /// All jobs may start at once.
     #[default]
     AtOnce,
     /// One every so many nanoseconds.

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// What a job spends its time with.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Kind {
-    /// Arithmetic in registers.
+    /// Jobs do arithmetic in registers.
     #[default]
     Cpu,
     /// Sums over memory of its own, 256 KiB: caches and bandwidth.
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Its name.
+    /// The name of the kind on the command line.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Cpu => "cpu",

@@ -22,7 +22,7 @@ impl Data {
         Self { graph: graph.clone(), words, results }
     }
 
-    /// Of one result.
+    /// The number of bytes of one result.
     pub(super) fn bytes(&self) -> usize {
         8 * self.words
     }

@@ -7,21 +7,21 @@ use std::str::FromStr;
 /// A distribution of job lengths, as factors of the mean: every one has the mean 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Length {
-    /// All the same.
+    /// All jobs have the same length.
     #[default]
     Fixed,
-    /// Exponential.
+    /// Lengths are distributed exponentially.
     Exponential,
     /// This fraction of the jobs is that many times as long as the others.
     Bimodal {
         /// Between 0 and 1.
         fraction: f64,
-        /// At least 1.
+        /// How much longer long jobs are, at least 1.
         times: f64,
     },
     /// Pareto with this shape (above 1); the smaller, the heavier the tail. Cut off at 1,000 means.
     Pareto {
-        /// The exponent.
+        /// The exponent of the distribution, above 1.
         shape: f64,
     },
 }

@@ -35,17 +35,17 @@ impl FromStr for IoLoad {
 /// A part of the jobs, and what differs from the rest; `None`: nothing.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stream {
-    /// Its name.
+    /// The name of the stream.
     pub name: String,
     /// Its part of the jobs, between 0 and 1.
     pub share: f64,
     /// Time of a job of weight 1.
     pub time_ns: Option<Nanos>,
-    /// How lengths differ.
+    /// The distribution of lengths; the load's if absent.
     pub length: Option<Length>,
     /// Latest start after the start time.
     pub life_ns: Option<Nanos>,
-    /// How lives differ.
+    /// The distribution of lives; the load's if absent.
     pub spread: Option<Length>,
     /// How much its jobs matter.
     pub significance: Option<Significance>,
@@ -56,7 +56,7 @@ pub struct Stream {
 impl FromStr for Stream {
     type Err = String;
 
-    /// `preview:share=30%,time=100us,life=5ms,significance=optional,io=2ms:1%`.
+    /// Reads a stream such as `preview:share=30%,time=100us,life=5ms,significance=optional,io=2ms:1%`.
     fn from_str(text: &str) -> Result<Self, String> {
         let (name, rest) = text
             .split_once(':')
@@ -107,11 +107,11 @@ impl FromStr for Stream {
 pub struct Usual {
     /// Time of a job of weight 1.
     pub time_ns: Nanos,
-    /// How lengths differ.
+    /// The distribution of lengths.
     pub length: Length,
     /// Latest start after the start time.
     pub life_ns: Option<Nanos>,
-    /// How lives differ.
+    /// The distribution of lives.
     pub spread: Length,
     /// I/O of all jobs.
     pub io: Option<IoLoad>,

@@ -13,15 +13,15 @@ use crate::fault::{Fix, is_out};
 /// A job to be run, and when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Posting<J> {
-    /// The job.
+    /// The job that is posted.
     pub job: J,
-    /// Earliest start.
+    /// The earliest time at which the job may start.
     pub start: Nanos,
     /// Latest start; [`NEVER`] for none.
     pub deadline: Nanos,
     /// How long it is expected to run; [`Order::Laxity`] and [`Order::Path`] ask.
     pub expected_ns: Nanos,
-    /// Its stream.
+    /// The stream to which the job belongs.
     pub stream: StreamId,
     /// How much it matters.
     pub significance: Significance,
@@ -133,18 +133,18 @@ pub enum Outcome {
 /// A job that a worker gives back.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
-    /// Which.
+    /// The job that ended.
     pub id: JobId,
-    /// How it went.
+    /// How the job ended.
     pub outcome: Outcome,
 }
 
 /// What became of the jobs so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Posted, gates included.
+    /// Posted jobs, gates included.
     pub posted: u64,
-    /// Ended well.
+    /// Jobs that ended well.
     pub done: u64,
     /// Dropped because their deadline passed.
     pub missed: u64,
@@ -154,7 +154,7 @@ pub struct Counts {
     pub cancelled: u64,
     /// Dropped because a predecessor was.
     pub abandoned: u64,
-    /// Panicked.
+    /// Jobs that ended in a panic.
     pub panicked: u64,
     /// Said themselves that they failed, or whose completion was dropped without a word.
     pub failed: u64,
@@ -175,11 +175,11 @@ impl Counts {
 pub enum Notice {
     /// A compulsory job missed its deadline.
     Emergency {
-        /// Which.
+        /// The job that is late.
         id: JobId,
-        /// Its stream.
+        /// The stream of the job.
         stream: StreamId,
-        /// By how much.
+        /// How late the job is, in nanoseconds.
         late_ns: Nanos,
     },
     /// The emergency is over: nothing compulsory is late.
@@ -212,7 +212,7 @@ pub struct Agenda<J> {
 }
 
 impl<J> Agenda<J> {
-    /// An empty agenda.
+    /// An agenda without jobs.
     pub fn new(policy: Policy) -> Self {
         Self {
             epochs: if policy.epoch_follows {
@@ -239,7 +239,7 @@ impl<J> Agenda<J> {
         }
     }
 
-    /// The policy.
+    /// The policy of the agenda.
     pub fn policy(&self) -> &Policy {
         &self.policy
     }

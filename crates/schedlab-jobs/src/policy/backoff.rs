@@ -19,7 +19,7 @@ pub enum Pause {
         /// Rounds, each ending in a yield.
         rounds: u32,
     },
-    /// Sleep so long.
+    /// Sleep for this many nanoseconds.
     Sleep(Nanos),
 }
 

@@ -1,4 +1,7 @@
-//! On which CPU each worker runs.
+//! On which CPU each worker runs: bound to a CPU of its own unless told otherwise.
+//!
+//! Two unbound workers that wake together sometimes share a CPU until the next tick. That cost a sixth of the
+//! breaking stress (`docs/jobs.md`).
 
 /// Where the workers of a pool may run. Pure: the driver says which CPUs there are, and binds.
 ///

@@ -2,7 +2,7 @@
 
 use super::JobId;
 
-/// Ends a list.
+/// The index that ends a list.
 pub(super) const NONE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]

@@ -80,7 +80,7 @@ impl JobId {
 #[derive(Debug)]
 struct Epoch<J> {
     serial: u32,
-    /// Records not ended.
+    /// The number of records whose jobs have not ended.
     live: u32,
     /// The deadlines that it serves while it is open: from, to and with.
     from: Nanos,
@@ -93,7 +93,7 @@ struct Epoch<J> {
 
 #[derive(Debug)]
 pub(super) struct Epochs<J> {
-    /// Of the beginning.
+    /// The time that the first epoch covers.
     first_step_ns: Nanos,
     step_ns: f64,
     /// Whether the step follows the load.

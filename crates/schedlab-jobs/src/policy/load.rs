@@ -16,14 +16,14 @@ pub enum Distance {
     Near,
     /// Nearer than the near horizon.
     Imminent,
-    /// Due.
+    /// The next start is due.
     Due,
 }
 
 /// What a worker is to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Capacity {
-    /// Pull now.
+    /// The worker pulls a job now.
     Dispatch,
     /// Stay awake and ask again.
     Spin,
@@ -33,7 +33,7 @@ pub enum Capacity {
     NearTime,
     /// Sleep until some time behind the next start, within the sleep horizon.
     WorkTime,
-    /// Not needed.
+    /// The worker is not needed.
     Idle,
 }
 
@@ -46,7 +46,7 @@ pub struct LoadControl {
 }
 
 impl LoadControl {
-    /// Sorts a distance.
+    /// Sorts the time to the next start into a distance.
     pub fn distance(policy: &Policy, now: Nanos, head: Option<Nanos>) -> Distance {
         let Some(head) = head else { return Distance::Idle };
         match head.saturating_sub(now) {
@@ -125,7 +125,7 @@ impl LoadControl {
         self.lag_ns += (limited - self.lag_ns) * 2 / (1 + policy.workers as i64);
     }
 
-    /// The average lag.
+    /// The average lag of starts, in nanoseconds.
     pub fn lag_ns(&self) -> i64 {
         self.lag_ns
     }

@@ -57,7 +57,7 @@ impl Ordered {
         self.run.len() + self.heap.len()
     }
 
-    /// Keeps only these.
+    /// Keeps only the jobs that `keep` accepts.
     pub(super) fn retain(&mut self, mut keep: impl FnMut(JobId) -> bool) {
         self.run.retain(|entry| keep(entry.id));
         self.heap.retain(|Reverse(entry)| keep(entry.id));

@@ -18,7 +18,7 @@ const KEPT: usize = 1 << 16;
 pub enum Fate {
     /// It has not ended.
     Live,
-    /// It ended well.
+    /// The job ended well.
     Done,
     /// It was dropped, panicked or failed; or no job of this agenda has this id.
     Failed,

@@ -11,7 +11,7 @@ use crate::fault::{Fix, is_out};
 pub struct Pulled<J> {
     /// To be given back with its outcome.
     pub id: JobId,
-    /// The job.
+    /// The job that was pulled.
     pub job: J,
     /// When it should have started.
     pub start: Nanos,
@@ -19,7 +19,7 @@ pub struct Pulled<J> {
     pub expected_ns: Nanos,
 }
 
-/// Who pulls.
+/// The worker that asks for work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
     /// The worker, from 0.
@@ -39,7 +39,7 @@ pub enum Verdict {
     Spin,
     /// Sleep until then, or until notified.
     Sleep {
-        /// When to wake.
+        /// The time at which the worker wakes.
         until: Nanos,
     },
     /// End: the pool has become smaller by this worker.
@@ -49,7 +49,7 @@ pub enum Verdict {
 /// The answer to a pull.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pull {
-    /// What to do.
+    /// What the worker does next.
     pub verdict: Verdict,
     /// Start of the earliest job that is left.
     pub head: Option<Nanos>,

@@ -6,11 +6,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Decided with the token, done without.
 pub(super) struct Errands<J> {
-    /// Sleepers to call.
+    /// The sleeping workers to wake.
     pub(super) wakes: Vec<usize>,
-    /// Workers to start.
+    /// The workers to start.
     pub(super) starts: Vec<usize>,
-    /// Jobs to drop.
+    /// The jobs to drop.
     pub(super) discarded: Vec<J>,
 }
 

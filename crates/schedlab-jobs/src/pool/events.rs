@@ -5,12 +5,12 @@ use crate::policy::Nanos;
 use crate::run::Span;
 use std::fmt::Write;
 
-/// What happened.
+/// What happened in the pool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum What {
     /// So many jobs were planned, which took so long.
     Plan {
-        /// How many.
+        /// The number of planned jobs.
         jobs: u32,
         /// Time with the token.
         took_ns: Nanos,
@@ -21,7 +21,7 @@ pub enum What {
     Pull {
         /// How many it got.
         got: u32,
-        /// Negative: due since.
+        /// The time to the next start; negative if it is due.
         head_in_ns: Option<i64>,
     },
     /// The token was taken; backing off ended.
@@ -31,23 +31,23 @@ pub enum What {
         /// How long the worker backed off.
         took_ns: Nanos,
     },
-    /// A sleep ended.
+    /// A sleep of the worker ended.
     Sleep {
         /// What was asked for.
         asked_ns: Nanos,
-        /// What it took.
+        /// How long the sleep was, in nanoseconds.
         got_ns: Nanos,
     },
     /// A sleeper was woken.
     Notify {
-        /// Whom.
+        /// The worker that was woken.
         worker: u32,
     },
     /// Jobs ran, one after the other.
     Jobs {
-        /// How many.
+        /// The number of jobs that ran.
         count: u32,
-        /// How long, together.
+        /// The time of all these jobs together, in nanoseconds.
         took_ns: Nanos,
     },
     /// The pool has another size now: a worker came, or ends.
@@ -55,11 +55,11 @@ pub enum What {
         /// How many there are.
         workers: u32,
     },
-    /// A job panicked.
+    /// A job of the worker panicked.
     Panic,
-    /// The worker began.
+    /// The worker began its rounds.
     Begin,
-    /// The worker ended.
+    /// The worker ended its rounds.
     End,
 }
 
@@ -68,7 +68,7 @@ pub enum What {
 pub struct Event {
     /// On the pool's clock.
     pub time: Nanos,
-    /// What.
+    /// What happened at that time.
     pub what: What,
 }
 
@@ -85,7 +85,7 @@ impl Events {
         Self { kept: Vec::with_capacity(events), lost: 0 }
     }
 
-    /// Keeps an event.
+    /// Keeps an event if there is room for it.
     pub fn add(&mut self, time: Nanos, what: What) {
         if self.kept.len() < self.kept.capacity() {
             self.kept.push(Event { time, what });

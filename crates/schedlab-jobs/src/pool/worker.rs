@@ -22,7 +22,7 @@ pub struct Context<'a, R: Runner> {
 }
 
 impl<R: Runner> Context<'_, R> {
-    /// The worker's number.
+    /// The number of the worker, from 0.
     pub fn worker(&self) -> usize {
         self.worker
     }
@@ -100,15 +100,15 @@ impl<R: Runner> Context<'_, R> {
 /// What a worker did.
 #[derive(Clone, Debug, Default)]
 pub struct WorkerReport {
-    /// Jobs run.
+    /// The number of jobs that it ran.
     pub jobs: u64,
-    /// Time in jobs.
+    /// The time in jobs, in nanoseconds.
     pub busy_ns: Nanos,
     /// Time with the token, or trying to get it.
     pub management_ns: Nanos,
     /// Time spent backing off from contention.
     pub back_off_ns: Nanos,
-    /// Time asleep.
+    /// The time asleep, in nanoseconds.
     pub asleep_ns: Nanos,
     /// Attempts at the token that failed.
     pub contentions: u64,

@@ -64,11 +64,11 @@ pub struct Probe {
     pub failed: f64,
     /// Expected over achieved concurrency, times achieved over planned job time.
     pub form_factor: f64,
-    /// By the thresholds.
+    /// Whether a threshold was exceeded.
     pub broken: bool,
 }
 
-/// Where it broke.
+/// The stress at which the executor broke.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BreakingPoint {
     /// The stress as set: the middle of the last interval. `None` when no stress breaks it: with all jobs due at once, runs
@@ -81,7 +81,7 @@ pub struct BreakingPoint {
     /// The same when a run may end as late as the thresholds allow: raw can't exceed this one. `None` when no
     /// stress breaks it, since even the least time is within what is allowed.
     pub bound_late: Option<f64>,
-    /// In order.
+    /// The probes in the order of the search.
     pub probes: Vec<Probe>,
 }
 

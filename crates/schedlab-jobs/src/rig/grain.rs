@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub struct Jobs<'a> {
     /// Which job waits for which.
     pub graph: &'a Graph,
-    /// What they do.
+    /// The work that the jobs do.
     pub burner: Burner,
     /// How their lengths differ around the grain.
     pub length: Length,

@@ -22,7 +22,7 @@ pub struct Stall {
     pub worker: usize,
     /// When it began, at the earliest.
     pub from: Nanos,
-    /// For how long.
+    /// The length of the stall, in nanoseconds.
     pub lost_ns: Nanos,
 }
 

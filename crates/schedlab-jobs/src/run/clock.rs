@@ -31,14 +31,14 @@ impl Clock {
         self.0.map_or(0, |origin| monotonic().saturating_sub(origin))
     }
 
-    /// The model's time.
+    /// The current time of the model.
     #[cfg(loom)]
     pub fn now(&self) -> Nanos {
         crate::sync::now()
     }
 }
 
-/// Nanoseconds on `CLOCK_MONOTONIC`.
+/// The time on CLOCK_MONOTONIC, in nanoseconds.
 #[cfg(all(target_os = "linux", not(miri), not(loom)))]
 fn monotonic() -> Nanos {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);

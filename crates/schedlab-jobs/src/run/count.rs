@@ -10,7 +10,7 @@ const OWN: usize = 64;
 #[repr(align(128))]
 struct Counter(AtomicU64);
 
-/// The counters.
+/// The numbers of jobs that ran, by worker.
 #[derive(Debug)]
 pub(super) struct Counted {
     own: Vec<Counter>,
@@ -35,7 +35,7 @@ impl Counted {
         }
     }
 
-    /// All of them.
+    /// The number of all jobs that ran.
     pub(super) fn sum(&self) -> u64 {
         let own = self.own.iter().chain([&self.shared]).map(|counter| counter.0.load(Relaxed));
         own.sum()

@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering::Relaxed;
 /// Jobs that an executor dropped instead of running them, by reason.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dropped {
-    /// Their deadline passed.
+    /// Jobs dropped because their deadline passed.
     pub missed: u64,
     /// The emergency policy shed them.
     pub shed: u64,

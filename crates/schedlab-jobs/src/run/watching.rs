@@ -31,7 +31,7 @@ struct Own {
 pub(super) struct Watching {
     run: u64,
     run_delay: fn() -> Option<Nanos>,
-    /// With the workers.
+    /// The stalls that were seen, each with its worker.
     held: Mutex<Vec<(usize, Held)>>,
 }
 
@@ -40,7 +40,7 @@ impl Watching {
         Self { run: RUNS.fetch_add(1, Relaxed), run_delay, held: Mutex::default() }
     }
 
-    /// Before each job.
+    /// Reads the clock before a job.
     pub(super) fn begin(&self) {
         OWN.with_borrow_mut(|own| {
             if own.as_ref().is_none_or(|own| own.run != self.run) {
@@ -50,7 +50,7 @@ impl Watching {
         });
     }
 
-    /// After each job.
+    /// Reads the clock after a job and notes a stall.
     pub(super) fn end(&self, worker: usize, begin: Nanos, took_ns: Nanos, planned_ns: Nanos) {
         let mut held = Vec::new();
         OWN.with_borrow_mut(|own| {

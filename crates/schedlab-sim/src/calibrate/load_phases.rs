@@ -34,7 +34,7 @@ fn median(values: impl IntoIterator<Item = u64>) -> Option<f64> {
 }
 
 impl Story {
-    /// Follows a recording.
+    /// Finds the phases of a load in its recording.
     pub(super) fn of(seen: &Observed) -> Self {
         let mut forks: BTreeMap<Pid, Vec<(u64, Pid)>> = BTreeMap::new();
         for event in &seen.events {
@@ -90,7 +90,7 @@ impl Story {
         self.slices.get(&pid).map_or(&[], Vec::as_slice)
     }
 
-    /// Between two forks.
+    /// The mean time between two forks, in nanoseconds.
     pub(super) fn fork(&self) -> Option<f64> {
         median(self.forks.windows(2).map(|pair| pair[1] - pair[0]))
     }

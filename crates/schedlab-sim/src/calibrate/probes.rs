@@ -8,13 +8,13 @@ use schedlab_workload::{Observed, RecordSpec, RunSpec, WorkloadSpec};
 /// Small runs, a number that is read off them, and the costs that it decides.
 #[derive(Clone, Debug)]
 pub struct Probe {
-    /// Its name.
+    /// The name of the probe.
     pub name: &'static str,
     /// The costs that the number decides; several keep the ratio of the costs that the search begins with.
     pub costs: &'static [&'static str],
     /// What is read off the runs, as a noun.
     pub what: &'static str,
-    /// The runs.
+    /// The runs that the probe needs.
     pub runs: Vec<RunSpec>,
     /// The number in nanoseconds; `None`: the runs do not show it.
     pub read: fn(&[Observed]) -> Option<f64>,

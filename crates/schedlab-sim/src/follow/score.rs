@@ -23,7 +23,7 @@ pub(super) struct Asked {
 /// How placements compare: of the wakeups where there was a choice and the naive rules disagree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Score {
-    /// Wakeups that count.
+    /// The number of wakeups that count.
     pub counted: u64,
     /// Those where the policy chose the recorded CPU.
     pub model: u64,

@@ -17,11 +17,11 @@ pub(super) struct Grouping {
 /// What settings say about the load's own group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct OwnGroup {
-    /// `cgroup_weight`.
+    /// The weight of the group (`cgroup_weight`).
     pub(super) weight: Option<u32>,
     /// `cgroup_max`: the quota of each 100 ms.
     pub(super) quota: Option<u64>,
-    /// `cgroup_burst`.
+    /// The burst of the group in microseconds (`cgroup_burst`).
     pub(super) burst: u64,
 }
 

@@ -15,10 +15,10 @@ pub const CPUS_MAX: u32 = 1_024;
 pub enum Kernel {
     /// First in, first out on each CPU.
     Fifo,
-    /// Debian's Linux 6.1.192.
+    /// The fair scheduler of Debian's Linux 6.1.192.
     #[default]
     Cfs61,
-    /// Debian's Linux 6.12.117.
+    /// The fair scheduler of Debian's Linux 6.12.117.
     Eevdf612,
     /// First in, first out, in one queue for the machine.
     GlobalFifo,
@@ -55,22 +55,22 @@ impl FromStr for Kernel {
     }
 }
 
-/// What is simulated.
+/// The machine and the kernel that are simulated.
 #[derive(Clone, Debug)]
 pub struct Model {
     /// The name of the machine, as it was asked for.
     pub name: String,
-    /// The scheduler.
+    /// The scheduler of the model.
     pub kernel: Kernel,
-    /// Its CPUs.
+    /// The CPUs of the model, and what they share.
     pub topology: Topology,
-    /// Ticks a second.
+    /// The number of ticks in a second.
     pub hz: u64,
     /// Whether a task can be displaced within a system call.
     pub preempt_kernel: bool,
-    /// What things cost.
+    /// The time that each operation takes.
     pub costs: Costs,
-    /// The scheduler's tunables.
+    /// The tunables of the scheduler.
     pub(super) tuned: Tuned,
     /// Switches of wakeup placement.
     pub(super) placement: PlacerKnobs,

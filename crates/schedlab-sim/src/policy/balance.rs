@@ -14,7 +14,7 @@ mod stats;
 
 use super::place::Placer;
 use super::{Move, Moves, Push, Wake};
-use crate::scene::{Scene, TaskId};
+use crate::policy_view::{Scene, TaskId};
 use attempt::Attempt;
 use domains::{Level, levels};
 use schedlab_stats::Random;
@@ -32,11 +32,11 @@ const SECOND: u64 = 1_000_000_000;
 
 /// The queues that are balanced.
 pub(super) trait Queues {
-    /// Who balances them.
+    /// The state of load balancing, if the policy balances.
     fn balancer(&mut self) -> &mut Option<Balancer>;
     /// Runnable fair tasks of a CPU, the running one included.
     fn nr(&self, cpu: usize) -> usize;
-    /// The load averages.
+    /// The load averages of CPUs and tasks.
     fn placer(&mut self) -> &mut Placer;
     /// Tasks that wait on a CPU, the one that was queued or picked longest ago first.
     fn by_age(&self, cpu: usize) -> Vec<TaskId>;
@@ -73,9 +73,9 @@ fn runnable(scene: &Scene, queues: &dyn Queues, cpu: usize) -> usize {
 /// How a CPU fares with one of its domains.
 #[derive(Clone, Copy, Debug)]
 struct State {
-    /// In milliseconds.
+    /// The interval between two balances, in milliseconds.
     interval: u64,
-    /// In ticks.
+    /// The time of the last balance, in ticks.
     last: u64,
     failed: u32,
     cost: u64,
@@ -88,7 +88,7 @@ struct State {
 
 #[derive(Clone, Copy, Debug)]
 struct OfRq {
-    /// In ticks.
+    /// The time of the next balance, in ticks.
     next: u64,
     /// Since when it idles.
     idle_stamp: Option<u64>,
@@ -215,7 +215,7 @@ impl Balancer {
         self.states[cpu][level].last + self.interval(cpu, level, false)
     }
 
-    /// `get_sd_balance_interval`.
+    /// The balance interval in ticks (`get_sd_balance_interval`).
     fn interval(&self, cpu: usize, level: usize, busy: bool) -> u64 {
         let interval = self.states[cpu][level].interval;
         let ticks = match busy {
@@ -309,7 +309,7 @@ impl Balancer {
         self.nohz_next = next;
     }
 
-    /// `rebalance_domains`.
+    /// Balances the domains that are due (`rebalance_domains`).
     fn rebalance(
         &mut self,
         scene: &Scene,
@@ -376,7 +376,7 @@ impl Balancer {
 }
 
 impl State {
-    /// `update_newidle_stats`.
+    /// Counts the successes of new-idle balancing (`update_newidle_stats`).
     fn tell(&mut self, successes: u32) {
         self.calls += 1;
         self.successes += successes;

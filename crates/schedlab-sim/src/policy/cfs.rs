@@ -28,11 +28,11 @@ pub struct CfsKnobs {
     pub gentle_fair_sleepers: bool,
     /// `START_DEBIT`: a new task begins a slice behind.
     pub start_debit: bool,
-    /// `NEXT_BUDDY`.
+    /// The feature `NEXT_BUDDY`: prefer the task that was woken last.
     pub next_buddy: bool,
-    /// `LAST_BUDDY`.
+    /// The feature `LAST_BUDDY`: prefer the task that was displaced by a wakeup.
     pub last_buddy: bool,
-    /// `WAKEUP_PREEMPTION`.
+    /// The feature `WAKEUP_PREEMPTION`: a wakeup may displace the running task.
     pub wakeup_preemption: bool,
 }
 
@@ -158,7 +158,7 @@ impl Cfs {
         self.rqs[cpu].curr.filter(|&task| self.entities[task as usize].on_rq)
     }
 
-    /// `update_curr`.
+    /// Charges the running task for its time (`update_curr`).
     fn account(&mut self, now: u64, cpu: usize) {
         let Some(task) = self.rqs[cpu].curr else { return };
         let entity = &mut self.entities[task as usize];
@@ -171,7 +171,7 @@ impl Cfs {
         }
     }
 
-    /// `update_min_vruntime`.
+    /// Moves the queue's least vruntime forward (`update_min_vruntime`).
     fn update_min(&mut self, cpu: usize) {
         let curr = self.running(cpu).map(|task| self.entities[task as usize].vruntime);
         let rq = &mut self.rqs[cpu];
@@ -234,7 +234,7 @@ impl Cfs {
         }
     }
 
-    /// `check_preempt_tick`.
+    /// Whether the running task's slice is over (`check_preempt_tick`).
     fn check_tick(&mut self, cpu: usize, task: u32) -> bool {
         let slice = self.slice(cpu, task);
         let entity = &self.entities[task as usize];
@@ -247,7 +247,7 @@ impl Cfs {
         ran >= self.knobs.min_granularity && entity.vruntime - left.0 > slice as i64
     }
 
-    /// `pick_next_entity`.
+    /// The task that runs next (`pick_next_entity`).
     fn choose(&self, cpu: usize, curr: Option<u32>) -> Option<u32> {
         let rq = &self.rqs[cpu];
         let before = |a: u32, b: u32| {
@@ -279,7 +279,7 @@ impl Cfs {
         Some(rq.next.filter(fair).or(rq.last.filter(fair)).unwrap_or(chosen))
     }
 
-    /// `put_prev_entity` and `set_next_entity`.
+    /// Exchanges the running task (`put_prev_entity`, `set_next_entity`).
     fn put(&mut self, scene: &Scene, cpu: usize, next: Option<u32>) {
         if next == self.rqs[cpu].curr {
             return;
@@ -314,7 +314,7 @@ impl Policy for Cfs {
         self.placer.select(scene, wake, &|cpu| rqs[cpu].nr as usize)
     }
 
-    /// `task_fork_fair`.
+    /// Places a created task in the queue (`task_fork_fair`).
     fn fork(&mut self, scene: &Scene, cpu: usize, parent: Option<TaskId>, child: TaskId) {
         let view = scene.task(child);
         let (idle, batch) = (view.class == Class::Idle, view.class == Class::Batch);
@@ -333,7 +333,7 @@ impl Policy for Cfs {
         self.entity(child).vruntime = curr.max(least);
     }
 
-    /// `enqueue_entity`.
+    /// Adds a task to the queue (`enqueue_entity`).
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
         let view = scene.task(task);
         let entity = self.entity(task);
@@ -365,7 +365,7 @@ impl Policy for Cfs {
         }
     }
 
-    /// `check_preempt_wakeup`.
+    /// Whether a woken task displaces the running one (`check_preempt_wakeup`).
     fn preempts(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) -> bool {
         let Some(curr) = self.rqs[cpu].curr else { return false };
         let crowded = self.rqs[cpu].nr >= self.knobs.nr_latency;
@@ -397,7 +397,7 @@ impl Policy for Cfs {
         true
     }
 
-    /// `dequeue_entity`.
+    /// Takes a task off the queue (`dequeue_entity`).
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, _: Departure) {
         self.account(scene.now, cpu);
         self.clear_buddies(cpu, task.0);
@@ -415,7 +415,7 @@ impl Policy for Cfs {
         self.placer.left(scene, cpu, task);
     }
 
-    /// `pick_next_task_fair`.
+    /// Chooses the next task of a CPU (`pick_next_task_fair`).
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
         let curr = self.running(cpu);
         if curr.is_some() {
@@ -459,7 +459,7 @@ impl Policy for Cfs {
         Some(text)
     }
 
-    /// `entity_tick`.
+    /// Handles the tick of a CPU (`entity_tick`).
     fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
         self.account(scene.now, cpu);
         self.placer.tick(scene, cpu);
@@ -467,7 +467,7 @@ impl Policy for Cfs {
         self.rqs[cpu].nr > 1 && self.check_tick(cpu, curr)
     }
 
-    /// `yield_task_fair`.
+    /// Handles the yield of the running task (`yield_task_fair`).
     fn yields(&mut self, scene: &Scene, cpu: usize) {
         let Some(curr) = self.rqs[cpu].curr else { return };
         if self.nr(cpu) > 1 {

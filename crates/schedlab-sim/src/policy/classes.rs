@@ -24,7 +24,7 @@ pub struct ClassKnobs {
     /// `sched_rt_runtime_us`: what real-time tasks of a CPU may use of each period, in nanoseconds; as long as the
     /// period or longer: all.
     pub rt_runtime: u64,
-    /// `sched_rt_period_us`, in nanoseconds.
+    /// The period of real-time throttling in nanoseconds (`sched_rt_period_us`).
     pub rt_period: u64,
     /// What the fair server gives, and of which period.
     pub server: Reservation,
@@ -153,7 +153,7 @@ impl Classes {
         }
     }
 
-    /// `update_curr_rt` and `sched_rt_runtime_exceeded`.
+    /// Charges real-time tasks for time (`update_curr_rt`, `sched_rt_runtime_exceeded`).
     fn uses_real_time(&mut self, cpu: usize, time: u64, now: u64) {
         let knobs = &self.knobs;
         if !knobs.throttled || knobs.rt_runtime >= knobs.rt_period {
@@ -179,7 +179,7 @@ impl Classes {
         }
     }
 
-    /// `do_sched_rt_period_timer`.
+    /// Ends a period of real-time throttling (`do_sched_rt_period_timer`).
     fn ends_period(&mut self, scene: &Scene, kicks: &mut Vec<usize>) {
         self.period_ends = None;
         let mut goes_on = false;
@@ -201,7 +201,7 @@ impl Classes {
         }
     }
 
-    /// `update_curr_dl`.
+    /// Charges a deadline task for time (`update_curr_dl`).
     fn uses_budget(&mut self, scene: &Scene, cpu: usize, task: TaskId, time: u64) {
         let of = &mut self.tasks[task.index()];
         of.budget.runtime -= time as i64;
@@ -234,7 +234,7 @@ impl Classes {
         true
     }
 
-    /// `replenish_dl_entity`.
+    /// Replenishes the budget of a deadline task (`replenish_dl_entity`).
     fn replenish(&mut self, scene: &Scene, task: TaskId) {
         let Class::Deadline(reserved) = scene.task(task).class else { return };
         let of = &mut self.tasks[task.index()];
@@ -272,7 +272,7 @@ impl Classes {
         }
     }
 
-    /// `enqueue_task_dl`.
+    /// Adds a deadline task to its queue (`enqueue_task_dl`).
     fn enqueue_deadline(
         &mut self,
         scene: &Scene,
@@ -352,7 +352,7 @@ impl Classes {
         }
     }
 
-    /// `check_preempt_curr_rt`.
+    /// Whether a woken task displaces a real-time one (`check_preempt_curr_rt`).
     fn real_time_preempts(&mut self, scene: &Scene, cpu: usize, task: TaskId) -> bool {
         let priority = |task: TaskId| scene.task(task).class.priority();
         match self.lanes[cpu].current {
@@ -461,7 +461,7 @@ impl Policy for Classes {
         next
     }
 
-    /// `task_tick_rt`, `task_tick_dl`, `task_tick_fair`.
+    /// Handles the tick of a CPU (`task_tick_rt`, `task_tick_dl`, `task_tick_fair`).
     fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
         self.account(scene, cpu);
         match self.lanes[cpu].current {

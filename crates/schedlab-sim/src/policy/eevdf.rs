@@ -34,11 +34,11 @@ pub struct EevdfKnobs {
     pub delay_dequeue: bool,
     /// `DELAY_ZERO`: such a task gains nothing by its sleep.
     pub delay_zero: bool,
-    /// `NEXT_BUDDY`.
+    /// The feature `NEXT_BUDDY`: prefer the task that was woken last.
     pub next_buddy: bool,
-    /// `PICK_BUDDY`.
+    /// The feature `PICK_BUDDY`: pick the preferred task if it is eligible.
     pub pick_buddy: bool,
-    /// `WAKEUP_PREEMPTION`.
+    /// The feature `WAKEUP_PREEMPTION`: a wakeup may displace the running task.
     pub wakeup_preemption: bool,
 }
 
@@ -148,7 +148,7 @@ impl Eevdf {
         &self.entities[task as usize]
     }
 
-    /// `__enqueue_entity`.
+    /// Inserts a task into the tree (`__enqueue_entity`).
     fn insert(&mut self, cpu: usize, task: u32) {
         self.turns += 1;
         let entity = &mut self.entities[task as usize];
@@ -159,7 +159,7 @@ impl Eevdf {
         rq.tree.insert((entity.deadline, entity.turn, task));
     }
 
-    /// `__dequeue_entity`.
+    /// Removes a task from the tree (`__dequeue_entity`).
     fn remove(&mut self, cpu: usize, task: u32) {
         let entity = &self.entities[task as usize];
         let rq = &mut self.rqs[cpu];
@@ -202,13 +202,13 @@ impl Eevdf {
         rq.zero
     }
 
-    /// `entity_eligible`.
+    /// Whether a task has had less than its share (`entity_eligible`).
     fn is_eligible(&self, cpu: usize, task: u32) -> bool {
         let (sum, load) = self.totals(cpu);
         sum >= (self.of(task).vruntime - self.rqs[cpu].zero) * load
     }
 
-    /// `update_entity_lag`.
+    /// Stores the lag of a task that leaves (`update_entity_lag`).
     fn update_lag(&mut self, cpu: usize, task: u32) {
         let average = self.average(cpu);
         let tick = self.knobs.tick;
@@ -232,7 +232,7 @@ impl Eevdf {
         true
     }
 
-    /// `update_curr`.
+    /// Charges the running task for its time (`update_curr`).
     fn account(&mut self, now: u64, cpu: usize) {
         let Some(task) = self.rqs[cpu].curr else { return };
         let entity = &mut self.entities[task as usize];
@@ -253,12 +253,12 @@ impl Eevdf {
         }
     }
 
-    /// `did_preempt_short`.
+    /// Whether the running task lost to a shorter slice (`did_preempt_short`).
     fn lost_to_shorter(&self, cpu: usize, task: u32) -> bool {
         self.knobs.preempt_short && !self.of(task).is_protected() && !self.is_eligible(cpu, task)
     }
 
-    /// `do_preempt_short`.
+    /// Whether a task wins by its shorter slice (`do_preempt_short`).
     fn beats_by_its_slice(&self, cpu: usize, task: u32, curr: u32) -> bool {
         let (woken, running) = (self.of(task), self.of(curr));
         self.knobs.preempt_short
@@ -267,7 +267,7 @@ impl Eevdf {
             && (woken.deadline < running.deadline || !self.is_eligible(cpu, curr))
     }
 
-    /// `place_entity`.
+    /// Places a task in the queue by its lag (`place_entity`).
     fn place(&mut self, cpu: usize, task: u32, new: bool) {
         let average = self.average(cpu);
         let (_, load) = self.totals(cpu);
@@ -293,7 +293,7 @@ impl Eevdf {
         entity.deadline = entity.vruntime + vslice;
     }
 
-    /// `pick_eevdf`.
+    /// The eligible task with the earliest deadline (`pick_eevdf`).
     fn earliest(&self, cpu: usize) -> Option<u32> {
         let rq = &self.rqs[cpu];
         let curr = self.running(cpu);
@@ -339,7 +339,7 @@ impl Eevdf {
         self.rqs[cpu].delayed -= usize::from(was_delayed);
     }
 
-    /// `put_prev_entity` and `set_next_entity`.
+    /// Exchanges the running task (`put_prev_entity`, `set_next_entity`).
     fn put(&mut self, scene: &Scene, cpu: usize, next: Option<u32>) {
         if let Some(curr) = self.running(cpu) {
             self.insert(cpu, curr);
@@ -400,7 +400,7 @@ impl Policy for Eevdf {
         self.placer.begins(scene, child, weight);
     }
 
-    /// `enqueue_task_fair` and `enqueue_entity`.
+    /// Adds a task to the queue (`enqueue_task_fair`, `enqueue_entity`).
     fn enqueue(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) {
         if self.entity(task).delayed {
             let weight = self.entities[task.index()].weight;
@@ -432,7 +432,7 @@ impl Policy for Eevdf {
         }
     }
 
-    /// `check_preempt_wakeup_fair`.
+    /// Whether a woken task displaces the running one (`check_preempt_wakeup_fair`).
     fn preempts(&mut self, scene: &Scene, cpu: usize, task: TaskId, arrival: Arrival) -> bool {
         let Some(curr) = self.rqs[cpu].curr else { return false };
         if curr == task.0 {
@@ -462,7 +462,7 @@ impl Policy for Eevdf {
         std::mem::take(&mut self.rqs[cpu].resched) || self.earliest(cpu) == Some(task.0)
     }
 
-    /// `dequeue_entity`.
+    /// Takes a task off the queue (`dequeue_entity`).
     fn dequeue(&mut self, scene: &Scene, cpu: usize, task: TaskId, departure: Departure) {
         self.account(scene.now, cpu);
         self.placer.left(scene, cpu, task);
@@ -477,7 +477,7 @@ impl Policy for Eevdf {
         self.leave(cpu, task.0, departure != Departure::Moves);
     }
 
-    /// `pick_next_task_fair` and `pick_next_entity`.
+    /// Chooses the next task of a CPU (`pick_next_task_fair`, `pick_next_entity`).
     fn pick(&mut self, scene: &Scene, cpu: usize) -> Option<TaskId> {
         let prev = self.rqs[cpu].curr;
         let next = loop {
@@ -535,14 +535,14 @@ impl Policy for Eevdf {
         ))
     }
 
-    /// `entity_tick`.
+    /// Handles the tick of a CPU (`entity_tick`).
     fn tick(&mut self, scene: &Scene, cpu: usize) -> bool {
         self.account(scene.now, cpu);
         self.placer.tick(scene, cpu);
         std::mem::take(&mut self.rqs[cpu].resched)
     }
 
-    /// `yield_task_fair`.
+    /// Handles the yield of the running task (`yield_task_fair`).
     fn yields(&mut self, scene: &Scene, cpu: usize) {
         let Some(curr) = self.rqs[cpu].curr else { return };
         if self.rqs[cpu].nr == 1 {

@@ -44,7 +44,7 @@ pub trait Nested: Policy {
 /// A control group, without the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its path.
+    /// The path of the group.
     pub name: String,
     /// The group in which it is, by its index; `None`: the root.
     pub parent: Option<usize>,
@@ -61,7 +61,7 @@ struct Branch {
     group: Group,
     tree: Box<dyn Nested>,
     pool: Option<Pool>,
-    /// By CPU.
+    /// The group's queue on each CPU.
     seats: Vec<Seat>,
 }
 
@@ -70,7 +70,7 @@ struct Branch {
 struct Seat {
     /// Runnable tasks and groups in its queue.
     nr: usize,
-    /// Tasks among them.
+    /// The number of tasks among them.
     tasks: usize,
     /// Whether its entity is in its parent's queue.
     linked: bool,

@@ -41,7 +41,7 @@ const DECAY: [u32; 32] = [
 const MAX: u64 = 47_742;
 const PERIOD: u64 = 1_024;
 
-/// `decay_load`.
+/// A load after this number of periods (`decay_load`).
 fn decay(value: u64, periods: u64) -> u64 {
     if periods > 32 * 63 {
         return 0;

@@ -9,7 +9,7 @@ use super::Wake;
 use super::pelt::Average;
 use crate::policy_view::{Scene, TaskId};
 
-/// Switches of placement.
+/// The kernel's features that concern placement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlacerKnobs {
     /// Whether a task goes back to its previous CPU if that is idle, before loads are compared. Linux does so since
@@ -192,7 +192,7 @@ impl Placer {
         look.usable(wake.task, chosen)
     }
 
-    /// `record_wakee` and `wake_wide`.
+    /// Whether a waker wakes many tasks (`record_wakee`, `wake_wide`).
     fn wakes_wide(&mut self, scene: &Scene, wake: &Wake) -> bool {
         let waker = scene.cpus[wake.cpu].running;
         let slave = self.task(wake.task).flips.count;
@@ -240,7 +240,7 @@ impl Placer {
         (here + task) * 100 < there + u64::from(wake.sync)
     }
 
-    /// `select_idle_sibling`.
+    /// An idle CPU near the target (`select_idle_sibling`).
     fn idle_sibling(&mut self, look: &Look<'_>, task: TaskId, prev: usize, target: usize) -> usize {
         let hardware = &look.scene.hardware;
         let view = look.scene.task(task);
@@ -289,7 +289,7 @@ struct Look<'l> {
 }
 
 impl Look<'_> {
-    /// `available_idle_cpu`.
+    /// Whether a CPU idles and may be used (`available_idle_cpu`).
     fn is_idle(&self, cpu: usize) -> bool {
         let view = &self.scene.cpus[cpu];
         view.running.is_none() && view.pending + view.above == 0 && (self.queued)(cpu) == 0

@@ -7,12 +7,12 @@
 //! woken once at most a quarter is charged (`unix_writable` in net/unix/af_unix.c).
 
 use super::slub::{Memory, Objects};
-use crate::scene::TaskId;
+use crate::policy_view::TaskId;
 use schedlab_workload::plan::{Channel as Planned, Transport};
 use std::collections::VecDeque;
 
 const PAGE: u32 = 4_096;
-/// `PIPE_DEF_BUFFERS`.
+/// The number of pages in a pipe (`PIPE_DEF_BUFFERS`).
 const SLOTS: usize = 16;
 /// `net.core.wmem_default` on 64-bit machines.
 const SOCKET_LIMIT: u32 = 212_992;

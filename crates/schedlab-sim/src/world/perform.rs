@@ -127,7 +127,7 @@ impl World {
         op
     }
 
-    /// Begins an operation.
+    /// Begins the operation that the task yielded.
     fn enter(&mut self, cpu: usize, task: TaskId, act: Act) {
         let must_sleep = match act {
             Act::Op(Op::Receive { channel, .. }) => {

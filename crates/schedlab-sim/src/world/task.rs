@@ -19,7 +19,7 @@ pub struct TaskUsage {
     pub voluntary: u64,
     /// Switches away while it was runnable.
     pub involuntary: u64,
-    /// Moves between CPUs.
+    /// The number of moves between CPUs.
     pub migrations: u64,
 }
 
@@ -30,13 +30,13 @@ pub(super) enum Stand {
     Unborn,
     /// It waits on a queue.
     Queued,
-    /// It runs.
+    /// The task runs on a CPU.
     Running,
-    /// It sleeps.
+    /// The task sleeps until a wakeup.
     Asleep,
     /// It was woken, and the interrupt is on its way.
     Arriving,
-    /// It has ended.
+    /// The task has ended for good.
     Gone,
 }
 

@@ -90,7 +90,7 @@ pub struct Because {
     pub waker_context: Context,
     /// Whether the waker still ran on the CPU on which the task was put.
     pub waker_stayed: bool,
-    /// Why it waits.
+    /// The reason why the task waits.
     pub why: Why,
     /// Where it last ran before it was woken.
     pub previous: Option<Cpu>,
@@ -120,13 +120,13 @@ pub(super) struct WakeFacts {
 /// What a task found on the CPU on which it was put.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Found {
-    /// This task ran.
+    /// A task ran on the chosen CPU.
     Task(TaskId),
     /// The idle task ran and nobody waited.
     Idle,
     /// The idle task ran and another task waited already.
     Waiter,
-    /// Not known.
+    /// The events do not show what was there.
     Unknown,
 }
 

@@ -14,15 +14,15 @@ const TASKS_MAX: usize = 16;
 /// A maximal time in which a task waits on one overloaded CPU while a CPU that it may use is free.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Episode {
-    /// When it began.
+    /// The time at which the episode began.
     pub start: Nanos,
-    /// When it ended.
+    /// The time at which the episode ended.
     pub end: Nanos,
     /// The CPU whose queue had the waiter.
     pub overloaded: Cpu,
     /// CPUs that were free at some time meanwhile and that the last waiter may use.
     pub idle: CpuSet,
-    /// Who waited first.
+    /// The task that waited first.
     pub task: TaskId,
     /// How that one came to wait there: the first decision that another choice would have avoided.
     pub because: Because,
@@ -34,7 +34,7 @@ pub struct Episode {
     pub tasks: Vec<Share>,
     /// Further tasks that waited.
     pub more_tasks: u32,
-    /// How it ended.
+    /// What ended the episode.
     pub ended: Ended,
 }
 
@@ -53,7 +53,7 @@ impl Episode {
 /// One task's part of an episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
-    /// Who.
+    /// The task whose share this is.
     pub task: TaskId,
     /// How long it waited in the episode.
     pub waited: Nanos,
@@ -124,7 +124,7 @@ fn harm(cost: u128, episode: &Episode) -> Harm {
     (cost, episode.waited, Reverse(episode.start), Reverse(episode.overloaded))
 }
 
-/// By its harm.
+/// An episode that is ordered by its harm.
 #[derive(Debug, PartialEq, Eq)]
 struct Ranked(u128, Box<Episode>);
 

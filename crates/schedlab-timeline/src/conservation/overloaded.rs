@@ -48,7 +48,7 @@ struct Class {
     tasks: Vec<Stuck>,
 }
 
-/// All of them.
+/// The waiting tasks of one overloaded CPU.
 #[derive(Debug)]
 pub(super) struct Queue {
     classes: Vec<Class>,

@@ -7,7 +7,7 @@ use schedlab_model::{Cpu, Pid};
 pub struct ParseError {
     /// The line, or 0 when no single line is to blame.
     pub line: usize,
-    /// What is wrong.
+    /// What is wrong in the line.
     pub what: String,
 }
 

@@ -10,7 +10,7 @@ use std::io;
 /// The most columns that are printed: a longer trace is cut there.
 const COLUMNS: usize = 100_000;
 
-/// One CPU's lines.
+/// The printed lines of one CPU.
 #[derive(Default)]
 struct Row {
     runs: String,

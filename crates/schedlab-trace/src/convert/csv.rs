@@ -8,7 +8,7 @@ use schedlab_model::{Event, TraceInfo, Warning, What, visible};
 use std::fmt::Display;
 use std::io::{self, Write};
 
-/// Writes CSV.
+/// Writes events as lines of CSV.
 pub(super) struct Csv<W: Write> {
     out: W,
     others: u64,

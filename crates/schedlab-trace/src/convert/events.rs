@@ -17,7 +17,7 @@ const KINDS: [ColumnKind; COLUMNS.len()] = {
     ]
 };
 
-/// Writes the table.
+/// Writes events as rows of a Parquet table.
 pub(super) struct Events {
     table: Table,
     others: u64,

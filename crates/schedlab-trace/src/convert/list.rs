@@ -16,13 +16,13 @@ pub struct Line {
     pub cpu: Cpu,
     /// The task that ran there.
     pub by: Pid,
-    /// Its name then.
+    /// The name that the task had at that time.
     pub by_comm: String,
     /// What the CPU was doing: `task`, `softirq`, `hardirq` or `nmi`.
     pub context: &'static str,
-    /// The event's name.
+    /// The name of the event.
     pub event: String,
-    /// What it says.
+    /// The arguments of the event as text.
     pub arguments: String,
 }
 

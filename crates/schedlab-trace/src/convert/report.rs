@@ -10,7 +10,7 @@ use std::io::{self, Write};
 /// Stands before scheduler events of further buffers, where trace-cmd prints a buffer's name.
 const OTHER_BUFFER: &str = "buffer:";
 
-/// Writes the report.
+/// Writes events as `trace-cmd report` prints them.
 pub(super) struct Report<W: Write> {
     out: W,
     others: u64,

@@ -38,7 +38,7 @@ pub(super) struct Row {
     pub(super) arguments: Option<String>,
 }
 
-/// In a word.
+/// The context of an event as one word.
 pub(super) const fn context(context: Context) -> &'static str {
     match context {
         Context::Task => "task",

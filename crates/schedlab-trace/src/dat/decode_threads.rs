@@ -18,7 +18,7 @@ const AHEAD: usize = 2;
 pub(super) enum Turn {
     /// The caller is to decode it.
     Own(Portion),
-    /// Another thread has.
+    /// Another thread has decoded this portion.
     Done(Portion, Decoded),
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 pub(super) struct Portion {
     /// The how manieth it is.
     pub(super) index: usize,
-    /// Its first instant.
+    /// The first instant of the portion.
     pub(super) from: u64,
     /// The instant behind it; [`ENDED`] for the last one.
     pub(super) until: u64,

@@ -36,7 +36,7 @@ pub(super) struct Lane {
     walk: Walk,
     /// The record that is next; [`NO_RECORD`] when it is a loss, or nothing.
     body: Body,
-    /// What it is.
+    /// The kind of the current record.
     known: Known,
     /// The loss that is next: how many events; 0 when nobody knows.
     lost: u32,

@@ -46,7 +46,7 @@ impl<W: Write + Seek> PageRun<W> {
         Ok(())
     }
 
-    /// Ends the file.
+    /// Writes the last page and ends the file.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         if let Some(turn) = self.turn.take() {
             self.writer.resume(turn.aside).finish()?;

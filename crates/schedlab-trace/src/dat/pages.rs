@@ -190,7 +190,7 @@ pub(crate) struct Packed {
     /// Where it lies in the file, behind two sizes.
     start: u64,
     length: u32,
-    /// Bytes when unpacked.
+    /// The number of bytes after unpacking.
     size: usize,
 }
 

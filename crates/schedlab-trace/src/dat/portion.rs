@@ -16,7 +16,7 @@ pub(super) struct Hand {
     merge: Merge,
 }
 
-/// A portion's events.
+/// The decoded events of a portion.
 #[derive(Default)]
 pub(super) struct Decoded {
     /// Where it begins in each lane.

@@ -19,7 +19,7 @@ const READY: usize = 2;
 pub(super) struct Crew {
     desk: Arc<Desk>,
     threads: Vec<JoinHandle<()>>,
-    /// The caller's.
+    /// The unpacker of the caller's own thread.
     unpacker: Unpacker,
 }
 

@@ -16,7 +16,7 @@ use super::shared::Shared;
 use super::walk::{Layout, Visit, walk};
 use super::written_head::{Header, Instance, Version};
 use crate::Options;
-use crate::argument_text::Spelling;
+use crate::argument_text::{STACK, Spelling};
 use crate::error::TraceError;
 use crate::format::identify;
 use crate::input::Input;
@@ -24,7 +24,6 @@ use crate::mark;
 use crate::merge::Merge;
 use crate::names::Names;
 use crate::plan::Decoder;
-use crate::spelling::{STACK, Spelling};
 use schedlab_model::{Cpu, CpuSet, Event, EventSink, EventSource, Nanos, Span, TraceInfo, Warning};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -116,7 +115,7 @@ impl DatReader {
 
 #[cfg(test)]
 impl DatReader {
-    /// What it reads.
+    /// The lanes from which the reader takes records.
     pub(super) fn lanes(&self) -> &FileLanes {
         &self.lanes
     }

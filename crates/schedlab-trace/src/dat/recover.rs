@@ -24,7 +24,7 @@ const IDLE: &[u8] = b"swapper/";
 pub(super) struct Place {
     pub(super) encoding: Encoding,
     pub(super) packing: Packing,
-    /// Behind the head.
+    /// The offset of the sections behind the head.
     pub(super) sections: u64,
     /// What each CPU's data is aligned to.
     pub(super) align: u64,

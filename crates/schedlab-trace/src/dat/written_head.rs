@@ -17,12 +17,12 @@ pub enum Version {
 /// How a version 7 file is compressed. Version 6 knows none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
+    /// The file is not compressed.
     #[default]
     None,
-    /// zlib.
+    /// The file is compressed with zlib.
     Zlib,
-    /// Zstandard.
+    /// The file is compressed with Zstandard.
     Zstd,
 }
 

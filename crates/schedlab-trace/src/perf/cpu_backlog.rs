@@ -30,7 +30,7 @@ const ASIDE: u32 = u32::MAX;
 /// One thing that was held.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Found<'a> {
-    /// A record's body.
+    /// The body of an unreduced record.
     Body(&'a [u8]),
     /// A loss or a change of name.
     Aside(What),
@@ -60,7 +60,7 @@ impl Held {
         self.hold(Gist::elsewhere(sane(time), [ASIDE, index]));
     }
 
-    /// What is left.
+    /// The records that were not handed out yet.
     fn rest(&mut self) -> &mut [Gist] {
         self.gists.get_mut(self.at..).unwrap_or_default()
     }

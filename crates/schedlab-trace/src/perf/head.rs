@@ -14,7 +14,7 @@ use std::ops::Range;
 const ATTR_MIN: u64 = 64;
 /// Where `clockid` lies in an attr, since it grew beyond 92 bytes.
 const CLOCKID_AT: usize = 92;
-/// Type of tracepoints.
+/// The type of an event that is a tracepoint.
 const TRACEPOINT: u32 = 2;
 /// Type of the kernel's own counters, and the one of them that counts nothing.
 const SOFTWARE: u32 = 1;

@@ -15,7 +15,7 @@ use crate::names::Names;
 use crate::plan::Decoder;
 use schedlab_model::Cpu;
 
-/// Everything that waits.
+/// All records that wait for their turn, by CPU.
 #[derive(Default)]
 pub(super) struct Waiting {
     pub(super) lanes: Vec<Lane>,

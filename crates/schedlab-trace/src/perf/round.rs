@@ -19,13 +19,13 @@ const COUNT_MAX: usize = 1 << 22;
 /// Bytes of bodies after which it is.
 const BYTES_MAX: usize = 1 << 28;
 
-/// One round.
+/// The records of one round, by CPU.
 #[derive(Default)]
 pub(super) struct Round {
     /// What each CPU logged.
     pub(super) lanes: Vec<Held>,
     pub(super) count: usize,
-    /// Of bodies.
+    /// The number of bytes of all bodies.
     bytes: usize,
     /// Numbers of names that were given out in it.
     pub(super) news: Vec<News>,

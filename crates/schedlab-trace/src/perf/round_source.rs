@@ -21,7 +21,7 @@ const ROUNDS_MAX: usize = 16;
 pub(super) enum Supply {
     Here(Box<Intake>),
     Ahead(Line),
-    /// After an error.
+    /// Reading has ended with an error.
     Over,
 }
 

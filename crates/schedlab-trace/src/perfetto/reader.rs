@@ -162,7 +162,7 @@ impl Lanes {
     }
 }
 
-/// The first pass.
+/// What the first pass over the file finds.
 struct Scan {
     info: TraceInfo,
     lanes: BTreeMap<u16, Vec<(u64, Range<u64>)>>,
@@ -172,9 +172,9 @@ struct Scan {
 /// The names that events tell, with their numbers in the trace's info.
 #[derive(Default)]
 struct Told {
-    /// User marks.
+    /// The indexes of users' marks, by name.
     marks: BTreeMap<String, u32>,
-    /// Generic events.
+    /// The indexes of other tracepoints, by name.
     others: BTreeMap<String, u16>,
 }
 

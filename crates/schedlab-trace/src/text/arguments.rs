@@ -124,7 +124,7 @@ fn woken<'a>(event: &str, text: &'a str) -> Option<(What, Named<'a>)> {
     Some((what, [Some((pid, comm)), None]))
 }
 
-/// `comm=NAME pid=N prio=N`
+/// The task of the arguments `comm=NAME pid=N prio=N`.
 fn task(text: &str) -> Option<(&str, Pid, Prio)> {
     let comm = between(text, "comm=", " pid=")?;
     let pid = Pid(number(text, " pid=")?);

@@ -1,4 +1,4 @@
-//! Arguments of tracepoints beyond the scheduler's: told from every format, kept in every target.
+//! Arguments of other tracepoints the scheduler's: told from every format, kept in every target.
 
 use crate::common::{Bodies, data, header, peer, small};
 use crate::convert::read;

@@ -1,7 +1,7 @@
 //! The schedulers of BPF programs that come with a kernel's source (`tools/sched_ext`), as static programs.
 
 use super::make::make_in;
-use super::workshop::Workshop;
+use super::source_tree::Workshop;
 use crate::{VmError, cache};
 use schedlab_model::Nanos;
 use std::path::Path;

@@ -52,12 +52,12 @@ impl Workshop {
         Ok(workshop)
     }
 
-    /// The source.
+    /// The folder of the source.
     pub(super) fn tree(&self) -> &Path {
         &self.tree
     }
 
-    /// Where objects go.
+    /// The folder of the objects.
     pub(super) fn objects(&self) -> PathBuf {
         self.folder.join("objects")
     }

@@ -35,13 +35,13 @@ pub fn figures(interval: &Interval) -> Vec<Figure> {
 pub struct Times {
     /// The first task was about to be started.
     pub began: Nanos,
-    /// All were ready.
+    /// The time at which all tasks were ready.
     pub ready: Nanos,
     /// They were let go.
     pub go: Nanos,
     /// They were told to end; `None`: they ended by themselves.
     pub stopped: Option<Nanos>,
-    /// All were gone.
+    /// The time at which all tasks had ended.
     pub end: Nanos,
 }
 

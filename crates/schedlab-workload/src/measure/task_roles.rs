@@ -37,7 +37,7 @@ impl Shape {
         self.roles.len()
     }
 
-    /// How many groups.
+    /// The number of groups of tasks.
     #[must_use]
     pub fn groups(&self) -> u32 {
         self.groups.iter().max().map_or(0, |last| last + 1)

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 /// The primary metrics of a workload in a mode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Primary {
-    /// The workload.
+    /// The name of the workload.
     pub workload: &'static str,
     /// The mode in words; empty where the workload has one mode.
     pub mode: &'static str,

@@ -9,9 +9,9 @@ pub const LONG_OPTIONS: &[&str] =
 /// What a run of it is, as its banner says.
 #[derive(Clone, Copy, Debug)]
 pub struct Banner {
-    /// Processes, not threads.
+    /// Whether tasks are processes instead of threads.
     pub processes: bool,
-    /// Groups.
+    /// The number of groups.
     pub groups: u64,
     /// Senders, and receivers, of each.
     pub fds: u64,

@@ -41,7 +41,7 @@ pub struct Style {
     pub pipe: Option<u64>,
     /// The rate followed the machine.
     pub auto: bool,
-    /// Message threads.
+    /// The number of message threads.
     pub messengers: u64,
     /// Workers of all message threads.
     pub workers: u64,
@@ -256,17 +256,17 @@ fn scaled(mut bytes: f64) -> (f64, &'static str) {
 /// What the JSON says about the machine.
 #[derive(Clone, Debug)]
 pub struct Origin {
-    /// The kernel's release.
+    /// The release of the kernel.
     pub version: String,
     /// The name given with `-J`.
     pub jobname: Option<String>,
-    /// The host's name.
+    /// The name of the host.
     pub hostname: String,
     /// The sched_ext scheduler that is loaded, or `disabled`.
     pub sched_ext: String,
-    /// The command line.
+    /// The command line of the benchmark.
     pub cmdline: String,
-    /// Seconds since 1970.
+    /// The time in seconds since 1970.
     pub time: u64,
 }
 
@@ -295,7 +295,7 @@ pub fn json(interval: &Interval, style: &Style, origin: &Origin, partial: bool) 
     text
 }
 
-/// A JSON string.
+/// The text as a JSON string.
 fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {

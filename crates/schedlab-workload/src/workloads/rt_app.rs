@@ -227,7 +227,7 @@ fn pages(plan: &mut Plan) {
     }
 }
 
-/// Keys of `global`.
+/// The keys of the section `global`.
 const GLOBAL: [&str; 13] = [
     "duration",
     "calibration",

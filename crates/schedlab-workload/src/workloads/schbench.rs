@@ -449,7 +449,7 @@ fn orders(options: &Options, upstream: bool, plan: &mut Plan) -> Result<Orders, 
 struct Cpus {
     message: Option<Vec<CpuSet>>,
     worker: Option<Vec<CpuSet>>,
-    /// Nobody named them.
+    /// Whether the CPUs were chosen by schedlab.
     auto: bool,
 }
 

@@ -362,7 +362,7 @@ fn stream(options: &Options, _: &Surroundings) -> Result<Plan, OptionError> {
     Ok(plan)
 }
 
-/// Marks of [`Meeter`].
+/// The mark of a round of [`Meeter`].
 const ROUND: u32 = 0;
 const COMPUTING: u32 = 1;
 

@@ -17,7 +17,7 @@ pub(super) struct Numbers {
 /// The scale on which blocks are averaged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scale {
-    /// As they are.
+    /// The values as they are stored.
     Plain,
     /// Ratios, and values above zero.
     Logarithms,

@@ -6,7 +6,7 @@ use std::str::FromStr;
 /// A condition on the change of a metric.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FailIf {
-    /// The metric.
+    /// The name of the metric.
     pub metric: String,
     /// Whether more is the failure.
     pub above: bool,

@@ -145,7 +145,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    /// p, not corrected.
+    /// The p-value of this row alone, not corrected.
     pub(super) fn p(&self) -> f64 {
         match &self.estimate {
             Estimate::Student(effect) => effect.p(),

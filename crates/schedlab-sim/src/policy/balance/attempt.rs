@@ -138,7 +138,7 @@ impl Balancer {
         OfCpu { load, util, runnable, nr, idle }
     }
 
-    /// `find_busiest_group`.
+    /// The group to take tasks from (`find_busiest_group`).
     fn busiest_group(
         &mut self,
         at: &Attempt<'_>,
@@ -175,7 +175,7 @@ impl Balancer {
         Some((group, what, amount))
     }
 
-    /// `find_busiest_queue`.
+    /// The CPU to take tasks from (`find_busiest_queue`).
     fn busiest_queue(
         &self,
         level: usize,
@@ -255,7 +255,7 @@ impl Balancer {
         (moved, left, some_pinned, all_pinned)
     }
 
-    /// `task_hot`.
+    /// Whether the task's cache is still warm (`task_hot`).
     fn is_hot(&self, at: &Attempt<'_>, queues: &dyn Queues, from: usize, task: TaskId) -> bool {
         if self.levels[at.level].kind == Kind::Smt {
             return false;

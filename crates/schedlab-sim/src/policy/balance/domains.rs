@@ -9,13 +9,13 @@ use schedlab_model::Place;
 /// What the CPUs of a domain share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A core.
+    /// The threads of a core.
     Smt,
-    /// A last-level cache.
+    /// The cores of a last-level cache.
     Mc,
-    /// A node.
+    /// The caches of a NUMA node.
     Die,
-    /// The machine.
+    /// The nodes of the machine.
     Numa,
 }
 

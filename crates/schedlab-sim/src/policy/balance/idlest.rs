@@ -6,7 +6,7 @@ use super::domains::{Kind, Level};
 use super::stats::{GroupType, Idleness, OfGroup};
 use super::{Attempt, Balancer, Queues};
 use crate::policy::Wake;
-use crate::scene::Scene;
+use crate::policy_view::Scene;
 
 impl Balancer {
     /// The CPU on which a task that was just forked becomes runnable.

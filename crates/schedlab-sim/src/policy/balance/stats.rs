@@ -12,7 +12,7 @@ pub(super) const CAPACITY: u64 = 1_024;
 pub(super) enum Idleness {
     /// It has some (`CPU_NOT_IDLE`).
     Busy,
-    /// It idles (`CPU_IDLE`).
+    /// The CPU idles (`CPU_IDLE`).
     Idle,
     /// It is about to idle (`CPU_NEWLY_IDLE`).
     New,
@@ -132,14 +132,14 @@ impl OfGroup {
     }
 }
 
-/// What to move.
+/// What a balance should move.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Migration {
     /// Tasks of so much load.
     Load,
     /// Tasks of so much use.
     Util,
-    /// So many tasks.
+    /// A number of tasks, whatever their load.
     Task,
 }
 

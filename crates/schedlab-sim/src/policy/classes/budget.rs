@@ -8,14 +8,14 @@ use crate::policy_view::{Reservation, ratio};
 pub(super) struct Budget {
     /// Time left; below 0 after an overrun.
     pub(super) runtime: i64,
-    /// The absolute deadline.
+    /// The absolute deadline in nanoseconds.
     pub(super) deadline: u64,
 }
 
 /// What a wakeup does to a budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
-    /// It is kept.
+    /// The budget and its deadline are kept.
     Kept,
     /// It is cut to what fits before its deadline.
     Cut,
@@ -24,7 +24,7 @@ pub(super) enum Renewal {
 }
 
 impl Budget {
-    /// `replenish_dl_new_period`.
+    /// Starts a new period (`replenish_dl_new_period`).
     pub(super) fn renew(&mut self, of: &Reservation, now: u64) {
         (self.runtime, self.deadline) = (of.runtime as i64, now + of.deadline);
     }
@@ -53,7 +53,7 @@ impl Budget {
         Renewal::New
     }
 
-    /// `replenish_dl_entity`.
+    /// Adds budget for the periods that passed (`replenish_dl_entity`).
     pub(super) fn replenish(&mut self, of: &Reservation, now: u64) {
         while self.runtime <= 0 {
             self.deadline += of.period;
@@ -64,7 +64,7 @@ impl Budget {
         }
     }
 
-    /// `dl_next_period`.
+    /// The time at which the next period begins (`dl_next_period`).
     pub(super) fn next_period(&self, of: &Reservation) -> u64 {
         self.deadline + of.period - of.deadline
     }

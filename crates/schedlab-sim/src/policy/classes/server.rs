@@ -77,7 +77,7 @@ impl Server {
         self.joins(of, now);
     }
 
-    /// `dl_server_stop`.
+    /// Stops the fair server (`dl_server_stop`).
     pub(super) fn stop(&mut self) {
         (self.queued, self.timer, self.armed) = (false, None, false);
         (self.throttled, self.active) = (false, false);

@@ -5,7 +5,7 @@
 use serde::de::{Deserialize, Deserializer, MapAccess, SeqAccess, Visitor};
 use std::fmt;
 
-/// A value.
+/// A value of a JSON text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Node {
     Nothing,
@@ -126,7 +126,7 @@ impl Node {
         if let Self::Truth(truth) = self { Some(*truth) } else { None }
     }
 
-    /// A whole number.
+    /// The value as a whole number.
     pub(super) fn number(&self) -> Option<i64> {
         match self {
             Self::Number(n) if n.fract() == 0.0 && n.abs() < 1e15 => Some(*n as i64),

@@ -61,17 +61,17 @@ pub(super) enum Buffer {
     Own(usize),
 }
 
-/// One phase.
+/// One phase of a task.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Phase {
     /// How often; `None`: without end.
     pub(super) times: Option<u64>,
     pub(super) events: Vec<Event>,
-    /// Its mark.
+    /// The mark at the start of the phase.
     pub(super) mark: u32,
 }
 
-/// What tasks measure.
+/// The metrics that tasks measure.
 #[derive(Clone, Copy)]
 pub(super) struct Measured {
     /// How late it ran after a sleep or timer.
@@ -106,7 +106,7 @@ pub(super) struct Given {
     pub(super) buffer: (BlockId, u32),
     /// Buffers of its own of `memrun`.
     pub(super) buffers: Vec<BlockId>,
-    /// Where `iorun` writes.
+    /// The device to which `iorun` writes.
     pub(super) device: ChannelId,
     pub(super) measured: Measured,
 }
@@ -127,7 +127,7 @@ enum Under {
     Forking,
 }
 
-/// A task.
+/// A task with its phases.
 pub(super) struct Program {
     given: Given,
     phase: usize,

@@ -68,7 +68,7 @@ impl Definition {
     }
 }
 
-/// Reads one task.
+/// Reads one task of the file.
 pub(super) fn read(
     name: &str,
     node: &Node,

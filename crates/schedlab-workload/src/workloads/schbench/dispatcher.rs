@@ -8,12 +8,12 @@ use schedlab_stats::Random;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// When requests come.
+/// When the requests of a rate come.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Arrivals {
     /// All of a second at its start.
     Burst,
-    /// Evenly.
+    /// The requests come at even distances.
     Paced,
     /// Independently of each other, with the rate as their mean.
     Poisson,

@@ -19,7 +19,7 @@ pub(super) struct Orders {
     pub(super) sleep_counts: bool,
 }
 
-/// How requests come.
+/// How requests come to a worker.
 #[derive(Clone, Copy)]
 pub(super) enum Duty {
     /// The worker asks for each.
@@ -35,7 +35,7 @@ pub(super) enum Duty {
     },
     /// They come by the clock.
     Rate {
-        /// Where they lie.
+        /// The queue that holds the requests.
         queue: QueueId,
         /// Whether latency leaves out the time since the request was to start, and a wakeup counts
         /// that found the worker at work.

@@ -87,7 +87,7 @@ impl Total {
     /// What it was, in a sentence, with who was on the CPU meanwhile.
     fn said(&self, walked: &Walked<'_>, state: &State) -> String {
         let what = walked.said((self.doing, self.task, self.stack), state);
-        match self.instead.as_ref().and_then(|instead| meanwhile::in_shares(instead, state)) {
+        match self.instead.as_ref().and_then(|instead| ran_instead::in_shares(instead, state)) {
             Some(instead) => format!("{what}; meanwhile {instead}"),
             None => what,
         }
@@ -251,7 +251,7 @@ impl Told {
             share: total.time.0 as f64 / all,
             said: total.said(walked, state),
             blocked_in: blocked::text(total.stack, walked.stacks),
-            meanwhile: total.instead.map(|instead| meanwhile::Told::of(&instead, state)),
+            meanwhile: total.instead.map(|instead| ran_instead::Told::of(&instead, state)),
         };
         let entry = |spent: &Spent| Entry {
             start_ns: spent.span.start - reply.origin,
