@@ -16,7 +16,7 @@ fn main() {
     match tempfile::tempdir_in("/dev/shm") {
         Ok(memory) => measure("in memory", memory.path(), runs),
         Err(error) => {
-            println!("MISSING: /dev/shm: {error}; the cost of the disk is not told apart")
+            println!("MISSING: /dev/shm: {error}; the cost of the disk is not told apart");
         }
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn goroutines() -> Option<String> {
         let program = folder.join("goroutines");
         let mut build = Command::new("go");
         build.args(["build", "-o"]).args([&program, &example("goroutines.go")]);
-        let built = build.env("GOCACHE", folder.join("go-cache")).output().unwrap();
+        let built = build.env("GOCACHE", folder.join("go-cache")).output().expect("go starts");
         assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         Some(format!("cmd:{}", program.display()))
     };

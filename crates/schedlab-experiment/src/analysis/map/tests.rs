@@ -137,7 +137,7 @@ fn shuffled(seed: u64) -> Plane {
     let mut plane = recorded_runs::plane("time_s");
     let (rows, columns) = (plane.rows.len(), plane.columns.len());
     let mut random = Random::new(seed);
-    for block in 0..recorded::BLOCKS {
+    for block in 0..recorded_runs::BLOCKS {
         let mut values: Vec<f64> = plane.cells.iter().flatten().map(|cell| cell[&block]).collect();
         random.shuffle(&mut values);
         for (i, value) in values.into_iter().enumerate() {

@@ -70,7 +70,8 @@ impl Balancer {
         group: usize,
     ) -> usize {
         let task = at.scene.task(wake.task);
-        let (mut idle, mut least): (Option<(u64, usize)>, Option<(u64, usize)>) = (None, None);
+        let mut idle: Option<(u64, usize)> = None;
+        let mut least: Option<(u64, usize)> = None;
         for &cpu in self.levels[at.level].group(group) {
             if !task.may_use(cpu) {
                 continue;

@@ -180,22 +180,31 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             repeated: repeated(&rows),
         })?;
     } else {
-        table::say(&text(&rows, label, workers))?;
-        table::say(&format!("\nserial, at the last point: {}\n\n", table::time(serial_ns as f64)))?;
-        if args.repeat > 1 {
-            table::say(&intervals(&rows, label))?;
-        }
-        table::say(&models.text())?;
-        let parts = socket(&rows, workers);
-        let of =
-            |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3} ms"));
-        let [work, ramp, down, rest] =
-            [parts.work, parts.ramp_up, parts.shutdown, parts.rest].map(of);
-        table::say(&format!(
-            "of the socket, by events: work {work}, ramp-up {ramp}, shutdown {down}, rest {rest}\n"
-        ))?;
+        tell(&rows, (label, workers), (serial_ns, args.repeat), &models)?;
     }
     Ok(super::code(ExitCode::SUCCESS))
+}
+
+/// The answer in words and tables; `label` names the axis.
+fn tell(
+    rows: &[Row],
+    (label, workers): (&str, usize),
+    (serial_ns, repeats): (u64, u32),
+    models: &Models,
+) -> anyhow::Result<()> {
+    table::say(&text(rows, label, workers))?;
+    table::say(&format!("\nserial, at the last point: {}\n\n", table::time(serial_ns as f64)))?;
+    if repeats > 1 {
+        table::say(&intervals(rows, label))?;
+    }
+    table::say(&models.text())?;
+    let parts = socket(rows, workers);
+    let of = |part: Option<f64>| part.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.3} ms"));
+    let [work, ramp, down, rest] = [parts.work, parts.ramp_up, parts.shutdown, parts.rest].map(of);
+    table::say(&format!(
+        "of the socket, by events: work {work}, ramp-up {ramp}, shutdown {down}, rest {rest}\n"
+    ))?;
+    Ok(())
 }
 
 /// The points in random order, so that drift is not taken for an effect; both bounds are among them.
